@@ -1,0 +1,89 @@
+"""What happens on each side of the box."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Side(IntEnum):
+    """Kinds of sides (FLOW.md section 1); the numbers are what the compiled sweeps see.
+
+    ``INFLOW`` has the velocity of the stream; ``OUTFLOW`` is convective and ``OPEN`` has zero gradient, both with a
+    global mass balance; ``SLIP`` and ``NO_SLIP`` are walls; ``PERIODIC`` needs its opposite to be periodic, too.
+    """
+
+    PERIODIC = 0
+    INFLOW = 1
+    OUTFLOW = 2
+    OPEN = 3
+    SLIP = 4
+    NO_SLIP = 5
+
+
+@dataclass(frozen=True)
+class Sides:
+    """The four sides of the box, each named by a string such as ``"inflow"``.
+
+    Parameters
+    ----------
+    left, right, bottom, top : str
+        ``inflow``, ``outflow``, ``open``, ``slip``, ``no_slip`` or ``periodic``.
+    left_velocity, right_velocity, bottom_velocity, top_velocity : float
+        Tangential velocity of a ``no_slip`` wall (a moving lid), in units of U.
+
+    Raises
+    ------
+    ValueError
+        For an unknown name, a periodic side without a periodic opposite, or a velocity given to a side that is no
+        ``no_slip`` wall.
+    """
+
+    left: str = "inflow"
+    right: str = "outflow"
+    bottom: str = "open"
+    top: str = "open"
+    left_velocity: float = 0.0
+    right_velocity: float = 0.0
+    bottom_velocity: float = 0.0
+    top_velocity: float = 0.0
+
+    def __post_init__(self) -> None:
+        names = [kind.name.lower() for kind in Side]
+        for side in ("left", "right", "bottom", "top"):
+            kind, velocity = getattr(self, side), getattr(self, f"{side}_velocity")
+            if kind not in names:
+                raise ValueError(f"{side} = {kind!r}: a side is one of {', '.join(names)}")
+            if velocity != 0 and kind != "no_slip":
+                raise ValueError(f"{side}_velocity = {velocity!r}: only a no_slip side can move, this one is {kind}")
+        for one, other in (("left", "right"), ("bottom", "top")):
+            if (getattr(self, one) == "periodic") != (getattr(self, other) == "periodic"):
+                raise ValueError(f"{one} and {other} must both be periodic, or neither")
+
+    @classmethod
+    def all(cls, kind: str) -> Sides:
+        """Four sides of one kind."""
+        return cls(kind, kind, kind, kind)
+
+    @property
+    def periodic(self) -> tuple[bool, bool]:
+        """Whether the box is periodic in x and in y."""
+        return self.left == "periodic", self.bottom == "periodic"
+
+    def kinds(self) -> NDArray[np.int64]:
+        """Numbers of the sides in the order left, right, bottom, top; shape (4,)."""
+        return np.array([Side[getattr(self, f.name).upper()] for f in fields(self)[:4]], dtype=np.int64)
+
+    def velocities(self, stream: tuple[float, float]) -> NDArray[np.float64]:
+        """Velocity (u, v) prescribed on each side, shape (4, 2): the stream where it flows in, the wall's elsewhere."""
+        given = np.zeros((4, 2))
+        for n, side in enumerate(("left", "right", "bottom", "top")):
+            kind = getattr(self, side)
+            if kind in ("inflow", "outflow"):
+                given[n] = stream
+            elif kind == "no_slip":
+                given[n, 1 if n < 2 else 0] = getattr(self, f"{side}_velocity")
+        return given

@@ -1,0 +1,1 @@
+"""Off-policy learners with Remember-and-Forget experience replay."""
