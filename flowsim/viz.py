@@ -137,7 +137,11 @@ def _draw_overlay(draw: ImageDraw.ImageDraw, scene: Scene, scale: float) -> None
         _dashed_box(draw, [pixel((x, y)) for x, y in _corners(scene.alive_box)], line)
     if scene.target is not None:
         x, y, radius = scene.target
-        draw.ellipse((*pixel((x - radius, y + radius)), *pixel((x + radius, y - radius))), outline=_ARROW, width=2 * line)
+        draw.ellipse(
+            (*pixel((x - radius, y + radius)), *pixel((x + radius, y - radius))),
+            outline=_ARROW,
+            width=2 * line,
+        )
     for shape in scene.outlines:
         polygon = [pixel(point) for point in shape.points if np.isfinite(point).all()]
         if len(polygon) > 2:
@@ -165,7 +169,9 @@ def _dashed_box(draw: ImageDraw.ImageDraw, corners: list[tuple[float, float]], w
             draw.line(ends, fill=_FAINT, width=width)
 
 
-def _arrow(draw: ImageDraw.ImageDraw, start: tuple[float, float], end: tuple[float, float], width: int) -> None:
+def _arrow(
+    draw: ImageDraw.ImageDraw, start: tuple[float, float], end: tuple[float, float], width: int
+) -> None:
     length = math.hypot(end[0] - start[0], end[1] - start[1])
     if not 2.0 * width < length < math.inf:
         return  # too short to have a direction
@@ -174,7 +180,9 @@ def _arrow(draw: ImageDraw.ImageDraw, start: tuple[float, float], end: tuple[flo
     neck = (end[0] - head * x, end[1] - head * y)
     draw.line([start, neck], fill=_ARROW, width=width)
     wing = 0.45 * head
-    draw.polygon([end, (neck[0] - wing * y, neck[1] + wing * x), (neck[0] + wing * y, neck[1] - wing * x)], fill=_ARROW)
+    draw.polygon(
+        [end, (neck[0] - wing * y, neck[1] + wing * x), (neck[0] + wing * y, neck[1] - wing * x)], fill=_ARROW
+    )
 
 
 def draw_panel(scene: Scene, caption: Caption, width: int = 640, limit: float = VORTICITY_LIMIT) -> Picture:
@@ -208,7 +216,9 @@ def draw_panel(scene: Scene, caption: Caption, width: int = 640, limit: float = 
 def _draw_action(draw: ImageDraw.ImageDraw, action: Sequence[float], at: tuple[int, int], size: int) -> None:
     """Write the action as numbers at fixed places, each with a bar from -1 to 1."""
     x, y = at
-    names = ("force x", "force y", "torque") if len(action) == 3 else tuple(f"a{n}" for n in range(len(action)))
+    names = (
+        ("force x", "force y", "torque") if len(action) == 3 else tuple(f"a{n}" for n in range(len(action)))
+    )
     for name, value in zip(names, action, strict=True):
         draw.text((x, y), name, fill=_FAINT, font=_font(size), anchor="lm")
         x += int(draw.textlength(name, font=_font(size))) + size // 2
@@ -241,7 +251,8 @@ class Window:
         self._axes.set_axis_off()
         self._image: Any = None
         self._interactive = mpl.get_backend().lower() in {
-            name.lower() for name in mpl.backends.backend_registry.list_builtin(mpl.backends.BackendFilter.INTERACTIVE)
+            name.lower()
+            for name in mpl.backends.backend_registry.list_builtin(mpl.backends.BackendFilter.INTERACTIVE)
         }
 
     def show(self, picture: Picture) -> None:
@@ -318,7 +329,9 @@ def write_gif(path: Path, frames: Sequence[Picture], fps: float = 20.0, max_byte
             _write_gif(beside, frames[::stride], fps / stride, min(width, frames[0].shape[1]))
             if beside.stat().st_size <= max_bytes:
                 return
-        raise ValueError(f"the film {path} of {len(frames)} frames does not fit into {max_bytes} bytes: ask for fewer actions")
+        raise ValueError(
+            f"the film {path} of {len(frames)} frames does not fit into {max_bytes} bytes: ask for fewer actions"
+        )
 
 
 def _write_gif(path: Path, frames: Sequence[Picture], fps: float, width: int) -> None:
@@ -331,4 +344,6 @@ def _write_gif(path: Path, frames: Sequence[Picture], fps: float, width: int) ->
         .quantize(palette=palette, dither=Image.Dither.NONE)
         for frame in frames
     ]
-    images[0].save(path, save_all=True, append_images=images[1:], duration=round(1000 / fps), loop=0, optimize=True)
+    images[0].save(
+        path, save_all=True, append_images=images[1:], duration=round(1000 / fps), loop=0, optimize=True
+    )

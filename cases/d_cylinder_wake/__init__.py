@@ -1,0 +1,1 @@
+"""The benchmark: an ellipse in the wake of a D-section cylinder."""

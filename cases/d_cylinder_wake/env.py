@@ -1,0 +1,203 @@
+"""flowsim/DCylinderWake-v0: an ellipse holds its place in the wake of a D-section cylinder with little effort.
+
+The benchmark of Novati & Koumoutsakos, "Remember and Forget for Experience Replay" (2019), section 5.4 and appendix D.
+Units: the cylinder's diameter D, its speed U, T = D/U, density of the fluid 1.
+
+O, a half disk with its curved side ahead, moves to the left at U, Re = U D/nu = 400; we move with it. A, an ellipse with the
+major axis D, aspect ratio 0.2 and the density of the fluid, is free in x, y and theta. Once per T the agent chooses a force
+and a torque on A. It is paid -|a|^2, and -100 if A leaves the box 0.5 <= x <= 3.5, |y| <= 1.5 around O.
+
+What the paper leaves out, and what we do
+-----------------------------------------
+1.  Scales of the action: force 0.5 rho U^2 D and torque 0.05 rho U^2 D^2 at |a_i| = 1, actions clipped to [-1, 1]. The
+    original code (January 2019) used 1 and 1 without a limit; there the paper's exploration noise alone spins A by
+    several radians per action.  The reward is that of the clipped action.
+2.  The sign: force and torque act on A (the paper: "on the flow").
+3.  Sensors: at the four ends of A's axes, in the order front, top, rear, bottom; both components (in the axes of the
+    box) of the flow velocity relative to the surface there, sampled 0.05 D outside it (`sensor_offset`), as no slip leaves
+    nothing to measure on the surface.
+4.  Observation: position of A's centre relative to the middle of O's flat side, angle in (-pi, pi], velocity relative to O,
+    angular velocity, then the sensors. Clipped far beyond what occurs (8 D, 50 U, 200 U/D).
+5.  Box of the flow 8 D x 4 D, the middle of O's flat side at (1.8, 2.0); blockage 1/4.
+6.  The alive box is that of the original code; it is checked after every solver step, and leaving it ends the action.
+7.  Starts: A at rest relative to O, `start_range="paper"`: x in [0.75, 3.25], y in [-1.25, 1.25], theta in
+    [-pi/4, pi/4]; "narrow": x in [1, 2.5], y in [-0.5, 0.5], theta in [-pi/8, pi/8].
+8.  The flow at the start: "impulsive" (a uniform stream meets resting bodies, as in the original) or "developed": one of
+    24 stored snapshots of the periodic wake of O alone, into which A is put at rest.
+
+Deviations from the paper
+-------------------------
+1.  Grid: the paper says h = 2^-10 D; we read 2^-10 of the box's length (1024 x 512 cells, preset `paper`); the other presets
+    are coarser, and integrate with a second-order method at CFL 0.5 instead of explicit Euler at 0.1.
+2.  Sides: the paper has Neumann conditions everywhere. Here the stream is prescribed on the left, leaves through a
+    convective outflow on the right, and bottom and top have zero gradients (`sides` changes that).
+3.  A simulation that blows up ends its episode with -100 and `info["diverged"]`.
+4.  The frame moves with O; the equations are the same, since O does not accelerate.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field
+
+from cases.d_cylinder_wake.wake_bank import Arrays, WakeBank, load_or_build
+from cases.ellipse_agent import ASPECT_RATIO, FloatArray, vertices
+from cases.flow_env import FlowEnv, FlowVectorEnv
+from cases.flow_task import FlowTask
+from cases.options import FlowOptions, SideOptions
+from flowsim import Ellipse, HalfDisk, Sides, Simulation
+from flowsim.viz import Outline, Scene, outline
+
+BOX = (8.0, 4.0)
+CYLINDER = (1.8, 2.0)
+ALIVE_BOX = (0.5, 3.5, -1.5, 1.5)
+"""x and y that keep an episode going, relative to the cylinder."""
+START_RANGES = {
+    "paper": ((0.75, 3.25), (-1.25, 1.25), (-np.pi / 4.0, np.pi / 4.0)),
+    "narrow": ((1.0, 2.5), (-0.5, 0.5), (-np.pi / 8.0, np.pi / 8.0)),
+}
+STREAM = (1.0, 0.0)
+
+
+class WakeOptions(FlowOptions):
+    """Options of flowsim/DCylinderWake-v0; their defaults are those of the preset `default`."""
+
+    start: Literal["developed", "impulsive"] = "developed"
+    start_range: Literal["paper", "narrow"] = "paper"
+    sides: SideOptions = Field(default_factory=SideOptions)
+
+    def box(self) -> tuple[float, float]:
+        """Return width and height of the box in D."""
+        return BOX
+
+
+class DCylinderWake(FlowTask[WakeOptions]):
+    """The task; bodies are O (0) and A (1)."""
+
+    options_class = WakeOptions
+    folder = Path(__file__).parent
+    agent = 1
+    failure_reward = -100.0
+    position_limit = BOX[0]
+    _cylinder: ClassVar[int] = 0
+
+    def __init__(self, options: WakeOptions, batch: int) -> None:
+        super().__init__(options, batch)
+        self._bank: WakeBank | None = None
+        if options.start == "developed":
+            self._bank = load_or_build(self._wake_configuration(), self._simulation(1, with_agent=False))
+
+    def build(self, batch: int) -> Simulation:
+        """Return the simulation with O and A."""
+        return self._simulation(batch, with_agent=True)
+
+    def _simulation(self, batch: int, with_agent: bool) -> Simulation:
+        options = self.options
+        cylinder = HalfDisk(diameter=1.0, center=CYLINDER)
+        centre = (CYLINDER[0] + 1.75, CYLINDER[1])
+        body = Ellipse(major=1.0, aspect=ASPECT_RATIO, center=centre, motion="free", density=1.0)
+        return Simulation(
+            options.grid(),
+            Sides(**options.sides.model_dump()),
+            [cylinder, body] if with_agent else [cylinder],
+            viscosity=1.0 / options.reynolds,
+            batch=batch,
+            stream=STREAM,
+            integrator=options.integrator,
+            cfl=options.cfl,
+            penalty=options.penalty,
+            dtype=options.dtype,
+            # The bank is part of the start, so it must not depend on how a machine computes.
+            backend=options.backend if with_agent else "cpu",
+            threads=options.threads if with_agent else 1,
+        )
+
+    def _wake_configuration(self) -> dict[str, Any]:
+        keys = {"reynolds", "cells_per_diameter", "integrator", "cfl", "penalty", "dtype", "sides"}
+        return {"case": "d_cylinder", "box": BOX, **self.options.model_dump(include=keys)}
+
+    def stream(self) -> tuple[float, float]:
+        """Return the velocity of the undisturbed water."""
+        return STREAM
+
+    def start(self, index: int, generator: np.random.Generator) -> None:
+        """Put A at rest at a random place of the start range, in a uniform stream or a random snapshot of the wake."""
+        ranges = START_RANGES[self.options.start_range]
+        x, y, angle = (generator.uniform(low, high) for low, high in ranges)
+        simulation, which = self.simulation, np.arange(self.batch) == index
+        if self._bank is None:
+            simulation.reset(which)
+        else:
+            snapshot = self._bank.snapshot(int(generator.integers(len(self._bank))))
+            simulation.set_state(index, _with_agent(snapshot))
+        simulation.body_state.position[index, self.agent] = CYLINDER[0] + x, CYLINDER[1] + y
+        simulation.body_state.angle[index, self.agent] = angle
+        simulation.settle(which)
+
+    def relative_position(self) -> FloatArray:
+        """Return the position of A relative to O."""
+        position = self.simulation.body_state.position
+        return position[:, self.agent] - position[:, self._cylinder]
+
+    def alive(self) -> npt.NDArray[np.bool_]:
+        """Return where A is in its box."""
+        x, y = self.relative_position().T
+        x0, x1, y0, y1 = ALIVE_BOX
+        inside: npt.NDArray[np.bool_] = (x >= x0) & (x <= x1) & (y >= y0) & (y <= y1)
+        return inside
+
+    def reward(self, actions: FloatArray) -> FloatArray:
+        """Return -|a|^2."""
+        a0, a1, a2 = actions.T
+        return np.asarray(-(a0 * a0 + a1 * a1 + a2 * a2))
+
+    def scene(self, index: int) -> Scene:
+        """Return vorticity, both bodies, A's sensors, the force on A and the alive box."""
+        state = self.simulation.body_state
+        position, angle = state.position[index], state.angle[index]
+        outlines = [
+            Outline(outline(body, position[k], float(angle[k])), agent=k == self.agent)
+            for k, body in enumerate(self.simulation.bodies)
+        ]
+        x0, x1, y0, y1 = ALIVE_BOX
+        x, y = CYLINDER
+        return Scene(
+            vorticity=self.simulation.vorticity()[index],
+            size=BOX,
+            outlines=outlines,
+            sensors=vertices(position[self.agent][None], angle[self.agent][None], self.options.sensor_offset)[
+                0
+            ],
+            force=(
+                position[self.agent].copy(),
+                state.applied_force[index, self.agent] * (1.0 / self.options.force_scale),
+            ),
+            alive_box=(x + x0, x + x1, y + y0, y + y1),
+        )
+
+
+def _with_agent(snapshot: Arrays) -> Arrays:
+    """Return the state of O alone as one of O and A at time zero, with A's entries at zero."""
+    state = dict(snapshot)
+    for name, array in snapshot.items():
+        if name.startswith("body_"):
+            state[name] = np.concatenate([array, np.zeros_like(array)])
+        elif name in ("time", "steps"):
+            state[name] = np.zeros_like(array)
+    return state
+
+
+class DCylinderWakeEnv(FlowEnv):
+    """flowsim/DCylinderWake-v0, one agent; options: `WakeOptions`."""
+
+    task_class = DCylinderWake
+
+
+class DCylinderWakeVectorEnv(FlowVectorEnv):
+    """flowsim/DCylinderWake-v0, a batch of agents; options: `WakeOptions`."""
+
+    task_class = DCylinderWake

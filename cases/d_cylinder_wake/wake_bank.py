@@ -1,0 +1,196 @@
+"""A bank of developed wakes of the cylinder alone: simulated on first use, cached, and checked when it is read."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import sys
+import time
+import warnings
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import filelock
+import numpy as np
+import numpy.typing as npt
+import platformdirs
+
+import flowsim
+from flowsim import Simulation
+
+Arrays = dict[str, npt.NDArray[Any]]
+
+SNAPSHOTS = 24
+DEVELOPMENT_TIME = 50.0
+"""Time, in D/U, until the vortex street is periodic."""
+SPACING = 1.3
+"""Time between snapshots: 24 of them cover about six shedding periods, and no two the same phase."""
+LOCK_TIMEOUT = 3600.0
+
+_NO_PHYSICS = {"viz.py", "io.py", "bench.py", "validate.py", "__init__.py"}
+_log = logging.getLogger(__name__)
+
+
+class WakeBank:
+    """Snapshots of one developed wake.
+
+    Parameters
+    ----------
+    states : dict of arrays
+        What `Simulation.get_state` returns, stacked along a leading axis of snapshots.
+    """
+
+    def __init__(self, states: Arrays) -> None:
+        self._states = states
+
+    def __len__(self) -> int:
+        return len(next(iter(self._states.values())))
+
+    def snapshot(self, index: int) -> Arrays:
+        """Return the state of one snapshot, without the agent."""
+        return {name: array[index] for name, array in self._states.items()}
+
+
+def cache_folder() -> Path:
+    """Return where banks are kept: the environment variable FLOWSIM_CACHE, or else the user's cache."""
+    chosen = os.environ.get("FLOWSIM_CACHE")
+    return Path(chosen) if chosen else platformdirs.user_cache_path("flowsim")
+
+
+def solver_fingerprint() -> str:
+    """Return a hash of the solver's own source, so that a bank never outlives the solver that made it."""
+    folder = Path(flowsim.__file__).parent
+    digest = hashlib.sha256()
+    for path in sorted(folder.rglob("*.py")):
+        if path.name not in _NO_PHYSICS:
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def load_or_build(configuration: Mapping[str, Any], simulation: Simulation) -> WakeBank:
+    """Return the bank for a flow configuration, from the cache if it is there and sound.
+
+    Parameters
+    ----------
+    configuration : mapping
+        Everything that the wake depends on; part of the name of the file.
+    simulation : Simulation
+        A batch of one with the cylinder alone; it is used up if the bank has to be built.
+
+    Raises
+    ------
+    TimeoutError
+        If another process builds the same bank for more than an hour.
+    """
+    recipe = {
+        **configuration,
+        "snapshots": SNAPSHOTS,
+        "development_time": DEVELOPMENT_TIME,
+        "spacing": SPACING,
+        "solver": solver_fingerprint(),
+    }
+    key = hashlib.sha256(json.dumps(recipe, sort_keys=True).encode()).hexdigest()[:20]
+    path = cache_folder() / f"wake-{key}.npz"
+    bank = _read(path)
+    if bank is not None:
+        return bank
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # The lock saves the work of a second builder; that no half-written file is read is due to the rename.
+    try:
+        with filelock.FileLock(path.with_suffix(".lock"), timeout=LOCK_TIMEOUT):
+            bank = _read(path)
+            if bank is None:
+                states = _simulate(simulation)
+                _write(path, states)
+                bank = WakeBank(states)
+    except filelock.Timeout:
+        raise TimeoutError(
+            f"waited {LOCK_TIMEOUT:.0f} s for another process to build the wake bank {path}: remove {path.with_suffix('.lock')} "
+            "if there is none"
+        ) from None
+    return bank
+
+
+def content_hash(states: Arrays) -> str:
+    """Return a hash of names, types, shapes and values."""
+    digest = hashlib.sha256()
+    for name in sorted(states):
+        array = np.ascontiguousarray(states[name])
+        digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
+def _read(path: Path) -> WakeBank | None:
+    """Return the bank in a file, None if there is none or if it is damaged (with a warning)."""
+    if not path.exists():
+        return None
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            states = {name: file[name] for name in file.files}
+        expected = str(states.pop("sha256"))
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+        expected, states = "", {}
+    if not states or content_hash(states) != expected:
+        warnings.warn(f"the wake bank {path} is damaged and is built anew", stacklevel=2)
+        return None
+    return WakeBank(states)
+
+
+def _write(path: Path, states: Arrays) -> None:
+    beside = path.with_name(f".{path.stem}.{os.getpid()}.npz")
+    try:
+        np.savez_compressed(beside, sha256=np.array(content_hash(states)), **states)  # type: ignore[arg-type]
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def _simulate(simulation: Simulation) -> Arrays:
+    """Develop the wake and return the snapshots, stacked."""
+    progress = _Progress(DEVELOPMENT_TIME + SNAPSHOTS * SPACING)
+    _disturb(simulation)
+    while simulation.time[0] < DEVELOPMENT_TIME:
+        simulation.advance(1.0)
+        progress.show(float(simulation.time[0]))
+    states: list[Arrays] = []
+    for _ in range(SNAPSHOTS):
+        simulation.advance(SPACING)
+        progress.show(float(simulation.time[0]))
+        states.append(simulation.get_state(0))
+    if bool(simulation.diverged[0]):
+        raise FloatingPointError("the wake of the cylinder alone diverged: use a finer grid or a smaller cfl")
+    return {name: np.stack([state[name] for state in states]) for name in states[0]}
+
+
+def _disturb(simulation: Simulation) -> None:
+    """Push the water behind the cylinder upwards, so that shedding starts at once instead of from round-off."""
+    x, y = simulation.grid.v_faces()
+    x0, y0 = simulation.body_state.position[0, 0] + (1.0, 0.0)
+    bump = 0.3 * np.exp(-((x - x0) ** 2 + (y - y0) ** 2) / 0.5**2)
+    simulation.v[0] += bump.astype(simulation.v.dtype)
+    simulation.settle()
+
+
+class _Progress:
+    """Tells on stderr, every few seconds, how far a long simulation is and how long it will still take."""
+
+    interval = 5.0
+
+    def __init__(self, total: float) -> None:
+        self._total = total
+        self._begin = self._last = time.monotonic()
+
+    def show(self, done: float) -> None:
+        now = time.monotonic()
+        if now - self._last >= self.interval:
+            self._last = now
+            left = (now - self._begin) * (self._total / done - 1.0)
+            print(
+                f"building the bank of developed wakes: {done / self._total:.0%}, about {left:.0f} s left",
+                file=sys.stderr,
+            )

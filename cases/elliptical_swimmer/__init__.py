@@ -1,0 +1,1 @@
+"""An ellipse that swims to a target."""

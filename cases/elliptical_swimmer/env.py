@@ -1,0 +1,174 @@
+"""flowsim/EllipticalSwimmer-v0: an ellipse swims to a random target and stays there with little effort.
+
+Units: the body's major axis L, a reference speed U, T = L/U, density of the fluid 1. The body, its actuation, its sensors and
+its observation are those of flowsim/DCylinderWake-v0 (see there), but the first two observations are the position of the
+target relative to the body, and velocities are those in the box. Re = U L/nu.
+
+The box is 4 L x 4 L, of still water between walls without friction, unless a `stream` (then the sides are inflow,
+outflow and slip) or a `vortex` in the middle (of this circulation, in U L, with a Gaussian core of radius 0.3 L) is asked for.
+
+Start: the body at rest, its centre and the target uniform from the seed in the inner 2 L x 2 L and at least 0.5 L apart, the
+angle uniform in (-pi, pi].
+
+Reward per action: the progress towards the target in L, minus 0.05 |a|^2, plus 0.1 while the body's centre is within
+0.1 L of the target. The episode is truncated after 100 actions, and terminated with -10 instead when the body's centre comes closer
+than half its length to a side, which it might then touch (or when the simulation diverges).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field
+
+from cases.ellipse_agent import ASPECT_RATIO, FloatArray, vertices
+from cases.flow_env import FlowEnv, FlowVectorEnv
+from cases.flow_task import FlowTask
+from cases.options import FlowOptions
+from flowsim import Ellipse, Sides, Simulation
+from flowsim.viz import Outline, Scene, outline
+
+BOX = (4.0, 4.0)
+MARGIN = 0.5
+"""Distance from the sides at which the body is lost, in L."""
+INNER = ((1.0, 3.0), (1.0, 3.0))
+"""x and y of starts and targets."""
+CLOSEST_TARGET = 0.5
+TARGET_RADIUS = 0.1
+TARGET_BONUS = 0.1
+EFFORT_WEIGHT = 0.05
+VORTEX_CORE = 0.3
+
+
+class SwimmerOptions(FlowOptions):
+    """Options of flowsim/EllipticalSwimmer-v0; their defaults are those of the preset `default`."""
+
+    episode_actions: int = Field(100, ge=1, description="actions until an episode is truncated")
+    stream: float = Field(0.0, ge=0.0, le=2.0, description="speed of the water along x, in U")
+    vortex: float = Field(0.0, ge=-10.0, le=10.0, description="circulation of a vortex in the middle, in U L")
+
+    def box(self) -> tuple[float, float]:
+        """Return width and height of the box in L."""
+        return BOX
+
+
+class EllipticalSwimmer(FlowTask[SwimmerOptions]):
+    """The task; its only body is the swimmer."""
+
+    options_class = SwimmerOptions
+    folder = Path(__file__).parent
+    agent = 0
+    failure_reward = -10.0
+    position_limit = BOX[0]
+
+    def __init__(self, options: SwimmerOptions, batch: int) -> None:
+        super().__init__(options, batch)
+        self.memory = {"target": np.zeros((batch, 2)), "distance": np.zeros(batch)}
+
+    def build(self, batch: int) -> Simulation:
+        """Return the simulation with the body in the middle of the box."""
+        options = self.options
+        centre = (BOX[0] / 2.0, BOX[1] / 2.0)
+        streaming = Sides(left="inflow", right="outflow", bottom="slip", top="slip")
+        return Simulation(
+            options.grid(),
+            streaming if options.stream > 0.0 else Sides.all("slip"),
+            [Ellipse(major=1.0, aspect=ASPECT_RATIO, center=centre, motion="free", density=1.0)],
+            viscosity=1.0 / options.reynolds,
+            batch=batch,
+            stream=self.stream(),
+            integrator=options.integrator,
+            cfl=options.cfl,
+            penalty=options.penalty,
+            dtype=options.dtype,
+            backend=options.backend,
+            threads=options.threads,
+        )
+
+    def stream(self) -> tuple[float, float]:
+        """Return the velocity of the undisturbed water."""
+        return (self.options.stream, 0.0)
+
+    def start(self, index: int, generator: np.random.Generator) -> None:
+        """Put the body at rest somewhere, and its target somewhere else."""
+        body = _draw_point(generator)
+        target = _draw_point(generator)
+        while np.hypot(*(target - body)) < CLOSEST_TARGET:
+            target = _draw_point(generator)
+        simulation, which = self.simulation, np.arange(self.batch) == index
+        simulation.reset(which)
+        if self.options.vortex != 0.0:
+            self._add_vortex(index)
+        simulation.body_state.position[index, self.agent] = body
+        simulation.body_state.angle[index, self.agent] = -generator.uniform(-np.pi, np.pi)
+        simulation.settle(which)
+        self.memory["target"][index] = target
+        self.memory["distance"][index] = np.hypot(*(target - body))
+
+    def _add_vortex(self, index: int) -> None:
+        """Add a Lamb-Oseen vortex in the middle of the box."""
+        simulation = self.simulation
+        for field, mesh, component in (
+            (simulation.u, simulation.grid.u_faces(), 0),
+            (simulation.v, simulation.grid.v_faces(), 1),
+        ):
+            x, y = mesh[0] - BOX[0] / 2.0, mesh[1] - BOX[1] / 2.0
+            r2 = np.maximum(x * x + y * y, 1e-12)
+            swirl = self.options.vortex / (2.0 * np.pi * r2) * -np.expm1(-r2 / VORTEX_CORE**2)
+            field[index] += (swirl * (-y if component == 0 else x)).astype(field.dtype)
+
+    def relative_position(self) -> FloatArray:
+        """Return the position of the target relative to the body."""
+        return np.asarray(self.memory["target"] - self.simulation.body_state.position[:, self.agent])
+
+    def alive(self) -> npt.NDArray[np.bool_]:
+        """Return where the body is away from the sides."""
+        x, y = self.simulation.body_state.position[:, self.agent].T
+        inside: npt.NDArray[np.bool_] = (
+            (x >= MARGIN) & (x <= BOX[0] - MARGIN) & (y >= MARGIN) & (y <= BOX[1] - MARGIN)
+        )
+        return inside
+
+    def reward(self, actions: FloatArray) -> FloatArray:
+        """Return progress minus effort, plus the bonus at the target."""
+        dx, dy = self.relative_position().T
+        distance = np.sqrt(dx * dx + dy * dy)
+        progress = self.memory["distance"] - distance
+        self.memory["distance"] = distance
+        a0, a1, a2 = actions.T
+        effort = EFFORT_WEIGHT * (a0 * a0 + a1 * a1 + a2 * a2)
+        return np.asarray(progress - effort + np.where(distance <= TARGET_RADIUS, TARGET_BONUS, 0.0))
+
+    def scene(self, index: int) -> Scene:
+        """Return vorticity, body, sensors, force, target and the box in which the body lives."""
+        state = self.simulation.body_state
+        position, angle = state.position[index, self.agent].copy(), state.angle[index, self.agent]
+        shape = outline(self.simulation.bodies[self.agent], position, float(angle))
+        x, y = self.memory["target"][index]
+        return Scene(
+            vorticity=self.simulation.vorticity()[index],
+            size=BOX,
+            outlines=[Outline(shape, agent=True)],
+            sensors=vertices(position[None], np.array([angle]), self.options.sensor_offset)[0],
+            force=(position, state.applied_force[index, self.agent] / self.options.force_scale),
+            alive_box=(MARGIN, BOX[0] - MARGIN, MARGIN, BOX[1] - MARGIN),
+            target=(float(x), float(y), TARGET_RADIUS),
+        )
+
+
+def _draw_point(generator: np.random.Generator) -> FloatArray:
+    return np.array([generator.uniform(low, high) for low, high in INNER])
+
+
+class EllipticalSwimmerEnv(FlowEnv):
+    """flowsim/EllipticalSwimmer-v0, one agent; options: `SwimmerOptions`."""
+
+    task_class = EllipticalSwimmer
+
+
+class EllipticalSwimmerVectorEnv(FlowVectorEnv):
+    """flowsim/EllipticalSwimmer-v0, a batch of agents; options: `SwimmerOptions`."""
+
+    task_class = EllipticalSwimmer

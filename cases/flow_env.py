@@ -1,0 +1,460 @@
+"""Gymnasium environments over batched flow simulations.
+
+`FlowVectorEnv` is a batch of simulations that step together, `FlowEnv` a batch of one; both only keep the Gymnasium
+conventions and leave the episodes to `Episodes`, and the task to a `FlowTask`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import gymnasium
+import numpy as np
+import numpy.typing as npt
+from gymnasium.utils import seeding
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+
+from cases.ellipse_agent import FloatArray
+from cases.flow_task import FlowTask
+from cases.options import parse_options
+from flowsim import Simulation
+from flowsim.viz import Caption, Window, draw_panel
+
+BoolArray = npt.NDArray[np.bool_]
+Info = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one action led to; all arrays have shape (B,)."""
+
+    reward: FloatArray
+    terminated: BoolArray
+    truncated: BoolArray
+
+
+class Loads:
+    """Time averages, over one action, of what the bodies feel; shape (B, K) each for K bodies.
+
+    drag and lift are the hydrodynamic forces along x and y, torque the hydrodynamic torque about the body's
+    centre. power is what the force and torque that hold or drive the body spend in the frame of the undisturbed water.
+    """
+
+    names = ("drag", "lift", "torque", "power")
+
+    def __init__(self, task: FlowTask[Any]) -> None:
+        self._task = task
+        shape = task.simulation.body_state.torque.shape
+        self._sums = np.zeros((len(self.names), *shape))
+        self._begin = np.zeros(shape[0])
+        self._last = np.zeros(shape[0])
+
+    def clear(self, index: int | None = None) -> None:
+        """Start averaging anew, in one simulation or in all."""
+        which = slice(None) if index is None else index
+        self._sums[:, which] = 0.0
+        self._begin[which] = self._last[which] = self._task.simulation.time[which]
+
+    def record(self) -> None:
+        """Add the solver step that has just been done."""
+        simulation, body = self._task.simulation, self._task.simulation.body_state
+        dt = (simulation.time - self._last)[:, None]
+        self._last[:] = simulation.time
+        velocity = body.velocity - np.asarray(self._task.stream())
+        force, torque = -body.force, -body.torque  # what holds a body that does not move freely
+        force[:, self._task.agent] = body.applied_force[:, self._task.agent]
+        torque[:, self._task.agent] = body.applied_torque[:, self._task.agent]
+        power = (
+            force[..., 0] * velocity[..., 0]
+            + force[..., 1] * velocity[..., 1]
+            + torque * body.angular_velocity
+        )
+        for total, value in zip(
+            self._sums, (body.force[..., 0], body.force[..., 1], body.torque, power), strict=True
+        ):
+            # A diverged simulation reports no loads rather than infinite ones.
+            total += np.where(np.isfinite(value), value, 0.0) * dt
+
+    def averages(self, index: int) -> dict[str, FloatArray]:
+        """Return the averages for one simulation, shape (K,) each; zero before the first step."""
+        span = self._last[index] - self._begin[index]
+        means = self._sums[:, index] / (span if span > 0.0 else 1.0)
+        return dict(zip(self.names, means, strict=True))
+
+    def get_state(self, index: int) -> dict[str, npt.NDArray[Any]]:
+        """Return a copy of the sums of one simulation."""
+        return {
+            "sums": self._sums[:, index].copy(),
+            "span": np.array([self._begin[index], self._last[index]]),
+        }
+
+    def set_state(self, index: int, state: dict[str, npt.NDArray[Any]]) -> None:
+        """Restore what `get_state` returned."""
+        self._sums[:, index] = state["sums"]
+        self._begin[index], self._last[index] = state["span"]
+
+
+class Episodes:
+    """Episodes of one task in a batch of simulations: starts, actions, ends, information and pictures.
+
+    Attributes
+    ----------
+    watch : callable or None
+        Called with the simulation after every solver step, for films; it must not change anything.
+    """
+
+    def __init__(self, task: FlowTask[Any]) -> None:
+        self.task = task
+        self.watch: Callable[[Simulation], None] | None = None
+        batch = task.batch
+        self.loads = Loads(task)
+        self.actions_done = np.zeros(batch, dtype=np.int64)
+        self.returns = np.zeros(batch)
+        self.applied = np.zeros((batch, 3))
+        self.solver_steps = np.zeros(batch, dtype=np.int64)
+        self.start_time = np.zeros(batch)
+
+    def start(self, index: int, generator: np.random.Generator) -> None:
+        """Begin a new episode in simulation `index`."""
+        self.task.start(index, generator)
+        self.loads.clear(index)
+        self.start_time[index] = self.task.simulation.time[index]
+        self.actions_done[index] = self.solver_steps[index] = 0
+        self.returns[index] = 0.0
+        self.applied[index] = 0.0
+
+    def play(self, actions: npt.ArrayLike) -> Outcome:
+        """Hold the actions, shape (B, 3), for one action time, or until the agent is lost."""
+        simulation, options = self.task.simulation, self.task.options
+        self.applied[:] = self._checked(actions)
+        self.task.actuate(self.applied)
+        self.loads.clear()
+        steps_before = simulation.steps.copy()
+        lost = np.zeros(self.task.batch, dtype=np.bool_)
+
+        def stop(_: Simulation) -> BoolArray:
+            self.loads.record()
+            if self.watch is not None:
+                self.watch(simulation)
+            lost[:] |= ~self.task.alive()
+            return lost
+
+        simulation.advance(options.action_time, stop=stop)
+        self.solver_steps[:] = simulation.steps - steps_before
+        self.actions_done += 1
+        terminated = lost | simulation.diverged
+        reward = np.where(terminated, self.task.failure_reward, self.task.reward(self.applied))
+        self.returns += reward
+        truncated = (self.actions_done >= options.episode_actions) & ~terminated
+        return Outcome(reward, terminated, truncated)
+
+    def _checked(self, actions: npt.ArrayLike) -> FloatArray:
+        values = np.asarray(actions, dtype=np.float64)
+        if values.shape != self.applied.shape:
+            raise ValueError(f"actions have the shape {values.shape}, but must have {self.applied.shape}")
+        if not np.isfinite(values).all():
+            raise ValueError(f"actions must be finite numbers, but are {values.tolist()}")
+        return np.clip(values, -1.0, 1.0)
+
+    def observations(self) -> npt.NDArray[np.float32]:
+        """Return finite observations within their space, shape (B, n), whatever the simulations have become."""
+        high = self.task.observation_space.high
+        values = np.nan_to_num(self.task.observe(), nan=0.0, posinf=np.inf, neginf=-np.inf)
+        return np.clip(values, -high, high).astype(np.float32)
+
+    def info(self, index: int) -> Info:
+        """Return the information of one simulation as documented in `FlowEnv`."""
+        simulation = self.task.simulation
+        return {
+            "time": float(simulation.time[index] - self.start_time[index]),
+            "applied_action": self.applied[index].copy(),
+            **self.loads.averages(index),
+            "solver_steps": int(self.solver_steps[index]),
+            "diverged": bool(simulation.diverged[index]),
+        }
+
+    def caption(self, index: int) -> Caption:
+        """Return the numbers written into a picture of simulation `index`."""
+        return Caption(
+            time=float(self.task.simulation.time[index] - self.start_time[index]),
+            episode_return=float(self.returns[index]),
+            action=tuple(float(a) for a in self.applied[index]),
+        )
+
+    def picture(self, index: int) -> npt.NDArray[np.uint8]:
+        """Return a picture of simulation `index`, shape (height, width, 3)."""
+        return np.asarray(draw_panel(self.task.scene(index), self.caption(index)))
+
+    def get_state(self, index: int) -> dict[str, Any]:
+        """Return a copy of everything that the future of simulation `index` depends on."""
+        return {
+            "simulation": self.task.simulation.get_state(index),
+            "memory": {name: array[index].copy() for name, array in self.task.memory.items()},
+            "loads": self.loads.get_state(index),
+            "actions_done": int(self.actions_done[index]),
+            "return": float(self.returns[index]),
+            "applied": self.applied[index].copy(),
+            "solver_steps": int(self.solver_steps[index]),
+            "start_time": float(self.start_time[index]),
+        }
+
+    def set_state(self, index: int, state: dict[str, Any]) -> None:
+        """Restore what `get_state` returned, to the bit."""
+        self.task.simulation.set_state(index, state["simulation"])
+        for name, value in state["memory"].items():
+            self.task.memory[name][index] = value
+        self.loads.set_state(index, state["loads"])
+        self.actions_done[index] = state["actions_done"]
+        self.returns[index] = state["return"]
+        self.applied[index] = state["applied"]
+        self.solver_steps[index] = state["solver_steps"]
+        self.start_time[index] = state["start_time"]
+
+
+def _make_task(
+    task_class: type[FlowTask[Any]], preset: str | None, options: Info, batch: int
+) -> FlowTask[Any]:
+    if batch < 1:
+        raise ValueError(f"the number of environments is {batch}, but must be at least 1")
+    return task_class(parse_options(task_class.options_class, task_class.folder, preset, options), batch)
+
+
+def _check_render_mode(render_mode: str | None, allowed: Sequence[str]) -> None:
+    if render_mode is not None and render_mode not in allowed:
+        raise ValueError(f"render_mode is {render_mode!r}, but must be None or one of {', '.join(allowed)}")
+
+
+def _check_reset_options(options: Info | None, allowed: Sequence[str]) -> None:
+    for key in options or {}:
+        if key not in allowed:
+            raise ValueError(f"unknown reset option {key!r}: allowed are {', '.join(allowed) or 'none'}")
+
+
+class FlowEnv(gymnasium.Env[npt.NDArray[np.float32], npt.NDArray[np.float32]]):
+    """One simulated agent in a flow, as a Gymnasium environment.
+
+    `info` holds `time` (since the start of the episode), `applied_action` (after clipping to [-1, 1]), `solver_steps` in
+    this action, `diverged`, and averages over the action for every body (the order is the task's): `drag`, `lift`,
+    `torque` and `power` (see `Loads`).
+
+    Parameters
+    ----------
+    preset : str, optional
+        Name of a shipped preset whose `env_options` are the base of `options`.
+    render_mode : {"rgb_array", "human"}, optional
+        "human" shows every action in a window, where there is a display.
+    **options
+        The task's options.
+
+    Raises
+    ------
+    ValueError
+        If an option is unknown or out of range.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": ["rgb_array", "human"], "render_fps": 10}  # noqa: RUF012
+    task_class: ClassVar[type[FlowTask[Any]]]
+
+    def __init__(self, *, preset: str | None = None, render_mode: str | None = None, **options: Any) -> None:
+        _check_render_mode(render_mode, self.metadata["render_modes"])
+        self.episodes = Episodes(_make_task(self.task_class, preset, options, batch=1))
+        self.task = self.episodes.task
+        self.observation_space = self.task.observation_space
+        self.action_space = self.task.action_space
+        self.render_mode = render_mode
+        self._window: Window | None = None
+        self._over = True
+
+    def reset(
+        self, *, seed: int | None = None, options: Info | None = None
+    ) -> tuple[npt.NDArray[np.float32], Info]:
+        """Begin an episode whose start follows from the seed (or from the generator, without one)."""
+        super().reset(seed=seed)
+        _check_reset_options(options, ())
+        self.episodes.start(0, self.np_random)
+        self._over = False
+        self._show()
+        return self.episodes.observations()[0], self.episodes.info(0)
+
+    def step(self, action: npt.ArrayLike) -> tuple[npt.NDArray[np.float32], float, bool, bool, Info]:
+        """Hold an action, shape (3,), for one action time."""
+        if self._over:
+            raise gymnasium.error.ResetNeeded("the episode is over: call reset() before step()")
+        outcome = self.episodes.play(np.asarray(action)[None])
+        terminated, truncated = bool(outcome.terminated[0]), bool(outcome.truncated[0])
+        self._over = terminated or truncated
+        self._show()
+        info = self.episodes.info(0)
+        return self.episodes.observations()[0], float(outcome.reward[0]), terminated, truncated, info
+
+    def render(self) -> npt.NDArray[np.uint8] | None:  # type: ignore[override]
+        """Return a picture in the mode "rgb_array"; the window of the mode "human" is kept up to date by itself."""
+        if self.render_mode == "rgb_array":
+            return self.episodes.picture(0)
+        self._show()
+        return None
+
+    def _show(self) -> None:
+        if self.render_mode == "human":
+            if self._window is None:
+                self._window = Window(type(self).__name__)
+            self._window.show(self.episodes.picture(0))
+
+    def close(self) -> None:
+        """Close the window, if there is one."""
+        if self._window is not None:
+            self._window.close()
+            self._window = None
+
+    def get_state(self) -> dict[str, Any]:
+        """Return a copy of the state, random generator included, as nested dictionaries of arrays and numbers."""
+        generator = self.np_random.bit_generator.state
+        return {**self.episodes.get_state(0), "generator": generator, "over": self._over}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Restore what `get_state` of an environment with the same options returned; goes on to the bit."""
+        self.episodes.set_state(0, state)
+        self.np_random.bit_generator.state = state["generator"]
+        self._over = state["over"]
+
+
+class FlowVectorEnv(VectorEnv[npt.NDArray[np.float32], npt.NDArray[np.float32], npt.NDArray[Any]]):
+    """A batch of simulated agents in one `Simulation`, as a Gymnasium vector environment.
+
+    Equals `num_envs` single environments (`FlowEnv`) that are reset with the same seeds. An environment whose episode
+    ended starts the next one in the same step: the observation returned is that of the new start, and the last one of the
+    old episode is `info["final_obs"]` with `info["final_info"]` (Gymnasium's `AutoresetMode.SAME_STEP`).
+
+    Parameters
+    ----------
+    num_envs : int
+        Number of environments.
+    preset, render_mode, **options
+        As in `FlowEnv`; a batch renders "rgb_array" only.
+    """
+
+    metadata: dict[str, Any] = {  # noqa: RUF012
+        "render_modes": ["rgb_array"],
+        "render_fps": 10,
+        "autoreset_mode": AutoresetMode.SAME_STEP,
+    }
+    task_class: ClassVar[type[FlowTask[Any]]]
+
+    def __init__(
+        self,
+        num_envs: int = 1,
+        *,
+        preset: str | None = None,
+        render_mode: str | None = None,
+        **options: Any,
+    ) -> None:
+        _check_render_mode(render_mode, self.metadata["render_modes"])
+        self.episodes = Episodes(_make_task(self.task_class, preset, options, num_envs))
+        self.task = self.episodes.task
+        self.num_envs = num_envs
+        self.single_observation_space = self.task.observation_space
+        self.single_action_space = self.task.action_space
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self.render_mode = render_mode
+        self._generators: list[np.random.Generator | None] = [None] * num_envs
+
+    def reset(  # type: ignore[override]
+        self,
+        *,
+        seed: int | Sequence[int | None] | None = None,
+        options: Info | None = None,
+    ) -> tuple[npt.NDArray[np.float32], Info]:
+        """Begin an episode everywhere, or only where `options["reset_mask"]` is true.
+
+        Parameters
+        ----------
+        seed : int, list or None
+            An integer s stands for s, s + 1, ...; None goes on with the generators there are.
+        options : dict, optional
+            `reset_mask`, a boolean array of shape (num_envs,).
+        """
+        _check_reset_options(options, ("reset_mask",))
+        mask = self._reset_mask(options)
+        seeds: Sequence[int | None]
+        if seed is None:
+            seeds = [None] * self.num_envs
+        elif isinstance(seed, (int, np.integer)):
+            seeds = [int(seed) + i for i in range(self.num_envs)]
+        else:
+            seeds = seed
+        if len(seeds) != self.num_envs:
+            raise ValueError(
+                f"there are {len(seeds)} seeds, but there must be {self.num_envs}, one per environment"
+            )
+        infos: Info = {}
+        for index in np.flatnonzero(mask):
+            self._start(index, seeds[index])
+            infos = self._add_info(infos, self.episodes.info(index), index)
+        return self.episodes.observations(), infos
+
+    def _reset_mask(self, options: Info | None) -> BoolArray:
+        mask = np.asarray((options or {}).get("reset_mask", np.ones(self.num_envs, dtype=np.bool_)))
+        if mask.shape != (self.num_envs,) or mask.dtype != np.bool_ or not mask.any():
+            raise ValueError(
+                f"reset_mask must be a boolean array of shape ({self.num_envs},) with a true value, but is {mask!r}"
+            )
+        return mask
+
+    def _start(self, index: int, seed: int | None) -> None:
+        generator = self._generators[index]
+        if generator is None or seed is not None:
+            generator = self._generators[index] = seeding.np_random(seed)[0]
+        self.episodes.start(index, generator)
+
+    def step(
+        self, actions: npt.ArrayLike
+    ) -> tuple[npt.NDArray[np.float32], FloatArray, BoolArray, BoolArray, Info]:
+        """Hold the actions, shape (num_envs, 3), for one action time each."""
+        if None in self._generators:
+            raise gymnasium.error.ResetNeeded("call reset() before step()")
+        outcome = self.episodes.play(actions)
+        observations = self.episodes.observations()
+        ended = outcome.terminated | outcome.truncated
+        infos: Info = {}
+        for index in range(self.num_envs):
+            if ended[index]:
+                final = {
+                    "final_obs": observations[index].copy(),
+                    "final_info": self.episodes.info(index),
+                }
+                infos = self._add_info(infos, final, index)
+                self._start(index, seed=None)
+            infos = self._add_info(infos, self.episodes.info(index), index)
+        if ended.any():
+            observations[ended] = self.episodes.observations()[ended]
+        return observations, outcome.reward, outcome.terminated, outcome.truncated, infos
+
+    def render(self) -> tuple[npt.NDArray[np.uint8], ...] | None:  # type: ignore[override]
+        """Return one picture per environment in the mode "rgb_array"."""
+        if self.render_mode is None:
+            return None
+        return tuple(self.episodes.picture(index) for index in range(self.num_envs))
+
+    def get_state(self) -> list[dict[str, Any]]:
+        """Return a copy of the state of every environment, random generators included."""
+        if None in self._generators:
+            raise gymnasium.error.ResetNeeded("call reset() before get_state()")
+        return [
+            {**self.episodes.get_state(index), "generator": generator.bit_generator.state}
+            for index, generator in enumerate(self._generators)
+            if generator is not None
+        ]
+
+    def set_state(self, states: Sequence[dict[str, Any]]) -> None:
+        """Restore what `get_state` returned; goes on to the bit."""
+        if len(states) != self.num_envs:
+            raise ValueError(f"there are {len(states)} states, but there must be {self.num_envs}")
+        for index, state in enumerate(states):
+            self.episodes.set_state(index, state)
+            generator = seeding.np_random(0)[0]
+            generator.bit_generator.state = state["generator"]
+            self._generators[index] = generator

@@ -1,0 +1,94 @@
+"""What a new flow task has to say about itself; everything else is in `flow_env`."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import Any, ClassVar, Generic
+
+import numpy as np
+import numpy.typing as npt
+from gymnasium import spaces
+
+from cases.ellipse_agent import FloatArray, body_observation, observation_limits
+from cases.options import OptionsT
+from flowsim import Simulation
+from flowsim.viz import Scene
+
+
+class FlowTask(ABC, Generic[OptionsT]):
+    """A task for one body, the agent, in each simulation of a batch.
+
+    A subclass builds its simulation, starts episodes, and says what is seen, what is paid and when it is over. It may
+    keep values per simulation (a target, say) as arrays with a leading batch axis in `memory`: these are saved and
+    restored with an environment.
+
+    Every number that `observe`, `reward` and `alive` return for one simulation may depend on this simulation only, and not
+    on the size of the batch, so that a batch of B equals B single environments to the bit.
+
+    Parameters
+    ----------
+    options : FlowOptions
+        Validated options.
+    batch : int
+        Number of simulations B.
+    """
+
+    options_class: ClassVar[type[Any]]
+    folder: ClassVar[Path]
+    """Where the presets lie."""
+    agent: ClassVar[int]
+    """Which of the simulation's bodies is the agent."""
+    failure_reward: ClassVar[float]
+    """Reward, instead of the usual one, of the action in which the agent is lost or the simulation diverges."""
+    position_limit: ClassVar[float]
+    """Bound of the first two observations."""
+
+    def __init__(self, options: OptionsT, batch: int) -> None:
+        self.options = options
+        self.batch = batch
+        self.memory: dict[str, npt.NDArray[Any]] = {}
+        self.simulation: Simulation = self.build(batch)
+        limits = observation_limits(self.position_limit)
+        self.observation_space = spaces.Box(-limits, limits, dtype=np.float32)
+        self.action_space = spaces.Box(-1.0, 1.0, (3,), np.float32)
+
+    @abstractmethod
+    def build(self, batch: int) -> Simulation:
+        """Return the simulation with all bodies."""
+
+    @abstractmethod
+    def stream(self) -> tuple[float, float]:
+        """Return the velocity of the undisturbed water, in U."""
+
+    @abstractmethod
+    def start(self, index: int, generator: np.random.Generator) -> None:
+        """Put simulation `index` at a new start that is drawn from the generator and nothing else."""
+
+    @abstractmethod
+    def relative_position(self) -> FloatArray:
+        """Return the first two observations, shape (B, 2), in D."""
+
+    @abstractmethod
+    def alive(self) -> npt.NDArray[np.bool_]:
+        """Return which agents are still inside their box, shape (B,); asked after every solver step."""
+
+    @abstractmethod
+    def reward(self, actions: FloatArray) -> FloatArray:
+        """Return the reward of the applied actions for agents that are alive, shape (B,); called once per action."""
+
+    @abstractmethod
+    def scene(self, index: int) -> Scene:
+        """Return what a picture of simulation `index` shows."""
+
+    def observe(self) -> FloatArray:
+        """Return the observations, shape (B, 14), before they are made finite and clipped to their space."""
+        return body_observation(
+            self.simulation, self.agent, self.relative_position(), self.options.sensor_offset
+        )
+
+    def actuate(self, actions: FloatArray) -> None:
+        """Apply force and torque of `actions`, shape (B, 3), to the agents until further notice."""
+        state = self.simulation.body_state
+        state.applied_force[:, self.agent] = self.options.force_scale * actions[:, :2]
+        state.applied_torque[:, self.agent] = self.options.torque_scale * actions[:, 2]

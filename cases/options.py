@@ -1,0 +1,115 @@
+"""Typed options of the flow tasks, their presets, and errors of one sentence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal, Self, TypeVar
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from flowsim import Grid
+
+Side = Literal["inflow", "outflow", "open", "slip", "no_slip", "periodic"]
+OptionsT = TypeVar("OptionsT", bound="FlowOptions")
+
+
+class SideOptions(BaseModel):
+    """What happens on each side of the box (FLOW: sides of the box)."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    left: Side = "inflow"
+    right: Side = "outflow"
+    bottom: Side = "open"
+    top: Side = "open"
+
+
+class FlowOptions(BaseModel):
+    """Options that every flow task has; lengths in D, times in T = D/U, forces in rho U^2 D."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    reynolds: float = Field(400.0, gt=0.0, description="U D / nu")
+    cells_per_diameter: float = Field(32.0, ge=4.0, description="resolution D/h")
+    force_scale: float = Field(0.5, gt=0.0, description="force of a unit action, in rho U^2 D")
+    torque_scale: float = Field(0.05, gt=0.0, description="torque of a unit action, in rho U^2 D^2")
+    sensor_offset: float = Field(0.05, ge=0.0, le=0.5, description="distance of the sensors from the surface")
+    episode_actions: int = Field(400, ge=1, description="actions until an episode is truncated")
+    action_time: float = Field(1.0, gt=0.0, le=100.0, description="time one action is held")
+    integrator: Literal["ab2", "euler"] = "ab2"
+    cfl: float | None = Field(None, gt=0.0, le=1.0, description="None: 0.5 with ab2, 0.1 with euler")
+    penalty: float = Field(1e4, gt=0.0, description="lambda of the penalisation, in U/D")
+    dtype: Literal["float32", "float64"] = "float32"
+    backend: str = "cpu"
+    threads: int = Field(1, ge=1)
+
+    def box(self) -> tuple[float, float]:
+        """Return width and height of the box in D."""
+        raise NotImplementedError
+
+    def grid(self) -> Grid:
+        """Return the grid of the box at this resolution."""
+        nx, ny = (round(side * self.cells_per_diameter) for side in self.box())
+        return Grid(nx, ny, 1.0 / self.cells_per_diameter)
+
+    @model_validator(mode="after")
+    def _cells_are_even(self) -> Self:
+        cells = [side * self.cells_per_diameter for side in self.box()]
+        if any(abs(n - round(n)) > 1e-9 or round(n) % 2 for n in cells):
+            raise ValueError(
+                f"'cells_per_diameter' is {self.cells_per_diameter:g}, which cuts the box of {self.box()[0]:g} x {self.box()[1]:g} "
+                f"into {cells[0]:g} x {cells[1]:g} cells, but both numbers must be even integers"
+            )
+        return self
+
+
+def _sentence(model: type[BaseModel], error: dict[str, Any]) -> str:
+    """Return one sentence for one pydantic error: key, value and what is allowed."""
+    key = ".".join(str(part) for part in error["loc"])
+    if error["type"] == "extra_forbidden":
+        known = model.model_fields
+        for part in error["loc"][:-1]:
+            known = getattr(known[str(part)].annotation, "model_fields", {})
+        return f"unknown environment option '{key}' = {error['input']!r}: allowed are {', '.join(known)}"
+    if error["type"] == "value_error":
+        return f"environment option {error['ctx']['error']}"
+    message = error["msg"][0].lower() + error["msg"][1:]
+    return f"environment option '{key}' is {error['input']!r}, but {message}"
+
+
+def preset_names(folder: Path) -> list[str]:
+    """Return the names of the presets in a task's folder, sorted."""
+    return sorted(path.stem for path in folder.glob("*.yaml"))
+
+
+def preset_options(folder: Path, preset: str) -> dict[str, Any]:
+    """Return the section `env_options` of a shipped preset.
+
+    Raises
+    ------
+    ValueError
+        If there is no such preset.
+    """
+    names = preset_names(folder)
+    if preset not in names:
+        raise ValueError(f"unknown preset {preset!r}: allowed are {', '.join(names)}")
+    content = yaml.safe_load((folder / f"{preset}.yaml").read_text(encoding="utf-8"))
+    return dict(content.get("env_options") or {})
+
+
+def parse_options(
+    model: type[OptionsT], folder: Path, preset: str | None, options: dict[str, Any]
+) -> OptionsT:
+    """Return validated options: those of the preset, overridden by `options`.
+
+    Raises
+    ------
+    ValueError
+        One sentence that names the key, the value and what is allowed.
+    """
+    merged = {**(preset_options(folder, preset) if preset is not None else {}), **options}
+    try:
+        return model.model_validate(merged)
+    except ValidationError as error:
+        raise ValueError(_sentence(model, dict(error.errors()[0]))) from None
