@@ -19,6 +19,7 @@ ABSURD_SPEED = 1e3
 """A flow faster than this many U has blown up."""
 
 DEFAULT_CFL = {"ab2": 0.5, "euler": 0.1}
+STABLE_DECAY = {"ab2": 1.0, "euler": 2.0}
 SETTLING_SWEEPS = 10
 
 BoolArray = NDArray[np.bool_]
@@ -173,9 +174,10 @@ class Simulation:
         h, last = self.grid.h, self.dt[who]
         # no flow, however slow, takes longer steps than one of speed U, so that sudden forces are resolved
         speed = np.maximum(self._speed[who], 1.0)
-        # the stability limit of Adams-Bashforth on the negative real axis is half of Euler's
-        diffusive = h**2 / ((8.0 if self.integrator == "ab2" else 4.0) * self.viscosity[who])
-        dt = np.minimum(self.cfl * h / speed, diffusive)
+        # Shortest waves decay at the sum of these rates, of upwind dissipation and of diffusion, and the stability
+        # interval of the negative real axis is 1 for Adams-Bashforth and 2 for Euler.
+        decay = 4.0 / 3.0 * speed / h + 8.0 * self.viscosity[who] / h**2
+        dt = np.minimum(self.cfl * h / speed, 0.9 * STABLE_DECAY[self.integrator] / decay)
         if until is not None:
             left = np.maximum(until[who] - self.time[who], 1e-12)
             dt = left / np.ceil(left / dt - 1e-9)
