@@ -1,0 +1,102 @@
+"""Checkpoint files: one NumPy archive of arrays and JSON, written whole or not at all.
+
+The archive is an uncompressed zip, whose members carry CRC-32 sums that are verified on reading; no
+pickle is written or read. Writing goes to a temporary file beside the target, which is flushed to
+the disk and then renamed: the old checkpoint stays until the new one is complete.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["CheckpointError", "read_checkpoint", "write_checkpoint"]
+
+FORMAT = "flowsim-agent"
+VERSION = 1
+META = "meta"
+
+Arrays = dict[str, npt.NDArray[Any]]
+
+
+class CheckpointError(Exception):
+    """A checkpoint is damaged, or not one of ours."""
+
+
+def write_checkpoint(path: Path, arrays: Arrays, meta: dict[str, Any]) -> None:
+    """Write ``arrays`` and the JSON-able ``meta`` to ``path``, replacing an older file only when complete.
+
+    Raises
+    ------
+    OSError
+        If the disk is full or the folder cannot be written; the older file is then untouched and
+        nothing else is left behind.
+    """
+    path = Path(path)
+    text = json.dumps({"format": FORMAT, "version": VERSION, **meta})
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            np.savez(file, allow_pickle=False, **{META: np.frombuffer(text.encode(), np.uint8)}, **arrays)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    _flush_folder(path.parent)
+
+
+def read_checkpoint(path: Path, wanted: Callable[[str], bool] = lambda name: True) -> tuple[Arrays, dict[str, Any]]:
+    """Read the arrays whose names are ``wanted`` and the JSON part of a checkpoint.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    CheckpointError
+        If the file is truncated, damaged, of another kind or of another version.
+    """
+    path = Path(path)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            if META + ".npy" not in archive.namelist():
+                raise CheckpointError(f"{path} is not a checkpoint of a learner")
+            meta = json.loads(_member(archive, META).tobytes().decode())
+            _check_version(path, meta)
+            names = (name.removesuffix(".npy") for name in archive.namelist())
+            return {name: _member(archive, name) for name in names if name != META and wanted(name)}, meta
+    except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, KeyError, NotImplementedError) as error:
+        raise CheckpointError(f"checkpoint {path} is damaged: {error}") from error
+
+
+def _member(archive: zipfile.ZipFile, name: str) -> npt.NDArray[Any]:
+    # reading to the end is what makes zipfile compare the CRC
+    with archive.open(name + ".npy") as file:
+        array = np.lib.format.read_array(file, allow_pickle=False)
+        if file.read():
+            raise ValueError(f"{name} is longer than its header says")
+    return array
+
+
+def _check_version(path: Path, meta: dict[str, Any]) -> None:
+    if meta.get("format") != FORMAT:
+        raise CheckpointError(f"{path} is not a checkpoint of a learner")
+    if meta.get("version") != VERSION:
+        raise CheckpointError(f"checkpoint {path} has format version {meta.get('version')}, this program reads {VERSION}")
+
+
+def _flush_folder(folder: Path) -> None:
+    """Make the renaming itself durable (POSIX keeps it in the folder)."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

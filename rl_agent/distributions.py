@@ -1,0 +1,88 @@
+"""The policy's distribution: a Gaussian with independent components and a shared standard deviation.
+
+The standard deviation sigma is one parameter vector for all states, kept positive by a softplus
+(appendix A). Draws are normals truncated at three standard deviations; densities are those of the
+untruncated normal, because importance weights and KL need them over the whole action space (the
+constant of the truncation, 1/0.9973 per component, cancels in the importance weight).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["TRUNCATION", "draw", "inverse_softplus", "kl_divergence", "log_density", "softplus"]
+
+TRUNCATION = 3.0
+"""Bound of the draws, in standard deviations from the mean (appendix A)."""
+
+Array = npt.NDArray[np.floating]
+
+
+def softplus(x: Array) -> Array:
+    """``log(1 + exp(x))``, safe for large arguments."""
+    return np.logaddexp(x, x.dtype.type(0))
+
+
+def inverse_softplus(y: float) -> float:
+    """The x with ``softplus(x) = y``, for y > 0."""
+    return y + math.log(-math.expm1(-y))
+
+
+def draw(mean: Array, std: Array, rng: np.random.Generator) -> Array:
+    """Draw from normals truncated at three standard deviations.
+
+    Parameters
+    ----------
+    mean
+        Means, shape (n, A).
+    std
+        Standard deviations, shape (A,) or (n, A).
+    rng
+        Source of randomness.
+
+    Returns
+    -------
+    Array
+        Draws, shape (n, A), each within ``TRUNCATION * std`` of its mean.
+    """
+    z = rng.standard_normal(mean.shape)
+    while (outside := np.abs(z) > TRUNCATION).any():
+        z[outside] = rng.standard_normal(int(outside.sum()))
+    return (mean + std * z).astype(mean.dtype)
+
+
+def log_density(action: Array, mean: Array, std: Array) -> Array:
+    """Log density of a Gaussian, summed over the components.
+
+    Parameters
+    ----------
+    action, mean, std
+        Shape (..., A); broadcast against each other.
+
+    Returns
+    -------
+    Array
+        Shape (...).
+    """
+    z = (action - mean) / std
+    return np.sum(-0.5 * z * z - np.log(std) - 0.5 * math.log(2.0 * math.pi), axis=-1)
+
+
+def kl_divergence(mean_mu: Array, std_mu: Array, mean_pi: Array, std_pi: Array) -> Array:
+    """``D_KL(mu || pi)`` of two Gaussians with independent components, in closed form.
+
+    Parameters
+    ----------
+    mean_mu, std_mu, mean_pi, std_pi
+        Shape (..., A); broadcast against each other.
+
+    Returns
+    -------
+    Array
+        Shape (...).
+    """
+    spread = (std_mu**2 + (mean_mu - mean_pi) ** 2) / (2.0 * std_pi**2)
+    return np.sum(np.log(std_pi / std_mu) + spread - 0.5, axis=-1)

@@ -1,0 +1,369 @@
+"""The replay memory: whole episodes in a ring of steps, removed first in, first out.
+
+Only completed episodes enter (as in the original implementation): the value target of an open episode
+would need a bootstrap that changes with every step. The steps of an episode lie next to each other (modulo the end of
+the ring), every quantity in its own contiguous array. Per step the memory keeps what was observed and
+done, the behaviour {mean, std} it was done with, and the last computed V, rho, V_tbc, KL and far-policy
+flag. Per episode it keeps the final observation and its value: 0 after termination, V(s_T) after
+truncation, computed when the episode ends and again at every full sweep.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from rl_agent import returns
+
+__all__ = ["Episode", "EpisodeMemory"]
+
+F32 = npt.NDArray[np.float32]
+I64 = npt.NDArray[np.int64]
+
+STEP_FIELDS = (
+    "observation",
+    "action",
+    "behaviour_mean",
+    "behaviour_std",
+    "reward",
+    "value",
+    "rho",
+    "v_tbc",
+    "kl",
+    "far",
+    "position",
+    "serial",
+)
+TABLE_FIELDS = ("start", "length", "terminated", "final_observation", "final_value")
+
+
+@dataclass(frozen=True)
+class Episode:
+    """One completed episode of L >= 1 steps, as it enters the memory.
+
+    Attributes
+    ----------
+    observation
+        s_0 ... s_{L-1}, shape (L, S), unscaled.
+    action
+        Raw (unclipped) actions of the policy, shape (L, A).
+    behaviour_mean, behaviour_std
+        Statistics of the policy mu that drew the actions, shape (L, A).
+    reward
+        r_1 ... r_L, shape (L,), unscaled.
+    value
+        V(s_t) when the action was drawn, shape (L,).
+    final_observation
+        s_L, shape (S,).
+    final_value
+        V(s_L); ignored (0) if ``terminated``.
+    terminated
+        Whether s_L is a terminal state (else the episode was cut short).
+    """
+
+    observation: F32
+    action: F32
+    behaviour_mean: F32
+    behaviour_std: F32
+    reward: F32
+    value: F32
+    final_observation: F32
+    final_value: float
+    terminated: bool
+
+    def last(self, steps: int) -> Episode:
+        """The episode without its first steps, at most ``steps`` long."""
+        cut = slice(max(0, len(self.reward) - steps), None)
+        per_step = (self.observation, self.action, self.behaviour_mean, self.behaviour_std, self.reward, self.value)
+        return Episode(
+            *(array[cut] for array in per_step), self.final_observation, self.final_value, self.terminated
+        )
+
+
+class EpisodeMemory:
+    """A ring of at most ``capacity`` steps that holds whole episodes.
+
+    Parameters
+    ----------
+    capacity
+        Most steps held (N).
+    observation_size, action_size
+        Components of a state and of an action.
+
+    Attributes
+    ----------
+    observation, action, behaviour_mean, behaviour_std, reward, value, rho, v_tbc, kl, far, position, serial
+        Ring arrays, one row per place. ``position`` is the step's index in its episode, ``serial`` the
+        running number of that episode.
+    start, length, terminated, final_observation, final_value
+        Episode table, row ``serial % len(start)``.
+    n_far
+        Number of stored steps whose ``far`` flag is set.
+    """
+
+    def __init__(self, capacity: int, observation_size: int, action_size: int) -> None:
+        self.capacity = capacity
+        self.observation = np.zeros((capacity, observation_size), np.float32)
+        self.action = np.zeros((capacity, action_size), np.float32)
+        self.behaviour_mean = np.zeros((capacity, action_size), np.float32)
+        self.behaviour_std = np.zeros((capacity, action_size), np.float32)
+        self.reward = np.zeros(capacity, np.float32)
+        self.value = np.zeros(capacity, np.float32)
+        self.rho = np.zeros(capacity, np.float32)
+        self.v_tbc = np.zeros(capacity, np.float32)
+        self.kl = np.zeros(capacity, np.float32)
+        self.far = np.zeros(capacity, np.bool_)
+        self.position = np.zeros(capacity, np.int64)
+        self.serial = np.zeros(capacity, np.int64)
+        rows = 64
+        self.start = np.zeros(rows, np.int64)
+        self.length = np.zeros(rows, np.int64)
+        self.terminated = np.zeros(rows, np.bool_)
+        self.final_observation = np.zeros((rows, observation_size), np.float32)
+        self.final_value = np.zeros(rows, np.float32)
+        self.first_serial = 0
+        self.next_serial = 0
+        self.tail = 0
+        self.steps = 0
+        self.n_far = 0
+
+    @property
+    def episodes(self) -> int:
+        """Number of episodes held."""
+        return self.next_serial - self.first_serial
+
+    def add(self, episode: Episode, gamma: float, reward_scale: float) -> None:
+        """Store an episode, after removing as many of the oldest as it needs room.
+
+        Its steps start with rho = 1 and KL = 0: the policy that acted is the current one, give or take the
+        gradient steps taken meanwhile. An episode longer than the whole memory keeps its last steps.
+        """
+        episode = episode.last(self.capacity)
+        steps = len(episode.reward)
+        while self.steps + steps > self.capacity:
+            self.remove_oldest()
+        if self.episodes == len(self.start):
+            self._grow_table()
+        row = self.next_serial % len(self.start)
+        self.start[row] = (self.tail + self.steps) % self.capacity
+        self.length[row] = steps
+        self.terminated[row] = episode.terminated
+        self.final_observation[row] = episode.final_observation
+        self.final_value[row] = 0.0 if episode.terminated else episode.final_value
+        places = (self.start[row] + np.arange(steps)) % self.capacity
+        for name in ("observation", "action", "behaviour_mean", "behaviour_std", "reward", "value"):
+            getattr(self, name)[places] = getattr(episode, name)
+        self.rho[places] = 1.0
+        self.kl[places] = 0.0
+        self.far[places] = False
+        self.position[places] = np.arange(steps)
+        self.serial[places] = self.next_serial
+        self.next_serial += 1
+        self.steps += steps
+        self._sweep(np.array([row]), gamma, reward_scale)
+
+    def remove_oldest(self) -> None:
+        """Forget the oldest episode."""
+        steps = int(self.length[self.first_serial % len(self.start)])
+        places = (self.tail + np.arange(steps)) % self.capacity
+        self.n_far -= int(np.count_nonzero(self.far[places]))
+        self.first_serial += 1
+        self.tail = (self.tail + steps) % self.capacity
+        self.steps -= steps
+
+    def slots(self) -> I64:
+        """Places of all stored steps, from the oldest to the newest, shape (steps,)."""
+        return (self.tail + np.arange(self.steps)) % self.capacity
+
+    def rows(self, slots: I64) -> I64:
+        """Rows of the episode table that the steps at ``slots`` belong to."""
+        return self.serial[slots] % len(self.start)
+
+    def history(self, slots: I64, window: int) -> I64:
+        """Observations available to a network that looks ``window`` steps back: shape (B,), each in 1 ... window + 1."""
+        return np.minimum(self.position[slots], window) + 1
+
+    def windows(self, slots: I64, steps: int, mean: F32, per_std: F32) -> F32:
+        """Standardised observations of the ``steps`` steps that end at each of ``slots``.
+
+        Returns
+        -------
+        F32
+            Shape (steps, B, S), aligned at the end; zero where the episode had not yet begun.
+        """
+        out = np.empty((steps, len(slots), self.observation.shape[1]), np.float32)
+        _gather_windows(self.observation, self.position, slots, mean, per_std, out)
+        return out
+
+    def truncated_rows(self) -> I64:
+        """Rows of the truncated episodes, whose final value is an estimate."""
+        rows = np.arange(self.first_serial, self.next_serial) % len(self.start)
+        return rows[~self.terminated[rows]]
+
+    def final_windows(self, rows: I64, steps: int, mean: F32, per_std: F32) -> tuple[F32, I64]:
+        """Standardised windows that end at the final observations of the episodes in ``rows``.
+
+        Returns
+        -------
+        windows
+            Shape (steps, n, S), aligned at the end.
+        lengths
+            Observations in each window, shape (n,).
+        """
+        final = (self.final_observation[rows] - mean) * per_std
+        if steps == 1:
+            return final[None], np.ones(len(rows), np.int64)
+        last = (self.start[rows] + self.length[rows] - 1) % self.capacity
+        windows = np.concatenate([self.windows(last, steps - 1, mean, per_std), final[None]])
+        return windows, np.minimum(self.length[rows], steps - 1) + 1
+
+    def q_ret(self, slots: I64, gamma: float, reward_scale: float) -> F32:
+        """``Q_ret`` of the steps at ``slots`` from the stored V_tbc, shape (B,)."""
+        return returns.q_ret(
+            slots,
+            self.rows(slots),
+            self.position[slots],
+            self.length,
+            self.final_value,
+            self.reward,
+            self.v_tbc,
+            np.float32(gamma),
+            np.float32(1.0 / reward_scale),
+        )
+
+    def refresh(
+        self, slots: I64, value: F32, rho: F32, kl: F32, far: npt.NDArray[np.bool_], gamma: float, reward_scale: float
+    ) -> None:
+        """Store what the network now says about drawn steps, and correct V_tbc of them and of all earlier steps.
+
+        Parameters
+        ----------
+        slots
+            Places of the drawn steps, shape (B,); a step drawn twice must come with the same numbers twice.
+        value, rho, kl, far
+            New V(s_t), importance weight, KL and far-policy flag, shape (B,).
+        gamma, reward_scale
+            Discount and scale of the value target.
+        """
+        self.n_far += _store(slots, value, rho, kl, far, self.value, self.rho, self.kl, self.far)
+        ordered = np.sort(slots)
+        returns.sweep_drawn(
+            ordered,
+            self.rows(ordered),
+            self.position[ordered],
+            self.start,
+            self.length,
+            self.final_value,
+            self.reward,
+            self.value,
+            self.rho,
+            self.v_tbc,
+            np.float32(gamma),
+            np.float32(1.0 / reward_scale),
+        )
+
+    def sweep(self, gamma: float, reward_scale: float) -> None:
+        """Recompute V_tbc of every stored step."""
+        self._sweep(np.arange(self.first_serial, self.next_serial) % len(self.start), gamma, reward_scale)
+
+    def classify(self, c_max: float) -> None:
+        """Set every far-policy flag anew from the stored importance weights."""
+        slots = self.slots()
+        rho = self.rho[slots]
+        far = ~((rho > 1.0 / c_max) & (rho < c_max))
+        self.far[slots] = far
+        self.n_far = int(np.count_nonzero(far))
+
+    def state(self) -> tuple[dict[str, npt.NDArray[Any]], dict[str, int]]:
+        """Arrays and counters that ``restore`` needs to go on to the bit."""
+        slots = self.slots()
+        rows = np.arange(self.first_serial, self.next_serial) % len(self.start)
+        arrays = {name: getattr(self, name)[slots] for name in STEP_FIELDS}
+        arrays |= {name: getattr(self, name)[rows] for name in TABLE_FIELDS}
+        counters = ("first_serial", "next_serial", "tail", "steps", "n_far")
+        return arrays, {name: getattr(self, name) for name in counters} | {"rows": len(self.start)}
+
+    def restore(self, arrays: dict[str, npt.NDArray[Any]], counters: dict[str, int]) -> None:
+        """Take over the result of ``state`` of a memory of the same capacity."""
+        while len(self.start) < counters["rows"]:
+            self._grow_table()
+        for name in ("first_serial", "next_serial", "tail", "steps", "n_far"):
+            setattr(self, name, counters[name])
+        slots = self.slots()
+        rows = np.arange(self.first_serial, self.next_serial) % len(self.start)
+        for name in STEP_FIELDS:
+            getattr(self, name)[slots] = arrays[name]
+        for name in TABLE_FIELDS:
+            getattr(self, name)[rows] = arrays[name]
+
+    def _sweep(self, rows: I64, gamma: float, reward_scale: float) -> None:
+        returns.sweep_all(
+            rows,
+            self.start,
+            self.length,
+            self.final_value,
+            self.reward,
+            self.value,
+            self.rho,
+            self.v_tbc,
+            np.float32(gamma),
+            np.float32(1.0 / reward_scale),
+        )
+
+    def _grow_table(self) -> None:
+        """Double the episode table; every row moves to its serial number modulo the new size."""
+        serials = np.arange(self.first_serial, self.next_serial)
+        old, new = len(self.start), 2 * len(self.start)
+        for name in TABLE_FIELDS:
+            array = getattr(self, name)
+            larger = np.zeros((new, *array.shape[1:]), array.dtype)
+            larger[serials % new] = array[serials % old]
+            setattr(self, name, larger)
+
+
+@njit(cache=True, nogil=True)
+def _gather_windows(
+    observation: F32, position: I64, slots: I64, mean: F32, per_std: F32, out: npt.NDArray[np.float32]
+) -> None:
+    capacity, size = observation.shape
+    steps = out.shape[0]
+    for b in range(slots.shape[0]):
+        oldest = steps - 1 - min(position[slots[b]], steps - 1)
+        for t in range(steps):
+            if t < oldest:
+                for s in range(size):
+                    out[t, b, s] = np.float32(0.0)
+            else:
+                k = slots[b] - (steps - 1 - t)
+                if k < 0:
+                    k += capacity
+                for s in range(size):
+                    out[t, b, s] = (observation[k, s] - mean[s]) * per_std[s]
+
+
+@njit(cache=True, nogil=True)
+def _store(
+    slots: I64,
+    value: F32,
+    rho: F32,
+    kl: F32,
+    far: npt.NDArray[np.bool_],
+    stored_value: F32,
+    stored_rho: F32,
+    stored_kl: F32,
+    stored_far: npt.NDArray[np.bool_],
+) -> int:
+    """Write refreshed numbers to their places; returns by how much the number of far-policy steps grew."""
+    grown = 0
+    for b in range(slots.shape[0]):
+        k = slots[b]
+        stored_value[k] = value[b]
+        stored_rho[k] = rho[b]
+        stored_kl[k] = kl[b]
+        grown += int(far[b]) - int(stored_far[k])
+        stored_far[k] = far[b]
+    return grown

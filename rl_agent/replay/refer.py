@@ -1,0 +1,71 @@
+"""Remember and forget: which drawn steps teach, and how strongly the policy is held to its past.
+
+ReF-ER paper, section 3. A step is near-policy while 1/c_max < rho < c_max (strictly).
+
+- Rule 1: far-policy steps contribute no gradient of the loss L (policy and value).
+- Rule 2 (eq. 10): the minimised loss of a step is ``beta L + (1 - beta) D_KL(mu_k || pi)``, L dropped
+  where rule 1 applies; beta follows eq. 12 so that about a fraction D of the memory is far-policy.
+- Annealing (eq. 13): ``c_max(t) = 1 + C / (1 + A t)`` and ``eta(t) = eta / (1 + A t)``.
+
+``refer-1`` has rule 1 alone (no KL term: beta is 1); ``refer-2`` rule 2 alone, with importance weights
+clipped at 1000 (section 5.3); ``uniform`` has neither.
+"""
+
+from __future__ import annotations
+
+from rl_agent.config import AgentConfig
+
+__all__ = ["RememberForget"]
+
+RHO_CLIP_WITHOUT_RULE_1 = 1e3
+
+
+class RememberForget:
+    """The state of remember-and-forget: beta, and the schedules of c_max and of the learning rate.
+
+    Parameters
+    ----------
+    config
+        Reads ``replay``, ``beta``, ``c``, ``a``, ``d`` and ``learning_rate``.
+
+    Attributes
+    ----------
+    rule_1, rule_2
+        Whether each rule is in force.
+    beta
+        Weight of the loss against the KL penalty.
+    rho_clip
+        Upper bound of importance weights in the loss (infinite where rule 1 bounds them).
+    """
+
+    def __init__(self, config: AgentConfig) -> None:
+        self.config = config
+        self.rule_1 = config.replay in ("refer", "refer-1")
+        self.rule_2 = config.replay in ("refer", "refer-2")
+        self.beta = config.beta if self.rule_2 else 1.0
+        self.rho_clip = RHO_CLIP_WITHOUT_RULE_1 if config.replay == "refer-2" else float("inf")
+
+    def c_max(self, step: int) -> float:
+        """Bound of the near-policy importance weights after ``step`` environment steps."""
+        return 1.0 + self.config.c / (1.0 + self.config.a * step)
+
+    def learning_rate(self, step: int) -> float:
+        """Learning rate after ``step`` environment steps."""
+        return self.config.learning_rate / (1.0 + self.config.a * step)
+
+    def update_beta(self, n_far: int, n: int, step: int) -> None:
+        """Move beta by eq. 12 after a gradient step.
+
+        Parameters
+        ----------
+        n_far, n
+            Far-policy steps in the memory and all steps in it.
+        step
+            Environment steps so far.
+        """
+        if not self.rule_2:
+            return
+        eta = self.learning_rate(step)
+        self.beta *= 1.0 - eta
+        if n_far <= self.config.d * n:
+            self.beta += eta

@@ -1,0 +1,167 @@
+"""The recursive value target of V-RACER, as compiled backward sweeps over contiguous arrays.
+
+Eq. 8 of the ReF-ER paper, with r_{t+1} divided by the reward scale and rho_bar = min(1, rho):
+
+    V_tbc_t = V(s_t) + rho_bar_t [ r_{t+1} + gamma V_tbc_{t+1} - V(s_t) ]
+
+The last step looks at the value of the final observation: 0 where the episode terminated, V(s_T) where
+it was truncated. Episodes lie in a ring, so a step's place is ``(start + position) mod capacity``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+__all__ = ["q_ret", "sweep_all", "sweep_drawn", "v_tbc"]
+
+F32 = npt.NDArray[np.float32]
+I64 = npt.NDArray[np.int64]
+
+
+@njit(cache=True, inline="always")
+def _target(value: np.float32, rho: np.float32, q: np.float32) -> np.float32:
+    return value + min(np.float32(1.0), rho) * (q - value)
+
+
+@njit(cache=True, nogil=True)
+def _sweep(
+    start: int,
+    position: int,
+    v_next: np.float32,
+    reward: F32,
+    value: F32,
+    rho: F32,
+    target: F32,
+    gamma: np.float32,
+    per_scale: np.float32,
+    stop_when_unchanged: bool,
+) -> None:
+    """Recompute ``target`` from ``position`` back to the first step of the episode that begins at ``start``."""
+    capacity = reward.shape[0]
+    for t in range(position, -1, -1):
+        k = start + t
+        if k >= capacity:
+            k -= capacity
+        new = _target(value[k], rho[k], reward[k] * per_scale + gamma * v_next)
+        if stop_when_unchanged and new == target[k]:
+            return
+        target[k] = new
+        v_next = new
+
+
+@njit(cache=True, nogil=True)
+def sweep_drawn(
+    slots: I64,
+    row: I64,
+    position: I64,
+    starts: I64,
+    lengths: I64,
+    finals: F32,
+    reward: F32,
+    value: F32,
+    rho: F32,
+    target: F32,
+    gamma: np.float32,
+    per_scale: np.float32,
+) -> None:
+    """Carry refreshed values and weights of drawn steps to their V_tbc and to those of all earlier steps.
+
+    A sweep ends as soon as a target comes out unchanged to the bit: every earlier target depends on the
+    refreshed step only through that one, so the result equals a full recomputation. Going through the
+    steps from the last to the first makes most sweeps of a shared episode end at once.
+
+    Parameters
+    ----------
+    slots
+        Places of the drawn steps, shape (B,), sorted in ascending order for speed.
+    row
+        Per drawn step, the row of its episode in the episode table, shape (B,).
+    position
+        Per drawn step, its position in the episode, shape (B,).
+    starts, lengths, finals
+        Episode table: place of the first step, number of steps, value of the final observation.
+    reward, value, rho, target
+        Ring arrays of shape (capacity,); ``target`` (V_tbc) is written.
+    gamma
+        Discount factor.
+    per_scale
+        One over the reward scale.
+    """
+    capacity = reward.shape[0]
+    for b in range(slots.shape[0] - 1, -1, -1):
+        e, t = row[b], position[b]
+        if t + 1 == lengths[e]:
+            v_next = finals[e]
+        else:
+            v_next = target[(slots[b] + 1) % capacity]
+        _sweep(starts[e], t, v_next, reward, value, rho, target, gamma, per_scale, True)
+
+
+@njit(cache=True, nogil=True)
+def sweep_all(
+    rows: I64,
+    starts: I64,
+    lengths: I64,
+    finals: F32,
+    reward: F32,
+    value: F32,
+    rho: F32,
+    target: F32,
+    gamma: np.float32,
+    per_scale: np.float32,
+) -> None:
+    """Recompute V_tbc of every step of the episodes in ``rows`` of the episode table (see ``sweep_drawn``)."""
+    for e in rows:
+        _sweep(starts[e], lengths[e] - 1, finals[e], reward, value, rho, target, gamma, per_scale, False)
+
+
+@njit(cache=True, nogil=True)
+def q_ret(
+    slots: I64,
+    row: I64,
+    position: I64,
+    lengths: I64,
+    finals: F32,
+    reward: F32,
+    target: F32,
+    gamma: np.float32,
+    per_scale: np.float32,
+) -> F32:
+    """``Q_ret_t = r_{t+1} + gamma V_tbc_{t+1}`` of drawn steps (arguments of ``sweep_drawn``), shape (B,)."""
+    capacity = reward.shape[0]
+    out = np.empty(slots.shape[0], np.float32)
+    for b in range(slots.shape[0]):
+        e, k = row[b], slots[b]
+        v_next = finals[e] if position[b] + 1 == lengths[e] else target[(k + 1) % capacity]
+        out[b] = reward[k] * per_scale + gamma * v_next
+    return out
+
+
+def v_tbc(rewards: F32, values: F32, rho: F32, final_value: float, gamma: float) -> F32:
+    """V_tbc of one whole episode.
+
+    Parameters
+    ----------
+    rewards
+        Rewards r_{t+1}, already divided by the reward scale, shape (L,).
+    values
+        V(s_t), shape (L,).
+    rho
+        Importance weights, shape (L,).
+    final_value
+        V(s_L): 0 where the episode terminated.
+    gamma
+        Discount factor.
+
+    Returns
+    -------
+    F32
+        Shape (L,).
+    """
+    target = np.empty(len(rewards), np.float32)
+    _sweep(
+        0, len(rewards) - 1, np.float32(final_value), rewards, values, rho, target, np.float32(gamma), np.float32(1), False
+    )
+    return target

@@ -1,0 +1,123 @@
+"""Episodes that are still running: one per agent, filled step by step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rl_agent.replay import Episode
+
+__all__ = ["RunningEpisodes"]
+
+F32 = npt.NDArray[np.float32]
+I64 = npt.NDArray[np.int64]
+
+PER_STEP = ("observation", "action", "behaviour_mean", "behaviour_std", "reward", "value")
+PER_AGENT = ("length", "is_open", "is_waiting", "state")
+
+
+class RunningEpisodes:
+    """Room for one running episode per agent, growing with the longest.
+
+    Parameters
+    ----------
+    agents
+        Number of agents.
+    observation_size, action_size, state_size
+        Components of an observation, an action and a recurrent state.
+
+    Attributes
+    ----------
+    length
+        Completed steps (with outcome) of each agent's episode, shape (agents,). The current observation
+        of an agent lies at ``observation[agent, length[agent]]``.
+    is_open
+        Whether an agent has a running episode, shape (agents,).
+    is_waiting
+        Whether an action was issued whose outcome is not yet known, shape (agents,).
+    state
+        Recurrent state after the last observation that an action was issued for, shape (agents, state_size).
+    """
+
+    def __init__(self, agents: int, observation_size: int, action_size: int, state_size: int) -> None:
+        self.agents = agents
+        room = 64
+        self.observation = np.zeros((agents, room, observation_size), np.float32)
+        self.action = np.zeros((agents, room, action_size), np.float32)
+        self.behaviour_mean = np.zeros((agents, room, action_size), np.float32)
+        self.behaviour_std = np.zeros((agents, room, action_size), np.float32)
+        self.reward = np.zeros((agents, room), np.float32)
+        self.value = np.zeros((agents, room), np.float32)
+        self.length = np.zeros(agents, np.int64)
+        self.is_open = np.zeros(agents, np.bool_)
+        self.is_waiting = np.zeros(agents, np.bool_)
+        self.state = np.zeros((agents, state_size), np.float32)
+
+    def begin(self, agents: I64, observations: F32) -> None:
+        """Start episodes with their first observations, shape (n, S)."""
+        self.length[agents] = 0
+        self.is_open[agents] = True
+        self.is_waiting[agents] = False
+        self.state[agents] = 0.0
+        self.observation[agents, 0] = observations
+
+    def current(self, agents: I64) -> F32:
+        """Observations that the agents see now, shape (n, S)."""
+        return self.observation[agents, self.length[agents]]
+
+    def issue(self, agents: I64, action: F32, mean: F32, std: F32, value: F32, state: F32) -> None:
+        """Record actions drawn for the current observations; arrays of n rows."""
+        at = (agents, self.length[agents])
+        self.action[at] = action
+        self.behaviour_mean[at] = mean
+        self.behaviour_std[at] = std
+        self.value[at] = value
+        self.state[agents] = state
+        self.is_waiting[agents] = True
+
+    def receive(self, agents: I64, rewards: F32, observations: F32) -> None:
+        """Record outcomes of the issued actions: rewards (n,) and resulting observations (n, S)."""
+        self.reward[agents, self.length[agents]] = rewards
+        self.length[agents] += 1
+        self.is_waiting[agents] = False
+        if self.length.max() >= self.observation.shape[1]:
+            self._grow()
+        self.observation[agents, self.length[agents]] = observations
+
+    def close(self, agent: int, final_value: float, terminated: bool) -> Episode:
+        """End an agent's episode (of at least one step) at its current observation, and hand it over."""
+        steps = int(self.length[agent])
+        per_step = (getattr(self, name)[agent, :steps].copy() for name in PER_STEP)
+        episode = Episode(*per_step, self.observation[agent, steps].copy(), final_value, terminated)
+        self.drop(agent)
+        return episode
+
+    def drop(self, agent: int) -> None:
+        """End an agent's episode without keeping it."""
+        self.length[agent] = 0
+        self.is_open[agent] = False
+        self.is_waiting[agent] = False
+
+    def save(self) -> dict[str, npt.NDArray[Any]]:
+        """Arrays that ``restore`` needs."""
+        used = int(self.length.max()) + 1
+        return {name: getattr(self, name)[:, :used] for name in PER_STEP} | {
+            name: getattr(self, name) for name in PER_AGENT
+        }
+
+    def restore(self, arrays: dict[str, npt.NDArray[Any]]) -> None:
+        """Take over the result of ``save``."""
+        used = arrays["reward"].shape[1]
+        while self.observation.shape[1] < used:
+            self._grow()
+        for name in PER_STEP:
+            getattr(self, name)[:, :used] = arrays[name]
+        for name in PER_AGENT:
+            getattr(self, name)[:] = arrays[name]
+
+    def _grow(self) -> None:
+        for name in PER_STEP:
+            array = getattr(self, name)
+            setattr(self, name, np.concatenate([array, np.zeros_like(array)], axis=1))

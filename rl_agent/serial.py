@@ -1,0 +1,94 @@
+"""Training and evaluation in one process, deterministic to the bit: for tests, short studies and scripts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+import numpy.typing as npt
+
+from rl_agent.learner import Learner
+from rl_agent.policy import Policy
+
+__all__ = ["SerialRun", "evaluate", "train_serial"]
+
+
+class SerialRun:
+    """A learner and its environments in one loop: one step of all environments, then the gradient steps due.
+
+    Parameters
+    ----------
+    learner
+        Serves as many agents as there are environments.
+    environments
+        A vector environment that resets in the same step (``AutoresetMode.SAME_STEP``).
+    seed
+        Seeds the first reset.
+    """
+
+    def __init__(self, learner: Learner, environments: gymnasium.vector.VectorEnv, seed: int) -> None:
+        if environments.num_envs != learner.agents:
+            raise ValueError(f"{environments.num_envs} environments do not fit a learner of {learner.agents} agents")
+        self.learner = learner
+        self.environments = environments
+        self._all = np.arange(learner.agents)
+        observations, _ = environments.reset(seed=seed)
+        learner.begin(self._all, observations)
+
+    def run(self, steps: int) -> None:
+        """Go on until the learner has seen ``steps`` more environment steps (rounded up to all environments)."""
+        goal = self.learner.environment_steps + steps
+        space = self.environments.single_action_space
+        assert isinstance(space, gymnasium.spaces.Box)
+        while self.learner.environment_steps < goal:
+            actions = np.clip(self.learner.act(self._all), space.low, space.high)
+            observations, rewards, terminated, truncated, info = self.environments.step(actions)
+            ended = terminated | truncated
+            outcome = np.array(observations, np.float32)
+            for agent in np.flatnonzero(ended):
+                outcome[agent] = info["final_obs"][agent]
+            self.learner.observe(self._all, rewards, terminated, truncated, outcome)
+            if ended.any():
+                self.learner.begin(self._all[ended], observations[ended])
+            while self.learner.updates_due():
+                self.learner.update()
+
+
+def train_serial(learner: Learner, environments: gymnasium.Env | gymnasium.vector.VectorEnv, steps: int, seed: int = 0) -> None:
+    """Train ``learner`` for ``steps`` environment steps in this process.
+
+    Parameters
+    ----------
+    learner
+        Serves one agent per environment.
+    environments
+        One environment, or a vector environment that resets in the same step.
+    steps
+        Environment steps, over all agents.
+    seed
+        Seeds the environments.
+    """
+    if isinstance(environments, gymnasium.vector.VectorEnv):
+        SerialRun(learner, environments, seed).run(steps)
+        return
+    single: gymnasium.Env[Any, Any] = environments
+    mode = gymnasium.vector.AutoresetMode.SAME_STEP
+    SerialRun(learner, gymnasium.vector.SyncVectorEnv([lambda: single], autoreset_mode=mode), seed).run(steps)
+
+
+def evaluate(
+    policy: Policy, environment: gymnasium.Env, episodes: int, seed: int = 0, *, deterministic: bool = True
+) -> npt.NDArray[np.float64]:
+    """Returns of ``episodes`` episodes under a fixed policy, shape (episodes,)."""
+    rng = np.random.default_rng(seed)
+    returns = np.zeros(episodes)
+    for episode in range(episodes):
+        observation, _ = environment.reset(seed=seed + episode)
+        state, ended = policy.initial_state(1), False
+        while not ended:
+            actions, state = policy.act(np.asarray(observation)[None], state, deterministic=deterministic, rng=rng)
+            observation, reward, terminated, truncated, _ = environment.step(actions[0])
+            returns[episode] += float(reward)
+            ended = terminated or truncated
+    return returns

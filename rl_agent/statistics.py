@@ -1,0 +1,103 @@
+"""What a learner reports: episodes since the last report, and averages over its gradient steps."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from rl_agent.algorithms.vracer import Evaluation
+
+__all__ = ["EpisodeRecord", "Statistics"]
+
+
+class EpisodeRecord(NamedTuple):
+    """A completed episode.
+
+    Attributes
+    ----------
+    agent
+        Who lived it.
+    step
+        Environment steps of the learner, over all agents, when it ended.
+    episode_return
+        Sum of its unscaled rewards.
+    length
+        Its number of actions.
+    terminated
+        Whether it ended in a terminal state (else it was truncated or abandoned).
+    """
+
+    agent: int
+    step: int
+    episode_return: float
+    length: int
+    terminated: bool
+
+
+@dataclass
+class _Sums:
+    updates: int = 0
+    policy_loss: float = 0.0
+    value_loss: float = 0.0
+    gradient_norm: float = 0.0
+    batch_kl: float = 0.0
+    batch_rho: float = 0.0
+    batch_far: float = 0.0
+
+
+class Statistics:
+    """Collects numbers between two reports."""
+
+    def __init__(self) -> None:
+        self._episodes: list[EpisodeRecord] = []
+        self._new: list[EpisodeRecord] = []
+        self._sums = _Sums()
+
+    def add_episode(self, record: EpisodeRecord) -> None:
+        """Count a completed episode."""
+        self._episodes.append(record)
+        self._new.append(record)
+
+    def add_update(self, evaluation: Evaluation, gradient: npt.NDArray[np.float32]) -> None:
+        """Count a gradient step."""
+        sums = self._sums
+        sums.updates += 1
+        sums.policy_loss += evaluation.policy_loss
+        sums.value_loss += evaluation.value_loss
+        sums.gradient_norm += math.sqrt(float(gradient @ gradient))
+        sums.batch_kl += float(evaluation.kl.mean())
+        sums.batch_rho += float(evaluation.rho.mean())
+        sums.batch_far += float(evaluation.far.mean())
+
+    def take(self) -> dict[str, float]:
+        """Means since the last call; NaN for means over nothing.
+
+        Returns
+        -------
+        dict of str to float
+            ``episodes`` (count), ``return_mean``, ``length_mean``, ``terminated_fraction`` over the completed
+            episodes; ``updates`` (count), ``policy_loss``, ``value_loss``, ``gradient_norm``, ``batch_kl``,
+            ``batch_rho`` and ``batch_far`` over the gradient steps.
+        """
+        sums, self._sums = self._sums, _Sums()
+        records, self._new = self._new, []
+        mean = lambda values: float(np.mean(values)) if values else math.nan  # noqa: E731
+        out = {
+            "episodes": float(len(records)),
+            "return_mean": mean([r.episode_return for r in records]),
+            "length_mean": mean([r.length for r in records]),
+            "terminated_fraction": mean([r.terminated for r in records]),
+            "updates": float(sums.updates),
+        }
+        for name in ("policy_loss", "value_loss", "gradient_norm", "batch_kl", "batch_rho", "batch_far"):
+            out[name] = getattr(sums, name) / sums.updates if sums.updates else math.nan
+        return out
+
+    def take_episodes(self) -> list[EpisodeRecord]:
+        """Episodes completed since the last call."""
+        episodes, self._episodes = self._episodes, []
+        return episodes
