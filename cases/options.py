@@ -21,8 +21,8 @@ class SideOptions(BaseModel):
 
     left: Side = "inflow"
     right: Side = "outflow"
-    bottom: Side = "open"
-    top: Side = "open"
+    bottom: Side = "slip"
+    top: Side = "slip"
 
 
 class FlowOptions(BaseModel):
