@@ -1,0 +1,175 @@
+"""The ``flowsim`` command."""
+
+import functools
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, ParamSpec, TypeVar
+
+import typer
+
+from coupling.errors import ConfigError, RunError, describe_os_error
+
+__all__ = ["app", "main"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+app = typer.Typer(
+    name="flowsim",
+    help="Train agents that live in a real flow, look at them and measure them.",
+    epilog="Example: flowsim train d_cylinder_wake/quick run.steps=20000",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+Run = Annotated[Path, typer.Argument(help="folder of a run, such as runs/demo", show_default=False)]
+Json = Annotated[bool, typer.Option("--json", help="print one JSON object on stdout and nothing else there")]
+Overrides = Annotated[
+    list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="changes, such as agent.gamma=0.97")
+]
+
+
+def told_in_a_sentence(command: Callable[P, R]) -> Callable[P, R]:
+    """Turn the failures that are no bugs into one sentence on stderr and an exit code (2, 1 or 130)."""
+
+    @functools.wraps(command)
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return command(*args, **kwargs)
+        except ConfigError as error:
+            code, sentence = 2, f"flowsim: {error}"
+        except RunError as error:
+            code, sentence = 1, f"flowsim: {error}"
+        except KeyboardInterrupt as interruption:
+            code, sentence = 130, f"flowsim: {interruption}" if str(interruption) else "flowsim: interrupted"
+        except BrokenPipeError:  # `flowsim ... | head`
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(1) from None
+        except OSError as error:
+            code, sentence = 1, f"flowsim: {describe_os_error(error)}"
+        print(sentence, file=sys.stderr)
+        raise typer.Exit(code)
+
+    return wrapper
+
+
+@app.command(
+    epilog="Example: flowsim train d_cylinder_wake/quick run.name=demo run.steps=20000 agent.gamma=0.97"
+)
+@told_in_a_sentence
+def train(
+    preset: Annotated[
+        str, typer.Argument(help="a YAML file, or the name of a shipped preset", show_default=False)
+    ],
+    overrides: Overrides = None,
+) -> None:
+    """Train one run in runs/NAME, with logs and checkpoints; Ctrl-C stops it cleanly."""
+    from coupling import run
+    from coupling.screen import ConsoleScreen
+
+    with ConsoleScreen() as screen:
+        folder = run.train(preset, overrides or [], screen)
+    _print_judgement(folder.evaluation)
+
+
+@app.command(epilog="Example: flowsim resume runs/demo run.steps=40000")
+@told_in_a_sentence
+def resume(path: Run, overrides: Overrides = None) -> None:
+    """Go on with a run from its last checkpoint, also after kill -9."""
+    from coupling import run
+    from coupling.screen import ConsoleScreen
+
+    with ConsoleScreen() as screen:
+        folder = run.resume(path, overrides or [], screen)
+    _print_judgement(folder.evaluation)
+
+
+@app.command(epilog="Example: flowsim evaluate runs/demo --episodes 50 --json")
+@told_in_a_sentence
+def evaluate(
+    path: Run,
+    episodes: Annotated[int, typer.Option(min=1, help="episodes of each controller")] = 24,
+    deterministic: Annotated[
+        bool, typer.Option("--deterministic", help="act with the mean of the policy instead of drawing")
+    ] = False,
+    seed: Annotated[int, typer.Option(min=0, help="seed of the episodes' starts")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Judge a trained agent beside the task's baselines, with 95 % bootstrap intervals of the mean return."""
+    from coupling.evaluate import evaluate_with_baselines
+    from coupling.folder import RunFolder
+    from coupling.policies import load_controller
+
+    folder = RunFolder.find(path)
+    config = folder.config()
+    result = evaluate_with_baselines(
+        config.env,
+        config.env_options,
+        load_controller(folder, deterministic=deterministic, seed=seed),
+        episodes=episodes,
+        seed=seed,
+        progress=lambda name, done: print(f"{name}: {done}/{episodes} episodes", file=sys.stderr),
+    )
+    if as_json:
+        print(json.dumps(result))
+    else:
+        _print_results({"agent": result} | result["baselines"])
+
+
+@app.command(epilog="Example: flowsim status runs/demo --json")
+@told_in_a_sentence
+def status(path: Run, as_json: Json = False) -> None:
+    """Show how a run stands: steps, ratio, rates, agents and workers."""
+    from coupling.folder import RunFolder
+    from coupling.log import read_status
+    from coupling.tables import print_status
+
+    folder = RunFolder.find(path)
+    if not folder.status.exists():
+        raise RunError(f"run {path} has no status yet; it is written once the training begins")
+    now = read_status(folder.status)
+    if as_json:
+        print(json.dumps(now))
+    else:
+        print_status(now)
+
+
+@app.command(epilog="Example: flowsim plot runs/seed-0 runs/seed-1 runs/seed-2 -o curves.png")
+@told_in_a_sentence
+def plot(
+    paths: Annotated[list[Path], typer.Argument(metavar="RUN...", help="run folders", show_default=False)],
+    output: Annotated[Path, typer.Option("-o", "--output", help="the picture")] = Path("curves.png"),
+) -> None:
+    """Draw learning curves: return and survival against steps, the mean over seeds with a band."""
+    from coupling.folder import RunFolder
+    from coupling.plot import plot_runs
+
+    plot_runs([RunFolder.find(path) for path in paths], output)
+    print(output)
+
+
+def _print_judgement(file: Path) -> None:
+    """Print the evaluation that a training made, if it made one."""
+    if file.exists():
+        judged: dict[str, Any] = json.loads(file.read_text())
+        after = judged["after"]
+        _print_results({"untrained": judged["before"], "trained": after} | after["baselines"])
+
+
+def _print_results(results: dict[str, dict[str, Any]]) -> None:
+    from coupling.tables import print_results
+
+    print_results(results)
+
+
+def main() -> None:
+    """Run the command line."""
+    app()
+
+
+if __name__ == "__main__":
+    main()

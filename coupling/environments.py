@@ -1,0 +1,142 @@
+"""Any Gymnasium task as a vector environment that resets within the step that ends an episode."""
+
+import difflib
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
+
+from coupling.errors import ConfigError
+
+__all__ = ["Task", "describe_task", "episode_seed", "final_observations", "make_vector"]
+
+
+@dataclass(frozen=True)
+class Task:
+    """What the learner has to know of a task.
+
+    Attributes
+    ----------
+    observation_space, action_space
+        Spaces of one environment, flat boxes.
+    """
+
+    observation_space: gym.spaces.Box
+    action_space: gym.spaces.Box
+
+
+def episode_seed(*words: int) -> int:
+    """Return a 32-bit seed that depends on all the words (run seed, agent, start of the run, incarnation)."""
+    return int(np.random.SeedSequence(words).generate_state(1)[0])
+
+
+def make_vector(env: str, env_options: dict[str, Any], count: int) -> VectorEnv:
+    """Make ``count`` copies of a task as one vector environment.
+
+    The task's own batched form is taken when it has one that resets within the step; otherwise the
+    copies are stepped one after the other.
+
+    Parameters
+    ----------
+    env
+        A Gymnasium id, also ``module:id``.
+    env_options
+        Keyword arguments of the environment.
+    count
+        Number of environments.
+
+    Returns
+    -------
+    VectorEnv
+        Autoreset mode ``SAME_STEP``: final observations stand in ``infos["final_obs"]``.
+
+    Raises
+    ------
+    ConfigError
+        For an unknown id, an option that the task does not have or a value it refuses.
+    """
+    try:
+        import cases  # noqa: F401  (registers the flow tasks)
+
+        spec = gym.spec(env.partition(":")[2] or env) if ":" not in env else _spec_of_module(env)
+        if spec.vector_entry_point is not None:
+            vector = gym.make_vec(
+                spec, num_envs=count, vectorization_mode="vector_entry_point", **env_options
+            )
+            if vector.metadata.get("autoreset_mode") == AutoresetMode.SAME_STEP:
+                return vector
+            vector.close()
+        return SyncVectorEnv(
+            [lambda: gym.make(spec, **env_options)] * count, autoreset_mode=AutoresetMode.SAME_STEP
+        )
+    except (gym.error.NameNotFound, gym.error.NamespaceNotFound, gym.error.VersionNotFound) as error:
+        close = difflib.get_close_matches(env, gym.registry.keys(), n=1, cutoff=0.7)
+        hint = (
+            f"; did you mean {close[0]!r}?"
+            if close
+            else "; env takes the id of a registered Gymnasium environment"
+        )
+        raise ConfigError(f"env = {env!r}: no such environment{hint}") from error
+    except (gym.error.Error, ModuleNotFoundError, TypeError, ValueError) as error:
+        options = f" with env_options {env_options}" if env_options else ""
+        raise ConfigError(f"env = {env!r}{options} cannot be made: {' '.join(str(error).split())}") from error
+
+
+def _spec_of_module(env: str) -> gym.envs.registration.EnvSpec:
+    """Import the module of ``module:id`` and return the task that it registered."""
+    import importlib
+
+    module, _, name = env.partition(":")
+    importlib.import_module(module)
+    return gym.spec(name)
+
+
+def describe_task(env: str, env_options: dict[str, Any]) -> Task:
+    """Make the task once, step it once and return its spaces.
+
+    The one step also compiles what the task compiles, into the cache that the worker processes read.
+
+    Raises
+    ------
+    ConfigError
+        As :func:`make_vector`, and for spaces that are not flat boxes.
+    """
+    vector = make_vector(env, env_options, 1)
+    try:
+        spaces = vector.single_observation_space, vector.single_action_space
+        for name, space in zip(("observation", "action"), spaces, strict=True):
+            if not isinstance(space, gym.spaces.Box) or len(space.shape) != 1:
+                raise ConfigError(
+                    f"env = {env!r}: its {name} space is {space}; "
+                    "only flat boxes (Box of one axis) can be learned"
+                )
+        observation, action = spaces
+        assert isinstance(observation, gym.spaces.Box)
+        assert isinstance(action, gym.spaces.Box)
+        if not (np.isfinite(action.low).all() and np.isfinite(action.high).all()):
+            raise ConfigError(f"env = {env!r}: its action space {action} has no finite bounds")
+        vector.reset(seed=0)
+        vector.step(np.clip(np.zeros((1, *action.shape), action.dtype), action.low, action.high))
+    finally:
+        vector.close()
+    return Task(observation, action)
+
+
+def final_observations(infos: dict[str, Any], ended: np.ndarray) -> np.ndarray:
+    """Return the observations that ended the episodes.
+
+    Parameters
+    ----------
+    infos
+        What ``step`` of a vector environment gave.
+    ended
+        Which environments ended, bool of shape (n,).
+
+    Returns
+    -------
+    np.ndarray
+        float32 of shape (number ended, observation size), in the order of the environments.
+    """
+    return np.stack([np.asarray(infos["final_obs"][i], np.float32) for i in np.flatnonzero(ended)])

@@ -1,0 +1,81 @@
+"""Files of a run folder that are either whole or not there, and tables that a resumed run goes on with."""
+
+import csv
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Table", "write_atomically"]
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write a file of mode 0600 beside ``path`` and rename it, so that a reader never sees half of it.
+
+    Raises
+    ------
+    OSError
+        When it cannot be written; nothing is left beside the old file then.
+    """
+    beside = path.with_name(f".{path.name}.new")
+    try:
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+        beside.replace(path)
+    except OSError:
+        beside.unlink(missing_ok=True)
+        raise
+
+
+class Table:
+    """A CSV file that grows by rows and whose last rows can be taken back.
+
+    Parameters
+    ----------
+    path
+        The file; it is made with the first row.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._columns: list[str] = []
+        if path.exists():
+            with path.open(newline="") as file:
+                self._columns = next(csv.reader(file), [])
+
+    def append(self, rows: list[Mapping[str, Any]]) -> None:
+        """Append rows and hand them to the operating system; a new column is added to the whole file."""
+        new = [key for row in rows for key in row if key not in self._columns]
+        if new:
+            self._columns += list(dict.fromkeys(new))
+            self._rewrite(self.read())
+        with self.path.open("a", newline="") as file:
+            csv.DictWriter(file, self._columns).writerows(rows)
+
+    def read(self) -> list[dict[str, str]]:
+        """Return all whole rows; a torn last line, left by a full disk or a kill, is not one."""
+        if not self.path.exists():
+            return []
+        with self.path.open(newline="") as file:
+            whole = [line for line in file if line.endswith("\n")]
+        reader = csv.reader(whole)
+        header = next(reader, [])
+        return [dict(zip(header, row, strict=True)) for row in reader if len(row) == len(header)]
+
+    def replace(self, rows: list[dict[str, str]]) -> None:
+        """Keep these rows only: a resumed run takes back what it will write again."""
+        if self.path.exists():
+            self._rewrite(rows)
+
+    def _rewrite(self, rows: list[dict[str, str]]) -> None:
+        beside = self.path.with_name(f".{self.path.name}.new")
+        try:
+            with beside.open("w", newline="") as file:
+                writer = csv.DictWriter(file, self._columns)
+                writer.writeheader()
+                writer.writerows(rows)
+            beside.replace(self.path)
+        except OSError:
+            beside.unlink(missing_ok=True)
+            raise

@@ -1,0 +1,1 @@
+"""Who starts workers: :mod:`~coupling.launch.local` supervises processes of this machine."""

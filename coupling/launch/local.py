@@ -1,0 +1,193 @@
+"""Worker processes of this machine: started, watched, restarted within bounds, and never left behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from coupling.errors import RunError
+from coupling.worker import PARENT_VARIABLE
+
+__all__ = ["Death", "LocalLauncher"]
+
+_WINDOW = 600.0  # seconds over which restarts are counted
+_QUOTED_LINES = 12
+_THREAD_VARIABLES = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+    "NUMBA_NUM_THREADS",
+)
+
+
+@dataclass(frozen=True)
+class Death:
+    """How a worker ended.
+
+    Attributes
+    ----------
+    slot
+        Number of the worker.
+    reason
+        Exit code or signal, or why it was killed.
+    quotation
+        The last lines of its stderr.
+    """
+
+    slot: int
+    reason: str
+    quotation: str
+
+    def __str__(self) -> str:
+        said = f"; its last words:\n{self.quotation}" if self.quotation else ", without a word on stderr"
+        return f"worker {self.slot} died ({self.reason}){said}"
+
+
+@dataclass
+class _Place:
+    """One worker's place, through all its incarnations."""
+
+    environments: int
+    stderr: Path
+    process: subprocess.Popen[bytes] | None = None
+    started: float = 0.0
+    said_before: int = 0  # length of the stderr file when the process started
+    killed_for: str = ""
+    restart_at: float = 0.0
+    deaths: deque[float] = field(default_factory=deque)
+
+
+class LocalLauncher:
+    """Supervisor of worker processes.
+
+    Parameters
+    ----------
+    connection
+        The ``connection.json`` that workers read.
+    environments_of_each
+        Number of environments of each worker.
+    folder
+        Where the stderr of each worker is kept.
+    threads
+        Threads of each worker's numerical libraries.
+    restarts
+        How many deaths of one worker within ten minutes are mended.
+    """
+
+    def __init__(
+        self,
+        connection: Path,
+        environments_of_each: Sequence[int],
+        folder: Path,
+        *,
+        threads: int,
+        restarts: int,
+    ) -> None:
+        folder.mkdir(exist_ok=True)
+        self._connection = connection
+        self._threads = threads
+        self._allowed = restarts
+        self._places = [
+            _Place(count, folder / f"worker-{slot}.stderr") for slot, count in enumerate(environments_of_each)
+        ]
+        self.restarts = 0
+
+    def start(self) -> None:
+        """Start every worker."""
+        for slot in range(len(self._places)):
+            self._spawn(slot)
+
+    def _spawn(self, slot: int) -> None:
+        place = self._places[slot]
+        place.killed_for, place.started = "", time.monotonic()
+        command = [sys.executable, "-m", "coupling.worker", "--connect", str(self._connection)]
+        command += ["--slot", str(slot), "--environments", str(place.environments)]
+        environment = os.environ | dict.fromkeys(_THREAD_VARIABLES, str(self._threads))
+        environment[PARENT_VARIABLE] = str(os.getpid())
+        with place.stderr.open("ab") as stderr:
+            place.said_before = stderr.tell()
+            place.process = subprocess.Popen(
+                command,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=stderr,
+                stderr=stderr,
+                start_new_session=True,  # a Ctrl-C at the terminal is for the learner, which ends its workers
+            )
+
+    def supervise(self) -> list[Death]:
+        """Collect the workers that have died and start those again whose pause is over.
+
+        Returns
+        -------
+        list of Death
+            The deaths since the last call.
+
+        Raises
+        ------
+        RunError
+            When a worker died more often than is mended.
+        """
+        now, deaths = time.monotonic(), []
+        for slot, place in enumerate(self._places):
+            if place.process is not None and place.process.poll() is not None:
+                deaths.append(self._bury(slot, place, now))
+            elif place.process is None and now >= place.restart_at:
+                self.restarts += 1
+                self._spawn(slot)
+        return deaths
+
+    def _bury(self, slot: int, place: _Place, now: float) -> Death:
+        assert place.process is not None
+        code = place.process.returncode
+        how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+        death = Death(slot, place.killed_for or how, self._last_words(place))
+        place.process = None
+        place.deaths.append(now)
+        while now - place.deaths[0] > _WINDOW:
+            place.deaths.popleft()
+        if len(place.deaths) > self._allowed:
+            raise RunError(
+                f"worker {slot} died {len(place.deaths)} times within {_WINDOW / 60:.0f} minutes, "
+                f"which is more than workers.restarts = {self._allowed}; {death}"
+            )
+        place.restart_at = now + min(10.0, 0.1 * 2 ** (len(place.deaths) - 1))
+        return death
+
+    def _last_words(self, place: _Place) -> str:
+        with place.stderr.open("rb") as file:
+            file.seek(max(place.said_before, place.stderr.stat().st_size - 8192))
+            lines = file.read().decode(errors="replace").splitlines()
+        return "\n".join(f"  | {line}" for line in lines[-_QUOTED_LINES:])
+
+    def running_for(self, slot: int) -> float:
+        """Return the seconds since the worker was started, 0 when it is not running."""
+        place = self._places[slot]
+        return time.monotonic() - place.started if place.process is not None else 0.0
+
+    def kill(self, slot: int, reason: str) -> None:
+        """End a worker that hangs; its death is collected by the next :meth:`supervise`."""
+        place = self._places[slot]
+        if place.process is not None and place.process.poll() is None:
+            place.killed_for = reason
+            place.process.kill()
+
+    def stop(self, patience: float = 5.0) -> None:
+        """Wait for the workers, which have been told to end, and kill those that do not."""
+        processes = [place.process for place in self._places if place.process is not None]
+        until = time.monotonic() + patience
+        for process in processes:
+            try:
+                process.wait(max(0.0, until - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        for place in self._places:
+            place.process = None
+            place.restart_at = float("inf")

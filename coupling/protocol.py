@@ -1,0 +1,397 @@
+"""The messages between a worker and the learner: one frame, a fixed header and a body.
+
+``PROTOCOL.md`` beside this file specifies the bytes. STEP, RESET and ACTION bodies are plain little-endian
+arrays laid out by the sizes agreed in HELLO; all other bodies are small msgpack maps, decoded strictly.
+Nothing from the wire is ever unpickled.
+"""
+
+import struct
+import zlib
+from dataclasses import dataclass
+from enum import IntEnum
+
+import msgspec
+import numpy as np
+
+__all__ = [
+    "HEADER_SIZE",
+    "MAGIC",
+    "MAX_BODY",
+    "VERSION",
+    "Error",
+    "Goodbye",
+    "Header",
+    "Heartbeat",
+    "Hello",
+    "Kind",
+    "ProtocolError",
+    "Reject",
+    "Step",
+    "VersionMismatchError",
+    "Welcome",
+    "decode",
+    "decode_actions",
+    "decode_control",
+    "decode_observations",
+    "decode_step",
+    "encode",
+    "encode_control",
+    "encode_step",
+]
+
+MAGIC = b"FSIM"
+VERSION = (1, 0)
+MAX_BODY = 64 * 2**20  # bytes; 65,536 environments with 200 floats each and all of them ending fit
+
+# magic, major, minor, type, flags, body length, checksum | session, sequence, acknowledgement |
+# first environment, environments | clock (ns) | epoch, reserved
+_HEADER = struct.Struct("<4sBBBBIIQQQIIQII")
+HEADER_SIZE = _HEADER.size
+_CHECKSUM = slice(12, 16)
+
+
+class ProtocolError(ValueError):
+    """A frame that breaks the protocol; the sentence says how."""
+
+
+class VersionMismatchError(ProtocolError):
+    """A frame of another major version, of which nothing but the version was read."""
+
+    def __init__(self, major: int, minor: int) -> None:
+        self.version = (major, minor)
+        super().__init__(
+            f"protocol version {major}.{minor} was spoken, this side speaks {VERSION[0]}.{VERSION[1]}; "
+            "both sides need the same major version, so install the same flowsim on both"
+        )
+
+
+class Kind(IntEnum):
+    """Message types. 8 (PAUSE), 11 (STATUS) and 12 (STATUS_REPLY) are reserved."""
+
+    HELLO = 1
+    WELCOME = 2
+    REJECT = 3
+    RESET = 4
+    STEP = 5
+    ACTION = 6
+    HEARTBEAT = 7
+    ERROR = 9
+    GOODBYE = 10
+
+
+@dataclass(frozen=True)
+class Header:
+    """Who speaks, about what and in which order.
+
+    Attributes
+    ----------
+    kind
+        The message type.
+    session
+        Number that the learner gave this worker in WELCOME; 0 before.
+    sequence
+        Rises by one with every RESET or STEP of a session, and with every ACTION's answer.
+    acknowledgement
+        In ACTION: the sequence of the RESET or STEP that it answers.
+    first, environments
+        The environments [first, first + environments) of the worker that the body speaks of.
+    clock
+        Nanoseconds of the sender's monotonic clock.
+    epoch
+        How often the run had been started when the session began.
+    """
+
+    kind: Kind
+    session: int = 0
+    sequence: int = 0
+    acknowledgement: int = 0
+    first: int = 0
+    environments: int = 0
+    clock: int = 0
+    epoch: int = 0
+
+
+def encode(header: Header, body: bytes = b"", version: tuple[int, int] = VERSION) -> bytes:
+    """Return the frame: header, with the CRC-32 of the frame whose checksum is zero, then body."""
+    head = _HEADER.pack(
+        MAGIC,
+        *version,
+        header.kind,
+        0,
+        len(body),
+        0,
+        header.session,
+        header.sequence,
+        header.acknowledgement,
+        header.first,
+        header.environments,
+        header.clock,
+        header.epoch,
+        0,
+    )
+    checksum = zlib.crc32(body, zlib.crc32(head))
+    return b"".join((head[:12], checksum.to_bytes(4, "little"), head[16:], body))
+
+
+def decode(frame: bytes) -> tuple[Header, bytes]:
+    """Read a frame, accepting nothing that :func:`encode` does not write.
+
+    A REJECT of any version is read, so that a refused client of another version learns why.
+
+    Returns
+    -------
+    (Header, bytes)
+        The header and the body.
+
+    Raises
+    ------
+    VersionMismatchError
+        When the major version is another one.
+    ProtocolError
+        For every other departure: length, magic, checksum, unknown type, non-zero flags.
+    """
+    if len(frame) < HEADER_SIZE:
+        raise ProtocolError(f"a frame of {len(frame)} bytes is shorter than the header of {HEADER_SIZE}")
+    magic, major, minor, kind, flags, length, checksum, *fields, reserved = _HEADER.unpack_from(frame)
+    if magic != MAGIC:
+        raise ProtocolError(f"a frame begins with {magic!r}, not with {MAGIC!r}")
+    if major != VERSION[0] and kind != Kind.REJECT:
+        raise VersionMismatchError(major, minor)
+    if length > MAX_BODY or len(frame) != HEADER_SIZE + length:
+        raise ProtocolError(f"a frame of {len(frame)} bytes says that its body has {length}")
+    without = frame[: _CHECKSUM.start] + bytes(4) + frame[_CHECKSUM.stop :]
+    if zlib.crc32(without) != checksum:
+        raise ProtocolError("a frame's checksum is wrong")
+    if flags or reserved:
+        raise ProtocolError("a frame has flags set that mean nothing")
+    try:
+        known = Kind(kind)
+    except ValueError as error:
+        raise ProtocolError(f"message type {kind} is unknown") from error
+    return Header(known, *fields), frame[HEADER_SIZE:]
+
+
+# --- control messages -------------------------------------------------------------------------------------
+
+
+class _Control(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Base of the msgpack maps."""
+
+
+class Hello(_Control, frozen=True, forbid_unknown_fields=True):
+    """Worker to learner: who is there and what it hosts.
+
+    Attributes
+    ----------
+    slot
+        Number of the worker, which decides its agents.
+    pid, host
+        For the people who read the status.
+    environments
+        How many environments it hosts.
+    observation_size, action_size
+        Floats in an observation and in an action.
+    task_hash
+        Hash of the task and its options (:func:`coupling.connection.task_hash`).
+    """
+
+    slot: int
+    pid: int
+    host: str
+    environments: int
+    observation_size: int
+    action_size: int
+    task_hash: str
+
+
+class Welcome(_Control, frozen=True, forbid_unknown_fields=True):
+    """Learner to worker: the session, and a seed for each environment."""
+
+    session: int
+    first_agent: int
+    seeds: list[int]
+    heartbeat: float
+    patience: float
+
+
+class Reject(_Control, frozen=True, forbid_unknown_fields=True):
+    """Learner to worker: no, and why, in a sentence a person understands."""
+
+    reason: str
+
+
+class Heartbeat(_Control, frozen=True, forbid_unknown_fields=True):
+    """A sign of life; the learner answers with the same body.
+
+    Attributes
+    ----------
+    steps
+        Steps of the vector environment so far: the progress counter.
+    step_seconds
+        How long the step in progress has taken, 0 outside a step.
+    delay_p50_us, delay_p99_us
+        Microseconds from sending a STEP to holding its ACTION, over the latest steps.
+    """
+
+    steps: int
+    step_seconds: float
+    delay_p50_us: float
+    delay_p99_us: float
+
+
+class Error(_Control, frozen=True, forbid_unknown_fields=True):
+    """Worker to learner: the environment failed and this worker ends."""
+
+    reason: str
+
+
+class Goodbye(_Control, frozen=True, forbid_unknown_fields=True):
+    """The last message of either side."""
+
+    reason: str
+
+
+_CONTROL: dict[Kind, type[_Control]] = {
+    Kind.HELLO: Hello,
+    Kind.WELCOME: Welcome,
+    Kind.REJECT: Reject,
+    Kind.HEARTBEAT: Heartbeat,
+    Kind.ERROR: Error,
+    Kind.GOODBYE: Goodbye,
+}
+_KIND = {body: kind for kind, body in _CONTROL.items()}
+_DECODERS = {kind: msgspec.msgpack.Decoder(body, strict=True) for kind, body in _CONTROL.items()}
+
+
+def encode_control(body: _Control, *, session: int = 0, epoch: int = 0, clock: int = 0) -> bytes:
+    """Return the frame of a control message; its type follows from the body."""
+    header = Header(_KIND[type(body)], session=session, epoch=epoch, clock=clock)
+    return encode(header, msgspec.msgpack.encode(body))
+
+
+def decode_control(header: Header, body: bytes) -> _Control:
+    """Read the body of a control message.
+
+    Raises
+    ------
+    ProtocolError
+        When it is not exactly the map that the type calls for.
+    """
+    try:
+        return _DECODERS[header.kind].decode(body)
+    except KeyError as error:
+        raise ProtocolError(f"{header.kind.name} is no control message") from error
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise ProtocolError(f"the body of {header.kind.name} is malformed: {error}") from error
+
+
+# --- arrays -----------------------------------------------------------------------------------------------
+
+_TERMINATED, _TRUNCATED, _DIVERGED = 1, 2, 4
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one step of n environments gave.
+
+    Attributes
+    ----------
+    rewards
+        float64 (n,).
+    observations
+        float32 (n, observation size): what the next action is for; where an episode ended, the first
+        observation of the next one.
+    terminated, truncated, diverged
+        bool (n,); ``diverged`` marks an episode that ended because its simulation blew up.
+    final
+        float32 (number ended, observation size): the observations that ended the episodes.
+    """
+
+    rewards: np.ndarray
+    observations: np.ndarray
+    terminated: np.ndarray
+    truncated: np.ndarray
+    diverged: np.ndarray
+    final: np.ndarray
+
+    @property
+    def ended(self) -> np.ndarray:
+        """Which episodes ended, bool (n,)."""
+        return self.terminated | self.truncated
+
+
+def encode_step(step: Step) -> bytes:
+    """Return the body of STEP: rewards f64, observations f32, final observations f32, status u8."""
+    status = step.terminated * _TERMINATED + step.truncated * _TRUNCATED + step.diverged * _DIVERGED
+    return b"".join(
+        (
+            np.ascontiguousarray(step.rewards, "<f8").tobytes(),
+            np.ascontiguousarray(step.observations, "<f4").tobytes(),
+            np.ascontiguousarray(step.final, "<f4").tobytes(),
+            np.ascontiguousarray(status, np.uint8).tobytes(),
+        )
+    )
+
+
+def decode_step(body: bytes, environments: int, size: int) -> Step:
+    """Read the body of STEP for ``environments`` observations of ``size`` floats.
+
+    Raises
+    ------
+    ProtocolError
+        When the length does not fit, a status bit is unknown or a number is not finite.
+    """
+    n = environments
+    fixed = n * (8 + 4 * size + 1)
+    if len(body) < fixed:
+        raise ProtocolError(f"a STEP of {n} environments has {len(body)} bytes, at least {fixed} are needed")
+    status = np.frombuffer(body, np.uint8, n, len(body) - n)
+    ended = int(np.count_nonzero(status & (_TERMINATED | _TRUNCATED)))
+    if len(body) != fixed + 4 * size * ended or (status & ~np.uint8(7)).any():
+        raise ProtocolError(
+            f"a STEP of {n} environments, {ended} of them ended, has a body of {len(body)} bytes"
+        )
+    rewards = np.frombuffer(body, "<f8", n)
+    floats = np.frombuffer(body, "<f4", (n + ended) * size, 8 * n).reshape(n + ended, size)
+    if not (np.isfinite(rewards).all() and np.isfinite(floats).all()):
+        raise ProtocolError("a STEP holds a number that is not finite")
+    return Step(
+        rewards=rewards,
+        observations=floats[:n],
+        terminated=(status & _TERMINATED).astype(bool),
+        truncated=(status & _TRUNCATED).astype(bool),
+        diverged=(status & _DIVERGED).astype(bool),
+        final=floats[n:],
+    )
+
+
+def decode_observations(body: bytes, environments: int, size: int) -> np.ndarray:
+    """Read the body of RESET: the first observations, float32 (environments, size).
+
+    Raises
+    ------
+    ProtocolError
+        When the length does not fit or a number is not finite.
+    """
+    return _decode_rows(body, environments, size, "RESET")
+
+
+def decode_actions(body: bytes, environments: int, size: int) -> np.ndarray:
+    """Read the body of ACTION: float32 (environments, size).
+
+    Raises
+    ------
+    ProtocolError
+        When the length does not fit or a number is not finite.
+    """
+    return _decode_rows(body, environments, size, "ACTION")
+
+
+def _decode_rows(body: bytes, environments: int, size: int, name: str) -> np.ndarray:
+    if len(body) != 4 * environments * size:
+        needed = 4 * environments * size
+        raise ProtocolError(f"{name} of {environments} environments has {len(body)} bytes, not {needed}")
+    rows = np.frombuffer(body, "<f4").reshape(environments, size)
+    if not np.isfinite(rows).all():
+        raise ProtocolError(f"{name} holds a number that is not finite")
+    return rows

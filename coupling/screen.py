@@ -1,0 +1,77 @@
+"""How a run shows itself: a progress bar on a terminal, a line now and then elsewhere; always on stderr."""
+
+import time
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+__all__ = ["ConsoleScreen"]
+
+_LINE_EVERY = 10.0  # seconds, where there is no terminal
+
+
+class ConsoleScreen:
+    """Shows a run's status on stderr. Use it as a context.
+
+    Parameters
+    ----------
+    what
+        What is counted, for the bar's label.
+    """
+
+    def __init__(self, what: str = "training") -> None:
+        self._console = Console(stderr=True, highlight=False, soft_wrap=True, markup=False)
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[numbers]}"),
+            console=self._console,
+            speed_estimate_period=120,
+        )
+        self._task = self._bar.add_task(what, total=None, numbers="", visible=False)
+        self._next_line = 0.0
+        self._first: tuple[float, int] | None = None
+
+    def __enter__(self) -> "ConsoleScreen":
+        if self._console.is_terminal:
+            self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def say(self, text: str) -> None:
+        """Show a line that stays."""
+        self._console.print(text)
+
+    def progress(self, status: dict[str, Any]) -> None:
+        """Show the present status: a bar, or a line each ten seconds where there is no terminal."""
+        done, total = status["environment_steps"], status["steps_planned"]
+        self._first = self._first or (time.monotonic(), done)
+        if self._console.is_terminal:
+            self._bar.update(
+                self._task, completed=done, total=total, numbers=_numbers(status), visible=True, refresh=True
+            )
+        elif time.monotonic() >= self._next_line:
+            self._next_line = time.monotonic() + _LINE_EVERY
+            self.say(f"{done}/{total} steps, {self._left(done, total)} left, {_numbers(status)}")
+
+    def _left(self, done: int, total: int) -> str:
+        assert self._first is not None
+        since, begun = self._first
+        if done == begun:
+            return "?"
+        seconds = int((total - done) * (time.monotonic() - since) / (done - begun))
+        return f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+
+
+def _numbers(status: dict[str, Any]) -> str:
+    """Return the numbers beside the bar: return, survival and rates."""
+    parts = [f"{status['steps_per_second']:.0f} steps/s", f"{status['updates_per_second']:.0f} updates/s"]
+    if status["mean_return"] is not None:
+        parts = [f"return {status['mean_return']:.4g}", f"survival {status['mean_length']:.4g} steps", *parts]
+    return ", ".join(parts)
