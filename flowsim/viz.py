@@ -209,7 +209,7 @@ def draw_panel(scene: Scene, caption: Caption, width: int = 640, limit: float = 
     limits = f"vorticity ±{limit:g} U/D"
     draw.text((width - margin, below), limits, fill=_FAINT, font=_font(size), anchor="rm")
     if caption.note:
-        _draw_note(draw, caption.note, (width // 2, strip + picture.height // 2), size)
+        _draw_note(draw, caption.note, (width // 2, strip + picture.height - 2 * size), size)
     return np.asarray(panel)
 
 
@@ -314,19 +314,27 @@ def write_mp4(path: Path, frames: Iterable[Picture], fps: float = 20.0) -> None:
             writer.close()
 
 
-def write_gif(path: Path, frames: Sequence[Picture], fps: float = 20.0, max_bytes: int = 1_500_000) -> None:
+def reduce_picture(picture: Picture, width: int) -> Picture:
+    """Return a picture that is at most `width` pixels wide."""
+    if picture.shape[1] <= width:
+        return picture
+    height = round(picture.shape[0] * width / picture.shape[1])
+    return np.asarray(Image.fromarray(picture).resize((width, height), Image.Resampling.BOX))
+
+
+def write_gif(path: Path, frames: Sequence[Picture], fps: float = 10.0, max_bytes: int = 1_500_000) -> None:
     """Write a looping GIF of at most `max_bytes`: smaller and with fewer frames until it fits.
 
     Raises
     ------
     ValueError
-        If there are no frames, or if not even a quarter of them at a third of the width fit.
+        If there are no frames, or if not even a twelfth of them at half the usual width fits.
     """
     if not frames:
         raise ValueError(f"the film {path} has no frames, but must have at least one")
     with _replacing(Path(path)) as beside:
-        for width, stride in ((640, 1), (560, 2), (480, 2), (480, 3), (400, 4), (360, 4), (320, 4), (240, 4)):
-            _write_gif(beside, frames[::stride], fps / stride, min(width, frames[0].shape[1]))
+        for width, stride in ((480, 1), (480, 2), (400, 2), (400, 3), (360, 4), (320, 6), (240, 8), (240, 12)):
+            _write_gif(beside, [reduce_picture(frame, width) for frame in frames[::stride]], fps / stride)
             if beside.stat().st_size <= max_bytes:
                 return
         raise ValueError(
@@ -334,16 +342,16 @@ def write_gif(path: Path, frames: Sequence[Picture], fps: float = 20.0, max_byte
         )
 
 
-def _write_gif(path: Path, frames: Sequence[Picture], fps: float, width: int) -> None:
-    height = round(frames[0].shape[0] * width / frames[0].shape[1])
-    sample = np.concatenate([frames[0], frames[len(frames) // 2], frames[-1]])
-    palette = Image.fromarray(sample).quantize(64, method=Image.Quantize.MEDIANCUT)
-    images = [
-        Image.fromarray(frame)
-        .resize((width, height), Image.Resampling.BOX if width < frame.shape[1] else Image.Resampling.NEAREST)
-        .quantize(palette=palette, dither=Image.Dither.NONE)
-        for frame in frames
-    ]
-    images[0].save(
-        path, save_all=True, append_images=images[1:], duration=round(1000 / fps), loop=0, optimize=True
-    )
+@cache
+def _gif_palette() -> Picture:
+    """Return the colours of our pictures, shape (n, 3); one palette for all frames, so that nothing flickers."""
+    light, dark = np.array(_BACKGROUND), np.array(_INK)
+    greys = [light + (dark - light) * t for t in np.linspace(0.0, 1.0, 10)]
+    return np.concatenate([_colours(), np.array([*greys, _BODY, _AGENT, _ARROW, _FAINT], dtype=np.uint8)])
+
+
+def _write_gif(path: Path, frames: Sequence[Picture], fps: float) -> None:
+    palette = Image.new("P", (1, 1))
+    palette.putpalette(_gif_palette().ravel().tolist())
+    images = [Image.fromarray(frame).quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
+    images[0].save(path, save_all=True, append_images=images[1:], duration=round(1000 / fps), loop=0, optimize=True)
