@@ -54,7 +54,9 @@ def write_checkpoint(path: Path, arrays: Arrays, meta: dict[str, Any]) -> None:
     _flush_folder(path.parent)
 
 
-def read_checkpoint(path: Path, wanted: Callable[[str], bool] = lambda name: True) -> tuple[Arrays, dict[str, Any]]:
+def read_checkpoint(
+    path: Path, wanted: Callable[[str], bool] = lambda name: True
+) -> tuple[Arrays, dict[str, Any]]:
     """Read the arrays whose names are ``wanted`` and the JSON part of a checkpoint.
 
     Raises
@@ -90,7 +92,9 @@ def _check_version(path: Path, meta: dict[str, Any]) -> None:
     if meta.get("format") != FORMAT:
         raise CheckpointError(f"{path} is not a checkpoint of a learner")
     if meta.get("version") != VERSION:
-        raise CheckpointError(f"checkpoint {path} has format version {meta.get('version')}, this program reads {VERSION}")
+        raise CheckpointError(
+            f"checkpoint {path} has format version {meta.get('version')}, this program reads {VERSION}"
+        )
 
 
 def _flush_folder(folder: Path) -> None:

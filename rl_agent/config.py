@@ -84,7 +84,9 @@ class AgentConfig(BaseModel):
     @model_validator(mode="after")
     def _start_fits_into_memory(self) -> AgentConfig:
         if self.start > self.memory:
-            raise ValueError(f"start = {self.start} must not be above memory = {self.memory}: learning would never start")
+            raise ValueError(
+                f"start = {self.start} must not be above memory = {self.memory}: learning would never start"
+            )
         return self
 
     @property

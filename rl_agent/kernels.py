@@ -10,7 +10,15 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-__all__ = ["add_bias", "bias_softsign", "cell_backward", "cell_forward", "column_sums", "scan_backward", "scan_forward"]
+__all__ = [
+    "add_bias",
+    "bias_softsign",
+    "cell_backward",
+    "cell_forward",
+    "column_sums",
+    "scan_backward",
+    "scan_forward",
+]
 
 F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
@@ -19,9 +27,9 @@ ONE, HALF, ZERO = np.float32(1), np.float32(0.5), np.float32(0)
 
 # Coefficients of tanh(x) = x P(x^2) / Q(x^2) on [-7.9, 7.9], highest power last.
 BOUND = np.float32(7.90531110763549805)
-P = (4.89352455891786e-03, 6.37261928875436e-04, 1.48572235717979e-05, 5.12229709037114e-08)
-P += (-8.60467152213735e-11, 2.00018790482477e-13, -2.76076847742355e-16)
-P0, P1, P2, P3, P4, P5, P6 = (np.float32(p) for p in P)
+P0, P1 = np.float32(4.89352455891786e-03), np.float32(6.37261928875436e-04)
+P2, P3 = np.float32(1.48572235717979e-05), np.float32(5.12229709037114e-08)
+P4, P5, P6 = np.float32(-8.60467152213735e-11), np.float32(2.00018790482477e-13), np.float32(-2.76076847742355e-16)
 Q0, Q1 = np.float32(4.89352518554385e-03), np.float32(2.26843463243900e-03)
 Q2, Q3 = np.float32(1.18534705686654e-04), np.float32(1.19825839466702e-06)
 
@@ -71,7 +79,7 @@ def softsign_backward(d: F32, y: F32, bias_gradient: F32) -> None:
 
 @njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
 def column_sums(x: F32, out: F32) -> None:
-    """Sums over the rows of x, shape (B, n), into ``out``, shape (n,)."""
+    """Sum the rows of x, shape (B, n), into ``out``, shape (n,)."""
     out[:] = ZERO
     for b in range(x.shape[0]):
         for j in range(x.shape[1]):
@@ -80,120 +88,142 @@ def column_sums(x: F32, out: F32) -> None:
 
 @njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
 def cell_forward(gates: F32, c_before: F32, c: F32, tanh_c: F32, h: F32) -> None:
-    """One LSTM cell for n rows: activates ``gates`` in place and writes the new c, tanh(c) and h.
+    """Run one LSTM cell for H units and n agents, N = H n numbers in all.
+
+    Each gate is one long contiguous run: with the agents' rows of 4 H short runs the same arithmetic
+    takes three times longer, because short loops do not fill the vector registers.
 
     Parameters
     ----------
     gates
-        Pre-activations of the gates i, f, o, g next to each other, shape (n, 4H); activated on return.
+        Pre-activations of the gates i, f, o, g, shape (4, N); activated in place.
     c_before
-        Cell state before the step, shape (n, H).
+        Cell state before the step, shape (N,).
     c, tanh_c, h
-        Written, shape (n, H).
+        Written: the new cell state, its tanh and the output, shape (N,).
     """
-    n, size = c.shape
-    for b in range(n):
-        row = gates[b]
-        for j in range(3 * size):
-            row[j] = _sigmoid(row[j])
-        for j in range(3 * size, 4 * size):
-            row[j] = _tanh(row[j])
-        for j in range(size):
-            c[b, j] = row[size + j] * c_before[b, j] + row[j] * row[3 * size + j]
-        for j in range(size):
-            tanh_c[b, j] = _tanh(c[b, j])
-        for j in range(size):
-            h[b, j] = row[2 * size + j] * tanh_c[b, j]
+    i, f, o, g = gates[0], gates[1], gates[2], gates[3]
+    n = c.shape[0]
+    for k in range(n):
+        i[k] = _sigmoid(i[k])
+    for k in range(n):
+        f[k] = _sigmoid(f[k])
+    for k in range(n):
+        o[k] = _sigmoid(o[k])
+    for k in range(n):
+        g[k] = _tanh(g[k])
+    for k in range(n):
+        c[k] = f[k] * c_before[k] + i[k] * g[k]
+    for k in range(n):
+        t = _tanh(c[k])
+        tanh_c[k] = t
+        h[k] = o[k] * t
 
 
 @njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
 def cell_backward(gates: F32, c_before: F32, tanh_c: F32, dh: F32, dc: F32) -> None:
-    """Reverse of ``cell_forward``: ``gates`` become dL/d(pre-activations), ``dc`` dL/d(c_before).
+    """Reverse ``cell_forward``: ``gates`` become dL/d(pre-activations), ``dc`` becomes dL/d(c_before).
 
     Parameters
     ----------
     gates
-        Activated gates, shape (n, 4H); overwritten.
+        Activated gates, shape (4, N); overwritten.
     c_before, tanh_c
-        As in ``cell_forward``, shape (n, H).
+        As in ``cell_forward``, shape (N,).
     dh, dc
-        dL/dh and the part of dL/dc that comes from later steps, shape (n, H); ``dc`` is overwritten.
+        dL/dh, and the part of dL/dc that comes from later steps, shape (N,); ``dc`` is overwritten.
     """
-    n, size = dh.shape
-    for b in range(n):
-        row = gates[b]
-        for j in range(size):
-            i, f, o, g = row[j], row[size + j], row[2 * size + j], row[3 * size + j]
-            t = tanh_c[b, j]
-            through = dc[b, j] + dh[b, j] * o * (ONE - t * t)
-            row[j] = through * g * i * (ONE - i)
-            row[size + j] = through * c_before[b, j] * f * (ONE - f)
-            row[2 * size + j] = dh[b, j] * t * o * (ONE - o)
-            row[3 * size + j] = through * i * (ONE - g * g)
-            dc[b, j] = through * f
+    gate_i, gate_f, gate_o, gate_g = gates[0], gates[1], gates[2], gates[3]
+    for k in range(dh.shape[0]):
+        i, f, o, g, t = gate_i[k], gate_f[k], gate_o[k], gate_g[k], tanh_c[k]
+        through = dc[k] + dh[k] * o * (ONE - t * t)
+        gate_i[k] = through * g * i * (ONE - i)
+        gate_f[k] = through * c_before[k] * f * (ONE - f)
+        gate_o[k] = dh[k] * t * o * (ONE - o)
+        gate_g[k] = through * i * (ONE - g * g)
+        dc[k] = through * f
 
 
-@njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
-def scan_forward(active: I64, recurrent: F32, gates: F32, c: F32, tanh_c: F32, h: F32, work: F32) -> None:
-    """Run one LSTM layer over a window.
+@njit(cache=True, nogil=True)
+def scan_forward(begun: I64, weight: F32, x: F32, gates: F32, c: F32, tanh_c: F32, above: F32) -> None:
+    """Run one LSTM layer over a window, for B windows sorted by descending length.
 
     Parameters
     ----------
-    active
-        Rows that have begun by each step, shape (T,), not decreasing; the others are zeroed.
-    recurrent
-        Weights from h to the gates, shape (H, 4H).
+    begun
+        How many windows have begun by each step, shape (T,), not decreasing; the states of the others stay zero.
+    weight
+        From [input, h, 1] to the gates, shape (4H, S + H + 1).
+    x
+        Inputs of each step, shape (T + 1, S + H + 1, B): the first S rows are the layer's input and the last is 1;
+        the H rows between are written, the output of step t into ``x[t + 1]``.
     gates
-        Contribution of the input and bias, shape (T, B, 4H); activated gates on return.
-    c, tanh_c, h
-        Shape (T + 1, B, H): row 0 is the zero state before the window, row t + 1 the state after step t.
-    work
-        Scratch, shape (B, 4H).
+        Written, shape (T, 4, H B).
+    c, tanh_c
+        Written, shapes (T + 1, H, B) and (T, H, B); ``c[t + 1]`` is the state after step t.
+    above
+        Its first H rows receive the outputs: shape (T or more, H or more, B).
     """
-    before = 0
-    for t in range(gates.shape[0]):
-        n = active[t]
-        if before > 0:
-            np.dot(h[t, :before], recurrent, work[:before])
-            z = gates[t]
-            for b in range(before):
-                for j in range(z.shape[1]):
-                    z[b, j] += work[b, j]
-        cell_forward(gates[t, :n], c[t, :n], c[t + 1, :n], tanh_c[t + 1, :n], h[t + 1, :n])
-        gates[t, n:] = ZERO
-        c[t + 1, n:] = ZERO
-        h[t + 1, n:] = ZERO
-        before = n
+    steps, _, batch = x.shape
+    size = c.shape[1]
+    inputs = x.shape[1] - 1 - size
+    t = 0
+    while begun[t] == 0:
+        t += 1
+    x[t, inputs:-1] = ZERO
+    c[t] = ZERO
+    h = np.empty((size, batch), np.float32)
+    for t in range(t, steps - 1):
+        np.dot(weight, x[t], gates[t].reshape(4 * size, batch))
+        cell_forward(gates[t], c[t].reshape(-1), c[t + 1].reshape(-1), tanh_c[t].reshape(-1), h.reshape(-1))
+        if begun[t] < batch:
+            c[t + 1, :, begun[t] :] = ZERO
+            h[:, begun[t] :] = ZERO
+        x[t + 1, inputs:-1] = h
+        above[t, :size] = h
 
 
-@njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
-def scan_backward(active: I64, recurrent_t: F32, gates: F32, c: F32, tanh_c: F32, dh: F32, dc: F32, work: F32) -> None:
+@njit(cache=True, nogil=True)
+def scan_backward(
+    begun: I64, weight_t: F32, x: F32, gates: F32, c: F32, tanh_c: F32, dh: F32, gradient: F32, below: F32
+) -> None:
     """Back-propagate through ``scan_forward``.
 
     Parameters
     ----------
-    active
-        As in ``scan_forward``.
-    recurrent_t
-        Transposed recurrent weights, shape (4H, H), contiguous.
-    gates
-        Activated gates, shape (T, B, 4H); dL/d(pre-activations) on return.
-    c, tanh_c
-        As left by ``scan_forward``.
+    begun, x, gates, c, tanh_c
+        As left by ``scan_forward``; ``gates`` is overwritten.
+    weight_t
+        Transposed weight, shape (S + H + 1, 4H), contiguous.
     dh
-        dL/dh of every step from above, shape (T, B, H); the recurrent part is added in place.
-    dc
-        Zeros, shape (B, H); scratch.
-    work
-        Scratch, shape (B, H).
+        dL/dh of every step from above, shape (T, H, B).
+    gradient
+        Written: dL/d(weight), shape (4H, S + H + 1).
+    below
+        Written: dL/d(input) of every step, shape (T, S, B). With no rows (T, 0, B) this part is left out.
     """
+    size, batch = c.shape[1], c.shape[2]
+    inputs = x.shape[1] - 1 - size
+    wanted = below.shape[1]
+    gradient[:] = ZERO
+    share = np.empty(gradient.shape, np.float32)
+    back = np.zeros((wanted + size, batch), np.float32)
+    backwards = weight_t[inputs - wanted : inputs + size]
+    dc = np.zeros((size, batch), np.float32)
+    d = np.empty((size, batch), np.float32)
     for t in range(gates.shape[0] - 1, -1, -1):
-        n = active[t]
-        cell_backward(gates[t, :n], c[t, :n], tanh_c[t + 1, :n], dh[t, :n], dc[:n])
-        if t > 0 and active[t - 1] > 0:
-            before = active[t - 1]
-            np.dot(gates[t, :before], recurrent_t, work[:before])
-            d = dh[t - 1]
-            for b in range(before):
-                for j in range(d.shape[1]):
-                    d[b, j] += work[b, j]
+        if begun[t] == 0:
+            below[t] = ZERO
+            continue
+        for j in range(size):
+            for b in range(batch):
+                d[j, b] = dh[t, j, b] + back[wanted + j, b]
+        if begun[t] < batch:
+            d[:, begun[t] :] = ZERO
+            dc[:, begun[t] :] = ZERO
+        cell_backward(gates[t], c[t].reshape(-1), tanh_c[t].reshape(-1), d.reshape(-1), dc.reshape(-1))
+        dz = gates[t].reshape(4 * size, batch)
+        np.dot(dz, x[t].T, share)
+        gradient += share
+        np.dot(backwards, dz, back)
+        below[t] = back[:wanted]

@@ -237,7 +237,9 @@ class Learner:
             If learning has not started, or the memory is empty.
         """
         if self.counters.warm_up < 0:
-            raise ValueError(f"learning starts when the memory holds start = {self.config.start} steps, not {self.memory.steps}")
+            raise ValueError(
+                f"learning starts when the memory holds start = {self.config.start} steps, not {self.memory.steps}"
+            )
         step, gamma, scale = self.counters.received, self.config.gamma, self.reward_scale.value
         c_max = self.refer.c_max(step)
         slots, batch = self._draw_batch()
@@ -436,7 +438,9 @@ class Learner:
 
     def _checked_agents(self, agents: npt.ArrayLike) -> I64:
         numbers = np.atleast_1d(np.asarray(agents, np.int64))
-        self._refuse(numbers[(numbers < 0) | (numbers >= self.agents)], f"does not exist: there are {self.agents}")
+        self._refuse(
+            numbers[(numbers < 0) | (numbers >= self.agents)], f"does not exist: there are {self.agents}"
+        )
         if len(np.unique(numbers)) != len(numbers):
             raise ValueError(f"agents {numbers.tolist()} must be distinct")
         return numbers

@@ -58,7 +58,7 @@ class Network(ABC):
         self.size = sum(math.prod(shape) for _, shape in blocks)
 
     def views(self, flat: Any) -> dict[str, Any]:
-        """Views of the blocks in a flat vector of weights or gradients (NumPy array or torch tensor)."""
+        """Split into blocks a flat vector of weights or gradients (NumPy array or torch tensor)."""
         out, offset = {}, 0
         for name, shape in self.blocks:
             end = offset + math.prod(shape)
@@ -68,27 +68,29 @@ class Network(ABC):
 
     @abstractmethod
     def initialise(self, rng: np.random.Generator) -> F32:
-        """Fresh weights, shape (size,)."""
+        """Draw fresh weights, shape (size,)."""
 
     @abstractmethod
     def reference(self, weights: torch.Tensor, windows: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-        """Outputs of shape (B, outputs) as a graph that autograd differentiates."""
+        """Compute outputs of shape (B, outputs) as a graph that autograd differentiates."""
 
     @abstractmethod
     def tape(self, steps: int, batch: int) -> dict[str, F32]:
-        """Arrays that ``forward`` fills and ``backward`` reads, for windows of shape (steps, batch, inputs)."""
+        """Allocate the arrays that ``forward`` fills and ``backward`` reads, for windows of shape (steps, batch, inputs)."""
 
     @abstractmethod
     def forward(self, weights: dict[str, F32], windows: F32, lengths: I64, tape: dict[str, F32]) -> F32:
-        """Outputs of shape (B, outputs); ``weights`` are ``views`` of the flat vector."""
+        """Compute outputs of shape (B, outputs); ``weights`` are ``views`` of the flat vector."""
 
     @abstractmethod
-    def backward(self, weights: dict[str, F32], tape: dict[str, F32], d_outputs: F32, gradient: dict[str, F32]) -> None:
+    def backward(
+        self, weights: dict[str, F32], tape: dict[str, F32], lengths: I64, d_outputs: F32, gradient: dict[str, F32]
+    ) -> None:
         """Write the gradient of a loss with dL/d(outputs) = ``d_outputs`` into ``gradient`` (views); uses up the tape."""
 
     @abstractmethod
     def step(self, weights: dict[str, F32], observations: F32, state: F32) -> tuple[F32, F32]:
-        """Act: outputs (n, outputs) and next states for one observation per agent, shapes (n, inputs), (n, *state_shape)."""
+        """Act: compute outputs (n, outputs) and next states for one observation per agent, shapes (n, inputs), (n, *state_shape)."""
 
 
 class MLP(Network):
@@ -112,15 +114,18 @@ class MLP(Network):
         self.layers = len(hidden) + 1
 
     def initialise(self, rng: np.random.Generator) -> F32:
-        """Fresh weights by appendix A, shape (size,)."""
+        """Draw fresh weights by appendix A, shape (size,)."""
         flat = np.zeros(self.size, np.float32)
         w = self.views(flat)
         for layer in range(self.layers):
-            _fill(w[f"weight{layer}"], rng, is_output=layer == self.layers - 1)
+            if layer < self.layers - 1:
+                _glorot(w[f"weight{layer}"], rng)
+            else:
+                _near_zero(w[f"weight{layer}"], self.widths[-2], rng)
         return flat
 
     def reference(self, weights: torch.Tensor, windows: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-        """Outputs of the last step of each window, shape (B, outputs)."""
+        """Compute outputs at the last step of each window, shape (B, outputs)."""
         w = self.views(weights)
         h = windows[-1]
         for layer in range(self.layers - 1):
@@ -128,13 +133,13 @@ class MLP(Network):
         return h @ w[f"weight{self.layers - 1}"] + w[f"bias{self.layers - 1}"]
 
     def tape(self, steps: int, batch: int) -> dict[str, F32]:
-        """Activations and their gradients, layer by layer."""
+        """Allocate activations and their gradients, layer by layer."""
         names = {f"h{n + 1}": width for n, width in enumerate(self.widths[1:])}
         names |= {f"d{n + 1}": width for n, width in enumerate(self.widths[1:-1])}
         return {name: np.empty((batch, width), np.float32) for name, width in names.items()}
 
     def forward(self, weights: dict[str, F32], windows: F32, lengths: I64, tape: dict[str, F32]) -> F32:
-        """Outputs of the last step of each window, shape (B, outputs)."""
+        """Compute outputs at the last step of each window, shape (B, outputs)."""
         tape["h0"] = windows[-1]
         for layer in range(self.layers):
             y = tape[f"h{layer + 1}"]
@@ -145,8 +150,10 @@ class MLP(Network):
                 kernels.add_bias(y, weights[f"bias{layer}"])
         return tape[f"h{self.layers}"]
 
-    def backward(self, weights: dict[str, F32], tape: dict[str, F32], d_outputs: F32, gradient: dict[str, F32]) -> None:
-        """Gradient of the weights from dL/d(outputs), shape (B, outputs)."""
+    def backward(
+        self, weights: dict[str, F32], tape: dict[str, F32], lengths: I64, d_outputs: F32, gradient: dict[str, F32]
+    ) -> None:
+        """Write the gradient of the weights from dL/d(outputs), shape (B, outputs)."""
         d = d_outputs
         kernels.column_sums(d, gradient[f"bias{self.layers - 1}"])
         for layer in range(self.layers - 1, -1, -1):
@@ -158,15 +165,18 @@ class MLP(Network):
                 d = below
 
     def step(self, weights: dict[str, F32], observations: F32, state: F32) -> tuple[F32, F32]:
-        """Outputs for one observation per agent; the state is empty."""
-        return self.forward(weights, observations[None], np.ones(0, np.int64), self.tape(1, len(observations))), state
+        """Act for one observation per agent; the state is empty."""
+        return self.forward(
+            weights, observations[None], np.ones(0, np.int64), self.tape(1, len(observations))
+        ), state
 
 
 class LSTM(Network):
     """Stacked LSTM layers and a linear output layer on the last one, at the last step of the window.
 
     The gates are i, f, o (sigmoid) and g (tanh): ``c' = f c + i g``, ``h = o tanh(c')``. In training the
-    state is zero before the window; while acting it is carried along the episode.
+    state is zero before the window; while acting it is carried along the episode. A layer's weight maps
+    [input, h, 1] to its four gates.
 
     Parameters
     ----------
@@ -181,111 +191,98 @@ class LSTM(Network):
         self.history = window
         blocks: list[tuple[str, tuple[int, ...]]] = []
         for layer, (fan_in, width) in enumerate(pairwise((inputs, *hidden))):
-            blocks += [(f"input{layer}", (fan_in, 4 * width)), (f"recurrent{layer}", (width, 4 * width))]
-            blocks += [(f"bias{layer}", (4 * width,))]
-        blocks += [("weight", (hidden[-1], outputs)), ("bias", (outputs,))]
+            blocks.append((f"cell{layer}", (4 * width, fan_in + width + 1)))
+        blocks += [("weight", (outputs, hidden[-1])), ("bias", (outputs,))]
         super().__init__(inputs, outputs, blocks)
         self.state_shape = (2 * sum(hidden),)
 
     def initialise(self, rng: np.random.Generator) -> F32:
-        """Fresh weights by appendix A (each gate is its own layer for Glorot's fan-out), shape (size,)."""
+        """Draw fresh weights by appendix A (input and state of each gate count as layers of their own)."""
         flat = np.zeros(self.size, np.float32)
         w = self.views(flat)
-        for layer, width in enumerate(self.hidden):
+        for layer, (fan_in, width) in enumerate(pairwise((self.inputs, *self.hidden))):
             for gate in range(4):
-                columns = slice(gate * width, (gate + 1) * width)
-                _fill(w[f"input{layer}"][:, columns], rng)
-                _fill(w[f"recurrent{layer}"][:, columns], rng)
-            w[f"bias{layer}"][width : 2 * width] = 1.0
-        _fill(w["weight"], rng, is_output=True)
+                rows = w[f"cell{layer}"][gate * width : (gate + 1) * width]
+                _glorot(rows[:, :fan_in], rng)
+                _glorot(rows[:, fan_in:-1], rng)
+            w[f"cell{layer}"][width : 2 * width, -1] = 1.0
+        _near_zero(w["weight"], self.hidden[-1], rng)
         return flat
 
     def reference(self, weights: torch.Tensor, windows: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-        """Outputs at the last step of each window, shape (B, outputs)."""
+        """Compute outputs at the last step of each window, shape (B, outputs)."""
         w = self.views(weights)
         steps, batch, _ = windows.shape
-        zeros = [windows.new_zeros(batch, width) for width in self.hidden]
-        h, c = list(zeros), list(zeros)
+        h = [windows.new_zeros(batch, width) for width in self.hidden]
+        c = list(h)
+        one = windows.new_ones(batch, 1)
         for t in range(steps):
             begun = (lengths >= steps - t).to(windows.dtype)[:, None]
             x = windows[t]
             for layer in range(len(self.hidden)):
-                z = x @ w[f"input{layer}"] + h[layer] @ w[f"recurrent{layer}"] + w[f"bias{layer}"]
+                z = torch.cat([x, h[layer], one], dim=1) @ w[f"cell{layer}"].T
                 i, f, o, g = z.chunk(4, dim=1)
                 c[layer] = (f.sigmoid() * c[layer] + i.sigmoid() * g.tanh()) * begun
                 h[layer] = o.sigmoid() * c[layer].tanh() * begun
                 x = h[layer]
-        return h[-1] @ w["weight"] + w["bias"]
+        return h[-1] @ w["weight"].T + w["bias"]
 
     def tape(self, steps: int, batch: int) -> dict[str, F32]:
-        """Gates and states of every step and layer, and scratch for the way back."""
-        out: dict[str, F32] = {"outputs": np.empty((batch, self.outputs), np.float32)}
-        for layer, width in enumerate(self.hidden):
-            out[f"gates{layer}"] = np.empty((steps, batch, 4 * width), np.float32)
-            for name in ("c", "tanh_c", "h"):
-                out[f"{name}{layer}"] = np.zeros((steps + 1, batch, width), np.float32)
-            out[f"dh{layer}"] = np.empty((steps, batch, width), np.float32)
-            out[f"work{layer}"] = np.empty((batch, 4 * width), np.float32)
+        """Allocate inputs, gates and states of every step and layer; batches run along the last axis."""
+        out: dict[str, F32] = {}
+        for layer, (fan_in, width) in enumerate(pairwise((self.inputs, *self.hidden))):
+            out[f"x{layer}"] = np.ones((steps + 1, fan_in + width + 1, batch), np.float32)
+            out[f"gates{layer}"] = np.empty((steps, 4, width * batch), np.float32)
+            out[f"c{layer}"] = np.empty((steps + 1, width, batch), np.float32)
+            out[f"tanh_c{layer}"] = np.empty((steps, width, batch), np.float32)
+            out[f"dh{layer}"] = np.zeros((steps, width, batch), np.float32)
+        out[f"x{len(self.hidden)}"] = np.empty((steps, self.hidden[-1], batch), np.float32)
+        out["nothing"] = np.empty((steps, 0, batch), np.float32)
         return out
 
     def forward(self, weights: dict[str, F32], windows: F32, lengths: I64, tape: dict[str, F32]) -> F32:
-        """Outputs at the last step of each window, shape (B, outputs)."""
-        steps, batch, _ = windows.shape
-        active = np.count_nonzero(lengths[None] >= steps - np.arange(steps)[:, None], axis=1)
-        tape["windows"], tape["active"] = windows, active
-        below = windows
+        """Compute outputs at the last step of each window, shape (B, outputs)."""
+        begun = _begun(lengths, windows.shape[0])
+        tape["x0"][:-1, : self.inputs] = windows.transpose(0, 2, 1)
         for layer in range(len(self.hidden)):
-            gates = tape[f"gates{layer}"]
-            flat = gates.reshape(steps * batch, -1)
-            np.matmul(below.reshape(steps * batch, -1), weights[f"input{layer}"], out=flat)
-            kernels.add_bias(flat, weights[f"bias{layer}"])
-            state = (tape[f"c{layer}"], tape[f"tanh_c{layer}"], tape[f"h{layer}"])
-            kernels.scan_forward(active, weights[f"recurrent{layer}"], gates, *state, tape[f"work{layer}"])
-            below = tape[f"h{layer}"][1:]
-        np.matmul(below[-1], weights["weight"], out=tape["outputs"])
-        kernels.add_bias(tape["outputs"], weights["bias"])
-        return tape["outputs"]
+            arrays = (tape[f"{name}{layer}"] for name in ("x", "gates", "c", "tanh_c"))
+            kernels.scan_forward(begun, weights[f"cell{layer}"], *arrays, tape[f"x{layer + 1}"])
+        top = tape[f"x{len(self.hidden)}"][-1]
+        return np.ascontiguousarray((weights["weight"] @ top).T) + weights["bias"]
 
-    def backward(self, weights: dict[str, F32], tape: dict[str, F32], d_outputs: F32, gradient: dict[str, F32]) -> None:
-        """Gradient of the weights from dL/d(outputs), shape (B, outputs), through the whole window."""
-        top = len(self.hidden) - 1
-        steps, batch, _ = tape["windows"].shape
-        np.matmul(tape[f"h{top}"][-1].T, d_outputs, out=gradient["weight"])
+    def backward(
+        self, weights: dict[str, F32], tape: dict[str, F32], lengths: I64, d_outputs: F32, gradient: dict[str, F32]
+    ) -> None:
+        """Write the gradient of the weights, through the whole window."""
+        layers = len(self.hidden)
+        begun = _begun(lengths, len(tape["nothing"]))
+        np.matmul(d_outputs.T, tape[f"x{layers}"][-1].T, out=gradient["weight"])
         kernels.column_sums(d_outputs, gradient["bias"])
-        tape[f"dh{top}"][:-1] = 0.0
-        np.matmul(d_outputs, weights["weight"].T, out=tape[f"dh{top}"][-1])
-        for layer in range(top, -1, -1):
-            width = self.hidden[layer]
-            gates, h = tape[f"gates{layer}"], tape[f"h{layer}"]
-            recurrent_t = np.ascontiguousarray(weights[f"recurrent{layer}"].T)
-            dc = np.zeros((batch, width), np.float32)
-            work = tape[f"work{layer}"].reshape(-1)[: batch * width].reshape(batch, width)
-            state = (tape[f"c{layer}"], tape[f"tanh_c{layer}"])
-            kernels.scan_backward(tape["active"], recurrent_t, gates, *state, tape[f"dh{layer}"], dc, work)
-            dz = gates.reshape(steps * batch, 4 * width)
-            below = tape["windows"] if layer == 0 else tape[f"h{layer - 1}"][1:]
-            np.matmul(below.reshape(steps * batch, -1).T, dz, out=gradient[f"input{layer}"])
-            # row 0 of h is the zero state before the window: it has no part in the gradient
-            np.matmul(h[1:-1].reshape(-1, width).T, dz[batch:], out=gradient[f"recurrent{layer}"])
-            kernels.column_sums(dz, gradient[f"bias{layer}"])
-            if layer > 0:
-                np.matmul(dz, weights[f"input{layer}"].T, out=tape[f"dh{layer - 1}"].reshape(steps * batch, -1))
+        np.matmul(weights["weight"].T, d_outputs.T, out=tape[f"dh{layers - 1}"][-1])
+        for layer in range(layers - 1, -1, -1):
+            weight_t = np.ascontiguousarray(weights[f"cell{layer}"].T)
+            arrays = (tape[f"{name}{layer}"] for name in ("x", "gates", "c", "tanh_c", "dh"))
+            below = tape[f"dh{layer - 1}"] if layer > 0 else tape["nothing"]
+            kernels.scan_backward(begun, weight_t, *arrays, gradient[f"cell{layer}"], below)
 
     def step(self, weights: dict[str, F32], observations: F32, state: F32) -> tuple[F32, F32]:
-        """Outputs and next states for one observation per agent; a state is (c, h) of every layer."""
+        """Act for one observation per agent; a state is (c, h) of every layer, one after the other."""
         n, offset = len(observations), 0
         x = observations
         following = np.empty_like(state)
+        one = np.ones((n, 1), np.float32)
         for layer, width in enumerate(self.hidden):
-            c, h = state[:, offset : offset + width], state[:, offset + width : offset + 2 * width]
-            gates = x @ weights[f"input{layer}"] + weights[f"bias{layer}"] + h @ weights[f"recurrent{layer}"]
-            c_next, tanh_c, h_next = (np.empty((n, width), np.float32) for _ in range(3))
-            kernels.cell_forward(gates, np.ascontiguousarray(c), c_next, tanh_c, h_next)
-            following[:, offset : offset + width] = c_next
-            following[:, offset + width : offset + 2 * width] = h_next
-            x = h_next
+            c = np.ascontiguousarray(state[:, offset : offset + width].T)
+            h = state[:, offset + width : offset + 2 * width]
+            gates = weights[f"cell{layer}"] @ np.concatenate([x, h, one], axis=1).T
+            tanh_c, h_next = np.empty_like(c), np.empty_like(c)
+            flat = (array.reshape(-1) for array in (c, c, tanh_c, h_next))
+            kernels.cell_forward(gates.reshape(4, -1), *flat)
+            following[:, offset : offset + width] = c.T
+            following[:, offset + width : offset + 2 * width] = h_next.T
+            x = h_next.T
             offset += 2 * width
-        return x @ weights["weight"] + weights["bias"], following
+        return np.ascontiguousarray((weights["weight"] @ x.T).T) + weights["bias"], following
 
 
 def make_network(config: AgentConfig, inputs: int, outputs: int) -> Network:
@@ -295,8 +292,16 @@ def make_network(config: AgentConfig, inputs: int, outputs: int) -> Network:
     return LSTM(inputs, config.hidden_sizes, outputs, config.window)
 
 
-def _fill(block: F32, rng: np.random.Generator, *, is_output: bool = False) -> None:
-    """Initialise a block of weights of shape (fan_in, fan_out) by appendix A."""
-    fan_in, fan_out = block.shape
-    bound = 0.1 / math.sqrt(fan_in) if is_output else math.sqrt(6.0 / (fan_in + fan_out))
+def _begun(lengths: I64, steps: int) -> I64:
+    """Count the windows that have begun by each of ``steps`` steps; windows are aligned at the end."""
+    return np.count_nonzero(lengths[None] >= steps - np.arange(steps)[:, None], axis=1)
+
+
+def _glorot(block: F32, rng: np.random.Generator) -> None:
+    bound = math.sqrt(6.0 / sum(block.shape))
+    block[:] = rng.uniform(-bound, bound, block.shape)
+
+
+def _near_zero(block: F32, fan_in: int, rng: np.random.Generator) -> None:
+    bound = 0.1 / math.sqrt(fan_in)
     block[:] = rng.uniform(-bound, bound, block.shape)

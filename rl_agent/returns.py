@@ -162,6 +162,15 @@ def v_tbc(rewards: F32, values: F32, rho: F32, final_value: float, gamma: float)
     """
     target = np.empty(len(rewards), np.float32)
     _sweep(
-        0, len(rewards) - 1, np.float32(final_value), rewards, values, rho, target, np.float32(gamma), np.float32(1), False
+        0,
+        len(rewards) - 1,
+        np.float32(final_value),
+        rewards,
+        values,
+        rho,
+        target,
+        np.float32(gamma),
+        np.float32(1),
+        False,
     )
     return target

@@ -93,8 +93,12 @@ def check_spaces(observation_space: gymnasium.Space, action_space: gymnasium.Spa
     """
     for name, space in (("observation", observation_space), ("action", action_space)):
         if not isinstance(space, gymnasium.spaces.Box) or len(space.shape) != 1 or space.shape[0] < 1:
-            raise ValueError(f"the {name} space must be a Box of one axis, not {space}; wrap the environment to flatten it")
+            raise ValueError(
+                f"the {name} space must be a Box of one axis, not {space}; wrap the environment to flatten it"
+            )
     if not isinstance(action_space, gymnasium.spaces.Box) or not action_space.is_bounded("both"):
-        raise ValueError(f"the action space must have finite bounds to scale the policy by, not {action_space}")
+        raise ValueError(
+            f"the action space must have finite bounds to scale the policy by, not {action_space}"
+        )
     if not (action_space.high > action_space.low).all():
         raise ValueError(f"the action space must have high above low in every component, not {action_space}")

@@ -29,7 +29,9 @@ class SerialRun:
 
     def __init__(self, learner: Learner, environments: gymnasium.vector.VectorEnv, seed: int) -> None:
         if environments.num_envs != learner.agents:
-            raise ValueError(f"{environments.num_envs} environments do not fit a learner of {learner.agents} agents")
+            raise ValueError(
+                f"{environments.num_envs} environments do not fit a learner of {learner.agents} agents"
+            )
         self.learner = learner
         self.environments = environments
         self._all = np.arange(learner.agents)
@@ -55,7 +57,9 @@ class SerialRun:
                 self.learner.update()
 
 
-def train_serial(learner: Learner, environments: gymnasium.Env | gymnasium.vector.VectorEnv, steps: int, seed: int = 0) -> None:
+def train_serial(
+    learner: Learner, environments: gymnasium.Env | gymnasium.vector.VectorEnv, steps: int, seed: int = 0
+) -> None:
     """Train ``learner`` for ``steps`` environment steps in this process.
 
     Parameters
@@ -87,7 +91,9 @@ def evaluate(
         observation, _ = environment.reset(seed=seed + episode)
         state, ended = policy.initial_state(1), False
         while not ended:
-            actions, state = policy.act(np.asarray(observation)[None], state, deterministic=deterministic, rng=rng)
+            actions, state = policy.act(
+                np.asarray(observation)[None], state, deterministic=deterministic, rng=rng
+            )
             observation, reward, terminated, truncated, _ = environment.step(actions[0])
             returns[episode] += float(reward)
             ended = terminated or truncated

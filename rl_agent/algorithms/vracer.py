@@ -115,7 +115,9 @@ class VRacer:
         Its outputs are V(s), m_1(s), ... m_A(s).
     """
 
-    def __init__(self, config: AgentConfig, observation_size: int, action_size: int, rng: np.random.Generator) -> None:
+    def __init__(
+        self, config: AgentConfig, observation_size: int, action_size: int, rng: np.random.Generator
+    ) -> None:
         self.config = config
         self.action_size = action_size
         self.network = make_network(config, observation_size, 1 + action_size)
@@ -141,12 +143,16 @@ class VRacer:
         """V at the end of windows of any lengths, shape (n,)."""
         order = np.argsort(-lengths, kind="stable")
         tape = self.network.tape(windows.shape[0], len(lengths))
-        outputs = self.network.forward(self._views, np.ascontiguousarray(windows[:, order]), lengths[order], tape)
+        outputs = self.network.forward(
+            self._views, np.ascontiguousarray(windows[:, order]), lengths[order], tape
+        )
         values = np.empty(len(lengths), np.float32)
         values[order] = outputs[:, 0]
         return values
 
-    def gradient(self, batch: Batch, *, c_max: float, beta: float, rule_1: bool, rho_clip: float) -> Evaluation:
+    def gradient(
+        self, batch: Batch, *, c_max: float, beta: float, rule_1: bool, rho_clip: float
+    ) -> Evaluation:
         """Write dL/dw of a batch into ``last_gradient``, shape of ``weights``.
 
         Parameters
@@ -184,7 +190,7 @@ class VRacer:
             kl,
             far,
         )
-        self.network.backward(self._views, self._tape, d_outputs, self._gradient_views)
+        self.network.backward(self._views, self._tape, batch.lengths, d_outputs, self._gradient_views)
         # d softplus(x) / dx = 1 - exp(-softplus(x))
         self.last_gradient[-self.action_size :] = d_sigma * -np.expm1(-sigma)
         return Evaluation(outputs[:, 0].copy(), rho, kl, far, float(losses[0]), float(losses[1]))
@@ -194,11 +200,20 @@ class VRacer:
         self.adam.step(self.weights, self.last_gradient, learning_rate)
 
     def reference_gradient(
-        self, batch: Batch, *, c_max: float, beta: float, rule_1: bool, rho_clip: float, dtype: torch.dtype = torch.float32
+        self,
+        batch: Batch,
+        *,
+        c_max: float,
+        beta: float,
+        rule_1: bool,
+        rho_clip: float,
+        dtype: torch.dtype = torch.float32,
     ) -> tuple[F32, Evaluation]:
         """Compute the result of ``gradient`` by autograd, from the loss as the paper writes it."""
         weights = torch.tensor(self.weights, dtype=dtype, requires_grad=True)
-        loss, evaluation = self.reference_loss(weights, batch, c_max=c_max, beta=beta, rule_1=rule_1, rho_clip=rho_clip)
+        loss, evaluation = self.reference_loss(
+            weights, batch, c_max=c_max, beta=beta, rule_1=rule_1, rho_clip=rho_clip
+        )
         (gradient,) = torch.autograd.grad(loss, weights)
         return gradient.numpy(), evaluation
 
@@ -228,7 +243,9 @@ class VRacer:
         loss = (beta * (policy_loss + value_loss) + (1.0 - beta) * kl).mean()
         count = max(1.0, float(kept.sum()))
         means = (float(policy_loss.sum()) / count, float(value_loss.sum()) / count)
-        return loss, Evaluation(value.detach().numpy(), rho.detach().numpy(), kl.detach().numpy(), far.numpy(), *means)
+        return loss, Evaluation(
+            value.detach().numpy(), rho.detach().numpy(), kl.detach().numpy(), far.numpy(), *means
+        )
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -287,7 +304,9 @@ def _output_gradients(
             m, m_mu = outputs[b, 1 + j], mu_mean[b, j]
             z = (action[b, j] - m) / s
             d_outputs[b, 1 + j] = push * z / s + kl_share * (m - m_mu) / (s * s)
-            d_sigma[j] += push * (z * z - one) / s + kl_share * (one - (s_mu * s_mu + (m_mu - m) ** 2) / (s * s)) / s
+            d_sigma[j] += (
+                push * (z * z - one) / s + kl_share * (one - (s_mu * s_mu + (m_mu - m) ** 2) / (s * s)) / s
+            )
         if not (rule_1 and far[b]):
             kept += 1
             losses[0] -= weight * advantage

@@ -78,7 +78,14 @@ class Episode:
     def last(self, steps: int) -> Episode:
         """The episode without its first steps, at most ``steps`` long."""
         cut = slice(max(0, len(self.reward) - steps), None)
-        per_step = (self.observation, self.action, self.behaviour_mean, self.behaviour_std, self.reward, self.value)
+        per_step = (
+            self.observation,
+            self.action,
+            self.behaviour_mean,
+            self.behaviour_std,
+            self.reward,
+            self.value,
+        )
         return Episode(
             *(array[cut] for array in per_step), self.final_observation, self.final_value, self.terminated
         )
@@ -236,7 +243,14 @@ class EpisodeMemory:
         )
 
     def refresh(
-        self, slots: I64, value: F32, rho: F32, kl: F32, far: npt.NDArray[np.bool_], gamma: float, reward_scale: float
+        self,
+        slots: I64,
+        value: F32,
+        rho: F32,
+        kl: F32,
+        far: npt.NDArray[np.bool_],
+        gamma: float,
+        reward_scale: float,
     ) -> None:
         """Store what the network now says about drawn steps, and correct V_tbc of them and of all earlier steps.
 
