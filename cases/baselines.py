@@ -57,8 +57,8 @@ class RandomController:
 class PDController:
     """Proportional-derivative feedback on position and angle.
 
-    The body is moved as (error of the position) * gain - velocity * damping, in x and y, and turned likewise. The
-    gains belong to one action per T held constant, and to the default scales of force and torque.
+    The body is moved as (error of the position) * gain - velocity * damping, in x and y, and turned likewise.
+    The gains belong to one action per T held constant, and to the default scales of force and torque.
 
     Attributes
     ----------

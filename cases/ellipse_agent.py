@@ -47,13 +47,15 @@ def vertices(position: FloatArray, angle: FloatArray, offset: float = 0.0) -> Fl
 def sensed_velocity(simulation: Simulation, body: int, offset: float) -> FloatArray:
     """Return the flow velocity relative to the moving surface at the four vertices of a body.
 
-    The flow is sampled `offset` outside the vertices, since on the surface itself no slip makes the difference
-    vanish; the velocity of the surface, V + omega x r, is that of the vertices. Axes of the box; shape (B, 4, 2), in U.
+    The flow is sampled `offset` outside the vertices, since on the surface itself no slip makes the
+    difference vanish; the velocity of the surface, V + omega x r, is that of the vertices. Axes of the box;
+    shape (B, 4, 2), in U.
     """
     state = simulation.body_state
     # Contiguous copies: numpy may compute cosines of a strided array in another way, with other last bits.
     position, angle = state.position[:, body].copy(), state.angle[:, body].copy()
-    flow = np.asarray(simulation.sample_velocity(vertices(position, angle, offset)), dtype=np.float64)
+    points = np.nan_to_num(vertices(position, angle, offset))  # a diverged simulation has lost its body
+    flow = np.asarray(simulation.sample_velocity(points), dtype=np.float64)
     arm = vertices(position, angle) - position[:, None, :]
     omega = state.angular_velocity[:, body, None]
     surface = state.velocity[:, body, None, :] + np.stack(
@@ -65,7 +67,7 @@ def sensed_velocity(simulation: Simulation, body: int, offset: float) -> FloatAr
 def body_observation(
     simulation: Simulation, body: int, relative_position: FloatArray, sensor_offset: float
 ) -> FloatArray:
-    """Return position (2), angle, velocity (2), angular velocity and sensors (8), shape (B, 14), in units of D and U."""
+    """Return position (2), angle, velocity (2), spin and sensors (8), shape (B, 14), in D and U."""
     state = simulation.body_state
     batch = relative_position.shape[0]
     return np.concatenate(

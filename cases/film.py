@@ -15,7 +15,16 @@ import cases  # noqa: F401  (registers the tasks)
 from cases.baselines import Controller
 from cases.flow_env import FlowEnv
 from flowsim import Simulation
-from flowsim.viz import VORTICITY_LIMIT, Caption, Picture, Scene, draw_panel, reduce_picture, write_gif, write_mp4
+from flowsim.viz import (
+    VORTICITY_LIMIT,
+    Caption,
+    Picture,
+    Scene,
+    draw_panel,
+    reduce_picture,
+    write_gif,
+    write_mp4,
+)
 
 HOLD_SECONDS = 1.5
 """How long the last picture stands."""
@@ -27,7 +36,9 @@ _GAP = 4
 class _Panel:
     """One controller in one environment: its pictures, frozen from the end of its episode on."""
 
-    def __init__(self, label: str, env: FlowEnv, controller: Controller, seed: int, width: int, limit: float) -> None:
+    def __init__(
+        self, label: str, env: FlowEnv, controller: Controller, seed: int, width: int, limit: float
+    ) -> None:
         self._label, self._env, self._controller = label, env, controller
         self._width, self._limit = width, limit
         self._observation, _ = env.reset(seed=seed)
@@ -65,7 +76,7 @@ class _Panel:
             self._note = self._verdict(terminated, info)
         pictures = [self._draw(*moment) for moment in moments]
         self.last = self._draw(*self._look())
-        # The end of an action shows the return that it brought; an action cut short is held for its whole time.
+        # The end of an action shows the return it brought; an action cut short is held for its whole time.
         return pictures[: frames - 1] + [self.last] * (frames - min(len(pictures), frames - 1))
 
     def _verdict(self, terminated: bool, info: dict[str, Any]) -> str:
@@ -97,7 +108,8 @@ def render_film(
 ) -> dict[str, float]:
     """Film controllers that start from the same seed.
 
-    The panel of an episode that ends freezes and says why; the film ends with the last of them, or after `actions`.
+    The panel of an episode that ends freezes and says why; the film ends with the last of them, or after
+    `actions`.
 
     Parameters
     ----------
@@ -131,9 +143,13 @@ def render_film(
     files = [Path(p) for p in ([paths] if isinstance(paths, (str, Path)) else paths)]
     for file in files:
         if file.suffix not in (".mp4", ".gif"):
-            raise ValueError(f"the film {file} has the suffix {file.suffix!r}, but must be a .mp4 or .gif file")
+            raise ValueError(
+                f"the film {file} has the suffix {file.suffix!r}, but must be a .mp4 or .gif file"
+            )
     if len({file.suffix for file in files}) != len(files):
-        raise ValueError(f"there are {len(files)} files to write, but there must be at most one .mp4 and one .gif")
+        raise ValueError(
+            f"there are {len(files)} files to write, but there must be at most one .mp4 and one .gif"
+        )
     for name, value in (("actions", actions), ("frames_per_action", frames_per_action)):
         if value < 1:
             raise ValueError(f"{name} is {value}, but must be at least 1")
@@ -147,7 +163,9 @@ def render_film(
     ]
     frames = _frames(panels, actions, frames_per_action, round(HOLD_SECONDS * fps))
     _write(files, frames, fps, actions * frames_per_action)
-    return {label: float(panel._env.episodes.returns[0]) for label, panel in zip(controllers, panels, strict=True)}
+    return {
+        label: float(panel._env.episodes.returns[0]) for label, panel in zip(controllers, panels, strict=True)
+    }
 
 
 def _make(env_id: str, options: Mapping[str, Any] | None) -> FlowEnv:

@@ -1,7 +1,7 @@
 """Gymnasium environments over batched flow simulations.
 
-`FlowVectorEnv` is a batch of simulations that step together, `FlowEnv` a batch of one; both only keep the Gymnasium
-conventions and leave the episodes to `Episodes`, and the task to a `FlowTask`.
+`FlowVectorEnv` is a batch of simulations that step together, `FlowEnv` a batch of one; both only keep the
+Gymnasium conventions and leave the episodes to `Episodes`, and the task to a `FlowTask`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ class Loads:
     """Time averages, over one action, of what the bodies feel; shape (B, K) each for K bodies.
 
     drag and lift are the hydrodynamic forces along x and y, torque the hydrodynamic torque about the body's
-    centre. power is what the force and torque that hold or drive the body spend in the frame of the undisturbed water.
+    centre. power is what the force and torque that hold or drive the body spend in the frame of the
+    undisturbed water.
     """
 
     names = ("drag", "lift", "torque", "power")
@@ -160,9 +161,10 @@ class Episodes:
         return np.clip(values, -1.0, 1.0)
 
     def observations(self) -> npt.NDArray[np.float32]:
-        """Return finite observations within their space, shape (B, n), whatever the simulations have become."""
+        """Return finite observations within their space, shape (B, n), even of diverged simulations."""
         high = self.task.observation_space.high
-        values = np.nan_to_num(self.task.observe(), nan=0.0, posinf=np.inf, neginf=-np.inf)
+        with np.errstate(invalid="ignore", over="ignore"):
+            values = np.nan_to_num(self.task.observe(), nan=0.0, posinf=np.inf, neginf=-np.inf)
         return np.clip(values, -high, high).astype(np.float32)
 
     def info(self, index: int) -> Info:
@@ -236,9 +238,9 @@ def _check_reset_options(options: Info | None, allowed: Sequence[str]) -> None:
 class FlowEnv(gymnasium.Env[npt.NDArray[np.float32], npt.NDArray[np.float32]]):
     """One simulated agent in a flow, as a Gymnasium environment.
 
-    `info` holds `time` (since the start of the episode), `applied_action` (after clipping to [-1, 1]), `solver_steps` in
-    this action, `diverged`, and averages over the action for every body (the order is the task's): `drag`, `lift`,
-    `torque` and `power` (see `Loads`).
+    `info` holds `time` (since the start of the episode), `applied_action` (after clipping to [-1, 1]),
+    `solver_steps` in this action, `diverged`, and averages over the action for every body (the order is the
+    task's): `drag`, `lift`, `torque` and `power` (see `Loads`).
 
     Parameters
     ----------
@@ -290,8 +292,8 @@ class FlowEnv(gymnasium.Env[npt.NDArray[np.float32], npt.NDArray[np.float32]]):
         info = self.episodes.info(0)
         return self.episodes.observations()[0], float(outcome.reward[0]), terminated, truncated, info
 
-    def render(self) -> npt.NDArray[np.uint8] | None:  # type: ignore[override]
-        """Return a picture in the mode "rgb_array"; the window of the mode "human" is kept up to date by itself."""
+    def render(self) -> npt.NDArray[np.uint8] | None:
+        """Return a picture in the mode "rgb_array"; in the mode "human", bring the window up to date."""
         if self.render_mode == "rgb_array":
             return self.episodes.picture(0)
         self._show()
@@ -310,7 +312,7 @@ class FlowEnv(gymnasium.Env[npt.NDArray[np.float32], npt.NDArray[np.float32]]):
             self._window = None
 
     def get_state(self) -> dict[str, Any]:
-        """Return a copy of the state, random generator included, as nested dictionaries of arrays and numbers."""
+        """Return a copy of the state, random generator included, in nested dictionaries."""
         generator = self.np_random.bit_generator.state
         return {**self.episodes.get_state(0), "generator": generator, "over": self._over}
 
@@ -324,9 +326,10 @@ class FlowEnv(gymnasium.Env[npt.NDArray[np.float32], npt.NDArray[np.float32]]):
 class FlowVectorEnv(VectorEnv[npt.NDArray[np.float32], npt.NDArray[np.float32], npt.NDArray[Any]]):
     """A batch of simulated agents in one `Simulation`, as a Gymnasium vector environment.
 
-    Equals `num_envs` single environments (`FlowEnv`) that are reset with the same seeds. An environment whose episode
-    ended starts the next one in the same step: the observation returned is that of the new start, and the last one of the
-    old episode is `info["final_obs"]` with `info["final_info"]` (Gymnasium's `AutoresetMode.SAME_STEP`).
+    Equals `num_envs` single environments (`FlowEnv`) that are reset with the same seeds. An environment whose
+    episode ended starts the next one in the same step: the observation returned is that of the new start, and
+    the last one of the old episode is `info["final_obs"]` with `info["final_info"]` (Gymnasium's
+    `AutoresetMode.SAME_STEP`).
 
     Parameters
     ----------
@@ -362,7 +365,7 @@ class FlowVectorEnv(VectorEnv[npt.NDArray[np.float32], npt.NDArray[np.float32], 
         self.render_mode = render_mode
         self._generators: list[np.random.Generator | None] = [None] * num_envs
 
-    def reset(  # type: ignore[override]
+    def reset(
         self,
         *,
         seed: int | Sequence[int | None] | None = None,
@@ -391,7 +394,7 @@ class FlowVectorEnv(VectorEnv[npt.NDArray[np.float32], npt.NDArray[np.float32], 
                 f"there are {len(seeds)} seeds, but there must be {self.num_envs}, one per environment"
             )
         infos: Info = {}
-        for index in np.flatnonzero(mask):
+        for index in np.flatnonzero(mask).tolist():
             self._start(index, seeds[index])
             infos = self._add_info(infos, self.episodes.info(index), index)
         return self.episodes.observations(), infos
@@ -400,7 +403,8 @@ class FlowVectorEnv(VectorEnv[npt.NDArray[np.float32], npt.NDArray[np.float32], 
         mask = np.asarray((options or {}).get("reset_mask", np.ones(self.num_envs, dtype=np.bool_)))
         if mask.shape != (self.num_envs,) or mask.dtype != np.bool_ or not mask.any():
             raise ValueError(
-                f"reset_mask must be a boolean array of shape ({self.num_envs},) with a true value, but is {mask!r}"
+                f"reset_mask is {mask!r}, but must be a boolean array of shape ({self.num_envs},) "
+                "with a true value"
             )
         return mask
 
@@ -433,7 +437,7 @@ class FlowVectorEnv(VectorEnv[npt.NDArray[np.float32], npt.NDArray[np.float32], 
             observations[ended] = self.episodes.observations()[ended]
         return observations, outcome.reward, outcome.terminated, outcome.truncated, infos
 
-    def render(self) -> tuple[npt.NDArray[np.uint8], ...] | None:  # type: ignore[override]
+    def render(self) -> tuple[npt.NDArray[np.uint8], ...] | None:
         """Return one picture per environment in the mode "rgb_array"."""
         if self.render_mode is None:
             return None

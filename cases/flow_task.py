@@ -19,12 +19,12 @@ from flowsim.viz import Scene
 class FlowTask(ABC, Generic[OptionsT]):
     """A task for one body, the agent, in each simulation of a batch.
 
-    A subclass builds its simulation, starts episodes, and says what is seen, what is paid and when it is over. It may
-    keep values per simulation (a target, say) as arrays with a leading batch axis in `memory`: these are saved and
-    restored with an environment.
+    A subclass builds its simulation, starts episodes, and says what is seen, what is paid and when it is
+    over. It may keep values per simulation (a target, say) as arrays with a leading batch axis in `memory`:
+    these are saved and restored with an environment.
 
-    Every number that `observe`, `reward` and `alive` return for one simulation may depend on this simulation only, and not
-    on the size of the batch, so that a batch of B equals B single environments to the bit.
+    Every number that `observe`, `reward` and `alive` return for one simulation may depend on this simulation
+    only, and not on the size of the batch, so that a batch of B equals B single environments to the bit.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class FlowTask(ABC, Generic[OptionsT]):
     agent: ClassVar[int]
     """Which of the simulation's bodies is the agent."""
     failure_reward: ClassVar[float]
-    """Reward, instead of the usual one, of the action in which the agent is lost or the simulation diverges."""
+    """Reward of the action in which the agent is lost or the simulation diverges."""
     position_limit: ClassVar[float]
     """Bound of the first two observations."""
 
@@ -75,7 +75,7 @@ class FlowTask(ABC, Generic[OptionsT]):
 
     @abstractmethod
     def reward(self, actions: FloatArray) -> FloatArray:
-        """Return the reward of the applied actions for agents that are alive, shape (B,); called once per action."""
+        """Return the reward of the applied actions while alive, shape (B,); called once per action."""
 
     @abstractmethod
     def scene(self, index: int) -> Scene:

@@ -1,9 +1,10 @@
-"""Vorticity pictures and films, drawn with a colour table and Pillow: some 100 frames a second on one core."""
+"""Vorticity pictures and films, drawn with a colour table and Pillow: about 100 frames a second."""
 
 from __future__ import annotations
 
 import math
 import os
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -35,7 +36,7 @@ _ARROW: Colour = (22, 128, 60)
 
 @dataclass(frozen=True)
 class Outline:
-    """A body in a picture: its boundary as points, shape (n, 2), and whether it is the one that is controlled."""
+    """A body in a picture: its boundary as points, shape (n, 2), and whether it is the controlled one."""
 
     points: NDArray[np.float64]
     agent: bool = False
@@ -71,7 +72,7 @@ class Scene:
 
 @dataclass(frozen=True)
 class Caption:
-    """The numbers and words around a picture; `action` is (force x, force y, torque) in units of the action space."""
+    """The numbers and words around a picture; `action` is (force x, force y, torque), each in [-1, 1]."""
 
     time: float
     episode_return: float
@@ -94,8 +95,12 @@ def outline(body: Body, position: NDArray[np.float64], angle: float, points: int
 
 @cache
 def _colours() -> Picture:
-    """Return the diverging table, shape (_LEVELS, 3): blue for clockwise, red for anticlockwise, light in the middle."""
-    import cmocean
+    """Return the diverging table, shape (_LEVELS, 3): blue is clockwise, red anticlockwise."""
+    with warnings.catch_warnings():
+        warnings.simplefilter(
+            "ignore", DeprecationWarning
+        )  # cmocean builds its maps in a way matplotlib gives up
+        import cmocean
 
     table = cmocean.cm.balance(np.linspace(0.04, 0.96, _LEVELS))[:, :3]
     middle = _LEVELS // 2
@@ -275,7 +280,7 @@ class Window:
 
 @contextmanager
 def _replacing(path: Path) -> Iterator[Path]:
-    """Give a name beside `path` to write to, and rename it when all went well, so that no half film is left."""
+    """Give a name beside `path` to write to, and rename it when all went well: no half film is left."""
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
     try:
@@ -286,7 +291,7 @@ def _replacing(path: Path) -> Iterator[Path]:
 
 
 def write_mp4(path: Path, frames: Iterable[Picture], fps: float = 20.0) -> None:
-    """Write an H.264 film that every browser plays; frames are uint8, shape (height, width, 3), both sides even.
+    """Write an H.264 film that browsers play; frames are uint8, shape (height, width, 3), both sides even.
 
     Raises
     ------
@@ -333,18 +338,28 @@ def write_gif(path: Path, frames: Sequence[Picture], fps: float = 10.0, max_byte
     if not frames:
         raise ValueError(f"the film {path} has no frames, but must have at least one")
     with _replacing(Path(path)) as beside:
-        for width, stride in ((480, 1), (480, 2), (400, 2), (400, 3), (360, 4), (320, 6), (240, 8), (240, 12)):
+        for width, stride in (
+            (480, 1),
+            (480, 2),
+            (400, 2),
+            (400, 3),
+            (360, 4),
+            (320, 6),
+            (240, 8),
+            (240, 12),
+        ):
             _write_gif(beside, [reduce_picture(frame, width) for frame in frames[::stride]], fps / stride)
             if beside.stat().st_size <= max_bytes:
                 return
         raise ValueError(
-            f"the film {path} of {len(frames)} frames does not fit into {max_bytes} bytes: ask for fewer actions"
+            f"the film {path} of {len(frames)} frames does not fit into {max_bytes} bytes: "
+            "ask for fewer actions"
         )
 
 
 @cache
 def _gif_palette() -> Picture:
-    """Return the colours of our pictures, shape (n, 3); one palette for all frames, so that nothing flickers."""
+    """Return the colours of our pictures, shape (n, 3); one palette for all frames, against flicker."""
     light, dark = np.array(_BACKGROUND), np.array(_INK)
     greys = [light + (dark - light) * t for t in np.linspace(0.0, 1.0, 10)]
     return np.concatenate([_colours(), np.array([*greys, _BODY, _AGENT, _ARROW, _FAINT], dtype=np.uint8)])
@@ -354,4 +369,6 @@ def _write_gif(path: Path, frames: Sequence[Picture], fps: float) -> None:
     palette = Image.new("P", (1, 1))
     palette.putpalette(_gif_palette().ravel().tolist())
     images = [Image.fromarray(frame).quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
-    images[0].save(path, save_all=True, append_images=images[1:], duration=round(1000 / fps), loop=0, optimize=True)
+    images[0].save(
+        path, save_all=True, append_images=images[1:], duration=round(1000 / fps), loop=0, optimize=True
+    )

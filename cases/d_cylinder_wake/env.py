@@ -1,36 +1,42 @@
-"""flowsim/DCylinderWake-v0: an ellipse holds its place in the wake of a D-section cylinder with little effort.
+"""flowsim/DCylinderWake-v0: an ellipse keeps its place in a cylinder's wake with little effort.
 
-The benchmark of Novati & Koumoutsakos, "Remember and Forget for Experience Replay" (2019), section 5.4 and appendix D.
-Units: the cylinder's diameter D, its speed U, T = D/U, density of the fluid 1.
+The benchmark of Novati & Koumoutsakos, "Remember and Forget for Experience Replay" (2019), section 5.4 and
+appendix D. Units: the cylinder's diameter D, its speed U, T = D/U, density of the fluid 1.
 
-O, a half disk with its curved side ahead, moves to the left at U, Re = U D/nu = 400; we move with it. A, an ellipse with the
-major axis D, aspect ratio 0.2 and the density of the fluid, is free in x, y and theta. Once per T the agent chooses a force
-and a torque on A. It is paid -|a|^2, and -100 if A leaves the box 0.5 <= x <= 3.5, |y| <= 1.5 around O.
+O, a half disk with its curved side ahead, moves to the left at U, Re = U D/nu = 400; we move with it. A, an
+ellipse with the major axis D, aspect ratio 0.2 and the density of the fluid, is free in x, y and theta. Once
+per T the agent chooses a force and a torque on A. It is paid -|a|^2, and -100 if A leaves the box 0.5 <= x <=
+3.5, |y| <= 1.5 around O.
 
 What the paper leaves out, and what we do
 -----------------------------------------
-1.  Scales of the action: force 0.5 rho U^2 D and torque 0.05 rho U^2 D^2 at |a_i| = 1, actions clipped to [-1, 1]. The
-    original code (January 2019) used 1 and 1 without a limit; there the paper's exploration noise alone spins A by
-    several radians per action.  The reward is that of the clipped action.
+1.  Scales of the action: force 0.5 rho U^2 D and torque 0.05 rho U^2 D^2 at |a_i| = 1, actions clipped to
+    [-1, 1]. The original code (January 2019) used 1 and 1 without a limit; there the paper's exploration
+    noise alone spins A by several radians per action.  The reward is that of the clipped action.
 2.  The sign: force and torque act on A (the paper: "on the flow").
-3.  Sensors: at the four ends of A's axes, in the order front, top, rear, bottom; both components (in the axes of the
-    box) of the flow velocity relative to the surface there, sampled 0.05 D outside it (`sensor_offset`), as no slip leaves
-    nothing to measure on the surface.
-4.  Observation: position of A's centre relative to the middle of O's flat side, angle in (-pi, pi], velocity relative to O,
-    angular velocity, then the sensors. Clipped far beyond what occurs (8 D, 50 U, 200 U/D).
+3.  Sensors: at the four ends of A's axes, in the order front, top, rear, bottom; both components (in the axes
+    of the box) of the flow velocity relative to the surface there, sampled 0.05 D outside it
+    (`sensor_offset`), as no slip leaves nothing to measure on the surface.
+4.  Observation: position of A's centre relative to the middle of O's flat side, angle in (-pi, pi], velocity
+    relative to O, angular velocity, then the sensors. Clipped far beyond what occurs (8 D, 50 U, 200 U/D).
 5.  Box of the flow 8 D x 4 D, the middle of O's flat side at (1.8, 2.0); blockage 1/4.
-6.  The alive box is that of the original code; it is checked after every solver step, and leaving it ends the action.
+6.  The alive box is that of the original code; it is checked after every solver step, and leaving it ends the
+    action.
 7.  Starts: A at rest relative to O, `start_range="paper"`: x in [0.75, 3.25], y in [-1.25, 1.25], theta in
     [-pi/4, pi/4]; "narrow": x in [1, 2.5], y in [-0.5, 0.5], theta in [-pi/8, pi/8].
-8.  The flow at the start: "impulsive" (a uniform stream meets resting bodies, as in the original) or "developed": one of
-    24 stored snapshots of the periodic wake of O alone, into which A is put at rest.
+8.  The flow at the start: "impulsive" (a uniform stream meets resting bodies, as in the original) or
+    "developed": one of 24 stored snapshots of the periodic wake of O alone, into which A is put at rest.
 
 Deviations from the paper
 -------------------------
-1.  Grid: the paper says h = 2^-10 D; we read 2^-10 of the box's length (1024 x 512 cells, preset `paper`); the other presets
-    are coarser, and integrate with a second-order method at CFL 0.5 instead of explicit Euler at 0.1.
-2.  Sides: the paper has Neumann conditions everywhere. Here the stream is prescribed on the left, leaves through a
-    convective outflow on the right, and bottom and top have zero gradients (`sides` changes that).
+1.  Grid: the paper says h = 2^-10 D; we read 2^-10 of the box's length (1024 x 512 cells, preset `paper`);
+    the other presets are coarser, and integrate with a second-order method at CFL 0.5 instead of explicit
+    Euler at 0.1.
+2.  Sides: the paper has Neumann conditions everywhere. Here the stream is prescribed on the left, leaves
+    through a convective outflow on the right, and slips along bottom and top. With zero gradients there
+    (`sides` offers them as "open") nothing holds the stream back from swaying, and within 50 T it does, more
+    and more. The walls make the wake faster: the cylinder sheds with a period of 3.35 T, its mean drag
+    coefficient is 1.77.
 3.  A simulation that blows up ends its episode with -100 and `info["diverged"]`.
 4.  The frame moves with O; the equations are the same, since O does not accelerate.
 """
@@ -125,7 +131,7 @@ class DCylinderWake(FlowTask[WakeOptions]):
         return STREAM
 
     def start(self, index: int, generator: np.random.Generator) -> None:
-        """Put A at rest at a random place of the start range, in a uniform stream or a random snapshot of the wake."""
+        """Put A at rest at a random place, in a uniform stream or a random snapshot of the wake."""
         ranges = START_RANGES[self.options.start_range]
         x, y, angle = (generator.uniform(low, high) for low, high in ranges)
         simulation, which = self.simulation, np.arange(self.batch) == index

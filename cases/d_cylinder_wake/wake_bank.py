@@ -1,10 +1,9 @@
-"""A bank of developed wakes of the cylinder alone: simulated on first use, cached, and checked when it is read."""
+"""A bank of developed wakes of the cylinder alone: simulated on first use, cached, checked when read."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import logging
 import os
 import sys
 import time
@@ -32,7 +31,6 @@ SPACING = 1.3
 LOCK_TIMEOUT = 3600.0
 
 _NO_PHYSICS = {"viz.py", "io.py", "bench.py", "validate.py", "__init__.py"}
-_log = logging.getLogger(__name__)
 
 
 class WakeBank:
@@ -109,8 +107,8 @@ def load_or_build(configuration: Mapping[str, Any], simulation: Simulation) -> W
                 bank = WakeBank(states)
     except filelock.Timeout:
         raise TimeoutError(
-            f"waited {LOCK_TIMEOUT:.0f} s for another process to build the wake bank {path}: remove {path.with_suffix('.lock')} "
-            "if there is none"
+            f"waited {LOCK_TIMEOUT:.0f} s for another process to build the wake bank {path}: "
+            f"remove {path.with_suffix('.lock')} if there is none"
         ) from None
     return bank
 
@@ -168,7 +166,7 @@ def _simulate(simulation: Simulation) -> Arrays:
 
 
 def _disturb(simulation: Simulation) -> None:
-    """Push the water behind the cylinder upwards, so that shedding starts at once instead of from round-off."""
+    """Push the water behind the cylinder upwards, so that shedding need not wait for round-off."""
     x, y = simulation.grid.v_faces()
     x0, y0 = simulation.body_state.position[0, 0] + (1.0, 0.0)
     bump = 0.3 * np.exp(-((x - x0) ** 2 + (y - y0) ** 2) / 0.5**2)

@@ -1,18 +1,21 @@
 """flowsim/EllipticalSwimmer-v0: an ellipse swims to a random target and stays there with little effort.
 
-Units: the body's major axis L, a reference speed U, T = L/U, density of the fluid 1. The body, its actuation, its sensors and
-its observation are those of flowsim/DCylinderWake-v0 (see there), but the first two observations are the position of the
-target relative to the body, and velocities are those in the box. Re = U L/nu.
+Units: the body's major axis L, a reference speed U, T = L/U, density of the fluid 1. The body, its actuation,
+its sensors and its observation are those of flowsim/DCylinderWake-v0 (see there), but the first two
+observations are the position of the target relative to the body, and velocities are those in the box. Re = U
+L/nu.
 
-The box is 4 L x 4 L, of still water between walls without friction, unless a `stream` (then the sides are inflow,
-outflow and slip) or a `vortex` in the middle (of this circulation, in U L, with a Gaussian core of radius 0.3 L) is asked for.
+The box is 4 L x 4 L, of still water between walls without friction, unless a `stream` (then the sides are
+inflow, outflow and slip) or a `vortex` in the middle (of this circulation, in U L, with a Gaussian core of
+radius 0.3 L) is asked for.
 
-Start: the body at rest, its centre and the target uniform from the seed in the inner 2 L x 2 L and at least 0.5 L apart, the
-angle uniform in (-pi, pi].
+Start: the body at rest, its centre and the target uniform from the seed in the inner 2 L x 2 L and at least
+0.5 L apart, the angle uniform in (-pi, pi].
 
-Reward per action: the progress towards the target in L, minus 0.05 |a|^2, plus 0.1 while the body's centre is within
-0.1 L of the target. The episode is truncated after 100 actions, and terminated with -10 instead when the body's centre comes closer
-than half its length to a side, which it might then touch (or when the simulation diverges).
+Reward per action: the progress towards the target in L, minus 0.05 |a|^2, plus 0.1 while the body's centre is
+within 0.1 L of the target. The episode is truncated after 100 actions, and terminated with -10 instead when
+the body's centre comes closer than half its length to a side, which it might then touch (or when the
+simulation diverges).
 """
 
 from __future__ import annotations

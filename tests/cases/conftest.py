@@ -1,0 +1,50 @@
+"""Tiny flow tasks, and a cache of wake banks that no other run sees."""
+
+import gymnasium
+import numpy as np
+import pytest
+
+import cases  # noqa: F401
+from cases.d_cylinder_wake import wake_bank
+
+IDS = ("flowsim/DCylinderWake-v0", "flowsim/EllipticalSwimmer-v0")
+TINY = {"cells_per_diameter": 8}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def wake_cache(tmp_path_factory):
+    """Short banks in a folder of this session's own."""
+    with pytest.MonkeyPatch.context() as patch:
+        folder = tmp_path_factory.mktemp("cache")
+        patch.setenv("FLOWSIM_CACHE", str(folder))
+        patch.setattr(wake_bank, "DEVELOPMENT_TIME", 8.0)
+        patch.setattr(wake_bank, "SNAPSHOTS", 4)
+        yield folder
+
+
+@pytest.fixture
+def make():
+    """Make a single tiny environment."""
+
+    def _make(env_id=IDS[0], **options):
+        return gymnasium.make(env_id, **(TINY | options)).unwrapped
+
+    return _make
+
+
+@pytest.fixture
+def make_vec():
+    """Make a batch of tiny environments."""
+
+    def _make(env_id=IDS[0], num_envs=3, **options):
+        return gymnasium.make_vec(
+            env_id, num_envs=num_envs, vectorization_mode="vector_entry_point", **(TINY | options)
+        )
+
+    return _make
+
+
+@pytest.fixture
+def actions():
+    """A fixed sequence of random actions, shape (12, 3, 3)."""
+    return np.random.default_rng(7).uniform(-1.0, 1.0, (12, 3, 3)).astype(np.float32)

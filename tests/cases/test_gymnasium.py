@@ -1,0 +1,180 @@
+"""The conventions of Gymnasium."""
+
+import subprocess
+import sys
+import warnings
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env, data_equivalence
+
+import cases  # noqa: F401  (registers the ids)
+
+IDS = ("flowsim/DCylinderWake-v0", "flowsim/EllipticalSwimmer-v0")
+TINY = {"cells_per_diameter": 8}
+
+
+@pytest.mark.parametrize("env_id", IDS)
+def test_check_env_without_a_warning(env_id):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_env(gymnasium.make(env_id, **TINY).unwrapped)
+
+
+@pytest.mark.parametrize(
+    ("env_id", "preset"),
+    [
+        (IDS[0], "quick"),
+        (IDS[0], "default"),
+        (IDS[0], "fine"),
+        (IDS[0], "paper"),
+        (IDS[1], "quick"),
+        (IDS[1], "default"),
+    ],
+)
+def test_presets_make_environments(env_id, preset):
+    env = gymnasium.make(env_id, preset=preset, cells_per_diameter=8)
+    observation, _ = env.reset(seed=0)
+    assert observation in env.observation_space
+
+
+def test_make_with_the_module_in_front():
+    code = (
+        "import gymnasium; gymnasium.make('cases:flowsim/EllipticalSwimmer-v0', preset='quick').reset(seed=0)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("env_id", IDS)
+def test_batch_equals_single_environments_to_the_bit(env_id, make, make_vec, actions):
+    singles, batch = [make(env_id) for _ in range(3)], make_vec(env_id)
+    observations, infos = batch.reset(seed=[5, 11, 2])
+    firsts = [env.reset(seed=seed) for env, seed in zip(singles, (5, 11, 2), strict=True)]
+    np.testing.assert_array_equal(observations, [first[0] for first in firsts])
+    for action in actions:
+        observations, rewards, terminated, truncated, infos = batch.step(action)
+        for n, env in enumerate(singles):
+            observation, reward, ended, cut, info = env.step(action[n])
+            assert (rewards[n], terminated[n], truncated[n]) == (reward, ended, cut)
+            if ended or cut:
+                assert infos["_final_obs"][n]
+                np.testing.assert_array_equal(infos["final_obs"][n], observation)
+                for key, value in info.items():
+                    np.testing.assert_array_equal(infos["final_info"][key][n], value)
+                observation, info = env.reset()
+            np.testing.assert_array_equal(observations[n], observation)
+            for key, value in info.items():
+                assert infos[f"_{key}"][n]
+                np.testing.assert_array_equal(infos[key][n], value)
+
+
+def test_batch_speaks_like_gymnasiums_own(make_vec, actions):
+    """Same keys, masks, types and values as SyncVectorEnv gives for single environments."""
+    ours = make_vec(episode_actions=2)
+    theirs = gymnasium.vector.SyncVectorEnv(
+        [lambda: gymnasium.make(IDS[0], episode_actions=2, **TINY)] * 3,
+        autoreset_mode=gymnasium.vector.AutoresetMode.SAME_STEP,
+    )
+    assert data_equivalence(ours.reset(seed=3), theirs.reset(seed=3), exact=True)
+    for action in actions[:5]:
+        for mine, other in zip(ours.step(action)[:4], theirs.step(action)[:4], strict=True):
+            np.testing.assert_array_equal(mine, other)
+    mine, other = ours.step(actions[5])[4], theirs.step(actions[5])[4]
+    assert "final_obs" in mine
+    assert mine.keys() == other.keys()
+    for key in mine:
+        if key != "final_obs":
+            assert data_equivalence(mine[key], other[key], exact=True), key
+    for one, two in zip(mine["final_obs"], other["final_obs"], strict=True):
+        assert data_equivalence(one, two, exact=True)
+
+
+def test_partial_reset_leaves_the_others_alone(make_vec, actions):
+    env = make_vec()
+    env.reset(seed=0)
+    before = env.step(0.1 * actions[0])[0]
+    mask = np.array([False, True, False])
+    after, infos = env.reset(options={"reset_mask": mask})
+    np.testing.assert_array_equal(after[~mask], before[~mask])
+    assert (after[1] != before[1]).any()
+    np.testing.assert_array_equal(infos["_time"], mask)
+
+
+def test_one_seed_stands_for_a_row_of_seeds(make_vec):
+    env = make_vec()
+    np.testing.assert_array_equal(env.reset(seed=4)[0], env.reset(seed=[4, 5, 6])[0])
+
+
+@pytest.mark.parametrize("env_id", IDS)
+def test_restored_state_goes_on_to_the_bit(env_id, make, actions):
+    env = make(env_id, episode_actions=4)
+    env.reset(seed=1)
+    env.step(0.2 * actions[0, 0])
+    state = env.get_state()
+
+    def play(other):
+        seen = []
+        for action in 0.2 * actions[1:6, 0]:
+            observation, reward, terminated, truncated, info = other.step(action)
+            if terminated or truncated:
+                observation, info = other.reset()
+            seen.append((observation, reward, info["drag"], info["time"]))
+        return seen
+
+    expected = play(env)
+    twin = make(env_id, episode_actions=4)
+    twin.reset(seed=99)
+    for other in (env, twin):
+        other.set_state(state)
+        for ours, wanted in zip(play(other), expected, strict=True):
+            for one, two in zip(ours, wanted, strict=True):
+                np.testing.assert_array_equal(one, two)
+
+
+def test_restored_batch_goes_on_to_the_bit(make_vec, actions):
+    env, twin = make_vec(), make_vec()
+    env.reset(seed=1)
+    env.step(actions[0])
+    twin.set_state(env.get_state())
+    for action in actions[1:6]:
+        for one, two in zip(env.step(action)[:4], twin.step(action)[:4], strict=True):
+            np.testing.assert_array_equal(one, two)
+
+
+def test_step_needs_a_reset(make, make_vec):
+    with pytest.raises(gymnasium.error.ResetNeeded):
+        make().step(np.zeros(3))
+    with pytest.raises(gymnasium.error.ResetNeeded):
+        make_vec().step(np.zeros((3, 3)))
+    env = make(episode_actions=1)
+    env.reset(seed=0)
+    assert env.step(np.zeros(3))[3]
+    with pytest.raises(gymnasium.error.ResetNeeded):
+        env.step(np.zeros(3))
+
+
+def test_bad_actions_and_reset_options_are_refused(make):
+    env = make(IDS[1])
+    env.reset(seed=0)
+    with pytest.raises(ValueError, match="finite"):
+        env.step(np.array([0.0, np.nan, 0.0]))
+    with pytest.raises(ValueError, match="shape"):
+        env.step(np.zeros(2))
+    with pytest.raises(ValueError, match="unknown reset option 'seeed'"):
+        env.reset(options={"seeed": 1})
+
+
+def test_pictures(make, make_vec):
+    env = make(render_mode="rgb_array")
+    env.reset(seed=0)
+    picture = env.render()
+    assert picture.dtype == np.uint8
+    assert picture.ndim == 3
+    batch = make_vec(num_envs=2, render_mode="rgb_array")
+    batch.reset(seed=0)
+    pictures = batch.render()
+    assert len(pictures) == 2
+    np.testing.assert_array_equal(pictures[0], picture)
+    with pytest.raises(ValueError, match="render_mode"):
+        make_vec(render_mode="human")
