@@ -5,6 +5,7 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, ParamSpec, TypeVar
 
@@ -150,6 +151,39 @@ def plot(
 
     plot_runs([RunFolder.find(path) for path in paths], output)
     print(output)
+
+
+class Part(StrEnum):
+    """What can be measured."""
+
+    solver = "solver"
+    learner = "learner"
+    coupling = "coupling"
+
+
+@app.command(epilog="Example: flowsim bench coupling --json")
+@told_in_a_sentence
+def bench(
+    part: Annotated[Part, typer.Argument(help="what is measured", show_default=False)], as_json: Json = False
+) -> None:
+    """Measure the speed of a part on this machine."""
+    from coupling import bench as service
+    from coupling.tables import print_rows
+
+    if part is Part.solver:
+        from flowsim.bench import bench_solver
+
+        rows = bench_solver()
+    elif part is Part.learner:
+        from rl_agent.bench import bench_learner
+
+        rows = bench_learner()
+    else:
+        rows = service.standard_rows(say=lambda text: print(text, file=sys.stderr))
+    if as_json:
+        print(json.dumps({"machine": service.machine(), "rows": rows}))
+    else:
+        print_rows(rows)
 
 
 def _print_judgement(file: Path) -> None:

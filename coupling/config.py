@@ -109,14 +109,14 @@ class _Loader(yaml.SafeLoader):
     """YAML whose numbers are what a scientist means (1e-4 is one) and whose keys stand once."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        keys = [self.construct_object(key, deep=True) for key, _ in node.value]  # type: ignore[no-untyped-call]
+        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
         twice = [key for key in keys if keys.count(key) > 1]
         if twice:
             raise yaml.MarkedYAMLError(problem=f"key {twice[0]!r} stands twice", problem_mark=node.start_mark)
         return super().construct_mapping(node, deep=deep)
 
 
-_Loader.add_implicit_resolver(  # type: ignore[no-untyped-call]
+_Loader.add_implicit_resolver(
     "tag:yaml.org,2002:float",
     re.compile(r"^[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$"),
     list("-+0123456789."),

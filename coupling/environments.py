@@ -1,6 +1,8 @@
 """Any Gymnasium task as a vector environment that resets within the step that ends an episode."""
 
 import difflib
+import importlib
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,7 +62,7 @@ def make_vector(env: str, env_options: dict[str, Any], count: int) -> VectorEnv:
     try:
         import cases  # noqa: F401  (registers the flow tasks)
 
-        spec = gym.spec(env.partition(":")[2] or env) if ":" not in env else _spec_of_module(env)
+        spec = _spec(env)
         if spec.vector_entry_point is not None:
             vector = gym.make_vec(
                 spec, num_envs=count, vectorization_mode="vector_entry_point", **env_options
@@ -80,16 +82,17 @@ def make_vector(env: str, env_options: dict[str, Any], count: int) -> VectorEnv:
         )
         raise ConfigError(f"env = {env!r}: no such environment{hint}") from error
     except (gym.error.Error, ModuleNotFoundError, TypeError, ValueError) as error:
-        options = f" with env_options {env_options}" if env_options else ""
-        raise ConfigError(f"env = {env!r}{options} cannot be made: {' '.join(str(error).split())}") from error
+        unknown = re.search(r"unexpected keyword argument '(\w+)'", str(error))
+        if unknown:
+            raise ConfigError(f"env_options.{unknown[1]} is no option of env = {env!r}") from error
+        raise ConfigError(f"env = {env!r} cannot be made: {' '.join(str(error).split())}") from error
 
 
-def _spec_of_module(env: str) -> gym.envs.registration.EnvSpec:
-    """Import the module of ``module:id`` and return the task that it registered."""
-    import importlib
-
-    module, _, name = env.partition(":")
-    importlib.import_module(module)
+def _spec(env: str) -> gym.envs.registration.EnvSpec:
+    """Return the registered task, after importing the module of ``module:id``."""
+    module, _, name = env.rpartition(":")
+    if module:
+        importlib.import_module(module)
     return gym.spec(name)
 
 

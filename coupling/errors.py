@@ -1,6 +1,7 @@
 """The two kinds of failure that a person at the command line is told about in one sentence."""
 
 import errno
+from pathlib import Path
 
 __all__ = ["ConfigError", "RunError", "describe_os_error"]
 
@@ -13,20 +14,22 @@ class RunError(RuntimeError):
     """A run that cannot go on for a reason outside its configuration (exit code 1)."""
 
 
-def describe_os_error(error: OSError) -> str:
+def describe_os_error(error: OSError, folder: Path | None = None) -> str:
     """Give the sentence for a failed file operation, with a full disk named as such.
 
     Parameters
     ----------
     error
         What the operating system answered.
+    folder
+        The run folder that was written to.
 
     Returns
     -------
     str
         One sentence.
     """
-    where = f" ({error.filename})" if error.filename else ""
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        return f"no space left in the run folder{where}: {error.strerror}"
-    return f"{error.strerror or error}{where}"
+        where = f"in the run folder {folder}" if folder else "on the disk"
+        return f"no space left {where}: {error.strerror}"
+    return f"{error.strerror or error}: {error.filename or folder}"

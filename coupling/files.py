@@ -2,7 +2,7 @@
 
 import csv
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +44,7 @@ class Table:
             with path.open(newline="") as file:
                 self._columns = next(csv.reader(file), [])
 
-    def append(self, rows: list[Mapping[str, Any]]) -> None:
+    def append(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Append rows and hand them to the operating system; a new column is added to the whole file."""
         new = [key for row in rows for key in row if key not in self._columns]
         if new:

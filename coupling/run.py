@@ -112,7 +112,7 @@ def train(preset: str, overrides: list[str], screen: Screen) -> RunFolder:
         )
     except ValueError as error:
         raise ConfigError(str(error)) from error
-    with _as_run_error():
+    with _as_run_error(folder):
         folder.create(config, lambda: learner.save(folder.checkpoint))
     screen.say(f"run folder {folder.path}")
     _carry_through(folder, config, task, learner, screen)
@@ -147,7 +147,7 @@ def resume(path: Path, overrides: list[str], screen: Screen) -> RunFolder:
     config = with_overrides(before, overrides)
     _same_run(before, config)
     task = describe_task(config.env, config.env_options)
-    with _as_run_error():
+    with _as_run_error(folder):
         folder.lock()
         learner = load_learner(folder)
         if learner.environment_steps >= config.run.steps:
@@ -195,12 +195,12 @@ def _same_run(before: RunConfig, after: RunConfig) -> None:
 
 
 @contextlib.contextmanager
-def _as_run_error() -> Iterator[None]:
+def _as_run_error(folder: RunFolder) -> Iterator[None]:
     """Turn a failed file operation into the sentence that a person gets."""
     try:
         yield
     except OSError as error:
-        raise RunError(describe_os_error(error)) from error
+        raise RunError(describe_os_error(error, folder.path)) from error
 
 
 def _carry_through(
@@ -209,7 +209,7 @@ def _carry_through(
     """Judge the untrained policy, train, judge again."""
     with contextlib.ExitStack() as stack:
         stack.callback(folder.unlock)
-        stack.enter_context(_as_run_error())
+        stack.enter_context(_as_run_error(folder))
         signals = stack.enter_context(_Signals())
         episodes = config.run.evaluate_episodes
         judged: dict[str, Any] = {}
@@ -306,6 +306,7 @@ class _Training:
                 ("stopped", "the run was stopped") if stopped else ("finished", "the run is finished")
             )
         finally:
+            self._folder.connection.unlink(missing_ok=True)  # nobody listens there any more
             self._server.close(farewell)
             self._launcher.stop()
             with contextlib.suppress(

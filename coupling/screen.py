@@ -42,7 +42,8 @@ class ConsoleScreen:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._bar.stop()
+        if self._console.is_terminal:
+            self._bar.stop()
 
     def say(self, text: str) -> None:
         """Show a line that stays."""

@@ -423,6 +423,12 @@ class Server:
         self._socket.close()
         self._context.term()
 
+    def delays(self) -> tuple[float, float]:
+        """Return median and 99th percentile of the added delay in microseconds, averaged over the workers."""
+        lives = [session.life for session in self._sessions.values()]
+        middle, tail = np.mean([(life.delay_p50_us, life.delay_p99_us) for life in lives], axis=0)
+        return float(middle), float(tail)
+
     def workers(self) -> list[dict[str, Any]]:
         """Return what is known of each connected worker, for the status."""
         now = time.monotonic()

@@ -1,5 +1,6 @@
 """Tables for people, on stdout."""
 
+import time
 from typing import Any
 
 from rich.console import Console
@@ -10,8 +11,11 @@ __all__ = ["print_results", "print_rows", "print_status"]
 
 def _show(table: Table) -> None:
     console = Console(highlight=False)
-    # a file or a pipe gets whole lines, not lines cut at the width of a terminal that is not there
-    console.print(table, width=None if console.is_terminal else 160)
+    if not console.is_terminal:
+        console.width = (
+            160  # a file or a pipe gets whole lines, not ones cut at a width that it does not have
+        )
+    console.print(table)
 
 
 def _number(value: Any) -> str:
@@ -49,8 +53,9 @@ def print_status(status: dict[str, Any]) -> None:
     """Print how a run stands."""
     table = Table("what", "value", title=f"run {status['run']}: {status['state']}")
     for key, value in status.items():
-        if key not in ("run", "state", "agents", "workers"):
+        if key not in ("run", "state", "agents", "workers", "written"):
             table.add_row(key.replace("_", " "), _number(value))
+    table.add_row("written", time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(status["written"])))
     counts = status["agents"]
     table.add_row("distinct agents", str(len(counts)))
     table.add_row("steps of each agent", ", ".join(f"{agent}: {count}" for agent, count in counts.items()))

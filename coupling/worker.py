@@ -17,7 +17,7 @@ import threading
 import time
 from collections import deque
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import zmq
@@ -146,7 +146,7 @@ class Worker:
         self._socket.connect(connection.endpoint)
         self._sequence = self._session = 0
 
-    def run(self) -> None:
+    def run(self) -> NoReturn:
         """Host the environments until the learner says GOODBYE.
 
         Raises
@@ -158,7 +158,8 @@ class Worker:
         self._session = self._welcome.session
         self._heart = Heart(self._context, self._connection.endpoint, self._welcome)
         self._heart.start()
-        observations, _ = self._vector.reset(seed=self._welcome.seeds)
+        seeds = self._welcome.seeds
+        observations, _ = self._vector.reset(seed=seeds)  # type: ignore[arg-type]  # vector environments take lists
         body = np.ascontiguousarray(observations, "<f4").tobytes()
         kind = Kind.RESET
         while True:
@@ -255,7 +256,11 @@ class Worker:
             )
         )
         began, wait = time.monotonic(), 0.1
-        while (waited := time.monotonic() - began) < self._connection.patience:
+        while True:
+            waited = time.monotonic() - began
+            if waited > self._connection.patience:
+                where = self._connection.endpoint
+                raise WorkerStoppedError(f"no learner answered at {where} for {waited:.0f} s", 1)
             self._socket.send(hello)
             if self._socket.poll(int(1000 * min(wait, self._connection.patience - waited) + 1)):
                 header, body = self._read(self._socket.recv())
@@ -263,7 +268,6 @@ class Worker:
                 assert isinstance(message, Welcome)
                 return message
             wait = min(10.0, 2 * wait) * random.uniform(0.8, 1.2)
-        raise WorkerStoppedError(f"no learner answered at {self._connection.endpoint} for {waited:.0f} s", 1)
 
 
 def main() -> int:

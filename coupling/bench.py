@@ -1,0 +1,224 @@
+"""Speed of the service: round trips per second and the delay that it adds to an environment step."""
+
+import os
+import platform
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+
+from coupling.connection import Connection, task_hash, write_connection
+from coupling.errors import RunError
+from coupling.launch.local import LocalLauncher
+from coupling.server import Learning, Server, Terms
+
+__all__ = ["NullVectorEnv", "bench_coupling", "machine", "standard_rows"]
+
+_TASK = "coupling.bench:flowsim/Null-v0"
+_OBSERVATION = gym.spaces.Box(-np.inf, np.inf, (14,), np.float32)  # the sizes of the flow tasks
+_ACTION = gym.spaces.Box(-1.0, 1.0, (3,), np.float32)
+_START_TIMEOUT = 60.0  # seconds
+_SIMULATED = 0.05  # seconds of a step beside a learner
+
+
+class NullVectorEnv(VectorEnv[Any, Any, Any]):
+    """Environments that cost nothing, so that only the service is measured. Episodes last 100 steps.
+
+    Parameters
+    ----------
+    num_envs
+        Number of environments.
+    step_seconds
+        How long a step of all environments sleeps, in place of a simulation.
+    """
+
+    metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}  # noqa: RUF012
+
+    def __init__(self, num_envs: int = 1, step_seconds: float = 0.0) -> None:
+        self.num_envs = num_envs
+        self.single_observation_space, self.single_action_space = _OBSERVATION, _ACTION
+        self.observation_space = batch_space(_OBSERVATION, num_envs)
+        self.action_space = batch_space(_ACTION, num_envs)
+        self._observations = np.zeros((num_envs, 14), np.float32)
+        self._zeros, self._no = np.zeros(num_envs), np.zeros(num_envs, bool)
+        self._steps, self._step_seconds = 0, step_seconds
+
+    def reset(self, *, seed: Any = None, options: Any = None) -> tuple[np.ndarray, dict[str, Any]]:
+        """Begin all episodes."""
+        self._steps = 0
+        return self._observations, {}
+
+    def step(self, actions: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        """Do nothing, or sleep."""
+        self._steps += 1
+        if self._step_seconds:
+            time.sleep(self._step_seconds)
+        if self._steps % 100:
+            return self._observations, self._zeros, self._no, self._no, {}
+        return self._observations, self._zeros, self._no, ~self._no, {"final_obs": self._observations}
+
+
+gym.register(id="flowsim/Null-v0", vector_entry_point="coupling.bench:NullVectorEnv")
+
+
+class _NullLearner:
+    """Answers zeros and learns nothing."""
+
+    def __init__(self) -> None:
+        self.environment_steps = self.gradient_steps = 0
+
+    def begin(self, agents: np.ndarray, observations: np.ndarray) -> None:
+        """Nothing is kept."""
+
+    def act(self, agents: np.ndarray) -> np.ndarray:
+        """Return zeros."""
+        return np.zeros((len(agents), 3), np.float32)
+
+    def observe(
+        self,
+        agents: np.ndarray,
+        rewards: np.ndarray,
+        terminated: np.ndarray,
+        truncated: np.ndarray,
+        observations: np.ndarray,
+    ) -> None:
+        """Count."""
+        self.environment_steps += len(agents)
+
+    def abandon(self, agents: np.ndarray) -> None:
+        """Nothing is kept."""
+
+    def updates_due(self) -> int:
+        """Return zero."""
+        return 0
+
+    def update(self) -> None:
+        """Nothing is learned."""
+
+    def may_act(self) -> bool:
+        """Return true."""
+        return True
+
+
+def machine() -> dict[str, Any]:
+    """Return what the numbers were measured on."""
+    model = platform.processor() or platform.machine()
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        names = [line for line in cpuinfo.read_text().splitlines() if line.startswith("model name")]
+        model = names[0].partition(":")[2].strip() if names else model
+    return {
+        "cpu": model,
+        "cores": os.cpu_count(),
+        "system": platform.platform(),
+        "python": platform.python_version(),
+    }
+
+
+def bench_coupling(
+    *,
+    agents: int = 24,
+    processes: int = 2,
+    transport: str = "tcp",
+    learning: bool = False,
+    seconds: float = 5.0,
+) -> dict[str, Any]:
+    """Measure one layout with environments that cost nothing, in worker processes.
+
+    Parameters
+    ----------
+    agents, processes
+        How many environments, over how many worker processes.
+    transport
+        ``tcp`` or ``ipc``.
+    learning
+        Whether a V-RACER learner (MLP 2x128, batch 256) answers and learns, one gradient step per environment
+        step; otherwise zeros are answered. A step of the environments then takes 50 ms, so that they set the
+        pace, as a simulation does, and the delay is not that of waiting for the ratio.
+    seconds
+        How long to measure, after all workers have connected.
+
+    Returns
+    -------
+    dict
+        A row of ``flowsim bench coupling``. An answered environment is one round trip; the delay is measured
+        in the worker, from sending its STEP to holding the ACTION.
+
+    Raises
+    ------
+    RunError
+        When the workers do not connect.
+    """
+    options = {"step_seconds": _SIMULATED if learning else 0.0}
+    learner: Learning = _v_racer(agents) if learning else _NullLearner()
+    split = [len(part) for part in np.array_split(np.arange(agents), processes)]
+    terms = Terms(split, 14, 3, task_hash(_TASK, options), lambda agent, start: agent, heartbeat=0.5)
+    server = Server(learner, "tcp://127.0.0.1:*" if transport == "tcp" else "ipc://*", terms, limit=2**62)
+    with tempfile.TemporaryDirectory(prefix="flowsim-bench-") as name:
+        connection = Path(name) / "connection.json"
+        write_connection(
+            connection, Connection(server.endpoint, "bench", _TASK, options, patience=_START_TIMEOUT)
+        )
+        launcher = LocalLauncher(connection, split, Path(name) / "workers", threads=1, restarts=0)
+        try:
+            launcher.start()
+            _warm_up(server, launcher, learning, learner)
+            trips, began = server.round_trips, time.perf_counter()
+            while (elapsed := time.perf_counter() - began) < seconds:
+                server.turn()
+            rate = (server.round_trips - trips) / elapsed
+            middle, tail = server.delays()
+        finally:
+            server.close("the measurement is over")
+            launcher.stop()
+    return {
+        "agents": agents,
+        "processes": processes,
+        "transport": transport,
+        "curve": False,
+        "learning": learning,
+        "step_ms": 1000 * options["step_seconds"],
+        "round_trips_per_second": round(rate),
+        "p50_us": round(middle),
+        "p99_us": round(tail),
+    }
+
+
+def standard_rows(say: Callable[[str], None]) -> list[dict[str, Any]]:
+    """Measure the layouts that ``flowsim bench coupling`` reports."""
+    layouts: list[dict[str, Any]] = [
+        {"processes": 2, "transport": "tcp", "learning": False},
+        {"processes": 2, "transport": "ipc", "learning": False},
+        {"processes": 24, "transport": "tcp", "learning": False},
+        {"processes": 2, "transport": "tcp", "learning": True},
+    ]
+    rows = []
+    for layout in layouts:
+        say(f"measuring 24 agents, {layout}")
+        rows.append(bench_coupling(**layout))
+    return rows
+
+
+def _warm_up(server: Server, launcher: LocalLauncher, learning: bool, learner: Learning) -> None:
+    """Serve until every agent takes part and, with learning, what is compiled is compiled."""
+    began = time.monotonic()
+    while not (server.agent_steps.all() and (not learning or learner.gradient_steps > 200)):
+        server.turn()
+        for death in launcher.supervise():
+            raise RunError(str(death))
+        if time.monotonic() - began > _START_TIMEOUT:
+            raise RunError(f"the workers of the measurement had not all connected after {_START_TIMEOUT:g} s")
+
+
+def _v_racer(agents: int) -> Learning:
+    from rl_agent.config import AgentConfig
+    from rl_agent.learner import Learner
+
+    config = AgentConfig(start=2400, memory=2**15, batch=256, hidden=(128, 128))
+    return Learner(config, _OBSERVATION, _ACTION, agents=agents, seed=0)
