@@ -59,8 +59,8 @@ class FlowOptions(BaseModel):
         cells = [side * self.cells_per_diameter for side in (width, height)]
         if any(abs(n - round(n)) > 1e-9 or round(n) % 2 for n in cells):
             raise ValueError(
-                f"'cells_per_diameter' is {self.cells_per_diameter:g}, which cuts the box of {width:g} x {height:g} "
-                f"into {cells[0]:g} x {cells[1]:g} cells, but both numbers must be even integers"
+                f"'cells_per_diameter' is {self.cells_per_diameter:g}, which cuts the box of {width:g} x "
+                f"{height:g} into {cells[0]:g} x {cells[1]:g} cells, but both numbers must be even integers"
             )
         return self
 

@@ -181,13 +181,17 @@ class _Progress:
 
     def __init__(self, total: float) -> None:
         self._total = total
-        self._begin = self._last = time.monotonic()
+        self._first: tuple[float, float] | None = None
+        self._last = 0.0
 
     def show(self, done: float) -> None:
         now = time.monotonic()
-        if now - self._last >= self.interval:
+        if self._first is None:  # what came before is mostly compilation
+            self._first, self._last = (now, done), now
+        elif now - self._last >= self.interval:
             self._last = now
-            left = (now - self._begin) * (self._total / done - 1.0)
+            begin, done_then = self._first
+            left = (now - begin) * (self._total - done) / (done - done_then)
             print(
                 f"building the bank of developed wakes: {done / self._total:.0%}, about {left:.0f} s left",
                 file=sys.stderr,

@@ -189,5 +189,7 @@ def test_another_flow_has_another_bank(make, tmp_path, monkeypatch):
 
 def test_progress_tells_the_time_left(capsys, monkeypatch):
     monkeypatch.setattr(wake_bank._Progress, "interval", 0.0)
-    wake_bank._Progress(10.0).show(5.0)
+    progress = wake_bank._Progress(10.0)
+    progress.show(1.0)
+    progress.show(5.0)
     assert "50%, about 0 s left" in capsys.readouterr().err
