@@ -139,6 +139,86 @@ def status(path: Run, as_json: Json = False) -> None:
         print_status(now)
 
 
+@app.command(epilog="Example: flowsim render runs/demo -o wake.mp4 --beside zero --beside pd")
+@told_in_a_sentence
+def render(
+    path: Run,
+    output: Annotated[Path, typer.Option("-o", "--output", help="the film, a .mp4 or .gif file")] = Path(
+        "wake.mp4"
+    ),
+    beside: Annotated[
+        list[str] | None, typer.Option(help="baselines shown beside the agent (zero unless given)")
+    ] = None,
+    actions: Annotated[int, typer.Option(min=1, help="length of the film in actions")] = 100,
+    gif: Annotated[bool, typer.Option(help="write a GIF beside a .mp4, too")] = True,
+    deterministic: Annotated[
+        bool, typer.Option(help="act with the mean of the policy, or draw from it")
+    ] = True,
+    seed: Annotated[int, typer.Option(min=0, help="seed of the start")] = 0,
+) -> None:
+    """Film a trained agent, its force, sensors, action and return, beside the uncontrolled flow."""
+    from cases.baselines import baselines
+    from cases.film import render_film
+    from coupling.folder import RunFolder
+    from coupling.policies import load_controller
+
+    folder = RunFolder.find(path)
+    config = folder.config()
+    shipped = baselines(config.env, seed=seed)
+    chosen = beside or ["zero"]
+    for name in chosen:
+        if name not in shipped:
+            raise ConfigError(f"--beside {name}: the baselines of {config.env} are {', '.join(shipped)}")
+    files = [output, output.with_suffix(".gif")] if gif and output.suffix == ".mp4" else [output]
+    controllers = {"trained agent": load_controller(folder, deterministic=deterministic, seed=seed)}
+    labels = {"zero": "no control", "pd": "PD controller", "random": "random actions"}
+    try:
+        returns = render_film(
+            controllers | {labels[name]: shipped[name] for name in chosen},
+            files,
+            env=config.env,
+            env_options=config.env_options,
+            seed=seed,
+            actions=actions,
+        )
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+    for label, value in returns.items():
+        print(f"{label}: return {value:.2f}")
+    for file in files:
+        print(file)
+
+
+@app.command(epilog="Example: flowsim simulate d_cylinder_wake/quick --time 10 -o wake")
+@told_in_a_sentence
+def simulate(
+    case: Annotated[
+        str,
+        typer.Argument(
+            help="preset of a flow task, or a YAML file with a grid and bodies", show_default=False
+        ),
+    ],
+    overrides: Overrides = None,
+    duration: Annotated[float, typer.Option("--time", min=1e-6, help="time to simulate, in D/U")] = 10.0,
+    output: Annotated[Path, typer.Option("-o", "--output", help="folder to write into")] = Path("simulation"),
+    frames: Annotated[int, typer.Option(min=1, help="pictures of the film")] = 200,
+    snapshots: Annotated[int, typer.Option(min=1, help="field files")] = 10,
+    seed: Annotated[int, typer.Option(min=0, help="seed of a task's start")] = 0,
+) -> None:
+    """Run the solver alone: forces to CSV, fields to HDF5, the vorticity as a film."""
+    from coupling.screen import progress_bar
+    from coupling.simulate import load_case
+    from coupling.simulate import simulate as run_solver
+
+    simulation = load_case(case, overrides or [], seed)
+    print(simulation.describe(), file=sys.stderr)
+    with progress_bar("simulating") as progress:
+        ending = run_solver(
+            simulation, duration, output, frames=frames, snapshots=snapshots, progress=progress
+        )
+    print(f"{output}: {ending}")
+
+
 @app.command(epilog="Example: flowsim plot runs/seed-0 runs/seed-1 runs/seed-2 -o curves.png")
 @told_in_a_sentence
 def plot(

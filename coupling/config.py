@@ -23,9 +23,13 @@ __all__ = [
     "RunConfig",
     "RunSettings",
     "WorkerSettings",
+    "apply_overrides",
     "dump_config",
+    "find_preset",
     "load_config",
     "preset_name",
+    "read_yaml",
+    "sentence_of",
     "shipped_presets",
     "with_overrides",
 ]
@@ -129,8 +133,14 @@ def shipped_presets() -> list[str]:
     return sorted(path.relative_to(root).with_suffix("").as_posix() for path in root.rglob("*.yaml"))
 
 
-def _find_preset(preset: str) -> Path:
-    """Resolve a path or a shipped name to the file."""
+def find_preset(preset: str) -> Path:
+    """Resolve a path or a shipped name to the file.
+
+    Raises
+    ------
+    ConfigError
+        When there is neither.
+    """
     path = Path(preset)
     if path.is_file():
         return path
@@ -147,7 +157,7 @@ def _find_preset(preset: str) -> Path:
 
 def preset_name(preset: str) -> str:
     """Return a folder-friendly name for a preset: ``d_cylinder_wake-quick`` for its file or its name."""
-    path = _find_preset(preset)
+    path = find_preset(preset)
     root = Path(str(resources.files("cases")))
     inside = path.resolve().is_relative_to(root.resolve())
     stem = path.resolve().relative_to(root.resolve()).with_suffix("").as_posix() if inside else path.stem
@@ -174,8 +184,8 @@ def load_config(preset: str, overrides: Sequence[str] = ()) -> RunConfig:
     ConfigError
         With one sentence that names the key, the value and what is allowed.
     """
-    path = _find_preset(preset)
-    return _validate(_apply(_read_yaml(path), overrides), str(preset))
+    path = find_preset(preset)
+    return _validate(apply_overrides(read_yaml(path), overrides), str(preset))
 
 
 def with_overrides(config: RunConfig, overrides: Sequence[str]) -> RunConfig:
@@ -186,7 +196,7 @@ def with_overrides(config: RunConfig, overrides: Sequence[str]) -> RunConfig:
     ConfigError
         As :func:`load_config`.
     """
-    return _validate(_apply(config.model_dump(mode="json"), overrides), "the run's configuration")
+    return _validate(apply_overrides(config.model_dump(mode="json"), overrides), "the run's configuration")
 
 
 def dump_config(config: RunConfig) -> str:
@@ -194,7 +204,14 @@ def dump_config(config: RunConfig) -> str:
     return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False)
 
 
-def _read_yaml(path: Path) -> dict[str, Any]:
+def read_yaml(path: Path) -> dict[str, Any]:
+    """Read a mapping from a YAML file.
+
+    Raises
+    ------
+    ConfigError
+        When it cannot be read or is no mapping.
+    """
     try:
         content = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)
     except (OSError, UnicodeDecodeError) as error:
@@ -202,11 +219,18 @@ def _read_yaml(path: Path) -> dict[str, Any]:
     except yaml.YAMLError as error:
         raise ConfigError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from error
     if not isinstance(content, dict):
-        raise ConfigError(f"{path} must hold a mapping with the keys {', '.join(RunConfig.model_fields)}")
+        raise ConfigError(f"{path} must hold a mapping, such as `env: Pendulum-v1`")
     return content
 
 
-def _apply(content: dict[str, Any], overrides: Iterable[str]) -> dict[str, Any]:
+def apply_overrides(content: dict[str, Any], overrides: Iterable[str]) -> dict[str, Any]:
+    """Set what ``dotted.key=value`` words say, in place, and return the content.
+
+    Raises
+    ------
+    ConfigError
+        For a word of another form.
+    """
     for word in overrides:
         key, equals, text = word.partition("=")
         if not equals or not key:
@@ -234,16 +258,16 @@ def _validate(content: dict[str, Any], source: str) -> RunConfig:
     try:
         return RunConfig.model_validate(content)
     except pydantic.ValidationError as error:
-        raise ConfigError(f"{source}: {_sentence(error)}") from error
+        raise ConfigError(f"{source}: {sentence_of(error, RunConfig)}") from error
 
 
-def _sentence(error: pydantic.ValidationError) -> str:
-    """Turn pydantic's report into one sentence about the first mistake."""
+def sentence_of(error: pydantic.ValidationError, model: type[BaseModel]) -> str:
+    """Turn pydantic's report about a model into one sentence about the first mistake."""
     first, *others = error.errors()
     key = ".".join(str(part) for part in first["loc"])
     more = f" (and {len(others)} more)" if others else ""
     if first["type"] == "extra_forbidden":
-        return f"unknown key {key!r}: {_suggestion(key, _all_keys(RunConfig), 'allowed are')}{more}"
+        return f"unknown key {key!r}: {_suggestion(key, _all_keys(model), 'allowed are')}{more}"
     if first["type"] == "missing":
         return f"key {key!r} is missing{more}"
     message = first["msg"].removeprefix("Value error, ")

@@ -1,12 +1,14 @@
 """How a run shows itself: a progress bar on a terminal, a line now and then elsewhere; always on stderr."""
 
+import contextlib
 import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-__all__ = ["ConsoleScreen"]
+__all__ = ["ConsoleScreen", "progress_bar"]
 
 _LINE_EVERY = 10.0  # seconds, where there is no terminal
 
@@ -68,6 +70,14 @@ class ConsoleScreen:
             return "?"
         seconds = int((total - done) * (time.monotonic() - since) / (done - begun))
         return f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+
+
+@contextlib.contextmanager
+def progress_bar(what: str) -> Iterator[Callable[[float], None]]:
+    """Show how far a job is, with the time left; yields what is to be called with the part done, 0 to 1."""
+    with Progress(console=Console(stderr=True)) as bar:
+        task = bar.add_task(what, total=1.0)
+        yield lambda done: bar.update(task, completed=done)
 
 
 def _numbers(status: dict[str, Any]) -> str:
