@@ -53,9 +53,10 @@ class AgentConfig(BaseModel):
     beta
         Weight of the loss against the KL penalty at t = 0 (eq. 10; 0.3 in Weber et al. 2022).
     sigma
-        Standard deviation of the policy at t = 0, in units of the half range of the action (paper: variance 0.2).
+        Standard deviation of the policy at t = 0, in half ranges of the action (paper: variance 0.2).
     squash
-        ``none``: actions are centre + a (high - low) / 2, and the environment clips; ``tanh``: tanh(a) in place of a.
+        ``none``: actions are centre + a (high - low) / 2, and the environment clips; ``tanh``: tanh(a) takes
+        the place of a.
     threads
         Threads of the linear algebra in the process of the learner.
     """

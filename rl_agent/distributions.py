@@ -27,7 +27,7 @@ def softplus(x: Array) -> Array:
 
 
 def inverse_softplus(y: float) -> float:
-    """The x with ``softplus(x) = y``, for y > 0."""
+    """Find the x with ``softplus(x) = y``, for y > 0."""
     return y + math.log(-math.expm1(-y))
 
 

@@ -29,7 +29,11 @@ ONE, HALF, ZERO = np.float32(1), np.float32(0.5), np.float32(0)
 BOUND = np.float32(7.90531110763549805)
 P0, P1 = np.float32(4.89352455891786e-03), np.float32(6.37261928875436e-04)
 P2, P3 = np.float32(1.48572235717979e-05), np.float32(5.12229709037114e-08)
-P4, P5, P6 = np.float32(-8.60467152213735e-11), np.float32(2.00018790482477e-13), np.float32(-2.76076847742355e-16)
+P4, P5, P6 = (
+    np.float32(-8.60467152213735e-11),
+    np.float32(2.00018790482477e-13),
+    np.float32(-2.76076847742355e-16),
+)
 Q0, Q1 = np.float32(4.89352518554385e-03), np.float32(2.26843463243900e-03)
 Q2, Q3 = np.float32(1.18534705686654e-04), np.float32(1.19825839466702e-06)
 
@@ -67,7 +71,7 @@ def bias_softsign(y: F32, bias: F32) -> None:
 
 @njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
 def softsign_backward(d: F32, y: F32, bias_gradient: F32) -> None:
-    """Turn d = dL/dy into dL/dx for y = softsign(x), (1 - |y|)^2 being its derivative; and sum it over rows."""
+    """Turn d = dL/dy into dL/dx for y = softsign(x), (1 - |y|)^2 being its slope; and sum it over rows."""
     bias_gradient[:] = ZERO
     for b in range(d.shape[0]):
         for j in range(d.shape[1]):
@@ -151,12 +155,12 @@ def scan_forward(begun: I64, weight: F32, x: F32, gates: F32, c: F32, tanh_c: F3
     Parameters
     ----------
     begun
-        How many windows have begun by each step, shape (T,), not decreasing; the states of the others stay zero.
+        Windows begun by each step, shape (T,), not decreasing; the states of the others stay zero.
     weight
         From [input, h, 1] to the gates, shape (4H, S + H + 1).
     x
-        Inputs of each step, shape (T + 1, S + H + 1, B): the first S rows are the layer's input and the last is 1;
-        the H rows between are written, the output of step t into ``x[t + 1]``.
+        Inputs of each step, shape (T + 1, S + H + 1, B): the first S rows are the layer's input and the
+        last is 1; the H rows between are written, the output of step t into ``x[t + 1]``.
     gates
         Written, shape (T, 4, H B).
     c, tanh_c
@@ -167,13 +171,13 @@ def scan_forward(begun: I64, weight: F32, x: F32, gates: F32, c: F32, tanh_c: F3
     steps, _, batch = x.shape
     size = c.shape[1]
     inputs = x.shape[1] - 1 - size
-    t = 0
-    while begun[t] == 0:
-        t += 1
-    x[t, inputs:-1] = ZERO
-    c[t] = ZERO
+    first = 0
+    while begun[first] == 0:
+        first += 1
+    x[first, inputs:-1] = ZERO
+    c[first] = ZERO
     h = np.empty((size, batch), np.float32)
-    for t in range(t, steps - 1):
+    for t in range(first, steps - 1):
         np.dot(weight, x[t], gates[t].reshape(4 * size, batch))
         cell_forward(gates[t], c[t].reshape(-1), c[t + 1].reshape(-1), tanh_c[t].reshape(-1), h.reshape(-1))
         if begun[t] < batch:

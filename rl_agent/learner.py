@@ -2,8 +2,8 @@
 
 A learner serves any number of agents and is driven from outside: whoever owns the environments calls
 ``begin``, ``act`` and ``observe``, and ``update`` whenever ``updates_due()`` says so. The ratio of
-environment steps to gradient steps, t = F k after warm-up, is held exactly: a credit is counted when an action is
-issued (and taken back should its outcome never arrive).
+environment steps to gradient steps, t = F k after warm-up, is held exactly: a credit is counted when an
+action is issued (and taken back should its outcome never arrive).
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ import numpy as np
 import numpy.typing as npt
 import scipy.linalg  # noqa: F401  (loads the BLAS that numba calls, so that the thread limit reaches it)
 import torch
-from threadpoolctl import threadpool_limits
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from rl_agent import distributions
-from rl_agent.algorithms.vracer import Batch, Evaluation, VRacer
+from rl_agent.algorithms.vracer import VRacer
 from rl_agent.checkpoint import CheckpointError, read_checkpoint, write_checkpoint
 from rl_agent.config import AgentConfig
 from rl_agent.policy import Policy
-from rl_agent.replay import EpisodeMemory, RememberForget, UniformSampler
+from rl_agent.replay import Batch, EpisodeMemory, RememberForget, UniformSampler
 from rl_agent.running import RunningEpisodes
 from rl_agent.scaling import ActionMap, RewardScale, StateScale, check_spaces
 from rl_agent.statistics import EpisodeRecord, Statistics
@@ -206,7 +206,7 @@ class Learner:
             self._close(agents[ended], terminated[ended])
 
     def abandon(self, agents: npt.ArrayLike) -> None:
-        """Close the open episodes of agents that were lost as truncated; an action without outcome is dropped."""
+        """Close the open episodes of lost agents as truncated; an action without outcome is dropped."""
         agents = self._checked_agents(agents)
         agents = agents[self.running.is_open[agents]]
         waiting = agents[self.running.is_waiting[agents]]
@@ -225,11 +225,11 @@ class Learner:
         return max(0, earned.numerator // earned.denominator - self.counters.gradient_steps)
 
     def may_act(self) -> bool:
-        """Whether agents may be answered: false while more than one step of all agents is owed in gradient steps."""
+        """Whether agents may be answered: not while gradient steps for more than a step of each are owed."""
         return self.updates_due() <= self.agents * self._gradient_steps_per_step
 
     def update(self) -> None:
-        """Take one gradient step with all of its bookkeeping: draw, learn, refresh, move beta, sweep when it is time.
+        """Take one gradient step with its bookkeeping: draw, learn, refresh, move beta, sweep when due.
 
         Raises
         ------
@@ -238,7 +238,7 @@ class Learner:
         """
         if self.counters.warm_up < 0:
             raise ValueError(
-                f"learning starts when the memory holds start = {self.config.start} steps, not {self.memory.steps}"
+                f"learning starts with start = {self.config.start} steps, not {self.memory.steps}"
             )
         step, gamma, scale = self.counters.received, self.config.gamma, self.reward_scale.value
         c_max = self.refer.c_max(step)
@@ -256,26 +256,19 @@ class Learner:
             self._sweep_memory()
 
     def _draw_batch(self) -> tuple[I64, Batch]:
-        """Draw steps and gather what a gradient needs of them, long histories first."""
-        memory, history = self.memory, self.algorithm.network.history
-        slots = self.sampler.draw(memory, self.config.batch, self._draw)
-        lengths = memory.history(slots, history)
-        if history > 0:
-            order = np.argsort(-lengths, kind="stable")
-            slots, lengths = slots[order], lengths[order]
-        batch = Batch(
-            memory.windows(slots, history + 1, self.state_scale.mean, self.state_scale.per_std),
-            lengths,
-            memory.action[slots],
-            memory.behaviour_mean[slots],
-            memory.behaviour_std[slots],
-            memory.v_tbc[slots],
-            memory.q_ret(slots, self.config.gamma, self.reward_scale.value),
+        """Draw steps and gather what a gradient needs of them."""
+        scale = self.state_scale
+        return self.memory.gather(
+            self.sampler.draw(self.memory, self.config.batch, self._draw),
+            self.algorithm.network.history,
+            scale.mean,
+            scale.per_std,
+            self.config.gamma,
+            self.reward_scale.value,
         )
-        return slots, batch
 
     def _sweep_memory(self) -> None:
-        """Measure the reward scale, refresh V(s_T) of truncated episodes, then recompute every V_tbc and far-policy flag."""
+        """Measure the reward scale, refresh V(s_T), recompute every V_tbc and flag."""
         self.reward_scale.measure(self.memory.reward[self.memory.slots()])
         rows = self.memory.truncated_rows()
         if len(rows) > 0:
@@ -349,7 +342,7 @@ class Learner:
         return self._statistics.take_episodes()
 
     def policy(self) -> Policy:
-        """A snapshot of the current policy, independent of further learning."""
+        """Take a snapshot of the current policy, independent of further learning."""
         return Policy(
             self.config,
             self.algorithm.weights.copy(),

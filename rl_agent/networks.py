@@ -76,7 +76,7 @@ class Network(ABC):
 
     @abstractmethod
     def tape(self, steps: int, batch: int) -> dict[str, F32]:
-        """Allocate the arrays that ``forward`` fills and ``backward`` reads, for windows of shape (steps, batch, inputs)."""
+        """Allocate what ``forward`` fills and ``backward`` reads, for windows (steps, batch, inputs)."""
 
     @abstractmethod
     def forward(self, weights: dict[str, F32], windows: F32, lengths: I64, tape: dict[str, F32]) -> F32:
@@ -84,13 +84,18 @@ class Network(ABC):
 
     @abstractmethod
     def backward(
-        self, weights: dict[str, F32], tape: dict[str, F32], lengths: I64, d_outputs: F32, gradient: dict[str, F32]
+        self,
+        weights: dict[str, F32],
+        tape: dict[str, F32],
+        lengths: I64,
+        d_outputs: F32,
+        gradient: dict[str, F32],
     ) -> None:
-        """Write the gradient of a loss with dL/d(outputs) = ``d_outputs`` into ``gradient`` (views); uses up the tape."""
+        """Write into ``gradient`` that of a loss with dL/d(outputs) ``d_outputs``; uses up the tape."""
 
     @abstractmethod
     def step(self, weights: dict[str, F32], observations: F32, state: F32) -> tuple[F32, F32]:
-        """Act: compute outputs (n, outputs) and next states for one observation per agent, shapes (n, inputs), (n, *state_shape)."""
+        """Act: outputs (n, outputs) and next states for observations (n, inputs), states (n, state_shape)."""
 
 
 class MLP(Network):
@@ -151,7 +156,12 @@ class MLP(Network):
         return tape[f"h{self.layers}"]
 
     def backward(
-        self, weights: dict[str, F32], tape: dict[str, F32], lengths: I64, d_outputs: F32, gradient: dict[str, F32]
+        self,
+        weights: dict[str, F32],
+        tape: dict[str, F32],
+        lengths: I64,
+        d_outputs: F32,
+        gradient: dict[str, F32],
     ) -> None:
         """Write the gradient of the weights from dL/d(outputs), shape (B, outputs)."""
         d = d_outputs
@@ -245,13 +255,25 @@ class LSTM(Network):
         begun = _begun(lengths, windows.shape[0])
         tape["x0"][:-1, : self.inputs] = windows.transpose(0, 2, 1)
         for layer in range(len(self.hidden)):
-            arrays = (tape[f"{name}{layer}"] for name in ("x", "gates", "c", "tanh_c"))
-            kernels.scan_forward(begun, weights[f"cell{layer}"], *arrays, tape[f"x{layer + 1}"])
+            kernels.scan_forward(
+                begun,
+                weights[f"cell{layer}"],
+                tape[f"x{layer}"],
+                tape[f"gates{layer}"],
+                tape[f"c{layer}"],
+                tape[f"tanh_c{layer}"],
+                tape[f"x{layer + 1}"],
+            )
         top = tape[f"x{len(self.hidden)}"][-1]
         return np.ascontiguousarray((weights["weight"] @ top).T) + weights["bias"]
 
     def backward(
-        self, weights: dict[str, F32], tape: dict[str, F32], lengths: I64, d_outputs: F32, gradient: dict[str, F32]
+        self,
+        weights: dict[str, F32],
+        tape: dict[str, F32],
+        lengths: I64,
+        d_outputs: F32,
+        gradient: dict[str, F32],
     ) -> None:
         """Write the gradient of the weights, through the whole window."""
         layers = len(self.hidden)
@@ -261,9 +283,17 @@ class LSTM(Network):
         np.matmul(weights["weight"].T, d_outputs.T, out=tape[f"dh{layers - 1}"][-1])
         for layer in range(layers - 1, -1, -1):
             weight_t = np.ascontiguousarray(weights[f"cell{layer}"].T)
-            arrays = (tape[f"{name}{layer}"] for name in ("x", "gates", "c", "tanh_c", "dh"))
-            below = tape[f"dh{layer - 1}"] if layer > 0 else tape["nothing"]
-            kernels.scan_backward(begun, weight_t, *arrays, gradient[f"cell{layer}"], below)
+            kernels.scan_backward(
+                begun,
+                weight_t,
+                tape[f"x{layer}"],
+                tape[f"gates{layer}"],
+                tape[f"c{layer}"],
+                tape[f"tanh_c{layer}"],
+                tape[f"dh{layer}"],
+                gradient[f"cell{layer}"],
+                tape[f"dh{layer - 1}"] if layer > 0 else tape["nothing"],
+            )
 
     def step(self, weights: dict[str, F32], observations: F32, state: F32) -> tuple[F32, F32]:
         """Act for one observation per agent; a state is (c, h) of every layer, one after the other."""
@@ -276,8 +306,8 @@ class LSTM(Network):
             h = state[:, offset + width : offset + 2 * width]
             gates = weights[f"cell{layer}"] @ np.concatenate([x, h, one], axis=1).T
             tanh_c, h_next = np.empty_like(c), np.empty_like(c)
-            flat = (array.reshape(-1) for array in (c, c, tanh_c, h_next))
-            kernels.cell_forward(gates.reshape(4, -1), *flat)
+            flat = c.reshape(-1)
+            kernels.cell_forward(gates.reshape(4, -1), flat, flat, tanh_c.reshape(-1), h_next.reshape(-1))
             following[:, offset : offset + width] = c.T
             following[:, offset + width : offset + 2 * width] = h_next.T
             x = h_next.T

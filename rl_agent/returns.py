@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-__all__ = ["q_ret", "sweep_all", "sweep_drawn", "v_tbc"]
+__all__ = ["sweep_all", "sweep_drawn", "v_tbc"]
 
 F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
@@ -38,7 +38,7 @@ def _sweep(
     per_scale: np.float32,
     stop_when_unchanged: bool,
 ) -> None:
-    """Recompute ``target`` from ``position`` back to the first step of the episode that begins at ``start``."""
+    """Recompute ``target`` from ``position`` back to the first step of the episode beginning at ``start``."""
     capacity = reward.shape[0]
     for t in range(position, -1, -1):
         k = start + t
@@ -92,10 +92,7 @@ def sweep_drawn(
     capacity = reward.shape[0]
     for b in range(slots.shape[0] - 1, -1, -1):
         e, t = row[b], position[b]
-        if t + 1 == lengths[e]:
-            v_next = finals[e]
-        else:
-            v_next = target[(slots[b] + 1) % capacity]
+        v_next = finals[e] if t + 1 == lengths[e] else target[(slots[b] + 1) % capacity]
         _sweep(starts[e], t, v_next, reward, value, rho, target, gamma, per_scale, True)
 
 
@@ -112,31 +109,9 @@ def sweep_all(
     gamma: np.float32,
     per_scale: np.float32,
 ) -> None:
-    """Recompute V_tbc of every step of the episodes in ``rows`` of the episode table (see ``sweep_drawn``)."""
+    """Recompute V_tbc of every step of the episodes in ``rows`` of the table (see ``sweep_drawn``)."""
     for e in rows:
         _sweep(starts[e], lengths[e] - 1, finals[e], reward, value, rho, target, gamma, per_scale, False)
-
-
-@njit(cache=True, nogil=True)
-def q_ret(
-    slots: I64,
-    row: I64,
-    position: I64,
-    lengths: I64,
-    finals: F32,
-    reward: F32,
-    target: F32,
-    gamma: np.float32,
-    per_scale: np.float32,
-) -> F32:
-    """``Q_ret_t = r_{t+1} + gamma V_tbc_{t+1}`` of drawn steps (arguments of ``sweep_drawn``), shape (B,)."""
-    capacity = reward.shape[0]
-    out = np.empty(slots.shape[0], np.float32)
-    for b in range(slots.shape[0]):
-        e, k = row[b], slots[b]
-        v_next = finals[e] if position[b] + 1 == lengths[e] else target[(k + 1) % capacity]
-        out[b] = reward[k] * per_scale + gamma * v_next
-    return out
 
 
 def v_tbc(rewards: F32, values: F32, rho: F32, final_value: float, gamma: float) -> F32:

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rl_agent.replay import Episode
+from rl_agent.replay.memory import EPISODE_STEP_FIELDS as PER_STEP
+from rl_agent.replay.memory import Episode
 
 __all__ = ["RunningEpisodes"]
 
 F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
 
-PER_STEP = ("observation", "action", "behaviour_mean", "behaviour_std", "reward", "value")
 PER_AGENT = ("length", "is_open", "is_waiting", "state")
 
 
@@ -89,8 +89,12 @@ class RunningEpisodes:
     def close(self, agent: int, final_value: float, terminated: bool) -> Episode:
         """End an agent's episode (of at least one step) at its current observation, and hand it over."""
         steps = int(self.length[agent])
-        per_step = (getattr(self, name)[agent, :steps].copy() for name in PER_STEP)
-        episode = Episode(*per_step, self.observation[agent, steps].copy(), final_value, terminated)
+        episode = Episode(
+            **{name: getattr(self, name)[agent, :steps].copy() for name in PER_STEP},
+            final_observation=self.observation[agent, steps].copy(),
+            final_value=final_value,
+            terminated=terminated,
+        )
         self.drop(agent)
         return episode
 

@@ -61,7 +61,7 @@ class RewardScale:
 
 
 class ActionMap:
-    """Maps the policy's raw action a to the task's: ``centre + a (high - low) / 2``, or with tanh(a) in place of a.
+    """Maps the policy's raw action a to the task's: ``centre + a (high - low) / 2``, or tanh(a) for a.
 
     Parameters
     ----------

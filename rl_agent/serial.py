@@ -39,7 +39,7 @@ class SerialRun:
         learner.begin(self._all, observations)
 
     def run(self, steps: int) -> None:
-        """Go on until the learner has seen ``steps`` more environment steps (rounded up to all environments)."""
+        """Go on until the learner has seen ``steps`` more environment steps (or just above)."""
         goal = self.learner.environment_steps + steps
         space = self.environments.single_action_space
         assert isinstance(space, gymnasium.spaces.Box)
@@ -84,7 +84,7 @@ def train_serial(
 def evaluate(
     policy: Policy, environment: gymnasium.Env, episodes: int, seed: int = 0, *, deterministic: bool = True
 ) -> npt.NDArray[np.float64]:
-    """Returns of ``episodes`` episodes under a fixed policy, shape (episodes,)."""
+    """Measure the returns of ``episodes`` episodes under a fixed policy, shape (episodes,)."""
     rng = np.random.default_rng(seed)
     returns = np.zeros(episodes)
     for episode in range(episodes):

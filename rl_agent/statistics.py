@@ -69,9 +69,9 @@ class Statistics:
         sums.policy_loss += evaluation.policy_loss
         sums.value_loss += evaluation.value_loss
         sums.gradient_norm += math.sqrt(float(gradient @ gradient))
-        sums.batch_kl += float(evaluation.kl.mean())
-        sums.batch_rho += float(evaluation.rho.mean())
-        sums.batch_far += float(evaluation.far.mean())
+        sums.batch_kl += evaluation.mean_kl
+        sums.batch_rho += evaluation.mean_rho
+        sums.batch_far += evaluation.far_fraction
 
     def take(self) -> dict[str, float]:
         """Means since the last call; NaN for means over nothing.

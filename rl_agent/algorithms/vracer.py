@@ -39,38 +39,14 @@ from rl_agent import distributions
 from rl_agent.adam import Adam
 from rl_agent.config import AgentConfig
 from rl_agent.networks import make_network
+from rl_agent.replay.batch import Batch
 
-__all__ = ["Batch", "Evaluation", "VRacer"]
+__all__ = ["Evaluation", "VRacer"]
 
 F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
 
 LOG_RHO_BOUND = 20.0
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Drawn steps, sorted by descending ``lengths``.
-
-    Attributes
-    ----------
-    windows
-        Standardised observations, shape (T, B, S), aligned at the drawn step.
-    lengths
-        Observations in each window, shape (B,).
-    action, behaviour_mean, behaviour_std
-        What was done, and the policy mu it was drawn from, shape (B, A).
-    v_tbc, q_ret
-        Stored value targets in scaled units, shape (B,).
-    """
-
-    windows: F32
-    lengths: I64
-    action: F32
-    behaviour_mean: F32
-    behaviour_std: F32
-    v_tbc: F32
-    q_ret: F32
 
 
 @dataclass(frozen=True)
@@ -84,7 +60,9 @@ class Evaluation:
     far
         Whether a step is far-policy, shape (B,).
     policy_loss, value_loss
-        Means over the near-policy steps of the batch of -rho (Q_ret - V) and of (V - V_tbc)^2 / 2.
+        Means over the steps that teach of -rho (Q_ret - V) and of (V - V_tbc)^2 / 2.
+    mean_rho, mean_kl, far_fraction
+        Means over the batch.
     """
 
     value: F32
@@ -93,6 +71,9 @@ class Evaluation:
     far: npt.NDArray[np.bool_]
     policy_loss: float
     value_loss: float
+    mean_rho: float
+    mean_kl: float
+    far_fraction: float
 
 
 class VRacer:
@@ -173,7 +154,7 @@ class VRacer:
         d_outputs = np.empty_like(outputs)
         rho, kl = np.empty(size, np.float32), np.empty(size, np.float32)
         far = np.empty(size, np.bool_)
-        d_sigma, losses = _output_gradients(
+        d_sigma, means = _output_gradients(
             outputs,
             sigma,
             batch.action,
@@ -193,7 +174,7 @@ class VRacer:
         self.network.backward(self._views, self._tape, batch.lengths, d_outputs, self._gradient_views)
         # d softplus(x) / dx = 1 - exp(-softplus(x))
         self.last_gradient[-self.action_size :] = d_sigma * -np.expm1(-sigma)
-        return Evaluation(outputs[:, 0].copy(), rho, kl, far, float(losses[0]), float(losses[1]))
+        return Evaluation(outputs[:, 0].copy(), rho, kl, far, *map(float, means))
 
     def descend(self, learning_rate: float) -> None:
         """Take an Adam step against ``last_gradient``."""
@@ -242,10 +223,18 @@ class VRacer:
         value_loss = 0.5 * (value - as_tensor(batch.v_tbc)) ** 2 * kept
         loss = (beta * (policy_loss + value_loss) + (1.0 - beta) * kl).mean()
         count = max(1.0, float(kept.sum()))
-        means = (float(policy_loss.sum()) / count, float(value_loss.sum()) / count)
-        return loss, Evaluation(
-            value.detach().numpy(), rho.detach().numpy(), kl.detach().numpy(), far.numpy(), *means
+        with torch.no_grad():
+            means = [
+                policy_loss.sum() / count,
+                value_loss.sum() / count,
+                rho.mean(),
+                kl.mean(),
+                far.to(rho).mean(),
+            ]
+        evaluation = Evaluation(
+            value.detach().numpy(), rho.detach().numpy(), kl.detach().numpy(), far.numpy(), *map(float, means)
         )
+        return loss, evaluation
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -266,17 +255,17 @@ def _output_gradients(
     kl: F32,
     far: npt.NDArray[np.bool_],
 ) -> tuple[F32, F32]:
-    """Derivatives of the mean loss with respect to V, m (into ``d_outputs``) and sigma (first result).
+    """Differentiate the mean loss with respect to V, m (into ``d_outputs``) and sigma (first result).
 
     With z = (a - m) / sigma:  d log pi / dm = z / sigma,  d log pi / dsigma = (z^2 - 1) / sigma, and
     d KL / dm = (m - m_mu) / sigma^2,  d KL / dsigma = 1 / sigma - (sigma_mu^2 + (m_mu - m)^2) / sigma^3.
-    Also writes rho, KL and the far-policy flags; the second result holds the mean losses.
+    Also writes rho, KL and the far-policy flags; the second result holds the means of ``Evaluation``.
     """
     one, half, zero = np.float32(1.0), np.float32(0.5), np.float32(0.0)
     bound = np.float32(LOG_RHO_BOUND)
     batch, size = action.shape
     share = one / np.float32(batch)
-    d_sigma, losses, kept = np.zeros(size, np.float32), np.zeros(2, np.float32), 0
+    d_sigma, sums, kept = np.zeros(size, np.float32), np.zeros(5, np.float32), 0
     for b in range(batch):
         log_rho, divergence = zero, zero
         for j in range(size):
@@ -288,8 +277,8 @@ def _output_gradients(
             divergence += log_ratio + (s_mu * s_mu + (m_mu - m) ** 2) / (np.float32(2.0) * s * s) - half
         clipped = abs(log_rho) > bound
         weight = np.exp(min(max(log_rho, -bound), bound))
-        if weight > rho_clip:
-            weight, clipped = rho_clip, True
+        clipped = clipped or weight > rho_clip
+        weight = min(weight, rho_clip)
         rho[b], kl[b] = weight, divergence
         far[b] = not (one / c_max < weight < c_max)
         loss_share = zero if rule_1 and far[b] else beta * share
@@ -309,7 +298,11 @@ def _output_gradients(
             )
         if not (rule_1 and far[b]):
             kept += 1
-            losses[0] -= weight * advantage
-            losses[1] += half * (value - v_tbc[b]) ** 2
-    losses /= np.float32(max(1, kept))
-    return d_sigma, losses
+            sums[0] -= weight * advantage
+            sums[1] += half * (value - v_tbc[b]) ** 2
+        sums[2] += weight
+        sums[3] += divergence
+        sums[4] += np.float32(far[b])
+    sums[:2] /= np.float32(max(1, kept))
+    sums[2:] *= share
+    return d_sigma, sums

@@ -1,16 +1,16 @@
 """The replay memory: whole episodes in a ring of steps, removed first in, first out.
 
 Only completed episodes enter (as in the original implementation): the value target of an open episode
-would need a bootstrap that changes with every step. The steps of an episode lie next to each other (modulo the end of
-the ring), every quantity in its own contiguous array. Per step the memory keeps what was observed and
-done, the behaviour {mean, std} it was done with, and the last computed V, rho, V_tbc, KL and far-policy
-flag. Per episode it keeps the final observation and its value: 0 after termination, V(s_T) after
+would need a bootstrap that changes with every step. The steps of an episode lie next to each other (modulo
+the end of the ring), every quantity in its own contiguous array. Per step the memory keeps what was
+observed and done, the behaviour {mean, std} it was done with, and the last computed V, rho, V_tbc, KL
+and far-policy flag. Per episode it keeps the final observation and its value: 0 after termination, V(s_T) after
 truncation, computed when the episode ends and again at every full sweep.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,12 +18,14 @@ import numpy.typing as npt
 from numba import njit
 
 from rl_agent import returns
+from rl_agent.replay.batch import Batch, gather_steps, gather_windows
 
 __all__ = ["Episode", "EpisodeMemory"]
 
 F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
 
+EPISODE_STEP_FIELDS = ("observation", "action", "behaviour_mean", "behaviour_std", "reward", "value")
 STEP_FIELDS = (
     "observation",
     "action",
@@ -76,19 +78,10 @@ class Episode:
     terminated: bool
 
     def last(self, steps: int) -> Episode:
-        """The episode without its first steps, at most ``steps`` long."""
+        """Cut off the first steps so that the episode is at most ``steps`` long."""
         cut = slice(max(0, len(self.reward) - steps), None)
-        per_step = (
-            self.observation,
-            self.action,
-            self.behaviour_mean,
-            self.behaviour_std,
-            self.reward,
-            self.value,
-        )
-        return Episode(
-            *(array[cut] for array in per_step), self.final_observation, self.final_value, self.terminated
-        )
+        rest = {name: getattr(self, name)[cut] for name in EPISODE_STEP_FIELDS}
+        return replace(self, **rest)
 
 
 class EpisodeMemory:
@@ -162,7 +155,7 @@ class EpisodeMemory:
         self.final_observation[row] = episode.final_observation
         self.final_value[row] = 0.0 if episode.terminated else episode.final_value
         places = (self.start[row] + np.arange(steps)) % self.capacity
-        for name in ("observation", "action", "behaviour_mean", "behaviour_std", "reward", "value"):
+        for name in EPISODE_STEP_FIELDS:
             getattr(self, name)[places] = getattr(episode, name)
         self.rho[places] = 1.0
         self.kl[places] = 0.0
@@ -190,10 +183,6 @@ class EpisodeMemory:
         """Rows of the episode table that the steps at ``slots`` belong to."""
         return self.serial[slots] % len(self.start)
 
-    def history(self, slots: I64, window: int) -> I64:
-        """Observations available to a network that looks ``window`` steps back: shape (B,), each in 1 ... window + 1."""
-        return np.minimum(self.position[slots], window) + 1
-
     def windows(self, slots: I64, steps: int, mean: F32, per_std: F32) -> F32:
         """Standardised observations of the ``steps`` steps that end at each of ``slots``.
 
@@ -203,7 +192,7 @@ class EpisodeMemory:
             Shape (steps, B, S), aligned at the end; zero where the episode had not yet begun.
         """
         out = np.empty((steps, len(slots), self.observation.shape[1]), np.float32)
-        _gather_windows(self.observation, self.position, slots, mean, per_std, out)
+        gather_windows(self.observation, self.position, slots, mean, per_std, out)
         return out
 
     def truncated_rows(self) -> I64:
@@ -228,19 +217,48 @@ class EpisodeMemory:
         windows = np.concatenate([self.windows(last, steps - 1, mean, per_std), final[None]])
         return windows, np.minimum(self.length[rows], steps - 1) + 1
 
-    def q_ret(self, slots: I64, gamma: float, reward_scale: float) -> F32:
-        """``Q_ret`` of the steps at ``slots`` from the stored V_tbc, shape (B,)."""
-        return returns.q_ret(
+    def gather(
+        self, slots: I64, window: int, mean: F32, per_std: F32, gamma: float, reward_scale: float
+    ) -> tuple[I64, Batch]:
+        """Gather what a gradient needs of the steps at ``slots``.
+
+        Parameters
+        ----------
+        slots
+            Places of the steps, shape (B,).
+        window
+            Steps that the network looks back.
+        mean, per_std
+            Statistics that standardise the states, shape (S,).
+        gamma, reward_scale
+            Discount and scale of the value target.
+
+        Returns
+        -------
+        slots
+            The same places, in the order of the batch.
+        batch
+            The steps, those with the longest history first.
+        """
+        lengths = np.minimum(self.position[slots], window) + 1
+        if window > 0:
+            order = np.argsort(-lengths, kind="stable")
+            slots, lengths = slots[order], lengths[order]
+        targets = gather_steps(
             slots,
             self.rows(slots),
-            self.position[slots],
-            self.length,
-            self.final_value,
+            self.action,
+            self.behaviour_mean,
+            self.behaviour_std,
             self.reward,
             self.v_tbc,
+            self.position,
+            self.length,
+            self.final_value,
             np.float32(gamma),
             np.float32(1.0 / reward_scale),
         )
+        return slots, Batch(self.windows(slots, window + 1, mean, per_std), lengths, *targets)
 
     def refresh(
         self,
@@ -252,12 +270,12 @@ class EpisodeMemory:
         gamma: float,
         reward_scale: float,
     ) -> None:
-        """Store what the network now says about drawn steps, and correct V_tbc of them and of all earlier steps.
+        """Store what the network now says about drawn steps, and correct V_tbc there and before.
 
         Parameters
         ----------
         slots
-            Places of the drawn steps, shape (B,); a step drawn twice must come with the same numbers twice.
+            Places of the drawn steps, shape (B,); of a step drawn twice the last numbers count.
         value, rho, kl, far
             New V(s_t), importance weight, KL and far-policy flag, shape (B,).
         gamma, reward_scale
@@ -337,26 +355,6 @@ class EpisodeMemory:
             larger = np.zeros((new, *array.shape[1:]), array.dtype)
             larger[serials % new] = array[serials % old]
             setattr(self, name, larger)
-
-
-@njit(cache=True, nogil=True)
-def _gather_windows(
-    observation: F32, position: I64, slots: I64, mean: F32, per_std: F32, out: npt.NDArray[np.float32]
-) -> None:
-    capacity, size = observation.shape
-    steps = out.shape[0]
-    for b in range(slots.shape[0]):
-        oldest = steps - 1 - min(position[slots[b]], steps - 1)
-        for t in range(steps):
-            if t < oldest:
-                for s in range(size):
-                    out[t, b, s] = np.float32(0.0)
-            else:
-                k = slots[b] - (steps - 1 - t)
-                if k < 0:
-                    k += capacity
-                for s in range(size):
-                    out[t, b, s] = (observation[k, s] - mean[s]) * per_std[s]
 
 
 @njit(cache=True, nogil=True)

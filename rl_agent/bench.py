@@ -1,0 +1,139 @@
+"""Speed of the learner: gradient steps per second, with everything that belongs to one.
+
+A row's ``updates_per_second`` counts whole calls of ``Learner.update``: drawing, gathering, gradient,
+Adam, refresh of V and rho, backward sweeps. Its peer is the plain PyTorch way to do the gradient alone on a
+fixed batch: ``torch.nn`` modules, ``torch.distributions``, autograd and fused Adam, on as many threads.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, Literal
+
+import gymnasium
+import numpy as np
+import torch
+
+from rl_agent.config import AgentConfig
+from rl_agent.learner import Learner
+
+__all__ = ["bench_learner", "measure_peer", "measure_updates", "warm_learner"]
+
+AGENTS = 24
+EPISODE_STEPS = 400
+CASES: tuple[tuple[Literal["mlp", "lstm"], int, int], ...] = (("mlp", 17, 6), ("lstm", 14, 3))
+"""Network, observation and action sizes of the rows: HalfCheetah, and the flow tasks."""
+
+
+def bench_learner(seconds: float = 4.0, threads: int = 1) -> list[dict[str, Any]]:
+    """Measure the learner beside its peer.
+
+    Parameters
+    ----------
+    seconds
+        Time spent on each measurement.
+    threads
+        Threads of the linear algebra.
+
+    Returns
+    -------
+    list of dict
+        One row per network: ``algorithm``, ``network``, ``batch``, ``observation``, ``action``, ``threads``,
+        ``device``, ``updates_per_second``, ``peer``, ``peer_updates_per_second``.
+    """
+    rows = []
+    for network, observation, action in CASES:
+        config = AgentConfig(network=network, memory=2**15, start=2**14, threads=threads)
+        learner = warm_learner(config, observation, action)
+        rows.append(
+            {
+                "algorithm": config.algorithm,
+                "network": network,
+                "batch": config.batch,
+                "observation": observation,
+                "action": action,
+                "threads": threads,
+                "device": "cpu",
+                "updates_per_second": measure_updates(learner.update, seconds),
+                "peer": f"PyTorch {torch.__version__.split('+')[0]}, autograd and fused Adam, gradient only",
+                "peer_updates_per_second": measure_peer(config, observation, action, seconds),
+            }
+        )
+    return rows
+
+
+def warm_learner(config: AgentConfig, observation: int, action: int) -> Learner:
+    """Build a learner whose memory is filled to ``start`` by random episodes, ready to update."""
+    rng = np.random.default_rng(0)
+    learner = Learner(
+        config,
+        gymnasium.spaces.Box(-np.inf, np.inf, (observation,), np.float32),
+        gymnasium.spaces.Box(-1.0, 1.0, (action,), np.float32),
+        agents=AGENTS,
+        seed=0,
+    )
+    agents = np.arange(AGENTS)
+    nobody = np.zeros(AGENTS, np.bool_)
+    while learner.memory.steps < config.start:
+        learner.begin(agents, rng.standard_normal((AGENTS, observation)))
+        for step in range(EPISODE_STEPS):
+            learner.act(agents)
+            rewards, observations = rng.standard_normal(AGENTS), rng.standard_normal((AGENTS, observation))
+            learner.observe(agents, rewards, nobody, nobody | (step == EPISODE_STEPS - 1), observations)
+    return learner
+
+
+def measure_updates(update: Callable[[], None], seconds: float) -> float:
+    """Count calls of ``update`` per second: the best of ten stretches, after one that is not counted."""
+    best = 0.0
+    for stretch in range(11):
+        calls, begin = 0, time.perf_counter()
+        while time.perf_counter() - begin < seconds / 11:
+            update()
+            calls += 1
+        if stretch > 0:
+            best = max(best, calls / (time.perf_counter() - begin))
+    return round(best, 1)
+
+
+def measure_peer(config: AgentConfig, observation: int, action: int, seconds: float) -> float:
+    """Count gradient steps per second of plain PyTorch on a fixed batch of the same shapes."""
+    torch.set_num_threads(config.threads)
+    body: torch.nn.Module
+    if config.network == "mlp":
+        first, second = config.hidden_sizes
+        body = torch.nn.Sequential(
+            torch.nn.Linear(observation, first),
+            torch.nn.Softsign(),
+            torch.nn.Linear(first, second),
+            torch.nn.Softsign(),
+        )
+        inputs = torch.randn(config.batch, observation)
+    else:
+        body = torch.nn.LSTM(observation, config.hidden_sizes[0], num_layers=len(config.hidden_sizes))
+        inputs = torch.randn(config.window + 1, config.batch, observation)
+    head = torch.nn.Linear(config.hidden_sizes[-1], 1 + action)
+    raw_sigma = torch.nn.Parameter(torch.zeros(action))
+    adam = torch.optim.Adam([*body.parameters(), *head.parameters(), raw_sigma], lr=1e-6, fused=True)
+    v_tbc, q_ret, actions = (
+        torch.randn(config.batch),
+        torch.randn(config.batch),
+        torch.randn(config.batch, action),
+    )
+    mu = torch.distributions.Normal(torch.zeros(config.batch, action), torch.ones(config.batch, action))
+
+    def update() -> None:
+        features = body(inputs) if config.network == "mlp" else body(inputs)[0][-1]
+        outputs = head(features)
+        value = outputs[:, 0]
+        pi = torch.distributions.Normal(outputs[:, 1:], torch.nn.functional.softplus(raw_sigma))
+        rho = (pi.log_prob(actions) - mu.log_prob(actions)).sum(1).exp()
+        loss = -rho * (q_ret - value.detach()) + 0.5 * (value - v_tbc) ** 2
+        kl = torch.distributions.kl_divergence(mu, pi).sum(1)
+        near = (rho > 1 / config.c) & (rho < config.c)
+        adam.zero_grad()
+        (0.5 * torch.where(near, loss, 0.0) + 0.5 * kl).mean().backward()
+        adam.step()
+
+    return measure_updates(update, seconds)

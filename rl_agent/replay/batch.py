@@ -1,0 +1,122 @@
+"""What a gradient needs of drawn steps, gathered from the memory in compiled passes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+__all__ = ["Batch", "gather_steps", "gather_windows"]
+
+F32 = npt.NDArray[np.float32]
+I64 = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Drawn steps, sorted by descending ``lengths``.
+
+    Attributes
+    ----------
+    windows
+        Standardised observations, shape (T, B, S), aligned at the drawn step.
+    lengths
+        Observations in each window, shape (B,).
+    action, behaviour_mean, behaviour_std
+        What was done, and the policy mu it was drawn from, shape (B, A).
+    v_tbc, q_ret
+        Stored value targets in scaled units, shape (B,).
+    """
+
+    windows: F32
+    lengths: I64
+    action: F32
+    behaviour_mean: F32
+    behaviour_std: F32
+    v_tbc: F32
+    q_ret: F32
+
+
+@njit(cache=True, nogil=True)
+def gather_windows(observation: F32, position: I64, slots: I64, mean: F32, per_std: F32, out: F32) -> None:
+    """Standardise the observations of the steps that end at each of ``slots``.
+
+    Parameters
+    ----------
+    observation, position
+        Ring arrays, shapes (capacity, S) and (capacity,).
+    slots
+        Places of the last steps, shape (B,).
+    mean, per_std
+        Statistics of the states, shape (S,).
+    out
+        Written, shape (T, B, S), aligned at the end; zero where the episode had not yet begun.
+    """
+    capacity, size = observation.shape
+    steps = out.shape[0]
+    for b in range(slots.shape[0]):
+        oldest = steps - 1 - min(position[slots[b]], steps - 1)
+        for t in range(steps):
+            if t < oldest:
+                for s in range(size):
+                    out[t, b, s] = np.float32(0.0)
+            else:
+                k = slots[b] - (steps - 1 - t)
+                if k < 0:
+                    k += capacity
+                for s in range(size):
+                    out[t, b, s] = (observation[k, s] - mean[s]) * per_std[s]
+
+
+@njit(cache=True, nogil=True)
+def gather_steps(
+    slots: I64,
+    rows: I64,
+    action: F32,
+    behaviour_mean: F32,
+    behaviour_std: F32,
+    reward: F32,
+    v_tbc: F32,
+    position: I64,
+    lengths: I64,
+    finals: F32,
+    gamma: np.float32,
+    per_scale: np.float32,
+) -> tuple[F32, F32, F32, F32, F32]:
+    """Gather action, behaviour and value targets of the steps at ``slots``.
+
+    Parameters
+    ----------
+    slots, rows
+        Places of the steps, and their episodes' rows in the table, shape (B,).
+    action, behaviour_mean, behaviour_std, reward, v_tbc, position
+        Ring arrays.
+    lengths, finals
+        Episode table: number of steps, value of the final observation.
+    gamma, per_scale
+        Discount factor, and one over the reward scale.
+
+    Returns
+    -------
+    action, behaviour_mean, behaviour_std
+        Shape (B, A).
+    v_tbc, q_ret
+        V_tbc_t and Q_ret_t = r_{t+1} + gamma V_tbc_{t+1}, shape (B,).
+    """
+    capacity, size = action.shape
+    batch = slots.shape[0]
+    actions, means = np.empty((batch, size), np.float32), np.empty((batch, size), np.float32)
+    stds = np.empty((batch, size), np.float32)
+    targets, q_ret = np.empty(batch, np.float32), np.empty(batch, np.float32)
+    for b in range(batch):
+        e, k = rows[b], slots[b]
+        for j in range(size):
+            actions[b, j] = action[k, j]
+            means[b, j] = behaviour_mean[k, j]
+            stds[b, j] = behaviour_std[k, j]
+        v_next = finals[e] if position[k] + 1 == lengths[e] else v_tbc[(k + 1) % capacity]
+        targets[b] = v_tbc[k]
+        q_ret[b] = reward[k] * per_scale + gamma * v_next
+    return actions, means, stds, targets, q_ret
