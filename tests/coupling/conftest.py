@@ -1,0 +1,98 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+import yaml
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+ORACLE = "oracle:test/Oracle-v0"
+
+
+class Shell:
+    """Runs `flowsim` in a folder of its own, as a person would, and leaves no process behind."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.started: list[subprocess.Popen] = []
+        self.environment = os.environ | {
+            "PYTHONPATH": os.pathsep.join([str(ROOT), str(HERE)]),
+            "OMP_NUM_THREADS": "1",
+        }
+
+    def preset(self, *, env=ORACLE, agent=None, workers=None, run=None, env_options=None) -> str:
+        content = {
+            "env": env,
+            "env_options": env_options or {},
+            "agent": {"start": 200, "memory": 4096, "batch": 16, "hidden": [8]} | (agent or {}),
+            "workers": {"processes": 2, "agents": 4} | (workers or {}),
+            "run": {"steps": 1000, "name": "run"} | (run or {}),
+        }
+        (self.folder / "preset.yaml").write_text(yaml.safe_dump(content))
+        return "preset.yaml"
+
+    def command(self, *words: str) -> list[str]:
+        return [sys.executable, "-m", "coupling.cli", *words]
+
+    def run(self, *words: str, **kwargs) -> subprocess.CompletedProcess:
+        return subprocess.run(
+            self.command(*words), cwd=self.folder, env=self.environment, capture_output=True, text=True,
+            timeout=120, **kwargs,
+        )  # fmt: skip
+
+    def start(self, *words: str) -> subprocess.Popen:
+        process = subprocess.Popen(
+            self.command(*words), cwd=self.folder, env=self.environment, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+        )  # fmt: skip
+        self.started.append(process)
+        return process
+
+    @property
+    def run_folder(self) -> Path:
+        return self.folder / "runs" / "run"
+
+    def status(self) -> dict:
+        file = self.run_folder / "status.json"
+        return json.loads(file.read_text()) if file.exists() else {}
+
+    def close(self) -> None:
+        for process in self.started:
+            if process.poll() is None:
+                process.send_signal(signal.SIGKILL)
+            process.communicate()
+
+
+def wait_until(condition, seconds: float = 60.0):
+    """Wait for a condition and return what it gave; fail loudly when it takes too long."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if answer := condition():
+            return answer
+        time.sleep(0.05)
+    raise AssertionError(f"waited {seconds} s in vain for {condition}")
+
+
+def workers_of(run: Path) -> list[psutil.Process]:
+    """All living worker processes of a run folder, whoever their parent is."""
+    return [
+        process
+        for process in psutil.process_iter(["cmdline"])
+        if "coupling.worker" in (line := process.info["cmdline"] or [])
+        and any(str(run.name) in word for word in line)
+        and process.status() != psutil.STATUS_ZOMBIE
+        and Path(process.cwd()) == run.parents[1]
+    ]
+
+
+@pytest.fixture
+def shell(tmp_path):
+    shell = Shell(tmp_path)
+    yield shell
+    shell.close()

@@ -1,0 +1,247 @@
+"""Whole runs: the real command, real worker processes, real sockets, real kills."""
+
+import csv
+import json
+import os
+import resource
+import signal
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from conftest import ORACLE, ROOT, wait_until, workers_of
+
+from coupling import cli
+from coupling.config import load_config
+from coupling.folder import RunFolder
+from coupling.log import read_status
+from coupling.plot import plot_runs
+from rl_agent.learner import Learner
+
+
+def rows_of(file):
+    with file.open() as handle:
+        return list(csv.DictReader(handle))
+
+
+def audit(learner):
+    """Check that no transition in the memory stands twice and none is missing inside an episode.
+
+    The oracle's reward is 1000 e + s, its observation (e, s, mark): every stored episode has to be the steps
+    1, 2, 3, ... of one episode of one environment.
+    """
+    memory = learner.memory
+    slots = memory.slots()
+    episode, step, mark = memory.observation[slots].T
+    reward = memory.reward[slots]
+    np.testing.assert_array_equal(reward, 1000 * episode + step + 1)
+    identity = set(zip(mark, episode, step, strict=True))
+    assert len(identity) == len(slots)
+    for m, e, s in identity:
+        assert s == 0 or (m, e, s - 1) in identity
+    return len(slots)
+
+
+def main_in_process(shell, words, monkeypatch, capsys):
+    """Run the command's entry point in this process, for speed; return its exit code and its stderr."""
+    monkeypatch.chdir(shell.folder)
+    monkeypatch.syspath_prepend(str(ROOT / "tests" / "coupling"))
+    monkeypatch.setattr("sys.argv", ["flowsim", *words])
+    with pytest.raises(SystemExit) as caught:
+        cli.main()
+    return caught.value.code, capsys.readouterr().err.strip()
+
+
+def test_a_run_from_beginning_to_evaluation(shell):
+    preset = shell.preset(
+        agent={"steps_per_update": 2.0},
+        workers={"agents": 24},
+        run={"steps": 2400, "evaluate_episodes": 3},
+    )
+    done = shell.run("train", preset)
+    assert done.returncode == 0, done.stderr
+    status = shell.status()
+    assert status["state"] == "finished"
+    assert len(status["agents"]) == 24
+    assert sum(status["agents"].values()) == status["environment_steps"] >= 2400
+    # F = 2 environment steps per gradient step, exactly, up to the step that does not fill a gradient step
+    assert status["gradient_steps"] == status["steps_after_warm_up"] // 2 > 900
+    assert "24 distinct agents" in done.stderr
+    assert "untrained" in done.stdout
+    assert not workers_of(shell.run_folder)
+
+    learner = Learner.load(shell.run_folder / "checkpoint.npz")
+    assert learner.environment_steps == status["environment_steps"]
+    assert audit(learner) + learner.running.length.sum() == learner.environment_steps
+    episodes = rows_of(shell.run_folder / "episodes.csv")
+    assert len(episodes) == learner.episodes
+    assert {int(row["agent"]) for row in episodes} == set(range(24))
+    assert [
+        int(row["environment_steps"]) // 1000 for row in rows_of(shell.run_folder / "statistics.csv")
+    ] == [1, 2]
+    assert list((shell.run_folder / "tensorboard").iterdir())
+    start = json.loads((shell.run_folder / "starts.jsonl").read_text())
+    assert start["versions"]["torch"]
+
+    judged = shell.run("evaluate", "runs/run", "--episodes", "5", "--json")
+    assert judged.returncode == 0, judged.stderr
+    result = json.loads(judged.stdout)
+    assert set(result) >= {"task", "episodes", "mean_return", "ci95", "mean_length", "baselines"}
+    assert result["task"] == ORACLE
+    assert result["episodes"] == 5
+    assert result["ci95"][0] <= result["mean_return"] <= result["ci95"][1]
+    assert set(result["baselines"]) == {"zero", "random"}
+    # the oracle pays the same whatever is done, and all are judged on the same starts
+    assert result["baselines"]["zero"]["mean_return"] == result["mean_return"]
+
+    plot_runs([RunFolder(shell.run_folder)], shell.folder / "curves.png")
+    assert (shell.folder / "curves.png").stat().st_size > 10_000
+
+
+def test_a_killed_worker_is_replaced_and_ctrl_c_leaves_a_checkpoint_and_no_orphan(shell):
+    preset = shell.preset(run={"steps": 10**6}, env_options={"step_seconds": 0.002})
+    process = shell.start("train", preset)
+    status = wait_until(lambda: (s := shell.status()).get("gradient_steps", 0) > 50 and s)
+    pids = {worker["slot"]: worker["pid"] for worker in status["workers"]}
+    os.kill(pids[0], signal.SIGKILL)
+    status = wait_until(
+        lambda: (
+            (s := shell.status())["restarts"] == 1
+            and len(s["workers"]) == 2
+            and all(worker["steps"] > 0 for worker in s["workers"])
+            and s
+        )
+    )
+    assert {worker["slot"]: worker["pid"] for worker in status["workers"]}[1] == pids[1]
+    seen = status["environment_steps"]
+
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "worker 0 died (signal SIGKILL)" in stderr
+    assert "flowsim resume" in stderr
+    assert "Traceback" not in stderr
+    assert not workers_of(shell.run_folder)
+    learner = Learner.load(shell.run_folder / "checkpoint.npz")
+    assert learner.environment_steps >= seen
+    assert shell.status()["state"] == "stopped"
+    audit(learner)
+
+
+def test_kill_9_of_the_learner_ends_the_workers_and_resume_goes_on(shell):
+    preset = shell.preset(run={"steps": 10**6, "checkpoint_every": 0.5}, env_options={"step_seconds": 0.001})
+    process = shell.start("train", preset)
+    wait_until(lambda: shell.status().get("environment_steps", 0) > 2500)
+    assert len(workers_of(shell.run_folder)) == 2
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    wait_until(lambda: not workers_of(shell.run_folder), seconds=5)
+    assert read_status(shell.run_folder / "status.json")["state"] == "died"
+    kept = Learner.load(shell.run_folder / "checkpoint.npz")
+    assert kept.environment_steps > 0
+
+    target = kept.environment_steps + 1500
+    resumed = shell.run("resume", "runs/run", f"run.steps={target}")
+    assert resumed.returncode == 0, resumed.stderr
+    assert f"at {kept.environment_steps} environment steps" in resumed.stderr
+    learner = Learner.load(shell.run_folder / "checkpoint.npz")
+    assert target <= learner.environment_steps < target + 4
+    assert learner.gradient_steps == shell.status()["steps_after_warm_up"]
+    audit(learner)
+    steps = [int(row["environment_steps"]) for row in rows_of(shell.run_folder / "statistics.csv")]
+    assert steps == sorted(set(steps))
+    assert [s // 1000 for s in steps] == list(range(1, steps[-1] // 1000 + 1))
+    assert len(rows_of(shell.run_folder / "episodes.csv")) == learner.episodes
+    assert len((shell.run_folder / "starts.jsonl").read_text().splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [({"fail_at": 30}, "RuntimeError: the oracle was told to fail"), ({"nan_at": 30}, "not finite")],
+)
+def test_an_environment_that_fails_again_and_again_stops_the_run(shell, options, sentence):
+    done = shell.run("train", shell.preset(env_options=options, workers={"restarts": 1, "processes": 1}))
+    assert done.returncode == 1
+    assert sentence in done.stderr
+    assert "died 2 times" in done.stderr
+    assert "Traceback" not in done.stderr.replace("  | Traceback", "")  # the worker's own words are quoted
+    assert shell.status()["state"] == "failed"
+    assert not workers_of(shell.run_folder)
+
+
+def test_an_environment_that_hangs_is_replaced_after_its_deadline(shell):
+    preset = shell.preset(
+        env_options={"hang_at": 200},
+        workers={"agents": 2, "step_timeout": 4.0},
+        run={"steps": 500},
+    )
+    done = shell.run("train", preset)
+    assert done.returncode == 0, done.stderr
+    assert "longer than step_timeout = 4 s" in done.stderr
+    assert shell.status()["restarts"] >= 2
+
+
+def test_a_full_disk_is_one_sentence_and_leaves_the_last_checkpoint(shell):
+    def small_files():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (120_000, 120_000))
+
+    done = shell.run(
+        "train", shell.preset(run={"steps": 10**6, "checkpoint_every": 0.2}), preexec_fn=small_files
+    )
+    assert done.returncode == 1
+    assert "no space left in the run folder" in done.stderr
+    assert "Traceback" not in done.stderr
+    learner = Learner.load(shell.run_folder / "checkpoint.npz")
+    assert learner.environment_steps > 0
+    assert not [file.name for file in shell.run_folder.iterdir() if file.suffix in (".tmp", ".new")]
+    assert not workers_of(shell.run_folder)
+
+
+@pytest.mark.parametrize("words", [["resume", "runs/run"], ["evaluate", "runs/run"]])
+def test_a_corrupt_checkpoint_is_one_sentence(shell, words, monkeypatch, capsys):
+    config = load_config(str(shell.folder / shell.preset()))
+    box = gym.spaces.Box(-1.0, 1.0, (3,), np.float32)
+    learner = Learner(config.agent, box, box, agents=4, seed=0)
+    folder = RunFolder(shell.run_folder)
+    folder.create(config, lambda: learner.save(folder.checkpoint))
+    folder.unlock()
+    folder.checkpoint.write_bytes(folder.checkpoint.read_bytes()[:-1000])
+    code, stderr = main_in_process(shell, words, monkeypatch, capsys)
+    assert code == 1
+    assert "checkpoint.npz" in stderr
+    assert len(stderr.splitlines()) == 1
+
+
+def test_no_learner_is_a_reason_to_leave(shell):
+    connection = {
+        "endpoint": "tcp://127.0.0.1:9",
+        "run": "r",
+        "env": ORACLE,
+        "env_options": {},
+        "patience": 1.0,
+    }
+    (shell.folder / "connection.json").write_text(json.dumps(connection))
+    shell.command = lambda *words: [os.sys.executable, "-m", "coupling.worker", *words]
+    done = shell.run("--connect", "connection.json", "--slot", "0", "--environments", "1")
+    assert done.returncode == 1
+    assert "no learner answered at tcp://127.0.0.1:9 for 1 s" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["agent.gama=1"], "did you mean 'agent.gamma'?"),
+        (["env=NoSuchTask-v0"], "env = 'NoSuchTask-v0': no such environment"),
+        (["env_options.fail=3"], "env_options.fail is no option"),
+        (["env=CartPole-v1", "env_options={}"], "only flat boxes"),
+        (["env=flowsim/DCylinderWake-v0", "env_options={reynolds: -400}"], "'reynolds' is -400"),
+        (["env=flowsim/DCylinderWake-v0", "env_options={cells_per_diameter: 4.3}"], "even"),
+        (["agent.start=100000"], "start = 100000 must not be above memory"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_leaves_nothing(shell, words, sentence, monkeypatch, capsys):
+    code, stderr = main_in_process(shell, ["train", shell.preset(), *words], monkeypatch, capsys)
+    assert code == 2
+    assert sentence in stderr
+    assert len(stderr.splitlines()) == 1
+    assert not (shell.folder / "runs").exists()
