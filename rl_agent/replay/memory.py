@@ -3,8 +3,8 @@
 Only completed episodes enter (as in the original implementation): the value target of an open episode
 would need a bootstrap that changes with every step. The steps of an episode lie next to each other (modulo
 the end of the ring), every quantity in its own contiguous array. Per step the memory keeps what was
-observed and done, the behaviour {mean, std} it was done with, and the last computed V, rho, V_tbc, KL
-and far-policy flag. Per episode it keeps the final observation and its value: 0 after termination, V(s_T) after
+observed and done, the behaviour {mean, std} it was done with, and the last computed V, rho, V_tbc, KL and
+far-policy flag. Per episode it keeps the final observation and its value: 0 after termination, V(s_T) after
 truncation, computed when the episode ends and again at every full sweep.
 """
 

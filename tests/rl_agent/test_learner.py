@@ -1,0 +1,280 @@
+import gymnasium
+import numpy as np
+import pytest
+
+from rl_agent import AgentConfig, Learner, Policy
+
+SMALL = {"hidden": (8, 8), "batch": 8, "memory": 400, "start": 50}
+
+
+def box(size, low=-1.0, high=1.0):
+    return gymnasium.spaces.Box(low, high, (size,), np.float32)
+
+
+def make_learner(agents=3, **settings):
+    return Learner(AgentConfig(**SMALL | settings), box(2, -np.inf, np.inf), box(1), agents=agents, seed=0)
+
+
+def live(learner, rng, steps, agents=None, end=0.1, update=True):
+    """Let agents live random lives, in the way of the service."""
+    agents = np.arange(learner.agents) if agents is None else np.asarray(agents)
+    idle = agents[~learner.running.is_open[agents]]
+    learner.begin(idle, rng.normal(size=(len(idle), 2)))
+    for _ in range(steps):
+        learner.act(agents)
+        ended = rng.random(len(agents)) < end
+        terminal = ended & (rng.random(len(agents)) < 0.5)
+        learner.observe(
+            agents,
+            rng.normal(size=len(agents)),
+            terminal,
+            ended & ~terminal,
+            rng.normal(size=(len(agents), 2)),
+        )
+        learner.begin(agents[ended], rng.normal(size=(int(ended.sum()), 2)))
+        while update and learner.updates_due():
+            learner.update()
+
+
+@pytest.mark.parametrize("ratio", [0.25, 0.5, 1.0, 3.0, 0.7, 2.5])
+def test_environment_steps_over_gradient_steps_is_exactly_f(ratio):
+    learner = make_learner(agents=4, steps_per_update=ratio)
+    rng = np.random.default_rng(0)
+    while learner.gradient_steps == 0:
+        live(learner, rng, 1)
+    start = learner.counters.warm_up
+    for _ in range(60):
+        # whoever answers first: any subset of the agents, any number of times
+        some = rng.permutation(4)[: rng.integers(1, 5)]
+        live(learner, rng, int(rng.integers(1, 4)), some)
+        steps = learner.environment_steps - start
+        assert learner.gradient_steps == int(np.floor(round(steps / ratio, 9)))
+    assert learner.gradient_steps > 50
+
+
+def test_no_gradient_step_before_the_memory_holds_start_steps():
+    learner = make_learner()
+    live(learner, np.random.default_rng(0), 16, end=0.0)
+    assert learner.environment_steps == 48
+    assert learner.memory.steps == 0
+    assert learner.updates_due() == 0
+    assert learner.may_act()
+    with pytest.raises(ValueError, match="start = 50"):
+        learner.update()
+    live(learner, np.random.default_rng(0), 4, end=0.0)
+    learner.abandon([0, 1, 2])
+    assert learner.memory.steps == 60
+    assert learner.state_scale.frozen
+
+
+def test_agents_wait_while_gradient_steps_for_more_than_a_step_of_each_are_owed():
+    learner = make_learner(agents=3, steps_per_update=0.5)
+    live(learner, np.random.default_rng(0), 40)
+    assert learner.gradient_steps > 0
+    learner.act([0, 1, 2])
+    assert learner.updates_due() == 6
+    assert learner.may_act()
+    learner.observe([0], [0.0], [False], [False], np.zeros((1, 2)))
+    learner.act([0])
+    assert learner.updates_due() == 8
+    assert not learner.may_act()
+    learner.update()
+    learner.update()
+    assert learner.may_act()
+
+
+def test_an_action_without_outcome_is_taken_back():
+    learner = make_learner()
+    live(learner, np.random.default_rng(0), 40)
+    steps, held = learner.environment_steps, int(learner.running.length[1])
+    stored = learner.episodes
+    learner.act([0, 1])
+    due = learner.updates_due()
+    learner.abandon([1])
+    assert learner.updates_due() == due - 1
+    assert learner.environment_steps == steps
+    assert learner.episodes == stored + (held > 0)
+    with pytest.raises(ValueError, match="agent 1 has no open episode"):
+        learner.act([1])
+    learner.begin([1], np.zeros((1, 2)))
+    learner.act([1])
+
+
+@pytest.mark.parametrize("network", ["mlp", "lstm"])
+def test_final_values_terminal_zero_truncated_that_of_the_network(network):
+    learner = make_learner(agents=4, network=network, window=3)
+    rng = np.random.default_rng(3)
+    learner.algorithm.weights[:] += 0.3 * rng.standard_normal(len(learner.algorithm.weights)).astype(
+        np.float32
+    )
+    observations = rng.normal(size=(7, 4, 2)).astype(np.float32)
+    everyone = np.arange(4)
+    learner.begin(everyone, observations[0])
+    for t in range(1, 6):
+        learner.act(everyone)
+        last = t == 5
+        learner.observe(
+            everyone, np.ones(4), [last, False, False, False], [last, last, False, False], observations[t]
+        )
+    learner.act([2])  # agent 2 is lost while it waits, agent 3 before it asked
+    learner.abandon([2, 3])
+
+    memory = learner.memory
+    finals = memory.final_value[:4]
+    policy = learner.policy()
+    state = policy.initial_state(4)
+    for t in range(6):
+        outputs, state = policy._network.step(policy._weights, observations[t], state)
+    assert finals[0] == 0.0
+    np.testing.assert_allclose(finals[1:], outputs[1:, 0], atol=1e-6)
+    assert np.abs(finals[1:]).min() > 1e-3
+    np.testing.assert_array_equal(memory.final_observation[:4], observations[5])
+
+
+def test_begin_closes_an_open_episode_as_truncated():
+    learner = make_learner()
+    live(learner, np.random.default_rng(0), 5, end=0.0)
+    learner.begin([2], np.ones((1, 2)))
+    (record,) = learner.finished_episodes()
+    assert (record.agent, record.length, record.terminated) == (2, 5, False)
+    assert learner.running.length[2] == 0
+    learner.begin([2], np.ones((1, 2)))  # nothing was done in between: there is no episode to keep
+    assert learner.finished_episodes() == []
+
+
+def test_episodes_are_reported_with_unscaled_returns():
+    learner = make_learner(agents=1)
+    learner.begin([0], np.zeros((1, 2)))
+    for t in range(4):
+        learner.act([0])
+        learner.observe([0], [10.0 + t], [t == 3], [False], np.zeros((1, 2)))
+    (record,) = learner.finished_episodes()
+    assert record == (0, 4, 46.0, 4, True)
+    assert learner.finished_episodes() == []
+    statistics = learner.statistics()
+    assert (statistics["return_mean"], statistics["length_mean"], statistics["episodes"]) == (46.0, 4.0, 1.0)
+    assert np.isnan(learner.statistics()["return_mean"])
+
+
+def test_scales_are_those_of_the_memory():
+    learner = make_learner(agents=4, start=200)
+    rng = np.random.default_rng(0)
+    while learner.counters.warm_up < 0:
+        live(learner, rng, 1)
+    slots = learner.memory.slots()
+    observations, rewards = learner.memory.observation[slots], learner.memory.reward[slots]
+    scaled = learner.state_scale(observations)
+    np.testing.assert_allclose(scaled.mean(axis=0), 0.0, atol=1e-5)
+    np.testing.assert_allclose(scaled.std(axis=0), 1.0, atol=1e-4)
+    assert learner.reward_scale.value == pytest.approx(np.sqrt(np.mean(rewards**2)), rel=1e-5)
+    before = learner.state_scale.mean.copy()
+    while learner.gradient_steps < 1000:
+        live(learner, rng, 1)
+    np.testing.assert_array_equal(learner.state_scale.mean, before)
+    rewards = learner.memory.reward[learner.memory.slots()]
+    assert learner.reward_scale.value == pytest.approx(np.sqrt(np.mean(rewards**2)), rel=1e-3)
+    assert learner.statistics()["reward_scale"] == learner.reward_scale.value
+
+
+def test_the_full_sweep_refreshes_final_values_and_far_flags():
+    learner = make_learner(agents=4, learning_rate=1e-2)
+    rng = np.random.default_rng(0)
+    while learner.gradient_steps < 999:
+        live(learner, rng, 1, update=False)
+        while learner.updates_due() and learner.gradient_steps < 999:
+            learner.update()
+    memory = learner.memory
+    rows = memory.truncated_rows()
+    before = memory.final_value[rows].copy()
+    learner.update()
+    scaled = learner.state_scale(memory.final_observation[rows])
+    value, _, _ = learner.algorithm.act(scaled, np.zeros((len(rows), 0), np.float32))
+    np.testing.assert_allclose(memory.final_value[rows], value, atol=1e-5)
+    assert np.abs(memory.final_value[rows] - before).max() > 1e-4
+    slots = memory.slots()
+    c_max = learner.refer.c_max(learner.environment_steps)
+    np.testing.assert_array_equal(
+        memory.far[slots], ~((memory.rho[slots] > 1 / c_max) & (memory.rho[slots] < c_max))
+    )
+    stored = memory.v_tbc[slots].copy()
+    memory.sweep(learner.config.gamma, learner.reward_scale.value)
+    np.testing.assert_array_equal(memory.v_tbc[slots], stored)
+
+
+def test_actions_are_scaled_to_the_task_and_stored_raw():
+    space = gymnasium.spaces.Box(np.array([0.0, -10.0], np.float32), np.array([4.0, 10.0], np.float32))
+    learner = Learner(AgentConfig(**SMALL, sigma=2.0), box(2), space, agents=200, seed=0)
+    everyone = np.arange(200)
+    learner.begin(everyone, np.zeros((200, 2)))
+    actions = learner.act(everyone)
+    raw = learner.running.action[everyone, 0]
+    np.testing.assert_allclose(actions, np.array([2.0, 0.0]) + raw * np.array([2.0, 10.0]), rtol=1e-6)
+    assert np.abs(raw).max() > 1.5  # unclipped
+    assert np.abs(raw).max() <= 6.5  # three standard deviations
+    squashed = Learner(AgentConfig(**SMALL, sigma=2.0, squash="tanh"), box(2), space, agents=200, seed=0)
+    squashed.begin(everyone, np.zeros((200, 2)))
+    assert space.contains(squashed.act(everyone)[0])
+    np.testing.assert_array_equal(squashed.running.action[everyone, 0], raw)
+
+
+def test_a_snapshot_acts_like_the_learner_and_does_not_learn():
+    learner = make_learner()
+    rng = np.random.default_rng(0)
+    live(learner, rng, 60)
+    policy = learner.policy()
+    observations = rng.normal(size=(5, 2))
+    actions, _ = policy.act(observations, policy.initial_state(5), deterministic=True)
+    scaled = learner.state_scale(observations.astype(np.float32))
+    _, mean, _ = learner.algorithm.act(scaled, np.zeros((5, 0), np.float32))
+    np.testing.assert_array_equal(actions, np.clip(mean, -1, 1))
+    live(learner, rng, 60)
+    again, _ = policy.act(observations, policy.initial_state(5), deterministic=True)
+    np.testing.assert_array_equal(again, actions)
+    draws = np.array(
+        [
+            policy.act(observations, policy.initial_state(5), deterministic=False, rng=rng)[0]
+            for _ in range(200)
+        ]
+    )
+    assert np.abs(draws).max() <= 1.0
+    assert draws.std(axis=0).min() > 0.1
+    with pytest.raises(ValueError, match="rng = None"):
+        policy.act(observations, policy.initial_state(5), deterministic=False)
+    assert isinstance(policy, Policy)
+
+
+@pytest.mark.parametrize(
+    ("observation", "action", "message"),
+    [
+        (gymnasium.spaces.Discrete(3), box(1), "observation space must be a Box"),
+        (gymnasium.spaces.Box(0, 1, (2, 2)), box(1), "observation space must be a Box of one axis"),
+        (box(2), gymnasium.spaces.Discrete(3), "action space must be a Box"),
+        (box(2), box(1, -np.inf, np.inf), "finite bounds"),
+        (box(2), box(1, 1.0, 1.0), "high above low"),
+    ],
+)
+def test_spaces_that_cannot_be_served_are_refused(observation, action, message):
+    with pytest.raises(ValueError, match=message):
+        Learner(AgentConfig(**SMALL), observation, action, agents=1, seed=0)
+
+
+def test_misuse_is_refused_in_a_sentence():
+    learner = make_learner()
+    with pytest.raises(ValueError, match="agent 3 does not exist: there are 3"):
+        learner.begin([3], np.zeros((1, 2)))
+    with pytest.raises(ValueError, match="distinct"):
+        learner.begin([1, 1], np.zeros((2, 2)))
+    with pytest.raises(ValueError, match=r"shape \(1, 3\), expected \(1, 2\)"):
+        learner.begin([1], np.zeros((1, 3)))
+    with pytest.raises(ValueError, match="agent 1 sent an observation that is not finite"):
+        learner.begin([0, 1], np.array([[0.0, 1.0], [np.nan, 0.0]]))
+    learner.begin([0], np.zeros((1, 2)))
+    with pytest.raises(ValueError, match="agent 0 waits for no outcome"):
+        learner.observe([0], [0.0], [False], [False], np.zeros((1, 2)))
+    learner.act([0])
+    with pytest.raises(ValueError, match="agent 0 already waits"):
+        learner.act([0])
+    with pytest.raises(ValueError, match="reward that is not finite"):
+        learner.observe([0], [np.inf], [False], [False], np.zeros((1, 2)))
+    with pytest.raises(ValueError, match="agents = 0"):
+        make_learner(agents=0)

@@ -1,0 +1,170 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rl_agent import returns
+from rl_agent.replay import Episode, EpisodeMemory, UniformSampler
+
+GAMMA, SCALE = 0.9, 2.0
+
+
+def make_episode(rng, length, tag, terminated=False):
+    """An episode whose observations say which it is and which step."""
+    steps = np.arange(length, dtype=np.float32)
+    return Episode(
+        observation=np.stack([np.full(length, tag, np.float32), steps], axis=1),
+        action=rng.standard_normal((length, 1)).astype(np.float32),
+        behaviour_mean=rng.standard_normal((length, 1)).astype(np.float32),
+        behaviour_std=np.ones((length, 1), np.float32),
+        reward=rng.standard_normal(length).astype(np.float32),
+        value=rng.standard_normal(length).astype(np.float32),
+        final_observation=np.array([tag, length], np.float32),
+        final_value=float(rng.standard_normal()),
+        terminated=terminated,
+    )
+
+
+def check(memory, expected):
+    """The memory holds exactly the ``expected`` episodes, with targets that equal a full recomputation."""
+    assert memory.steps == sum(len(e.reward) for e in expected) <= memory.capacity
+    assert memory.episodes == len(expected)
+    slots = memory.slots()
+    assert memory.n_far == np.count_nonzero(memory.far[slots])
+    at = 0
+    for episode in expected:
+        length = len(episode.reward)
+        own = slots[at : at + length]
+        np.testing.assert_array_equal(memory.observation[own], episode.observation)
+        np.testing.assert_array_equal(memory.action[own], episode.action)
+        np.testing.assert_array_equal(memory.position[own], np.arange(length))
+        rows = memory.rows(own)
+        assert len(set(rows)) == 1
+        row = rows[0]
+        assert (memory.start[row], memory.length[row]) == (own[0], length)
+        np.testing.assert_array_equal(memory.final_observation[row], episode.final_observation)
+        final = 0.0 if episode.terminated else np.float32(episode.final_value)
+        assert memory.final_value[row] == final
+        target = returns.v_tbc(
+            episode.reward / np.float32(SCALE), memory.value[own], memory.rho[own], float(final), GAMMA
+        )
+        np.testing.assert_array_equal(memory.v_tbc[own], target)
+        at += length
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(1, 30), st.booleans(), st.integers(0, 40)), min_size=1, max_size=40),
+    st.integers(0, 2**31),
+)
+def test_memory_holds_the_newest_whole_episodes_through_any_history(history, seed):
+    rng = np.random.default_rng(seed)
+    memory, expected = EpisodeMemory(50, 2, 1), []
+    for tag, (length, terminated, draws) in enumerate(history):
+        expected.append(make_episode(rng, length, tag, terminated))
+        while sum(len(e.reward) for e in expected) > 50:
+            expected.pop(0)
+        memory.add(expected[-1], GAMMA, SCALE)
+        if draws:
+            slots = np.unique(UniformSampler().draw(memory, draws, rng))
+            rng.shuffle(slots)
+            value, kl = rng.standard_normal((2, len(slots))).astype(np.float32)
+            rho = rng.lognormal(0, 1, len(slots)).astype(np.float32)
+            memory.refresh(slots, value, rho, kl, rho > 2.0, GAMMA, SCALE)
+            np.testing.assert_array_equal(memory.value[slots], value)
+            np.testing.assert_array_equal(memory.rho[slots], rho)
+            np.testing.assert_array_equal(memory.kl[slots], kl)
+        check(memory, expected)
+
+
+def test_many_short_episodes_outgrow_the_first_table():
+    rng = np.random.default_rng(0)
+    memory = EpisodeMemory(300, 2, 1)
+    expected = [make_episode(rng, 1, tag) for tag in range(700)]
+    for episode in expected:
+        memory.add(episode, GAMMA, SCALE)
+    check(memory, expected[-300:])
+
+
+def test_an_episode_longer_than_the_memory_keeps_its_end():
+    rng = np.random.default_rng(0)
+    memory = EpisodeMemory(20, 2, 1)
+    memory.add(make_episode(rng, 5, 0), GAMMA, SCALE)
+    memory.add(make_episode(rng, 33, 1), GAMMA, SCALE)
+    assert memory.steps == 20
+    np.testing.assert_array_equal(memory.observation[memory.slots()][:, 1], np.arange(13, 33))
+
+
+def filled(capacity=64, lengths=(7, 20, 3, 25, 18, 12), seed=0):
+    rng = np.random.default_rng(seed)
+    memory, episodes = EpisodeMemory(capacity, 2, 1), []
+    for tag, length in enumerate(lengths):
+        episodes.append(make_episode(rng, length, tag))
+        memory.add(episodes[-1], GAMMA, SCALE)
+    return memory, dict(enumerate(episodes))
+
+
+def test_windows_reach_back_to_the_beginning_of_the_episode_and_no_further():
+    memory, _ = filled()
+    mean, per_std = np.array([1.0, 2.0], np.float32), np.array([0.5, 0.25], np.float32)
+    slots, batch = memory.gather(memory.slots(), 4, mean, per_std, GAMMA, SCALE)
+    assert (np.diff(batch.lengths) <= 0).all()
+    for b, slot in enumerate(slots):
+        tag, step = memory.observation[slot]
+        assert batch.lengths[b] == min(step, 4) + 1
+        for back in range(5):
+            expected = (np.array([tag, step - back]) - mean) * per_std if back <= step else np.zeros(2)
+            np.testing.assert_allclose(batch.windows[4 - back, b], expected)
+
+
+def test_gathered_steps_come_with_their_own_numbers():
+    memory, episodes = filled()
+    one = np.ones(2, np.float32)
+    slots, batch = memory.gather(memory.slots()[::-3], 2, 0 * one, one, GAMMA, SCALE)
+    for b, slot in enumerate(slots):
+        tag, step = memory.observation[slot].astype(int)
+        episode = episodes[tag]
+        assert batch.action[b] == episode.action[step]
+        assert batch.behaviour_mean[b] == episode.behaviour_mean[step]
+        is_last = step + 1 == len(episode.reward)
+        following = episode.final_value if is_last else memory.v_tbc[(slot + 1) % memory.capacity]
+        assert batch.q_ret[b] == pytest.approx(episode.reward[step] / SCALE + GAMMA * following, rel=1e-5)
+        assert batch.v_tbc[b] == memory.v_tbc[slot]
+
+
+def test_final_windows_end_at_the_final_observation():
+    memory, episodes = filled()
+    one = np.ones(2, np.float32)
+    rows = memory.truncated_rows()
+    windows, lengths = memory.final_windows(rows, 5, 0 * one, one)
+    for n, row in enumerate(rows):
+        tag, steps = memory.final_observation[row]
+        assert lengths[n] == min(len(episodes[int(tag)].reward), 4) + 1
+        expected = [[tag, k] if k >= 0 else [0, 0] for k in np.arange(steps - 4, steps + 1)]
+        np.testing.assert_array_equal(windows[:, n], expected)
+
+
+def test_classify_counts_the_steps_outside_of_c_max():
+    memory, _ = filled()
+    slots = memory.slots()
+    memory.rho[slots] = np.linspace(0.0, 5.0, len(slots))
+    memory.classify(4.0)
+    rho = memory.rho[slots]
+    np.testing.assert_array_equal(memory.far[slots], (rho <= 0.25) | (rho >= 4.0))
+    assert memory.n_far == np.count_nonzero(memory.far[slots]) > 10
+
+
+def test_uniform_draws_are_uniform_over_steps():
+    memory, _ = filled()
+    slots = UniformSampler().draw(memory, 60_000, np.random.default_rng(0))
+    counts = np.bincount(slots, minlength=memory.capacity)
+    held = counts[memory.slots()]
+    assert held.sum() == 60_000
+    expected = 60_000 / memory.steps
+    chi_squared = np.sum((held - expected) ** 2 / expected)
+    assert chi_squared < memory.steps + 5 * np.sqrt(2 * memory.steps)
+
+
+def test_drawing_from_nothing_is_refused():
+    with pytest.raises(ValueError, match="empty memory"):
+        UniformSampler().draw(EpisodeMemory(10, 2, 1), 4, np.random.default_rng(0))

@@ -1,0 +1,123 @@
+import numpy as np
+import pytest
+import torch
+
+from rl_agent import AgentConfig
+from rl_agent.networks import LSTM, MLP, make_network
+
+NETWORKS = {
+    "mlp": MLP(5, (16, 8), 3),
+    "lstm": LSTM(5, (8, 6), 3, window=7),
+    "deep lstm": LSTM(4, (5, 6, 7), 2, window=3),
+}
+
+
+def windows_of(network, rng, batch=37, lengths=None):
+    """Random windows of random lengths, sorted, zero before their beginning."""
+    steps = network.history + 1
+    if lengths is None:
+        lengths = rng.integers(1, steps + 1, batch)
+    lengths = np.sort(lengths)[::-1].copy()
+    windows = rng.standard_normal((steps, len(lengths), network.inputs)).astype(np.float32)
+    windows[np.arange(steps)[:, None] < steps - lengths[None]] = 0.0
+    return windows, lengths
+
+
+def random_weights(network, rng):
+    return network.initialise(rng) + 0.2 * rng.standard_normal(network.size).astype(np.float32)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_written_out_passes_equal_autograd(name):
+    network = NETWORKS[name]
+    rng = np.random.default_rng(1)
+    weights = random_weights(network, rng)
+    tape = network.tape(network.history + 1, 37)
+    # twice with the same tape: what an earlier, longer batch left in it must not matter
+    for lengths in (np.full(37, network.history + 1), None):
+        windows, lengths = windows_of(network, rng, lengths=lengths)
+        d_outputs = rng.standard_normal((37, network.outputs)).astype(np.float32)
+        outputs = network.forward(network.views(weights), windows, lengths, tape)
+        gradient = np.full(network.size, np.nan, np.float32)
+        network.backward(network.views(weights), tape, lengths, d_outputs, network.views(gradient))
+
+        graph = torch.tensor(weights, dtype=torch.float64, requires_grad=True)
+        reference = network.reference(graph, torch.tensor(windows).double(), torch.tensor(lengths))
+        (expected,) = torch.autograd.grad((reference * torch.tensor(d_outputs)).sum(), graph)
+        np.testing.assert_allclose(outputs, reference.detach().numpy(), atol=3e-6)
+        np.testing.assert_allclose(gradient, expected.numpy(), atol=3e-5)
+        assert expected.abs().max() > 1.0
+
+
+def test_windows_that_all_begin_late_need_no_earlier_steps():
+    network = NETWORKS["lstm"]
+    rng = np.random.default_rng(2)
+    weights = network.views(random_weights(network, rng))
+    windows, lengths = windows_of(network, rng, lengths=np.full(9, 3))
+    outputs = network.forward(weights, windows, lengths, network.tape(8, 9))
+    shorter = network.forward(weights, windows[-3:].copy(), lengths, network.tape(3, 9))
+    np.testing.assert_array_equal(outputs, shorter)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_reference_gradient_equals_finite_differences(name):
+    network = NETWORKS[name]
+    rng = np.random.default_rng(4)
+    windows, lengths = windows_of(network, rng, batch=2)
+    weights = torch.tensor(random_weights(network, rng), dtype=torch.float64, requires_grad=True)
+    inputs = torch.tensor(windows).double()
+    assert torch.autograd.gradcheck(lambda w: network.reference(w, inputs, torch.tensor(lengths)), (weights,))
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_acting_along_an_episode_equals_the_window_that_holds_it(name):
+    network = NETWORKS[name]
+    rng = np.random.default_rng(5)
+    flat = random_weights(network, rng)
+    weights = network.views(flat)
+    windows, lengths = windows_of(network, rng, lengths=np.full(6, network.history + 1))
+    state = np.zeros((6, *network.state_shape), np.float32)
+    for observations in windows:
+        outputs, state = network.step(weights, observations, state)
+    expected = network.forward(weights, windows, lengths, network.tape(len(windows), 6))
+    np.testing.assert_allclose(outputs, expected, atol=2e-6)
+
+
+def test_lstm_is_the_lstm_of_torch():
+    network = LSTM(3, (4,), 2, window=5)
+    rng = np.random.default_rng(6)
+    flat = random_weights(network, rng)
+    w = network.views(flat)
+    theirs = torch.nn.LSTM(3, 4)
+    # their gates stand in the order i, f, g, o; ours i, f, o, g
+    order = np.r_[0:8, 12:16, 8:12]
+    cell = torch.tensor(w["cell0"][order])
+    with torch.no_grad():
+        theirs.weight_ih_l0[:] = cell[:, :3]
+        theirs.weight_hh_l0[:] = cell[:, 3:7]
+        theirs.bias_ih_l0[:] = cell[:, 7]
+        theirs.bias_hh_l0[:] = 0.0
+    windows, lengths = windows_of(network, rng, lengths=np.full(5, 6))
+    h = theirs(torch.tensor(windows))[0][-1].detach().numpy()
+    outputs = network.forward(w, windows, lengths, network.tape(6, 5))
+    np.testing.assert_allclose(outputs, h @ w["weight"].T + w["bias"], atol=1e-6)
+
+
+def test_initial_weights_fill_the_bounds_of_appendix_a():
+    network = make_network(AgentConfig(), 17, 7)
+    w = network.views(network.initialise(np.random.default_rng(0)))
+    for layer, fans in ((0, 17 + 128), (1, 128 + 128)):
+        bound = np.sqrt(6 / fans)
+        assert 0.99 * bound < np.abs(w[f"weight{layer}"]).max() <= bound
+    assert 0.98 * 0.1 / np.sqrt(128) < np.abs(w["weight2"]).max() <= 0.1 / np.sqrt(128)
+    assert not any(w[f"bias{layer}"].any() for layer in range(3))
+
+
+def test_lstm_starts_by_remembering_and_with_outputs_near_zero():
+    network = make_network(AgentConfig(network="lstm"), 14, 4)
+    assert isinstance(network, LSTM)
+    flat = network.initialise(np.random.default_rng(0))
+    w = network.views(flat)
+    np.testing.assert_array_equal(w["cell1"][:, -1], np.repeat([0.0, 1.0, 0.0, 0.0], 32))
+    outputs, _ = network.step(w, np.ones((1, 14), np.float32), np.zeros((1, 128), np.float32))
+    assert np.abs(outputs).max() < 0.1

@@ -1,0 +1,44 @@
+import pytest
+
+from rl_agent import AgentConfig
+from rl_agent.replay import RememberForget
+
+
+def test_c_max_and_learning_rate_anneal():
+    refer = RememberForget(AgentConfig(c=4.0, a=5e-7, learning_rate=1e-4))
+    assert refer.c_max(0) == 5.0
+    assert refer.c_max(2_000_000) == pytest.approx(3.0)
+    assert refer.learning_rate(2_000_000) == pytest.approx(0.5e-4)
+
+
+def test_fixed_points_of_beta_are_zero_and_one():
+    far = RememberForget(AgentConfig(learning_rate=0.01, a=0.0))
+    near = RememberForget(AgentConfig(learning_rate=0.01, a=0.0))
+    for _ in range(3000):
+        far.update_beta(11, 100, 0)
+        near.update_beta(10, 100, 0)
+    assert far.beta == pytest.approx(0.0, abs=1e-9)
+    assert near.beta == pytest.approx(1.0, abs=1e-9)
+    near.update_beta(0, 100, 0)
+    assert near.beta <= 1.0
+
+
+def test_one_move_of_beta_is_eq_12():
+    refer = RememberForget(AgentConfig(learning_rate=0.1, a=0.0, beta=0.3))
+    refer.update_beta(50, 100, 0)
+    assert refer.beta == pytest.approx(0.27)
+    refer.update_beta(0, 100, 0)
+    assert refer.beta == pytest.approx(0.27 * 0.9 + 0.1)
+
+
+@pytest.mark.parametrize(
+    ("replay", "rule_1", "rule_2"),
+    [("refer", True, True), ("refer-1", True, False), ("refer-2", False, True), ("uniform", False, False)],
+)
+def test_rules_in_force(replay, rule_1, rule_2):
+    refer = RememberForget(AgentConfig(replay=replay))
+    assert (refer.rule_1, refer.rule_2) == (rule_1, rule_2)
+    refer.update_beta(100, 100, 0)
+    # without rule 2 there is no penalty to weigh against
+    assert (refer.beta == 1.0) == (not rule_2)
+    assert refer.rho_clip == (1e3 if replay == "refer-2" else float("inf"))

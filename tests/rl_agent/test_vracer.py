@@ -1,0 +1,268 @@
+import math
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+
+from rl_agent import AgentConfig, Learner
+from rl_agent.algorithms import VRacer
+from rl_agent.replay import Batch
+
+TERMS = {"c_max": 4.0, "beta": 0.4, "rule_1": True, "rho_clip": math.inf}
+
+
+def vracer(network="mlp", batch=256, size=(5, 3), **settings):
+    rng = np.random.default_rng(1)
+    config = AgentConfig(network=network, batch=batch, hidden=(16, 16), window=6, **settings)
+    algorithm = VRacer(config, *size, rng)
+    algorithm.weights[:] += 0.1 * rng.standard_normal(len(algorithm.weights)).astype(np.float32)
+    return algorithm
+
+
+def batch_for(algorithm, seed=2, far_out=0.5):
+    """A batch in which near- and far-policy steps both occur."""
+    rng = np.random.default_rng(seed)
+    size, steps = algorithm.config.batch, algorithm.network.history + 1
+    lengths = np.sort(rng.integers(1, steps + 1, size))[::-1].copy()
+    normal = lambda *shape: rng.standard_normal(shape).astype(np.float32)  # noqa: E731
+    windows = normal(steps, size, algorithm.network.inputs)
+    windows[np.arange(steps)[:, None] < steps - lengths[None]] = 0.0
+    a = algorithm.action_size
+    return Batch(
+        windows=windows,
+        lengths=lengths,
+        action=0.5 * normal(size, a),
+        behaviour_mean=far_out * 0.6 * normal(size, a),
+        behaviour_std=np.exp(far_out * normal(size, a)) * np.float32(0.45),
+        v_tbc=normal(size),
+        q_ret=normal(size),
+    )
+
+
+@pytest.mark.parametrize("network", ["mlp", "lstm"])
+@pytest.mark.parametrize(
+    "terms",
+    [TERMS, TERMS | {"beta": 1.0}, TERMS | {"rule_1": False, "rho_clip": 1.5}, TERMS | {"rule_1": False}],
+    ids=["refer", "refer-1", "clipped", "uniform"],
+)
+def test_fast_gradient_equals_autograd(network, terms):
+    algorithm = vracer(network)
+    batch = batch_for(algorithm)
+    fast = algorithm.gradient(batch, **terms)
+    expected, reference = algorithm.reference_gradient(batch, **terms, dtype=torch.float64)
+    assert 0.2 < fast.far_fraction < 0.8
+    scale = np.abs(expected).max()
+    np.testing.assert_allclose(algorithm.last_gradient / scale, expected / scale, atol=1e-5)
+    np.testing.assert_array_equal(fast.far, reference.far)
+    np.testing.assert_allclose(fast.value, reference.value, atol=1e-5)
+    np.testing.assert_allclose(fast.kl, reference.kl, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(np.log(fast.rho), np.log(reference.rho), atol=1e-4)
+    for name in ("policy_loss", "value_loss", "mean_rho", "mean_kl", "far_fraction"):
+        assert getattr(fast, name) == pytest.approx(getattr(reference, name), rel=1e-3, abs=1e-5)
+
+
+def test_reference_loss_gradient_equals_finite_differences_of_the_papers_loss():
+    algorithm = vracer(batch=8)
+    batch = batch_for(algorithm)
+    gradient, evaluation = algorithm.reference_gradient(batch, **TERMS, dtype=torch.float64)
+    assert 0 < evaluation.far.sum() < 8
+    held = evaluation.value.astype(float)
+
+    def loss(weights):
+        """Eqs. 6 to 11 one step at a time, the bracket of L_pi and the targets held constant."""
+        total = 0.0
+        outputs = numpy_outputs(algorithm, weights, batch.windows[-1].astype(float))
+        sigma = np.log1p(np.exp(weights[-algorithm.action_size :]))
+        for b in range(8):
+            value, mean = outputs[b, 0], outputs[b, 1:]
+            m_mu, s_mu = batch.behaviour_mean[b].astype(float), batch.behaviour_std[b].astype(float)
+            density = lambda m, s, b=b: np.prod(  # noqa: E731
+                np.exp(-0.5 * ((batch.action[b] - m) / s) ** 2) / (np.sqrt(2 * np.pi) * s)
+            )
+            rho = density(mean, sigma) / density(m_mu, s_mu)
+            kl = np.sum(np.log(sigma / s_mu) + (s_mu**2 + (m_mu - mean) ** 2) / (2 * sigma**2) - 0.5)
+            is_near = 1 / TERMS["c_max"] < rho < TERMS["c_max"]
+            both = -rho * (batch.q_ret[b] - held[b]) + 0.5 * (value - batch.v_tbc[b]) ** 2
+            total += TERMS["beta"] * both * is_near + (1 - TERMS["beta"]) * kl
+        return total / 8
+
+    weights = algorithm.weights.astype(float)
+    numeric = np.zeros_like(weights)
+    for k in range(len(weights)):
+        step = np.zeros_like(weights)
+        step[k] = 1e-6
+        numeric[k] = (loss(weights + step) - loss(weights - step)) / 2e-6
+    np.testing.assert_allclose(gradient, numeric, atol=1e-7 * max(1.0, np.abs(numeric).max()) * 10)
+    assert np.abs(numeric).max() > 0.1
+
+
+def numpy_outputs(algorithm, weights, observations):
+    w = algorithm.network.views(weights[: algorithm.network.size])
+    h = observations
+    for layer in range(2):
+        z = h @ w[f"weight{layer}"] + w[f"bias{layer}"]
+        h = z / (1 + np.abs(z))
+    return h @ w["weight2"] + w["bias2"]
+
+
+@pytest.mark.parametrize("network", ["mlp", "lstm"])
+def test_far_policy_steps_give_exactly_no_gradient_of_the_loss(network):
+    algorithm = vracer(network)
+    batch = batch_for(algorithm)
+    far = algorithm.gradient(batch, **TERMS).far
+    gradient = algorithm.last_gradient.copy()
+    # targets of far-policy steps may be anything: not one bit of the gradient moves
+    wild = np.where(far, np.float32(1e6), np.float32(0.0))
+    changed = Batch(**vars(batch) | {"q_ret": batch.q_ret + wild, "v_tbc": batch.v_tbc - wild})
+    algorithm.gradient(changed, **TERMS)
+    np.testing.assert_array_equal(algorithm.last_gradient, gradient)
+    near = Batch(**vars(batch) | {"q_ret": batch.q_ret + np.where(far, 0, 1).astype(np.float32)})
+    algorithm.gradient(near, **TERMS)
+    assert np.abs(algorithm.last_gradient - gradient).max() > 1e-3
+
+    # and a batch of nothing else, without the penalty, gives zero
+    nowhere = Batch(**vars(batch) | {"action": batch.action + 50.0})
+    evaluation = algorithm.gradient(nowhere, **TERMS | {"beta": 1.0})
+    assert evaluation.far.all()
+    assert np.isfinite(evaluation.rho).all()
+    assert not algorithm.last_gradient.any()
+
+
+def test_a_step_makes_good_actions_likelier_and_bad_ones_rarer():
+    algorithm = vracer(batch=4, learning_rate=1e-3)
+    batch = batch_for(algorithm, far_out=0.05)
+    value = algorithm.gradient(batch, **TERMS).value
+    advantage = np.array([5.0, -5.0, 5.0, -5.0], np.float32)
+    batch = Batch(**vars(batch) | {"q_ret": value + advantage, "v_tbc": value})
+    before = algorithm.gradient(batch, **TERMS | {"beta": 1.0}).rho
+    for _ in range(3):
+        algorithm.descend(1e-3)
+    after = algorithm.gradient(batch, **TERMS | {"beta": 1.0}).rho
+    assert np.mean(np.sign(advantage) * np.log(after / before)) > 0.01
+
+
+def test_the_penalty_alone_pulls_the_policy_to_the_behaviour():
+    algorithm = vracer(batch=64)
+    batch = batch_for(algorithm)
+    mean = np.full_like(batch.behaviour_mean, 0.3)
+    batch = Batch(**vars(batch) | {"behaviour_mean": mean, "behaviour_std": np.full_like(mean, 0.7)})
+    first = algorithm.gradient(batch, **TERMS | {"beta": 0.0}).mean_kl
+    for _ in range(1500):
+        last = algorithm.gradient(batch, **TERMS | {"beta": 0.0}).mean_kl
+        algorithm.descend(3e-3)
+    assert last < 0.01 * first
+    np.testing.assert_allclose(algorithm.std, 0.7, atol=0.03)
+
+
+def test_importance_weights_cannot_overflow():
+    algorithm = vracer()
+    batch = batch_for(algorithm)
+    tight = Batch(
+        **vars(batch) | {"behaviour_std": np.full_like(batch.behaviour_std, 1e-4), "action": batch.action * 0}
+    )
+    evaluation = algorithm.gradient(tight, **TERMS | {"rule_1": False})
+    assert np.isfinite(evaluation.rho).all()
+    assert np.isfinite(algorithm.last_gradient).all()
+    assert evaluation.rho.max() <= np.exp(20.0) * 1.0001
+
+
+class FixedSampler:
+    def __init__(self, slots):
+        self.slots = slots
+
+    def draw(self, memory, batch, rng):
+        return self.slots.copy()
+
+
+def test_a_full_update_equals_a_slow_one_written_from_the_paper():
+    """Algorithm 3 with eqs. 8, 10, 12 and 13 in double precision, plain loops and finite differences."""
+    config = AgentConfig(
+        hidden=(4,),
+        batch=6,
+        memory=200,
+        start=60,
+        gamma=0.9,
+        learning_rate=0.01,
+        a=1e-3,
+        c=3.0,
+        d=0.02,
+        sigma=0.5,
+    )
+    box = lambda n: gymnasium.spaces.Box(-1.0, 1.0, (n,), np.float32)  # noqa: E731
+    learner = Learner(config, box(2), box(1), agents=1, seed=5)
+    rng = np.random.default_rng(9)
+    for length, is_terminal in ((30, True), (25, False), (20, True)):
+        learner.begin([0], rng.normal(size=(1, 2)))
+        for t in range(length):
+            learner.act([0])
+            ends = t == length - 1
+            learner.observe([0], rng.normal(size=1), [ends and is_terminal], [ends], rng.normal(size=(1, 2)))
+    algorithm, memory = learner.algorithm, learner.memory
+    # a policy that has moved on, so that importance weights differ from one
+    algorithm.weights[:] += 0.2 * rng.standard_normal(len(algorithm.weights)).astype(np.float32)
+    slots = np.array([3, 28, 29, 40, 54, 60])
+    learner.sampler = FixedSampler(slots)
+
+    step, scale = learner.environment_steps, learner.reward_scale.value
+    weights = algorithm.weights.astype(float)
+    eta = config.learning_rate / (1 + config.a * step)
+    c_max = 1 + config.c / (1 + config.a * step)
+    beta = config.beta
+    r = memory.reward[:75].astype(float) / scale
+    v, rho = memory.value[:75].astype(float), memory.rho[:75].astype(float)
+    ends = {29: 0.0, 54: float(memory.final_value[1]), 74: 0.0}
+
+    def targets():
+        out = np.zeros(75)
+        for t in reversed(range(75)):
+            following = ends[t] if t in ends else out[t + 1]
+            out[t] = v[t] + min(1.0, rho[t]) * (r[t] + 0.9 * following - v[t])
+        return out
+
+    old = targets()
+    np.testing.assert_allclose(memory.v_tbc[:75], old, atol=1e-5)
+
+    states = (
+        memory.observation[slots].astype(float) - learner.state_scale.mean
+    ) * learner.state_scale.per_std
+
+    def network(w):
+        view = algorithm.network.views(w[:-1])
+        z = states @ view["weight0"] + view["bias0"]
+        out = (z / (1 + np.abs(z))) @ view["weight1"] + view["bias1"]
+        return out[:, 0], out[:, 1], np.log1p(np.exp(w[-1]))
+
+    def statistics(w):
+        value, mean, sigma = network(w)
+        a, m_mu, s_mu = (
+            getattr(memory, n)[slots, 0].astype(float) for n in ("action", "behaviour_mean", "behaviour_std")
+        )
+        normal = lambda m, s: np.exp(-0.5 * ((a - m) / s) ** 2) / (s * np.sqrt(2 * np.pi))  # noqa: E731
+        kl = np.log(sigma / s_mu) + (s_mu**2 + (m_mu - mean) ** 2) / (2 * sigma**2) - 0.5
+        return value, normal(mean, sigma) / normal(m_mu, s_mu), kl
+
+    held, held_rho, _ = statistics(weights)
+    q_ret = np.array([r[k] + 0.9 * (ends[k] if k in ends else old[k + 1]) for k in slots])
+
+    def loss(w):
+        value, weight, kl = statistics(w)
+        near = (weight > 1 / c_max) & (weight < c_max)
+        both = -weight * (q_ret - held) + 0.5 * (value - old[slots]) ** 2
+        return np.mean(beta * both * near + (1 - beta) * kl)
+
+    gradient = np.array([(loss(weights + e) - loss(weights - e)) / 2e-6 for e in 1e-6 * np.eye(len(weights))])
+    # first step of Adam: both moments, bias-corrected, reduce to this
+    expected = weights - eta * gradient / (np.abs(gradient) + 1e-8)
+    v[slots], rho[slots] = held, held_rho
+    n_far = np.count_nonzero((held_rho <= 1 / c_max) | (held_rho >= c_max))
+    assert 0 < n_far < 6
+    expected_beta = (1 - eta) * beta + (eta if n_far / 75 <= config.d else 0.0)
+
+    learner.update()
+    np.testing.assert_allclose(algorithm.weights, expected, atol=2e-5)
+    np.testing.assert_allclose(memory.v_tbc[:75], targets(), atol=1e-5)
+    assert np.abs(targets() - old).max() > 0.05
+    np.testing.assert_allclose(memory.rho[slots], held_rho, rtol=1e-4)
+    assert memory.n_far == n_far
+    assert learner.refer.beta == pytest.approx(expected_beta, rel=1e-12)
