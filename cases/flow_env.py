@@ -326,7 +326,8 @@ class FlowEnv(gymnasium.Env[npt.NDArray[np.float32], npt.NDArray[np.float32]]):
 class FlowVectorEnv(VectorEnv[npt.NDArray[np.float32], npt.NDArray[np.float32], npt.NDArray[Any]]):
     """A batch of simulated agents in one `Simulation`, as a Gymnasium vector environment.
 
-    Equals `num_envs` single environments (`FlowEnv`) that are reset with the same seeds. An environment whose
+    Equals `num_envs` single environments (`FlowEnv`) that are reset with the same seeds, to the bit with one
+    thread (more threads cut the sums of a lone simulation in other places). An environment whose
     episode ended starts the next one in the same step: the observation returned is that of the new start, and
     the last one of the old episode is `info["final_obs"]` with `info["final_info"]` (Gymnasium's
     `AutoresetMode.SAME_STEP`).
