@@ -57,20 +57,19 @@ def adams_bashforth(f: Real, rate: Real, old_rate: Real, dt: Real, ratio: Real) 
 
 @register_jitable
 def mask(distance: Real, h: Real) -> Real:
-    """Return chi from the signed distance of a cell's centre: a ramp one cell wide.
-
-    With strong penalisation every cell of any share acts as solid, so a wider ramp would make bodies thicker than they
-    are. The ramp is centred 0.1 h inside the surface, where the drag of a disk at Re 40 no longer depends on h
-    (docs/decisions.md).
-    """
-    return min(max(0.4 - distance / h, 0.0), 1.0)
+    """Return chi, the share of a cell of side h that lies inside, from the signed distance of its centre."""
+    return min(max(0.5 - distance / h, 0.0), 1.0)
 
 
 @register_jitable
 def penalized_share(chi: Real, lambda_dt: Real) -> Real:
-    """Return w in u <- u + w (u_s - u), the implicit penalisation (u + lambda dt chi u_s) / (1 + lambda dt chi)."""
-    c = lambda_dt * chi
-    return c / (1.0 + c)
+    """Return w in u <- u + w (u_s - u): the implicit penalisation of the solid share of a cell.
+
+    w = chi C / (1 + C), C = lambda dt, is Angot's (u + C u_s) / (1 + C) inside and moves a cut cell by its solid share.
+    The usual w = C chi / (1 + C chi) turns every cut cell solid when C is large, which thickens bodies by a good part
+    of a cell, by how much depending on where they lie in the grid (docs/decisions.md).
+    """
+    return chi * lambda_dt / (1.0 + lambda_dt)
 
 
 @register_jitable

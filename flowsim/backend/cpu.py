@@ -107,7 +107,17 @@ def _rate(
 
 @inner
 def _advance_row(
-    new: Array, f: Array, rate: Array, old: Array, p0: Array, p1: Array, j0: int, n: int, dt: Any, ratio: Any, dth: Any
+    new: Array,
+    f: Array,
+    rate: Array,
+    old: Array,
+    p0: Array,
+    p1: Array,
+    j0: int,
+    n: int,
+    dt: Any,
+    ratio: Any,
+    dth: Any,
 ) -> None:
     """Advance one row by its rate and the last pressure, and keep the rate for the next step."""
     for j in range(n):
@@ -162,13 +172,17 @@ def predict(
                 across[j] = mean_of_four(u0[j + G - 1], u0[j + G], u1[j + G - 1], u1[j + G])
             _rate(rate, vb, across, vb[k, G:], k, G, ny, nu_b, per_12h, per_h2)
             if j_first == 0:
-                _advance_row(new_v[b, k], vb[k], rate, old_v[b, k], pb[i, ny - 1 :], pb[i], G, 1, step, r, dth)
+                _advance_row(
+                    new_v[b, k], vb[k], rate, old_v[b, k], pb[i, ny - 1 :], pb[i], G, 1, step, r, dth
+                )
             n = ny - 1
             _advance_row(new_v[b, k], vb[k], rate[1:], old_v[b, k], pb[i], pb[i, 1:], G + 1, n, step, r, dth)
 
 
 @inner
-def _body_window(x: float, y: float, angle: float, a: float, b: float, h: float, nx: int, ny: int) -> tuple[int, ...]:
+def _body_window(
+    x: float, y: float, angle: float, a: float, b: float, h: float, nx: int, ny: int
+) -> tuple[int, ...]:
     """Return the ranges of faces [i0, i1) x [j0, j1) that a body of semi-axes a, b can touch, plus a margin."""
     c, s = math.cos(angle), math.sin(angle)
     reach_x = math.sqrt((a * c) ** 2 + (b * s) ** 2) + 1.5 * h
@@ -182,7 +196,16 @@ def _body_window(x: float, y: float, angle: float, a: float, b: float, h: float,
 
 @inner
 def _shares(
-    share: Array, window: Any, dx: float, dy: float, x: float, y: float, angle: float, body: Any, h: float, c: float
+    share: Array,
+    window: Any,
+    dx: float,
+    dy: float,
+    x: float,
+    y: float,
+    angle: float,
+    body: Any,
+    h: float,
+    c: float,
 ) -> None:
     """Write the penalised share of every face of a window; (dx, dy) is the offset of the faces in their cell."""
     shape, a, b = body
@@ -197,7 +220,9 @@ def _shares(
 
 
 @inner
-def _moments(f: Array, share: Array, window: Any, offset: float, centre: float, h: float, along_x: bool) -> Any:
+def _moments(
+    f: Array, share: Array, window: Any, offset: float, centre: float, h: float, along_x: bool
+) -> Any:
     """Return the sums of w, w r, w r^2, w f, w r f over a window, r being the lever arm of f about the centre."""
     i0, i1, j0, j1 = window
     s0, s1, s2, p0, p1 = 0.0, 0.0, 0.0, 0.0, 0.0
@@ -239,7 +264,15 @@ def _free_motion(
 
 @inner
 def _impose(
-    f: Array, share: Array, window: Any, offset: float, centre: float, h: float, along_x: bool, base: float, turn: float
+    f: Array,
+    share: Array,
+    window: Any,
+    offset: float,
+    centre: float,
+    h: float,
+    along_x: bool,
+    base: float,
+    turn: float,
 ) -> None:
     """Penalise f towards base + turn r inside a window."""
     real = f.dtype.type
