@@ -54,9 +54,7 @@ def write_checkpoint(path: Path, arrays: Arrays, meta: dict[str, Any]) -> None:
     _flush_folder(path.parent)
 
 
-def read_checkpoint(
-    path: Path, wanted: Callable[[str], bool] = lambda name: True
-) -> tuple[Arrays, dict[str, Any]]:
+def read_checkpoint(path: Path, wanted: Callable[[str], bool] = lambda name: True) -> tuple[Arrays, dict[str, Any]]:
     """Read the arrays whose names are ``wanted`` and the JSON part of a checkpoint.
 
     Raises

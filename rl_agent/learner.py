@@ -155,6 +155,8 @@ class Learner:
         ------
         ValueError
             If an agent has no open episode, or already waits for the outcome of an action.
+        FloatingPointError
+            If learning has diverged.
         """
         agents = self._checked_agents(agents)
         self._refuse(agents[~self.running.is_open[agents]], "has no open episode to act in")
@@ -163,6 +165,10 @@ class Learner:
         value, mean, state = self.algorithm.act(observations, self.running.state[agents])
         std = self.algorithm.std
         raw = distributions.draw(mean, std, self._explore)
+        if not np.isfinite(raw).all():
+            raise FloatingPointError(
+                "the policy is not finite any more: learning has diverged, try a smaller learning_rate"
+            )
         self.running.issue(agents, raw, mean, std, value, state)
         self.counters.issued += len(agents)
         return self.action_map(raw)
@@ -204,6 +210,7 @@ class Learner:
         ended = terminated | np.asarray(truncated, np.bool_)
         if ended.any():
             self._close(agents[ended], terminated[ended])
+        self._store_endless(agents[~ended])
 
     def abandon(self, agents: npt.ArrayLike) -> None:
         """Close the open episodes of lost agents as truncated; an action without outcome is dropped."""
@@ -237,9 +244,7 @@ class Learner:
             If learning has not started, or the memory is empty.
         """
         if self.counters.warm_up < 0:
-            raise ValueError(
-                f"learning starts with start = {self.config.start} steps, not {self.memory.steps}"
-            )
+            raise ValueError(f"learning starts with start = {self.config.start} steps, not {self.memory.steps}")
         step, gamma, scale = self.counters.received, self.config.gamma, self.reward_scale.value
         c_max = self.refer.c_max(step)
         slots, batch = self._draw_batch()
@@ -296,6 +301,15 @@ class Learner:
             self._statistics.add_episode(record)
         if self.counters.warm_up < 0 and self.memory.steps >= self.config.start:
             self._start_learning()
+
+    def _store_endless(self, agents: I64) -> None:
+        """Move running episodes as long as the memory there; they go on as new ones, with their recurrent state."""
+        agents = agents[self.running.length[agents] >= self.config.memory]
+        if len(agents) > 0:
+            observations, state = self.running.current(agents), self.running.state[agents]
+            self._close(agents, np.zeros(len(agents), np.bool_))
+            self.running.begin(agents, observations)
+            self.running.state[agents] = state
 
     def _final_values(self, agents: I64) -> F32:
         """V of the current observations of agents, shape (n,)."""
@@ -431,9 +445,7 @@ class Learner:
 
     def _checked_agents(self, agents: npt.ArrayLike) -> I64:
         numbers = np.atleast_1d(np.asarray(agents, np.int64))
-        self._refuse(
-            numbers[(numbers < 0) | (numbers >= self.agents)], f"does not exist: there are {self.agents}"
-        )
+        self._refuse(numbers[(numbers < 0) | (numbers >= self.agents)], f"does not exist: there are {self.agents}")
         if len(np.unique(numbers)) != len(numbers):
             raise ValueError(f"agents {numbers.tolist()} must be distinct")
         return numbers

@@ -176,9 +176,7 @@ class MLP(Network):
 
     def step(self, weights: dict[str, F32], observations: F32, state: F32) -> tuple[F32, F32]:
         """Act for one observation per agent; the state is empty."""
-        return self.forward(
-            weights, observations[None], np.ones(0, np.int64), self.tape(1, len(observations))
-        ), state
+        return self.forward(weights, observations[None], np.ones(0, np.int64), self.tape(1, len(observations))), state
 
 
 class LSTM(Network):

@@ -43,9 +43,7 @@ class Policy:
         self.action_size = len(action_map.low)
         self._network = make_network(config, self.observation_size, 1 + self.action_size)
         if len(weights) != self._network.size + self.action_size:
-            raise ValueError(
-                f"{len(weights)} weights do not fit the network's {self._network.size + self.action_size}"
-            )
+            raise ValueError(f"{len(weights)} weights do not fit the network's {self._network.size + self.action_size}")
         self._weights = self._network.views(weights)
         self.std = distributions.softplus(weights[-self.action_size :])
         self._mean, self._per_std, self._action_map = state_mean, state_per_std, action_map

@@ -97,8 +97,6 @@ def check_spaces(observation_space: gymnasium.Space, action_space: gymnasium.Spa
                 f"the {name} space must be a Box of one axis, not {space}; wrap the environment to flatten it"
             )
     if not isinstance(action_space, gymnasium.spaces.Box) or not action_space.is_bounded("both"):
-        raise ValueError(
-            f"the action space must have finite bounds to scale the policy by, not {action_space}"
-        )
+        raise ValueError(f"the action space must have finite bounds to scale the policy by, not {action_space}")
     if not (action_space.high > action_space.low).all():
         raise ValueError(f"the action space must have high above low in every component, not {action_space}")

@@ -29,9 +29,7 @@ class SerialRun:
 
     def __init__(self, learner: Learner, environments: gymnasium.vector.VectorEnv, seed: int) -> None:
         if environments.num_envs != learner.agents:
-            raise ValueError(
-                f"{environments.num_envs} environments do not fit a learner of {learner.agents} agents"
-            )
+            raise ValueError(f"{environments.num_envs} environments do not fit a learner of {learner.agents} agents")
         self.learner = learner
         self.environments = environments
         self._all = np.arange(learner.agents)
@@ -91,9 +89,7 @@ def evaluate(
         observation, _ = environment.reset(seed=seed + episode)
         state, ended = policy.initial_state(1), False
         while not ended:
-            actions, state = policy.act(
-                np.asarray(observation)[None], state, deterministic=deterministic, rng=rng
-            )
+            actions, state = policy.act(np.asarray(observation)[None], state, deterministic=deterministic, rng=rng)
             observation, reward, terminated, truncated, _ = environment.step(actions[0])
             returns[episode] += float(reward)
             ended = terminated or truncated

@@ -96,9 +96,7 @@ class VRacer:
         Its outputs are V(s), m_1(s), ... m_A(s).
     """
 
-    def __init__(
-        self, config: AgentConfig, observation_size: int, action_size: int, rng: np.random.Generator
-    ) -> None:
+    def __init__(self, config: AgentConfig, observation_size: int, action_size: int, rng: np.random.Generator) -> None:
         self.config = config
         self.action_size = action_size
         self.network = make_network(config, observation_size, 1 + action_size)
@@ -124,16 +122,12 @@ class VRacer:
         """V at the end of windows of any lengths, shape (n,)."""
         order = np.argsort(-lengths, kind="stable")
         tape = self.network.tape(windows.shape[0], len(lengths))
-        outputs = self.network.forward(
-            self._views, np.ascontiguousarray(windows[:, order]), lengths[order], tape
-        )
+        outputs = self.network.forward(self._views, np.ascontiguousarray(windows[:, order]), lengths[order], tape)
         values = np.empty(len(lengths), np.float32)
         values[order] = outputs[:, 0]
         return values
 
-    def gradient(
-        self, batch: Batch, *, c_max: float, beta: float, rule_1: bool, rho_clip: float
-    ) -> Evaluation:
+    def gradient(self, batch: Batch, *, c_max: float, beta: float, rule_1: bool, rho_clip: float) -> Evaluation:
         """Write dL/dw of a batch into ``last_gradient``, shape of ``weights``.
 
         Parameters
@@ -192,9 +186,7 @@ class VRacer:
     ) -> tuple[F32, Evaluation]:
         """Compute the result of ``gradient`` by autograd, from the loss as the paper writes it."""
         weights = torch.tensor(self.weights, dtype=dtype, requires_grad=True)
-        loss, evaluation = self.reference_loss(
-            weights, batch, c_max=c_max, beta=beta, rule_1=rule_1, rho_clip=rho_clip
-        )
+        loss, evaluation = self.reference_loss(weights, batch, c_max=c_max, beta=beta, rule_1=rule_1, rho_clip=rho_clip)
         (gradient,) = torch.autograd.grad(loss, weights)
         return gradient.numpy(), evaluation
 
@@ -204,9 +196,7 @@ class VRacer:
         """L of a batch as a torch graph of ``weights``; arguments of ``gradient``."""
         as_tensor = lambda array: torch.as_tensor(array, dtype=weights.dtype)  # noqa: E731
         network = self.network
-        outputs = network.reference(
-            weights[: network.size], as_tensor(batch.windows), torch.as_tensor(batch.lengths)
-        )
+        outputs = network.reference(weights[: network.size], as_tensor(batch.windows), torch.as_tensor(batch.lengths))
         value, mean = outputs[:, 0], outputs[:, 1:]
         sigma = torch.nn.functional.softplus(weights[network.size :])
         pi = torch.distributions.Independent(torch.distributions.Normal(mean, sigma), 1)
@@ -293,9 +283,7 @@ def _output_gradients(
             m, m_mu = outputs[b, 1 + j], mu_mean[b, j]
             z = (action[b, j] - m) / s
             d_outputs[b, 1 + j] = push * z / s + kl_share * (m - m_mu) / (s * s)
-            d_sigma[j] += (
-                push * (z * z - one) / s + kl_share * (one - (s_mu * s_mu + (m_mu - m) ** 2) / (s * s)) / s
-            )
+            d_sigma[j] += push * (z * z - one) / s + kl_share * (one - (s_mu * s_mu + (m_mu - m) ** 2) / (s * s)) / s
         if not (rule_1 and far[b]):
             kept += 1
             sums[0] -= weight * advantage

@@ -10,7 +10,7 @@ truncation, computed when the episode ends and again at every full sweep.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -77,12 +77,6 @@ class Episode:
     final_value: float
     terminated: bool
 
-    def last(self, steps: int) -> Episode:
-        """Cut off the first steps so that the episode is at most ``steps`` long."""
-        cut = slice(max(0, len(self.reward) - steps), None)
-        rest = {name: getattr(self, name)[cut] for name in EPISODE_STEP_FIELDS}
-        return replace(self, **rest)
-
 
 class EpisodeMemory:
     """A ring of at most ``capacity`` steps that holds whole episodes.
@@ -140,10 +134,16 @@ class EpisodeMemory:
         """Store an episode, after removing as many of the oldest as it needs room.
 
         Its steps start with rho = 1 and KL = 0: the policy that acted is the current one, give or take the
-        gradient steps taken meanwhile. An episode longer than the whole memory keeps its last steps.
+        gradient steps taken meanwhile.
+
+        Raises
+        ------
+        ValueError
+            If the episode is longer than the whole memory, or has no steps.
         """
-        episode = episode.last(self.capacity)
         steps = len(episode.reward)
+        if not 0 < steps <= self.capacity:
+            raise ValueError(f"an episode of {steps} steps does not fit a memory of {self.capacity}")
         while self.steps + steps > self.capacity:
             self.remove_oldest()
         if self.episodes == len(self.start):

@@ -29,9 +29,7 @@ class Drift(gymnasium.Env):
 
 
 def make_run(network="mlp"):
-    config = AgentConfig(
-        network=network, hidden=(8, 8), window=4, batch=16, memory=600, start=300, learning_rate=1e-3
-    )
+    config = AgentConfig(network=network, hidden=(8, 8), window=4, batch=16, memory=600, start=300, learning_rate=1e-3)
     mode = gymnasium.vector.AutoresetMode.SAME_STEP
     environments = gymnasium.vector.SyncVectorEnv([Drift] * 3, autoreset_mode=mode)
     learner = Learner(config, Drift.observation_space, Drift.action_space, agents=3, seed=1)

@@ -15,9 +15,7 @@ def pair():
 
 def test_log_density_is_that_of_torch(pair):
     action, std, mean, _ = pair
-    expected = (
-        torch.distributions.Normal(torch.tensor(mean), torch.tensor(std)).log_prob(torch.tensor(action)).sum()
-    )
+    expected = torch.distributions.Normal(torch.tensor(mean), torch.tensor(std)).log_prob(torch.tensor(action)).sum()
     assert distributions.log_density(action, mean, std) == pytest.approx(expected.item(), rel=1e-12)
 
 

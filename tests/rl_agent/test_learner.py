@@ -104,18 +104,14 @@ def test_an_action_without_outcome_is_taken_back():
 def test_final_values_terminal_zero_truncated_that_of_the_network(network):
     learner = make_learner(agents=4, network=network, window=3)
     rng = np.random.default_rng(3)
-    learner.algorithm.weights[:] += 0.3 * rng.standard_normal(len(learner.algorithm.weights)).astype(
-        np.float32
-    )
+    learner.algorithm.weights[:] += 0.3 * rng.standard_normal(len(learner.algorithm.weights)).astype(np.float32)
     observations = rng.normal(size=(7, 4, 2)).astype(np.float32)
     everyone = np.arange(4)
     learner.begin(everyone, observations[0])
     for t in range(1, 6):
         learner.act(everyone)
         last = t == 5
-        learner.observe(
-            everyone, np.ones(4), [last, False, False, False], [last, last, False, False], observations[t]
-        )
+        learner.observe(everyone, np.ones(4), [last, False, False, False], [last, last, False, False], observations[t])
     learner.act([2])  # agent 2 is lost while it waits, agent 3 before it asked
     learner.abandon([2, 3])
 
@@ -140,6 +136,31 @@ def test_begin_closes_an_open_episode_as_truncated():
     assert learner.running.length[2] == 0
     learner.begin([2], np.ones((1, 2)))  # nothing was done in between: there is no episode to keep
     assert learner.finished_episodes() == []
+
+
+def test_an_endless_episode_is_stored_in_parts_of_the_size_of_the_memory():
+    learner = make_learner(agents=1, network="lstm", memory=60)
+    live(learner, np.random.default_rng(0), 59, end=0.0)
+    assert learner.memory.steps == 0
+    state = learner.running.state.copy()
+    live(learner, np.random.default_rng(0), 1, end=0.0)
+    assert (learner.memory.steps, learner.episodes) == (60, 1)
+    assert learner.running.is_open[0]
+    assert not learner.memory.terminated[0]
+    np.testing.assert_array_equal(learner.running.current(np.array([0])), learner.memory.final_observation[:1])
+    # the state of the network is carried on
+    assert np.abs(learner.running.state).max() > 0
+    assert np.abs(learner.running.state - state).max() > 0
+    live(learner, np.random.default_rng(0), 60, end=0.0)
+    assert (learner.memory.steps, learner.episodes) == (60, 2)
+
+
+def test_a_diverged_policy_is_reported():
+    learner = make_learner()
+    learner.begin([0], np.zeros((1, 2)))
+    learner.algorithm.weights[:] = np.nan
+    with pytest.raises(FloatingPointError, match="diverged"):
+        learner.act([0])
 
 
 def test_episodes_are_reported_with_unscaled_returns():
@@ -193,9 +214,7 @@ def test_the_full_sweep_refreshes_final_values_and_far_flags():
     assert np.abs(memory.final_value[rows] - before).max() > 1e-4
     slots = memory.slots()
     c_max = learner.refer.c_max(learner.environment_steps)
-    np.testing.assert_array_equal(
-        memory.far[slots], ~((memory.rho[slots] > 1 / c_max) & (memory.rho[slots] < c_max))
-    )
+    np.testing.assert_array_equal(memory.far[slots], ~((memory.rho[slots] > 1 / c_max) & (memory.rho[slots] < c_max)))
     stored = memory.v_tbc[slots].copy()
     memory.sweep(learner.config.gamma, learner.reward_scale.value)
     np.testing.assert_array_equal(memory.v_tbc[slots], stored)
@@ -231,10 +250,7 @@ def test_a_snapshot_acts_like_the_learner_and_does_not_learn():
     again, _ = policy.act(observations, policy.initial_state(5), deterministic=True)
     np.testing.assert_array_equal(again, actions)
     draws = np.array(
-        [
-            policy.act(observations, policy.initial_state(5), deterministic=False, rng=rng)[0]
-            for _ in range(200)
-        ]
+        [policy.act(observations, policy.initial_state(5), deterministic=False, rng=rng)[0] for _ in range(200)]
     )
     assert np.abs(draws).max() <= 1.0
     assert draws.std(axis=0).min() > 0.1

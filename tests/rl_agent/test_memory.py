@@ -86,13 +86,11 @@ def test_many_short_episodes_outgrow_the_first_table():
     check(memory, expected[-300:])
 
 
-def test_an_episode_longer_than_the_memory_keeps_its_end():
-    rng = np.random.default_rng(0)
-    memory = EpisodeMemory(20, 2, 1)
-    memory.add(make_episode(rng, 5, 0), GAMMA, SCALE)
-    memory.add(make_episode(rng, 33, 1), GAMMA, SCALE)
-    assert memory.steps == 20
-    np.testing.assert_array_equal(memory.observation[memory.slots()][:, 1], np.arange(13, 33))
+@pytest.mark.parametrize("length", [0, 51])
+def test_an_episode_that_cannot_be_held_is_refused(length):
+    memory = EpisodeMemory(50, 2, 1)
+    with pytest.raises(ValueError, match=f"{length} steps does not fit a memory of 50"):
+        memory.add(make_episode(np.random.default_rng(0), length, 0), GAMMA, SCALE)
 
 
 def filled(capacity=64, lengths=(7, 20, 3, 25, 18, 12), seed=0):

@@ -223,9 +223,7 @@ def test_a_full_update_equals_a_slow_one_written_from_the_paper():
     old = targets()
     np.testing.assert_allclose(memory.v_tbc[:75], old, atol=1e-5)
 
-    states = (
-        memory.observation[slots].astype(float) - learner.state_scale.mean
-    ) * learner.state_scale.per_std
+    states = (memory.observation[slots].astype(float) - learner.state_scale.mean) * learner.state_scale.per_std
 
     def network(w):
         view = algorithm.network.views(w[:-1])
