@@ -58,14 +58,10 @@ def told_in_a_sentence(command: Callable[P, R]) -> Callable[P, R]:
     return wrapper
 
 
-@app.command(
-    epilog="Example: flowsim train d_cylinder_wake/quick run.name=demo run.steps=20000 agent.gamma=0.97"
-)
+@app.command(epilog="Example: flowsim train d_cylinder_wake/quick run.name=demo run.steps=20000 agent.gamma=0.97")
 @told_in_a_sentence
 def train(
-    preset: Annotated[
-        str, typer.Argument(help="a YAML file, or the name of a shipped preset", show_default=False)
-    ],
+    preset: Annotated[str, typer.Argument(help="a YAML file, or the name of a shipped preset", show_default=False)],
     overrides: Overrides = None,
 ) -> None:
     """Train one run in runs/NAME, with logs and checkpoints; Ctrl-C stops it cleanly."""
@@ -143,24 +139,22 @@ def status(path: Run, as_json: Json = False) -> None:
 @told_in_a_sentence
 def render(
     path: Run,
-    output: Annotated[Path, typer.Option("-o", "--output", help="the film, a .mp4 or .gif file")] = Path(
-        "wake.mp4"
-    ),
+    output: Annotated[Path, typer.Option("-o", "--output", help="the film, a .mp4 or .gif file")] = Path("wake.mp4"),
     beside: Annotated[
         list[str] | None, typer.Option(help="baselines shown beside the agent (zero unless given)")
     ] = None,
     actions: Annotated[int, typer.Option(min=1, help="length of the film in actions")] = 100,
     gif: Annotated[bool, typer.Option(help="write a GIF beside a .mp4, too")] = True,
-    deterministic: Annotated[
-        bool, typer.Option(help="act with the mean of the policy, or draw from it")
-    ] = True,
+    deterministic: Annotated[bool, typer.Option(help="act with the mean of the policy, or draw from it")] = True,
     seed: Annotated[int, typer.Option(min=0, help="seed of the start")] = 0,
 ) -> None:
     """Film a trained agent, its force, sensors, action and return, beside the uncontrolled flow."""
-    from cases.baselines import baselines
+    from cases.baselines import Controller, baselines
     from cases.film import render_film
+    from coupling.evaluate import Counted
     from coupling.folder import RunFolder
     from coupling.policies import load_controller
+    from coupling.screen import progress_bar
 
     folder = RunFolder.find(path)
     config = folder.config()
@@ -170,17 +164,19 @@ def render(
         if name not in shipped:
             raise ConfigError(f"--beside {name}: the baselines of {config.env} are {', '.join(shipped)}")
     files = [output, output.with_suffix(".gif")] if gif and output.suffix == ".mp4" else [output]
-    controllers = {"trained agent": load_controller(folder, deterministic=deterministic, seed=seed)}
+    agent: Controller = load_controller(folder, deterministic=deterministic, seed=seed)
     labels = {"zero": "no control", "pd": "PD controller", "random": "random actions"}
     try:
-        returns = render_film(
-            controllers | {labels[name]: shipped[name] for name in chosen},
-            files,
-            env=config.env,
-            env_options=config.env_options,
-            seed=seed,
-            actions=actions,
-        )
+        with progress_bar("filming (at most)") as progress:
+            agent = Counted(agent, lambda done: progress(done / actions))
+            returns = render_film(
+                {"trained agent": agent} | {labels[name]: shipped[name] for name in chosen},
+                files,
+                env=config.env,
+                env_options=config.env_options,
+                seed=seed,
+                actions=actions,
+            )
     except ValueError as error:
         raise ConfigError(str(error)) from error
     for label, value in returns.items():
@@ -194,9 +190,7 @@ def render(
 def simulate(
     case: Annotated[
         str,
-        typer.Argument(
-            help="preset of a flow task, or a YAML file with a grid and bodies", show_default=False
-        ),
+        typer.Argument(help="preset of a flow task, or a YAML file with a grid and bodies", show_default=False),
     ],
     overrides: Overrides = None,
     duration: Annotated[float, typer.Option("--time", min=1e-6, help="time to simulate, in D/U")] = 10.0,
@@ -213,9 +207,7 @@ def simulate(
     simulation = load_case(case, overrides or [], seed)
     print(simulation.describe(), file=sys.stderr)
     with progress_bar("simulating") as progress:
-        ending = run_solver(
-            simulation, duration, output, frames=frames, snapshots=snapshots, progress=progress
-        )
+        ending = run_solver(simulation, duration, output, frames=frames, snapshots=snapshots, progress=progress)
     print(f"{output}: {ending}")
 
 

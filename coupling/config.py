@@ -46,9 +46,7 @@ class WorkerSettings(BaseModel):
     transport: Literal["tcp", "ipc"] = Field(default="tcp", description="how local workers are reached")
     step_timeout: float = Field(default=300.0, gt=0, description="longest environment step in seconds")
     heartbeat: float = Field(default=1.0, gt=0, description="seconds between signs of life")
-    dead_after: float = Field(
-        default=5.0, gt=0, description="seconds of silence after which a worker is dead"
-    )
+    dead_after: float = Field(default=5.0, gt=0, description="seconds of silence after which a worker is dead")
     patience: float = Field(default=600.0, gt=0, description="seconds a worker looks for its learner")
     restarts: int = Field(default=10, ge=0, description="restarts of one worker allowed within ten minutes")
 
@@ -61,8 +59,7 @@ class WorkerSettings(BaseModel):
             )
         if self.dead_after <= self.heartbeat:
             raise ValueError(
-                f"workers.dead_after = {self.dead_after:g} must be longer than "
-                f"workers.heartbeat = {self.heartbeat:g}"
+                f"workers.dead_after = {self.dead_after:g} must be longer than workers.heartbeat = {self.heartbeat:g}"
             )
         return self
 
@@ -246,9 +243,7 @@ def apply_overrides(content: dict[str, Any], overrides: Iterable[str]) -> dict[s
             if section == "agent" and isinstance(inner, str):
                 inner = place[section] = {"algorithm": inner}
             if not isinstance(inner, dict):
-                raise ConfigError(
-                    f"{key} cannot be set: {section} is {inner!r}, which has no keys of its own"
-                )
+                raise ConfigError(f"{key} cannot be set: {section} is {inner!r}, which has no keys of its own")
             place = inner
         place[last] = value
     return content

@@ -64,22 +64,14 @@ def make_vector(env: str, env_options: dict[str, Any], count: int) -> VectorEnv:
 
         spec = _spec(env)
         if spec.vector_entry_point is not None:
-            vector = gym.make_vec(
-                spec, num_envs=count, vectorization_mode="vector_entry_point", **env_options
-            )
+            vector = gym.make_vec(spec, num_envs=count, vectorization_mode="vector_entry_point", **env_options)
             if vector.metadata.get("autoreset_mode") == AutoresetMode.SAME_STEP:
                 return vector
             vector.close()
-        return SyncVectorEnv(
-            [lambda: gym.make(spec, **env_options)] * count, autoreset_mode=AutoresetMode.SAME_STEP
-        )
+        return SyncVectorEnv([lambda: gym.make(spec, **env_options)] * count, autoreset_mode=AutoresetMode.SAME_STEP)
     except (gym.error.NameNotFound, gym.error.NamespaceNotFound, gym.error.VersionNotFound) as error:
         close = difflib.get_close_matches(env, gym.registry.keys(), n=1, cutoff=0.7)
-        hint = (
-            f"; did you mean {close[0]!r}?"
-            if close
-            else "; env takes the id of a registered Gymnasium environment"
-        )
+        hint = f"; did you mean {close[0]!r}?" if close else "; env takes the id of a registered Gymnasium environment"
         raise ConfigError(f"env = {env!r}: no such environment{hint}") from error
     except (gym.error.Error, ModuleNotFoundError, TypeError, ValueError) as error:
         unknown = re.search(r"unexpected keyword argument '(\w+)'", str(error))
@@ -112,8 +104,7 @@ def describe_task(env: str, env_options: dict[str, Any]) -> Task:
         for name, space in zip(("observation", "action"), spaces, strict=True):
             if not isinstance(space, gym.spaces.Box) or len(space.shape) != 1:
                 raise ConfigError(
-                    f"env = {env!r}: its {name} space is {space}; "
-                    "only flat boxes (Box of one axis) can be learned"
+                    f"env = {env!r}: its {name} space is {space}; only flat boxes (Box of one axis) can be learned"
                 )
         observation, action = spaces
         assert isinstance(observation, gym.spaces.Box)

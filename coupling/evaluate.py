@@ -12,6 +12,7 @@ from coupling.environments import episode_seed, make_vector
 
 __all__ = [
     "Controller",
+    "Counted",
     "Evaluation",
     "PolicyController",
     "bootstrap_interval",
@@ -50,6 +51,31 @@ class PolicyController:
             observations, self._state, deterministic=self._deterministic, rng=self._rng
         )
         return np.asarray(actions)
+
+
+class Counted:
+    """A controller that tells how many actions it has chosen.
+
+    Parameters
+    ----------
+    controller
+        Who chooses.
+    tell
+        Called with the count after every choice.
+    """
+
+    def __init__(self, controller: Controller, tell: Callable[[int], None]) -> None:
+        self._controller, self._tell, self._count = controller, tell, 0
+
+    def reset(self, n: int) -> None:
+        """Begin ``n`` episodes."""
+        self._controller.reset(n)
+
+    def __call__(self, observations: np.ndarray) -> np.ndarray:
+        """Return the controller's actions."""
+        self._count += 1
+        self._tell(self._count)
+        return self._controller(observations)
 
 
 class _WholeRange:
@@ -98,9 +124,7 @@ class Evaluation:
         }
 
 
-def bootstrap_interval(
-    values: np.ndarray, *, level: float = 0.95, draws: int = 10_000
-) -> tuple[float, float]:
+def bootstrap_interval(values: np.ndarray, *, level: float = 0.95, draws: int = 10_000) -> tuple[float, float]:
     """Return the percentile bootstrap interval of the mean.
 
     Parameters

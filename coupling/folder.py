@@ -116,9 +116,7 @@ class RunFolder:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             lock.close()
-            raise RunError(
-                f"run {self.path} is being trained by another process; stop that one first"
-            ) from error
+            raise RunError(f"run {self.path} is being trained by another process; stop that one first") from error
         self._lock = lock
 
     def unlock(self) -> None:

@@ -65,12 +65,8 @@ class RunLog:
         self._seconds_before = float(kept[-1]["seconds"]) if kept else 0.0
         self._began = time.monotonic()
         self._next = STATISTICS_EVERY * (environment_steps // STATISTICS_EVERY + 1)
-        self._board = SummaryWriter(
-            str(folder.tensorboard), purge_step=environment_steps or None, flush_secs=15
-        )
-        self.recent: deque[tuple[float, int]] = deque(
-            ((float(row["return"]), int(row["length"])) for row in rows), 100
-        )
+        self._board = SummaryWriter(str(folder.tensorboard), purge_step=environment_steps or None, flush_secs=15)
+        self.recent: deque[tuple[float, int]] = deque(((float(row["return"]), int(row["length"])) for row in rows), 100)
         self.episode_count = len(rows)
 
     def due(self, environment_steps: int) -> bool:

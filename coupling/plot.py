@@ -9,7 +9,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from scipy import stats
 
-from coupling.errors import RunError
+from coupling.errors import ConfigError, RunError
 from coupling.files import Table
 from coupling.folder import RunFolder
 
@@ -35,11 +35,13 @@ def plot_runs(folders: list[RunFolder], output: Path) -> None:
     ------
     RunError
         When a run has no finished episode.
+    ConfigError
+        When the picture's ending is no format.
     """
     groups: dict[str, list[RunFolder]] = defaultdict(list)
     for folder in folders:
         config = folder.config()
-        key = config.model_copy(update={"run": None, "workers": None}).model_dump_json()
+        key = config.model_dump_json(include={"env", "env_options", "agent"})
         groups[key].append(folder)
     figure = Figure(figsize=(9, 3.6), layout="constrained")
     FigureCanvasAgg(figure)
@@ -55,7 +57,10 @@ def plot_runs(folders: list[RunFolder], output: Path) -> None:
     left.set(xlabel="environment steps", ylabel="return of an episode")
     right.set(xlabel="environment steps", ylabel="survival (steps of an episode)")
     left.legend(fontsize="small")
-    figure.savefig(output, dpi=150)
+    try:
+        figure.savefig(output, dpi=150)
+    except ValueError as error:
+        raise ConfigError(f"cannot write {output}: {error}") from error
 
 
 def _episodes(folder: RunFolder) -> np.ndarray:

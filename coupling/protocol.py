@@ -348,9 +348,7 @@ def decode_step(body: bytes, environments: int, size: int) -> Step:
     status = np.frombuffer(body, np.uint8, n, len(body) - n)
     ended = int(np.count_nonzero(status & (_TERMINATED | _TRUNCATED)))
     if len(body) != fixed + 4 * size * ended or (status & ~np.uint8(7)).any():
-        raise ProtocolError(
-            f"a STEP of {n} environments, {ended} of them ended, has a body of {len(body)} bytes"
-        )
+        raise ProtocolError(f"a STEP of {n} environments, {ended} of them ended, has a body of {len(body)} bytes")
     rewards = np.frombuffer(body, "<f8", n)
     floats = np.frombuffer(body, "<f4", (n + ended) * size, 8 * n).reshape(n + ended, size)
     if not (np.isfinite(rewards).all() and np.isfinite(floats).all()):

@@ -51,9 +51,7 @@ class _Signals:
         self._deferring = False
 
     def __enter__(self) -> "_Signals":
-        self._before = {
-            number: signal.signal(number, self._handle) for number in (signal.SIGINT, signal.SIGTERM)
-        }
+        self._before = {number: signal.signal(number, self._handle) for number in (signal.SIGINT, signal.SIGTERM)}
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -189,9 +187,7 @@ def _same_run(before: RunConfig, after: RunConfig) -> None:
     }
     for key, value in fixed.items():
         if value(before) != value(after):
-            raise ConfigError(
-                f"{key} cannot be changed when a run is resumed; begin a new run with `flowsim train`"
-            )
+            raise ConfigError(f"{key} cannot be changed when a run is resumed; begin a new run with `flowsim train`")
 
 
 @contextlib.contextmanager
@@ -203,9 +199,7 @@ def _as_run_error(folder: RunFolder) -> Iterator[None]:
         raise RunError(describe_os_error(error, folder.path)) from error
 
 
-def _carry_through(
-    folder: RunFolder, config: RunConfig, task: Task, learner: Learner, screen: Screen
-) -> None:
+def _carry_through(folder: RunFolder, config: RunConfig, task: Task, learner: Learner, screen: Screen) -> None:
     """Judge the untrained policy, train, judge again."""
     with contextlib.ExitStack() as stack:
         stack.callback(folder.unlock)
@@ -279,9 +273,7 @@ class _Training:
         self._server = Server(learner, endpoint, terms, config.run.steps)
         write_connection(
             folder.connection,
-            Connection(
-                self._server.endpoint, folder.path.name, config.env, config.env_options, workers.patience
-            ),
+            Connection(self._server.endpoint, folder.path.name, config.env, config.env_options, workers.patience),
         )
         self._launcher = LocalLauncher(
             folder.connection,
@@ -302,16 +294,12 @@ class _Training:
                 self._until_finished_or_noted()
                 self._checkpoint()
             stopped = self._signals.noted and not self._server.finished
-            state, farewell = (
-                ("stopped", "the run was stopped") if stopped else ("finished", "the run is finished")
-            )
+            state, farewell = ("stopped", "the run was stopped") if stopped else ("finished", "the run is finished")
         finally:
             self._folder.connection.unlink(missing_ok=True)  # nobody listens there any more
             self._server.close(farewell)
             self._launcher.stop()
-            with contextlib.suppress(
-                OSError
-            ):  # the reason for the failure, a full disk perhaps, is what is told
+            with contextlib.suppress(OSError):  # the reason for the failure, a full disk perhaps, is what is told
                 self._write_status(state)
                 self._log.close()
         if self._signals.noted:
@@ -349,9 +337,7 @@ class _Training:
         for slot in range(self._config.workers.processes):
             slow = self._launcher.running_for(slot) > self._config.workers.step_timeout
             if slow and not self._server.connected(slot):
-                self._launcher.kill(
-                    slot, f"it had not connected after {self._config.workers.step_timeout:g} s"
-                )
+                self._launcher.kill(slot, f"it had not connected after {self._config.workers.step_timeout:g} s")
         for death in self._launcher.supervise():
             self._server.drop(death.slot)
             self._screen.say(str(death))

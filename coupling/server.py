@@ -238,9 +238,7 @@ class Server:
                 session.acting, session.waiting = False, True
             elif header.kind == Kind.RESET:
                 self._check_order(session, header)
-                self._begin(
-                    session, decode_observations(body, len(session.agents), self._terms.observation_size)
-                )
+                self._begin(session, decode_observations(body, len(session.agents), self._terms.observation_size))
             else:
                 self._control(route, session, header, body)
         except ProtocolError as error:
@@ -251,13 +249,9 @@ class Server:
         """Accept a RESET first, then a STEP for every ACTION, about all environments of the worker."""
         expected = Kind.STEP if session.acting else Kind.RESET
         if header.kind != expected or session.waiting or header.sequence != session.sequence + 1:
-            raise ProtocolError(
-                f"{header.kind.name} {header.sequence} came out of turn, after {session.sequence}"
-            )
+            raise ProtocolError(f"{header.kind.name} {header.sequence} came out of turn, after {session.sequence}")
         if (header.first, header.environments) != (0, len(session.agents)):
-            raise ProtocolError(
-                f"a message must speak of all {len(session.agents)} environments of the worker"
-            )
+            raise ProtocolError(f"a message must speak of all {len(session.agents)} environments of the worker")
         session.sequence = header.sequence
 
     def _control(self, route: bytes, session: Session, header: Header, body: bytes) -> None:

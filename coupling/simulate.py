@@ -166,9 +166,7 @@ def simulate(
         def pictures() -> Iterator[Picture]:
             for n in range(frames + 1):
                 if n:
-                    simulation.advance(
-                        begun + duration * n / frames - simulation.time[0], stop=recorder.record
-                    )
+                    simulation.advance(begun + duration * n / frames - simulation.time[0], stop=recorder.record)
                 if n * snapshots // frames > (n - 1) * snapshots // frames:
                     write_fields(output / f"fields-{n * snapshots // frames:04d}.h5", simulation)
                 picture = _picture(simulation)
@@ -222,9 +220,7 @@ class _Recorder:
         if simulation.diverged[0]:
             self.ending = f"the simulation diverged at time {simulation.time[0]:.4g}"
         elif not inside.all():
-            self.ending = (
-                f"body {np.argmin(inside.all(axis=1))} left the box at time {simulation.time[0]:.4g}"
-            )
+            self.ending = f"body {np.argmin(inside.all(axis=1))} left the box at time {simulation.time[0]:.4g}"
         return np.array([bool(self.ending)])
 
 

@@ -12,9 +12,7 @@ __all__ = ["print_results", "print_rows", "print_status"]
 def _show(table: Table) -> None:
     console = Console(highlight=False)
     if not console.is_terminal:
-        console.width = (
-            160  # a file or a pipe gets whole lines, not ones cut at a width that it does not have
-        )
+        console.width = 160  # a file or a pipe gets whole lines, not ones cut at a width that it does not have
     console.print(table)
 
 

@@ -76,9 +76,7 @@ def test_a_run_from_beginning_to_evaluation(shell):
     episodes = rows_of(shell.run_folder / "episodes.csv")
     assert len(episodes) == learner.episodes
     assert {int(row["agent"]) for row in episodes} == set(range(24))
-    assert [
-        int(row["environment_steps"]) // 1000 for row in rows_of(shell.run_folder / "statistics.csv")
-    ] == [1, 2]
+    assert [int(row["environment_steps"]) // 1000 for row in rows_of(shell.run_folder / "statistics.csv")] == [1, 2]
     assert list((shell.run_folder / "tensorboard").iterdir())
     start = json.loads((shell.run_folder / "starts.jsonl").read_text())
     assert start["versions"]["torch"]
@@ -185,9 +183,7 @@ def test_a_full_disk_is_one_sentence_and_leaves_the_last_checkpoint(shell):
     def small_files():
         resource.setrlimit(resource.RLIMIT_FSIZE, (120_000, 120_000))
 
-    done = shell.run(
-        "train", shell.preset(run={"steps": 10**6, "checkpoint_every": 0.2}), preexec_fn=small_files
-    )
+    done = shell.run("train", shell.preset(run={"steps": 10**6, "checkpoint_every": 0.2}), preexec_fn=small_files)
     assert done.returncode == 1
     assert "no space left in the run folder" in done.stderr
     assert "Traceback" not in done.stderr

@@ -29,9 +29,7 @@ class Recorder:
 
     def observe(self, agents, rewards, terminated, truncated, observations):
         self.environment_steps += len(agents)
-        self.calls.append(
-            ("observe", agents.tolist(), rewards.tolist(), terminated.tolist(), observations.tolist())
-        )
+        self.calls.append(("observe", agents.tolist(), rewards.tolist(), terminated.tolist(), observations.tolist()))
 
     def abandon(self, agents):
         self.calls.append(("abandon", agents.tolist()))
@@ -108,9 +106,7 @@ class Peer:
 @pytest.fixture
 def served():
     learner = Recorder()
-    terms = Terms(
-        [2, 2], 1, 2, "t", lambda agent, start: 100 * start + agent, dead_after=0.3, step_timeout=0.6
-    )
+    terms = Terms([2, 2], 1, 2, "t", lambda agent, start: 100 * start + agent, dead_after=0.3, step_timeout=0.6)
     server = Server(learner, "tcp://127.0.0.1:*", terms, limit=1000)
     context = zmq.Context()
     yield learner, server, lambda: Peer(server, context)
