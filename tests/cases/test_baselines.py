@@ -28,6 +28,8 @@ def test_pd_is_linear_feedback():
     observation[0, :6] = 0.8, 0.4, 0.5, -0.3, 0.1, -0.25
     expected = [0.5 * 0.2 + 0.1 * 0.3 + 0.05, -0.25 * 0.4 - 0.2 * 0.1, -0.3 * 0.5 + 0.4 * 0.25]
     np.testing.assert_allclose(controller(observation)[0], expected, rtol=1e-6)
+    observation[0, 2] += np.pi  # half a turn leaves an ellipse as it is
+    np.testing.assert_allclose(controller(observation)[0], expected, rtol=1e-6)
 
 
 @pytest.mark.slow
