@@ -300,7 +300,7 @@ class _Training:
             self._server.close(farewell)
             self._launcher.stop()
             with contextlib.suppress(OSError):  # the reason for the failure, a full disk perhaps, is what is told
-                self._write_status(state)
+                self._screen.progress(self._write_status(state))
                 self._log.close()
         if self._signals.noted:
             raise Interrupted(

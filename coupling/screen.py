@@ -7,6 +7,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Column
 
 __all__ = ["ConsoleScreen", "progress_bar"]
 
@@ -14,27 +15,20 @@ _LINE_EVERY = 10.0  # seconds, where there is no terminal
 
 
 class ConsoleScreen:
-    """Shows a run's status on stderr. Use it as a context.
+    """Shows a run's status on stderr. Use it as a context."""
 
-    Parameters
-    ----------
-    what
-        What is counted, for the bar's label.
-    """
-
-    def __init__(self, what: str = "training") -> None:
+    def __init__(self) -> None:
         self._console = Console(stderr=True, highlight=False, soft_wrap=True, markup=False)
         self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[numbers]}"),
+            BarColumn(bar_width=10, table_column=Column(no_wrap=True, min_width=10)),
+            MofNCompleteColumn(table_column=Column(no_wrap=True)),
+            TimeRemainingColumn(table_column=Column(no_wrap=True)),
+            TextColumn("left", table_column=Column(no_wrap=True)),
+            TextColumn("{task.fields[numbers]}"),  # the one that wraps in a narrow terminal
             console=self._console,
             speed_estimate_period=120,
         )
-        self._task = self._bar.add_task(what, total=None, numbers="", visible=False)
+        self._task = self._bar.add_task("training", total=None, numbers="", visible=False)
         self._next_line = 0.0
         self._first: tuple[float, int] | None = None
 

@@ -203,13 +203,14 @@ class Server:
     def _receive(self, milliseconds: int) -> None:
         """Take in all messages that are there, waiting for the first one."""
         steps: list[tuple[Session, Step]] = []
-        if self._socket.poll(milliseconds):
-            for _ in range(_MESSAGES_A_TURN):
-                try:
-                    route, *frames = self._socket.recv_multipart(zmq.NOBLOCK)
-                except zmq.Again:
-                    break
-                self._take(route, frames, steps)
+        if milliseconds:
+            self._socket.poll(milliseconds)
+        for _ in range(_MESSAGES_A_TURN):
+            try:
+                route, *frames = self._socket.recv_multipart(zmq.NOBLOCK)
+            except zmq.Again:
+                break
+            self._take(route, frames, steps)
         if steps:
             self._observe(steps)
 
