@@ -58,9 +58,7 @@ def sensed_velocity(simulation: Simulation, body: int, offset: float) -> FloatAr
     flow = np.asarray(simulation.sample_velocity(points), dtype=np.float64)
     arm = vertices(position, angle) - position[:, None, :]
     omega = state.angular_velocity[:, body, None]
-    surface = state.velocity[:, body, None, :] + np.stack(
-        [-omega * arm[..., 1], omega * arm[..., 0]], axis=-1
-    )
+    surface = state.velocity[:, body, None, :] + np.stack([-omega * arm[..., 1], omega * arm[..., 0]], axis=-1)
     return flow - surface
 
 

@@ -36,9 +36,7 @@ _GAP = 4
 class _Panel:
     """One controller in one environment: its pictures, frozen from the end of its episode on."""
 
-    def __init__(
-        self, label: str, env: FlowEnv, controller: Controller, seed: int, width: int, limit: float
-    ) -> None:
+    def __init__(self, label: str, env: FlowEnv, controller: Controller, seed: int, width: int, limit: float) -> None:
         self._label, self._env, self._controller = label, env, controller
         self._width, self._limit = width, limit
         self._observation, _ = env.reset(seed=seed)
@@ -143,13 +141,9 @@ def render_film(
     files = [Path(p) for p in ([paths] if isinstance(paths, (str, Path)) else paths)]
     for file in files:
         if file.suffix not in (".mp4", ".gif"):
-            raise ValueError(
-                f"the film {file} has the suffix {file.suffix!r}, but must be a .mp4 or .gif file"
-            )
+            raise ValueError(f"the film {file} has the suffix {file.suffix!r}, but must be a .mp4 or .gif file")
     if len({file.suffix for file in files}) != len(files):
-        raise ValueError(
-            f"there are {len(files)} files to write, but there must be at most one .mp4 and one .gif"
-        )
+        raise ValueError(f"there are {len(files)} files to write, but there must be at most one .mp4 and one .gif")
     for name, value in (("actions", actions), ("frames_per_action", frames_per_action)):
         if value < 1:
             raise ValueError(f"{name} is {value}, but must be at least 1")
@@ -163,9 +157,7 @@ def render_film(
     ]
     frames = _frames(panels, actions, frames_per_action, round(HOLD_SECONDS * fps))
     _write(files, frames, fps, actions * frames_per_action)
-    return {
-        label: float(panel._env.episodes.returns[0]) for label, panel in zip(controllers, panels, strict=True)
-    }
+    return {label: float(panel._env.episodes.returns[0]) for label, panel in zip(controllers, panels, strict=True)}
 
 
 def _make(env_id: str, options: Mapping[str, Any] | None) -> FlowEnv:

@@ -68,14 +68,8 @@ class Loads:
         force, torque = -body.force, -body.torque  # what holds a body that does not move freely
         force[:, self._task.agent] = body.applied_force[:, self._task.agent]
         torque[:, self._task.agent] = body.applied_torque[:, self._task.agent]
-        power = (
-            force[..., 0] * velocity[..., 0]
-            + force[..., 1] * velocity[..., 1]
-            + torque * body.angular_velocity
-        )
-        for total, value in zip(
-            self._sums, (body.force[..., 0], body.force[..., 1], body.torque, power), strict=True
-        ):
+        power = force[..., 0] * velocity[..., 0] + force[..., 1] * velocity[..., 1] + torque * body.angular_velocity
+        for total, value in zip(self._sums, (body.force[..., 0], body.force[..., 1], body.torque, power), strict=True):
             # A diverged simulation reports no loads rather than infinite ones.
             total += np.where(np.isfinite(value), value, 0.0) * dt
 
@@ -216,9 +210,7 @@ class Episodes:
         self.start_time[index] = state["start_time"]
 
 
-def _make_task(
-    task_class: type[FlowTask[Any]], preset: str | None, options: Info, batch: int
-) -> FlowTask[Any]:
+def _make_task(task_class: type[FlowTask[Any]], preset: str | None, options: Info, batch: int) -> FlowTask[Any]:
     if batch < 1:
         raise ValueError(f"the number of environments is {batch}, but must be at least 1")
     return task_class(parse_options(task_class.options_class, task_class.folder, preset, options), batch)
@@ -270,9 +262,7 @@ class FlowEnv(gymnasium.Env[npt.NDArray[np.float32], npt.NDArray[np.float32]]):
         self._window: Window | None = None
         self._over = True
 
-    def reset(
-        self, *, seed: int | None = None, options: Info | None = None
-    ) -> tuple[npt.NDArray[np.float32], Info]:
+    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[npt.NDArray[np.float32], Info]:
         """Begin an episode whose start follows from the seed (or from the generator, without one)."""
         super().reset(seed=seed)
         _check_reset_options(options, ())
@@ -391,9 +381,7 @@ class FlowVectorEnv(VectorEnv[npt.NDArray[np.float32], npt.NDArray[np.float32], 
         else:
             seeds = seed
         if len(seeds) != self.num_envs:
-            raise ValueError(
-                f"there are {len(seeds)} seeds, but there must be {self.num_envs}, one per environment"
-            )
+            raise ValueError(f"there are {len(seeds)} seeds, but there must be {self.num_envs}, one per environment")
         infos: Info = {}
         for index in np.flatnonzero(mask).tolist():
             self._start(index, seeds[index])
@@ -404,8 +392,7 @@ class FlowVectorEnv(VectorEnv[npt.NDArray[np.float32], npt.NDArray[np.float32], 
         mask = np.asarray((options or {}).get("reset_mask", np.ones(self.num_envs, dtype=np.bool_)))
         if mask.shape != (self.num_envs,) or mask.dtype != np.bool_ or not mask.any():
             raise ValueError(
-                f"reset_mask is {mask!r}, but must be a boolean array of shape ({self.num_envs},) "
-                "with a true value"
+                f"reset_mask is {mask!r}, but must be a boolean array of shape ({self.num_envs},) with a true value"
             )
         return mask
 
@@ -415,9 +402,7 @@ class FlowVectorEnv(VectorEnv[npt.NDArray[np.float32], npt.NDArray[np.float32], 
             generator = self._generators[index] = seeding.np_random(seed)[0]
         self.episodes.start(index, generator)
 
-    def step(
-        self, actions: npt.ArrayLike
-    ) -> tuple[npt.NDArray[np.float32], FloatArray, BoolArray, BoolArray, Info]:
+    def step(self, actions: npt.ArrayLike) -> tuple[npt.NDArray[np.float32], FloatArray, BoolArray, BoolArray, Info]:
         """Hold the actions, shape (num_envs, 3), for one action time each."""
         if None in self._generators:
             raise gymnasium.error.ResetNeeded("call reset() before step()")

@@ -83,9 +83,7 @@ class FlowTask(ABC, Generic[OptionsT]):
 
     def observe(self) -> FloatArray:
         """Return the observations, shape (B, 14), before they are made finite and clipped to their space."""
-        return body_observation(
-            self.simulation, self.agent, self.relative_position(), self.options.sensor_offset
-        )
+        return body_observation(self.simulation, self.agent, self.relative_position(), self.options.sensor_offset)
 
     def actuate(self, actions: FloatArray) -> None:
         """Apply force and torque of `actions`, shape (B, 3), to the agents until further notice."""

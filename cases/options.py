@@ -99,9 +99,7 @@ def preset_options(folder: Path, preset: str) -> dict[str, Any]:
     return dict(content.get("env_options") or {})
 
 
-def parse_options(
-    model: type[OptionsT], folder: Path, preset: str | None, options: dict[str, Any]
-) -> OptionsT:
+def parse_options(model: type[OptionsT], folder: Path, preset: str | None, options: dict[str, Any]) -> OptionsT:
     """Return validated options: those of the preset, overridden by `options`.
 
     Raises

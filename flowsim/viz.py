@@ -97,9 +97,7 @@ def outline(body: Body, position: NDArray[np.float64], angle: float, points: int
 def _colours() -> Picture:
     """Return the diverging table, shape (_LEVELS, 3): blue is clockwise, red anticlockwise."""
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", DeprecationWarning
-        )  # cmocean builds its maps in a way matplotlib gives up
+        warnings.simplefilter("ignore", DeprecationWarning)  # cmocean builds its maps in a way matplotlib gives up
         import cmocean
 
     table = cmocean.cm.balance(np.linspace(0.04, 0.96, _LEVELS))[:, :3]
@@ -174,9 +172,7 @@ def _dashed_box(draw: ImageDraw.ImageDraw, corners: list[tuple[float, float]], w
             draw.line(ends, fill=_FAINT, width=width)
 
 
-def _arrow(
-    draw: ImageDraw.ImageDraw, start: tuple[float, float], end: tuple[float, float], width: int
-) -> None:
+def _arrow(draw: ImageDraw.ImageDraw, start: tuple[float, float], end: tuple[float, float], width: int) -> None:
     length = math.hypot(end[0] - start[0], end[1] - start[1])
     if not 2.0 * width < length < math.inf:
         return  # too short to have a direction
@@ -185,9 +181,7 @@ def _arrow(
     neck = (end[0] - head * x, end[1] - head * y)
     draw.line([start, neck], fill=_ARROW, width=width)
     wing = 0.45 * head
-    draw.polygon(
-        [end, (neck[0] - wing * y, neck[1] + wing * x), (neck[0] + wing * y, neck[1] - wing * x)], fill=_ARROW
-    )
+    draw.polygon([end, (neck[0] - wing * y, neck[1] + wing * x), (neck[0] + wing * y, neck[1] - wing * x)], fill=_ARROW)
 
 
 def draw_panel(scene: Scene, caption: Caption, width: int = 640, limit: float = VORTICITY_LIMIT) -> Picture:
@@ -221,9 +215,7 @@ def draw_panel(scene: Scene, caption: Caption, width: int = 640, limit: float = 
 def _draw_action(draw: ImageDraw.ImageDraw, action: Sequence[float], at: tuple[int, int], size: int) -> None:
     """Write the action as numbers at fixed places, each with a bar from -1 to 1."""
     x, y = at
-    names = (
-        ("force x", "force y", "torque") if len(action) == 3 else tuple(f"a{n}" for n in range(len(action)))
-    )
+    names = ("force x", "force y", "torque") if len(action) == 3 else tuple(f"a{n}" for n in range(len(action)))
     for name, value in zip(names, action, strict=True):
         draw.text((x, y), name, fill=_FAINT, font=_font(size), anchor="lm")
         x += int(draw.textlength(name, font=_font(size))) + size // 2
@@ -256,8 +248,7 @@ class Window:
         self._axes.set_axis_off()
         self._image: Any = None
         self._interactive = mpl.get_backend().lower() in {
-            name.lower()
-            for name in mpl.backends.backend_registry.list_builtin(mpl.backends.BackendFilter.INTERACTIVE)
+            name.lower() for name in mpl.backends.backend_registry.list_builtin(mpl.backends.BackendFilter.INTERACTIVE)
         }
 
     def show(self, picture: Picture) -> None:
@@ -352,8 +343,7 @@ def write_gif(path: Path, frames: Sequence[Picture], fps: float = 10.0, max_byte
             if beside.stat().st_size <= max_bytes:
                 return
         raise ValueError(
-            f"the film {path} of {len(frames)} frames does not fit into {max_bytes} bytes: "
-            "ask for fewer actions"
+            f"the film {path} of {len(frames)} frames does not fit into {max_bytes} bytes: ask for fewer actions"
         )
 
 
@@ -369,6 +359,4 @@ def _write_gif(path: Path, frames: Sequence[Picture], fps: float) -> None:
     palette = Image.new("P", (1, 1))
     palette.putpalette(_gif_palette().ravel().tolist())
     images = [Image.fromarray(frame).quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
-    images[0].save(
-        path, save_all=True, append_images=images[1:], duration=round(1000 / fps), loop=0, optimize=True
-    )
+    images[0].save(path, save_all=True, append_images=images[1:], duration=round(1000 / fps), loop=0, optimize=True)

@@ -175,9 +175,7 @@ class DCylinderWake(FlowTask[WakeOptions]):
             vorticity=self.simulation.vorticity()[index],
             size=BOX,
             outlines=outlines,
-            sensors=vertices(position[self.agent][None], angle[self.agent][None], self.options.sensor_offset)[
-                0
-            ],
+            sensors=vertices(position[self.agent][None], angle[self.agent][None], self.options.sensor_offset)[0],
             force=(
                 position[self.agent].copy(),
                 state.applied_force[index, self.agent] * (1.0 / self.options.force_scale),

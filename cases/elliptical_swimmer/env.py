@@ -129,9 +129,7 @@ class EllipticalSwimmer(FlowTask[SwimmerOptions]):
     def alive(self) -> npt.NDArray[np.bool_]:
         """Return where the body is away from the sides."""
         x, y = self.simulation.body_state.position[:, self.agent].T
-        inside: npt.NDArray[np.bool_] = (
-            (x >= MARGIN) & (x <= BOX[0] - MARGIN) & (y >= MARGIN) & (y <= BOX[1] - MARGIN)
-        )
+        inside: npt.NDArray[np.bool_] = (x >= MARGIN) & (x <= BOX[0] - MARGIN) & (y >= MARGIN) & (y <= BOX[1] - MARGIN)
         return inside
 
     def reward(self, actions: FloatArray) -> FloatArray:

@@ -40,9 +40,7 @@ def test_any_even_number_of_cells():
     ) == (100, 50)
 
 
-@pytest.mark.parametrize(
-    ("task", "options"), [(DCylinderWake, WakeOptions), (EllipticalSwimmer, SwimmerOptions)]
-)
+@pytest.mark.parametrize(("task", "options"), [(DCylinderWake, WakeOptions), (EllipticalSwimmer, SwimmerOptions)])
 def test_defaults_are_the_default_preset(task, options):
     preset = {"cfl": None} | preset_options(task.folder, "default")
     assert preset.pop("cfl") in (None, 0.5)  # what None stands for with ab2

@@ -20,9 +20,7 @@ def place(env, x, y, angle=0.0):
 
 def test_sensors_in_a_uniform_stream():
     """Flow minus surface velocity at the ends of the axes, from the formula of a rigid motion."""
-    simulation = Simulation(
-        Grid(32, 32, 0.125), None, [Ellipse(center=(2.0, 2.0))], viscosity=0.01, dtype="float64"
-    )
+    simulation = Simulation(Grid(32, 32, 0.125), None, [Ellipse(center=(2.0, 2.0))], viscosity=0.01, dtype="float64")
     simulation.u[:], simulation.v[:] = 0.7, -0.2
     state = simulation.body_state
     state.position[0, 0], state.angle[0, 0] = (2.1, 1.9), PI / 2  # front up, "top" to the left
@@ -35,9 +33,7 @@ def test_sensors_in_a_uniform_stream():
 
 def test_sensors_sit_outside_the_surface():
     """In a shear flow u = y the sensors tell where they are."""
-    simulation = Simulation(
-        Grid(32, 32, 0.125), None, [Ellipse(center=(2.0, 2.0))], viscosity=0.01, dtype="float64"
-    )
+    simulation = Simulation(Grid(32, 32, 0.125), None, [Ellipse(center=(2.0, 2.0))], viscosity=0.01, dtype="float64")
     simulation.u[:] = simulation.grid.u_faces()[1]
     simulation.v[:] = 0.0
     sensed = sensed_velocity(simulation, 0, offset=0.25)

@@ -50,9 +50,7 @@ def test_body_covers_its_place_and_no_more():
 
 
 def test_panel_has_even_sides_and_a_caption():
-    caption = viz.Caption(
-        time=1.0, episode_return=-2.0, action=(0.5, -1.0, 0.0), title="trained", note="left the box"
-    )
+    caption = viz.Caption(time=1.0, episode_return=-2.0, action=(0.5, -1.0, 0.0), title="trained", note="left the box")
     panel = viz.draw_panel(scene(np.zeros((40, 20))), caption, width=322)
     assert panel.dtype == np.uint8
     assert panel.shape[0] % 2 == panel.shape[1] % 2 == 0
