@@ -74,9 +74,7 @@ class Body:
         if not (np.isfinite(self.density) and self.density > 0):
             raise ValueError(f"density = {self.density!r}: the density of a body must be positive")
         if isinstance(self.motion, str) and self.motion not in ("fixed", "free"):
-            raise ValueError(
-                f'motion = {self.motion!r}: a body is "fixed", "free" or driven by a function of time'
-            )
+            raise ValueError(f'motion = {self.motion!r}: a body is "fixed", "free" or driven by a function of time')
         for name, length in zip(("major", "minor"), self.semi_axes, strict=True):
             if not (np.isfinite(length) and length > 0):
                 raise ValueError(f"{name} axis = {2 * length!r}: the size of a body must be positive")

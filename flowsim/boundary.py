@@ -58,9 +58,7 @@ class Sides:
             if kind not in names:
                 raise ValueError(f"{side} = {kind!r}: a side is one of {', '.join(names)}")
             if velocity != 0 and kind != "no_slip":
-                raise ValueError(
-                    f"{side}_velocity = {velocity!r}: only a no_slip side can move, this one is {kind}"
-                )
+                raise ValueError(f"{side}_velocity = {velocity!r}: only a no_slip side can move, this one is {kind}")
         for one, other in (("left", "right"), ("bottom", "top")):
             if (getattr(self, one) == "periodic") != (getattr(self, other) == "periodic"):
                 raise ValueError(f"{one} and {other} must both be periodic, or neither")

@@ -39,9 +39,7 @@ class Grid:
         for name in ("nx", "ny"):
             cells = getattr(self, name)
             if not isinstance(cells, int | np.integer) or cells < 8 or cells % 2:
-                raise ValueError(
-                    f"{name} = {cells!r}: the number of cells per side must be an even integer >= 8"
-                )
+                raise ValueError(f"{name} = {cells!r}: the number of cells per side must be an even integer >= 8")
         if not (np.isfinite(self.h) and self.h > 0):
             raise ValueError(f"h = {self.h!r}: the grid spacing must be positive")
 

@@ -60,12 +60,15 @@ class PoissonPlan:
             closure[0] = closure[nx - 2] = -1.0
             _solve_tridiagonal(closure[: nx - 1], pivots)
             closure_pivot[1:] = 1.0 / (diagonal + closure[0] + closure[nx - 2])[1:]
-        forward = backward = np.zeros((0, 0))
-        if ny <= MATRIX_LIMIT:
-            forward = _transform(np.eye(ny), periodic[1])
-            backward = _inverse_transform(np.eye(ny), periodic[1])
-        tables = (np.ascontiguousarray(t, dtype) for t in (forward, backward, pivots, closure, closure_pivot))
-        return cls(*tables, periodic=periodic)
+        identity = np.eye(ny) if ny <= MATRIX_LIMIT else np.zeros((0, 2))
+        return cls(
+            forward=np.ascontiguousarray(_transform(identity, periodic[1]), dtype),
+            backward=np.ascontiguousarray(_inverse_transform(identity, periodic[1]), dtype),
+            pivots=pivots.astype(dtype),
+            closure=closure.astype(dtype),
+            closure_pivot=closure_pivot.astype(dtype),
+            periodic=periodic,
+        )
 
     @property
     def by_matrix(self) -> bool:

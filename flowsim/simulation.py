@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from flowsim.backend import load_backend
-from flowsim.bodies import Body, BodyState
+from flowsim.bodies import Body, BodyState, signed_distance
 from flowsim.boundary import Side, Sides
 from flowsim.grid import GHOSTS as G
 from flowsim.grid import Grid
 from flowsim.poisson import PoissonPlan
+from flowsim.stencils import mask
 
 ABSURD_SPEED = 1e3
 """A flow faster than this many U has blown up."""
@@ -135,9 +136,7 @@ class Simulation:
         passable = np.isin(kinds, (Side.OUTFLOW, Side.OPEN)).any()
         normal = (given[1, 0] - given[0, 0]) * self.grid.ny + (given[3, 1] - given[2, 1]) * self.grid.nx
         if not passable and abs(normal) > 1e-12:
-            raise ValueError(
-                "the stream enters the box but cannot leave it: one side must be outflow or open"
-            )
+            raise ValueError("the stream enters the box but cannot leave it: one side must be outflow or open")
 
     def _tabulate_bodies(self) -> None:
         bodies = self.bodies
@@ -148,6 +147,7 @@ class Simulation:
         self._fluid_inertia = np.array([body.second_moment for body in bodies], np.float64)
         self._mass = np.array([body.mass - body.area for body in bodies], np.float64)
         self._inertia = np.array([body.inertia - body.second_moment for body in bodies], np.float64)
+        self._free_bodies = [k for k, body in enumerate(bodies) if body.motion == "free"]
         self._driven = [k for k, body in enumerate(bodies) if callable(body.motion)]
 
     # --- the algorithm -------------------------------------------------------------------------------------------
@@ -201,12 +201,12 @@ class Simulation:
     def _move_bodies(self, who: NDArray[np.int64]) -> None:
         """Bring every body to the end of the step: free ones with their last velocity, driven ones as prescribed."""
         state, dt = self.body_state, self.dt
-        for k in np.flatnonzero(self._free):
+        for k in self._free_bodies:
             state.position[who, k] += dt[who, None] * state.velocity[who, k]
             state.angle[who, k] += dt[who] * state.angular_velocity[who, k]
         for k in self._driven:
             for b in who:
-                self._place_driven(b, k, self.time[b] + dt[b])
+                self._place_driven(int(b), k, self.time[b] + dt[b])
 
     def _place_driven(self, b: int, k: int, time: float) -> None:
         motion = self.bodies[k].motion
@@ -277,6 +277,12 @@ class Simulation:
                 running &= ~(stopped | self.diverged | (self.time >= until - 1e-9))
         return stopped
 
+    def advance_steps(self, steps: int) -> None:
+        """Take a number of steps, each of its own size."""
+        with self._sweeps.single_threaded_blas():
+            for _ in range(steps):
+                self.step()
+
     def reset(self, which: BoolArray | None = None) -> None:
         """Start anew, impulsively: the stream everywhere, every body where it was specified, and settled.
 
@@ -299,7 +305,7 @@ class Simulation:
         for k, body in enumerate(self.bodies):
             state.position[which, k], state.angle[which, k] = body.center, body.angle
             for b in np.flatnonzero(which) if k in self._driven else ():
-                self._place_driven(b, k, 0.0)
+                self._place_driven(int(b), k, 0.0)
         self.settle(which)
 
     def _fill_given_sides(self, which: BoolArray) -> None:
@@ -367,9 +373,6 @@ class Simulation:
 
     def solid(self) -> NDArray[np.float64]:
         """Share chi of each cell that lies inside any body; shape (B, nx, ny)."""
-        from flowsim.bodies import signed_distance
-        from flowsim.stencils import mask
-
         x, y = self.grid.centres()
         chi = np.zeros((self.batch, self.grid.nx, self.grid.ny))
         distance, share = np.vectorize(signed_distance), np.vectorize(mask)

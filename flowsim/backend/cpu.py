@@ -172,25 +172,21 @@ def predict(
                 across[j] = mean_of_four(u0[j + G - 1], u0[j + G], u1[j + G - 1], u1[j + G])
             _rate(rate, vb, across, vb[k, G:], k, G, ny, nu_b, per_12h, per_h2)
             if j_first == 0:
-                _advance_row(
-                    new_v[b, k], vb[k], rate, old_v[b, k], pb[i, ny - 1 :], pb[i], G, 1, step, r, dth
-                )
+                _advance_row(new_v[b, k], vb[k], rate, old_v[b, k], pb[i, ny - 1 :], pb[i], G, 1, step, r, dth)
             n = ny - 1
             _advance_row(new_v[b, k], vb[k], rate[1:], old_v[b, k], pb[i], pb[i, 1:], G + 1, n, step, r, dth)
 
 
 @inner
-def _body_window(
-    x: float, y: float, angle: float, a: float, b: float, h: float, nx: int, ny: int
-) -> tuple[int, ...]:
+def _body_window(x: float, y: float, angle: float, a: float, b: float, h: float, nx: int, ny: int) -> tuple[int, ...]:
     """Return the ranges of faces [i0, i1) x [j0, j1) that a body of semi-axes a, b can touch, plus a margin."""
     c, s = math.cos(angle), math.sin(angle)
     reach_x = math.sqrt((a * c) ** 2 + (b * s) ** 2) + 1.5 * h
     reach_y = math.sqrt((a * s) ** 2 + (b * c) ** 2) + 1.5 * h
-    i0 = min(max(int(math.floor((x - reach_x) / h)), 0), nx)
-    i1 = max(min(int(math.ceil((x + reach_x) / h)) + 1, nx), 0)
-    j0 = min(max(int(math.floor((y - reach_y) / h)), 0), ny)
-    j1 = max(min(int(math.ceil((y + reach_y) / h)) + 1, ny), 0)
+    i0 = min(max(math.floor((x - reach_x) / h), 0), nx)
+    i1 = max(min(math.ceil((x + reach_x) / h) + 1, nx), 0)
+    j0 = min(max(math.floor((y - reach_y) / h), 0), ny)
+    j1 = max(min(math.ceil((y + reach_y) / h) + 1, ny), 0)
     return i0, i1, j0, j1
 
 
@@ -220,9 +216,7 @@ def _shares(
 
 
 @inner
-def _moments(
-    f: Array, share: Array, window: Any, offset: float, centre: float, h: float, along_x: bool
-) -> Any:
+def _moments(f: Array, share: Array, window: Any, offset: float, centre: float, h: float, along_x: bool) -> Any:
     """Return the sums of w, w r, w r^2, w f, w r f over a window, r being the lever arm of f about the centre."""
     i0, i1, j0, j1 = window
     s0, s1, s2, p0, p1 = 0.0, 0.0, 0.0, 0.0, 0.0
@@ -359,7 +353,7 @@ def update_sides(active: Array, u: Array, v: Array, new_u: Array, new_v: Array, 
                  h: float) -> None:  # fmt: skip
     """Set the normal velocity on the four sides, with zero net flux.
 
-    Convective on ``outflow`` sides, of zero gradient on ``open`` ones; what does not balance is spread evenly over both.
+    Convective on ``outflow`` sides, of zero gradient on ``open`` ones; what does not balance is spread over both.
     """
     real = u.dtype.type
     nx, ny = u.shape[1] - 2 * G, u.shape[2] - 2 * G
@@ -562,6 +556,11 @@ def solve_poisson(active: Array, blocks: int, d: Array, modes: Array, plan: Pois
         d[active] = plan.inverse_transform(modes[active])
 
 
+def most_threads() -> int:
+    """Return the number of threads that numba was started with."""
+    return int(numba.config.NUMBA_NUM_THREADS)  # type: ignore[attr-defined]
+
+
 def use_threads(threads: int) -> None:
     """Set the number of threads of the sweeps of this process.
 
@@ -570,10 +569,9 @@ def use_threads(threads: int) -> None:
     ValueError
         When numba was started with fewer.
     """
-    if not 1 <= threads <= numba.config.NUMBA_NUM_THREADS:
+    if not 1 <= threads <= most_threads():
         raise ValueError(
-            f"threads = {threads!r}: this process can use 1 to {numba.config.NUMBA_NUM_THREADS} threads "
-            "(NUMBA_NUM_THREADS)"
+            f"threads = {threads!r}: this process can use 1 to {most_threads()} threads (NUMBA_NUM_THREADS)"
         )
     numba.set_num_threads(threads)
 

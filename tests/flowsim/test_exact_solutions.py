@@ -44,8 +44,7 @@ def test_integrators_have_their_order_in_time(integrator: str, cfl: float, order
     """Against the same grid at a very small step, so that only the error in time is left."""
     reference, _ = taylor_green(32, integrator=integrator, cfl=cfl / 64)
     errors = [
-        np.abs(taylor_green(32, integrator=integrator, cfl=c)[0] - reference).max()
-        for c in (cfl, cfl / 2, cfl / 4)
+        np.abs(taylor_green(32, integrator=integrator, cfl=c)[0] - reference).max() for c in (cfl, cfl / 2, cfl / 4)
     ]
     orders = np.log2(np.array(errors[:-1]) / errors[1:])
     assert orders == pytest.approx([order, order], abs=0.25)
@@ -103,9 +102,7 @@ def test_velocity_is_divergence_free_to_round_off(sides: Sides, dtype: str, boun
 
 def test_long_sides_are_solved_by_fft_as_exactly() -> None:
     for sides in (Sides(), Sides.all("periodic")):
-        sim = Simulation(
-            Grid(16, 300, 1 / 8), sides, [Disk(center=(1.0, 18.0))], viscosity=0.01, dtype="float64"
-        )
+        sim = Simulation(Grid(16, 300, 1 / 8), sides, [Disk(center=(1.0, 18.0))], viscosity=0.01, dtype="float64")
         assert not sim._plan.by_matrix
         for _ in range(5):
             sim.step()
