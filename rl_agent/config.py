@@ -54,6 +54,15 @@ class AgentConfig(BaseModel):
         Weight of the loss against the KL penalty at t = 0 (eq. 10; 0.3 in Weber et al. 2022).
     sigma
         Standard deviation of the policy at t = 0, in half ranges of the action (paper: variance 0.2).
+    sigma_min
+        Floor of the standard deviation, added to the softplus (the paper has none). On a short run the policy
+        gradient can shrink sigma before the mean has found its way, and exploration with it.
+    center_advantages
+        Subtract from Q_ret - V its near-policy mean over the batch, weighted by rho. A constant has no expected policy
+        gradient, but while V lags behind returns that rise, the mean pulls the policy to every stored action.
+    acting
+        What an lstm knows while acting: ``carried``, its state since the episode began, or ``window``, the same last
+        steps that it is trained on, so that importance weights of late steps are exact.
     squash
         ``none``: actions are centre + a (high - low) / 2, and the environment clips; ``tanh``: tanh(a) takes
         the place of a.
@@ -79,6 +88,9 @@ class AgentConfig(BaseModel):
     d: float = Field(default=0.1, ge=0.0, le=1.0)
     beta: float = Field(default=0.3, ge=0.0, le=1.0)
     sigma: float = Field(default=math.sqrt(0.2), gt=0.0, le=100.0)
+    sigma_min: float = Field(default=0.0, ge=0.0, le=100.0)
+    center_advantages: bool = False
+    acting: Literal["carried", "window"] = "carried"
     squash: Literal["none", "tanh"] = "none"
     threads: int = Field(default=1, ge=1, le=256)
 
@@ -88,6 +100,12 @@ class AgentConfig(BaseModel):
             raise ValueError(
                 f"start = {self.start} must not be above memory = {self.memory}: learning would never start"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _sigma_is_above_its_floor(self) -> AgentConfig:
+        if self.sigma <= self.sigma_min:
+            raise ValueError(f"sigma = {self.sigma} must be above its floor, sigma_min = {self.sigma_min}")
         return self
 
     @property

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.linalg  # noqa: F401  (loads the BLAS that numba calls, so that the thread limit reaches it)
 import torch
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+from threadpoolctl import threadpool_limits
 
 from rl_agent import distributions
 from rl_agent.algorithms.vracer import VRacer

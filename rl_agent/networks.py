@@ -23,7 +23,7 @@ import torch
 from rl_agent import kernels
 from rl_agent.config import AgentConfig
 
-__all__ = ["LSTM", "MLP", "Network", "make_network"]
+__all__ = ["LSTM", "MLP", "Network", "WindowLSTM", "make_network"]
 
 F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
@@ -313,11 +313,37 @@ class LSTM(Network):
         return np.ascontiguousarray((weights["weight"] @ x.T).T) + weights["bias"], following
 
 
+class WindowLSTM(LSTM):
+    """An LSTM that acts on the same windows that it is trained on.
+
+    The state of an agent is its last ``window`` observations, the newest last, and how many of the episode it has seen;
+    nothing older has any influence, so a policy that has not changed gives importance weights of exactly 1.
+    """
+
+    def __init__(self, inputs: int, hidden: tuple[int, ...], outputs: int, window: int) -> None:
+        super().__init__(inputs, hidden, outputs, window)
+        self.state_shape = (window * inputs + 1,)
+
+    def step(self, weights: dict[str, F32], observations: F32, state: F32) -> tuple[F32, F32]:
+        """Act for one observation per agent, after the observations in its state."""
+        n = len(observations)
+        past = state[:, :-1].reshape(n, self.history, self.inputs)
+        seen = np.concatenate([past, observations[:, None]], axis=1)
+        lengths = np.minimum(state[:, -1].astype(np.int64), self.history) + 1
+        order = np.argsort(-lengths, kind="stable")
+        windows = np.ascontiguousarray(seen[order].transpose(1, 0, 2))
+        outputs = np.empty((n, self.outputs), np.float32)
+        outputs[order] = self.forward(weights, windows, lengths[order], self.tape(len(windows), n))
+        following = np.concatenate([seen[:, 1:].reshape(n, -1), state[:, -1:] + 1], axis=1)
+        return outputs, following
+
+
 def make_network(config: AgentConfig, inputs: int, outputs: int) -> Network:
     """Build the network that ``config.network`` names."""
     if config.network == "mlp":
         return MLP(inputs, config.hidden_sizes, outputs)
-    return LSTM(inputs, config.hidden_sizes, outputs, config.window)
+    kind = WindowLSTM if config.acting == "window" else LSTM
+    return kind(inputs, config.hidden_sizes, outputs, config.window)
 
 
 def _begun(lengths: I64, steps: int) -> I64:

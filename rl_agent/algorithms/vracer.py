@@ -19,7 +19,8 @@ Implementation details that the paper leaves open:
 
 1. Log importance weights are clipped to +-20 before the exponential (overflow), far outside of any c_max.
 2. The policy gradient takes the current network's V(s_t) in its bracket; Q_ret is the stored one.
-3. The densities are those of untruncated normals (``rl_agent/distributions.py``).
+3. Options that the paper does not have: ``center_advantages`` and ``sigma_min`` (``rl_agent/config.py``).
+4. The densities are those of untruncated normals (``rl_agent/distributions.py``).
 
 ``gradient`` is the fast way: the derivatives of L with respect to (V, m, sigma) are written out, the
 rest is the network's own backward pass. ``reference_gradient`` gets the same from autograd and
@@ -100,7 +101,7 @@ class VRacer:
         self.config = config
         self.action_size = action_size
         self.network = make_network(config, observation_size, 1 + action_size)
-        spread = np.full(action_size, distributions.inverse_softplus(config.sigma), np.float32)
+        spread = np.full(action_size, distributions.inverse_softplus(config.sigma - config.sigma_min), np.float32)
         self.weights: F32 = np.concatenate([self.network.initialise(rng), spread])
         self.adam = Adam(len(self.weights))
         self.last_gradient: F32 = np.zeros_like(self.weights)
@@ -111,7 +112,7 @@ class VRacer:
     @property
     def std(self) -> F32:
         """Standard deviation of the policy, shape (A,)."""
-        return distributions.softplus(self.weights[-self.action_size :])
+        return np.float32(self.config.sigma_min) + distributions.softplus(self.weights[-self.action_size :])
 
     def act(self, observations: F32, state: F32) -> tuple[F32, F32, F32]:
         """Values (n,), means (n, A) and next recurrent states for standardised observations (n, S)."""
@@ -147,28 +148,34 @@ class VRacer:
         size, sigma = len(outputs), self.std
         d_outputs = np.empty_like(outputs)
         rho, kl = np.empty(size, np.float32), np.empty(size, np.float32)
-        far = np.empty(size, np.bool_)
-        d_sigma, means = _output_gradients(
-            outputs,
-            sigma,
-            batch.action,
-            batch.behaviour_mean,
-            batch.behaviour_std,
-            batch.v_tbc,
-            batch.q_ret,
-            np.float32(c_max),
-            np.float32(beta),
-            rule_1,
-            np.float32(rho_clip),
-            d_outputs,
-            rho,
-            kl,
-            far,
+        moved, far = np.empty(size, np.bool_), np.empty(size, np.bool_)
+        behaviour = (batch.action, batch.behaviour_mean, batch.behaviour_std)
+        _compare(outputs, sigma, *behaviour, np.float32(c_max), np.float32(rho_clip), rho, kl, moved, far)
+        advantage = batch.q_ret - outputs[:, 0]
+        if self.config.center_advantages:
+            near = rho * ~far
+            advantage -= near @ advantage / max(near.sum(), np.float32(1e-6))
+        loss_share = np.where(far & rule_1, 0.0, beta / size).astype(np.float32)
+        kl_share = np.float32((1.0 - beta) / size)
+        d_sigma = _output_gradients(
+            outputs, sigma, *behaviour, batch.v_tbc, advantage, rho * moved, loss_share, kl_share, d_outputs
         )
         self.network.backward(self._views, self._tape, batch.lengths, d_outputs, self._gradient_views)
         # d softplus(x) / dx = 1 - exp(-softplus(x))
-        self.last_gradient[-self.action_size :] = d_sigma * -np.expm1(-sigma)
-        return Evaluation(outputs[:, 0].copy(), rho, kl, far, *map(float, means))
+        self.last_gradient[-self.action_size :] = d_sigma * -np.expm1(np.float32(self.config.sigma_min) - sigma)
+        kept = (loss_share > 0) if rule_1 else np.ones(size, np.bool_)
+        count = max(1, int(kept.sum()))
+        return Evaluation(
+            value=outputs[:, 0].copy(),
+            rho=rho,
+            kl=kl,
+            far=far,
+            policy_loss=-float((rho * advantage)[kept].sum()) / count,
+            value_loss=0.5 * float(((outputs[:, 0] - batch.v_tbc)[kept] ** 2).sum()) / count,
+            mean_rho=float(rho.mean()),
+            mean_kl=float(kl.mean()),
+            far_fraction=float(far.mean()),
+        )
 
     def descend(self, learning_rate: float) -> None:
         """Take an Adam step against ``last_gradient``."""
@@ -198,7 +205,7 @@ class VRacer:
         network = self.network
         outputs = network.reference(weights[: network.size], as_tensor(batch.windows), torch.as_tensor(batch.lengths))
         value, mean = outputs[:, 0], outputs[:, 1:]
-        sigma = torch.nn.functional.softplus(weights[network.size :])
+        sigma = self.config.sigma_min + torch.nn.functional.softplus(weights[network.size :])
         pi = torch.distributions.Independent(torch.distributions.Normal(mean, sigma), 1)
         mu = torch.distributions.Independent(
             torch.distributions.Normal(as_tensor(batch.behaviour_mean), as_tensor(batch.behaviour_std)), 1
@@ -209,7 +216,11 @@ class VRacer:
         kl = torch.distributions.kl_divergence(mu, pi)
         far = ~((rho > 1.0 / c_max) & (rho < c_max))
         kept = torch.where(far, 0.0, 1.0).to(weights.dtype) if rule_1 else torch.ones_like(rho)
-        policy_loss = -rho * (as_tensor(batch.q_ret) - value.detach()) * kept
+        advantage = as_tensor(batch.q_ret) - value.detach()
+        if self.config.center_advantages:
+            near = torch.where(far, 0.0, rho.detach())
+            advantage = advantage - (near * advantage).sum() / near.sum().clamp(min=1e-6)
+        policy_loss = -rho * advantage * kept
         value_loss = 0.5 * (value - as_tensor(batch.v_tbc)) ** 2 * kept
         loss = (beta * (policy_loss + value_loss) + (1.0 - beta) * kl).mean()
         count = max(1.0, float(kept.sum()))
@@ -228,36 +239,24 @@ class VRacer:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _output_gradients(
+def _compare(
     outputs: F32,
     sigma: F32,
     action: F32,
     mu_mean: F32,
     mu_std: F32,
-    v_tbc: F32,
-    q_ret: F32,
     c_max: np.float32,
-    beta: np.float32,
-    rule_1: bool,
     rho_clip: np.float32,
-    d_outputs: F32,
     rho: F32,
     kl: F32,
+    moved: npt.NDArray[np.bool_],
     far: npt.NDArray[np.bool_],
-) -> tuple[F32, F32]:
-    """Differentiate the mean loss with respect to V, m (into ``d_outputs``) and sigma (first result).
-
-    With z = (a - m) / sigma:  d log pi / dm = z / sigma,  d log pi / dsigma = (z^2 - 1) / sigma, and
-    d KL / dm = (m - m_mu) / sigma^2,  d KL / dsigma = 1 / sigma - (sigma_mu^2 + (m_mu - m)^2) / sigma^3.
-    Also writes rho, KL and the far-policy flags; the second result holds the means of ``Evaluation``.
-    """
-    one, half, zero = np.float32(1.0), np.float32(0.5), np.float32(0.0)
-    bound = np.float32(LOG_RHO_BOUND)
+) -> None:
+    """Write rho, KL and the far-policy flags of a batch, and where the gradient of rho is not cut off by a clip."""
+    half, bound = np.float32(0.5), np.float32(LOG_RHO_BOUND)
     batch, size = action.shape
-    share = one / np.float32(batch)
-    d_sigma, sums, kept = np.zeros(size, np.float32), np.zeros(5, np.float32), 0
     for b in range(batch):
-        log_rho, divergence = zero, zero
+        log_rho, divergence = np.float32(0.0), np.float32(0.0)
         for j in range(size):
             s, s_mu = sigma[j], mu_std[b, j]
             m, m_mu = outputs[b, 1 + j], mu_mean[b, j]
@@ -265,32 +264,42 @@ def _output_gradients(
             log_ratio = np.log(s / s_mu)
             log_rho += half * (z_mu * z_mu - z * z) - log_ratio
             divergence += log_ratio + (s_mu * s_mu + (m_mu - m) ** 2) / (np.float32(2.0) * s * s) - half
-        clipped = abs(log_rho) > bound
         weight = np.exp(min(max(log_rho, -bound), bound))
-        clipped = clipped or weight > rho_clip
-        weight = min(weight, rho_clip)
-        rho[b], kl[b] = weight, divergence
-        far[b] = not (one / c_max < weight < c_max)
-        loss_share = zero if rule_1 and far[b] else beta * share
-        kl_share = (one - beta) * share
-        value = outputs[b, 0]
-        advantage = q_ret[b] - value
-        d_outputs[b, 0] = loss_share * (value - v_tbc[b])
-        # the gradient of a clipped weight is zero
-        push = zero if clipped else -loss_share * weight * advantage
+        moved[b] = abs(log_rho) <= bound and weight <= rho_clip
+        rho[b], kl[b] = min(weight, rho_clip), divergence
+        far[b] = not (np.float32(1.0) / c_max < rho[b] < c_max)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _output_gradients(
+    outputs: F32,
+    sigma: F32,
+    action: F32,
+    mu_mean: F32,
+    mu_std: F32,
+    v_tbc: F32,
+    advantage: F32,
+    weight: F32,
+    loss_share: F32,
+    kl_share: np.float32,
+    d_outputs: F32,
+) -> F32:
+    """Differentiate the mean loss with respect to V, m (into ``d_outputs``) and sigma (the result).
+
+    With z = (a - m) / sigma:  d log pi / dm = z / sigma,  d log pi / dsigma = (z^2 - 1) / sigma, and
+    d KL / dm = (m - m_mu) / sigma^2,  d KL / dsigma = 1 / sigma - (sigma_mu^2 + (m_mu - m)^2) / sigma^3.
+    ``weight`` is rho, or 0 where a clip cuts its gradient off; the shares are the weights of a sample's terms.
+    """
+    one = np.float32(1.0)
+    batch, size = action.shape
+    d_sigma = np.zeros(size, np.float32)
+    for b in range(batch):
+        d_outputs[b, 0] = loss_share[b] * (outputs[b, 0] - v_tbc[b])
+        push = -loss_share[b] * weight[b] * advantage[b]
         for j in range(size):
             s, s_mu = sigma[j], mu_std[b, j]
             m, m_mu = outputs[b, 1 + j], mu_mean[b, j]
             z = (action[b, j] - m) / s
             d_outputs[b, 1 + j] = push * z / s + kl_share * (m - m_mu) / (s * s)
             d_sigma[j] += push * (z * z - one) / s + kl_share * (one - (s_mu * s_mu + (m_mu - m) ** 2) / (s * s)) / s
-        if not (rule_1 and far[b]):
-            kept += 1
-            sums[0] -= weight * advantage
-            sums[1] += half * (value - v_tbc[b]) ** 2
-        sums[2] += weight
-        sums[3] += divergence
-        sums[4] += np.float32(far[b])
-    sums[:2] /= np.float32(max(1, kept))
-    sums[2:] *= share
-    return d_sigma, sums
+    return d_sigma

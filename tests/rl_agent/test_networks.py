@@ -1,8 +1,9 @@
+import gymnasium
 import numpy as np
 import pytest
 import torch
 
-from rl_agent import AgentConfig
+from rl_agent import AgentConfig, Learner
 from rl_agent.networks import LSTM, MLP, make_network
 
 NETWORKS = {
@@ -121,3 +122,21 @@ def test_lstm_starts_by_remembering_and_with_outputs_near_zero():
     np.testing.assert_array_equal(w["cell1"][:, -1], np.repeat([0.0, 1.0, 0.0, 0.0], 32))
     outputs, _ = network.step(w, np.ones((1, 14), np.float32), np.zeros((1, 128), np.float32))
     assert np.abs(outputs).max() < 0.1
+
+
+def test_acting_on_the_window_gives_what_training_sees():
+    """However long the episode: the means stored while acting are those of the windows drawn later."""
+    space = gymnasium.spaces.Box(-9, 9, (3,), np.float32)
+    config = AgentConfig(network="lstm", acting="window", window=4, memory=400, start=40, batch=8)
+    learner = Learner(config, space, gymnasium.spaces.Box(-1, 1, (2,), np.float32), agents=2, seed=0)
+    rng, both = np.random.default_rng(1), np.arange(2)
+    learner.begin(both, rng.standard_normal((2, 3)))
+    for step in range(30):
+        learner.act(both)
+        ended = np.full(2, step == 29)
+        learner.observe(both, rng.standard_normal(2), np.zeros(2, bool), ended, rng.standard_normal((2, 3)))
+    memory, scale = learner.memory, learner.state_scale
+    # the scale of the states was frozen when these episodes ended: act as before, unscaled
+    slots, batch = memory.gather(memory.slots(), 4, np.zeros_like(scale.mean), np.ones_like(scale.mean), 0.99, 1.0)
+    assert memory.position[slots].max() == 29
+    np.testing.assert_allclose(learner.algorithm.values(batch.windows, batch.lengths), memory.value[slots], atol=1e-6)

@@ -46,8 +46,9 @@ def batch_for(algorithm, seed=2, far_out=0.5):
     [TERMS, TERMS | {"beta": 1.0}, TERMS | {"rule_1": False, "rho_clip": 1.5}, TERMS | {"rule_1": False}],
     ids=["refer", "refer-1", "clipped", "uniform"],
 )
-def test_fast_gradient_equals_autograd(network, terms):
-    algorithm = vracer(network)
+@pytest.mark.parametrize("settings", [{}, {"center_advantages": True, "sigma_min": 0.15}], ids=["paper", "options"])
+def test_fast_gradient_equals_autograd(network, terms, settings):
+    algorithm = vracer(network, **settings)
     batch = batch_for(algorithm)
     fast = algorithm.gradient(batch, **terms)
     expected, reference = algorithm.reference_gradient(batch, **terms, dtype=torch.float64)
@@ -264,3 +265,18 @@ def test_a_full_update_equals_a_slow_one_written_from_the_paper():
     np.testing.assert_allclose(memory.rho[slots], held_rho, rtol=1e-4)
     assert memory.n_far == n_far
     assert learner.refer.beta == pytest.approx(expected_beta, rel=1e-12)
+
+
+def test_a_common_shift_of_the_advantages_does_not_move_a_centred_policy():
+    algorithm = vracer(center_advantages=True)
+    batch = batch_for(algorithm)
+    algorithm.gradient(batch, **TERMS)
+    gradient = algorithm.last_gradient.copy()
+    algorithm.gradient(Batch(**vars(batch) | {"q_ret": batch.q_ret + np.float32(3.0)}), **TERMS)
+    np.testing.assert_allclose(algorithm.last_gradient, gradient, atol=1e-5 * np.abs(gradient).max())
+
+
+def test_sigma_does_not_fall_below_its_floor():
+    algorithm = vracer(sigma=0.3, sigma_min=0.2)
+    algorithm.weights[-algorithm.action_size :] = -30.0
+    np.testing.assert_allclose(algorithm.std, 0.2, rtol=1e-6)
