@@ -26,6 +26,11 @@ def softplus(x: Array) -> Array:
     return np.logaddexp(x, x.dtype.type(0))
 
 
+def shared_std(parameter: Array, floor: float) -> Array:
+    """Standard deviation of a policy, the same in all states, from its free parameter."""
+    return parameter.dtype.type(floor) + softplus(parameter)
+
+
 def inverse_softplus(y: float) -> float:
     """Find the x with ``softplus(x) = y``, for y > 0."""
     return y + math.log(-math.expm1(-y))

@@ -45,7 +45,7 @@ class Policy:
         if len(weights) != self._network.size + self.action_size:
             raise ValueError(f"{len(weights)} weights do not fit the network's {self._network.size + self.action_size}")
         self._weights = self._network.views(weights)
-        self.std = distributions.softplus(weights[-self.action_size :])
+        self.std = distributions.shared_std(weights[-self.action_size :], config.sigma_min)
         self._mean, self._per_std, self._action_map = state_mean, state_per_std, action_map
 
     @classmethod

@@ -112,7 +112,7 @@ class VRacer:
     @property
     def std(self) -> F32:
         """Standard deviation of the policy, shape (A,)."""
-        return np.float32(self.config.sigma_min) + distributions.softplus(self.weights[-self.action_size :])
+        return distributions.shared_std(self.weights[-self.action_size :], self.config.sigma_min)
 
     def act(self, observations: F32, state: F32) -> tuple[F32, F32, F32]:
         """Values (n,), means (n, A) and next recurrent states for standardised observations (n, S)."""

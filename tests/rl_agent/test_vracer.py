@@ -280,3 +280,14 @@ def test_sigma_does_not_fall_below_its_floor():
     algorithm = vracer(sigma=0.3, sigma_min=0.2)
     algorithm.weights[-algorithm.action_size :] = -30.0
     np.testing.assert_allclose(algorithm.std, 0.2, rtol=1e-6)
+
+
+def test_a_snapshot_draws_with_the_learners_sigma():
+    spaces = (gymnasium.spaces.Box(-9, 9, (5,), np.float32), gymnasium.spaces.Box(-1, 1, (3,), np.float32))
+    learner = Learner(AgentConfig(sigma=0.3, sigma_min=0.2), *spaces, agents=1, seed=0)
+    policy, rng = learner.policy(), np.random.default_rng(0)
+    np.testing.assert_array_equal(policy.std, learner.algorithm.std)
+    observations = np.zeros((4000, 5))
+    drawn, _ = policy.act(observations, policy.initial_state(4000), deterministic=False, rng=rng)
+    # truncation at three standard deviations narrows them by 1.3 %
+    np.testing.assert_allclose(drawn.std(axis=0), 0.3 * 0.987, rtol=0.04)
