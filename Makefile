@@ -27,8 +27,17 @@ lint: install
 test: lint
 	$(BIN)/python -m pytest -q --durations=10
 
+DEMO := demo-$(shell date +%Y%m%d-%H%M%S)
+DEMO_STEPS ?= 150000
+
 demo: install
-	$(BIN)/flowsim demo
+	$(BIN)/flowsim train d_cylinder_wake/quick run.name=$(DEMO) run.steps=$(DEMO_STEPS) run.evaluate_episodes=48
+	$(BIN)/flowsim render runs/$(DEMO) -o runs/$(DEMO)/wake.mp4
+	$(BIN)/flowsim plot runs/$(DEMO) -o runs/$(DEMO)/curves.png
+	@echo
+	@echo "film:  runs/$(DEMO)/wake.mp4 (and wake.gif)"
+	@echo "plot:  runs/$(DEMO)/curves.png"
+	@echo "run:   runs/$(DEMO) (flowsim evaluate, flowsim resume, tensorboard --logdir)"
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache
