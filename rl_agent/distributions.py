@@ -27,7 +27,7 @@ def softplus(x: Array) -> Array:
 
 
 def shared_std(parameter: Array, floor: float) -> Array:
-    """Standard deviation of a policy, the same in all states, from its free parameter."""
+    """Compute the standard deviation of a policy, the same in all states, from its free parameter."""
     return parameter.dtype.type(floor) + softplus(parameter)
 
 
