@@ -4,7 +4,7 @@
     python benchmarks/train_seeds.py mujoco/inverted_pendulum --steps 100000 --episodes 20
 
 Writes benchmarks/results/PRESET/ (with _ for /): per seed the resolved configuration, all statistics and episodes, the
-evaluation before and after training beside the task's baselines (95 % bootstrap intervals); summary.json and curves.png.
+evaluation before and after training beside the baselines (95 % bootstrap intervals); summary.json and curves.png.
 Seeds that are already there are kept.
 """
 

@@ -1,0 +1,155 @@
+"""The state of a batch: independence, restarts, driven bodies, and what is refused."""
+
+import numpy as np
+import pytest
+
+from flowsim import Disk, Ellipse, Grid, HalfDisk, Sides, Simulation
+
+
+def wake(batch: int = 1, **options) -> Simulation:
+    bodies = [HalfDisk(center=(1.8, 2.0)), Ellipse(center=(3.6, 2.0), motion="free")]
+    return Simulation(Grid(64, 32, 1 / 8), Sides(bottom="slip", top="slip"), bodies, viscosity=1 / 400, batch=batch,
+                      **options)  # fmt: skip
+
+
+STARTS = [(3.6, 2.0), (3.3, 2.2), (3.8, 1.8)]
+
+
+def test_a_batch_equals_single_simulations_to_the_bit() -> None:
+    viscosities = [1 / 100, 1 / 200, 1 / 400]
+    batch = wake(3)
+    batch.viscosity[:] = viscosities
+    batch.body_state.position[:, 1] = STARTS
+    batch.settle()
+    batch.body_state.applied_torque[:, 1] = 0.01
+    batch.advance(2.0)
+    assert len(set(batch.steps.tolist())) > 1  # each took steps of its own size
+    for k in range(3):
+        single = wake()
+        single.viscosity[:] = viscosities[k]
+        single.body_state.position[0, 1] = STARTS[k]
+        single.settle()
+        single.body_state.applied_torque[:, 1] = 0.01
+        single.advance(2.0)
+        for name, array in single.get_state().items():
+            np.testing.assert_array_equal(array, batch.get_state(k)[name], err_msg=name)
+
+
+def test_an_inactive_simulation_waits_undisturbed() -> None:
+    sim = wake(2)
+    sim.advance(0.5)
+    before = sim.get_state(1)
+    sim.advance(0.5, active=np.array([True, False]))
+    assert sim.time == pytest.approx([1.0, 0.5])
+    for name, array in sim.get_state(1).items():
+        np.testing.assert_array_equal(array, before[name], err_msg=name)
+
+
+def test_a_blown_up_simulation_harms_no_other() -> None:
+    sim, alone = wake(2), wake()
+    sim.u[0, 30, 16] = np.inf
+    sim.advance(1.0)
+    alone.advance(1.0)
+    assert sim.diverged.tolist() == [True, False]
+    np.testing.assert_array_equal(sim.u[1], alone.u[0])
+    sim.reset(np.array([True, False]))
+    sim.advance(0.5, active=np.array([True, False]))
+    assert not sim.diverged.any()
+
+
+def test_a_restart_goes_on_to_the_bit() -> None:
+    first, second = wake(), wake()
+    first.advance(1.0)
+    second.set_state(0, first.get_state(0))
+    first.advance(1.0)
+    second.advance(1.0)
+    np.testing.assert_array_equal(first.u, second.u)
+    np.testing.assert_array_equal(first.body_state.angle, second.body_state.angle)
+
+
+def test_a_state_of_another_grid_is_refused() -> None:
+    other = Simulation(Grid(32, 32, 1 / 8), Sides(), [Disk(center=(2.0, 2.0)), Disk(center=(3.0, 2.0))], viscosity=0.1)
+    with pytest.raises(ValueError, match="the state's u is"):
+        wake().set_state(0, other.get_state(0))
+
+
+def test_advance_lands_on_its_end_and_stops_when_told() -> None:
+    sim = wake(2)
+    stopped = sim.advance(1.0, stop=lambda s: np.array([False, s.time[1] > 0.4]))
+    assert stopped.tolist() == [False, True]
+    assert sim.time[0] == pytest.approx(1.0, abs=1e-12)
+    assert 0.4 < sim.time[1] < 0.5
+
+
+def test_a_driven_disk_in_still_water_feels_what_a_fixed_one_in_a_stream_does() -> None:
+    """Fixed and moving frame: the same drag within the error of the discretisation."""
+    cells, side, end = 16, 12, 2.0
+    grid = Grid(side * cells, side * cells, 1 / cells)
+
+    def drag(sim: Simulation) -> float:
+        values = []
+        sim.advance(end)
+        for _ in range(20):
+            sim.advance(0.05)
+            values.append(sim.body_state.force[0, 0, 0])
+        return 2 * float(np.mean(values))
+
+    sides = Sides(right="open", bottom="slip", top="slip")
+    fixed = drag(Simulation(grid, sides, [Disk(center=(5.0, 6.0))], viscosity=1 / 40))
+    driven = Disk(center=(8.0, 6.0), motion=lambda t: (8.0 - t, 6.0, 0.0, -1.0, 0.0, 0.0))
+    moving = drag(Simulation(grid, sides, [driven], viscosity=1 / 40, stream=(0.0, 0.0)))
+    assert moving == pytest.approx(fixed, rel=0.06)  # to the left it goes, to the right it is pushed
+
+
+def test_sampling_is_exact_for_a_linear_field() -> None:
+    sim = Simulation(Grid(32, 16, 1 / 8), Sides("periodic", "periodic", "slip", "slip"), viscosity=0.1)
+    (ux, uy), (vx, vy) = sim.grid.u_faces(), sim.grid.v_faces()
+    sim.u[0], sim.v[0] = 1 + 2 * ux - 3 * uy, 0.5 - vx + 2 * vy
+    points = np.array([[[1.03, 0.77], [2.5, 1.111], [0.7, 1.4]]])
+    x, y = points[..., 0], points[..., 1]
+    expected = np.stack([1 + 2 * x - 3 * y, 0.5 - x + 2 * y], axis=-1)
+    np.testing.assert_allclose(sim.sample_velocity(points), expected, atol=1e-5)
+
+
+def test_vorticity_of_rigid_rotation_is_twice_its_rate() -> None:
+    sim = Simulation(Grid(32, 32, 1 / 16), Sides.all("no_slip"), viscosity=0.1, stream=(0.0, 0.0))
+    (_, uy), (vx, _) = sim.grid.u_faces(), sim.grid.v_faces()
+    sim.u[0], sim.v[0] = -0.7 * (uy - 1), 0.7 * (vx - 1)
+    np.testing.assert_allclose(sim.vorticity()[0, 2:-2, 2:-2], 1.4, rtol=1e-4)
+
+
+@pytest.mark.parametrize(("body", "area", "second_moment"), [
+    (Ellipse(major=1.0, aspect=0.2), 0.157080, 0.010210),
+    (Disk(diameter=1.0), 0.785398, 0.098175),
+    (HalfDisk(diameter=1.0), 0.392699, 0.049087),
+])  # fmt: skip
+def test_masses_of_bodies(body, area: float, second_moment: float) -> None:
+    """Closed forms, and the sum over the cells that the mask covers."""
+    assert body.area == pytest.approx(area, rel=1e-4)
+    assert body.second_moment == pytest.approx(second_moment, rel=1e-4)
+    placed = type(body)(center=(1.0, 1.0), angle=0.3)
+    sim = Simulation(Grid(256, 256, 1 / 128), Sides.all("open"), [placed], viscosity=0.1)
+    assert sim.solid().sum() / 128**2 == pytest.approx(area, rel=0.01)
+
+
+@pytest.mark.parametrize(("make", "sentence"), [
+    (lambda: Grid(63, 32, 0.1), "nx = 63: the number of cells per side must be an even integer"),
+    (lambda: Grid(64, 4, 0.1), "ny = 4"),
+    (lambda: Grid(64, 32, -0.1), "h = -0.1: the grid spacing must be positive"),
+    (lambda: Sides(left="wall"), "left = 'wall': a side is one of periodic, inflow"),
+    (lambda: Sides(left="periodic"), "left and right must both be periodic"),
+    (lambda: Sides(top="slip", top_velocity=1.0), "top_velocity = 1.0: only a no_slip side can move"),
+    (lambda: Disk(diameter=-1.0), "the size of a body must be positive"),
+    (lambda: Disk(density=0.0), "density = 0.0"),
+    (lambda: HalfDisk(motion="free"), "a half disk can be fixed or driven"),
+    (lambda: Simulation(Grid(16, 16, 0.1), viscosity=-0.01), "the viscosity .* must be positive"),
+    (lambda: Simulation(Grid(16, 16, 0.1), viscosity=0.01, cfl=2.0), "cfl = 2.0: the CFL number must lie in"),
+    (lambda: Simulation(Grid(16, 16, 0.1), viscosity=0.01, dtype="float16"), "dtype = 'float16'"),
+    (lambda: Simulation(Grid(16, 16, 0.1), viscosity=0.01, integrator="rk4"), "integrator = 'rk4'"),
+    (lambda: Simulation(Grid(16, 16, 0.1), viscosity=0.01, backend="cuda"), "backend = 'cuda'"),
+    (lambda: Simulation(Grid(16, 16, 0.1), viscosity=0.01, threads=1000), "threads = 1000"),
+    (lambda: Simulation(Grid(16, 16, 0.1), Sides("inflow", "slip", "slip", "slip"), viscosity=0.1), "cannot leave it"),
+])  # fmt: skip
+def test_senseless_values_are_refused_in_a_sentence(make, sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        make()
