@@ -90,9 +90,7 @@ def resume(path: Run, overrides: Overrides = None) -> None:
 def evaluate(
     path: Run,
     episodes: Annotated[int, typer.Option(min=1, help="episodes of each controller")] = 24,
-    deterministic: Annotated[
-        bool, typer.Option("--deterministic", help="act with the mean of the policy instead of drawing")
-    ] = False,
+    deterministic: Annotated[bool, typer.Option(help="act with the mean of the policy, or draw from it")] = True,
     seed: Annotated[int, typer.Option(min=0, help="seed of the episodes' starts")] = 0,
     as_json: Json = False,
 ) -> None:
@@ -263,7 +261,8 @@ def _print_judgement(file: Path) -> None:
     if file.exists():
         judged: dict[str, Any] = json.loads(file.read_text())
         after = judged["after"]
-        _print_results({"untrained": judged["before"], "trained": after} | after["baselines"])
+        rows = {"untrained": judged["before"], "trained": after, "trained, drawing": judged["drawing"]}
+        _print_results(rows | after["baselines"])
 
 
 def _print_results(results: dict[str, dict[str, Any]]) -> None:

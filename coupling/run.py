@@ -205,35 +205,41 @@ def _carry_through(folder: RunFolder, config: RunConfig, task: Task, learner: Le
         stack.callback(folder.unlock)
         stack.enter_context(_as_run_error(folder))
         signals = stack.enter_context(_Signals())
-        episodes = config.run.evaluate_episodes
         judged: dict[str, Any] = {}
         if folder.evaluation.exists():
             judged = json.loads(folder.evaluation.read_text())
-        if episodes and not learner.environment_steps:
-            screen.say(f"judging the untrained policy over {episodes} episodes")
-            judged["before"] = evaluate(
-                config.env,
-                config.env_options,
-                _controller(learner, config),
-                episodes=episodes,
-                seed=_EVALUATION_SEED,
-            ).summary()
+        if config.run.evaluate_episodes and not learner.environment_steps:
+            screen.say(f"judging the untrained policy over {config.run.evaluate_episodes} episodes")
+            judged["before"] = _judge(config, learner, deterministic=True)
             _write_evaluation(folder, judged)
         _Training(folder, config, task, learner, screen, signals).carry_out()
-        if episodes:
-            screen.say(f"judging the trained policy and the baselines over {episodes} episodes each")
+        if config.run.evaluate_episodes:
+            screen.say(
+                f"judging the trained policy and the baselines over {config.run.evaluate_episodes} episodes each"
+            )
+            judged["drawing"] = _judge(config, learner, deterministic=False)
             judged["after"] = evaluate_with_baselines(
                 config.env,
                 config.env_options,
-                _controller(learner, config),
-                episodes=episodes,
+                _controller(learner, config, deterministic=True),
+                episodes=config.run.evaluate_episodes,
                 seed=_EVALUATION_SEED,
             )
             _write_evaluation(folder, judged)
 
 
-def _controller(learner: Learner, config: RunConfig) -> PolicyController:
-    return PolicyController(learner.policy(), deterministic=False, seed=config.run.seed)
+def _judge(config: RunConfig, learner: Learner, *, deterministic: bool) -> dict[str, Any]:
+    return evaluate(
+        config.env,
+        config.env_options,
+        _controller(learner, config, deterministic=deterministic),
+        episodes=config.run.evaluate_episodes,
+        seed=_EVALUATION_SEED,
+    ).summary()
+
+
+def _controller(learner: Learner, config: RunConfig, *, deterministic: bool) -> PolicyController:
+    return PolicyController(learner.policy(), deterministic=deterministic, seed=config.run.seed)
 
 
 def _write_evaluation(folder: RunFolder, judged: dict[str, Any]) -> None:
