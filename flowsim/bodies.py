@@ -185,7 +185,7 @@ class BodyState:
     applied_torque : (B, K)
         Torque on a free body about its centre, in units of rho U^2 D^2.
     force, torque : (B, K, 2), (B, K)
-        What the fluid did to the body in the last step (:mod:`flowsim.forces`); read only.
+        What the fluid did to the body in the last step, by the penalty and the momentum inside; read only.
     """
 
     position: NDArray[np.float64]

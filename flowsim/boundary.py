@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 
 class Side(IntEnum):
-    """Kinds of sides (FLOW.md section 1); the numbers are what the compiled sweeps see.
+    """Kinds of sides; the numbers are what the compiled sweeps see.
 
     ``INFLOW`` has the velocity of the stream; ``OUTFLOW`` is convective and ``OPEN`` has zero gradient, both with a
     global mass balance; ``SLIP`` and ``NO_SLIP`` are walls; ``PERIODIC`` needs its opposite to be periodic, too.

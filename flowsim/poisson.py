@@ -15,7 +15,7 @@ import scipy.fftpack
 from numpy.typing import NDArray
 
 MATRIX_LIMIT = 256
-"""Longest side that is transformed by a matrix product; benchmarks/poisson.py measures where the FFT wins."""
+"""Longest side that is transformed by a matrix product; a longer one takes an FFT."""
 
 
 @dataclass(frozen=True)

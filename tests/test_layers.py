@@ -1,4 +1,4 @@
-"""Imports only run downwards: coupling -> cases -> flowsim, coupling -> rl_agent (DESIGN: the four layers)."""
+"""Imports only run downwards: coupling -> cases -> flowsim, coupling -> rl_agent (the four layers)."""
 
 import ast
 from pathlib import Path

@@ -306,7 +306,7 @@ def penalize(
     """Give free bodies their new velocity, drag the fluid under every body along, and add up what that takes.
 
     ``mass`` and ``inertia`` (K,) are the excess over the displaced fluid, ``fluid_mass`` and ``fluid_inertia``. The
-    force on the body is the penalty integral plus the rate of change of momentum of the fluid inside (FLOW.md 1a).
+    force on the body is the penalty integral plus the rate of change of momentum of the fluid inside.
     """
     nx, ny = u.shape[1] - 2 * G, u.shape[2] - 2 * G
     for task in prange(len(active)):
