@@ -32,7 +32,7 @@ DEMO_STEPS ?= 150000
 
 demo: install
 	$(BIN)/flowsim train d_cylinder_wake/quick run.name=$(DEMO) run.steps=$(DEMO_STEPS) run.evaluate_episodes=48
-	$(BIN)/flowsim render runs/$(DEMO) -o runs/$(DEMO)/wake.mp4
+	$(BIN)/flowsim render runs/$(DEMO) -o runs/$(DEMO)/wake.mp4 --seed 3 --actions 40
 	$(BIN)/flowsim plot runs/$(DEMO) -o runs/$(DEMO)/curves.png
 	@echo
 	@echo "film:  runs/$(DEMO)/wake.mp4 (and wake.gif)"
