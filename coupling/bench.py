@@ -127,6 +127,7 @@ def bench_coupling(
     processes: int = 2,
     transport: str = "tcp",
     learning: bool = False,
+    step_seconds: float = 0.0,
     seconds: float = 5.0,
 ) -> dict[str, Any]:
     """Measure one layout with environments that cost nothing, in worker processes.
@@ -139,8 +140,10 @@ def bench_coupling(
         ``tcp`` or ``ipc``.
     learning
         Whether a V-RACER learner (MLP 2x128, batch 256) answers and learns, one gradient step per environment
-        step; otherwise zeros are answered. A step of the environments then takes 50 ms, so that they set the
-        pace, as a simulation does, and the delay is not that of waiting for the ratio.
+        step; otherwise zeros are answered.
+    step_seconds
+        Duration of an environment step, asleep. Beside learning it should be long enough that the environments set
+        the pace, as a simulation does, and the delay is not that of waiting for the ratio.
     seconds
         How long to measure, after all workers have connected.
 
@@ -155,7 +158,7 @@ def bench_coupling(
     RunError
         When the workers do not connect.
     """
-    options = {"step_seconds": _SIMULATED if learning else 0.0}
+    options = {"step_seconds": step_seconds}
     learner: Learning = _v_racer(agents) if learning else _NullLearner()
     split = [len(part) for part in np.array_split(np.arange(agents), processes)]
     terms = Terms(split, 14, 3, task_hash(_TASK, options), lambda agent, start: agent, heartbeat=0.5)
@@ -194,7 +197,8 @@ def standard_rows(say: Callable[[str], None]) -> list[dict[str, Any]]:
         {"processes": 2, "transport": "tcp", "learning": False},
         {"processes": 2, "transport": "ipc", "learning": False},
         {"processes": 24, "transport": "tcp", "learning": False},
-        {"processes": 2, "transport": "tcp", "learning": True},
+        {"processes": 2, "transport": "tcp", "learning": False, "step_seconds": _SIMULATED},
+        {"processes": 2, "transport": "tcp", "learning": True, "step_seconds": _SIMULATED},
     ]
     rows = []
     for layout in layouts:
