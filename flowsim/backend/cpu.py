@@ -1,8 +1,8 @@
 """The CPU backend: numba sweeps of :mod:`flowsim.stencils` over NumPy arrays.
 
 Every sweep takes the numbers of the ``active`` simulations and runs in parallel over simulations or, when they are
-fewer than the threads, over blocks of rows of each. Arithmetic is the same either way, so a simulation in a batch
-equals the same simulation alone.
+fewer than the threads, over blocks of rows of each. With one thread a simulation in a batch equals the same simulation
+alone to the bit; blocks of rows change the order of the sums in the matrix products, and so the last digits.
 """
 
 from __future__ import annotations
