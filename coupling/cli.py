@@ -256,6 +256,43 @@ def bench(
         print_rows(rows)
 
 
+@app.command(epilog="Example: flowsim validate --case taylor-green --case cylinder-100 --quick")
+@told_in_a_sentence
+def validate(
+    case: Annotated[
+        list[str] | None, typer.Option(help="a case, may be given several times; all unless given", show_default=False)
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="coarse grids and wider tolerances, about a minute")] = False,
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="folder of the raw results, one JSON file for each case")
+    ] = Path("validation"),
+    page: Annotated[
+        Path | None, typer.Option(help="only write this page, with its pictures, from stored results")
+    ] = None,
+    threads: Annotated[int, typer.Option(min=1, help="threads of the solver")] = 2,
+    as_json: Json = False,
+) -> None:
+    """Compare the solver with exact solutions and published values; exit code 1 when a row is beyond its tolerance."""
+    from coupling.validate import run_cases, write_page
+
+    if page is not None:
+        if case or quick or as_json:
+            raise ConfigError("--page writes stored results and runs nothing: leave out --case, --quick and --json")
+        write_page(output, page)
+        print(page)
+        return
+    report = run_cases(case or [], output, quick=quick, threads=threads)
+    if as_json:
+        print(json.dumps(report))
+    else:
+        from coupling.tables import print_rows
+        from flowsim.validation.report import printed
+
+        print_rows([printed(row) for row in report["rows"]])
+    if not all(row["passed"] for row in report["rows"]):
+        raise typer.Exit(1)
+
+
 def _print_judgement(file: Path) -> None:
     """Print the evaluation that a training made, if it made one."""
     if file.exists():

@@ -16,7 +16,7 @@ from coupling.config import RunConfig, dump_config, load_config
 from coupling.errors import ConfigError, RunError
 from coupling.files import write_atomically
 
-__all__ = ["RunFolder"]
+__all__ = ["RunFolder", "provenance"]
 
 _PACKAGES = ("flowsim", "numpy", "torch", "gymnasium", "pyzmq", "numba", "scipy", "mujoco")
 
@@ -134,20 +134,26 @@ class RunFolder:
             How often the run had been started before.
         """
         epoch = len(self.starts.read_text().splitlines()) if self.starts.exists() else 0
-        system = f"{platform.system()} {platform.release()}"
         start: dict[str, Any] = {
             "epoch": epoch,
             "time": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
             "environment_steps": environment_steps,
             "pid": os.getpid(),
-            "commit": _git_commit(),
-            "python": platform.python_version(),
-            "machine": f"{platform.machine()}, {os.cpu_count()} cores, {system}",
-            "versions": {name: _version(name) for name in _PACKAGES},
+            **provenance(),
         }
         with self.starts.open("a") as file:
             file.write(json.dumps(start) + "\n")
         return epoch
+
+
+def provenance() -> dict[str, Any]:
+    """Return what produces a result: commit, Python, machine and versions."""
+    return {
+        "commit": _git_commit(),
+        "python": platform.python_version(),
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores, {platform.system()} {platform.release()}",
+        "versions": {name: _version(name) for name in _PACKAGES},
+    }
 
 
 def _version(package: str) -> str | None:

@@ -1,0 +1,154 @@
+"""The page with tables, plots and pictures, drawn from stored results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from flowsim.validation import CASES, store
+from flowsim.validation.result import Picture, Plot
+from flowsim.viz import Outline, Scene, vorticity_picture
+
+INTRODUCTION = """# Validation
+
+What the solver computes beside exact solutions and published values. Made by `flowsim validate --page` from the raw
+results, which hold histories, machine, versions and commit; do not edit it.
+
+Lengths are in D, times in D/U. *Error* is relative to the reference, or to the nearer end of an interval of published
+values (0 within it), and absolute where the reference is 0. *Seconds* are those of the whole case. The grid, box and
+blockage (height of the body over height of the box) stand beside every value, because all of them shift it.
+"""
+
+
+def show(value: Any) -> str:
+    """Write a number, an interval, or a dash for none."""
+    if value is None:
+        return "-"
+    if isinstance(value, list | tuple):
+        return " to ".join(show(part) for part in value)
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def percent(value: float | None) -> str:
+    """Write a part of one in per cent."""
+    return "-" if value is None else f"{100 * value:.3g} %"
+
+
+def printed(row: dict[str, Any]) -> dict[str, str]:
+    """Return the columns of a row that people read, as text."""
+    error = show if row["measure"] == "absolute" else percent
+    return {
+        "case": row["case"] + (" (quick)" if row["quick"] else ""),
+        "quantity": row["quantity"],
+        "value": show(row["value"]),
+        "reference": show(row["reference"]),
+        "error": error(row["error"]),
+        "tolerance": error(row["tolerance"]),
+        "passed": "yes" if row["passed"] else "NO",
+        "grid": show(row["grid"]),
+        "box": show(row["box"]),
+        "blockage": percent(row["blockage"]),
+        "seconds": f"{row['seconds']:.1f}",
+    }
+
+
+def write_page(results: Path, page: Path) -> list[str]:
+    """Write the page, and its pictures into ``images/validation`` beside it.
+
+    Parameters
+    ----------
+    results : Path
+        Folder of stored results; of a case with a full and a quick one, the full one is shown.
+    page : Path
+        A Markdown file.
+
+    Returns
+    -------
+    list of str
+        Names of the cases without a stored result.
+
+    Raises
+    ------
+    ValueError
+        When a file there is no result, or there is none at all.
+    """
+    images = page.parent / "images" / "validation"
+    parts, missing = [INTRODUCTION], []
+    for name, (description, _) in CASES.items():
+        stored = [path for quick in (False, True) if (path := store.file_of(results, name, quick)).exists()]
+        if not stored:
+            missing.append(name)
+            continue
+        images.mkdir(parents=True, exist_ok=True)
+        parts.append(_section(name, description, store.read(stored[0]), images))
+    if len(parts) == 1:
+        raise ValueError(f"{results} holds no results; `flowsim validate -o {results}` makes them")
+    if missing:
+        parts.append(f"No results are stored of: {', '.join(missing)}.\n")
+    beside = page.with_name(f".{page.name}.new")
+    beside.write_text("\n".join(parts), encoding="utf-8")
+    beside.replace(page)
+    return missing
+
+
+def _section(name: str, description: str, stored: dict[str, Any], images: Path) -> str:
+    rows = stored["rows"]
+    lines = [f"## {name}", "", f"{description}.", ""]
+    columns = ["quantity", "value", "reference", "error", "tolerance", "passed", "grid", "box", "blockage"]
+    lines += [f"| {' | '.join(columns)} |", f"|{' --- |' * len(columns)}"]
+    for row in rows:
+        text = printed(row)
+        lines.append(f"| {' | '.join(text[column] for column in columns)} |")
+    lines += ["", _small_print(stored), ""]
+    for plot in stored["plots"]:
+        file = images / f"{name}-{plot.name}.png"
+        _draw_plot(plot, file)
+        lines += [f"![{name}: {plot.name}](images/validation/{file.name})", ""]
+    for picture in stored["pictures"]:
+        file = images / f"{name}-{picture.name}.png"
+        _draw_picture(picture, file)
+        lines += [f"![{name}: vorticity, {picture.name}](images/validation/{file.name})", ""]
+    return "\n".join(lines)
+
+
+def _small_print(stored: dict[str, Any]) -> str:
+    row = stored["rows"][0]
+    sources = dict.fromkeys(row["source"] for row in stored["rows"] if row["source"])
+    facts = [f"Reference: {'; '.join(sources)}"] if sources else []
+    if row["grid"] is not None:
+        facts += [f"Sides: {row['sides']}", f"{row['dtype']}, {row['integrator']} at CFL {row['cfl']:g}"]
+    quick = "quick run, " if row["quick"] else ""
+    machine = f"{stored['machine']['cpu']}, {stored['machine']['cores']} cores"
+    facts.append(f"{quick}{row['seconds']:.1f} s with {stored['threads']} threads on {machine}")
+    versions = ", ".join(f"{name} {stored['versions'][name]}" for name in ("flowsim", "numpy", "numba"))
+    commit, _, changed = (stored["commit"] or "unknown").partition("-")
+    facts.append(f"{versions}, commit {commit[:10]}{' with changes' if changed else ''}, {stored['time'][:10]}")
+    return ". ".join(fact[0].upper() + fact[1:] for fact in facts) + "."
+
+
+def _draw_plot(plot: Plot, file: Path) -> None:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7.0, 3.6), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots()
+    for curve in plot.curves:
+        style: dict[str, Any] = {"marker": "o", "linestyle": "", "markersize": 4} if curve.points else {"linewidth": 1}
+        axes.plot(curve.x, curve.y, label=curve.label, **style)
+    if plot.logarithmic:
+        axes.set(xscale="log", yscale="log")
+    if plot.y_limits is not None:
+        axes.set_ylim(*plot.y_limits)
+    axes.set(xlabel=plot.x_label, ylabel=plot.y_label)
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize="small")
+    figure.savefig(file, dpi=110)
+
+
+def _draw_picture(picture: Picture, file: Path) -> None:
+    vorticity = picture.levels.astype(np.float32) * (picture.limit / 127)
+    scene = Scene(vorticity, picture.size, [Outline(points) for points in picture.outlines])
+    vorticity_picture(scene, 720, picture.limit).quantize(64).save(file, optimize=True)

@@ -1,0 +1,256 @@
+"""What a validation case gives back: rows to judge, plots and pictures to look at."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from flowsim.boundary import Sides
+from flowsim.simulation import Simulation
+from flowsim.viz import outline
+
+Reference = float | tuple[float, float] | None
+"""A published or exact number, an interval of published numbers, or nothing."""
+
+PICTURE_CELLS = 320
+"""Longer side of a stored picture in cells."""
+
+
+class DivergedError(ArithmeticError):
+    """A simulation of a case blew up."""
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much a case may cost, and whom it tells how far it is.
+
+    Attributes
+    ----------
+    quick : bool
+        Coarse grids, with wider tolerances.
+    threads : int
+    progress : callable
+        Told the part done, from 0 to 1.
+    """
+
+    quick: bool = False
+    threads: int = 1
+    progress: Callable[[float], None] = field(default=lambda done: None)
+
+    def choose(self, full: Any, quick: Any) -> Any:
+        """Return the first, or the second when it must be quick."""
+        return quick if self.quick else full
+
+    def part(self, index: int, of: int) -> Effort:
+        """Return the effort of one of several runs, whose progress is a part of the whole."""
+        return Effort(self.quick, self.threads, lambda done: self.progress((index + done) / of))
+
+
+@dataclass(frozen=True)
+class Setup:
+    """The numerical circumstances of a value; lengths in D.
+
+    Attributes
+    ----------
+    grid : str
+        Cells along x and y.
+    box : str
+        Length and height.
+    blockage : float or None
+        Height of the body over height of the box.
+    cells_per_d : float
+    cfl, dt : float
+        Bound of the CFL number, and the last step in D/U.
+    sides : str
+        Left, right, bottom and top.
+    dtype, integrator : str
+    """
+
+    grid: str
+    box: str
+    blockage: float | None
+    cells_per_d: float
+    cfl: float
+    dt: float
+    sides: str
+    dtype: str
+    integrator: str
+
+    @classmethod
+    def of(cls, sim: Simulation) -> Setup:
+        """Read them off a simulation."""
+        grid, sides = sim.grid, sim.sides
+        height = max((float(np.ptp(outline(body, np.zeros(2), body.angle)[:, 1])) for body in sim.bodies), default=None)
+        return cls(
+            grid=f"{grid.nx} x {grid.ny}",
+            box=f"{grid.size[0]:.4g} x {grid.size[1]:.4g}",
+            blockage=None if height is None else round(height / grid.size[1], 4),
+            cells_per_d=round(1 / grid.h, 3),
+            cfl=sim.cfl,
+            dt=float(sim.dt[0]),
+            sides=", ".join((sides.left, sides.right, sides.bottom, sides.top)),
+            dtype=sim.dtype.name,
+            integrator=sim.integrator,
+        )
+
+
+@dataclass(frozen=True)
+class Row:
+    """One value beside what it should be.
+
+    Attributes
+    ----------
+    quantity : str
+    value : float
+    reference : float, (float, float) or None
+    source : str
+        Where the reference comes from.
+    error, tolerance : float
+        In the same measure; the row passes when the error is finite and no larger.
+    measure : str
+        How the error is computed.
+    setup : Setup or None
+        None when the simulation blew up.
+    """
+
+    quantity: str
+    value: float
+    reference: Reference
+    source: str
+    error: float
+    tolerance: float
+    measure: str
+    setup: Setup | None
+
+    @property
+    def passed(self) -> bool:
+        """Whether the error is within the tolerance."""
+        return math.isfinite(self.error) and self.error <= self.tolerance
+
+
+def judge(
+    quantity: str, value: float, reference: float | tuple[float, float], tolerance: float, setup: Setup, source: str
+) -> Row:
+    """Compare a value with a number or an interval.
+
+    The error is relative to the reference: to the nearer end of an interval, and 0 within it. Where the reference is
+    0 the value is the error.
+    """
+    low, high = reference if isinstance(reference, tuple) else (reference, reference)
+    nearest = min(max(value, low), high)
+    error, measure = abs(value - nearest), "absolute"
+    if nearest != 0:
+        error, measure = error / abs(nearest), "relative" if low == high else "relative to the interval's nearer end"
+    return Row(quantity, float(value), reference, source, float(error), tolerance, measure, setup)
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A line, or points, of a plot."""
+
+    label: str
+    x: list[float]
+    y: list[float]
+    points: bool = False
+
+    @classmethod
+    def of(cls, label: str, x: ArrayLike, y: ArrayLike, points: bool = False) -> Curve:
+        """Make one of arrays; six digits are enough to draw."""
+        xs, ys = ([float(f"{value:.6g}") for value in np.asarray(a, np.float64).ravel()] for a in (x, y))
+        return cls(label, xs, ys, points)
+
+
+@dataclass(frozen=True)
+class Plot:
+    """Curves in one pair of axes; ``y_limits`` cut off a singular start."""
+
+    name: str
+    x_label: str
+    y_label: str
+    curves: Sequence[Curve]
+    logarithmic: bool = False
+    y_limits: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True)
+class Picture:
+    """The vorticity around bodies: levels -127 to 127 for -``limit`` to ``limit``, in a box of ``size``."""
+
+    name: str
+    levels: NDArray[np.int8]
+    limit: float
+    size: tuple[float, float]
+    outlines: Sequence[NDArray[np.float64]] = ()
+
+    @classmethod
+    def of(
+        cls, name: str, sim: Simulation, window: tuple[float, float, float, float] | None = None, limit: float = 5.0
+    ) -> Picture:
+        """Take one of a simulation's first flow, in a window (x0, x1, y0, y1) unless all of it is wanted."""
+        h, (nx, ny) = sim.grid.h, (sim.grid.nx, sim.grid.ny)
+        x0, x1, y0, y1 = window or (0.0, nx * h, 0.0, ny * h)
+        i, j = max(round(x0 / h), 0), max(round(y0 / h), 0)
+        field = sim.vorticity()[0, i : min(round(x1 / h), nx), j : min(round(y1 / h), ny)]
+        every = max(1, math.ceil(max(field.shape) / PICTURE_CELLS))
+        field = field[: field.shape[0] // every * every, : field.shape[1] // every * every]
+        size = field.shape[0] * h, field.shape[1] * h
+        field = field.reshape(field.shape[0] // every, every, field.shape[1] // every, every).mean(axis=(1, 3))
+        state = sim.body_state
+        corner = np.array([i * h, j * h])
+        outlines = [
+            outline(body, state.position[0, k], float(state.angle[0, k])) - corner for k, body in enumerate(sim.bodies)
+        ]
+        levels = np.round(127 * np.clip(field / limit, -1, 1)).astype(np.int8)
+        return cls(name, levels, limit, size, outlines)
+
+
+@dataclass(frozen=True)
+class Result:
+    """All that a case found."""
+
+    rows: Sequence[Row]
+    plots: Sequence[Plot] = ()
+    pictures: Sequence[Picture] = ()
+
+
+Case = Callable[[Effort], Result]
+
+
+def advance(sim: Simulation, duration: float) -> None:
+    """Advance a simulation, and raise :class:`DivergedError` when it blows up."""
+    sim.advance(duration)
+    if sim.diverged.any():
+        raise DivergedError(f"the simulation blew up at t = {sim.time[0]:.4g} with dt = {sim.dt[0]:.3g}")
+
+
+def follow(
+    sim: Simulation, duration: float, effort: Effort, look: Callable[[Simulation], Sequence[float]], every: int = 1
+) -> NDArray[np.float64]:
+    """Advance by a duration and look after every so many steps.
+
+    Returns
+    -------
+    (n, 1 + m) float64
+        Time, and the m numbers that ``look`` returned.
+    """
+    begun, until = float(sim.time[0]), sim.time + duration
+    seen = []
+    while sim.time[0] < until[0] - 1e-9:
+        sim.step(until=until)
+        if sim.diverged[0]:
+            raise DivergedError(f"the simulation blew up at t = {sim.time[0]:.4g} with dt = {sim.dt[0]:.3g}")
+        if sim.steps[0] % every == 0:
+            seen.append((float(sim.time[0]), *look(sim)))
+        if sim.steps[0] % 20 == 0:
+            effort.progress((float(sim.time[0]) - begun) / duration)
+    return np.array(seen)
+
+
+def unbounded_sides(kind: str) -> Sides:
+    """Return the sides of a box in a stream: ``"slip"`` and ``"open"`` name what bounds it across the stream."""
+    return Sides("inflow", "outflow", kind, kind)
