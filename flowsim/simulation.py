@@ -112,6 +112,8 @@ class Simulation:
         self.pressure = np.zeros(cells, self.dtype)
         self._phi, self._modes = np.zeros(cells, self.dtype), np.zeros(cells, self.dtype)
 
+        self._fluxes = np.zeros((max(batch, threads), 5, grid.ny + 16), self.dtype)
+
         self.time, self.dt = np.zeros(batch), np.zeros(batch)
         self.steps = np.zeros(batch, np.int64)
         self.diverged = np.zeros(batch, bool)
@@ -196,6 +198,7 @@ class Simulation:
         self._sweeps.predict(
             who, self._blocks(who), self.u, self.v, self._new_u, self._new_v, self._rate_u, self._rate_v,
             self.pressure, self._side_kinds, self.viscosity, self.dt, ratio, self.grid.h,
+            self._fluxes,
         )  # fmt: skip
 
     def _move_bodies(self, who: NDArray[np.int64]) -> None:

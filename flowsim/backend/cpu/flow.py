@@ -10,7 +10,7 @@ from numba import prange
 
 from flowsim.backend.cpu.compiling import inner, rows_of, sweep
 from flowsim.grid import GHOSTS as G
-from flowsim.stencils import adams_bashforth, advection, laplacian, mean_of_four, net_outflow
+from flowsim.stencils import HALF, adams_bashforth, flux, net_outflow
 
 Array = Any
 
@@ -60,26 +60,32 @@ def fill_ghosts(active: Array, u: Array, v: Array, sides: Array, given: Array) -
 
 
 @inner
-def _rate(
-    out: Array, f: Array, cu: Array, cv: Array, i: int, j0: int, n: int, nu: Any, per_12h: Any, per_h2: Any
+def _flux_between_rows(
+    out: Array, c0: Array, c1: Array, f: Array, i: int, j0: int, n: int, per_12: Any, nu_per_h: Any
 ) -> None:
-    """Write -(c . grad) f + nu lap f along one row of one velocity component."""
-    f0, west, east, west2, east2 = f[i], f[i - 1], f[i + 1], f[i - 2], f[i + 2]
+    """Write the flux of f along x between its rows i - 1 and i; the speed is the mean of c0 and c1."""
+    mm, m, p, pp = f[i - 2], f[i - 1], f[i], f[i + 1]
     for j in range(n):
         k = j + j0
-        out[j] = (
-            nu * laplacian(f0[k], west[k], east[k], f0[k - 1], f0[k + 1], per_h2)
-            - advection(cu[j], west2[k], west[k], f0[k], east[k], east2[k], per_12h)
-            - advection(cv[j], f0[k - 2], f0[k - 1], f0[k], f0[k + 1], f0[k + 2], per_12h)
-        )
+        out[j] = flux(HALF * (c0[j] + c1[j]), mm[k], m[k], p[k], pp[k], per_12, nu_per_h)
+
+
+@inner
+def _flux_along_row(out: Array, c0: Array, c1: Array, f: Array, j0: int, n: int, per_12: Any, nu_per_h: Any) -> None:
+    """Write the flux of f along y between its entries k - 1 and k, k = j0, ...; the speed is the mean of c0 and c1."""
+    for j in range(n):
+        k = j + j0
+        out[j] = flux(HALF * (c0[j] + c1[j]), f[k - 2], f[k - 1], f[k], f[k + 1], per_12, nu_per_h)
 
 
 @inner
 def _advance_row(
     new: Array,
     f: Array,
-    rate: Array,
     old: Array,
+    west: Array,
+    east: Array,
+    across: Array,
     p0: Array,
     p1: Array,
     j0: int,
@@ -87,11 +93,13 @@ def _advance_row(
     dt: Any,
     ratio: Any,
     dth: Any,
+    per_h: Any,
 ) -> None:
     """Advance one row by its rate and the last pressure, and keep the rate for the next step."""
     for j in range(n):
-        new[j + j0] = adams_bashforth(f[j + j0], rate[j], old[j + j0], dt, ratio) - dth * (p1[j] - p0[j])
-        old[j + j0] = rate[j]
+        rate = per_h * ((west[j] - east[j]) + (across[j] - across[j + 1]))
+        new[j + j0] = adams_bashforth(f[j + j0], rate, old[j + j0], dt, ratio) - dth * (p1[j] - p0[j])
+        old[j + j0] = rate
 
 
 @sweep
@@ -110,40 +118,50 @@ def predict(
     dt: Array,
     ratio: Array,
     h: float,
+    fluxes: Array,
 ) -> None:
     """Write to new_u, new_v the velocity after advection, diffusion and the last pressure gradient.
 
-    ``old_u``, ``old_v`` hold the rates of the previous step and receive those of this one.
+    ``old_u``, ``old_v`` hold the rates of the previous step and receive those of this one. ``fluxes`` (tasks, 5, n) is
+    room for rows of fluxes, n > ny + 1.
     """
     real = u.dtype.type
     nx, ny = p.shape[1], p.shape[2]
-    per_12h, per_h2 = real(1.0 / (12.0 * h)), real(1.0 / (h * h))
+    per_12, per_h = real(1.0 / 12.0), real(1.0 / h)
     i_first = 0 if sides[0] == 0 else 1
-    j_first = 0 if sides[2] == 0 else 1
+    periodic_y = sides[2] == 0
     for task in prange(len(active) * blocks):
         b = active[task // blocks]
-        step, r, nu_b = real(dt[b]), real(ratio[b]), real(nu[b])
+        step, r, nu_per_h = real(dt[b]), real(ratio[b]), real(nu[b] / h)
         dth = real(dt[b] / h)
         ub, vb, pb = u[b], v[b], p[b]
-        rate, across = np.empty(ny, u.dtype), np.empty(ny, u.dtype)
+        across = fluxes[task, 4]
         start, stop = rows_of(task, blocks, 0, nx)
+        k = start + G
+        # u flows through the cell centres, v through the corners; both fluxes are used by the rows on either side
+        _flux_between_rows(fluxes[task, 0], ub[k - 1, G:], ub[k, G:], ub, k, G, ny, per_12, nu_per_h)
+        _flux_between_rows(fluxes[task, 2], ub[k, G - 1 :], ub[k, G:], vb, k, G, ny + 1, per_12, nu_per_h)
         for i in range(start, stop):
             k = i + G
+            odd = (i - start) % 2
+            west, east = fluxes[task, odd], fluxes[task, 1 - odd]
+            _flux_between_rows(east, ub[k, G:], ub[k + 1, G:], ub, k + 1, G, ny, per_12, nu_per_h)
             if i >= i_first:
-                v0, v1 = vb[k - 1], vb[k]
-                for j in range(ny):
-                    across[j] = mean_of_four(v0[j + G], v1[j + G], v0[j + G + 1], v1[j + G + 1])
-                _rate(rate, ub, ub[k, G:], across, k, G, ny, nu_b, per_12h, per_h2)
-                west = pb[i - 1] if i > 0 else pb[nx - 1]
-                _advance_row(new_u[b, k], ub[k], rate, old_u[b, k], west, pb[i], G, ny, step, r, dth)
-            u0, u1 = ub[k], ub[k + 1]
-            for j in range(ny):
-                across[j] = mean_of_four(u0[j + G - 1], u0[j + G], u1[j + G - 1], u1[j + G])
-            _rate(rate, vb, across, vb[k, G:], k, G, ny, nu_b, per_12h, per_h2)
-            if j_first == 0:
-                _advance_row(new_v[b, k], vb[k], rate, old_v[b, k], pb[i, ny - 1 :], pb[i], G, 1, step, r, dth)
-            n = ny - 1
-            _advance_row(new_v[b, k], vb[k], rate[1:], old_v[b, k], pb[i], pb[i, 1:], G + 1, n, step, r, dth)
+                _flux_along_row(across, vb[k - 1, G:], vb[k, G:], ub[k], G, ny + 1, per_12, nu_per_h)
+                p0 = pb[i - 1] if i > 0 else pb[nx - 1]
+                _advance_row(new_u[b, k], ub[k], old_u[b, k], west, east, across, p0, pb[i], G, ny, step, r, dth, per_h)
+            west, east = fluxes[task, 2 + odd], fluxes[task, 3 - odd]
+            _flux_between_rows(east, ub[k + 1, G - 1 :], ub[k + 1, G:], vb, k + 1, G, ny + 1, per_12, nu_per_h)
+            _flux_along_row(across, vb[k, G - 1 :], vb[k, G:], vb[k], G, ny + 1, per_12, nu_per_h)
+            if periodic_y:
+                _advance_row(
+                    new_v[b, k], vb[k], old_v[b, k], west, east, across, pb[i, ny - 1 :], pb[i], G, 1, step, r, dth,
+                    per_h,
+                )  # fmt: skip
+            _advance_row(
+                new_v[b, k], vb[k], old_v[b, k], west[1:], east[1:], across[1:], pb[i], pb[i, 1:], G + 1, ny - 1,
+                step, r, dth, per_h,
+            )  # fmt: skip
 
 
 @sweep
