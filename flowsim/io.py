@@ -1,0 +1,291 @@
+"""Files of a simulation: fields for ParaView, and restarts that are exact to the bit."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import fields as dataclass_fields
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+
+from flowsim.grid import Grid
+from flowsim.simulation import Simulation
+
+_COMPRESSION: dict[str, Any] = {"compression": "gzip", "compression_opts": 4, "shuffle": True}
+_COMPONENTS: dict[str, tuple[int, ...]] = {"velocity": (3,), "vorticity": (), "pressure": (), "solid": ()}
+_SEAL = 512  # bytes before the HDF5 content of a restart file, where HDF5 leaves room for its user
+_FORMAT = "flowsim restart 1"
+
+
+# --- fields for ParaView ---------------------------------------------------------------------------------------------
+
+
+def write_fields(path: Path, simulation: Simulation, b: int = 0) -> None:
+    """Write velocity, vorticity, pressure and solid fraction at the cell centres to a VTKHDF file for ParaView.
+
+    Parameters
+    ----------
+    path : Path
+        The file, ``.vtkhdf``; it is there only when it is whole.
+    simulation : Simulation
+    b : int
+        Which simulation of the batch.
+    """
+    write_whole(path, pack_fields(simulation, b))
+
+
+def pack_fields(simulation: Simulation, b: int = 0) -> bytes:
+    """Return the content of the file that :func:`write_fields` writes."""
+    plane = simulation.velocity_at_centres()[b]
+    cells = {
+        "velocity": np.concatenate([plane, np.zeros_like(plane[..., :1])], axis=-1),
+        "vorticity": simulation.vorticity()[b],
+        "pressure": simulation.pressure[b],
+        "solid": simulation.solid()[b],
+    }
+    buffer = io.BytesIO()
+    with h5py.File(buffer, "w") as file:
+        group = _image(file, simulation.grid)
+        for name, values in cells.items():
+            # VTK runs through x first, so that arrays are (z, y, x); the flow is one cell thick
+            values = np.swapaxes(np.asarray(values, simulation.dtype), 0, 1)[None]
+            group.create_dataset(name, data=values, chunks=values.shape, **_COMPRESSION)
+    return buffer.getvalue()
+
+
+def _image(file: h5py.File, grid: Grid) -> h5py.Group:
+    """Describe the grid as a VTK image and return the group of its cells' data."""
+    group = file.create_group("VTKHDF")
+    group.attrs["Version"] = np.array([2, 0], np.int64)
+    group.attrs.create("Type", np.bytes_("ImageData"))
+    group.attrs["WholeExtent"] = np.array([0, grid.nx, 0, grid.ny, 0, 1], np.int64)
+    group.attrs["Origin"] = np.zeros(3)
+    group.attrs["Spacing"] = np.full(3, grid.h)
+    group.attrs["Direction"] = np.eye(3).ravel()
+    return group.create_group("CellData")
+
+
+class FieldSeries:
+    """A VTKHDF file with all times of a simulation, which ParaView opens in one go.
+
+    The fields of each time are in a VTKHDF file of their own, ``NAME/000000.vtkhdf`` beside ``NAME.vtkhdf``, which
+    holds the times and refers to them as virtual datasets, as VTK's own writer does for external time steps.
+
+    Parameters
+    ----------
+    path : Path
+        ``NAME.vtkhdf``.
+    grid : Grid
+    dtype : str or dtype
+        Precision of the simulation.
+    until : float, optional
+        Go on with the series that is there, after this time; begin it anew unless given.
+
+    Attributes
+    ----------
+    times : list of float
+    """
+
+    # One HDF5 file that grows would be torn by a kill or a full disk in the middle of an append, and does not shrink
+    # when a time is taken out. So every file here is written once, beside, and renamed.
+
+    def __init__(self, path: Path, grid: Grid, dtype: Any, until: float | None = None) -> None:
+        self.path, self._grid, self._dtype = path, grid, np.dtype(dtype)
+        self.times: list[float] = []
+        self._names: list[str] = []
+        if until is not None and path.exists():
+            with h5py.File(path) as file:
+                times = file["VTKHDF/Steps/Values"][...]
+                names = [source.file_name for source in file["VTKHDF/CellData/pressure"].virtual_sources()]
+            kept = [(float(t), name) for t, name in zip(times, names, strict=True) if t <= until]
+            self.times, self._names = [t for t, _ in kept], [name for _, name in kept]
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._replace_index(self._index(self.times, self._names))
+        self._next = 1 + max((int(Path(name).stem) for name in self._names), default=-1)
+
+    @property
+    def _folder(self) -> Path:
+        return self.path.with_suffix("")
+
+    def size(self) -> int:
+        """Return the bytes of all files."""
+        return sum(file.stat().st_size for file in [self.path, *self._folder.iterdir()] if file.exists())
+
+    def size_with(self, content: bytes) -> int:
+        """Return the bytes that there are at most while one more time is appended."""
+        grown = self._index([*self.times, 0.0], [*self._names, self._name(self._next)])
+        return self.size() + len(content) + len(grown)
+
+    def append(self, time: float, content: bytes) -> None:
+        """Append a time with the content of :func:`pack_fields`."""
+        name = self._name(self._next)
+        write_whole(self.path.parent / name, content)
+        self.times.append(time)
+        self._names.append(name)
+        self._next += 1
+        write_whole(self.path, self._index(self.times, self._names))
+
+    def thin(self) -> None:
+        """Drop every other time; the first one stays."""
+        self.times, self._names = self.times[::2], self._names[::2]
+        self._replace_index(self._index(self.times, self._names))
+
+    def _name(self, number: int) -> str:
+        return f"{self._folder.name}/{number:06d}.vtkhdf"
+
+    def _replace_index(self, content: bytes) -> None:
+        """Write the index, and only then remove what it no longer refers to."""
+        write_whole(self.path, content)
+        for file in self._folder.glob("*.vtkhdf"):
+            if f"{self._folder.name}/{file.name}" not in self._names:
+                file.unlink()
+
+    def _index(self, times: list[float], names: list[str]) -> bytes:
+        buffer = io.BytesIO()
+        with h5py.File(buffer, "w") as file:
+            cells = _image(file, self._grid)
+            steps = file["VTKHDF"].create_group("Steps")
+            steps.attrs["NSteps"] = len(times)
+            steps["Values"] = np.array(times, np.float64)
+            offsets = steps.create_group("CellDataOffsets")
+            for name, components in _COMPONENTS.items():
+                shape = (1, self._grid.ny, self._grid.nx, *components)
+                layout = h5py.VirtualLayout((len(times), *shape), self._dtype)
+                for n, source in enumerate(names):
+                    layout[n] = h5py.VirtualSource(source, f"VTKHDF/CellData/{name}", shape, self._dtype)
+                # a file that somebody removed shows as a hole, not as a flow at rest
+                cells.create_virtual_dataset(name, layout, fillvalue=np.nan)
+                offsets[name] = np.arange(len(times))
+        return buffer.getvalue()
+
+
+# --- restarts --------------------------------------------------------------------------------------------------------
+
+
+def write_restart(path: Path, simulation: Simulation, notes: Mapping[str, float] | None = None) -> None:
+    """Write all that the future of every simulation of a batch depends on.
+
+    Parameters
+    ----------
+    path : Path
+        The file; an older one is replaced when the new one is whole. It is HDF5 after a seal of 512 bytes.
+    simulation : Simulation
+    notes : mapping, optional
+        Numbers that :func:`read_restart` gives back.
+    """
+    write_whole(path, pack_restart(simulation, notes))
+
+
+def pack_restart(simulation: Simulation, notes: Mapping[str, float] | None = None) -> bytes:
+    """Return the content of the file that :func:`write_restart` writes."""
+    buffer = io.BytesIO()
+    with h5py.File(buffer, "w", userblock_size=_SEAL) as file:
+        file.attrs["setup"] = json.dumps(_setup(simulation))
+        file.attrs["notes"] = json.dumps(dict(notes or {}))
+        for b in range(simulation.batch):
+            group = file.create_group(f"member{b}")
+            for name, array in simulation.get_state(b).items():
+                group[name] = array
+    content = buffer.getvalue()[_SEAL:]
+    return _seal(content) + content
+
+
+def read_restart(path: Path, simulation: Simulation) -> dict[str, float]:
+    """Bring every simulation of a batch to the state of a restart file; they go on as those would, to the bit.
+
+    Parameters
+    ----------
+    path : Path
+        A file of :func:`write_restart`.
+    simulation : Simulation
+        As the one that was written, but for the viscosity, which the file brings along. It is untouched when the
+        file is refused.
+
+    Returns
+    -------
+    dict
+        The notes that were written.
+
+    Raises
+    ------
+    ValueError
+        When the file is no restart file, is damaged, or belongs to another set-up.
+    OSError
+        When it cannot be read.
+    """
+    sealed = path.read_bytes()
+    if not sealed.startswith(_FORMAT.encode()):
+        raise ValueError(f"{path} is no restart file of this version ({_FORMAT!r})")
+    if sealed[:_SEAL] != _seal(sealed[_SEAL:]):
+        raise ValueError(f"the restart file {path} is damaged: its {len(sealed)} bytes are not what was sealed")
+    with h5py.File(io.BytesIO(sealed), "r") as file:
+        written, own = json.loads(file.attrs["setup"]), _setup(simulation)
+        for key in sorted(written | own):
+            if written.get(key) != own.get(key):
+                raise ValueError(
+                    f"the restart file {path} belongs to a simulation with {key} = {written.get(key)}, "
+                    f"but this one has {own.get(key)}"
+                )
+        for b in range(simulation.batch):
+            simulation.set_state(b, {name: array[()] for name, array in file[f"member{b}"].items()})
+        notes: dict[str, float] = json.loads(file.attrs["notes"])
+    return notes
+
+
+def _seal(content: bytes) -> bytes:
+    """Return the first bytes of a restart file, by which every torn or altered one is known before it is parsed."""
+    return f"{_FORMAT} sha256 {hashlib.sha256(content).hexdigest()}\n".encode().ljust(_SEAL, b"\0")
+
+
+def _setup(simulation: Simulation) -> dict[str, Any]:
+    """Return what two simulations must share for the state of one to make sense in the other."""
+    setup = {
+        "grid": _describe(simulation.grid),
+        "sides": _describe(simulation.sides),
+        "bodies": [_describe(body) for body in simulation.bodies],
+        "batch": simulation.batch,
+        "dtype": simulation.dtype.name,
+        "integrator": simulation.integrator,
+        "cfl": simulation.cfl,
+        "penalty": simulation.penalty,
+        "stream": simulation.stream,
+    }
+    described: dict[str, Any] = json.loads(json.dumps(setup, default=_plain))  # tuples become lists, as when read back
+    return described
+
+
+def _describe(thing: Any) -> dict[str, Any]:
+    values = {field.name: getattr(thing, field.name) for field in dataclass_fields(thing)}
+    return {"kind": type(thing).__name__} | {name: value for name, value in values.items() if value is not None}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    # a prescribed motion is code: its name is all that can be compared
+    return f"{value.__module__}.{value.__qualname__}" if hasattr(value, "__qualname__") else repr(value)
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file beside ``path`` and rename it, so that it is whole or not there, also after a crash.
+
+    Raises
+    ------
+    OSError
+        When it cannot be written; an older file stays as it was, and nothing is left beside it.
+    """
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with beside.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)

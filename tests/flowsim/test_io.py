@@ -1,0 +1,188 @@
+"""ParaView files as VTK's own reader sees them, and restarts to the bit."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from vtkmodules.util.numpy_support import vtk_to_numpy
+from vtkmodules.vtkIOHDF import vtkHDFReader
+
+from flowsim import Disk, Ellipse, Grid, HalfDisk, Sides, Simulation
+from flowsim.io import FieldSeries, pack_fields, read_restart, write_fields, write_restart
+
+GRID = Grid(24, 16, 0.25)
+
+
+def simulation(**changes) -> Simulation:
+    swimmer = Ellipse(center=(1.7, 2.1), angle=0.3, motion="free", density=2.0)
+    setup = {"grid": GRID, "sides": Sides(), "bodies": [swimmer], "viscosity": 0.02, "batch": 1}
+    return Simulation(**(setup | changes))
+
+
+def open_with_vtk(path) -> vtkHDFReader:
+    reader = vtkHDFReader()
+    reader.SetFileName(str(path))
+    reader.UpdateInformation()
+    return reader
+
+
+def check_image(image, flow: Simulation, b: int) -> None:
+    """Compare an image with the flow, cell by cell at the place where VTK says that the cell is."""
+    assert image.GetClassName() == "vtkImageData"
+    assert image.GetExtent() == (0, GRID.nx, 0, GRID.ny, 0, 1)
+    assert image.GetSpacing() == (GRID.h,) * 3
+    assert image.GetOrigin() == (0.0, 0.0, 0.0)
+    data = image.GetCellData()
+    read = {name: vtk_to_numpy(data.GetArray(name)) for name in ("velocity", "vorticity", "pressure", "solid")}
+    velocity, vorticity, solid = flow.velocity_at_centres()[b], flow.vorticity()[b], flow.solid()[b]
+    for cell in range(image.GetNumberOfCells()):
+        left, right, bottom, top, *_ = image.GetCell(cell).GetBounds()
+        i, j = int((left + right) / 2 / GRID.h), int((bottom + top) / 2 / GRID.h)
+        assert read["velocity"][cell].tolist() == [*velocity[i, j], 0.0]
+        assert read["vorticity"][cell] == vorticity[i, j]
+        assert read["pressure"][cell] == flow.pressure[b, i, j]
+        assert read["solid"][cell] == flow.dtype.type(solid[i, j])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_vtk_reads_every_value_at_its_place(tmp_path, dtype):
+    flow = simulation(dtype=dtype, batch=2, viscosity=[0.02, 0.05])
+    flow.advance_steps(5)
+    write_fields(tmp_path / "one.vtkhdf", flow, b=1)
+    reader = open_with_vtk(tmp_path / "one.vtkhdf")
+    reader.Update()
+    check_image(reader.GetOutput(), flow, b=1)
+    assert [file.name for file in tmp_path.iterdir()] == ["one.vtkhdf"]
+
+
+def test_vorticity_in_the_file_is_the_curl_of_the_velocity(tmp_path):
+    flow = simulation(bodies=[], sides=Sides.all("periodic"), stream=(0.0, 0.0), dtype="float64")
+    k = 2 * np.pi / np.array(GRID.size)
+    (xu, yu), (xv, yv) = GRID.u_faces(), GRID.v_faces()
+    flow.u[0], flow.v[0] = np.cos(k[1] * yu) + 0 * xu, np.sin(k[0] * xv) + 0 * yv
+    write_fields(tmp_path / "waves.vtkhdf", flow)
+    reader = open_with_vtk(tmp_path / "waves.vtkhdf")
+    reader.Update()
+    read = vtk_to_numpy(reader.GetOutput().GetCellData().GetArray("vorticity")).reshape(GRID.ny, GRID.nx)
+    x, y = GRID.centres()
+    exact = k[0] * np.cos(k[0] * x) + k[1] * np.sin(k[1] * y)
+    assert np.abs(read - exact.T).max() < 0.05 * np.abs(exact).max()  # second order, 16 cells a wave
+
+
+def test_vtk_reads_all_times_of_a_series_from_one_file(tmp_path, monkeypatch):
+    flow, kept = simulation(), []
+    series = FieldSeries(tmp_path / "fields.vtkhdf", GRID, flow.dtype)
+    for _ in range(5):
+        flow.advance(0.1)
+        assert series.size_with(pack_fields(flow)) > series.size()
+        series.append(flow.time[0], pack_fields(flow))
+        kept.append(flow.get_state())
+    monkeypatch.chdir("/")  # the parts are found beside the file, not in the working directory
+    reader = open_with_vtk(tmp_path / "fields.vtkhdf")
+    assert reader.GetNumberOfSteps() == 5
+    for n, state in enumerate(kept):
+        reader.UpdateTimeStep(state["time"])
+        assert reader.GetTimeValue() == state["time"]
+        flow.set_state(0, kept[n])
+        check_image(reader.GetOutput(), flow, b=0)
+
+    before = series.size()
+    series.thin()
+    assert series.size() < before
+    resumed = FieldSeries(tmp_path / "fields.vtkhdf", GRID, flow.dtype, until=float(kept[2]["time"]))
+    assert resumed.times == [kept[0]["time"], kept[2]["time"]]
+    resumed.append(flow.time[0], pack_fields(flow))  # in the state of the last time
+    reader = open_with_vtk(tmp_path / "fields.vtkhdf")
+    assert reader.GetNumberOfSteps() == 3
+    reader.UpdateTimeStep(kept[4]["time"])
+    check_image(reader.GetOutput(), flow, b=0)
+    assert len(list((tmp_path / "fields").iterdir())) == 3
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_restart_goes_on_to_the_bit(tmp_path, dtype):
+    flow = simulation(dtype=dtype, batch=2, viscosity=[0.02, 0.05])
+    flow.body_state.applied_torque[:] = 0.1
+    flow.advance_steps(20)
+    write_restart(tmp_path / "restart.h5", flow, {"begun": 0.1})
+    flow.advance_steps(20)
+    fresh = simulation(dtype=dtype, batch=2)
+    assert read_restart(tmp_path / "restart.h5", fresh) == {"begun": 0.1}
+    fresh.advance_steps(20)
+    for b in range(2):
+        one, other = flow.get_state(b), fresh.get_state(b)
+        assert one.keys() == other.keys()
+        for name in one:
+            assert one[name].dtype == other[name].dtype
+            assert one[name].tobytes() == other[name].tobytes(), name
+    assert np.array_equal(flow.vorticity(), fresh.vorticity())
+
+
+def test_a_restart_of_another_setup_is_refused_by_name(tmp_path):
+    path = tmp_path / "restart.h5"
+    flow = simulation()
+    write_restart(path, flow)
+    grown = dataclasses.replace(flow.bodies[0], major=1.1)
+    others = {
+        "grid": {"grid": Grid(24, 16, 0.2)},
+        "sides": {"sides": Sides(top="slip")},
+        "bodies": {"bodies": [grown]},
+        "batch": {"batch": 2},
+        "dtype": {"dtype": "float64"},
+        "integrator": {"integrator": "euler", "cfl": 0.5},
+        "cfl": {"cfl": 0.4},
+        "penalty": {"penalty": 1e3},
+        "stream": {"stream": (0.5, 0.0)},
+    }
+    for key, changes in others.items():
+        other = simulation(**changes)
+        before = other.get_state()
+        with pytest.raises(ValueError, match=f"belongs to a simulation with {key} = "):
+            read_restart(path, other)
+        assert all(np.array_equal(array, before[name]) for name, array in other.get_state().items())
+
+
+def shaken(time: float) -> tuple[float, float, float, float, float, float]:
+    return 1.5, 2 + 0.1 * np.sin(time), 0.0, 0.0, 0.1 * np.cos(time), 0.0
+
+
+def test_bodies_of_the_same_size_and_another_kind_or_motion_are_told_apart(tmp_path):
+    path = tmp_path / "restart.h5"
+    write_restart(path, simulation(bodies=[Disk(motion=shaken)]))
+    read_restart(path, simulation(bodies=[Disk(motion=shaken)]))
+    for body in (HalfDisk(motion=shaken), Disk(center=(1.5, 2.0))):
+        with pytest.raises(ValueError, match="bodies"):
+            read_restart(path, simulation(bodies=[body]))
+
+
+def test_a_damaged_restart_is_refused(tmp_path):
+    path = tmp_path / "restart.h5"
+    write_restart(path, simulation())
+    whole = path.read_bytes()
+    flipped = bytearray(whole)
+    flipped[len(whole) // 2] ^= 1
+    for torn in (whole[:-1], whole[: len(whole) // 2], whole[:600], whole + b"0", bytes(flipped)):
+        path.write_bytes(torn)
+        with pytest.raises(ValueError, match="is damaged"):
+            read_restart(path, simulation())
+    for foreign in (b"", b"time,dt\n", whole[512:]):
+        path.write_bytes(foreign)
+        with pytest.raises(ValueError, match="no restart file"):
+            read_restart(path, simulation())
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
+    path = tmp_path / "restart.h5"
+    flow = simulation()
+    write_restart(path, flow)
+    old = path.read_bytes()
+    flow.advance_steps(1)
+
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        write_restart(path, flow)
+    assert path.read_bytes() == old
+    assert list(tmp_path.iterdir()) == [path]
