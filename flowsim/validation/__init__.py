@@ -8,13 +8,36 @@ from __future__ import annotations
 
 import math
 import time
+from functools import partial
 
-from flowsim.validation import smooth
+from flowsim.validation import cavity, cylinder, free_bodies, smooth
 from flowsim.validation.result import Case, DivergedError, Effort, Result, Row
 
 CASES: dict[str, tuple[str, Case]] = {
     "taylor-green": ("Taylor-Green vortex: decay, order of convergence in space and time", smooth.taylor_green),
     "lamb-oseen": ("Lamb-Oseen vortex: velocity profile", smooth.lamb_oseen),
+    **{
+        f"cavity-{number}": (f"Lid-driven cavity at Re {number}", partial(cavity.cavity, number))
+        for number in cavity.GHIA
+    },
+    **{
+        f"cylinder-{number}": (f"Steady flow past a cylinder at Re {number}", partial(cylinder.steady, number))
+        for number in cylinder.STEADY_VALUES
+    },
+    "cylinder-100": ("Vortex shedding of a cylinder at Re 100", cylinder.shedding),
+    "short-times": ("Cylinder at Re 100 just after an impulsive start", cylinder.short_times),
+    **{
+        f"impulsive-{number}": (
+            f"Impulsively started cylinder at Re {number}",
+            partial(cylinder.impulsive, number),
+        )
+        for number in cylinder.IMPULSIVE_DRAG
+    },
+    "oscillating": ("Cylinder oscillating in still water, Re 100 and KC 5", cylinder.oscillating),
+    "d-section": ("Half disk at Re 100, curved side ahead: convergence", cylinder.d_section),
+    "added-mass": ("Disk released from rest: its added mass", free_bodies.added_mass),
+    "sedimenting": ("Falling disk, density ratio 1.01", free_bodies.sedimenting),
+    "frames": ("Disk in a stream and disk moving through still water", free_bodies.frames),
 }
 """Name, one line about it, and the function of every case, in the order of the page."""
 
@@ -33,4 +56,5 @@ def run_case(name: str, effort: Effort) -> tuple[Result, float]:
         result = CASES[name][1](effort)
     except DivergedError as error:
         result = Result([Row(str(error), math.nan, None, "", math.nan, 0.0, "", None)])
+    effort.progress(1.0)
     return result, time.perf_counter() - began

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from flowsim.boundary import Sides
 from flowsim.simulation import Simulation
 from flowsim.viz import outline
 
@@ -224,6 +223,10 @@ Case = Callable[[Effort], Result]
 def advance(sim: Simulation, duration: float) -> None:
     """Advance a simulation, and raise :class:`DivergedError` when it blows up."""
     sim.advance(duration)
+    _check(sim)
+
+
+def _check(sim: Simulation) -> None:
     if sim.diverged.any():
         raise DivergedError(f"the simulation blew up at t = {sim.time[0]:.4g} with dt = {sim.dt[0]:.3g}")
 
@@ -238,19 +241,15 @@ def follow(
     (n, 1 + m) float64
         Time, and the m numbers that ``look`` returned.
     """
-    begun, until = float(sim.time[0]), sim.time + duration
-    seen = []
-    while sim.time[0] < until[0] - 1e-9:
-        sim.step(until=until)
-        if sim.diverged[0]:
-            raise DivergedError(f"the simulation blew up at t = {sim.time[0]:.4g} with dt = {sim.dt[0]:.3g}")
+    begun, seen, nobody = float(sim.time[0]), [], np.zeros(sim.batch, bool)
+
+    def watch(sim: Simulation) -> NDArray[np.bool_]:
         if sim.steps[0] % every == 0:
             seen.append((float(sim.time[0]), *look(sim)))
         if sim.steps[0] % 20 == 0:
             effort.progress((float(sim.time[0]) - begun) / duration)
+        return nobody
+
+    sim.advance(duration, stop=watch)
+    _check(sim)
     return np.array(seen)
-
-
-def unbounded_sides(kind: str) -> Sides:
-    """Return the sides of a box in a stream: ``"slip"`` and ``"open"`` name what bounds it across the stream."""
-    return Sides("inflow", "outflow", kind, kind)

@@ -1,0 +1,337 @@
+"""Flow past a circular cylinder, and past a D-section."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flowsim.bodies import Body, Disk, HalfDisk
+from flowsim.boundary import Sides
+from flowsim.grid import Grid
+from flowsim.simulation import Simulation
+from flowsim.validation.result import Curve, Effort, Picture, Plot, Result, Row, Setup, follow, judge
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Box:
+    """A box, where the body stands in it, what its sides do, and how fine it is.
+
+    Attributes
+    ----------
+    size, center : (float, float)
+        In D.
+    cells : int
+        Per D.
+    sides : Sides
+    """
+
+    size: tuple[float, float]
+    center: tuple[float, float]
+    cells: int
+    sides: Sides
+
+    def simulation(
+        self, body: Body, effort: Effort, viscosity: float, stream: tuple[float, float] = (1.0, 0.0)
+    ) -> Simulation:
+        """Return a simulation of one body in this box, in float32."""
+        nx, ny = (round(length * self.cells / 2) * 2 for length in self.size)
+        grid = Grid(nx, ny, 1 / self.cells)
+        return Simulation(grid, self.sides, [body], viscosity=viscosity, stream=stream, threads=effort.threads)
+
+    def finer(self, cells: int) -> Box:
+        """Return the same box with other cells."""
+        return Box(self.size, self.center, cells, self.sides)
+
+
+STREAM = Sides("inflow", "outflow", "slip", "slip")
+STILL = Sides.all("slip")
+
+# a little off the lattice of the grid, so that no value rests on a lucky position: (full, quick)
+BOXES: dict[str, tuple[Box, Box]] = {
+    "steady": (Box((40, 40), (14.01, 20.0), 16, STREAM), Box((24, 24), (8.01, 12.0), 14, STREAM)),
+    "shedding": (Box((36, 30), (12.01, 15.0), 20, STREAM), Box((20, 16), (6.01, 8.0), 10, STREAM)),
+    "impulsive-550": (Box((20, 20), (8.003, 10.0), 64, STREAM), Box((12, 12), (5.003, 6.0), 48, STREAM)),
+    "impulsive-3000": (Box((12, 12), (5.003, 6.0), 128, STREAM), Box((8, 8), (3.503, 4.0), 96, STREAM)),
+    "short-times": (Box((12, 12), (5.003, 6.0), 128, STREAM), Box((10, 10), (4.503, 5.0), 48, STREAM)),
+    "oscillating": (Box((20, 20), (10.003, 10.0), 40, STILL), Box((12, 12), (6.003, 6.0), 24, STILL)),
+    "d-section": (Box((24, 16), (8.01, 8.0), 36, STREAM), Box((16, 12), (5.01, 6.0), 18, STREAM)),
+}
+"""Every unbounded flow is computed in a box; the values stand for the flow in this box."""
+
+
+def _box(name: str, effort: Effort) -> Box:
+    full, quick = BOXES[name]
+    return quick if effort.quick else full
+
+
+def _drag_and_lift(sim: Simulation) -> tuple[float, float]:
+    """Coefficients: D = U = rho = 1, so C = 2 F."""
+    x, y = sim.body_state.force[0, 0]
+    return 2 * float(x), 2 * float(y)
+
+
+def _mean_near(history: FloatArray, time: float, width: float, column: int = 1) -> float:
+    """Mean of a column over the steps within ``width`` of a time; forces differ a little from step to step."""
+    near = np.abs(history[:, 0] - time) <= width
+    return (
+        float(history[near, column].mean()) if near.any() else float(np.interp(time, history[:, 0], history[:, column]))
+    )
+
+
+# --- steady ----------------------------------------------------------------------------------------------------------
+
+STEADY_VALUES: dict[int, tuple[float | tuple[float, float], float | tuple[float, float]]] = {
+    20: (2.09, 0.93),
+    40: ((1.50, 1.57), (2.13, 2.35)),
+}
+"""Reynolds number: C_D and wake length in D (FLOW.md section 4)."""
+
+
+def wake_length(sim: Simulation) -> float:
+    """Distance from the rear of a disk to where u on the axis changes sign, in D; NaN where it does not."""
+    (x, y), radius = sim.body_state.position[0, 0], sim.bodies[0].semi_axes[0]
+    s = np.linspace(0.05, 4.0, 400)
+    points = np.stack([x + radius + s, np.full_like(s, y)], axis=-1)
+    u = sim.sample_velocity(points[None])[0, :, 0]
+    ahead = np.flatnonzero((u[:-1] < 0) & (u[1:] >= 0))
+    if len(ahead) == 0:
+        return float("nan")
+    i = ahead[-1]
+    return float(s[i] - u[i] * (s[i + 1] - s[i]) / (u[i + 1] - u[i]))
+
+
+def steady(reynolds_number: int, effort: Effort) -> Result:
+    """Drag and wake length of the steady flow, 30 D/U after an impulsive start."""
+    box = _box("steady", effort)
+    sim = box.simulation(Disk(center=box.center), effort, viscosity=1 / reynolds_number)
+    history = follow(sim, 30.0, effort, _drag_and_lift)
+    drag, length = STEADY_VALUES[reynolds_number]
+    setup, source, tolerance = Setup.of(sim), "published, unbounded flow (FLOW.md section 4)", effort.choose(0.03, 0.1)
+    rows = [
+        judge("mean C_D, t = 29 to 30", _mean_near(history, 29.5, 0.5), drag, tolerance, setup, source),
+        judge("wake length", wake_length(sim), length, effort.choose(0.05, 0.1), setup, source),
+    ]
+    curves = [Curve.of("C_D", history[::10, 0], history[::10, 1]), *_band("published", drag, 30.0)]
+    plots = [Plot("drag", "t U/D", "C_D", curves, y_limits=(1.0, 4.0))]
+    x, y = box.center
+    return Result(rows, plots, [Picture.of("steady", sim, (x - 2, x + 6, y - 2, y + 2), limit=4.0)])
+
+
+def _band(label: str, reference: float | tuple[float, float], until: float) -> list[Curve]:
+    """Return horizontal lines at the reference or at both of its ends."""
+    low, high = reference if isinstance(reference, tuple) else (reference, reference)
+    labels = [label] if low == high else [f"{label}, lowest", f"{label}, highest"]
+    return [Curve.of(name, [0.0, until], [value] * 2) for name, value in zip(labels, (low, high), strict=False)]
+
+
+# --- vortex shedding -------------------------------------------------------------------------------------------------
+
+
+def shed(sim: Simulation, duration: float, effort: Effort) -> FloatArray:
+    """Disturb the wake, so that it begins to shed at once, and record (t, C_D, C_L) of every step."""
+    (x, y), grid = sim.body_state.position[0, 0], sim.grid
+    vx, vy = grid.v_faces()
+    sim.v[0] += 0.5 * np.exp(-((vx - x - 1.0) ** 2) - (vy - y) ** 2).astype(sim.dtype)
+    sim.settle()
+    return follow(sim, duration, effort, _drag_and_lift)
+
+
+def shedding_values(history: FloatArray, after: float) -> tuple[float, float, float]:
+    """Return (mean C_D, amplitude of C_L, Strouhal number) over the whole periods after a time; NaN without two.
+
+    Periods are counted between upward zero crossings of the lift about its mean.
+    """
+    late = history[history[:, 0] > after]
+    lift = late[:, 2] - late[:, 2].mean()
+    up = np.flatnonzero((lift[:-1] < 0) & (lift[1:] >= 0))
+    if len(up) < 3:
+        return float("nan"), float("nan"), float("nan")
+    times = late[up, 0] - lift[up] * (late[up + 1, 0] - late[up, 0]) / (lift[up + 1] - lift[up])
+    whole = late[up[0] : up[-1]]
+    mean_drag = np.trapezoid(whole[:, 1], whole[:, 0]) / (whole[-1, 0] - whole[0, 0])
+    amplitude = 0.5 * (whole[:, 2].max() - whole[:, 2].min())
+    return float(mean_drag), float(amplitude), float((len(up) - 1) / (times[-1] - times[0]))
+
+
+def _shedding_plots(history: FloatArray) -> list[Plot]:
+    curves = [Curve.of("C_D", history[::12, 0], history[::12, 1]), Curve.of("C_L", history[::12, 0], history[::12, 2])]
+    return [Plot("forces", "t U/D", "C_D, C_L", curves, y_limits=(-1.0, 2.0))]
+
+
+def shedding(effort: Effort) -> Result:
+    """Drag, lift and Strouhal number at Re 100."""
+    box = _box("shedding", effort)
+    sim = box.simulation(Disk(center=box.center), effort, viscosity=1 / 100)
+    duration = 110.0
+    history = shed(sim, duration, effort)
+    drag, lift, strouhal = shedding_values(history, 0.6 * duration)
+    setup, source = Setup.of(sim), "published, unbounded flow (FLOW.md section 4)"
+    tolerance = effort.choose(0.03, 0.15)
+    rows = [
+        judge("mean C_D over whole periods", drag, (1.32, 1.37), tolerance, setup, source),
+        judge("amplitude of C_L", lift, (0.32, 0.35), effort.choose(0.05, 0.2), setup, source),
+        judge("Strouhal number", strouhal, 0.164, effort.choose(0.03, 0.1), setup, source),
+    ]
+    x, y = box.center
+    return Result(rows, _shedding_plots(history), [Picture.of("shedding", sim, (x - 2, x + 10, y - 3, y + 3), 4.0)])
+
+
+def d_section(effort: Effort) -> Result:
+    """Drag and Strouhal number of the half disk at Re 100 on three grids, with Richardson's extrapolation."""
+    finest = _box("d-section", effort)
+    duration, ratio = effort.choose(80.0, 50.0), 1.5
+    cells = [round(finest.cells / ratio**2), round(finest.cells / ratio), finest.cells]
+    found = []
+    for index, n in enumerate(cells):
+        sim = finest.finer(n).simulation(HalfDisk(center=finest.center), effort, viscosity=1 / 100)
+        history = shed(sim, duration, effort.part(index, len(cells)))
+        found.append(shedding_values(history, 0.55 * duration))
+    setup, values = Setup.of(sim), np.array(found)
+    rows, curves = [], []
+    for column, quantity in ((0, "mean C_D"), (2, "Strouhal number")):
+        limit, error = richardson(values[:, column], ratio)
+        rows.append(
+            Row(f"{quantity}, finest grid", float(values[-1, column]), None, "none published; our own convergence",
+                error, effort.choose(0.05, 0.15), "relative to Richardson's extrapolation", setup)
+        )  # fmt: skip
+        rows.append(
+            Row(f"{quantity}, extrapolated", limit, None, "none published; our own convergence", error,
+                effort.choose(0.05, 0.15), "distance from the finest grid", setup)
+        )  # fmt: skip
+        curves.append(Curve.of(quantity, 1 / np.array(cells), values[:, column] / limit, points=True))
+    x, y = finest.center
+    plots = [Plot("convergence", "h/D", "value over the extrapolated one", curves), *_shedding_plots(history)]
+    return Result(rows, plots, [Picture.of("shedding", sim, (x - 2, x + 10, y - 3, y + 3), 4.0)])
+
+
+def richardson(values: FloatArray, ratio: float) -> tuple[float, float]:
+    """Extrapolate three values on grids refined by a ratio to h = 0; the order is observed, kept within 1 to 2.
+
+    Returns
+    -------
+    limit, error : float
+        The error is the relative distance of the finest value from the limit.
+    """
+    coarse, middle, fine = values
+    change, before = fine - middle, middle - coarse
+    # without monotone convergence no order can be seen: the first order of the penalisation is the safe guess
+    order = np.log(before / change) / np.log(ratio) if before * change > 0 else 1.0
+    limit = fine + change / (ratio ** np.clip(order, 1.0, 2.0) - 1)
+    return float(limit), float(abs(fine - limit) / abs(limit))
+
+
+# --- impulsive start -------------------------------------------------------------------------------------------------
+
+IMPULSIVE_DRAG: dict[int, dict[float, float]] = {
+    550: {0.2: 1.025, 0.5: 0.739, 1.0: 0.741, 2.0: 1.113, 3.0: 1.287, 4.0: 1.207, 5.0: 1.125},
+    3000: {0.2: 0.423, 0.5: 0.313, 1.0: 0.386, 2.0: 0.962, 3.0: 1.196, 4.0: 1.377, 5.0: 1.195},
+}
+"""Reynolds number: C_D at T = U t / R (Koumoutsakos and Leonard 1995)."""
+
+
+def impulsive(reynolds_number: int, effort: Effort) -> Result:
+    """Drag history of a cylinder that starts at once."""
+    box = _box(f"impulsive-{reynolds_number}", effort)
+    sim = box.simulation(Disk(center=box.center), effort, viscosity=1 / reynolds_number)
+    history = follow(sim, 2.51, effort, _drag_and_lift)
+    setup, source = Setup.of(sim), "Koumoutsakos and Leonard (1995); sources differ by 2 to 4 %"
+    tolerance = effort.choose(0.05, {550: 0.15, 3000: 0.35}[reynolds_number])
+    published = IMPULSIVE_DRAG[reynolds_number]
+    rows = [
+        judge(f"C_D at T = {T:g}", _mean_near(history, T / 2, 0.01), drag, tolerance, setup, source)
+        for T, drag in published.items()
+    ]
+    curves = [
+        Curve.of("ours", 2 * history[:, 0], history[:, 1]),
+        Curve.of("Koumoutsakos and Leonard (1995)", list(published), list(published.values()), points=True),
+    ]
+    plots = [Plot("drag", "T = U t / R", "C_D", curves, y_limits=(0.0, 2.0))]
+    x, y = box.center
+    return Result(rows, plots, [Picture.of("T5", sim, (x - 1, x + 3, y - 1, y + 1), limit=20.0)])
+
+
+def bar_lev_yang(time: FloatArray, reynolds_number: float) -> FloatArray:
+    """Drag of an impulsively started cylinder at short times t = U t / D (Bar-Lev and Yang 1975), good to t = 0.1."""
+    k = 4 * np.sqrt(time / reynolds_number)
+    series = 2.257 + k - 0.141 * k**2 + 0.031 * k**3 + (8.996 - 41 * k + 143.8 * k**2 + 45.4 * k**3) * time**2
+    drag: FloatArray = np.pi / np.sqrt(reynolds_number * time) * series
+    return drag
+
+
+def short_times(effort: Effort) -> Result:
+    """Drag at Re 100 while the boundary layer is thin."""
+    reynolds_number, box = 100, _box("short-times", effort)
+    sim = box.simulation(Disk(center=box.center), effort, viscosity=1 / reynolds_number)
+    history = follow(sim, 0.105, effort, _drag_and_lift)
+    setup, source = Setup.of(sim), "Bar-Lev and Yang (1975), matched expansion"
+    times = np.array([0.04, 0.06, 0.08, 0.1])
+    exact = bar_lev_yang(times, reynolds_number)
+    rows = [
+        judge(f"C_D at t = {t:g}", _mean_near(history, t, 0.004), float(drag), effort.choose(0.03, 0.08), setup, source)
+        for t, drag in zip(times, exact, strict=True)
+    ]
+    s = np.linspace(0.01, 0.1, 60)
+    curves = [
+        Curve.of("ours", history[:, 0], history[:, 1]),
+        Curve.of("Bar-Lev and Yang (1975)", s, bar_lev_yang(s, reynolds_number)),
+    ]
+    return Result(rows, [Plot("drag", "t U/D", "C_D", curves, y_limits=(0.0, 10.0))])
+
+
+# --- oscillation -----------------------------------------------------------------------------------------------------
+
+
+def morison(time: FloatArray, force: FloatArray, speed: FloatArray, acceleration: FloatArray) -> tuple[float, float]:
+    """Fit F = -c_d/2 |U| U - c_m pi/4 dU/dt (D = rho = 1) over whole periods by least squares: (c_d, c_m)."""
+    weights = np.sqrt(np.gradient(time))[:, None]
+    columns = np.stack([-0.5 * np.abs(speed) * speed, -0.25 * np.pi * acceleration], axis=1)
+    (c_d, c_m), *_ = np.linalg.lstsq(weights * columns, weights[:, 0] * force, rcond=None)
+    return float(c_d), float(c_m)
+
+
+def oscillating(effort: Effort) -> Result:
+    """Drive a cylinder along x in still water, Re 100 and KC 5: period 5, amplitude 5/(2 pi)."""
+    box, period = _box("oscillating", effort), 5.0
+    frequency = 2 * np.pi / period
+    x0, y0 = box.center
+
+    def motion(t: float) -> tuple[float, float, float, float, float, float]:
+        return x0 - np.sin(frequency * t) / frequency, y0, 0.0, -np.cos(frequency * t), 0.0, 0.0
+
+    periods = effort.choose(5, 3)
+    body = Disk(center=box.center, motion=motion)
+    sim = box.simulation(body, effort, viscosity=1 / 100, stream=(0.0, 0.0))
+    history = follow(sim, periods * period, effort, _drag_and_lift)
+    last = history[history[:, 0] > (periods - 1) * period]
+    t = last[:, 0]
+    c_d, c_m = morison(t, 0.5 * last[:, 1], -np.cos(frequency * t), frequency * np.sin(frequency * t))
+    # moving cells of a penalised surface shake the force from step to step
+    smooth = _running_mean(t, last[:, 1], 0.02 * period)
+    setup, source, tolerance = Setup.of(sim), "Dutsch et al. (1998)", effort.choose(0.05, 0.15)
+    rows = [
+        judge("peak C_D in the last period", float(np.abs(smooth).max()), 3.30, tolerance, setup, source),
+        judge("Morison's c_d", c_d, 2.09, tolerance, setup, source),
+        judge("Morison's c_m", c_m, 1.45, tolerance, setup, source),
+    ]
+    speed, acceleration = -np.cos(frequency * t), frequency * np.sin(frequency * t)
+    published = -2.09 * np.abs(speed) * speed - 0.5 * np.pi * 1.45 * acceleration
+    curves = [
+        Curve.of("ours", t[::3] / period, last[::3, 1]),
+        Curve.of("Morison's formula with the published coefficients", t[::3] / period, published[::3]),
+    ]
+    plots = [Plot("drag", "t over the period", "C_D", curves, y_limits=(-4.5, 4.5))]
+    window = (x0 - 3, x0 + 3, y0 - 2, y0 + 2)
+    return Result(rows, plots, [Picture.of("last-period", sim, window, limit=5.0)])
+
+
+def _running_mean(time: FloatArray, values: Sequence[float] | FloatArray, width: float) -> FloatArray:
+    """Mean over a window of time around each of the times."""
+    integral = np.concatenate([[0.0], np.cumsum(0.5 * np.diff(time) * (np.asarray(values)[1:] + values[:-1]))])
+    low, high = np.maximum(time - width / 2, time[0]), np.minimum(time + width / 2, time[-1])
+    mean: FloatArray = (np.interp(high, time, integral) - np.interp(low, time, integral)) / (high - low)
+    return mean

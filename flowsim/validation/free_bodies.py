@@ -1,0 +1,130 @@
+"""Bodies that the fluid moves, and bodies that move through it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from flowsim.bodies import Disk
+from flowsim.boundary import Sides
+from flowsim.simulation import Simulation
+from flowsim.validation.cylinder import STILL, STREAM, Box
+from flowsim.validation.result import Curve, Effort, Picture, Plot, Result, Row, Setup, advance, follow, judge
+
+BOXES: dict[str, tuple[Box, Box]] = {
+    "added-mass": (Box((16, 16), (8.003, 8.0), 48, STILL), Box((10, 10), (5.003, 5.0), 24, STILL)),
+    "sedimenting": (Box((30, 24), (10.01, 12.0), 20, STREAM), Box((20, 12), (6.01, 6.0), 10, STREAM)),
+    "frames": (Box((16, 12), (9.003, 6.0), 32, STREAM), Box((12, 8), (7.003, 4.0), 16, STREAM)),
+}
+"""(full, quick) of every case."""
+
+
+def _box(name: str, effort: Effort) -> Box:
+    full, quick = BOXES[name]
+    return quick if effort.quick else full
+
+
+def disk_acceleration(density: float, box: Box, effort: Effort, duration: float = 0.1) -> tuple[float, Simulation]:
+    """Mean acceleration over g of a disk of a relative density released from rest; g is 1, along y."""
+    disk = Disk(center=box.center, density=density, motion="free")
+    sim = box.simulation(disk, effort, viscosity=1e-4, stream=(0.0, 0.0))
+    sim.body_state.applied_force[0, 0] = (0.0, (density - 1) * disk.area)
+    advance(sim, duration)
+    return float(sim.body_state.velocity[0, 0, 1]) / duration, sim
+
+
+def added_mass(effort: Effort) -> Result:
+    """Disks from a tenth to a thousand times as heavy as the fluid: a = g (rho_s - 1)/(rho_s + 1)."""
+    box, rows, found = _box("added-mass", effort), [], []
+    densities = (0.1, 0.5, 2.0, 10.0, 100.0, 1000.0)
+    for index, density in enumerate(densities):
+        acceleration, sim = disk_acceleration(density, box, effort)
+        exact = (density - 1) / (density + 1)
+        rows.append(
+            judge(f"acceleration over g, density ratio {density:g}", acceleration, exact, effort.choose(0.05, 0.1),
+                  Setup.of(sim), "potential flow; walls and boundary layer add about 1 %")
+        )  # fmt: skip
+        found.append(acceleration)
+        effort.progress((index + 1) / len(densities))
+    many = np.geomspace(0.1, 1000, 100)
+    curves = [
+        Curve.of("(rho - 1)/(rho + 1)", np.log10(many), (many - 1) / (many + 1)),
+        Curve.of("ours", np.log10(densities), found, points=True),
+    ]
+    return Result(rows, [Plot("acceleration", "log10 of the density ratio", "acceleration over g", curves)])
+
+
+GALILEO = 138.4
+"""sqrt((rho_s - 1) g D^3)/nu of Namkoong et al.: D 5 mm, nu 8e-7 m^2/s, density ratio 1.01, g 9.8 m/s^2."""
+
+
+def sedimenting(effort: Effort) -> Result:
+    """Let a disk 1 % heavier than the water fall, in a frame that falls at the published terminal speed.
+
+    Units are D and sqrt((rho_s - 1) g D), so that its weight in water is pi/4; x points up and the water comes from
+    below, that is from the left.
+    """
+    box, published = _box("sedimenting", effort), 156.0
+    terminal = published / GALILEO
+    disk = Disk(center=box.center, density=1.01, motion="free")
+    sim = box.simulation(disk, effort, viscosity=1 / GALILEO, stream=(terminal, 0.0))
+    sim.body_state.applied_force[0, 0] = (-disk.area, 0.0)
+    duration = effort.choose(80.0, 50.0)
+
+    def look(sim: Simulation) -> tuple[float, float, float, float]:
+        (x, y), (u, v) = sim.body_state.position[0, 0], sim.body_state.velocity[0, 0]
+        return float(u), float(v), float(x), float(y)
+
+    history = follow(sim, duration, effort, look)
+    late = history[history[:, 0] > 0.6 * duration]
+    falling = terminal - (late[-1, 3] - late[0, 3]) / (late[-1, 0] - late[0, 0])
+    setup, source = Setup.of(sim), "Namkoong, Yoo and Choi (2008)"
+    tolerance = effort.choose(0.03, 0.1)
+    rows = [judge("mean terminal Reynolds number", falling * GALILEO, published, tolerance, setup, source)]
+    curves = [
+        Curve.of("ours", history[::10, 0], (terminal - history[::10, 1]) * GALILEO),
+        Curve.of("published mean", [0.0, duration], [published] * 2),
+    ]
+    x, y = sim.body_state.position[0, 0]
+    picture = Picture.of("falling-left", sim, (x - 2, x + 10, y - 3, y + 3))
+    return Result(rows, [Plot("speed", "t, in sqrt(D / ((rho_s - 1) g))", "Reynolds number", curves)], [picture])
+
+
+def frames(effort: Effort) -> Result:
+    """Compare the drag of a disk in a stream with that of the same disk driven through still water, Re 100."""
+    box, duration = _box("frames", effort), 3.0
+    x0, y0 = box.center
+
+    def motion(t: float) -> tuple[float, float, float, float, float, float]:
+        return x0 - t, y0, 0.0, -1.0, 0.0, 0.0
+
+    still = Box(box.size, box.center, box.cells, Sides("open", "open", "slip", "slip"))
+    runs = (
+        (box, Disk(center=box.center), (1.0, 0.0)),
+        (still, Disk(center=box.center, motion=motion), (0.0, 0.0)),
+    )
+    histories = []
+    for index, (where, disk, stream) in enumerate(runs):
+        sim = where.simulation(disk, effort, viscosity=1 / 100, stream=stream)
+        seen = follow(sim, duration, effort.part(index, 2), lambda sim: (2 * float(sim.body_state.force[0, 0, 0]),))
+        histories.append(seen)
+        if index == 0:
+            setup = Setup.of(sim)
+    means = [_block_means(seen[:, 0], seen[:, 1], duration) for seen in histories]
+    differences = np.abs(means[1][1] - means[0][1]) / means[0][1]
+    row = Row(
+        "largest difference of C_D, means over 0.25 D/U", float(differences.max()), 0.0, "the same flow in two frames",
+        float(differences.max()), effort.choose(0.03, 0.06), "relative to the fixed disk's", setup,
+    )  # fmt: skip
+    curves = [
+        Curve.of(label, seen[:, 0], seen[:, 1])
+        for label, seen in zip(("in a stream", "moving through still water"), histories, strict=True)
+    ]
+    return Result([row], [Plot("drag", "t U/D", "C_D", curves, y_limits=(0.5, 3.0))])
+
+
+def _block_means(time: np.ndarray, values: np.ndarray, duration: float) -> tuple[np.ndarray, np.ndarray]:
+    """Means over blocks of 0.25 D/U from t = 0.5 on, before which the drag is singular."""
+    edges = np.arange(0.5, duration + 1e-9, 0.25)
+    which = np.digitize(time, edges)
+    means = np.array([values[which == n].mean() for n in range(1, len(edges))])
+    return edges[:-1] + 0.125, means
