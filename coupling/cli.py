@@ -191,21 +191,39 @@ def simulate(
         typer.Argument(help="preset of a flow task, or a YAML file with a grid and bodies", show_default=False),
     ],
     overrides: Overrides = None,
-    duration: Annotated[float, typer.Option("--time", min=1e-6, help="time to simulate, in D/U")] = 10.0,
+    duration: Annotated[float, typer.Option("--time", min=1e-6, help="time in D/U from the very beginning")] = 10.0,
     output: Annotated[Path, typer.Option("-o", "--output", help="folder to write into")] = Path("simulation"),
     frames: Annotated[int, typer.Option(min=1, help="pictures of the film")] = 200,
-    snapshots: Annotated[int, typer.Option(min=1, help="field files")] = 10,
+    snapshots: Annotated[int, typer.Option(min=1, help="times in the fields")] = 10,
     seed: Annotated[int, typer.Option(min=0, help="seed of a task's start")] = 0,
+    restart_from: Annotated[
+        Path | None, typer.Option(help="restart.h5 of a run of this case, which goes on to the bit", show_default=False)
+    ] = None,
+    max_size: Annotated[
+        str | None,
+        typer.Option(help="what the folder may hold, in MB or as in 2GB: rows and times are thinned to keep below"),
+    ] = None,
 ) -> None:
-    """Run the solver alone: forces to CSV, fields to HDF5, the vorticity as a film."""
+    """Run the solver alone: forces to CSV, fields for ParaView, restart file, the vorticity as a film."""
     from coupling.screen import progress_bar
-    from coupling.simulate import load_case
+    from coupling.simulate import load_case, parse_size
     from coupling.simulate import simulate as run_solver
 
+    size = None if max_size is None else parse_size(max_size)
     simulation = load_case(case, overrides or [], seed)
     print(simulation.describe(), file=sys.stderr)
     with progress_bar("simulating") as progress:
-        ending = run_solver(simulation, duration, output, frames=frames, snapshots=snapshots, progress=progress)
+        ending = run_solver(
+            simulation,
+            duration,
+            output,
+            frames=frames,
+            snapshots=snapshots,
+            restart_from=restart_from,
+            max_size=size,
+            say=lambda text: print(f"flowsim: {text}", file=sys.stderr),
+            progress=progress,
+        )
     print(f"{output}: {ending}")
 
 
