@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from flowsim.backend import load_backend
 from flowsim.bodies import Body, BodyState, signed_distance
 from flowsim.boundary import Side, Sides
+from flowsim.forces import ControlVolumes
 from flowsim.grid import GHOSTS as G
 from flowsim.grid import Grid
 from flowsim.poisson import PoissonPlan
@@ -65,6 +66,8 @@ class Simulation:
     time, dt : (B,) float64
         Time and the size of the last step, in units of D/U.
     steps : (B,) int64
+    control_volumes : ControlVolumes or None
+        The second measure of force and torque, once :meth:`measure_control_volumes` was called.
     diverged : (B,) bool
         Simulations whose velocity is not finite or absurd. They take no further part until they are reset.
 
@@ -120,6 +123,7 @@ class Simulation:
         self._speed = np.zeros(batch)
         self._block_speed = np.zeros((batch, threads), self.dtype)
         self.body_state = BodyState.zeros(batch, len(self.bodies))
+        self.control_volumes: ControlVolumes | None = None
         self._tabulate_bodies()
         self.reset()
 
@@ -151,6 +155,7 @@ class Simulation:
         self._inertia = np.array([body.inertia - body.second_moment for body in bodies], np.float64)
         self._free_bodies = [k for k, body in enumerate(bodies) if body.motion == "free"]
         self._driven = [k for k, body in enumerate(bodies) if callable(body.motion)]
+        self._before = np.zeros((self.batch, len(bodies), 3))
 
     # --- the algorithm -------------------------------------------------------------------------------------------
 
@@ -165,6 +170,8 @@ class Simulation:
             Times to land on.
         """
         who = self._who(active)
+        if self.control_volumes is not None:
+            self.control_volumes.begin(who)
         ratio = self._choose_time_step(who, until)
         self._predict(who, ratio)
         self._move_bodies(who)
@@ -172,6 +179,8 @@ class Simulation:
         self._project(who, keep_pressure=True)
         self.time[who] += self.dt[who]
         self.steps[who] += 1
+        if self.control_volumes is not None:
+            self.control_volumes.end(who)
 
     def _choose_time_step(self, who: NDArray[np.int64], until: FloatArray | None) -> FloatArray:
         """Set dt from the CFL condition and the diffusive limit; return its ratio to the last one, 0 for Euler."""
@@ -208,6 +217,7 @@ class Simulation:
             state.position[who, k] += dt[who, None] * state.velocity[who, k]
             state.angle[who, k] += dt[who] * state.angular_velocity[who, k]
         for k in self._driven:
+            self._before[who, k, :2], self._before[who, k, 2] = state.velocity[who, k], state.angular_velocity[who, k]
             for b in who:
                 self._place_driven(int(b), k, self.time[b] + dt[b])
 
@@ -230,6 +240,10 @@ class Simulation:
             s.position, s.angle, s.velocity, s.angular_velocity, s.applied_force, s.applied_torque, s.force, s.torque,
             self.penalty, self.dt, self.grid.h,
         )  # fmt: skip
+        for k in self._driven:  # the sweep knows their new velocity alone: add the momentum of the fluid inside
+            per_dt = 1.0 / self.dt[who]
+            s.force[who, k] += self._fluid_mass[k] * per_dt[:, None] * (s.velocity[who, k] - self._before[who, k, :2])
+            s.torque[who, k] += self._fluid_inertia[k] * per_dt * (s.angular_velocity[who, k] - self._before[who, k, 2])
 
     def _project(self, who: NDArray[np.int64], keep_pressure: bool) -> None:
         """Make the velocity divergence-free; the potential is the change of the pressure, unless that is not kept."""
@@ -351,6 +365,28 @@ class Simulation:
 
     # --- looking at it ---------------------------------------------------------------------------------------------
 
+    def measure_control_volumes(self, margin: float = 0.25) -> ControlVolumes:
+        """Measure force and torque by control volumes, too, in every step from now on.
+
+        Parameters
+        ----------
+        margin : float
+            Distance from the bodies to the edges of their control volumes, in units of D.
+        """
+        self.control_volumes = ControlVolumes(self, margin)
+        return self.control_volumes
+
+    def extent(self, b: int, k: int) -> tuple[FloatArray, FloatArray]:
+        """Return the lower left and the upper right corner, (2,) each, of a box around body k of simulation b."""
+        c, s = np.cos(self.body_state.angle[b, k]), np.sin(self.body_state.angle[b, k])
+        along, across = self._axes[k]
+        reach = np.array([np.hypot(along * c, across * s), np.hypot(along * s, across * c)])
+        return self.body_state.position[b, k] - reach, self.body_state.position[b, k] + reach
+
+    def displaced(self, k: int) -> tuple[float, float]:
+        """Return mass and moment of inertia of the fluid that body k displaces."""
+        return float(self._fluid_mass[k]), float(self._fluid_inertia[k])
+
     def max_divergence(self) -> FloatArray:
         """Largest |div u| of each simulation; shape (B,)."""
         everyone = np.arange(self.batch)
@@ -359,7 +395,7 @@ class Simulation:
 
     def velocity_at_centres(self) -> NDArray[np.floating]:
         """Velocity at the cell centres; shape (B, nx, ny, 2)."""
-        self._fill_all_ghosts()
+        self.fill_ghosts()
         nx, ny = self.grid.nx, self.grid.ny
         u = 0.5 * (self.u[:, G : G + nx, G : G + ny] + self.u[:, G + 1 : G + 1 + nx, G : G + ny])
         v = 0.5 * (self.v[:, G : G + nx, G : G + ny] + self.v[:, G : G + nx, G + 1 : G + 1 + ny])
@@ -367,7 +403,7 @@ class Simulation:
 
     def vorticity(self) -> NDArray[np.floating]:
         """Vorticity dv/dx - du/dy at the cell centres (the mean of the four corners); shape (B, nx, ny)."""
-        self._fill_all_ghosts()
+        self.fill_ghosts()
         nx, ny = self.grid.nx, self.grid.ny
         x, y = slice(G, G + nx + 1), slice(G, G + ny + 1)
         below, left = slice(G - 1, G + ny), slice(G - 1, G + nx)
@@ -399,13 +435,14 @@ class Simulation:
         -------
         (B, n, 2) float64
         """
-        self._fill_all_ghosts()
+        self.fill_ghosts()
         points = np.asarray(points, np.float64)
         x = np.clip(points[..., 0], 0.0, self.grid.size[0]) / self.grid.h
         y = np.clip(points[..., 1], 0.0, self.grid.size[1]) / self.grid.h
         return np.stack([_bilinear(self.u, x, y - 0.5), _bilinear(self.v, x - 0.5, y)], axis=-1)
 
-    def _fill_all_ghosts(self) -> None:
+    def fill_ghosts(self) -> None:
+        """Bring the ghost points of u and v up to date with the sides of the box."""
         self._sweeps.fill_ghosts(np.arange(self.batch), self.u, self.v, self._side_kinds, self._given)
 
     def describe(self) -> str:
