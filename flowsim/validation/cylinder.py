@@ -53,10 +53,10 @@ STILL = Sides.all("slip")
 
 # a little off the lattice of the grid, so that no value rests on a lucky position: (full, quick)
 BOXES: dict[str, tuple[Box, Box]] = {
-    "steady": (Box((40, 40), (14.01, 20.0), 16, STREAM), Box((24, 24), (8.01, 12.0), 14, STREAM)),
-    "shedding": (Box((36, 30), (12.01, 15.0), 20, STREAM), Box((20, 16), (6.01, 8.0), 10, STREAM)),
-    "impulsive-550": (Box((20, 20), (8.003, 10.0), 64, STREAM), Box((12, 12), (5.003, 6.0), 48, STREAM)),
-    "impulsive-3000": (Box((12, 12), (5.003, 6.0), 128, STREAM), Box((8, 8), (3.503, 4.0), 96, STREAM)),
+    "steady": (Box((40, 40), (14.01, 20.0), 24, STREAM), Box((24, 24), (8.01, 12.0), 14, STREAM)),
+    "shedding": (Box((36, 30), (12.01, 15.0), 28, STREAM), Box((20, 16), (6.01, 8.0), 10, STREAM)),
+    "impulsive-550": (Box((20, 20), (8.003, 10.0), 96, STREAM), Box((12, 12), (5.003, 6.0), 48, STREAM)),
+    "impulsive-3000": (Box((12, 12), (5.003, 6.0), 192, STREAM), Box((8, 8), (3.503, 4.0), 96, STREAM)),
     "short-times": (Box((12, 12), (5.003, 6.0), 128, STREAM), Box((10, 10), (4.503, 5.0), 48, STREAM)),
     "oscillating": (Box((20, 20), (10.003, 10.0), 40, STILL), Box((12, 12), (6.003, 6.0), 24, STILL)),
     "d-section": (Box((24, 16), (8.01, 8.0), 36, STREAM), Box((16, 12), (5.01, 6.0), 18, STREAM)),
