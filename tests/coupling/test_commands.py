@@ -3,15 +3,18 @@
 import csv
 import json
 
-import h5py
 import numpy as np
 import pytest
+from vtkmodules.util.numpy_support import vtk_to_numpy
+from vtkmodules.vtkCommonExecutionModel import vtkStreamingDemandDrivenPipeline
+from vtkmodules.vtkIOHDF import vtkHDFReader
 
 from coupling import cli
 from coupling.bench import bench_coupling
 from coupling.config import load_config
 from coupling.environments import describe_task
 from coupling.folder import RunFolder
+from coupling.simulate import load_case, parse_size, simulate
 from rl_agent.learner import Learner
 
 DISK = """
@@ -29,6 +32,13 @@ agent: {network: lstm, hidden: [8]}
 workers: {agents: 1, processes: 1}
 run: {name: wake}
 """
+
+
+def vtk_times(path) -> list[float]:
+    reader = vtkHDFReader()
+    reader.SetFileName(str(path))
+    reader.UpdateInformation()
+    return list(reader.GetOutputInformation(0).Get(vtkStreamingDemandDrivenPipeline.TIME_STEPS()))
 
 
 def command(words, monkeypatch, capsys):
@@ -55,15 +65,89 @@ def test_simulate_writes_forces_fields_and_films(tmp_path, monkeypatch, capsys):
     # the stream pushes a fixed disk downstream, and by symmetry not sideways
     assert float(rows[-1]["body0_force_x"]) > 0.3
     assert abs(float(rows[-1]["body0_force_y"])) < 1e-3
+    assert vtk_times(tmp_path / "out" / "fields.vtkhdf") == pytest.approx([0.0, 1.0, 2.0])
+    reader = vtkHDFReader()
+    reader.SetFileName(str(tmp_path / "out" / "fields.vtkhdf"))
+    reader.UpdateInformation()
     for n, time in enumerate((0.0, 1.0, 2.0)):
-        with h5py.File(tmp_path / "out" / f"fields-{n:04d}.h5") as file:
-            assert file.attrs["time"] == pytest.approx(time)
-            assert file["velocity"].shape == (64, 32, 2)
-            inside = file["solid"][...] > 0.99
-            assert inside.any()
-            assert np.abs(file["velocity"][...][inside]).max() < 0.1 or time == 0.0
+        reader.SetStep(n)
+        reader.Update()
+        cells = reader.GetOutput().GetCellData()
+        velocity, solid = (vtk_to_numpy(cells.GetArray(name)) for name in ("velocity", "solid"))
+        assert velocity.shape == (64 * 32, 3)
+        inside = solid > 0.99
+        assert inside.any()
+        assert np.abs(velocity[inside]).max() < 0.1 or time == 0.0
     assert (tmp_path / "out" / "vorticity.mp4").stat().st_size > 1000
     assert (tmp_path / "out" / "vorticity.gif").stat().st_size > 1000
+
+
+def test_simulate_goes_on_from_a_restart_as_if_never_stopped(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "disk.yaml").write_text(DISK)
+
+    def run(out: str, time: int, *words: str) -> tuple[int, str]:
+        plan = ["--time", str(time), "--frames", str(5 * time), "--snapshots", str(2 * time)]
+        code, _, err = command(["simulate", "disk.yaml", *plan, "-o", out, *words], monkeypatch, capsys)
+        return code, err
+
+    assert run("whole", 4)[0] == 0
+    assert run("parts", 2)[0] == 0
+    (tmp_path / "keep.h5").write_bytes((tmp_path / "parts" / "restart.h5").read_bytes())
+    with (tmp_path / "parts" / "forces.csv").open("a") as file:
+        file.write("2.01,0.1,9,9,9,9,9,9,9,9,9\n2.02,0.1,9,")  # steps after the restart file, cut short by a kill
+    assert run("parts", 4, "--restart-from", "parts/restart.h5")[0] == 0
+    for name in ("forces.csv", "restart.h5", *(f"fields/{n:06d}.vtkhdf" for n in range(9))):
+        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "parts" / name).read_bytes(), name
+    assert {file.name for file in (tmp_path / "parts").glob("*.mp4")} == {"vorticity.mp4", "vorticity-from-2.mp4"}
+
+    code, err = run("other", 1, "--restart-from", "keep.h5")
+    assert (code, "already at 2 since the beginning" in err) == (2, True)
+    code, err = run("other", 4, "--restart-from", "keep.h5", "ny=30")
+    assert (code, "belongs to a simulation with grid = " in err) == (2, True)
+    code, err = run("other", 4, "--restart-from", "keep.h5", "reynolds=50")
+    assert (code, "has the viscosity 0.025, but this case has 0.02" in err) == (2, True)
+    code, err = run("other", 4, "--restart-from", "none.h5")
+    assert (code, "No such file or directory: none.h5" in err) == (2, True)
+    assert not (tmp_path / "other").exists()
+
+
+def test_simulate_keeps_below_the_size(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "disk.yaml").write_text(DISK)
+    out, sizes, said = tmp_path / "out", [], []
+
+    def watch(done: float) -> None:
+        sizes.append(sum(file.stat().st_size for file in out.rglob("*") if file.is_file()))
+
+    case = load_case("disk.yaml", [])
+    simulate(case, 40.0, out, frames=200, snapshots=200, max_size=1_000_000, say=said.append, progress=watch)
+    watch(1.0)
+    assert 300_000 < max(sizes) <= 1_000_000
+    for name in ("fields.vtkhdf", "forces.csv"):
+        assert any(name in sentence and "every other" in sentence for sentence in said)
+    with (out / "forces.csv").open() as file:
+        gaps = np.diff([float(row["time"]) for row in csv.DictReader(file)])
+    assert len(gaps) > 200
+    assert gaps.min() > 0.04  # two steps of 1/40 or more
+    times = vtk_times(out / "fields.vtkhdf")
+    assert len(times) > 2
+    assert times[0] == 0
+    assert np.allclose(np.diff(times), times[1])  # thinned, but still evenly spaced
+    assert len(list((out / "fields").iterdir())) == len(times)
+
+    words = ["simulate", "disk.yaml", "-o", "tiny", "--max-size"]
+    for size, sentence in (("0.1", "needs at least 0.9"), ("3x", "--max-size 3x: a size is"), ("-1", "--max-size -1")):
+        code, _, err = command([*words, size], monkeypatch, capsys)
+        assert (code, sentence in err) == (2, True)
+    assert not (tmp_path / "tiny").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("500", 500_000_000), ("500MB", 500_000_000), ("1.5 GiB", 1_610_612_736), ("2kB", 2000)]
+)
+def test_sizes_have_units(text, size):
+    assert parse_size(text) == size
 
 
 @pytest.mark.parametrize(
