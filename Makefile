@@ -3,11 +3,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help install test lint demo clean
+.PHONY: help install test lint demo validate clean
 
 help:
 	@echo "make demo   train the D-cylinder wake for a few minutes, evaluate it, and leave a film and a plot"
 	@echo "make test   lint, types and tests"
+	@echo "make validate  the solver beside published values, all cases (about 15 minutes), and their page in docs"
 	@echo "make clean  remove the virtual environment and the caches"
 
 install: $(VENV)/.installed
@@ -38,6 +39,13 @@ demo: install
 	@echo "film:  runs/$(DEMO)/wake.mp4 (and wake.gif)"
 	@echo "plot:  runs/$(DEMO)/curves.png"
 	@echo "run:   runs/$(DEMO) (flowsim evaluate, flowsim resume, tensorboard --logdir)"
+
+VALIDATION := benchmarks/results/validation
+
+# a row beyond its tolerance fails the target, but only after the page that shows it
+validate: install
+	status=0; $(BIN)/flowsim validate -o $(VALIDATION) || status=$$?; \
+	$(BIN)/flowsim validate -o $(VALIDATION) --page docs/validation.md; exit $$status
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache

@@ -81,8 +81,9 @@ def write_page(results: Path, page: Path) -> list[str]:
         if not stored:
             missing.append(name)
             continue
+        found = store.read(stored[0])
         images.mkdir(parents=True, exist_ok=True)
-        parts.append(_section(name, description, store.read(stored[0]), images))
+        parts.append(_section(name, description, found, images))
     if len(parts) == 1:
         raise ValueError(f"{results} holds no results; `flowsim validate -o {results}` makes them")
     if missing:

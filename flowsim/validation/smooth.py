@@ -67,14 +67,14 @@ def taylor_green(effort: Effort) -> Result:
         errors.append(_largest(_velocity(sim) - exact))
         effort.progress(0.3 * (index + 1) / len(sizes))
     setup = Setup.of(sim)
-    order = np.log2(errors[-2] / errors[-1])
+    order = float(np.log2(np.array(errors[:-1]) / errors[1:]).min())
     still, _ = taylor_green_flow(sizes[-1], stream=(0.0, 0.0))
     decay = float(np.abs(still.u[0, G:-G, G:-G]).max()) / float(np.abs(np.sin(still.grid.u_faces()[1])).max())
     source = "exact solution"
     rows = [
         judge("amplitude at t = 0.5 over the initial one", decay, float(np.exp(-0.05)), 0.02, setup, source),
         judge("largest error of u and v, drifting", errors[-1], 0.0, effort.choose(5e-5, 2e-4), setup, source),
-        judge("order of convergence in space", order, (2.0, 3.0), 0.05, setup, source),
+        judge("order of convergence in space, smallest seen", order, (2.0, 3.0), 0.05, setup, source),
     ]
     curves = [Curve.of("error on n x n cells, CFL 0.5", 1 / np.array(sizes), errors, points=True)]
     for integrator, cfl, expected in (("euler", 0.2, 1), ("ab2", 0.4, 2)):
