@@ -225,6 +225,12 @@ def test_validate_prints_one_object_and_keeps_the_result(tmp_path, monkeypatch, 
     assert json.loads((tmp_path / "lamb-oseen.quick.json").read_text())["rows"] == report["rows"]
 
 
+def test_validate_helps_with_an_example(monkeypatch, capsys) -> None:
+    code, out, _ = command(["validate", "--help"], monkeypatch, capsys)
+    assert code == 0
+    assert "Example: flowsim validate " in out
+
+
 def test_validate_fails_when_a_row_fails(tmp_path, monkeypatch, capsys) -> None:
     row = Row("q", 1.0, 2.0, "", 0.5, 0.1, "relative", SETUP)
     monkeypatch.setitem(CASES, "wrong", ("wrong", lambda effort: Result([row])))
