@@ -9,13 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from flowsim.backend import load_backend
-from flowsim.bodies import Body, BodyState, signed_distance
+from flowsim.bodies import Body, BodyState, BodyTable
 from flowsim.boundary import Side, Sides
 from flowsim.forces import ControlVolumes
 from flowsim.grid import GHOSTS as G
 from flowsim.grid import Grid
 from flowsim.poisson import PoissonPlan
-from flowsim.stencils import mask
 
 ABSURD_SPEED = 1e3
 """A flow faster than this many U has blown up."""
@@ -46,6 +45,9 @@ class Simulation:
         B, the number of simulations.
     stream : (float, float)
         Velocity at which the flow starts, and which ``inflow`` sides keep.
+    gravity : (float, float)
+        Acceleration g, in units of U^2/D. A free body feels (mass - displaced mass) g, its weight and its buoyancy;
+        the pressure does not hold the hydrostatic part.
     integrator : str
         ``"ab2"``, variable-step Adams-Bashforth of second order, or ``"euler"``.
     cfl : float, optional
@@ -86,6 +88,7 @@ class Simulation:
         viscosity: float | Sequence[float] | NDArray[np.floating],
         batch: int = 1,
         stream: tuple[float, float] = (1.0, 0.0),
+        gravity: tuple[float, float] = (0.0, 0.0),
         integrator: str = "ab2",
         cfl: float | None = None,
         penalty: float = 1e4,
@@ -101,6 +104,7 @@ class Simulation:
         self.viscosity = np.broadcast_to(np.asarray(viscosity, dtype=np.float64), (batch,)).copy()
         self._check(dtype)
         self.dtype = np.dtype(dtype)
+        self.gravity = np.asarray(gravity, np.float64)
         self._sweeps = load_backend(backend, threads)
         self._threads = threads
         self._side_kinds = self.sides.kinds()
@@ -146,14 +150,9 @@ class Simulation:
 
     def _tabulate_bodies(self) -> None:
         bodies = self.bodies
-        self._shapes = np.array([body.shape for body in bodies], np.int64)
-        self._axes = np.array([body.semi_axes for body in bodies], np.float64).reshape(-1, 2)
-        self._free = np.array([body.motion == "free" for body in bodies], bool)
-        self._fluid_mass = np.array([body.area for body in bodies], np.float64)
-        self._fluid_inertia = np.array([body.second_moment for body in bodies], np.float64)
-        self._mass = np.array([body.mass - body.area for body in bodies], np.float64)
-        self._inertia = np.array([body.inertia - body.second_moment for body in bodies], np.float64)
+        self._table = BodyTable.of(bodies, self.grid.h)
         self._free_bodies = [k for k, body in enumerate(bodies) if body.motion == "free"]
+        self._any_light = bool(self._table.mass_lag.any())
         self._driven = [k for k, body in enumerate(bodies) if callable(body.motion)]
         self._before = np.zeros((self.batch, len(bodies), 3))
 
@@ -177,6 +176,7 @@ class Simulation:
         self._move_bodies(who)
         self._penalize(who)
         self._project(who, keep_pressure=True)
+        self._follow_light_bodies(who)
         self.time[who] += self.dt[who]
         self.steps[who] += 1
         if self.control_volumes is not None:
@@ -213,13 +213,22 @@ class Simulation:
     def _move_bodies(self, who: NDArray[np.int64]) -> None:
         """Bring every body to the end of the step: free ones with their last velocity, driven ones as prescribed."""
         state, dt = self.body_state, self.dt
+        self._before[who, :, :2], self._before[who, :, 2] = state.velocity[who], state.angular_velocity[who]
         for k in self._free_bodies:
-            state.position[who, k] += dt[who, None] * state.velocity[who, k]
-            state.angle[who, k] += dt[who] * state.angular_velocity[who, k]
+            spin, lever = state.angular_velocity[who, k], self._lever(who, k)
+            state.angle[who, k] += dt[who] * spin
+            # the centre of mass goes straight, and the reference point around it
+            velocity = state.velocity[who, k] + spin[:, None] * np.stack([-lever[:, 1], lever[:, 0]], axis=-1)
+            state.position[who, k] += dt[who, None] * velocity + (lever - self._lever(who, k))
         for k in self._driven:
-            self._before[who, k, :2], self._before[who, k, 2] = state.velocity[who, k], state.angular_velocity[who, k]
             for b in who:
                 self._place_driven(int(b), k, self.time[b] + dt[b])
+
+    def _lever(self, who: NDArray[np.int64], k: int) -> FloatArray:
+        """Return the way from the reference point of body k to its centre of mass; shape (len(who), 2)."""
+        (x, y), angle = self._table.centroid[k], self.body_state.angle[who, k]
+        c, s = np.cos(angle), np.sin(angle)
+        return np.stack([c * x - s * y, s * x + c * y], axis=-1)
 
     def _place_driven(self, b: int, k: int, time: float) -> None:
         motion = self.bodies[k].motion
@@ -229,21 +238,27 @@ class Simulation:
         state.position[b, k], state.angle[b, k] = (x, y), theta
         state.velocity[b, k], state.angular_velocity[b, k] = (vx, vy), omega
 
-    def _penalize(self, who: NDArray[np.int64], free: BoolArray | None = None) -> None:
+    def _penalize(self, who: NDArray[np.int64], moves: bool = True) -> None:
         """Free bodies' velocities and the penalty, implicit and together."""
         if not self.bodies:
             return
         s = self.body_state
         self._sweeps.penalize(
-            who, self._new_u, self._new_v, self._share_u, self._share_v, self._shapes, self._axes,
-            self._free if free is None else free, self._mass, self._inertia, self._fluid_mass, self._fluid_inertia,
-            s.position, s.angle, s.velocity, s.angular_velocity, s.applied_force, s.applied_torque, s.force, s.torque,
-            self.penalty, self.dt, self.grid.h,
+            who, self._new_u, self._new_v, self._share_u, self._share_v, self._table, moves,
+            s.position, s.angle, s.velocity, s.angular_velocity, self._before, s.applied_force, s.applied_torque,
+            s.force, s.torque, s.contact, s.fluid_acceleration, self.gravity, self.penalty, self.dt, self.grid.h,
+            self._side_kinds,
         )  # fmt: skip
-        for k in self._driven:  # the sweep knows their new velocity alone: add the momentum of the fluid inside
-            per_dt = 1.0 / self.dt[who]
-            s.force[who, k] += self._fluid_mass[k] * per_dt[:, None] * (s.velocity[who, k] - self._before[who, k, :2])
-            s.torque[who, k] += self._fluid_inertia[k] * per_dt * (s.angular_velocity[who, k] - self._before[who, k, 2])
+
+    def _follow_light_bodies(self, who: NDArray[np.int64]) -> None:
+        """Look at the acceleration of the fluid under bodies lighter than it, which the next step needs."""
+        if not self._any_light:
+            return
+        s = self.body_state
+        self._sweeps.follow_light_bodies(
+            who, self.u, self.v, self._share_u, self._share_v, self._table, s.position, s.angle, s.fluid_motion,
+            s.fluid_acceleration, self.dt, self.grid.h, self._side_kinds,
+        )  # fmt: skip
 
     def _project(self, who: NDArray[np.int64], keep_pressure: bool) -> None:
         """Make the velocity divergence-free; the potential is the change of the pressure, unless that is not kept."""
@@ -347,14 +362,16 @@ class Simulation:
         who = np.flatnonzero(which)
         self.dt[who] = self.cfl * self.grid.h
         self._new_u[who], self._new_v[who] = self.u[who], self.v[who]
-        nobody_free = np.zeros(len(self.bodies), bool)
+        state = self.body_state
+        self._before[who, :, :2], self._before[who, :, 2] = state.velocity[who], state.angular_velocity[who]
         with self._sweeps.single_threaded_blas():
             for _ in range(SETTLING_SWEEPS):
-                self._penalize(who, free=nobody_free)
+                self._penalize(who, moves=False)
                 self._project(who, keep_pressure=False)
                 self._new_u[who], self._new_v[who] = self.u[who], self.v[who]
-        self.body_state.force[who] = 0.0
-        self.body_state.torque[who] = 0.0
+        self._follow_light_bodies(who)
+        for array in (state.force, state.torque, state.fluid_acceleration):
+            array[who] = 0.0
         self.dt[who] = 0.0
 
     def _who(self, active: BoolArray | None) -> NDArray[np.int64]:
@@ -379,13 +396,13 @@ class Simulation:
     def extent(self, b: int, k: int) -> tuple[FloatArray, FloatArray]:
         """Return the lower left and the upper right corner, (2,) each, of a box around body k of simulation b."""
         c, s = np.cos(self.body_state.angle[b, k]), np.sin(self.body_state.angle[b, k])
-        along, across = self._axes[k]
+        along, across = self._table.axes[k]
         reach = np.array([np.hypot(along * c, across * s), np.hypot(along * s, across * c)])
         return self.body_state.position[b, k] - reach, self.body_state.position[b, k] + reach
 
     def displaced(self, k: int) -> tuple[float, float]:
         """Return mass and moment of inertia of the fluid that body k displaces."""
-        return float(self._fluid_mass[k]), float(self._fluid_inertia[k])
+        return float(self._table.fluid_mass[k]), float(self.bodies[k].second_moment)
 
     def max_divergence(self) -> FloatArray:
         """Largest |div u| of each simulation; shape (B,)."""
@@ -412,15 +429,9 @@ class Simulation:
 
     def solid(self) -> NDArray[np.float64]:
         """Share chi of each cell that lies inside any body; shape (B, nx, ny)."""
-        x, y = self.grid.centres()
         chi = np.zeros((self.batch, self.grid.nx, self.grid.ny))
-        distance, share = np.vectorize(signed_distance), np.vectorize(mask)
-        for b in range(self.batch):
-            for k, body in enumerate(self.bodies):
-                rx, ry = x - self.body_state.position[b, k, 0], y - self.body_state.position[b, k, 1]
-                c, s = np.cos(self.body_state.angle[b, k]), np.sin(self.body_state.angle[b, k])
-                d = distance(int(body.shape), *body.semi_axes, c * rx + s * ry, c * ry - s * rx)
-                chi[b] = np.maximum(chi[b], share(d, self.grid.h))
+        state, everyone = self.body_state, np.arange(self.batch)
+        self._sweeps.cover(everyone, chi, self._table, state.position, state.angle, self.grid.h, self._side_kinds)
         return chi
 
     def sample_velocity(self, points: ArrayLike) -> FloatArray:

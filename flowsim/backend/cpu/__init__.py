@@ -5,15 +5,17 @@ fewer than the threads, over blocks of rows of each. With one thread a simulatio
 alone to the bit; blocks of rows change the order of the sums in the matrix products, and so the last digits.
 """
 
-from flowsim.backend.cpu.bodies import penalize
+from flowsim.backend.cpu.bodies import cover, follow_light_bodies, penalize
 from flowsim.backend.cpu.compiling import most_threads, use_threads
 from flowsim.backend.cpu.flow import correct, divergence, fill_ghosts, predict, update_sides
 from flowsim.backend.cpu.poisson import single_threaded_blas, solve_poisson
 
 __all__ = [
     "correct",
+    "cover",
     "divergence",
     "fill_ghosts",
+    "follow_light_bodies",
     "most_threads",
     "penalize",
     "predict",
