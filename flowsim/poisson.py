@@ -1,8 +1,7 @@
 """The fast direct pressure solver: transform along y, tridiagonal systems along x.
 
 The five-point Laplacian separates: along y its eigenvectors are cosines (walls, in- and outflow) or Fourier modes
-(periodic); what is left along x is one tridiagonal system per mode. A short side is transformed by a matrix product
-(two small GEMMs, at the speed of the BLAS), a long one by a real FFT.
+(periodic); what is left along x is one tridiagonal system per mode.
 """
 
 from __future__ import annotations
@@ -10,23 +9,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.fft
-import scipy.fftpack
 from numpy.typing import NDArray
-
-MATRIX_LIMIT = 256
-"""Longest side that is transformed by a matrix product; a longer one takes an FFT."""
 
 
 @dataclass(frozen=True)
 class PoissonPlan:
     """Tables for the solution of lap phi = d on an nx by ny grid of unit spacing.
 
+    Mode m along y is cos(pi m (j + 1/2) / ny) between walls. In a periodic box it is the real part of Fourier mode m
+    for m <= ny / 2, and minus the imaginary part of mode ny - m beyond.
+
     Attributes
     ----------
-    forward, backward : (ny, ny)
-        Matrices of the transform along y and of its inverse: ``d @ forward``, ``d_hat @ backward``; empty where an FFT
-        does it.
     pivots : (nx, ny)
         Reciprocal pivots of the tridiagonal systems; column m belongs to mode m along y.
     closure : (nx, ny)
@@ -35,8 +29,6 @@ class PoissonPlan:
         Reciprocal pivot of that last unknown.
     """
 
-    forward: NDArray[np.floating]
-    backward: NDArray[np.floating]
     pivots: NDArray[np.floating]
     closure: NDArray[np.floating]
     closure_pivot: NDArray[np.floating]
@@ -45,8 +37,8 @@ class PoissonPlan:
     @classmethod
     def build(cls, nx: int, ny: int, periodic: tuple[bool, bool], dtype: np.dtype) -> PoissonPlan:
         """Compute the tables in float64 and store them in ``dtype``."""
-        wave = (np.arange(ny) + 1) // 2 * 2 if periodic[1] else np.arange(ny)
-        diagonal = -2.0 - (2.0 - 2.0 * np.cos(np.pi * wave / ny))  # -2 - eigenvalue of -d2/dy2
+        angle = np.arange(ny) * (2.0 if periodic[1] else 1.0) * np.pi / ny
+        diagonal = -2.0 - (2.0 - 2.0 * np.cos(angle))  # -2 - eigenvalue of -d2/dy2
         pivots = np.ones((nx, ny))
         previous = np.zeros(ny)
         for i in range(nx):
@@ -60,41 +52,12 @@ class PoissonPlan:
             closure[0] = closure[nx - 2] = -1.0
             _solve_tridiagonal(closure[: nx - 1], pivots)
             closure_pivot[1:] = 1.0 / (diagonal + closure[0] + closure[nx - 2])[1:]
-        identity = np.eye(ny) if ny <= MATRIX_LIMIT else np.zeros((0, 2))
         return cls(
-            forward=np.ascontiguousarray(_transform(identity, periodic[1]), dtype),
-            backward=np.ascontiguousarray(_inverse_transform(identity, periodic[1]), dtype),
             pivots=pivots.astype(dtype),
             closure=closure.astype(dtype),
             closure_pivot=closure_pivot.astype(dtype),
             periodic=periodic,
         )
-
-    @property
-    def by_matrix(self) -> bool:
-        """Whether the transform is a matrix product."""
-        return bool(self.forward.size)
-
-    def transform(self, d: NDArray[np.floating]) -> NDArray[np.floating]:
-        """Transform the last axis by FFT."""
-        return _transform(d, self.periodic[1])
-
-    def inverse_transform(self, d: NDArray[np.floating]) -> NDArray[np.floating]:
-        """Undo :meth:`transform`."""
-        return _inverse_transform(d, self.periodic[1])
-
-
-def _transform(d: NDArray[np.floating], periodic: bool) -> NDArray[np.floating]:
-    # both orderings put the modes one after the other as reals: 0, 1, 2, ... or 0, cos 1, sin 1, cos 2, ...
-    if periodic:
-        return scipy.fftpack.rfft(d, axis=-1)
-    return scipy.fft.dct(d, type=2, norm="ortho", axis=-1)
-
-
-def _inverse_transform(d: NDArray[np.floating], periodic: bool) -> NDArray[np.floating]:
-    if periodic:
-        return scipy.fftpack.irfft(d, axis=-1)
-    return scipy.fft.idct(d, type=2, norm="ortho", axis=-1)
 
 
 def _solve_tridiagonal(d: NDArray[np.float64], pivots: NDArray[np.float64]) -> None:

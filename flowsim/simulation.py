@@ -109,7 +109,8 @@ class Simulation:
         self._threads = threads
         self._side_kinds = self.sides.kinds()
         self._given = self.sides.velocities(stream).astype(self.dtype)
-        self._plan = PoissonPlan.build(grid.nx, grid.ny, self.sides.periodic, self.dtype)
+        plan = PoissonPlan.build(grid.nx, grid.ny, self.sides.periodic, self.dtype)
+        self._pressure_solver = self._sweeps.PressureSolver(plan, batch, threads)
 
         padded, cells = (batch, *grid.padded_shape), (batch, grid.nx, grid.ny)
         self.u, self.v = np.zeros(padded, self.dtype), np.zeros(padded, self.dtype)
@@ -117,7 +118,7 @@ class Simulation:
         self._rate_u, self._rate_v = np.zeros(padded, self.dtype), np.zeros(padded, self.dtype)
         self._share_u, self._share_v = np.zeros(padded, self.dtype), np.zeros(padded, self.dtype)
         self.pressure = np.zeros(cells, self.dtype)
-        self._phi, self._modes = np.zeros(cells, self.dtype), np.zeros(cells, self.dtype)
+        self._phi = np.zeros(cells, self.dtype)
 
         self._fluxes = np.zeros((max(batch, threads), 5, grid.ny + 16), self.dtype)
 
@@ -266,7 +267,7 @@ class Simulation:
         sweeps.update_sides(who, self.u, self.v, self._new_u, self._new_v, self._side_kinds, self._given, self.dt,
                             self.grid.h)  # fmt: skip
         sweeps.divergence(who, blocks, self._new_u, self._new_v, self._phi, self._side_kinds)
-        sweeps.solve_poisson(who, blocks, self._phi, self._modes, self._plan)
+        self._pressure_solver.solve(who, blocks, self._phi)
         per_dth = np.zeros(self.batch)
         if keep_pressure:
             per_dth[who] = self.grid.h / self.dt[who]
@@ -301,19 +302,17 @@ class Simulation:
         running = np.zeros(self.batch, bool)
         running[self._who(active)] = True
         stopped = np.zeros(self.batch, bool)
-        with self._sweeps.single_threaded_blas():
-            while running.any():
-                self.step(running, until)
-                if stop is not None:
-                    stopped |= running & stop(self)
-                running &= ~(stopped | self.diverged | (self.time >= until - 1e-9))
+        while running.any():
+            self.step(running, until)
+            if stop is not None:
+                stopped |= running & stop(self)
+            running &= ~(stopped | self.diverged | (self.time >= until - 1e-9))
         return stopped
 
     def advance_steps(self, steps: int) -> None:
         """Take a number of steps, each of its own size."""
-        with self._sweeps.single_threaded_blas():
-            for _ in range(steps):
-                self.step()
+        for _ in range(steps):
+            self.step()
 
     def reset(self, which: BoolArray | None = None) -> None:
         """Start anew, impulsively: the stream everywhere, every body where it was specified, and settled.
@@ -364,11 +363,10 @@ class Simulation:
         self._new_u[who], self._new_v[who] = self.u[who], self.v[who]
         state = self.body_state
         self._before[who, :, :2], self._before[who, :, 2] = state.velocity[who], state.angular_velocity[who]
-        with self._sweeps.single_threaded_blas():
-            for _ in range(SETTLING_SWEEPS):
-                self._penalize(who, moves=False)
-                self._project(who, keep_pressure=False)
-                self._new_u[who], self._new_v[who] = self.u[who], self.v[who]
+        for _ in range(SETTLING_SWEEPS):
+            self._penalize(who, moves=False)
+            self._project(who, keep_pressure=False)
+            self._new_u[who], self._new_v[who] = self.u[who], self.v[who]
         self._follow_light_bodies(who)
         for array in (state.force, state.torque, state.fluid_acceleration):
             array[who] = 0.0

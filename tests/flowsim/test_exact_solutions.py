@@ -21,15 +21,6 @@ def test_velocity_is_divergence_free_to_round_off(sides: Sides, dtype: str, boun
     assert sim.max_divergence()[0] < bound
 
 
-def test_long_sides_are_solved_by_fft_as_exactly() -> None:
-    for sides in (Sides(), Sides.all("periodic")):
-        sim = Simulation(Grid(16, 300, 1 / 8), sides, [Disk(center=(1.0, 18.0))], viscosity=0.01, dtype="float64")
-        assert not sim._plan.by_matrix
-        for _ in range(5):
-            sim.step()
-        assert sim.max_divergence()[0] < 1e-11
-
-
 @pytest.mark.parametrize("density", [1.0, 2.0, 10.0])
 def test_added_mass_of_a_disk(density: float) -> None:
     """A disk released from rest: (M + M_fluid) a = F, its added mass being the mass of the fluid it displaces."""

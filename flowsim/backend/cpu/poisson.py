@@ -1,111 +1,184 @@
-"""The sweeps of the pressure solver: transform along y, tridiagonal systems along x."""
+"""The pressure solver: transform along y, tridiagonal systems along x."""
 
 from __future__ import annotations
 
-import functools
-from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
 from numba import prange
-from threadpoolctl import ThreadpoolController
+from numpy.typing import NDArray
 
 from flowsim.backend.cpu.compiling import inner, rows_of, sweep
+from flowsim.backend.cpu.lanes import LANES, load, store
+from flowsim.backend.cpu.transform import ROWS, TransformTables, buffer_size, restore_rows, transform_rows
 from flowsim.poisson import PoissonPlan
 
 Array = Any
 
+GROUP = 4 * LANES
+"""Systems that are solved together: enough that one is not waited for, and their rows fit the registers."""
 
-@sweep
-def multiply(active: Array, blocks: int, d: Array, matrix: Array, out: Array) -> None:
-    """Write d @ matrix for every active simulation: the transform along y."""
-    nx = d.shape[1]
-    for task in prange(len(active) * blocks):
-        b = active[task // blocks]
-        start, stop = rows_of(task, blocks, 0, nx)
-        np.dot(d[b, start:stop], matrix, out[b, start:stop])
+
+class PressureSolver:
+    """Solves lap phi = d on unit spacing for the simulations of a batch.
+
+    The solution of a simulation is the same to the bit whatever else is in the batch, and for any number of threads.
+
+    Parameters
+    ----------
+    plan : PoissonPlan
+    batch, threads : int
+        Room is made for so many simulations, and for so many that are transformed at a time.
+    """
+
+    def __init__(self, plan: PoissonPlan, batch: int, threads: int) -> None:
+        nx, ny = plan.pivots.shape
+        dtype = plan.pivots.dtype
+        self._tables = TransformTables.build(ny, plan.periodic[1], dtype)
+        self._systems = (_pad(plan.pivots), _pad(plan.closure), _pad(plan.closure_pivot[None]), plan.periodic[0])
+        self._modes = np.zeros((batch, nx, _padded(ny)), dtype)
+        self._mode_zero = np.zeros((batch, nx))
+        self._buffers = np.zeros((threads, buffer_size(ny)), dtype)
+
+    def solve(self, active: NDArray[np.int64], blocks: int, d: NDArray[np.floating]) -> None:
+        """Replace ``d`` (B, nx, ny), of zero mean, by phi, of zero mean, for the ``active`` simulations.
+
+        Parameters
+        ----------
+        blocks
+            Parts in which each simulation is shared among the threads.
+        """
+        transform(active, blocks, d, self._modes, self._buffers, self._tables)
+        solve_systems(active, blocks, self._modes, self._mode_zero, *self._systems)
+        restore(active, blocks, d, self._modes, self._buffers, self._tables)
+
+
+def _padded(n: int) -> int:
+    """Return the length of a row of n modes in whole groups.
+
+    With a vector more, so that the rows of a column do not compete for the same lines of a cache.
+    """
+    return -(-n // GROUP) * GROUP + LANES
+
+
+def _pad(columns: NDArray[np.floating]) -> NDArray[np.floating]:
+    rows, n = columns.shape
+    wide = np.zeros((rows, _padded(n)), columns.dtype)
+    wide[:, :n] = columns
+    return wide
 
 
 @inner
-def _solve_mode_zero(d: Array, periodic: bool) -> None:
-    """Solve phi[i-1] - 2 phi[i] + phi[i+1] = d[i] by two summations in float64; d and phi have zero mean."""
-    real = d.dtype.type
-    nx = d.shape[0]
-    mean, slope, first = 0.0, 0.0, 0.0
-    for i in range(nx):
-        mean += np.float64(d[i, 0])
-    mean /= nx
-    if periodic:  # the slopes around the ring add up to zero
-        for i in range(nx):
-            slope += np.float64(d[i, 0]) - mean
-            first -= slope / nx
-    phi, total, slope = 0.0, 0.0, first
-    for i in range(nx):
-        value = np.float64(d[i, 0]) - mean
-        if periodic and i == 0:
-            slope = first + value
-            d[i, 0] = real(phi)
-        elif i == 0:
-            slope = value
-            d[i, 0] = real(phi)
-        else:
-            phi += slope
-            slope += value
-            d[i, 0] = real(phi)
-        total += phi
-    for i in range(nx):
-        d[i, 0] -= real(total / nx)
+def _row_blocks(task: int, blocks: int, nx: int) -> tuple[int, int]:
+    """Return the rows of a task, such that no task but the last has a part of a group of ROWS."""
+    start, stop = rows_of(task, blocks, 0, (nx + ROWS - 1) // ROWS)
+    return start * ROWS, min(stop * ROWS, nx)
 
 
 @sweep
-def solve_tridiagonal(
-    active: Array, blocks: int, d: Array, pivots: Array, closure: Array, closure_pivot: Array, periodic: bool
-) -> None:
-    """Solve the systems along x of :class:`flowsim.poisson.PoissonPlan` in place, mode by mode."""
-    nx, ny = d.shape[1], d.shape[2]
+def transform(active: Array, blocks: int, d: Array, modes: Array, buffers: Array, tables: Any) -> None:
+    """Write the modes along y of d."""
+    tasks, workers = len(active) * blocks, len(buffers)
+    for worker in prange(workers):
+        for task in range(tasks * worker // workers, tasks * (worker + 1) // workers):
+            start, stop = _row_blocks(task, blocks, d.shape[1])
+            transform_rows(d, modes, active[task // blocks], start, stop, buffers[worker], tables)
+
+
+@sweep
+def restore(active: Array, blocks: int, d: Array, modes: Array, buffers: Array, tables: Any) -> None:
+    """Undo :func:`transform`."""
+    tasks, workers = len(active) * blocks, len(buffers)
+    for worker in prange(workers):
+        for task in range(tasks * worker // workers, tasks * (worker + 1) // workers):
+            start, stop = _row_blocks(task, blocks, d.shape[1])
+            restore_rows(modes, d, active[task // blocks], start, stop, buffers[worker], tables)
+
+
+@inner
+def _solve_mode_zero(x: Array, b: int, periodic: bool, phi: Array) -> None:
+    """Solve phi[i-1] - 2 phi[i] + phi[i+1] = d[i] by two summations in float64; d and phi have zero mean."""
+    nx = x.shape[1]
+    mean, slope, first = 0.0, 0.0, 0.0
+    for i in range(nx):
+        mean += np.float64(x[b, i, 0])
+    mean /= nx
+    if periodic:  # the slopes around the ring add up to zero
+        for i in range(nx):
+            slope += np.float64(x[b, i, 0]) - mean
+            first -= slope / nx
+    here, slope, total = 0.0, first, 0.0
+    for i in range(nx):
+        phi[b, i] = here
+        total += here
+        slope += np.float64(x[b, i, 0]) - mean
+        here += slope
+    for i in range(nx):
+        phi[b, i] -= total / nx
+
+
+@inner
+def _solve_columns(x: Array, at: int, n: int, pivots: Array, m: int) -> None:
+    """Solve the first n equations of GROUP systems, from column m on; ``at`` is where the first stands in x."""
+    pitch = pivots.shape[1]
+    second, third, fourth = LANES, 2 * LANES, 3 * LANES
+    p, q = at, m
+    a = load(x, p) * load(pivots, q)
+    b = load(x, p + second) * load(pivots, q + second)
+    c = load(x, p + third) * load(pivots, q + third)
+    d = load(x, p + fourth) * load(pivots, q + fourth)
+    store(x, p, a)
+    store(x, p + second, b)
+    store(x, p + third, c)
+    store(x, p + fourth, d)
+    for _ in range(1, n):
+        p += pitch
+        q += pitch
+        a = (load(x, p) - a) * load(pivots, q)
+        b = (load(x, p + second) - b) * load(pivots, q + second)
+        c = (load(x, p + third) - c) * load(pivots, q + third)
+        d = (load(x, p + fourth) - d) * load(pivots, q + fourth)
+        store(x, p, a)
+        store(x, p + second, b)
+        store(x, p + third, c)
+        store(x, p + fourth, d)
+    for _ in range(1, n):
+        p -= pitch
+        q -= pitch
+        a = load(x, p) - load(pivots, q) * a
+        b = load(x, p + second) - load(pivots, q + second) * b
+        c = load(x, p + third) - load(pivots, q + third) * c
+        d = load(x, p + fourth) - load(pivots, q + fourth) * d
+        store(x, p, a)
+        store(x, p + second, b)
+        store(x, p + third, c)
+        store(x, p + fourth, d)
+
+
+@sweep
+def solve_systems(
+    active: Array, blocks: int, modes: Array, zero: Array, pivots: Array, closure: Array, closure_pivot: Array,
+    periodic: bool,
+) -> None:  # fmt: skip
+    """Solve the systems along x of :class:`flowsim.poisson.PoissonPlan` in place, mode by mode.
+
+    ``zero`` (B, nx) float64 is room for the mode that has no pivots.
+    """
+    nx, pitch = modes.shape[1], modes.shape[2]
+    n = nx - 1 if periodic else nx
     for task in prange(len(active) * blocks):
-        b = active[task // blocks]
-        start, stop = rows_of(task, blocks, 1, ny)
-        n = nx - 1 if periodic else nx
-        x = d[b]
-        for m in range(start, stop):
-            x[0, m] *= pivots[0, m]
-        for i in range(1, n):
-            row, above, pivot = x[i], x[i - 1], pivots[i]
-            for m in range(start, stop):
-                row[m] = (row[m] - above[m]) * pivot[m]
-        for i in range(n - 2, -1, -1):
-            row, below, pivot = x[i], x[i + 1], pivots[i]
-            for m in range(start, stop):
-                row[m] -= pivot[m] * below[m]
+        s = active[task // blocks]
+        start, stop = rows_of(task, blocks, 0, pitch // GROUP)
+        if start == 0 and stop > 0:
+            _solve_mode_zero(modes, s, periodic, zero)
+        for group in range(start, stop):
+            _solve_columns(modes, s * nx * pitch + GROUP * group, n, pivots, GROUP * group)
         if periodic:
-            for m in range(start, stop):
-                x[n, m] = (x[n, m] - x[0, m] - x[n - 1, m]) * closure_pivot[m]
+            for m in range(GROUP * start, GROUP * stop):
+                modes[s, n, m] = (modes[s, n, m] - modes[s, 0, m] - modes[s, n - 1, m]) * closure_pivot[0, m]
             for i in range(n):
-                for m in range(start, stop):
-                    x[i, m] += closure[i, m] * x[n, m]
-        if task % blocks == 0:
-            _solve_mode_zero(x, periodic)
-
-
-def solve_poisson(active: Array, blocks: int, d: Array, modes: Array, plan: PoissonPlan) -> None:
-    """Solve lap phi = d on unit spacing in place; ``modes`` is room for the transform."""
-    if plan.by_matrix:
-        multiply(active, blocks, d, plan.forward, modes)
-    else:
-        modes[active] = plan.transform(d[active])
-    solve_tridiagonal(active, blocks, modes, plan.pivots, plan.closure, plan.closure_pivot, plan.periodic[0])
-    if plan.by_matrix:
-        multiply(active, blocks, modes, plan.backward, d)
-    else:
-        d[active] = plan.inverse_transform(modes[active])
-
-
-@functools.cache
-def _blas() -> ThreadpoolController:
-    return ThreadpoolController()
-
-
-def single_threaded_blas() -> AbstractContextManager[Any]:
-    """Keep the BLAS inside the sweeps from starting threads of its own."""
-    return _blas().limit(limits=1, user_api="blas")
+                for m in range(GROUP * start, GROUP * stop):
+                    modes[s, i, m] += closure[i, m] * modes[s, n, m]
+        if start == 0 and stop > 0:
+            for i in range(nx):
+                modes[s, i, 0] = zero[s, i]
