@@ -284,7 +284,7 @@ class SignedDistance(_Tabulated):
         super().__post_init__()
         angle = np.linspace(0, 2 * np.pi, 720)
         if not (self.distance(self.reach * np.cos(angle), self.reach * np.sin(angle)) > 0).all():
-            raise ValueError(f"reach = {self.reach!r}: the signed distance must be positive on the circle of this radius")
+            raise ValueError(f"reach = {self.reach!r}: the signed distance must be positive at this distance")
         x, y, spacing = _mesh(self.reach, 256)
         distance = self.distance(x, y)
         if not (distance < 0).any():
@@ -468,4 +468,5 @@ class BodyState:
         vector, scalar = (batch, bodies, 2), (batch, bodies)
         shapes = (vector, scalar, vector, scalar, vector, scalar, vector, scalar)
         motion = (batch, bodies, 3)
-        return cls(*map(np.zeros, shapes), np.zeros(scalar, np.int8), np.zeros(motion), np.zeros(motion))
+        floats = [np.zeros(shape) for shape in (*shapes, motion, motion)]
+        return cls(*floats[:8], np.zeros(scalar, np.int8), *floats[8:])

@@ -220,7 +220,9 @@ class Simulation:
             state.angle[who, k] += dt[who] * spin
             # the centre of mass goes straight, and the reference point around it
             velocity = state.velocity[who, k] + spin[:, None] * np.stack([-lever[:, 1], lever[:, 0]], axis=-1)
-            state.position[who, k] += dt[who, None] * velocity + (lever - self._lever(who, k))
+            turned = self._lever(who, k)
+            state.position[who, k] += dt[who, None] * velocity + (lever - turned)
+            state.velocity[who, k] = velocity - spin[:, None] * np.stack([-turned[:, 1], turned[:, 0]], axis=-1)
         for k in self._driven:
             for b in who:
                 self._place_driven(int(b), k, self.time[b] + dt[b])

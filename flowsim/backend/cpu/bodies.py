@@ -131,7 +131,7 @@ def _touches_box(x: float, y: float, angle: float, support: Array, h: float, nx:
     for side in range(4):
         if sides[side] == 0:
             continue
-        direction = (math.pi if side == 0 else 0.0 if side == 1 else -0.5 * math.pi if side == 2 else 0.5 * math.pi)
+        direction = math.pi if side == 0 else 0.0 if side == 1 else -0.5 * math.pi if side == 2 else 0.5 * math.pi
         place = (direction - angle) / (2.0 * math.pi)
         place = (place - math.floor(place)) * n
         m = int(place)
