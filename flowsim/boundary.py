@@ -13,7 +13,8 @@ class Side(IntEnum):
     """Kinds of sides; the numbers are what the compiled sweeps see.
 
     ``INFLOW`` has the velocity of the stream; ``OUTFLOW`` is convective and ``OPEN`` has zero gradient, both with a
-    global mass balance; ``SLIP`` and ``NO_SLIP`` are walls; ``PERIODIC`` needs its opposite to be periodic, too.
+    global mass balance; ``SLIP`` and ``NO_SLIP`` are walls; ``PERIODIC`` needs its opposite to be periodic, too;
+    ``FAR_FIELD`` has the velocity of the unbounded flow, which is the stream plus what the vorticity in the box induces.
     """
 
     PERIODIC = 0
@@ -22,6 +23,7 @@ class Side(IntEnum):
     OPEN = 3
     SLIP = 4
     NO_SLIP = 5
+    FAR_FIELD = 6
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ class Sides:
     Parameters
     ----------
     left, right, bottom, top : str
-        ``inflow``, ``outflow``, ``open``, ``slip``, ``no_slip`` or ``periodic``.
+        ``inflow``, ``outflow``, ``open``, ``slip``, ``no_slip``, ``periodic`` or ``far_field``.
     left_velocity, right_velocity, bottom_velocity, top_velocity : float
         Tangential velocity of a ``no_slip`` wall (a moving lid), in units of U.
 
@@ -82,7 +84,7 @@ class Sides:
         given = np.zeros((4, 2))
         for n, side in enumerate(("left", "right", "bottom", "top")):
             kind = getattr(self, side)
-            if kind in ("inflow", "outflow"):
+            if kind in ("inflow", "outflow", "far_field"):
                 given[n] = stream
             elif kind == "no_slip":
                 given[n, 1 if n < 2 else 0] = getattr(self, f"{side}_velocity")

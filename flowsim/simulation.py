@@ -22,6 +22,8 @@ ABSURD_SPEED = 1e3
 DEFAULT_CFL = {"ab2": 0.5, "euler": 0.1}
 STABLE_DECAY = {"ab2": 1.0, "euler": 2.0}
 SETTLING_SWEEPS = 10
+FAR_FIELD_BLOCKS = 48
+"""Blocks of vorticity along the longer side of the box, for the velocity on its ``far_field`` sides."""
 
 BoolArray = NDArray[np.bool_]
 FloatArray = NDArray[np.float64]
@@ -108,9 +110,15 @@ class Simulation:
         self._sweeps = load_backend(backend, threads)
         self._threads = threads
         self._side_kinds = self.sides.kinds()
-        self._given = self.sides.velocities(stream).astype(self.dtype)
         plan = PoissonPlan.build(grid.nx, grid.ny, self.sides.periodic, self.dtype)
         self._pressure_solver = self._sweeps.PressureSolver(plan, batch, threads)
+        self._stream = np.array(stream, np.float64)
+        given = self.sides.velocities(stream).astype(self.dtype)
+        self._given = np.repeat(np.repeat(given[None, :, :, None], batch, 0), max(grid.padded_shape), 3)
+        self._far_field = bool((self._side_kinds == Side.FAR_FIELD).any())
+        self._far_block = max(8, max(grid.nx, grid.ny) // FAR_FIELD_BLOCKS)
+        blocks = -(-grid.nx // self._far_block) * -(-grid.ny // self._far_block) if self._far_field else 0
+        self._vortices = np.zeros((batch, blocks, 7))
 
         padded, cells = (batch, *grid.padded_shape), (batch, grid.nx, grid.ny)
         self.u, self.v = np.zeros(padded, self.dtype), np.zeros(padded, self.dtype)
@@ -144,10 +152,10 @@ class Simulation:
         if dtype not in ("float32", "float64"):
             raise ValueError(f'dtype = {dtype!r}: the precisions are "float32" and "float64"')
         given, kinds = self.sides.velocities(self.stream), self.sides.kinds()
-        passable = np.isin(kinds, (Side.OUTFLOW, Side.OPEN)).any()
+        passable = np.isin(kinds, (Side.OUTFLOW, Side.OPEN, Side.FAR_FIELD)).any()
         normal = (given[1, 0] - given[0, 0]) * self.grid.ny + (given[3, 1] - given[2, 1]) * self.grid.nx
         if not passable and abs(normal) > 1e-12:
-            raise ValueError("the stream enters the box but cannot leave it: one side must be outflow or open")
+            raise ValueError("the stream enters the box but cannot leave it: one side must be outflow, open or far_field")
 
     def _tabulate_bodies(self) -> None:
         bodies = self.bodies
@@ -266,6 +274,9 @@ class Simulation:
     def _project(self, who: NDArray[np.int64], keep_pressure: bool) -> None:
         """Make the velocity divergence-free; the potential is the change of the pressure, unless that is not kept."""
         sweeps, blocks = self._sweeps, self._blocks(who)
+        if self._far_field:
+            sweeps.far_field(who, self.u, self.v, self._given, self._side_kinds, self._stream, self.grid.h,
+                             self._far_block, self._vortices)  # fmt: skip
         sweeps.update_sides(who, self.u, self.v, self._new_u, self._new_v, self._side_kinds, self._given, self.dt,
                             self.grid.h)  # fmt: skip
         sweeps.divergence(who, blocks, self._new_u, self._new_v, self._phi, self._side_kinds)
@@ -343,14 +354,14 @@ class Simulation:
 
     def _fill_given_sides(self, which: BoolArray) -> None:
         nx, ny = self.grid.nx, self.grid.ny
-        given, kinds = self._given, self._side_kinds
-        walls = (Side.INFLOW, Side.SLIP, Side.NO_SLIP)
-        for side, face in ((0, (slice(None), G)), (1, (slice(None), G + nx))):
-            if kinds[side] in walls:
-                self.u[which, face[1]] = given[side, 0]
+        self._given[which] = self.sides.velocities(self.stream).astype(self.dtype)[:, :, None]
+        walls = (Side.INFLOW, Side.SLIP, Side.NO_SLIP, Side.FAR_FIELD)
+        for side, index in ((0, G), (1, G + nx)):
+            if self._side_kinds[side] in walls:
+                self.u[which, index] = self._given[which, side, 0, : ny + 2 * G]
         for side, index in ((2, G), (3, G + ny)):
-            if kinds[side] in walls:
-                self.v[which, :, index] = given[side, 1]
+            if self._side_kinds[side] in walls:
+                self.v[which, :, index] = self._given[which, side, 1, : nx + 2 * G]
 
     def settle(self, which: BoolArray | None = None) -> None:
         """Let the flow meet bodies that appear in it or change speed at once: the impulsive start.
@@ -473,7 +484,7 @@ class Simulation:
         fields = {
             "u": self.u, "v": self.v, "rate_u": self._rate_u, "rate_v": self._rate_v, "pressure": self.pressure,
             "time": self.time, "dt": self.dt, "steps": self.steps, "diverged": self.diverged, "speed": self._speed,
-            "viscosity": self.viscosity,
+            "viscosity": self.viscosity, "sides": self._given,
         }  # fmt: skip
         return fields | {f"body_{name}": array for name, array in vars(self.body_state).items()}
 

@@ -7,6 +7,7 @@ bit, for any number of threads.
 
 from flowsim.backend.cpu.bodies import cover, follow_light_bodies, penalize
 from flowsim.backend.cpu.compiling import most_threads, use_threads
+from flowsim.backend.cpu.far_field import far_field
 from flowsim.backend.cpu.flow import correct, divergence, fill_ghosts, predict, update_sides
 from flowsim.backend.cpu.poisson import PressureSolver
 
@@ -15,6 +16,7 @@ __all__ = [
     "correct",
     "cover",
     "divergence",
+    "far_field",
     "fill_ghosts",
     "follow_light_bodies",
     "most_threads",

@@ -9,54 +9,91 @@ import numpy as np
 from numba import prange
 
 from flowsim.backend.cpu.compiling import inner, rows_of, sweep
+from flowsim.boundary import Side
 from flowsim.grid import GHOSTS as G
 from flowsim.stencils import HALF, adams_bashforth, flux, net_outflow
 
 Array = Any
+PERIODIC, INFLOW, OUTFLOW, OPEN = int(Side.PERIODIC), int(Side.INFLOW), int(Side.OUTFLOW), int(Side.OPEN)
+NO_SLIP, FAR_FIELD = int(Side.NO_SLIP), int(Side.FAR_FIELD)
 
 
 @inner
-def _fill_ghosts(f: Array, n: int, kind_low: int, kind_high: int, low: Any, high: Any, normal: bool) -> None:
-    """Fill the ghost layers at both ends of the first axis of f, whose n inner entries start at G.
+def _fill_normal(f: Array, n: int, kind_low: int, kind_high: int) -> None:
+    """Fill the ghost layers at both ends of the first axis of f, the velocity normal to these sides.
 
-    ``normal``: f is the velocity normal to these sides, and entries G and G + n lie on them. Otherwise the sides are
-    half a cell outside the first and the last entry, and f is tangential there.
+    The inner entries start at G; entries G and G + n lie on the sides.
     """
     two = f.dtype.type(2)
-    columns = f.shape[1]
     first, last = G, G + n - 1
-    for j in range(columns):
-        if kind_low == 0:
+    for j in range(f.shape[1]):
+        if kind_low == PERIODIC:
             f[first - 1, j] = f[last, j]
             f[first - 2, j] = f[last - 1, j]
             f[last + 1, j] = f[first, j]
             f[last + 2, j] = f[first + 1, j]
-        elif normal:
-            # beyond an open side as on it; beyond the others odd about the given value
-            is_open = kind_low == 2 or kind_low == 3
-            f[first - 1, j] = f[first, j] if is_open else two * f[first, j] - f[first + 1, j]
-            f[first - 2, j] = f[first, j] if is_open else two * f[first, j] - f[first + 2, j]
-            is_open = kind_high == 2 or kind_high == 3
-            f[last + 2, j] = f[last + 1, j] if is_open else two * f[last + 1, j] - f[last, j]
+            continue
+        # beyond an open side as on it; beyond the others odd about the given value
+        passable = kind_low == OUTFLOW or kind_low == OPEN
+        f[first - 1, j] = f[first, j] if passable else two * f[first, j] - f[first + 1, j]
+        f[first - 2, j] = f[first, j] if passable else two * f[first, j] - f[first + 2, j]
+        passable = kind_high == OUTFLOW or kind_high == OPEN
+        f[last + 2, j] = f[last + 1, j] if passable else two * f[last + 1, j] - f[last, j]
+
+
+@inner
+def _fill_beyond(f: Array, inside: int, outwards: int, kind: int, along: Array, across: Array) -> None:
+    """Fill the two ghost layers beyond one end of the first axis of f, the velocity tangential to that side.
+
+    The side is half a cell outside entry ``inside``; ``along`` and ``across`` are the velocities given on it.
+    """
+    two, three = f.dtype.type(2), f.dtype.type(3)
+    near, far, next_inside = inside + outwards, inside + 2 * outwards, inside - outwards
+    for j in range(f.shape[1]):
+        if kind == INFLOW or kind == NO_SLIP:
+            f[near, j] = two * along[j] - f[inside, j]
+            f[far, j] = two * along[j] - f[next_inside, j]
+        elif kind == FAR_FIELD and j > 0:
+            # without vorticity on the side
+            turn = outwards * (across[j] - across[j - 1])
+            f[near, j] = f[inside, j] + turn
+            f[far, j] = f[next_inside, j] + three * turn
         else:
-            given = kind_low == 1 or kind_low == 5
-            f[first - 1, j] = two * low - f[first, j] if given else f[first, j]
-            f[first - 2, j] = two * low - f[first + 1, j] if given else f[first + 1, j]
-            given = kind_high == 1 or kind_high == 5
-            f[last + 1, j] = two * high - f[last, j] if given else f[last, j]
-            f[last + 2, j] = two * high - f[last - 1, j] if given else f[last - 1, j]
+            f[near, j] = f[inside, j]
+            f[far, j] = f[next_inside, j]
+
+
+@inner
+def _fill_tangential(
+    f: Array, n: int, kind_low: int, kind_high: int, along: tuple[Array, Array], across: tuple[Array, Array]
+) -> None:
+    """Fill the ghost layers at both ends of the first axis of f, the velocity tangential to these sides."""
+    first, last = G, G + n - 1
+    if kind_low == PERIODIC:
+        for j in range(f.shape[1]):
+            f[first - 1, j] = f[last, j]
+            f[first - 2, j] = f[last - 1, j]
+            f[last + 1, j] = f[first, j]
+            f[last + 2, j] = f[first + 1, j]
+        return
+    _fill_beyond(f, first, -1, kind_low, along[0], across[0])
+    _fill_beyond(f, last, 1, kind_high, along[1], across[1])
 
 
 @sweep
 def fill_ghosts(active: Array, u: Array, v: Array, sides: Array, given: Array) -> None:
-    """Fill the ghost points of u and v (B, nx + 2G, ny + 2G) from the sides of the box."""
+    """Fill the ghost points of u and v (B, nx + 2G, ny + 2G) from the sides of the box.
+
+    ``given`` (B, 4, 2, n) is the velocity (u, v) on each side, at the padded indices of the faces there.
+    """
     nx, ny = u.shape[1] - 2 * G, u.shape[2] - 2 * G
     for task in prange(len(active)):
         b = active[task]
-        _fill_ghosts(u[b], nx, sides[0], sides[1], given[0, 0], given[1, 0], True)
-        _fill_ghosts(u[b].T, ny, sides[2], sides[3], given[2, 0], given[3, 0], False)
-        _fill_ghosts(v[b], nx, sides[0], sides[1], given[0, 1], given[1, 1], False)
-        _fill_ghosts(v[b].T, ny, sides[2], sides[3], given[2, 1], given[3, 1], True)
+        on = given[b]
+        _fill_normal(u[b], nx, sides[0], sides[1])
+        _fill_tangential(u[b].T, ny, sides[2], sides[3], (on[2, 0], on[3, 0]), (on[2, 1], on[3, 1]))
+        _fill_tangential(v[b], nx, sides[0], sides[1], (on[0, 1], on[1, 1]), (on[0, 0], on[1, 0]))
+        _fill_normal(v[b].T, ny, sides[2], sides[3])
 
 
 @inner
@@ -169,7 +206,8 @@ def update_sides(active: Array, u: Array, v: Array, new_u: Array, new_v: Array, 
                  h: float) -> None:  # fmt: skip
     """Set the normal velocity on the four sides, with zero net flux.
 
-    Convective on ``outflow`` sides, of zero gradient on ``open`` ones; what does not balance is spread over both.
+    Convective on ``outflow`` sides, of zero gradient on ``open`` ones; what does not balance is spread over both, and
+    over ``far_field`` sides where there are neither.
     """
     real = u.dtype.type
     nx, ny = u.shape[1] - 2 * G, u.shape[2] - 2 * G
@@ -178,7 +216,7 @@ def update_sides(active: Array, u: Array, v: Array, new_u: Array, new_v: Array, 
         net = 0.0
         passable = 0
         for side in range(4):
-            if sides[side] == 0:
+            if sides[side] == PERIODIC:
                 continue
             sign = -1.0 if side % 2 == 0 else 1.0
             across = side < 2
@@ -186,24 +224,29 @@ def update_sides(active: Array, u: Array, v: Array, new_u: Array, new_v: Array, 
             n, cells = (nx, ny) if across else (ny, nx)
             edge = G if side % 2 == 0 else G + n
             inside = edge + 1 if side % 2 == 0 else edge - 1
-            courant = real(max(sign * given[side, 0 if across else 1], 0.0) * dt[b] / h)
+            prescribed = given[b, side, 0 if across else 1]
+            courant = real(max(sign * prescribed[0], 0.0) * dt[b] / h)
             total = 0.0
             for j in range(G, G + cells):
-                if sides[side] == 2:
+                if sides[side] == OUTFLOW:
                     new[edge, j] = old[edge, j] - courant * (old[edge, j] - old[inside, j])
-                elif sides[side] == 3:
+                elif sides[side] == OPEN:
                     new[edge, j] = new[inside, j]
+                elif sides[side] == FAR_FIELD:
+                    new[edge, j] = prescribed[j]
                 else:
                     new[edge, j] = old[edge, j]
                 total += np.float64(new[edge, j])
             net += sign * total
-            if sides[side] == 2 or sides[side] == 3:
+            if sides[side] == OUTFLOW or sides[side] == OPEN:
                 passable += cells
-        if passable == 0:
-            continue
-        correction = net / passable
+        closed = passable == 0  # what the vorticity induces has no net flux but by rounding
+        if closed:
+            for side in range(4):
+                passable += (ny if side < 2 else nx) if sides[side] == FAR_FIELD else 0
+        correction = net / max(passable, 1)
         for side in range(4):
-            if sides[side] == 2 or sides[side] == 3:
+            if sides[side] == OUTFLOW or sides[side] == OPEN or (closed and sides[side] == FAR_FIELD):
                 sign = -1.0 if side % 2 == 0 else 1.0
                 across = side < 2
                 new = new_u[b] if across else new_v[b].T
