@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from flowsim import Grid
 
-Side = Literal["inflow", "outflow", "open", "slip", "no_slip", "periodic"]
+Side = Literal["inflow", "outflow", "open", "slip", "no_slip", "periodic", "far_field"]
 OptionsT = TypeVar("OptionsT", bound="FlowOptions")
 
 

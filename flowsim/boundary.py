@@ -14,7 +14,7 @@ class Side(IntEnum):
 
     ``INFLOW`` has the velocity of the stream; ``OUTFLOW`` is convective and ``OPEN`` has zero gradient, both with a
     global mass balance; ``SLIP`` and ``NO_SLIP`` are walls; ``PERIODIC`` needs its opposite to be periodic, too;
-    ``FAR_FIELD`` has the velocity of the unbounded flow, which is the stream plus what the vorticity in the box induces.
+    ``FAR_FIELD`` has the velocity of the unbounded flow: the stream, and what the vorticity in the box induces.
     """
 
     PERIODIC = 0

@@ -155,7 +155,9 @@ class Simulation:
         passable = np.isin(kinds, (Side.OUTFLOW, Side.OPEN, Side.FAR_FIELD)).any()
         normal = (given[1, 0] - given[0, 0]) * self.grid.ny + (given[3, 1] - given[2, 1]) * self.grid.nx
         if not passable and abs(normal) > 1e-12:
-            raise ValueError("the stream enters the box but cannot leave it: one side must be outflow, open or far_field")
+            raise ValueError(
+                "the stream enters the box but cannot leave it: one side must be outflow, open or far_field"
+            )
 
     def _tabulate_bodies(self) -> None:
         bodies = self.bodies

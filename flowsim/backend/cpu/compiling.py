@@ -26,7 +26,9 @@ def _cache_folder() -> str:
     """
     root = Path(flowsim.__file__).parent
     digest = hashlib.sha256(numba.__version__.encode())
-    for source in sorted([root / "stencils.py", root / "bodies.py", root / "boundary.py", *Path(__file__).parent.glob("*.py")]):
+    for source in sorted(
+        [root / "stencils.py", root / "bodies.py", root / "boundary.py", *Path(__file__).parent.glob("*.py")]
+    ):
         digest.update(source.read_bytes())
     base = (
         os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("FLOWSIM_CACHE") or platformdirs.user_cache_dir("flowsim")

@@ -92,7 +92,7 @@ def _induced(x: float, y: float, vortices: Array, count: int) -> tuple[float, fl
 def far_field(
     active: Array, u: Array, v: Array, given: Array, sides: Array, stream: Array, h: float, block: int, vortices: Array
 ) -> None:
-    """Give the ``far_field`` sides the velocity of the unbounded flow: the stream, and what the vorticity induces.
+    """Give the ``far_field`` sides the normal velocity of the unbounded flow: the stream, and what vorticity induces.
 
     Biot and Savart's law for the vorticity in the box, in blocks of ``block`` cells a side as multipoles up to the
     second order, plus what has left through ``outflow`` sides: a source for the deficit of the wake and a vortex that
@@ -127,12 +127,11 @@ def far_field(
                         du += scale * (lack * zx + total * zy)
                         dv += scale * (lack * zy - total * zx)
                 if point > -G:
-                    # faces between this point and the last: normal ones half a cell on, tangential ones at corners
-                    for m in range(point - block, point):
-                        if m + G >= given.shape[3]:
-                            break
-                        at, middle = (m - point + block) / block, (m - point + block + 0.5) / block
-                        s, t = (middle, at) if across else (at, middle)
-                        given[b, side, 0, m + G] = real(stream[0] + last_u + s * (du - last_u))
-                        given[b, side, 1, m + G] = real(stream[1] + last_v + t * (dv - last_v))
+                    # normal faces lie half a cell beyond the corners that the points are
+                    for m in range(point - block, min(point, given.shape[3] - G)):
+                        share = (m - point + block + 0.5) / block
+                        if across:
+                            given[b, side, 0, m + G] = real(stream[0] + last_u + share * (du - last_u))
+                        else:
+                            given[b, side, 1, m + G] = real(stream[1] + last_v + share * (dv - last_v))
                 last_u, last_v = du, dv

@@ -34,10 +34,10 @@ def _fill_normal(f: Array, n: int, kind_low: int, kind_high: int) -> None:
             f[last + 2, j] = f[first + 1, j]
             continue
         # beyond an open side as on it; beyond the others odd about the given value
-        passable = kind_low == OUTFLOW or kind_low == OPEN
+        passable = kind_low in (OUTFLOW, OPEN)
         f[first - 1, j] = f[first, j] if passable else two * f[first, j] - f[first + 1, j]
         f[first - 2, j] = f[first, j] if passable else two * f[first, j] - f[first + 2, j]
-        passable = kind_high == OUTFLOW or kind_high == OPEN
+        passable = kind_high in (OUTFLOW, OPEN)
         f[last + 2, j] = f[last + 1, j] if passable else two * f[last + 1, j] - f[last, j]
 
 
@@ -50,7 +50,7 @@ def _fill_beyond(f: Array, inside: int, outwards: int, kind: int, along: Array, 
     two, three = f.dtype.type(2), f.dtype.type(3)
     near, far, next_inside = inside + outwards, inside + 2 * outwards, inside - outwards
     for j in range(f.shape[1]):
-        if kind == INFLOW or kind == NO_SLIP:
+        if kind in (INFLOW, NO_SLIP):
             f[near, j] = two * along[j] - f[inside, j]
             f[far, j] = two * along[j] - f[next_inside, j]
         elif kind == FAR_FIELD and j > 0:
