@@ -3,12 +3,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help install test lint demo validate clean
+.PHONY: help install test lint demo validate bench clean
 
 help:
 	@echo "make demo   train the D-cylinder wake for a few minutes, evaluate it, and leave a film and a plot"
 	@echo "make test   lint, types and tests"
 	@echo "make validate  the solver beside published values, all cases (about 15 minutes), and their page in docs"
+	@echo "make bench  the speed of the solver on this machine, beside jax-cfd"
 	@echo "make clean  remove the virtual environment and the caches"
 
 install: $(VENV)/.installed
@@ -46,6 +47,10 @@ VALIDATION := benchmarks/results/validation
 validate: install
 	status=0; $(BIN)/flowsim validate -o $(VALIDATION) || status=$$?; \
 	$(BIN)/flowsim validate -o $(VALIDATION) --page docs/validation.md; exit $$status
+
+bench: install
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[bench]'
+	$(BIN)/flowsim bench solver
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache

@@ -259,9 +259,11 @@ def bench(
     from coupling.tables import print_rows
 
     if part is Part.solver:
-        from flowsim.bench import bench_solver
+        from flowsim.bench import bench_solver, printed
 
         rows = bench_solver()
+        if not as_json:
+            rows = [printed(row) for row in rows]
     elif part is Part.learner:
         from rl_agent.bench import bench_learner
 

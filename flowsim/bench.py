@@ -1,8 +1,8 @@
-"""Speed of the solver: cell-updates per second, beside jax-cfd where it is installed.
+"""Speed of the solver: cell-updates per second and where they go, beside jax-cfd where it is installed.
 
 The floor of a step is memory traffic. In float32 a step reads and writes u, v, p, the rates and the predicted velocity
-about once each, some 88 bytes per cell; at 20 GB/s that is 230 million cells per second and core. The transform
-along y adds 4 ny operations per cell (a matrix product up to ny = 256).
+about once each, some 88 bytes per cell. How fast bytes come depends on the level of cache that holds the state, so the
+bandwidth of a row is that of a triad a = b + s c over arrays of the state's size, by the same threads in the same run.
 """
 
 from __future__ import annotations
@@ -10,24 +10,38 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from numba import prange
 
-from flowsim.backend.cpu import most_threads
+from flowsim.backend import cpu
+from flowsim.backend.cpu import most_threads, use_threads
+from flowsim.backend.cpu import poisson as pressure
+from flowsim.backend.cpu.compiling import sweep
 from flowsim.bodies import Ellipse, HalfDisk
 from flowsim.boundary import Sides
 from flowsim.grid import Grid
 from flowsim.simulation import Simulation
 
-CASES: tuple[tuple[int, int, int], ...] = ((128, 64, 1), (128, 64, 24), (256, 128, 1), (512, 256, 1))
+CASES: tuple[tuple[int, int, int], ...] = ((128, 64, 1), (128, 64, 24), (256, 128, 1), (512, 256, 1), (1024, 512, 1))
 """Cells along x and y, and simulations in the batch, of the rows."""
+THREADS = (1, 2)
 PEER_CELLS = 256 * 128
 """Smallest single simulation that is measured beside jax-cfd."""
+BYTES_PER_CELL = 88
+"""Memory traffic of a step that reads and writes everything about once."""
+STATE_BYTES_PER_CELL = 44
+"""What a float32 simulation holds: velocities old, new and their rates, pressure, its change, its modes and tables."""
+MEMORY_BYTES = 192 * 2**20
+"""Arrays beyond the last cache."""
+SWEEPS = ("fill_ghosts", "predict", "penalize", "update_sides", "divergence", "correct")
+PRESSURE_SWEEPS = ("transform", "solve_systems", "restore")
 
 
-def bench_solver(seconds: float = 2.0, threads: int = 2) -> list[dict[str, Any]]:
+def bench_solver(seconds: float = 2.0, threads: tuple[int, ...] = THREADS) -> list[dict[str, Any]]:
     """Measure whole steps of the wake of a D-section with a free ellipse in it, float32.
 
     Parameters
@@ -35,46 +49,136 @@ def bench_solver(seconds: float = 2.0, threads: int = 2) -> list[dict[str, Any]]
     seconds
         Time spent on each measurement.
     threads
-        Threads of the sweeps; fewer when numba has fewer.
+        Numbers of threads of the sweeps; those beyond numba's own number are left out.
 
     Returns
     -------
     list of dict
         ``nx``, ``ny``, ``batch``, ``threads``, ``backend``, ``dtype``, ``ms_per_step``, ``cells_per_second``, ``peer``,
-        ``peer_cells_per_second``, ``ratio``; the last three are None without a peer. Both sides are the median of
-        blocks of steps, taken by turns in the same run.
+        ``peer_cells_per_second``, ``ratio``; the last three are None without a peer, which uses as many threads as it
+        likes and is measured beside the most threads of ours. Both sides are the median of blocks of steps, taken by
+        turns in the same run. Besides, ``bandwidth`` and ``memory_bandwidth`` in bytes per second, of arrays of the
+        state's size and of such as fit no cache; ``floor_ms``, ``bytes_per_cell`` at that bandwidth, and
+        ``times_floor``; ``stages``, the share of each sweep in the time of a step (``other`` is Python).
     """
-    threads = min(threads, most_threads())
+    counts = [n for n in threads if n <= most_threads()]
     rows = []
-    for nx, ny, batch in CASES:
-        step = _our_step(nx, ny, batch, threads)
-        peer = _peer_step(nx, ny) if batch == 1 and nx * ny >= PEER_CELLS else None
-        ours, theirs = _medians(step, peer, seconds)
-        cells = nx * ny * batch
-        rows.append(
-            {
-                "nx": nx,
-                "ny": ny,
-                "batch": batch,
-                "threads": threads,
-                "backend": "cpu",
-                "dtype": "float32",
-                "ms_per_step": 1e3 * ours,
-                "cells_per_second": cells / ours,
-                "peer": None if theirs is None else f"jax-cfd {importlib.metadata.version('jax-cfd')}",
-                "peer_cells_per_second": None if theirs is None else cells / theirs,
-                "ratio": None if theirs is None else theirs / ours,
-            }
-        )
+    for count in counts:
+        use_threads(count)
+        memory = _bandwidth(MEMORY_BYTES)
+        for nx, ny, batch in CASES:
+            sim = _our_simulation(nx, ny, batch, count)
+            with_peer = count == counts[-1] and batch == 1 and nx * ny >= PEER_CELLS
+            ours, theirs = _medians(_our_step(sim), _peer_step(nx, ny) if with_peer else None, seconds)
+            cells = nx * ny * batch
+            bandwidth = _bandwidth(STATE_BYTES_PER_CELL * cells)
+            floor = BYTES_PER_CELL * cells / bandwidth
+            rows.append(
+                {
+                    "nx": nx,
+                    "ny": ny,
+                    "batch": batch,
+                    "threads": count,
+                    "backend": "cpu",
+                    "dtype": "float32",
+                    "ms_per_step": 1e3 * ours,
+                    "cells_per_second": cells / ours,
+                    "peer": None if theirs is None else f"jax-cfd {importlib.metadata.version('jax-cfd')}",
+                    "peer_cells_per_second": None if theirs is None else cells / theirs,
+                    "ratio": None if theirs is None else theirs / ours,
+                    "bytes_per_cell": BYTES_PER_CELL,
+                    "bandwidth": bandwidth,
+                    "memory_bandwidth": memory,
+                    "floor_ms": 1e3 * floor,
+                    "times_floor": ours / floor,
+                    "stages": _stages(sim),
+                }
+            )
     return rows
 
 
-def _our_step(nx: int, ny: int, batch: int, threads: int) -> Callable[[int], None]:
-    h = 8.0 / nx
-    bodies = [HalfDisk(center=(1.8, 2.0)), Ellipse(center=(3.8, 2.0), motion="free")]
-    sim = Simulation(Grid(nx, ny, h), Sides(bottom="slip", top="slip"), bodies, viscosity=1 / 400, batch=batch,
-                     threads=threads)  # fmt: skip
+def printed(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row as a person reads it."""
+    ratio, peer = row["ratio"], row["peer_cells_per_second"]
+    return {
+        "grid": f"{row['batch']} x {row['nx']}x{row['ny']}",
+        "threads": row["threads"],
+        "ms per step": f"{row['ms_per_step']:.3f}",
+        "M cells/s": f"{row['cells_per_second'] / 1e6:.0f}",
+        "jax-cfd": "" if peer is None else f"{peer / 1e6:.0f}",
+        "ratio": "" if ratio is None else f"{ratio:.2f}",
+        "GB/s": f"{row['bandwidth'] / 1e9:.0f}",
+        "times floor": f"{row['times_floor']:.1f}",
+        "stages": ", ".join(f"{name} {100 * share:.0f} %" for name, share in row["stages"].items()),
+    }
 
+
+@sweep
+def _triad(tasks: int, a: Any, b: Any, c: Any, s: Any) -> None:
+    n = len(a)
+    for task in prange(tasks):
+        for i in range(n * task // tasks, n * (task + 1) // tasks):
+            a[i] = b[i] + s * c[i]
+
+
+def _bandwidth(total: int) -> float:
+    """Return the bytes per second of a triad over three arrays of ``total`` bytes together, at its best."""
+    n = total // 12
+    a, b, c = (np.ones(n, np.float32) for _ in range(3))
+    tasks = cpu.most_threads()
+    best = np.inf
+    for _ in range(20):
+        repeats = max(1, 2**23 // n)  # long enough for the clock
+        begin = time.perf_counter()
+        for _ in range(repeats):
+            _triad(tasks, a, b, c, np.float32(0.5))
+        best = min(best, (time.perf_counter() - begin) / repeats)
+    return 12 * n / best
+
+
+@contextmanager
+def _timed(spent: dict[str, float]) -> Iterator[None]:
+    """Let every sweep add the seconds it takes to ``spent``."""
+    places = [(cpu, name) for name in SWEEPS] + [(pressure, name) for name in PRESSURE_SWEEPS]
+    originals = [getattr(module, name) for module, name in places]
+
+    def timed(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+        def call(*args: Any) -> Any:
+            begin = time.perf_counter()
+            result = function(*args)
+            spent[name] = spent.get(name, 0.0) + time.perf_counter() - begin
+            return result
+
+        return call
+
+    try:
+        for (module, name), function in zip(places, originals, strict=True):
+            setattr(module, name, timed(function, name))
+        yield
+    finally:
+        for (module, name), function in zip(places, originals, strict=True):
+            setattr(module, name, function)
+
+
+def _stages(sim: Simulation, steps: int = 50) -> dict[str, float]:
+    """Return the share of every sweep in the time of a step."""
+    spent: dict[str, float] = {}
+    run = _our_step(sim)
+    begin = time.perf_counter()
+    with _timed(spent):
+        run(steps)
+    whole = time.perf_counter() - begin
+    shares = {name: seconds / whole for name, seconds in spent.items()}
+    return shares | {"other": 1.0 - sum(shares.values())}
+
+
+def _our_simulation(nx: int, ny: int, batch: int, threads: int) -> Simulation:
+    bodies = [HalfDisk(center=(1.8, 2.0)), Ellipse(center=(3.8, 2.0), motion="free")]
+    return Simulation(Grid(nx, ny, 8.0 / nx), Sides(bottom="slip", top="slip"), bodies, viscosity=1 / 400,
+                      batch=batch, threads=threads)  # fmt: skip
+
+
+def _our_step(sim: Simulation) -> Callable[[int], None]:
     def run(steps: int) -> None:
         # held near its place, so that the body stays in the box however long the measurement
         sim.body_state.position[:, 1] = (3.8, 2.0)
