@@ -458,9 +458,12 @@ class BodyState:
     applied_torque: NDArray[np.float64]
     force: NDArray[np.float64] = field(repr=False)
     torque: NDArray[np.float64] = field(repr=False)
-    contact: NDArray[np.int8]
     fluid_motion: NDArray[np.float64] = field(repr=False)
     fluid_acceleration: NDArray[np.float64] = field(repr=False)
+    contact: NDArray[np.int8] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.contact = np.zeros(self.angle.shape, np.int8)
 
     @classmethod
     def zeros(cls, batch: int, bodies: int) -> BodyState:
@@ -468,5 +471,4 @@ class BodyState:
         vector, scalar = (batch, bodies, 2), (batch, bodies)
         shapes = (vector, scalar, vector, scalar, vector, scalar, vector, scalar)
         motion = (batch, bodies, 3)
-        floats = [np.zeros(shape) for shape in (*shapes, motion, motion)]
-        return cls(*floats[:8], np.zeros(scalar, np.int8), *floats[8:])
+        return cls(*(np.zeros(shape) for shape in (*shapes, motion, motion)))
