@@ -48,21 +48,21 @@ class Box:
         return Box(self.size, self.center, cells, self.sides)
 
 
-STREAM = Sides("inflow", "outflow", "slip", "slip")
-STILL = Sides.all("slip")
+STREAM = Sides("far_field", "outflow", "far_field", "far_field")
+STILL = Sides.all("far_field")
 
 # a little off the lattice of the grid, so that no value rests on a lucky position: (full, quick)
 BOXES: dict[str, tuple[Box, Box]] = {
-    "steady-20": (Box((30, 30), (10.01, 15.0), 32, STREAM), Box((24, 24), (8.01, 12.0), 14, STREAM)),
-    "steady-40": (Box((40, 40), (14.01, 20.0), 24, STREAM), Box((24, 24), (8.01, 12.0), 14, STREAM)),
-    "shedding": (Box((36, 30), (12.01, 15.0), 28, STREAM), Box((20, 16), (6.01, 8.0), 10, STREAM)),
-    "impulsive-550": (Box((20, 20), (8.003, 10.0), 96, STREAM), Box((12, 12), (5.003, 6.0), 48, STREAM)),
-    "impulsive-3000": (Box((12, 12), (5.003, 6.0), 192, STREAM), Box((8, 8), (3.503, 4.0), 96, STREAM)),
-    "short-times": (Box((12, 12), (5.003, 6.0), 128, STREAM), Box((10, 10), (4.503, 5.0), 48, STREAM)),
-    "oscillating": (Box((20, 20), (10.003, 10.0), 40, STILL), Box((12, 12), (6.003, 6.0), 24, STILL)),
-    "d-section": (Box((24, 16), (8.01, 8.0), 36, STREAM), Box((16, 12), (5.01, 6.0), 18, STREAM)),
+    "steady-20": (Box((20, 12), (7.01, 6.0), 40, STREAM), Box((12, 8), (4.01, 4.0), 14, STREAM)),
+    "steady-40": (Box((20, 12), (7.01, 6.0), 40, STREAM), Box((12, 8), (4.01, 4.0), 14, STREAM)),
+    "shedding": (Box((20, 12), (7.01, 6.0), 36, STREAM), Box((16, 8), (5.01, 4.0), 10, STREAM)),
+    "impulsive-550": (Box((6, 5), (2.503, 2.5), 160, STREAM), Box((5, 4), (2.003, 2.0), 64, STREAM)),
+    "impulsive-3000": (Box((5, 4), (2.003, 2.0), 320, STREAM), Box((5, 4), (2.003, 2.0), 96, STREAM)),
+    "short-times": (Box((4, 4), (2.003, 2.0), 320, STREAM), Box((4, 4), (2.003, 2.0), 96, STREAM)),
+    "oscillating": (Box((10, 8), (5.003, 4.0), 56, STILL), Box((8, 6), (4.003, 3.0), 24, STILL)),
+    "d-section": (Box((16, 10), (5.01, 5.0), 40, STREAM), Box((14, 8), (4.51, 4.0), 18, STREAM)),
 }
-"""Every unbounded flow is computed in a box; the values stand for the flow in this box."""
+"""The flow is unbounded: the sides of these boxes have the velocity that its vorticity induces there."""
 
 
 def _box(name: str, effort: Effort) -> Box:
