@@ -6,6 +6,8 @@ import scipy.fft
 import scipy.sparse
 import scipy.sparse.linalg
 
+from flowsim import Ellipse, Grid, Sides, Simulation
+from flowsim.backend.cpu import most_threads
 from flowsim.backend.cpu.poisson import PressureSolver
 from flowsim.backend.cpu.transform import TransformTables, buffer_size, restore_rows, transform_rows
 from flowsim.poisson import PoissonPlan
@@ -101,3 +103,21 @@ def test_solution_does_not_depend_on_blocks_or_company(periodic: tuple[bool, boo
         np.testing.assert_array_equal(phi[3], alone[0])
         waiting = np.setdiff1d(np.arange(5), active)
         np.testing.assert_array_equal(phi[waiting], d[waiting])
+
+
+@pytest.mark.skipif(most_threads() < 2, reason="one thread only")
+def test_steps_of_a_batch_equal_single_ones_on_any_number_of_threads() -> None:
+    def run(viscosity: list[float], threads: int) -> Simulation:
+        body = Ellipse(center=(1.5, 1.5), motion="free")
+        sim = Simulation(Grid(96, 64, 1 / 16), Sides(), [body], viscosity=viscosity, batch=len(viscosity),
+                         threads=threads)  # fmt: skip
+        sim.advance_steps(15)
+        return sim
+
+    viscosities = [0.01, 0.02, 0.004]
+    batches = [run(viscosities, 1), run(viscosities, 2)]
+    for k, nu in enumerate(viscosities):
+        for alone in (run([nu], 1), run([nu], 2)):
+            for batch in batches:
+                np.testing.assert_array_equal(batch.u[k], alone.u[0])
+                np.testing.assert_array_equal(batch.pressure[k], alone.pressure[0])
