@@ -75,6 +75,13 @@ class ControlVolumes:
             for k in range(self.force.shape[1]):
                 self.force[b, k], self.torque[b, k] = self._measure(int(b), k)
 
+    def power(self) -> FloatArray:
+        """Return the power (B, K) that the fluid gives each body, force times velocity plus torque times rotation."""
+        state = self._simulation.body_state
+        along = (self.force * state.velocity).sum(axis=-1)
+        power: FloatArray = along + self.torque * state.angular_velocity
+        return power
+
     def _measure(self, b: int, k: int) -> tuple[FloatArray, float]:
         sim, begun = self._simulation, self._begun[b, k]
         if begun is None:

@@ -406,6 +406,15 @@ class Simulation:
         self.control_volumes = ControlVolumes(self, margin)
         return self.control_volumes
 
+    def power(self) -> FloatArray:
+        """Return the power (B, K) that the fluid gave each body in the last step, in units of rho U^3 D.
+
+        The integral of its negative is the work that a driven body did against the flow.
+        """
+        state = self.body_state
+        power: FloatArray = (state.force * state.velocity).sum(axis=-1) + state.torque * state.angular_velocity
+        return power
+
     def extent(self, b: int, k: int) -> tuple[FloatArray, FloatArray]:
         """Return the lower left and the upper right corner, (2,) each, of a box around body k of simulation b."""
         c, s = np.cos(self.body_state.angle[b, k]), np.sin(self.body_state.angle[b, k])

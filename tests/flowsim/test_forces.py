@@ -1,0 +1,111 @@
+import math
+
+import numpy as np
+import pytest
+
+from flowsim import Disk, Ellipse, Grid, HalfDisk, Sides, Simulation
+
+STREAM = Sides(bottom="slip", top="slip")
+
+
+def both_measures(sim: Simulation, duration: float, after: float) -> tuple[np.ndarray, np.ndarray]:
+    """Record (fx, fy, torque) of the first body by penalty and by control volume in every step after a time."""
+    volumes = sim.measure_control_volumes()
+    rows: list[tuple[list[float], list[float]]] = []
+
+    def record(sim: Simulation) -> np.ndarray:
+        state = sim.body_state
+        if sim.time[0] > after:
+            rows.append(
+                ([*state.force[0, 0], state.torque[0, 0]], [*volumes.force[0, 0], volumes.torque[0, 0]]),
+            )
+        return np.zeros(1, bool)
+
+    sim.advance(duration, stop=record)
+    penalty, balance = np.array(rows).transpose(1, 0, 2)
+    return penalty, balance
+
+
+def oscillation(t: float) -> tuple[float, float, float, float, float, float]:
+    return 2 + 0.2 * math.sin(2 * t), 2.03, 0.3 * math.sin(t), 0.4 * math.cos(2 * t), 0.0, 0.3 * math.cos(t)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        Disk(center=(2, 2.05)),
+        HalfDisk(center=(2, 2.05)),
+        Ellipse(center=(2, 2.05), angle=0.4),
+        Ellipse(motion=oscillation),
+        Ellipse(center=(2, 2.05), angle=0.4, motion="free", density=5),
+    ],
+    ids=["disk", "half disk", "ellipse", "driven ellipse", "free ellipse"],
+)
+def test_both_measures_of_the_force_agree_within_one_per_cent(body) -> None:
+    sim = Simulation(Grid(128, 96, 1 / 24), STREAM, [body], viscosity=1 / 100)
+    penalty, balance = both_measures(sim, 1.5, after=0.75)
+    scale = np.abs(penalty[:, :2]).max()
+    difference = (penalty - balance).mean(axis=0)
+    assert np.abs(difference[:2]).max() < 0.01 * scale
+    assert abs(difference[2]) < 0.01 * scale
+
+
+def test_a_control_volume_that_would_cut_another_body_measures_nothing() -> None:
+    bodies = [Disk(center=(2, 2)), Ellipse(center=(2.8, 2.0), angle=1.5), Disk(center=(6, 2))]
+    sim = Simulation(Grid(128, 64, 1 / 16), STREAM, bodies, viscosity=1 / 100)
+    volumes = sim.measure_control_volumes()
+    sim.advance_steps(2)
+    assert np.isnan(volumes.force[0, :2]).all()
+    assert np.isfinite(volumes.force[0, 2]).all()
+
+
+def test_power_by_both_measures_is_what_the_motion_costs() -> None:
+    sim = Simulation(Grid(96, 96, 1 / 24), STREAM, [Ellipse(motion=oscillation)], viscosity=1 / 100)
+    volumes = sim.measure_control_volumes()
+    sim.advance_steps(30)
+    state = sim.body_state
+    expected = (state.force * state.velocity).sum(axis=-1) + state.torque * state.angular_velocity
+    assert sim.power() == pytest.approx(expected, rel=1e-12)
+    assert volumes.power() == pytest.approx(expected, rel=0.05)
+
+
+def test_advection_conserves_momentum_to_round_off() -> None:
+    sim = Simulation(Grid(48, 32, 1 / 16), Sides.all("periodic"), viscosity=1e-3, stream=(0.3, 0.2), dtype="float64")
+    rng = np.random.default_rng(1)
+    sim.u[0, 2:-2, 2:-2] += rng.normal(size=(48, 32))
+    sim.v[0, 2:-2, 2:-2] += rng.normal(size=(48, 32))
+    sim.settle()
+    before = [field[0, 2:-2, 2:-2].sum() for field in (sim.u, sim.v)]
+    sim.advance_steps(20)
+    after = [field[0, 2:-2, 2:-2].sum() for field in (sim.u, sim.v)]
+    assert after == pytest.approx(before, abs=1e-10)
+    assert np.abs(sim.u - 0.3).max() > 0.1  # it did flow
+
+
+# --- the far field -------------------------------------------------------------------------------------------------
+
+
+def test_far_field_of_a_disk_at_once_is_its_dipole() -> None:
+    size, n = 4.0, 32
+    sides = Sides.all("far_field")
+    sim = Simulation(Grid(int(size * n), int(size * n), 1 / n), sides, [Disk(center=(2, 2))], viscosity=1e-3)
+    x, y = sim.grid.v_faces()
+    edge = (0, slice(2, -2), 2 + sim.grid.ny)  # v on the upper side
+    rx, ry = x[edge[1:]] - 2, y[edge[1:]] - 2
+    # potential flow about a disk of radius 1/2: v = -2 R^2 x y / r^4
+    expected = -2 * 0.25 * rx * ry / (rx**2 + ry**2) ** 2
+    assert np.abs(sim.v[edge] - expected).max() < 0.05 * np.abs(expected).max()
+
+
+def test_far_field_makes_drag_depend_little_on_the_box() -> None:
+    def drag(width: float, height: float, kind: str) -> float:
+        n, left = 8, "far_field" if kind == "far_field" else "inflow"
+        disk = Disk(center=(0.4 * width + 0.01, height / 2))
+        grid = Grid(int(width * n), int(height * n), 1 / n)
+        sim = Simulation(grid, Sides(left, "outflow", kind, kind), [disk], viscosity=1 / 40)
+        sim.advance(12.0)
+        return float(sim.body_state.force[0, 0, 0])
+
+    small, large = drag(12, 6, "far_field"), drag(24, 16, "far_field")
+    assert abs(small / large - 1) < 0.025
+    assert drag(12, 6, "slip") / large - 1 > 0.15
