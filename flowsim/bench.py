@@ -34,7 +34,7 @@ PEER_CELLS = 256 * 128
 BYTES_PER_CELL = 88
 """Memory traffic of a step that reads and writes everything about once."""
 STATE_BYTES_PER_CELL = 44
-"""What a float32 simulation holds: velocities old, new and their rates, pressure, its change and its modes, and two shares of the bodies."""
+"""What a float32 simulation holds: velocities old and new, rates, pressure, its change and modes, shares of bodies."""
 MEMORY_BYTES = 192 * 2**20
 """Arrays beyond the last cache."""
 SWEEPS = ("fill_ghosts", "predict", "penalize", "update_sides", "divergence", "correct")
