@@ -10,7 +10,7 @@ import math
 import time
 from functools import partial
 
-from flowsim.validation import cavity, cylinder, free_bodies, smooth
+from flowsim.validation import bodies, cavity, cylinder, free_bodies, smooth
 from flowsim.validation.result import Case, DivergedError, Effort, Result, Row
 
 CASES: dict[str, tuple[str, Case]] = {
@@ -37,6 +37,9 @@ CASES: dict[str, tuple[str, Case]] = {
     "d-section": ("Half disk at Re 100, curved side ahead: convergence", cylinder.d_section),
     "added-mass": ("Disk released from rest: its added mass", free_bodies.added_mass),
     "sedimenting": ("Falling disk, density ratio 1.01", free_bodies.sedimenting),
+    "forces": ("Two measures of force and torque", bodies.forces),
+    "leak": ("Leak through a thin ellipse", bodies.leak),
+    "order": ("Order of convergence near a body", bodies.order),
     "frames": ("Disk in a stream and disk moving through still water", free_bodies.frames),
 }
 """Name, one line about it, and the function of every case, in the order of the page."""

@@ -10,10 +10,12 @@ from flowsim.simulation import Simulation
 from flowsim.validation.cylinder import STILL, STREAM, Box
 from flowsim.validation.result import Curve, Effort, Picture, Plot, Result, Row, Setup, advance, follow, judge
 
+CHANNEL = Sides("inflow", "outflow", "slip", "slip")
+
 BOXES: dict[str, tuple[Box, Box]] = {
-    "added-mass": (Box((16, 16), (8.003, 8.0), 48, STILL), Box((10, 10), (5.003, 5.0), 24, STILL)),
-    "sedimenting": (Box((30, 24), (10.01, 12.0), 20, STREAM), Box((20, 12), (6.01, 6.0), 10, STREAM)),
-    "frames": (Box((16, 12), (9.003, 6.0), 32, STREAM), Box((12, 8), (7.003, 4.0), 16, STREAM)),
+    "added-mass": (Box((6, 6), (3.003, 3.0), 96, STILL), Box((6, 6), (3.003, 3.0), 32, STILL)),
+    "sedimenting": (Box((20, 12), (6.01, 6.0), 24, STREAM), Box((16, 8), (5.01, 4.0), 10, STREAM)),
+    "frames": (Box((16, 12), (9.003, 6.0), 32, CHANNEL), Box((12, 8), (7.003, 4.0), 16, CHANNEL)),
 }
 """(full, quick) of every case."""
 
