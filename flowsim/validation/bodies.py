@@ -98,12 +98,12 @@ def order(effort: Effort) -> Result:
     values = np.array(drags)
     changes = np.abs(np.diff(values))
     observed = float(np.log(changes[0] / changes[-1]) / np.log(ratio) / (len(changes) - 1))
-    limit = values[-1] + (values[-1] - values[-2]) / (ratio - 1)
+    limit = float(values[-1] + (values[-1] - values[-2]) / (ratio - 1))
     setup = Setup.of(sim)
     source = "at least first order near penalised bodies; subgrid positions blur it"
     rows = [
         judge("observed order of C_D in h", observed, (0.8, 4.0), 0.0, setup, source),
-        Row(f"C_D at {cells[-1]} cells per D", drags[-1], None, "our own convergence", float(abs(drags[-1] / limit - 1)),
+        Row(f"C_D at {cells[-1]} cells per D", drags[-1], None, "our own convergence", abs(drags[-1] / limit - 1),
             effort.choose(0.02, 0.05), "relative to the first-order extrapolation", setup),
     ]  # fmt: skip
     curve = Curve.of("|C_D - extrapolated|", 1 / np.array(cells), np.abs(values - limit), points=True)
