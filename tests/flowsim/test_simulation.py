@@ -1,7 +1,10 @@
 """The state of a batch: independence, restarts, driven bodies, and what is refused."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
+from numba.core.runtime import _nrt_python, rtsys
 
 from flowsim import Disk, Ellipse, Grid, HalfDisk, Sides, Simulation
 
@@ -152,3 +155,32 @@ def test_masses_of_bodies(body, area: float, second_moment: float) -> None:
 def test_senseless_values_are_refused_in_a_sentence(make, sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         make()
+
+
+def test_a_step_allocates_nothing_that_grows_with_grid_or_batch() -> None:
+    _nrt_python.memsys_enable_stats()
+
+    def allocations(n: int, batch: int) -> tuple[int, int]:
+        """Count what compiled code allocates in ten steps, and the bytes that Python and NumPy add at most."""
+        bodies = [HalfDisk(center=(1.8, 2.0)), Ellipse(center=(3.8, 2.0), motion="free")]
+        sim = Simulation(
+            Grid(8 * n, 4 * n, 1 / n), Sides(bottom="slip", top="slip"), bodies, viscosity=1 / 400, batch=batch
+        )
+        sim.advance_steps(5)
+        before = rtsys.get_allocation_stats().alloc
+        sim.advance_steps(10)
+        counted = rtsys.get_allocation_stats().alloc - before
+        tracemalloc.start()
+        sim.advance_steps(5)
+        tracemalloc.reset_peak()
+        held = tracemalloc.get_traced_memory()[0]
+        sim.advance_steps(10)
+        peak = tracemalloc.get_traced_memory()[1] - held
+        tracemalloc.stop()
+        return counted, peak
+
+    few, small = allocations(8, 1)
+    many, large = allocations(16, 8)
+    assert many == few  # numba keeps a record of every array that is passed to it, whatever its size
+    assert small < 16_000
+    assert large < 16_000 < 8 * 128 * 64 * 4
