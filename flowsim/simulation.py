@@ -162,7 +162,6 @@ class Simulation:
     def _tabulate_bodies(self) -> None:
         bodies = self.bodies
         self._table = BodyTable.of(bodies, self.grid.h)
-        self._free_bodies = [k for k, body in enumerate(bodies) if body.motion == "free"]
         self._any_light = bool(self._table.mass_lag.any())
         self._driven = [k for k, body in enumerate(bodies) if callable(body.motion)]
         self._before = np.zeros((self.batch, len(bodies), 3))
@@ -225,23 +224,13 @@ class Simulation:
         """Bring every body to the end of the step: free ones with their last velocity, driven ones as prescribed."""
         state, dt = self.body_state, self.dt
         self._before[who, :, :2], self._before[who, :, 2] = state.velocity[who], state.angular_velocity[who]
-        for k in self._free_bodies:
-            spin, lever = state.angular_velocity[who, k], self._lever(who, k)
-            state.angle[who, k] += dt[who] * spin
-            # the centre of mass goes straight, and the reference point around it
-            velocity = state.velocity[who, k] + spin[:, None] * np.stack([-lever[:, 1], lever[:, 0]], axis=-1)
-            turned = self._lever(who, k)
-            state.position[who, k] += dt[who, None] * velocity + (lever - turned)
-            state.velocity[who, k] = velocity - spin[:, None] * np.stack([-turned[:, 1], turned[:, 0]], axis=-1)
+        if self._table.free.any():
+            self._sweeps.move_free_bodies(
+                who, self._table, state.position, state.angle, state.velocity, state.angular_velocity, dt
+            )
         for k in self._driven:
             for b in who:
                 self._place_driven(int(b), k, self.time[b] + dt[b])
-
-    def _lever(self, who: NDArray[np.int64], k: int) -> FloatArray:
-        """Return the way from the reference point of body k to its centre of mass; shape (len(who), 2)."""
-        (x, y), angle = self._table.centroid[k], self.body_state.angle[who, k]
-        c, s = np.cos(angle), np.sin(angle)
-        return np.stack([c * x - s * y, s * x + c * y], axis=-1)
 
     def _place_driven(self, b: int, k: int, time: float) -> None:
         motion = self.bodies[k].motion

@@ -5,7 +5,7 @@ fewer than the threads, over blocks of rows of each. A simulation in a batch equ
 bit, for any number of threads.
 """
 
-from flowsim.backend.cpu.bodies import cover, follow_light_bodies, penalize
+from flowsim.backend.cpu.bodies import cover, follow_light_bodies, move_free_bodies, penalize
 from flowsim.backend.cpu.compiling import most_threads, use_threads
 from flowsim.backend.cpu.far_field import far_field
 from flowsim.backend.cpu.flow import correct, divergence, fill_ghosts, predict, update_sides
@@ -20,6 +20,7 @@ __all__ = [
     "fill_ghosts",
     "follow_light_bodies",
     "most_threads",
+    "move_free_bodies",
     "penalize",
     "predict",
     "update_sides",

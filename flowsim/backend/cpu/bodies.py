@@ -215,6 +215,27 @@ def _impose(
             values[k] += shares[k] * (target - values[k])
 
 
+@inner
+def move_free_bodies(
+    active: Array, bodies: Any, position: Array, angle: Array, velocity: Array, spin: Array, dt: Array
+) -> None:
+    """Move free bodies with their velocity: the centre of mass goes straight, the reference point turns around it."""
+    for n in active:
+        for k in range(len(bodies.free)):
+            if not bodies.free[k]:
+                continue
+            x, y, turn = bodies.centroid[k, 0], bodies.centroid[k, 1], spin[n, k]
+            c, s = math.cos(angle[n, k]), math.sin(angle[n, k])
+            rx, ry = c * x - s * y, s * x + c * y
+            angle[n, k] += dt[n] * turn
+            c, s = math.cos(angle[n, k]), math.sin(angle[n, k])
+            new_rx, new_ry = c * x - s * y, s * x + c * y
+            u, v = velocity[n, k, 0] - turn * ry, velocity[n, k, 1] + turn * rx
+            position[n, k, 0] += dt[n] * u + (rx - new_rx)
+            position[n, k, 1] += dt[n] * v + (ry - new_ry)
+            velocity[n, k, 0], velocity[n, k, 1] = u + turn * new_ry, v - turn * new_rx
+
+
 @sweep
 def penalize(
     active: Array,
