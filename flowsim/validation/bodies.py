@@ -6,17 +6,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flowsim.bodies import Body, Disk, Ellipse, HalfDisk
-from flowsim.boundary import Sides
 from flowsim.forces import ControlVolumes
 from flowsim.grid import Grid
 from flowsim.motions import oscillation
 from flowsim.simulation import Simulation
-from flowsim.validation.cylinder import STREAM
+from flowsim.validation.cylinder import CHANNEL, STREAM
 from flowsim.validation.result import Curve, Effort, Plot, Result, Row, Setup, advance, follow, judge
 
 FloatArray = NDArray[np.float64]
 
-CHANNEL = Sides("inflow", "outflow", "slip", "slip")
 DEFAULT_CELLS = 32
 """Cells per D of the default preset of the D-cylinder wake."""
 

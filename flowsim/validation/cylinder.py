@@ -50,6 +50,7 @@ class Box:
 
 STREAM = Sides("far_field", "outflow", "far_field", "far_field")
 STILL = Sides.all("far_field")
+CHANNEL = Sides("inflow", "outflow", "slip", "slip")
 
 # a little off the lattice of the grid, so that no value rests on a lucky position: (full, quick)
 BOXES: dict[str, tuple[Box, Box]] = {
@@ -66,8 +67,7 @@ BOXES: dict[str, tuple[Box, Box]] = {
 
 
 def _box(name: str, effort: Effort) -> Box:
-    full, quick = BOXES[name]
-    return quick if effort.quick else full
+    return effort.choose(*BOXES[name])
 
 
 def _drag_and_lift(sim: Simulation) -> tuple[float, float]:

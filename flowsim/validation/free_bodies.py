@@ -7,10 +7,8 @@ import numpy as np
 from flowsim.bodies import Disk
 from flowsim.boundary import Sides
 from flowsim.simulation import Simulation
-from flowsim.validation.cylinder import STILL, STREAM, Box
+from flowsim.validation.cylinder import CHANNEL, STILL, STREAM, Box
 from flowsim.validation.result import Curve, Effort, Picture, Plot, Result, Row, Setup, advance, follow, judge
-
-CHANNEL = Sides("inflow", "outflow", "slip", "slip")
 
 BOXES: dict[str, tuple[Box, Box]] = {
     "added-mass": (Box((6, 6), (3.003, 3.0), 96, STILL), Box((6, 6), (3.003, 3.0), 32, STILL)),
@@ -21,8 +19,7 @@ BOXES: dict[str, tuple[Box, Box]] = {
 
 
 def _box(name: str, effort: Effort) -> Box:
-    full, quick = BOXES[name]
-    return quick if effort.quick else full
+    return effort.choose(*BOXES[name])
 
 
 def disk_acceleration(density: float, box: Box, effort: Effort, duration: float = 0.1) -> tuple[float, Simulation]:

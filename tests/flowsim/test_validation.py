@@ -63,7 +63,7 @@ PROVENANCE = {
         pytest.param(
             "added-mass",
             marks=pytest.mark.xfail(
-                strict=True, reason="at 24 cells per D a disk of a tenth of the fluid's density starts 20 % too slowly"
+                strict=True, reason="at 32 cells per D a disk of a tenth of the fluid's density starts too slowly"
             ),
         ),
     ],
