@@ -205,8 +205,9 @@ def simulate(
     ] = None,
 ) -> None:
     """Run the solver alone: forces to CSV, fields for ParaView, restart file, the vorticity as a film."""
+    from coupling.case import load_case
     from coupling.screen import progress_bar
-    from coupling.simulate import load_case, parse_size
+    from coupling.simulate import parse_size
     from coupling.simulate import simulate as run_solver
 
     size = None if max_size is None else parse_size(max_size)

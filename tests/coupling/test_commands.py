@@ -11,10 +11,11 @@ from vtkmodules.vtkIOHDF import vtkHDFReader
 
 from coupling import cli
 from coupling.bench import bench_coupling
+from coupling.case import load_case
 from coupling.config import load_config
 from coupling.environments import describe_task
 from coupling.folder import RunFolder
-from coupling.simulate import load_case, parse_size, simulate
+from coupling.simulate import parse_size, simulate
 from rl_agent.learner import Learner
 
 DISK = """
