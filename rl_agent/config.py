@@ -66,6 +66,9 @@ class AgentConfig(BaseModel):
     squash
         ``none``: actions are centre + a (high - low) / 2, and the environment clips; ``tanh``: tanh(a) takes
         the place of a.
+    device
+        Where gradients are computed: ``cpu``, or ``cuda`` (torch, captured as a CUDA graph). The memory and the
+        acting networks stay on the CPU.
     threads
         Threads of the linear algebra in the process of the learner.
     """
@@ -92,6 +95,7 @@ class AgentConfig(BaseModel):
     center_advantages: bool = False
     acting: Literal["carried", "window"] = "carried"
     squash: Literal["none", "tanh"] = "none"
+    device: Literal["cpu", "cuda"] = "cpu"
     threads: int = Field(default=1, ge=1, le=256)
 
     @model_validator(mode="after")

@@ -24,6 +24,7 @@ from rl_agent import distributions
 from rl_agent.algorithms.vracer import VRacer
 from rl_agent.checkpoint import CheckpointError, read_checkpoint, write_checkpoint
 from rl_agent.config import AgentConfig
+from rl_agent.device import DeviceError, check_device
 from rl_agent.policy import Policy
 from rl_agent.replay import Batch, EpisodeMemory, RememberForget, UniformSampler
 from rl_agent.running import RunningEpisodes
@@ -72,7 +73,7 @@ class Learner:
     Raises
     ------
     ValueError
-        If a space cannot be served or there are no agents.
+        If a space cannot be served, there are no agents, or the device is not there (``DeviceError``).
     """
 
     def __init__(
@@ -87,6 +88,7 @@ class Learner:
         check_spaces(observation_space, action_space)
         if agents < 1:
             raise ValueError(f"agents = {agents} must be at least 1")
+        check_device(config.device)
         threadpool_limits(config.threads)
         torch.set_num_threads(config.threads)
         sizes = (observation_space.shape[0], action_space.shape[0])
@@ -248,15 +250,18 @@ class Learner:
         step, gamma, scale = self.counters.received, self.config.gamma, self.reward_scale.value
         c_max = self.refer.c_max(step)
         slots, batch = self._draw_batch()
-        evaluation = self.algorithm.gradient(
-            batch, c_max=c_max, beta=self.refer.beta, rule_1=self.refer.rule_1, rho_clip=self.refer.rho_clip
+        e = self.algorithm.update(
+            batch,
+            self.refer.learning_rate(step),
+            c_max=c_max,
+            beta=self.refer.beta,
+            rule_1=self.refer.rule_1,
+            rho_clip=self.refer.rho_clip,
         )
-        self.algorithm.descend(self.refer.learning_rate(step))
-        e = evaluation
         self.memory.refresh(slots, e.value, e.rho, e.kl, e.far, gamma, scale)
         self.refer.update_beta(self.memory.n_far, self.memory.steps, step)
         self.counters.gradient_steps += 1
-        self._statistics.add_update(evaluation, self.algorithm.last_gradient)
+        self._statistics.add_update(e)
         if self.counters.gradient_steps % SWEEP_INTERVAL == 0:
             self._sweep_memory()
 
@@ -357,6 +362,7 @@ class Learner:
 
     def policy(self) -> Policy:
         """Take a snapshot of the current policy, independent of further learning."""
+        self.algorithm.torch_step.pull()
         return Policy(
             self.config,
             self.algorithm.weights.copy(),
@@ -375,6 +381,7 @@ class Learner:
         OSError
             If it cannot be written; an older file at ``path`` is then untouched.
         """
+        self.algorithm.torch_step.pull()
         memory, counters = self.memory.state()
         arrays: dict[str, npt.NDArray[Any]] = {f"memory/{name}": array for name, array in memory.items()}
         arrays |= {f"running/{name}": array for name, array in self.running.save().items()}
@@ -401,8 +408,15 @@ class Learner:
         write_checkpoint(path, arrays, meta)
 
     @classmethod
-    def load(cls, path: Path) -> Learner:
+    def load(cls, path: Path, device: str | None = None) -> Learner:
         """Read a learner that goes on exactly where ``save`` left it.
+
+        Parameters
+        ----------
+        path
+            The checkpoint.
+        device
+            Go on there instead of where it was; round-off then differs.
 
         Raises
         ------
@@ -410,10 +424,16 @@ class Learner:
             If there is no such file.
         CheckpointError
             If it is damaged or not a checkpoint.
+        DeviceError
+            If this machine does not have the device.
         """
         arrays, meta = read_checkpoint(path)
         try:
+            if device is not None:
+                meta["config"]["device"] = device
             return cls._restored(arrays, meta)
+        except DeviceError:
+            raise
         except (KeyError, TypeError, ValueError, IndexError) as error:
             raise CheckpointError(f"checkpoint {path} does not fit together: {error!r}") from error
 
@@ -428,6 +448,7 @@ class Learner:
         learner.algorithm.adam.first[:] = arrays["adam/first"]
         learner.algorithm.adam.second[:] = arrays["adam/second"]
         learner.algorithm.adam.steps = meta["adam_steps"]
+        learner.algorithm.torch_step.push()
         learner.state_scale.mean[:] = arrays["state/mean"]
         learner.state_scale.per_std[:] = arrays["state/per_std"]
         learner.state_scale.frozen = meta["frozen"]

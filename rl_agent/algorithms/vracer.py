@@ -22,14 +22,17 @@ Implementation details that the paper leaves open:
 3. Options that the paper does not have: ``center_advantages`` and ``sigma_min`` (``rl_agent/config.py``).
 4. The densities are those of untruncated normals (``rl_agent/distributions.py``).
 
-``gradient`` is the fast way: the derivatives of L with respect to (V, m, sigma) are written out, the
-rest is the network's own backward pass. ``reference_gradient`` gets the same from autograd and
-``torch.distributions``; the tests hold both equal.
+``gradient`` is the fast way on a CPU: the derivatives of L with respect to (V, m, sigma) are written out, the
+rest is the network's own backward pass. ``loss`` is L as the paper writes it, for autograd: the reference that the
+tests hold the fast way to, and the program that a GPU runs (``rl_agent/gradient_step.py``).
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -39,6 +42,7 @@ from numba import njit
 from rl_agent import distributions
 from rl_agent.adam import Adam
 from rl_agent.config import AgentConfig
+from rl_agent.gradient_step import GradientStep
 from rl_agent.networks import make_network
 from rl_agent.replay.batch import Batch
 
@@ -46,6 +50,8 @@ __all__ = ["Evaluation", "VRacer"]
 
 F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
+
+Tensors = dict[str, torch.Tensor]
 
 LOG_RHO_BOUND = 20.0
 
@@ -64,6 +70,8 @@ class Evaluation:
         Means over the steps that teach of -rho (Q_ret - V) and of (V - V_tbc)^2 / 2.
     mean_rho, mean_kl, far_fraction
         Means over the batch.
+    gradient_norm
+        Euclidean norm of dL/dw.
     """
 
     value: F32
@@ -75,6 +83,7 @@ class Evaluation:
     mean_rho: float
     mean_kl: float
     far_fraction: float
+    gradient_norm: float
 
 
 class VRacer:
@@ -92,9 +101,12 @@ class VRacer:
     Attributes
     ----------
     weights
-        Flat vector: the network's weights, then the A parameters of sigma (before the softplus).
+        Flat vector: the network's weights, then the A parameters of sigma (before the softplus). With a GPU this and
+        the moments of ``adam`` are copies on the host: ``torch_step.pull()`` brings them up to date.
     network
         Its outputs are V(s), m_1(s), ... m_A(s).
+    torch_step
+        The update by autograd, on the device.
     """
 
     def __init__(self, config: AgentConfig, observation_size: int, action_size: int, rng: np.random.Generator) -> None:
@@ -108,25 +120,41 @@ class VRacer:
         self._tape = self.network.tape(self.network.history + 1, config.batch)
         self._views = self.network.views(self.weights)
         self._gradient_views = self.network.views(self.last_gradient)
+        self._is_fast = config.device == "cpu"
+        self.torch_step = GradientStep(self.weights, self.adam, self.loss, config.device)
 
     @property
     def std(self) -> F32:
         """Standard deviation of the policy, shape (A,)."""
+        self.torch_step.pull()
         return distributions.shared_std(self.weights[-self.action_size :], self.config.sigma_min)
 
     def act(self, observations: F32, state: F32) -> tuple[F32, F32, F32]:
         """Values (n,), means (n, A) and next recurrent states for standardised observations (n, S)."""
+        self.torch_step.pull()
         outputs, following = self.network.step(self._views, observations, state)
         return outputs[:, 0], outputs[:, 1:], following
 
     def values(self, windows: F32, lengths: I64) -> F32:
         """V at the end of windows of any lengths, shape (n,)."""
+        self.torch_step.pull()
         order = np.argsort(-lengths, kind="stable")
         tape = self.network.tape(windows.shape[0], len(lengths))
         outputs = self.network.forward(self._views, np.ascontiguousarray(windows[:, order]), lengths[order], tape)
         values = np.empty(len(lengths), np.float32)
         values[order] = outputs[:, 0]
         return values
+
+    def update(
+        self, batch: Batch, learning_rate: float, *, c_max: float, beta: float, rule_1: bool, rho_clip: float
+    ) -> Evaluation:
+        """Take an Adam step against the gradient of a batch (arguments of ``gradient``), on the learner's device."""
+        if self._is_fast:
+            evaluation = self.gradient(batch, c_max=c_max, beta=beta, rule_1=rule_1, rho_clip=rho_clip)
+            self.descend(learning_rate)
+            return evaluation
+        inputs = loss_inputs(batch, c_max=c_max, beta=beta, rule_1=rule_1, rho_clip=rho_clip)
+        return _evaluation(self.torch_step(inputs, learning_rate))
 
     def gradient(self, batch: Batch, *, c_max: float, beta: float, rule_1: bool, rho_clip: float) -> Evaluation:
         """Write dL/dw of a batch into ``last_gradient``, shape of ``weights``.
@@ -175,6 +203,7 @@ class VRacer:
             mean_rho=float(rho.mean()),
             mean_kl=float(kl.mean()),
             far_fraction=float(far.mean()),
+            gradient_norm=math.sqrt(float(self.last_gradient @ self.last_gradient)),
         )
 
     def descend(self, learning_rate: float) -> None:
@@ -190,52 +219,81 @@ class VRacer:
         rule_1: bool,
         rho_clip: float,
         dtype: torch.dtype = torch.float32,
-    ) -> tuple[F32, Evaluation]:
+    ) -> tuple[npt.NDArray[Any], Evaluation]:
         """Compute the result of ``gradient`` by autograd, from the loss as the paper writes it."""
         weights = torch.tensor(self.weights, dtype=dtype, requires_grad=True)
-        loss, evaluation = self.reference_loss(weights, batch, c_max=c_max, beta=beta, rule_1=rule_1, rho_clip=rho_clip)
+        inputs = loss_inputs(batch, c_max=c_max, beta=beta, rule_1=rule_1, rho_clip=rho_clip)
+        loss, results = self.loss(weights, {n: torch.as_tensor(x, dtype=dtype) for n, x in inputs.items()})
         (gradient,) = torch.autograd.grad(loss, weights)
-        return gradient.numpy(), evaluation
+        results["gradient_norm"] = gradient.norm()
+        return gradient.numpy(), _evaluation({n: result.detach().numpy() for n, result in results.items()})
 
-    def reference_loss(
-        self, weights: torch.Tensor, batch: Batch, *, c_max: float, beta: float, rule_1: bool, rho_clip: float
-    ) -> tuple[torch.Tensor, Evaluation]:
-        """L of a batch as a torch graph of ``weights``; arguments of ``gradient``."""
-        as_tensor = lambda array: torch.as_tensor(array, dtype=weights.dtype)  # noqa: E731
-        network = self.network
-        outputs = network.reference(weights[: network.size], as_tensor(batch.windows), torch.as_tensor(batch.lengths))
+    def loss(self, weights: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, Tensors]:
+        """L of a batch as a torch graph of ``weights``.
+
+        Parameters
+        ----------
+        weights
+            Flat weights, shape of ``self.weights``.
+        inputs
+            Tensors of ``loss_inputs``.
+
+        Returns
+        -------
+        loss
+            L, a scalar.
+        results
+            ``value``, ``rho``, ``kl`` and ``far`` (1 or 0) of shape (B,), ``policy_loss`` and ``value_loss``.
+        """
+        network, action, beta = self.network, inputs["action"], inputs["beta"]
+        outputs = network.reference(weights[: network.size], inputs["windows"], inputs["lengths"])
         value, mean = outputs[:, 0], outputs[:, 1:]
         sigma = self.config.sigma_min + torch.nn.functional.softplus(weights[network.size :])
-        pi = torch.distributions.Independent(torch.distributions.Normal(mean, sigma), 1)
-        mu = torch.distributions.Independent(
-            torch.distributions.Normal(as_tensor(batch.behaviour_mean), as_tensor(batch.behaviour_std)), 1
-        )
-        action = as_tensor(batch.action)
+        pi, mu = _gaussian(mean, sigma), _gaussian(inputs["behaviour_mean"], inputs["behaviour_std"])
         log_rho = (pi.log_prob(action) - mu.log_prob(action)).clamp(-LOG_RHO_BOUND, LOG_RHO_BOUND)
-        rho = log_rho.exp().clamp(max=rho_clip)
+        rho = torch.minimum(log_rho.exp(), inputs["rho_clip"])
         kl = torch.distributions.kl_divergence(mu, pi)
-        far = ~((rho > 1.0 / c_max) & (rho < c_max))
-        kept = torch.where(far, 0.0, 1.0).to(weights.dtype) if rule_1 else torch.ones_like(rho)
-        advantage = as_tensor(batch.q_ret) - value.detach()
+        far = ~((rho > 1.0 / inputs["c_max"]) & (rho < inputs["c_max"]))
+        kept = 1.0 - inputs["rule_1"] * far.to(rho.dtype)
+        advantage = inputs["q_ret"] - value.detach()
         if self.config.center_advantages:
             near = torch.where(far, 0.0, rho.detach())
             advantage = advantage - (near * advantage).sum() / near.sum().clamp(min=1e-6)
         policy_loss = -rho * advantage * kept
-        value_loss = 0.5 * (value - as_tensor(batch.v_tbc)) ** 2 * kept
+        value_loss = 0.5 * (value - inputs["v_tbc"]) ** 2 * kept
         loss = (beta * (policy_loss + value_loss) + (1.0 - beta) * kl).mean()
-        count = max(1.0, float(kept.sum()))
-        with torch.no_grad():
-            means = [
-                policy_loss.sum() / count,
-                value_loss.sum() / count,
-                rho.mean(),
-                kl.mean(),
-                far.to(rho).mean(),
-            ]
-        evaluation = Evaluation(
-            value.detach().numpy(), rho.detach().numpy(), kl.detach().numpy(), far.numpy(), *map(float, means)
-        )
-        return loss, evaluation
+        count = kept.sum().clamp(min=1.0)
+        results = {"value": value, "rho": rho, "kl": kl, "far": far.to(rho.dtype)}
+        return loss, results | {"policy_loss": policy_loss.sum() / count, "value_loss": value_loss.sum() / count}
+
+
+def loss_inputs(
+    batch: Batch, *, c_max: float, beta: float, rule_1: bool, rho_clip: float
+) -> dict[str, npt.NDArray[Any] | float]:
+    """Collect what ``VRacer.loss`` reads; arguments of ``VRacer.gradient``."""
+    return vars(batch) | {"c_max": c_max, "beta": beta, "rule_1": float(rule_1), "rho_clip": rho_clip}
+
+
+def _gaussian(mean: torch.Tensor, std: torch.Tensor) -> torch.distributions.Independent:
+    # checked arguments would make the host wait for the device
+    normal = torch.distributions.Normal(mean, std, validate_args=False)
+    return torch.distributions.Independent(normal, 1, validate_args=False)
+
+
+def _evaluation(results: Mapping[str, npt.NDArray[Any]]) -> Evaluation:
+    rho, kl, far = results["rho"], results["kl"], results["far"] > 0.5
+    return Evaluation(
+        value=results["value"],
+        rho=rho,
+        kl=kl,
+        far=far,
+        policy_loss=float(results["policy_loss"]),
+        value_loss=float(results["value_loss"]),
+        mean_rho=float(rho.mean()),
+        mean_kl=float(kl.mean()),
+        far_fraction=float(far.mean()),
+        gradient_norm=float(results["gradient_norm"]),
+    )
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -7,6 +7,7 @@ import torch
 
 from rl_agent import AgentConfig, Learner
 from rl_agent.algorithms import VRacer
+from rl_agent.algorithms.vracer import loss_inputs
 from rl_agent.replay import Batch
 
 TERMS = {"c_max": 4.0, "beta": 0.4, "rule_1": True, "rho_clip": math.inf}
@@ -61,6 +62,25 @@ def test_fast_gradient_equals_autograd(network, terms, settings):
     np.testing.assert_allclose(np.log(fast.rho), np.log(reference.rho), atol=1e-4)
     for name in ("policy_loss", "value_loss", "mean_rho", "mean_kl", "far_fraction"):
         assert getattr(fast, name) == pytest.approx(getattr(reference, name), rel=1e-3, abs=1e-5)
+
+
+@pytest.mark.parametrize("network", ["mlp", "lstm"])
+def test_the_torch_step_of_a_gpu_equals_the_fast_update(network):
+    """The same program that a CUDA graph captures, here on the CPU."""
+    fast, torch_way = vracer(network), vracer(network)
+    for seed in range(5):
+        batch = batch_for(fast, seed)
+        evaluation = fast.update(batch, 1e-3, **TERMS)
+        results = torch_way.torch_step(loss_inputs(batch, **TERMS), 1e-3)
+        np.testing.assert_array_equal(results["far"] > 0.5, evaluation.far)
+        np.testing.assert_allclose(results["value"], evaluation.value, atol=1e-5)
+        for name in ("policy_loss", "value_loss", "gradient_norm"):
+            assert results[name] == pytest.approx(getattr(evaluation, name), rel=1e-3)
+    assert torch_way.adam.steps == 5
+    # the first steps of Adam have the size of the learning rate whatever the gradient, round-off included
+    apart = np.abs(torch_way.weights - fast.weights)
+    assert np.quantile(apart, 0.99) < 1e-5
+    assert apart.max() < 1e-3
 
 
 def test_reference_loss_gradient_equals_finite_differences_of_the_papers_loss():
