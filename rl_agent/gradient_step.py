@@ -1,5 +1,8 @@
 """A gradient step as a torch program: autograd and Adam on one flat vector, on the CPU or captured as a CUDA graph.
 
+Stretches of the vector (a policy, a critic) have moments and a learning rate of their own, and may sit out a step. A
+target network follows the weights: w~ <- (1 - alpha) w~ + alpha w, after each step.
+
 The loss of an algorithm is a function of tensors alone. On the CPU it is called anew for every step; on a CUDA
 device the whole step (loss, its gradient, Adam) is captured once for fixed shapes and replayed: one copy of the
 inputs to the device, one launch, one copy of the results back. Without the graph the hundreds of small kernels
@@ -41,45 +44,65 @@ class GradientStep:
     ----------
     weights
         Flat weights on the host. On the CPU they are moved in place; otherwise ``pull`` brings them up to date.
-    adam
-        The moments, on the host; handled like the weights.
+    stretches
+        By name, a stretch of the weights and its moments on the host, which are handled like the weights.
     loss
         What is minimised.
     device
         ``cpu`` or ``cuda``.
+    target
+        Weights of the target network, on the host; the loss finds them as ``target_weights``.
     """
 
-    def __init__(self, weights: F32, adam: Adam, loss: Loss, device: str) -> None:
-        self._host = (weights, adam.first, adam.second)
-        self._adam, self._loss = adam, loss
+    def __init__(
+        self,
+        weights: F32,
+        stretches: Mapping[str, tuple[slice, Adam]],
+        loss: Loss,
+        device: str,
+        target: F32 | None = None,
+    ) -> None:
+        self._stretches = dict(stretches)
+        self._host = [weights]
+        for _, adam in self._stretches.values():
+            self._host += [adam.first, adam.second]
+        if target is not None:
+            self._host.append(target)
+        self._loss, self._has_target = loss, target is not None
         self._device = torch.device(device)
         self._is_graphed = self._device.type == "cuda"
         self._copies = [torch.from_numpy(array).to(self._device) for array in self._host] if self._is_graphed else []
         self._stale = False
         self._programs: dict[tuple[Any, ...], _Program] = {}
 
-    def __call__(self, inputs: Mapping[str, npt.ArrayLike], learning_rate: float) -> dict[str, F32]:
+    def __call__(
+        self, inputs: Mapping[str, npt.ArrayLike], rates: Mapping[str, float], target_rate: float = 0.0
+    ) -> dict[str, F32]:
         """Take a step.
 
         Parameters
         ----------
         inputs
             Arrays and numbers that the loss reads; they reach it as float32.
-        learning_rate
-            Step size of Adam.
+        rates
+            Learning rates of the stretches that move; the others sit out this step.
+        target_rate
+            Share of the weights that enters the target network.
 
         Returns
         -------
         dict of str to F32
             Results of the loss at the weights before the step, with ``gradient_norm`` added.
         """
-        adam = self._adam
-        adam.steps += 1
-        rates = {
-            "rate": learning_rate / (1.0 - BETA_1**adam.steps),
-            "per_root": 1.0 / math.sqrt(1.0 - BETA_2**adam.steps),
-        }
-        arrays = {name: np.asarray(value, np.float32) for name, value in (dict(inputs) | rates).items()}
+        numbers: dict[str, float] = {"target_rate": target_rate}
+        for name, (_, adam) in self._stretches.items():
+            is_due = name in rates
+            adam.steps += is_due
+            steps = max(1, adam.steps)
+            numbers[f"due/{name}"] = float(is_due)
+            numbers[f"rate/{name}"] = rates.get(name, 0.0) / (1.0 - BETA_1**steps)
+            numbers[f"per_root/{name}"] = 1.0 / math.sqrt(1.0 - BETA_2**steps)
+        arrays = {name: np.asarray(value, np.float32) for name, value in (dict(inputs) | numbers).items()}
         self._stale = self._is_graphed
         if not self._is_graphed:
             results = self._compute({name: torch.from_numpy(array) for name, array in arrays.items()})
@@ -102,16 +125,25 @@ class GradientStep:
             tensor.copy_(torch.from_numpy(array))
 
     def _compute(self, inputs: Tensors) -> Tensors:
-        """One step of Adam (the same as ``Adam.step``), as operations on the device."""
-        weights, first, second = self._copies or map(torch.from_numpy, self._host)
+        """One step of Adam on every stretch that is due, as operations on the device."""
+        weights, *moments = self._copies or [torch.from_numpy(array) for array in self._host]
+        if self._has_target:
+            inputs = inputs | {"target_weights": moments[-1]}
         leaf = weights.detach().requires_grad_()
         loss, results = self._loss(leaf, inputs)
         (gradient,) = torch.autograd.grad(loss, leaf)
+        results = {name: result.detach().clone() for name, result in results.items()}
         with torch.no_grad():
-            first.mul_(BETA_1).add_(gradient, alpha=1.0 - BETA_1)
-            second.mul_(BETA_2).addcmul_(gradient, gradient, value=1.0 - BETA_2)
-            weights.sub_(inputs["rate"] * first / (second.sqrt() * inputs["per_root"] + EPSILON))
-        return {name: result.detach() for name, result in results.items()} | {"gradient_norm": gradient.norm()}
+            for k, (name, (place, _)) in enumerate(self._stretches.items()):
+                g, first, second = gradient[place], moments[2 * k], moments[2 * k + 1]
+                due = inputs[f"due/{name}"]
+                first.add_((g - first) * ((1.0 - BETA_1) * due))
+                second.add_((g * g - second) * ((1.0 - BETA_2) * due))
+                root = second.sqrt() * inputs[f"per_root/{name}"] + EPSILON
+                weights[place] -= inputs[f"rate/{name}"] * first / root
+            if self._has_target:
+                moments[-1].add_((weights - moments[-1]) * inputs["target_rate"])
+        return results | {"gradient_norm": gradient.norm()}
 
 
 class _Program:

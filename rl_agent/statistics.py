@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rl_agent.algorithms.vracer import Evaluation
+from rl_agent.algorithms import Evaluation
 
 __all__ = ["EpisodeRecord", "Statistics"]
 
