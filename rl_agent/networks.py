@@ -23,10 +23,14 @@ import torch
 from rl_agent import kernels
 from rl_agent.config import AgentConfig
 
-__all__ = ["LSTM", "MLP", "Network", "Parts", "WindowLSTM", "make_network"]
+__all__ = ["LSTM", "MLP", "Network", "Parts", "Views", "WindowLSTM", "make_network"]
 
 F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
+
+
+Views = dict[str, dict[str, torch.Tensor]]
+"""Blocks of weights by the name of their network and their own."""
 
 
 class Network(ABC):
@@ -71,8 +75,13 @@ class Network(ABC):
         """Draw fresh weights, shape (size,)."""
 
     @abstractmethod
-    def reference(self, weights: torch.Tensor, windows: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-        """Compute outputs of shape (B, outputs) as a graph that autograd differentiates."""
+    def reference(
+        self, weights: torch.Tensor | dict[str, torch.Tensor], windows: torch.Tensor, lengths: torch.Tensor
+    ) -> torch.Tensor:
+        """Compute outputs of shape (B, outputs) as a graph that autograd differentiates.
+
+        ``weights`` are flat, or the views of a flat vector.
+        """
 
     @abstractmethod
     def tape(self, steps: int, batch: int) -> dict[str, F32]:
@@ -138,9 +147,11 @@ class MLP(Network):
                 _near_zero(w[f"weight{layer}"], self.widths[-2], rng)
         return flat
 
-    def reference(self, weights: torch.Tensor, windows: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+    def reference(
+        self, weights: torch.Tensor | dict[str, torch.Tensor], windows: torch.Tensor, lengths: torch.Tensor
+    ) -> torch.Tensor:
         """Compute outputs at the last step of each window, shape (B, outputs)."""
-        w = self.views(weights)
+        w = weights if isinstance(weights, dict) else self.views(weights)
         h = windows[-1]
         activate = {"softsign": torch.nn.functional.softsign, "relu": torch.relu, "tanh": torch.tanh}[self.activation]
         for layer in range(self.layers - 1):
@@ -234,9 +245,11 @@ class LSTM(Network):
         _near_zero(w["weight"], self.hidden[-1], rng)
         return flat
 
-    def reference(self, weights: torch.Tensor, windows: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+    def reference(
+        self, weights: torch.Tensor | dict[str, torch.Tensor], windows: torch.Tensor, lengths: torch.Tensor
+    ) -> torch.Tensor:
         """Compute outputs at the last step of each window, shape (B, outputs)."""
-        w = self.views(weights)
+        w = weights if isinstance(weights, dict) else self.views(weights)
         steps, batch, _ = windows.shape
         h = [windows.new_zeros(batch, width) for width in self.hidden]
         c = list(h)
@@ -389,11 +402,26 @@ class Parts:
             ]
         )
 
-    def __call__(self, name: str, weights: torch.Tensor, windows: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-        """Compute the outputs of the network ``name``, with its stretch of the flat ``weights``."""
+    def views(self, weights: torch.Tensor) -> Views:
+        """Cut a flat vector into the blocks of every network, and the loose parameters (under the name ``""``).
+
+        One cut for all blocks is one node of the graph; a slice for each would add up as many full-size gradients.
+        """
+        shapes: list[tuple[str, str, tuple[int, ...]]] = []
+        for name, part in self.parts.items():
+            blocks = [("", (part,))] if isinstance(part, int) else part.blocks
+            shapes += [(name, block, shape) for block, shape in blocks]
+        out: Views = {name: {} for name in self.parts}
+        pieces = torch.split(weights, [math.prod(shape) for _, _, shape in shapes])
+        for (name, block, shape), piece in zip(shapes, pieces, strict=True):
+            out[name][block] = piece.view(shape)
+        return out
+
+    def __call__(self, name: str, views: Views, windows: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        """Compute the outputs of the network ``name``, with its ``views``."""
         network = self.parts[name]
         assert isinstance(network, Network)
-        return network.reference(weights[self.places[name]], windows, lengths)
+        return network.reference(views[name], windows, lengths)
 
 
 def make_network(config: AgentConfig, inputs: int, outputs: int) -> Network:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from rl_agent.actor import Actor
-from rl_agent.algorithms import vracer
+from rl_agent.algorithms import acer, ddpg, naf, ppo, sac, td3, vracer
 from rl_agent.algorithms.algorithm import Algorithm, Evaluation, Source
 from rl_agent.algorithms.vracer import VRacer
 from rl_agent.config import CONTINUOUS_ONLY, AgentConfig
@@ -15,8 +16,16 @@ from rl_agent.scaling import Sizes
 
 __all__ = ["Algorithm", "Evaluation", "Source", "VRacer", "make_actor", "make_algorithm"]
 
-MODULES: dict[str, Any] = {"vracer": vracer}
-CLASSES: dict[str, type[Any]] = {"vracer": VRacer}
+ALGORITHMS: dict[str, tuple[Callable[[AgentConfig, Sizes], Actor], type[Any]]] = {
+    "vracer": (vracer.make_actor, vracer.VRacer),
+    "ddpg": (ddpg.make_actor, ddpg.DDPG),
+    "naf": (naf.make_actor, naf.NAF),
+    "acer": (acer.make_actor, acer.ACER),
+    "td3": (td3.make_actor, td3.TD3),
+    "sac": (sac.make_actor, sac.SAC),
+    "ppo": (ppo.make_actor, ppo.PPO),
+}
+"""By name, what acts and what learns."""
 
 
 def make_actor(config: AgentConfig, sizes: Sizes) -> Actor:
@@ -32,12 +41,11 @@ def make_actor(config: AgentConfig, sizes: Sizes) -> Actor:
             f"algorithm = {config.algorithm} needs continuous actions (a Box), but the task has {sizes.choices} "
             "discrete ones; use vracer, acer or ppo"
         )
-    actor: Actor = MODULES[config.algorithm].make_actor(config, sizes)
-    return actor
+    return ALGORITHMS[config.algorithm][0](config, sizes)
 
 
 def make_algorithm(config: AgentConfig, sizes: Sizes, rng: np.random.Generator) -> Algorithm:
     """Build the algorithm that ``config.algorithm`` names, with fresh weights; errors of ``make_actor``."""
     make_actor(config, sizes)
-    algorithm: Algorithm = CLASSES[config.algorithm](config, sizes, rng)
+    algorithm: Algorithm = ALGORITHMS[config.algorithm][1](config, sizes, rng)
     return algorithm

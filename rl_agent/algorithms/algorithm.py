@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from rl_agent import densities
 from rl_agent.actor import Acting, Actor
 from rl_agent.adam import Adam
 from rl_agent.config import AgentConfig
@@ -24,7 +25,16 @@ from rl_agent.networks import Parts
 from rl_agent.replay.memory import EpisodeMemory
 from rl_agent.scaling import Sizes
 
-__all__ = ["Algorithm", "Evaluation", "Source", "Tensors", "evaluation_of", "nearness", "with_action"]
+__all__ = [
+    "Algorithm",
+    "Evaluation",
+    "Source",
+    "Tensors",
+    "compare_gaussians",
+    "evaluation_of",
+    "nearness",
+    "with_action",
+]
 
 F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
@@ -110,6 +120,31 @@ def nearness(rho: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, torch.Te
     """Tell which steps are far-policy, and which of them teach under rule 1, both as 1 or 0 of shape (B,)."""
     far = 1.0 - ((rho > 1.0 / inputs["c_max"]) & (rho < inputs["c_max"])).to(rho.dtype)
     return far, 1.0 - inputs["rule_1"] * far
+
+
+def compare_gaussians(
+    inputs: Tensors, mean: torch.Tensor, std: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Compare the present Gaussian policy with the stored behaviour.
+
+    Parameters
+    ----------
+    inputs
+        Of a loss.
+    mean, std
+        Statistics of pi, shapes (B, A), and (A,) or (B, A).
+
+    Returns
+    -------
+    rho, kl
+        Importance weight (held constant) and D_KL(mu || pi), shape (B,).
+    far, kept
+        As of ``nearness``.
+    """
+    action, behaviour = inputs["action"], (inputs["behaviour_mean"], inputs["behaviour_std"])
+    log_pi, log_mu = (densities.gaussian_log_density(action, *of) for of in ((mean, std), behaviour))
+    rho = densities.importance_weight(log_pi, log_mu).detach()
+    return rho, densities.gaussian_kl(*behaviour, mean, std), *nearness(rho, inputs)
 
 
 def with_action(windows: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
@@ -234,7 +269,11 @@ class Algorithm(ABC):
             "rho_clip": rho_clip,
         }
         rates = self.rates(learning_rate / self.config.learning_rate)
-        return evaluation_of(self.torch_step(inputs, rates, self.target_rate()))
+        return evaluation_of(self.sorted_results(self.torch_step(inputs, rates, self.target_rate())))
+
+    def sorted_results(self, results: dict[str, Any]) -> dict[str, Any]:
+        """Bring the results of the loss into the order of the gathered ``slots``."""
+        return results
 
     def inputs(self, batch: Any, weight: F32 | None) -> dict[str, Any]:
         """Collect what the loss reads of a batch; algorithms with random losses add their noise."""

@@ -262,15 +262,16 @@ class VRacer(Algorithm):
             ``value``, ``rho``, ``kl``, ``far`` (1 or 0) and ``td_error`` of shape (B,), ``policy_loss`` and
             ``value_loss``; with a closed form ``advantage``.
         """
-        network, action, beta = self.network, inputs["action"], inputs["beta"]
-        outputs = network.reference(weights[: network.size], inputs["windows"], inputs["lengths"])
+        action, beta = inputs["action"], inputs["beta"]
+        views = self.parts.views(weights)
+        outputs = self.parts("network", views, inputs["windows"], inputs["lengths"])
         value, own = outputs[:, 0], outputs[:, 1 : 1 + (self.sizes.choices or self.sizes.action)]
         if self.sizes.choices:
             log_mu = torch.log(inputs["behaviour_mean"].gather(-1, action.long()).squeeze(-1))
             log_pi = densities.categorical_log_density(action, own)
             kl = densities.categorical_kl(inputs["behaviour_mean"], own)
         else:
-            sigma = self.config.sigma_min + torch.nn.functional.softplus(weights[network.size :])
+            sigma = self.config.sigma_min + torch.nn.functional.softplus(views["sigma"][""])
             behaviour = inputs["behaviour_mean"], inputs["behaviour_std"]
             log_mu = densities.gaussian_log_density(action, *behaviour)
             log_pi = densities.gaussian_log_density(action, own, sigma)
