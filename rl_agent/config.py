@@ -78,6 +78,7 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "policy_delay": ("td3",),
     "target_noise": ("td3",),
     "target_noise_clip": ("td3",),
+    "temperature": ("sac",),
     "target_entropy": ("sac",),
     "truncation": ("acer",),
     "trust_region": ("acer",),
@@ -166,8 +167,9 @@ class AgentConfig(BaseModel):
         Whether actions are uniform over the task's until learning starts (TD3, SAC); needs ``replay`` ``none``.
     policy_delay, target_noise, target_noise_clip
         TD3: gradient steps per step of the policy; standard deviation and bound of the noise on the target's action.
-    target_entropy
-        SAC: entropy that the temperature aims at; ``None`` takes minus the number of action components.
+    temperature, target_entropy
+        SAC: the temperature at t = 0, in units of scaled rewards, and the entropy that it aims at; ``None`` takes minus
+        the number of action components.
     truncation, trust_region, dueling_samples
         ACER: c of the importance weights, delta of the trust region, draws that estimate the mean advantage.
     segment
@@ -219,6 +221,7 @@ class AgentConfig(BaseModel):
     policy_delay: int = Field(default=2, ge=1, le=1000)
     target_noise: float = Field(default=0.2, ge=0.0, le=10.0)
     target_noise_clip: float = Field(default=0.5, ge=0.0, le=10.0)
+    temperature: float = Field(default=0.2, gt=0.0, le=1e3)
     target_entropy: float | None = None
     truncation: float = Field(default=5.0, gt=0.0)
     trust_region: float = Field(default=1.0, gt=0.0)
@@ -267,6 +270,8 @@ class AgentConfig(BaseModel):
                     f"{chosen} is on-policy: it uses every step of the last horizon and then forgets it, so replay "
                     f"must be none and sampler uniform, not {self.replay} and {self.sampler}"
                 )
+            if self.horizon < self.batch:
+                raise ValueError(f"horizon = {self.horizon} must not be below batch = {self.batch}")
             if self.network == "lstm":
                 raise ValueError(
                     f"{chosen} cuts episodes at its horizon, which the windows of network = lstm cannot cross; use mlp"

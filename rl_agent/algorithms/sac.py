@@ -44,7 +44,6 @@ __all__ = ["SAC", "make_actor"]
 F32 = npt.NDArray[np.float32]
 
 LOG_STD_BOUNDS = (-5.0, 2.0)
-FIRST_TEMPERATURE = 0.2
 
 
 def make_actor(config: AgentConfig, sizes: Sizes) -> Actor:
@@ -72,7 +71,7 @@ class SAC(Algorithm):
             "temperature": ("temperature", "temperature"),
         }
         super().__init__(config, sizes, actor, parts, stretches, rng, has_target=True)
-        self.weights[self.parts.places["temperature"]] = math.log(FIRST_TEMPERATURE)
+        self.weights[self.parts.places["temperature"]] = math.log(config.temperature)
         self.torch_step.push()
         self._target_entropy = -float(sizes.action) if config.target_entropy is None else config.target_entropy
 

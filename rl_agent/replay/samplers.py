@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from rl_agent.config import AgentConfig
 from rl_agent.replay.memory import EpisodeMemory
+from rl_agent.replay.prioritised import ProportionalSampler, RankSampler
 
 __all__ = ["EpochSampler", "Sampler", "SegmentSampler", "UniformSampler", "make_sampler"]
 
@@ -168,4 +169,9 @@ def make_sampler(config: AgentConfig, *, is_discrete: bool) -> Sampler:
         return SegmentSampler(config.segment, config.replay_ratio if is_discrete else None)
     if config.algorithm == "ppo":
         return EpochSampler()
-    return UniformSampler()
+    if config.sampler == "uniform":
+        return UniformSampler()
+    kind, exponent = {"rank": (RankSampler, 0.7), "proportional": (ProportionalSampler, 0.6)}[config.sampler]
+    if config.priority_exponent is not None:
+        exponent = config.priority_exponent
+    return kind(config.memory, exponent, config.importance_exponent)
