@@ -271,7 +271,7 @@ class _Training:
         terms = Terms(
             agents_of_each=workers.agents_of_each(),
             observation_size=task.observation_space.shape[0],
-            action_size=task.action_space.shape[0],
+            action_size=task.action_size,
             task_hash=task_hash(config.env, config.env_options),
             seed_of=lambda agent, start: episode_seed(seed, agent, epoch, start),
             step_timeout=workers.step_timeout,

@@ -171,7 +171,7 @@ def make_sampler(config: AgentConfig, *, is_discrete: bool) -> Sampler:
         return EpochSampler()
     if config.sampler == "uniform":
         return UniformSampler()
-    kind, exponent = {"rank": (RankSampler, 0.7), "proportional": (ProportionalSampler, 0.6)}[config.sampler]
-    if config.priority_exponent is not None:
-        exponent = config.priority_exponent
+    kind: type[RankSampler | ProportionalSampler]
+    kind, usual = (RankSampler, 0.7) if config.sampler == "rank" else (ProportionalSampler, 0.6)
+    exponent = usual if config.priority_exponent is None else config.priority_exponent
     return kind(config.memory, exponent, config.importance_exponent)
