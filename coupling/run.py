@@ -9,7 +9,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Protocol
 
-from coupling.config import RunConfig, dump_config, load_config, preset_name, with_overrides
+from coupling.config import AgentConfig, RunConfig, dump_config, load_config, preset_name, with_overrides
 from coupling.connection import Connection, task_hash, write_connection
 from coupling.environments import Task, describe_task, episode_seed
 from coupling.errors import ConfigError, RunError, describe_os_error
@@ -426,8 +426,13 @@ class _Training:
         return (
             f"finished: {learner.environment_steps} environment steps from {agents} distinct agents, "
             f"{updates} gradient steps; steps after warm-up over gradient steps: {ratio} "
-            f"(F = {self._config.agent.steps_per_update:g})"
+            f"(F = {_planned_ratio(self._config.agent):g})"
         )
+
+
+def _planned_ratio(agent: AgentConfig) -> float:
+    """Return the environment steps per gradient step that the settings ask for."""
+    return agent.batch / agent.epochs if agent.algorithm == "ppo" else agent.steps_per_update
 
 
 def _steps_after_warm_up(learner: Learner) -> int:

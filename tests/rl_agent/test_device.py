@@ -50,6 +50,36 @@ def test_the_captured_update_equals_that_of_the_cpu(network):
     assert cuda.memory.n_far == pytest.approx(cpu.memory.n_far, abs=3)
 
 
+ALGORITHMS = {
+    "ddpg": {},
+    "naf": {"network": "lstm"},
+    "td3": {},
+    "sac": {"network": "lstm"},
+    "acer": {"batch": 8, "segment": 10},
+    "vracer": {"advantage": "quadratic"},
+    "vracer, gaussian": {"advantage": "gaussian"},
+}
+
+
+@pytest.mark.gpu
+@GPU
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_the_captured_update_of_every_algorithm_equals_that_of_the_cpu(name):
+    settings = SMALL | {"algorithm": name.split(",")[0]} | ALGORITHMS[name]
+    cpu, cuda = (warm_learner(AgentConfig(**settings, device=device), 4, 2) for device in ("cpu", "cuda"))
+    before = cpu.algorithm.weights.copy()
+    for _ in range(10):
+        cpu.update()
+        cuda.update()
+    arrays, others = cpu.algorithm.arrays(), cuda.algorithm.arrays()
+    for part, adam in cpu.algorithm.adams.items():
+        assert cuda.algorithm.adams[part].steps == adam.steps > 0
+    moved = np.abs(cpu.algorithm.weights - before).max()
+    for array in ("weights", *(["target"] if "target" in arrays else [])):
+        assert np.quantile(np.abs(others[array] - arrays[array]), 0.98) < 0.02 * moved
+    assert moved > 5e-4
+
+
 @pytest.mark.gpu
 @GPU
 def test_resuming_on_a_gpu_goes_on_with_the_same_weights_and_moments(tmp_path):
