@@ -31,6 +31,12 @@ class SerialRun:
     def __init__(self, learner: Learner, environments: gymnasium.vector.VectorEnv, seed: int) -> None:
         if environments.num_envs != learner.agents:
             raise ValueError(f"{environments.num_envs} environments do not fit a learner of {learner.agents} agents")
+        mode = environments.metadata.get("autoreset_mode")
+        if mode != gymnasium.vector.AutoresetMode.SAME_STEP:
+            raise ValueError(
+                f"the environments reset in mode {mode}, where an action may not belong to the observation before it; "
+                "make them with autoreset_mode = AutoresetMode.SAME_STEP"
+            )
         self.learner = learner
         self.environments = environments
         self._all = np.arange(learner.agents)
