@@ -3,7 +3,8 @@
 A row's ``updates_per_second`` counts whole calls of ``Learner.update``: drawing, gathering, gradient,
 Adam, refresh of V and rho, backward sweeps. Its peer is the plain PyTorch way to do the gradient alone on a
 fixed batch: ``torch.nn`` modules, ``torch.distributions``, autograd and fused Adam, on as many threads and the same
-device.
+device. The other algorithms, each with its own network and batch, have no peer here. PPO is left out: it updates
+between its horizons only.
 """
 
 from __future__ import annotations
@@ -16,15 +17,24 @@ import gymnasium
 import numpy as np
 import torch
 
-from rl_agent.config import AgentConfig
+from rl_agent.config import AgentConfig, Algorithm
 from rl_agent.learner import Learner
 
 __all__ = ["bench_learner", "measure_peer", "measure_updates", "warm_learner"]
 
 AGENTS = 24
 EPISODE_STEPS = 400
-CASES: tuple[tuple[Literal["mlp", "lstm"], int, int], ...] = (("mlp", 17, 6), ("lstm", 14, 3))
-"""Network, observation and action sizes of the rows: HalfCheetah, and the flow tasks."""
+CASES: tuple[tuple[Algorithm, Literal["mlp", "lstm"], int, int], ...] = (
+    ("vracer", "mlp", 17, 6),
+    ("vracer", "lstm", 14, 3),
+    ("ddpg", "mlp", 17, 6),
+    ("naf", "mlp", 17, 6),
+    ("td3", "mlp", 17, 6),
+    ("sac", "mlp", 17, 6),
+    ("acer", "mlp", 17, 6),
+)
+"""Algorithm, network, observation and action sizes of the rows: HalfCheetah, and the flow tasks."""
+PEER = f"PyTorch {torch.__version__.split('+')[0]}, autograd and fused Adam, gradient only"
 DEVICES: tuple[Literal["cpu"], Literal["cuda"]] = ("cpu", "cuda")
 
 
@@ -41,13 +51,16 @@ def bench_learner(seconds: float = 4.0, threads: int = 1) -> list[dict[str, Any]
     Returns
     -------
     list of dict
-        One row per network and device: ``algorithm``, ``network``, ``batch``, ``observation``, ``action``, ``threads``,
-        ``device``, ``updates_per_second``, ``peer``, ``peer_updates_per_second``.
+        One row per case and device: ``algorithm``, ``network``, ``batch``, ``observation``, ``action``, ``threads``,
+        ``device``, ``updates_per_second``, ``peer``, ``peer_updates_per_second`` (``None`` without a peer).
     """
     rows = []
     for device in DEVICES if torch.cuda.is_available() else DEVICES[:1]:
-        for network, observation, action in CASES:
-            config = AgentConfig(network=network, memory=2**15, start=2**14, threads=threads, device=device)
+        for algorithm, network, observation, action in CASES:
+            config = AgentConfig(
+                algorithm=algorithm, network=network, memory=2**15, start=2**14, threads=threads, device=device
+            )
+            has_peer = algorithm == "vracer"
             learner = warm_learner(config, observation, action)
             rows.append(
                 {
@@ -59,8 +72,8 @@ def bench_learner(seconds: float = 4.0, threads: int = 1) -> list[dict[str, Any]
                     "threads": threads,
                     "device": device,
                     "updates_per_second": measure_updates(learner.update, seconds),
-                    "peer": f"PyTorch {torch.__version__.split('+')[0]}, autograd and fused Adam, gradient only",
-                    "peer_updates_per_second": measure_peer(config, observation, action, seconds),
+                    "peer": PEER if has_peer else None,
+                    "peer_updates_per_second": measure_peer(config, observation, action, seconds) if has_peer else None,
                 }
             )
     return rows

@@ -92,7 +92,7 @@ class Thirds(gymnasium.Env):
 
 
 class Corridor(gymnasium.Env):
-    """Two ways: the left door ends it at once with 1, the right one after five more steps with 2."""
+    """Two ways: the left door ends it at once with 1, the right one after three more steps with 2."""
 
     observation_space = gymnasium.spaces.Box(-1.0, 10.0, (1,), np.float32)
     action_space = gymnasium.spaces.Discrete(2)
@@ -106,7 +106,7 @@ class Corridor(gymnasium.Env):
         if action == 0:
             return np.full(1, -1.0, np.float32), 1.0, True, False, {}
         self.at += 1
-        return np.full(1, self.at, np.float32), 2.0 * (self.at == 6), self.at == 6, False, {}
+        return np.full(1, self.at, np.float32), 2.0 * (self.at == 4), self.at == 4, False, {}
 
 
 def trained(environment, steps, seed=0, **settings):
