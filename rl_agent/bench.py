@@ -66,7 +66,7 @@ def bench_learner(seconds: float = 4.0, threads: int = 1) -> list[dict[str, Any]
                 {
                     "algorithm": config.algorithm,
                     "network": network,
-                    "batch": config.batch,
+                    "batch": config.draws,
                     "observation": observation,
                     "action": action,
                     "threads": threads,

@@ -19,13 +19,11 @@ PositiveInt = Annotated[int, Field(ge=1)]
 Algorithm = Literal["vracer", "ddpg", "naf", "acer", "td3", "sac", "ppo"]
 
 DEFAULTS: dict[str, dict[str, Any]] = {
-    "ddpg": {"batch": 128, "policy_learning_rate": 1e-5, "critic_l2": 1e-4, "sigma": 0.2},
+    "ddpg": {"batch": 128, "critic_l2": 1e-4, "sigma": 0.2},
     "naf": {"sigma": 0.2},
     "acer": {
-        "batch": 24,
         "memory": 100_000,
         "start": 2**15,
-        "policy_learning_rate": 1e-5,
         "target_rate": 1e-3,
         "replay": "none",
     },
@@ -61,11 +59,13 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "activation": "tanh",
         "batch": 64,
         "learning_rate": 3e-4,
-        "policy_learning_rate": 1e-4,
         "replay": "none",
     },
 }
 """Defaults of each algorithm where they differ from the fields': ReF-ER paper (appendix A), NERS paper (table B.1)."""
+
+POLICY_SHARE = {"ddpg": 0.1, "acer": 0.1, "ppo": 1 / 3}
+"""Learning rate of the policy over that of the critics, where it is not 1 (ReF-ER paper, appendix A)."""
 
 CONTINUOUS_ONLY = ("ddpg", "naf", "td3", "sac")
 
@@ -83,6 +83,7 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "truncation": ("acer",),
     "trust_region": ("acer",),
     "dueling_samples": ("acer",),
+    "episodes": ("acer",),
     "segment": ("acer",),
     "replay_ratio": ("acer",),
     "horizon": ("ppo",),
@@ -114,7 +115,8 @@ class AgentConfig(BaseModel):
         Step size of Adam at t = 0 (eta of eq. 13); also the pace of beta (eq. 12). With separate networks, that of the
         critics.
     policy_learning_rate
-        Step size of the policy's own network (DDPG, ACER, TD3, SAC, PPO); ``None`` takes ``learning_rate``.
+        Step size of the policy's own network (DDPG, ACER, TD3, SAC, PPO); ``None`` takes ``learning_rate``, or its
+        tenth (DDPG, ACER) or third (PPO) part.
     batch
         Steps drawn for a gradient (B).
     memory
@@ -172,8 +174,9 @@ class AgentConfig(BaseModel):
         the number of action components.
     truncation, trust_region, dueling_samples
         ACER: c of the importance weights, delta of the trust region, draws that estimate the mean advantage.
-    segment
-        ACER: most steps of an episode that are drawn together (the k of its paper).
+    episodes, segment
+        ACER: episodes drawn for a gradient (in place of ``batch``), and most steps taken of each, one after the other
+        (the k of its paper).
     replay_ratio
         ACER, discrete: mean number of replay calls after each on-policy call.
     horizon, epochs, clip, gae_lambda
@@ -226,6 +229,7 @@ class AgentConfig(BaseModel):
     truncation: float = Field(default=5.0, gt=0.0)
     trust_region: float = Field(default=1.0, gt=0.0)
     dueling_samples: int = Field(default=5, ge=1, le=1000)
+    episodes: int = Field(default=24, ge=1, le=100_000)
     segment: int = Field(default=50, ge=1, le=100_000)
     replay_ratio: float = Field(default=4.0, ge=0.0, le=1000.0)
     horizon: int = Field(default=2048, ge=2)
@@ -332,4 +336,11 @@ class AgentConfig(BaseModel):
     @property
     def policy_rate(self) -> float:
         """Learning rate of a policy's own network at t = 0."""
-        return self.learning_rate if self.policy_learning_rate is None else self.policy_learning_rate
+        if self.policy_learning_rate is not None:
+            return self.policy_learning_rate
+        return POLICY_SHARE.get(self.algorithm, 1.0) * self.learning_rate
+
+    @property
+    def draws(self) -> int:
+        """How many the sampler draws for a gradient: steps, or for ACER stretches of episodes."""
+        return self.episodes if self.algorithm == "acer" else self.batch

@@ -273,7 +273,7 @@ class Learner:
             raise ValueError(f"learning starts with start = {self.config.start} steps, not {self.memory.steps}")
         step, gamma, scale = self.counters.received, self.config.gamma, self.reward_scale.value
         algorithm, memory = self.algorithm, self.memory
-        drawn = self.sampler.draw(memory, self.config.batch, self._draw)
+        drawn = self.sampler.draw(memory, self.config.draws, self._draw)
         slots, batch = algorithm.gather(
             Source(memory, self.state_scale.mean, self.state_scale.per_std, gamma, scale), drawn
         )

@@ -59,15 +59,19 @@ def test_learning_must_be_able_to_start():
 
 def test_every_algorithm_has_the_defaults_of_its_paper():
     ddpg = AgentConfig(algorithm="ddpg")
-    assert (ddpg.batch, ddpg.policy_rate, ddpg.learning_rate, ddpg.critic_l2) == (128, 1e-5, 1e-4, 1e-4)
+    assert (ddpg.batch, ddpg.learning_rate, ddpg.critic_l2) == (128, 1e-4, 1e-4)
+    assert math.isclose(ddpg.policy_rate, 1e-5)
+    assert math.isclose(AgentConfig(algorithm="ddpg", learning_rate=1e-3).policy_rate, 1e-4)
+    assert AgentConfig(algorithm="ddpg", policy_learning_rate=1e-3).policy_rate == 1e-3
     assert (ddpg.sigma, ddpg.noise, ddpg.target_rate, ddpg.replay, ddpg.a) == (0.2, "gaussian", 0.01, "refer", 5e-7)
     plain = AgentConfig(algorithm="ddpg", replay="none")
     assert (plain.noise, plain.a) == ("ou", 0.0)
     naf = AgentConfig(algorithm="naf")
     assert (naf.batch, naf.learning_rate, naf.sigma, naf.target_rate) == (256, 1e-4, 0.2, 0.01)
     acer = AgentConfig(algorithm="acer")
-    assert (acer.memory, acer.batch, acer.target_rate, acer.truncation, acer.trust_region) == (10**5, 24, 1e-3, 5, 1)
-    assert (acer.dueling_samples, acer.policy_rate, acer.learning_rate) == (5, 1e-5, 1e-4)
+    assert (acer.memory, acer.draws, acer.target_rate, acer.truncation, acer.trust_region) == (10**5, 24, 1e-3, 5, 1)
+    assert (acer.dueling_samples, acer.learning_rate) == (5, 1e-4)
+    assert math.isclose(acer.policy_rate, 1e-5)
     for name in ("td3", "sac"):
         config = AgentConfig(algorithm=name)
         assert (config.hidden, config.activation, config.batch) == ((256, 256), "relu", 128)
@@ -75,7 +79,8 @@ def test_every_algorithm_has_the_defaults_of_its_paper():
         assert config.policy_rate == config.learning_rate
     ppo = AgentConfig(algorithm="ppo")
     assert (ppo.gamma, ppo.gae_lambda, ppo.clip, ppo.horizon, ppo.epochs) == (0.995, 0.97, 0.2, 2048, 10)
-    assert (ppo.batch, ppo.hidden, ppo.policy_rate, ppo.learning_rate) == (64, (64, 64), 1e-4, 3e-4)
+    assert (ppo.batch, ppo.hidden, ppo.learning_rate) == (64, (64, 64), 3e-4)
+    assert math.isclose(ppo.policy_rate, 1e-4)
 
 
 @pytest.mark.parametrize("algorithm", DEFAULTS)

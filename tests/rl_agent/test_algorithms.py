@@ -46,7 +46,7 @@ def a_learner(algorithm, *, choices=0, seed=0, agents=2, **settings):
 
 def a_batch(learner, seed=1):
     source = Source(learner.memory, learner.state_scale.mean, learner.state_scale.per_std, GAMMA, 1.7)
-    drawn = learner.sampler.draw(learner.memory, learner.config.batch, np.random.default_rng(seed))
+    drawn = learner.sampler.draw(learner.memory, learner.config.draws, np.random.default_rng(seed))
     return learner.algorithm.gather(source, drawn)
 
 
@@ -390,7 +390,7 @@ def test_retrace_of_full_traces_and_no_critic_is_the_discounted_return():
 
 
 def test_stretches_of_acer_are_those_of_the_episodes():
-    learner = a_learner("acer", batch=5, segment=6)
+    learner = a_learner("acer", episodes=5, segment=6)
     memory = learner.memory
     source = Source(memory, learner.state_scale.mean, learner.state_scale.per_std, GAMMA, 1.0)
     ends = np.array([2, 9, 13, memory.start[2] + memory.length[2] - 1, memory.start[3]])
@@ -409,7 +409,14 @@ def test_stretches_of_acer_are_those_of_the_episodes():
 @pytest.mark.parametrize("choices", [0, 3])
 def test_acer_is_its_pseudo_code(choices):
     """Algorithms 2 and 3 stretch by stretch: dtheta and dtheta_v as they are accumulated there."""
-    settings = {"truncation": 1.2, "trust_region": 0.05, "batch": 4, "segment": 5, "dueling_samples": 2, "sigma": 0.5}
+    settings = {
+        "truncation": 1.2,
+        "trust_region": 0.05,
+        "episodes": 4,
+        "segment": 5,
+        "dueling_samples": 2,
+        "sigma": 0.5,
+    }
     learner = a_learner("acer", choices=choices, **settings)
     algorithm = learner.algorithm
     algorithm.target[:] -= 0.3 * np.random.default_rng(5).standard_normal(len(algorithm.target)).astype(np.float32)

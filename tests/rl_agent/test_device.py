@@ -55,7 +55,7 @@ ALGORITHMS = {
     "naf": {"network": "lstm"},
     "td3": {},
     "sac": {"network": "lstm"},
-    "acer": {"batch": 8, "segment": 10},
+    "acer": {"episodes": 8, "segment": 10},
     "vracer": {"advantage": "quadratic"},
     "vracer, gaussian": {"advantage": "gaussian"},
 }

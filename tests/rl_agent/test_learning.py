@@ -165,7 +165,7 @@ LINEAR_QUADRATIC = {
     | {"sigma": 0.3, "random_start": False},
     "acer": OFF_POLICY
     | {"policy_learning_rate": 2e-3, "learning_rate": 3e-3, "target_rate": 0.01, "sigma": 0.3}
-    | {"batch": 8, "segment": 10},
+    | {"episodes": 8, "segment": 10},
     "ppo": {"learning_rate": 3e-3, "policy_learning_rate": 1e-3, "horizon": 1000, "epochs": 8},
     "vracer, quadratic": OFF_POLICY | {"advantage": "quadratic", "beta": 0.6},
 }
@@ -197,7 +197,7 @@ def check_linear_quadratic(learner, environment):
 
 DISCRETE = {
     "vracer": {"learning_rate": 3e-3, "batch": 64, "memory": 2000, "start": 400, "beta": 0.5, "steps_per_update": 2.0},
-    "acer": {"learning_rate": 5e-3, "policy_learning_rate": 5e-3, "batch": 8, "segment": 10, "memory": 2000}
+    "acer": {"learning_rate": 5e-3, "policy_learning_rate": 5e-3, "episodes": 8, "segment": 10, "memory": 2000}
     | {"start": 400, "steps_per_update": 8.0, "target_rate": 0.02},
     "ppo": {"learning_rate": 3e-3, "policy_learning_rate": 3e-3, "horizon": 500},
 }
@@ -250,7 +250,7 @@ def test_an_lstm_recalls_what_an_mlp_cannot(network):
 MEMORY = {
     "ddpg": {"policy_learning_rate": 2e-3, "critic_l2": 0.0, "beta": 0.5, "target_rate": 0.05},
     "naf": {"beta": 0.5, "target_rate": 0.05},
-    "acer": {"policy_learning_rate": 4e-3, "batch": 8, "segment": 4, "sigma": 0.3, "target_rate": 0.02},
+    "acer": {"policy_learning_rate": 4e-3, "episodes": 8, "segment": 4, "sigma": 0.3, "target_rate": 0.02},
 }
 
 
