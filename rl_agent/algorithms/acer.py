@@ -36,6 +36,7 @@ Done otherwise than there:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,16 +59,18 @@ I64 = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Stretches:
-    """n drawn stretches of up to T steps, aligned at their ends; step (t, b) is row t n + b of what is flat.
+    """n drawn stretches of up to T steps, aligned at their ends in a grid (T, n); M of its places are gathered.
 
     Attributes
     ----------
     windows, lengths
-        Windows at every step and then at what followed the last ones, shapes (H, (T + 1) n, S) and ((T + 1) n,).
+        Windows at the M steps and then at what followed the n last ones, shapes (H, M + n, S) and (M + n,).
     action, behaviour_mean, behaviour_std, reward
-        Shape (T n, ...); the reward in scaled units.
+        Shape (M, ...); the reward in scaled units.
+    place
+        Where each of the M lies in the grid, counted along its rows, shape (M,).
     exists
-        1 for steps of a stretch, 0 for the rows before it begins, shape (T, n).
+        1 for steps of a stretch, 0 for places before it begins, shape (T, n).
     goes_on
         0 where a terminal state follows the stretch, else 1, shape (n,).
     """
@@ -78,6 +81,7 @@ class Stretches:
     behaviour_mean: F32
     behaviour_std: F32
     reward: F32
+    place: I64
     exists: F32
     goes_on: F32
 
@@ -135,6 +139,18 @@ def trust_region_step(g: torch.Tensor, k: torch.Tensor, delta: float) -> torch.T
     return g - excess / (k * k).sum(-1, keepdim=True).clamp(min=1e-12) * k
 
 
+def _between(
+    inputs: Tensors,
+) -> tuple[Callable[[torch.Tensor], torch.Tensor], Callable[[torch.Tensor], torch.Tensor]]:
+    """Ways from what is gathered, shape (M,), to the grid of ``Stretches``, and back."""
+    shape, place = inputs["exists"].shape, inputs["place"].long()
+
+    def grid(x: torch.Tensor) -> torch.Tensor:
+        return x.new_zeros(shape.numel()).index_copy(0, place, x).reshape(shape)
+
+    return grid, lambda y: y.reshape(-1)[place]
+
+
 class ACER(Algorithm):
     """A policy with its average, and critics; see the module."""
 
@@ -149,27 +165,33 @@ class ACER(Algorithm):
         first = "critic" if sizes.choices else "advantage"
         stretches = {"policy": ("policy", "policy"), "critic": (first, "critic")}
         super().__init__(config, sizes, actor, parts, stretches, rng, has_target=True)
-        self._exists: npt.NDArray[np.bool_] = np.zeros(0, np.bool_)
+        self._is_step: npt.NDArray[np.bool_] = np.zeros(0, np.bool_)
 
     def gather(self, source: Source, slots: I64) -> tuple[I64, Stretches]:
         """Gather the stretches that end at ``slots``."""
         memory, history = source.memory, self.network.history
-        back = np.arange(self.config.segment - 1, -1, -1)[:, None]
+        longest = self.config.segment
+        if self.config.device == "cpu":  # a graph needs the same shapes every time
+            longest = min(longest, int(memory.position[slots].max()) + 1)
+        back = np.arange(longest - 1, -1, -1)[:, None]
         exists = memory.position[slots] >= back
-        places = np.where(exists, slots - back, slots).reshape(-1) % memory.capacity
+        is_gathered = exists if self.config.device == "cpu" else np.ones_like(exists)
+        place = np.flatnonzero(is_gathered)
+        places = (np.where(exists, slots - back, slots) % memory.capacity).reshape(-1)[place]
         rows = memory.rows(slots)
         is_last = memory.position[slots] + 1 == memory.length[rows]
         units = source.mean, source.per_std
         windows = [memory.windows(places, history + 1, *units), memory.following(slots, history + 1, *units)]
         before = np.concatenate([memory.position[places], memory.position[slots] + 1])
-        self._exists = exists.reshape(-1)
-        return places[self._exists], Stretches(
+        self._is_step = exists.reshape(-1)[place]
+        return places[self._is_step], Stretches(
             windows=np.concatenate(windows, axis=1),
             lengths=np.minimum(before, history) + 1,
             action=memory.action[places],
             behaviour_mean=memory.behaviour_mean[places],
             behaviour_std=memory.behaviour_std[places],
             reward=memory.reward[places] * np.float32(1.0 / source.reward_scale),
+            place=place,
             exists=exists.astype(np.float32),
             goes_on=(~(memory.terminated[rows] & is_last)).astype(np.float32),
         )
@@ -184,7 +206,7 @@ class ACER(Algorithm):
 
     def sorted_results(self, results: dict[str, Any]) -> dict[str, Any]:
         """Leave out the rows that are no steps."""
-        return {name: array[self._exists] if np.ndim(array) else array for name, array in results.items()}
+        return {name: array[self._is_step] if np.ndim(array) else array for name, array in results.items()}
 
     def loss(self, weights: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, Tensors]:
         """Loss of the policy and the critics over all steps of the stretches."""
@@ -192,8 +214,8 @@ class ACER(Algorithm):
 
     def _continuous(self, weights: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, Tensors]:
         action, config = inputs["action"], self.config
-        steps, n = inputs["exists"].shape
-        windows, lengths = inputs["windows"][:, : steps * n], inputs["lengths"][: steps * n]
+        m = len(action)
+        windows, lengths = inputs["windows"][:, :m], inputs["lengths"][:m]
         views = self.parts.views(weights)
         mean, average = self._policies(views, inputs, windows, lengths)
         std = torch.full_like(mean[0], config.sigma)
@@ -206,18 +228,18 @@ class ACER(Algorithm):
         rho, rho_drawn = weight_of(action), weight_of(drawn[0])
 
         values = self.parts("critic", views, inputs["windows"], inputs["lengths"])[:, 0]
-        value, last = values[: steps * n], values[steps * n :].detach() * inputs["goes_on"]
+        value, last = values[:m], values[m:].detach() * inputs["goes_on"]
         every = torch.cat([action[None], drawn])
         raw = torch.stack([self.parts("advantage", views, with_action(windows, a), lengths)[:, 0] for a in every])
         centre = raw[2:].mean(0)
         q, q_drawn = value + raw[0] - centre, (value + raw[1] - centre).detach()
 
         with torch.no_grad():
-            grid = lambda x: x.reshape(steps, n)  # noqa: E731
+            grid, flat = _between(inputs)
             trace = rho.clamp(max=1.0) if action.shape[1] == 1 else (rho ** (1.0 / action.shape[1])).clamp(max=1.0)
             known = grid(inputs["reward"]), grid(value), grid(q)
-            q_ret = retrace(*known, grid(trace), last, config.gamma).reshape(-1)
-            q_opc = retrace(*known, torch.ones_like(grid(trace)), last, config.gamma).reshape(-1)
+            q_ret = flat(retrace(*known, grid(trace), last, config.gamma))
+            q_opc = flat(retrace(*known, grid(torch.ones_like(trace)), last, config.gamma))
             push = (rho.clamp(max=config.truncation) * (q_opc - value))[:, None] * (action - mean) / std**2
             share = (1.0 - config.truncation / rho_drawn).clamp(min=0.0)
             push = push + (share * (q_drawn - value))[:, None] * (drawn[0] - mean) / std**2
@@ -231,8 +253,8 @@ class ACER(Algorithm):
 
     def _discrete(self, weights: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, Tensors]:
         action, config = inputs["action"].long(), self.config
-        steps, n = inputs["exists"].shape
-        windows, lengths = inputs["windows"][:, : steps * n], inputs["lengths"][: steps * n]
+        m = len(action)
+        windows, lengths = inputs["windows"][:, :m], inputs["lengths"][:m]
         views = self.parts.views(weights)
         logits, average_logits = self._policies(views, inputs, windows, lengths)
         phi, average = torch.softmax(logits, -1), torch.softmax(average_logits, -1)
@@ -241,15 +263,14 @@ class ACER(Algorithm):
         with torch.no_grad():
             p = phi.clamp(min=1e-6)
             value = (phi * q_all).sum(1)
-            after = inputs["windows"][:, steps * n :], inputs["lengths"][steps * n :]
+            after = inputs["windows"][:, m:], inputs["lengths"][m:]
             next_p = torch.softmax(self.parts("policy", views, *after), -1)
             last = (next_p * self.parts("critic", views, *after)).sum(1) * inputs["goes_on"]
             rho_all = p / inputs["behaviour_mean"].clamp(min=1e-6)
             rho = rho_all.gather(1, action).squeeze(1)
-            grid = lambda x: x.reshape(steps, n)  # noqa: E731
-            q_ret = retrace(
-                grid(inputs["reward"]), grid(value), grid(q), grid(rho.clamp(max=1.0)), last, config.gamma
-            ).reshape(-1)
+            grid, flat = _between(inputs)
+            known = grid(inputs["reward"]), grid(value), grid(q)
+            q_ret = flat(retrace(*known, grid(rho.clamp(max=1.0)), last, config.gamma))
             # grad_phi log f(a|phi) is 1 / phi_a in the place of a
             taken = torch.zeros_like(p).scatter(1, action, 1.0)
             push = taken * (rho.clamp(max=config.truncation) * (q_ret - value))[:, None] / p
@@ -272,7 +293,7 @@ class ACER(Algorithm):
         self, policy_loss: torch.Tensor, value_loss: torch.Tensor, inputs: Tensors, results: Tensors
     ) -> tuple[torch.Tensor, Tensors]:
         """Average over the steps that exist."""
-        exists = inputs["exists"].reshape(-1)
+        exists = inputs["exists"].reshape(-1)[inputs["place"].long()]
         mean = lambda x: (x * exists).sum() / exists.sum()  # noqa: E731
         far, _ = nearness(results["rho"], inputs)
         losses = {"policy_loss": mean(policy_loss), "value_loss": mean(value_loss)}
