@@ -410,10 +410,12 @@ def test_places_before_an_episode_change_nothing():
     """A graph has rows for them, because its shapes are fixed; on the CPU they are left out."""
     learner = a_learner("acer", choices=3, episodes=4, segment=14)
     algorithm = learner.algorithm
-    slots, batch = a_batch(learner)
+    source = Source(learner.memory, learner.state_scale.mean, learner.state_scale.per_std, GAMMA, 1.7)
+    ends = np.array([3, 9, 15, 27])
+    slots, batch = algorithm.gather(source, ends)
     _, _, gradient = loss_and_gradient(algorithm, batch)
     algorithm.config = algorithm.config.model_copy(update={"device": "cuda"})
-    same_slots, padded = a_batch(learner)
+    same_slots, padded = algorithm.gather(source, ends)
     np.testing.assert_array_equal(same_slots, slots)
     assert len(padded.action) == 4 * 14 > len(batch.action) == len(slots)
     _, results, same = loss_and_gradient(algorithm, padded)
