@@ -149,6 +149,24 @@ def test_one_dimensional_linear_quadratic_problem_ends_near_its_known_optimum():
     check_linear_quadratic(learner, LinearQuadratic())
 
 
+@pytest.mark.parametrize("replay", ["refer-1", "refer-2"])
+def test_identity_is_learned_with_one_rule_alone(replay):
+    learner = trained(
+        Identity, 5000, replay=replay, hidden=(32, 32), gamma=0.0, learning_rate=2e-3, batch=64, memory=1500, start=400
+    )
+    assert evaluate(learner.policy(), Identity(), 20).mean() > -0.15
+
+
+@pytest.mark.parametrize(("algorithm", "sampler"), [("ddpg", "rank"), ("vracer", "proportional")])
+def test_identity_is_learned_from_prioritised_steps(algorithm, sampler):
+    settings = {"replay": "none", "sampler": sampler, "hidden": (32, 32), "gamma": 0.0, "learning_rate": 3e-3}
+    settings |= {"batch": 64, "memory": 2000, "start": 400, "steps_per_update": 3.0}
+    if algorithm == "ddpg":
+        settings |= {"policy_learning_rate": 1e-3, "noise": "gaussian"}
+    learner = trained(Identity, 5000, algorithm=algorithm, **settings)
+    assert evaluate(learner.policy(), Identity(), 20).mean() > -0.15
+
+
 class Gentle(LinearQuadratic):
     """The same with weaker actions, so that the first, aimless ones do not carry it far away."""
 
