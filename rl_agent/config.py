@@ -144,13 +144,15 @@ class AgentConfig(BaseModel):
     beta
         Weight of the loss against the KL penalty at t = 0 (eq. 10; 0.3 in Weber et al. 2022).
     sigma
-        Standard deviation of the policy at t = 0, in half ranges of the action (paper: variance 0.2).
+        Standard deviation of the policy at t = 0 (fixed for DDPG, NAF, TD3, ACER), in half ranges of the action (before
+        the tanh for SAC; paper: variance 0.2).
     sigma_min
-        Floor of the standard deviation, added to the softplus (the paper has none). On a short run the policy
-        gradient can shrink sigma before the mean has found its way, and exploration with it.
+        Floor of a learned, shared standard deviation (V-RACER, PPO), added to the softplus (the paper has none). On a
+        short run the policy gradient can shrink sigma before the mean has found its way, and exploration with it.
     center_advantages
-        Subtract from Q_ret - V its near-policy mean over the batch, weighted by rho. A constant has no expected policy
-        gradient, but while V lags behind returns that rise, the mean pulls the policy to every stored action.
+        V-RACER: subtract from Q_ret - V its near-policy mean over the batch, weighted by rho. A constant has no
+        expected policy gradient, but while V lags behind returns that rise, the mean pulls the policy to every stored
+        action.
     acting
         What an lstm knows while acting: ``carried``, its state since the episode began, or ``window``, the same last
         steps that it is trained on, so that importance weights of late steps are exact.
@@ -166,7 +168,8 @@ class AgentConfig(BaseModel):
     noise
         DDPG: exploration ``gaussian``, or ``ou`` (Ornstein-Uhlenbeck, theta 0.15), its default without ReF-ER.
     random_start
-        Whether actions are uniform over the task's until learning starts (TD3, SAC); needs ``replay`` ``none``.
+        Whether actions are uniform over the task's until learning starts; needs ``replay`` ``none``, and is then on
+        by default for TD3 and SAC.
     policy_delay, target_noise, target_noise_clip
         TD3: gradient steps per step of the policy; standard deviation and bound of the noise on the target's action.
     temperature, target_entropy
