@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from enum import IntEnum, IntFlag
@@ -42,12 +43,12 @@ def signed_distance(shape: int, a: Any, b: Any, x: Any, y: Any) -> Any:
     to first order near the surface, which is all that a mask one cell wide can see.
     """
     if shape == 2:
-        scaled = np.sqrt((x / a) ** 2 + (y / b) ** 2)
-        slope = np.sqrt((x / a**2) ** 2 + (y / b**2) ** 2)
+        scaled = math.sqrt((x / a) ** 2 + (y / b) ** 2)
+        slope = math.sqrt((x / a**2) ** 2 + (y / b**2) ** 2)
         if slope < 1e-12:
             return -min(a, b)
         return max(scaled * (scaled - 1.0) / slope, -min(a, b))
-    distance = np.sqrt(x * x + y * y) - a
+    distance = math.sqrt(x * x + y * y) - a
     if shape == 1:
         return max(distance, x)
     return distance
@@ -67,7 +68,7 @@ def tabulated_distance(table: Any, start: int, side: int, reach: Any, x: Any, y:
     k = start + i * side + j
     low = (1.0 - s) * table[k] + s * table[k + side]
     high = (1.0 - s) * table[k + 1] + s * table[k + side + 1]
-    return (1.0 - t) * low + t * high + np.sqrt((x - inside_x) ** 2 + (y - inside_y) ** 2)
+    return (1.0 - t) * low + t * high + math.sqrt((x - inside_x) ** 2 + (y - inside_y) ** 2)
 
 
 @functools.cache

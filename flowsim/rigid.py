@@ -14,10 +14,10 @@ from numba.extending import register_jitable
 
 from flowsim.bodies import signed_distance, tabulated_distance
 from flowsim.boundary import Side
-from flowsim.stencils import mask
+from flowsim.stencils import PERIODIC, mask
 
 Array = Any
-PERIODIC, FIRST_WALL = int(Side.PERIODIC), int(Side.SLIP)
+FIRST_WALL = int(Side.SLIP)
 
 
 @register_jitable

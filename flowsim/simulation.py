@@ -15,7 +15,6 @@ from flowsim.boundary import Side, Sides
 from flowsim.forces import ControlVolumes
 from flowsim.grid import GHOSTS as G
 from flowsim.grid import Grid
-from flowsim.poisson import PoissonPlan
 
 DEFAULT_CFL = {"ab2": 0.5, "euler": 0.1}
 STABLE_DECAY = {"ab2": 1.0, "euler": 2.0}
@@ -130,8 +129,9 @@ class Simulation:
         self._side_kinds = self.sides.kinds()
         self._far_field = bool((self._side_kinds == Side.FAR_FIELD).any())
         self._place_constants(gravity, sensors)
-        plan = PoissonPlan.build(grid.nx, grid.ny, self.sides.periodic, self.dtype)
-        self._pressure_solver = self._sweeps.PressureSolver(plan, batch, self._device)
+        self._pressure_solver = self._sweeps.PressureSolver(
+            grid.nx, grid.ny, self.sides.periodic, self.dtype, batch, self._device
+        )
         self.control_volumes: ControlVolumes | None = None
         self._step = self._take_step if self._driven else self._device.program(self._take_step)
         self._settle = self._device.program(self._settle_all)
@@ -168,8 +168,7 @@ class Simulation:
         self.pressure, self._phi = device.zeros(cells, self.dtype), device.zeros(cells, self.dtype)
         self._given = device.zeros((batch, 4, 2, max(grid.padded_shape)), self.dtype)
         self._far_block = max(8, max(grid.nx, grid.ny) // FAR_FIELD_BLOCKS)
-        blocks = -(-grid.nx // self._far_block) * -(-grid.ny // self._far_block)
-        self._vortices = device.zeros((batch, blocks, 7), np.float64)
+        self._vortices = device.far_field(batch, grid, self._far_block)
         self._speeds = device.speeds(batch, grid, self.dtype)
         self._fluxes = device.fluxes(batch, grid, self.dtype)
 

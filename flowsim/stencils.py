@@ -12,13 +12,18 @@ from typing import Any
 import numpy as np
 from numba.extending import register_jitable
 
+from flowsim.boundary import Side
 from flowsim.grid import GHOSTS as G
 
 ONE = np.float32(1)
+TWO = np.float32(2)
 THREE = np.float32(3)
 SEVEN = np.float32(7)
 HALF = np.float32(0.5)
 ZERO = np.float32(0)
+
+PERIODIC, INFLOW, OUTFLOW, OPEN = int(Side.PERIODIC), int(Side.INFLOW), int(Side.OUTFLOW), int(Side.OPEN)
+NO_SLIP, FAR_FIELD = int(Side.NO_SLIP), int(Side.FAR_FIELD)
 
 Real = Any  # a float32 or float64 scalar, whichever the arrays hold
 
@@ -43,6 +48,33 @@ def adams_bashforth(f: Real, rate: Real, old_rate: Real, dt: Real, ratio: Real) 
     ``ratio`` is dt over the previous dt; zero turns the formula into explicit Euler.
     """
     return f + dt * (rate + HALF * ratio * (rate - old_rate))
+
+
+@register_jitable
+def ghost_across(kind: int, edge: Real, inside: Real) -> Real:
+    """Return the velocity normal to a side as far beyond it as ``inside`` is before it; ``edge`` is that on it.
+
+    Beyond a side that fluid leaves through as on it, beyond the others odd about the given value.
+    """
+    return edge if kind == OUTFLOW or kind == OPEN else TWO * edge - inside
+
+
+@register_jitable
+def ghost_along(kind: int, inside: Real, wall: Real, turn: Real) -> Real:
+    """Return the velocity tangential to a side as far beyond it as ``inside`` is before it.
+
+    ``wall`` is the velocity given on the side, ``turn`` what makes up for its normal velocity where there is to be no
+    vorticity on it.
+    """
+    if kind == INFLOW or kind == NO_SLIP:
+        return TWO * wall - inside
+    return inside + turn if kind == FAR_FIELD else inside
+
+
+@register_jitable
+def convected(edge: Real, inside: Real, courant: Real) -> Real:
+    """Return the velocity on an outflow side after a step, carried outwards with the stream."""
+    return edge - courant * (edge - inside)
 
 
 @register_jitable

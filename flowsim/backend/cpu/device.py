@@ -75,6 +75,10 @@ class Device:
         """Return room for the rows of fluxes of each task."""
         return np.zeros((max(batch, self.threads), 5, grid.ny + 16), dtype)
 
+    def far_field(self, batch: int, grid: Grid, block: int) -> Array:
+        """Return room for the multipoles of blocks of vorticity."""
+        return np.zeros((batch, -(-grid.nx // block) * -(-grid.ny // block), 7))
+
     def program(self, sweeps: Callable[[], None]) -> Callable[[], None]:
         """Return a function that runs a sequence of sweeps."""
         return sweeps

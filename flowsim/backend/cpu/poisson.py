@@ -28,16 +28,21 @@ class PressureSolver:
 
     Parameters
     ----------
-    plan : PoissonPlan
+    nx, ny : int
+        Cells of the grid.
+    periodic : (bool, bool)
+        Whether the box is periodic in x and in y.
+    dtype : numpy.dtype
     batch : int
         Room is made for so many simulations.
     device : Device
         Its threads transform as many at a time.
     """
 
-    def __init__(self, plan: PoissonPlan, batch: int, device: Device) -> None:
-        nx, ny = plan.pivots.shape
-        dtype = plan.pivots.dtype
+    def __init__(
+        self, nx: int, ny: int, periodic: tuple[bool, bool], dtype: np.dtype, batch: int, device: Device
+    ) -> None:
+        plan = PoissonPlan.build(nx, ny, periodic, dtype)
         self._tables = TransformTables.build(ny, plan.periodic[1], dtype)
         self._systems = (_pad(plan.pivots), _pad(plan.closure), _pad(plan.closure_pivot[None]), plan.periodic[0])
         self._modes = np.zeros((batch, nx, _padded(ny)), dtype)
