@@ -15,7 +15,8 @@ from coupling.case import load_case
 from coupling.config import load_config
 from coupling.environments import describe_task
 from coupling.folder import RunFolder
-from coupling.simulate import parse_size, simulate
+from coupling.simulate import simulate
+from coupling.simulation_files import parse_size
 from rl_agent.learner import Learner
 
 DISK = """
