@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import inspect
 import io
 import json
 import os
 from collections.abc import Mapping
 from dataclasses import fields as dataclass_fields
+from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +23,7 @@ from flowsim.simulation import Simulation
 _COMPRESSION: dict[str, Any] = {"compression": "gzip", "compression_opts": 4, "shuffle": True}
 _COMPONENTS: dict[str, tuple[int, ...]] = {"velocity": (3,), "vorticity": (), "pressure": (), "solid": ()}
 _SEAL = 512  # bytes before the HDF5 content of a restart file, where HDF5 leaves room for its user
-_FORMAT = "flowsim restart 1"
+_FORMAT = "flowsim restart 2"
 
 
 # --- fields for ParaView ---------------------------------------------------------------------------------------------
@@ -255,6 +258,7 @@ def _setup(simulation: Simulation) -> dict[str, Any]:
         "cfl": simulation.cfl,
         "penalty": simulation.penalty,
         "stream": simulation.stream,
+        "gravity": simulation.gravity,
     }
     described: dict[str, Any] = json.loads(json.dumps(setup, default=_plain))  # tuples become lists, as when read back
     return described
@@ -266,10 +270,18 @@ def _describe(thing: Any) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
+    """Return what JSON can hold of a value, the same in every process."""
     if isinstance(value, np.generic | np.ndarray):
         return value.tolist()
-    # a prescribed motion is code: its name is all that can be compared
-    return f"{value.__module__}.{value.__qualname__}" if hasattr(value, "__qualname__") else repr(value)
+    if is_dataclass(value):
+        return _describe(value)
+    if isinstance(value, functools.partial):
+        return [value.func, value.args, value.keywords]
+    if inspect.isfunction(value):
+        # a motion or a distance is code: its name can be compared, and what it was made with
+        made_with = {k: v for k, v in inspect.getclosurevars(value).nonlocals.items() if v is not value}
+        return {"kind": f"{value.__module__}.{value.__qualname__}"} | made_with
+    return getattr(value, "__qualname__", type(value).__qualname__)
 
 
 def write_whole(path: Path, content: bytes) -> None:
