@@ -59,7 +59,7 @@ def test_every_shape_has_its_place_and_size(tmp_path):
         "{shape: disk, center: [2, 1.5], diameter: 0.8}": (math.pi * 0.16, (2, 1.5)),
         "{shape: half_disk, center: [2, 1.5], angle: 1.5707963}": (math.pi / 8, (2, 1.5 - 2 / (3 * math.pi))),
         "{shape: ellipse, center: [2, 1.5], aspect: 0.5, angle: 1}": (math.pi / 8, (2, 1.5)),
-        "{shape: polygon, center: [2, 1.5], angle: 3.1415927, corners: [[0, 0], [1, 0], [0, 1]]}": (0.5, (5 / 3, 7 / 6)),
+        "{shape: polygon, center: [2, 1.5], angle: 3.141593, corners: [[0, 0], [1, 0], [0, 1]]}": (0.5, (5 / 3, 7 / 6)),
         "{shape: union, center: [2, 1.5], angle: 1.5707963, parts: [{shape: disk, center: [0.5, 0]}, "
         "{shape: polygon, center: [-0.5, 0], corners: [[-0.5, -0.5], [0, -0.5], [0, 0.5], [-0.5, 0.5]]}]}": (
             math.pi / 4 + 0.5, (2, 1.5 + (0.5 * math.pi / 4 - 0.75 * 0.5) / (math.pi / 4 + 0.5))
