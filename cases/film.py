@@ -14,7 +14,7 @@ import cases  # noqa: F401  (registers the tasks)
 from cases.baselines import Controller
 from cases.flow_env import FlowEnv
 from flowsim import Simulation
-from flowsim.film import write_films
+from flowsim.films import write_films
 from flowsim.viz import VORTICITY_LIMIT, Caption, Picture, Scene, draw_panel
 
 HOLD_SECONDS = 1.5

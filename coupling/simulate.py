@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from coupling.errors import ConfigError, RunError, describe_os_error
 from coupling.simulation_files import ForceTable, SimulationFiles
 from flowsim import Simulation
-from flowsim.film import write_films
+from flowsim.films import write_films
 from flowsim.io import read_restart
 from flowsim.viz import VORTICITY_LIMIT, Outline, Picture, Scene, outline, vorticity_picture
 
