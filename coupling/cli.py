@@ -204,7 +204,7 @@ def simulate(
         typer.Option(help="what the folder may hold, in MB or as in 2GB: rows and times are thinned to keep below"),
     ] = None,
     control_volumes: Annotated[
-        bool, typer.Option(help="forces by control volumes as well; 0.2 ms for each body and step")
+        bool, typer.Option(help="measure forces by control volumes, too, which takes time")
     ] = True,
 ) -> None:
     """Run the solver alone: forces to CSV, fields for ParaView, restart file, the vorticity as a film."""

@@ -58,7 +58,7 @@ def simulate(
         then on only every second one is written; a film that does not fit is left out.
     control_volumes
         Measure the forces a second time, by the momentum balance of control volumes (:mod:`flowsim.forces`). On,
-        because it is what tells whether forces can be trusted, and takes 0.2 ms for each body and step.
+        because it tells whether forces can be trusted, and takes no longer than a step of a small grid for each body.
     say
         Told what was dropped.
     progress

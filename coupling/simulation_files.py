@@ -160,7 +160,7 @@ class ForceTable:
         if self._until is not None and self._path.exists():
             there, *rows = self._lines()
             if there != header:
-                raise ConfigError(f"{self._path} has other columns than this version writes: go on in another folder")
+                raise ConfigError(f"{self._path} has other columns than this run writes: go on in another folder")
             # times have nine digits there, and the next step is much further away than the last of them
             kept = "".join(row for row in rows if float(row.split(",")[0]) <= self._until * (1 + 1e-8))
         write_whole(self._path, (header + kept).encode())

@@ -228,13 +228,11 @@ def read_restart(path: Path, simulation: Simulation) -> dict[str, float]:
     if sealed[:_SEAL] != _seal(sealed[_SEAL:]):
         raise ValueError(f"the restart file {path} is damaged: its {len(sealed)} bytes are not what was sealed")
     with h5py.File(io.BytesIO(sealed), "r") as file:
-        written, own = json.loads(file.attrs["setup"]), _setup(simulation)
-        for key in sorted(written | own):
-            if written.get(key) != own.get(key):
-                raise ValueError(
-                    f"the restart file {path} belongs to a simulation with {key} = {written.get(key)}, "
-                    f"but this one has {own.get(key)}"
-                )
+        if other := _difference(json.loads(file.attrs["setup"]), _setup(simulation)):
+            key, theirs, ours = other
+            raise ValueError(
+                f"the restart file {path} belongs to a simulation with {key} = {theirs}, but this one has {ours}"
+            )
         for b in range(simulation.batch):
             simulation.set_state(b, {name: array[()] for name, array in file[f"member{b}"].items()})
         notes: dict[str, float] = json.loads(file.attrs["notes"])
@@ -262,6 +260,19 @@ def _setup(simulation: Simulation) -> dict[str, Any]:
     }
     described: dict[str, Any] = json.loads(json.dumps(setup, default=_plain))  # tuples become lists, as when read back
     return described
+
+
+def _difference(written: Any, own: Any, key: str = "") -> tuple[str, Any, Any] | None:
+    """Return the key at which two set-ups differ first, and both values there, or None where they are the same."""
+    if written == own:
+        return None
+    inner: list[tuple[Any, Any, Any]] = []
+    if isinstance(written, dict) and isinstance(own, dict) and written.get("kind") == own.get("kind"):
+        inner = [(name, written.get(name), own.get(name)) for name in sorted(written | own)]
+    elif isinstance(written, list) and isinstance(own, list) and len(written) == len(own):
+        inner = [(n, *both) for n, both in enumerate(zip(written, own, strict=True))]
+    found = (_difference(theirs, ours, f"{key}.{name}".lstrip(".")) for name, theirs, ours in inner)
+    return next((difference for difference in found if difference), (key, written, own))
 
 
 def _describe(thing: Any) -> dict[str, Any]:
