@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import IntEnum, IntFlag
 from typing import Any, ClassVar, NamedTuple
 
@@ -499,7 +499,7 @@ def _support(body: Body) -> FloatArray:
 
 @dataclass
 class BodyState:
-    """Where the K bodies of B simulations are and what acts on them; plain arrays that a user may write.
+    """Where the K bodies of B simulations are and what acts on them; plain arrays that a user may write into.
 
     Attributes
     ----------
@@ -511,10 +511,12 @@ class BodyState:
         Torque on a free body about its centre of mass, in units of rho U^2 D^2; the applied force acts there, too.
     force, torque : (B, K, 2), (B, K)
         What the fluid did to the body in the last step, by the penalty and the momentum inside; read only.
-    contact : (B, K) int8
-        Sum of :class:`Contact`: 1 for the box, 2 for another body, 0 for neither; read only.
+    impulse : (B, K, 3)
+        Integral over time of force and torque, since it was last set to zero.
     fluid_motion, fluid_acceleration : (B, K, 3)
         Velocity (u, v, omega) of the fluid under a free body lighter than the fluid, and its rate; read only.
+    contact : (B, K) int8
+        Sum of :class:`Contact`: 1 for the box, 2 for another body, 0 for neither; read only.
     """
 
     position: NDArray[np.float64]
@@ -525,17 +527,22 @@ class BodyState:
     applied_torque: NDArray[np.float64]
     force: NDArray[np.float64] = field(repr=False)
     torque: NDArray[np.float64] = field(repr=False)
+    impulse: NDArray[np.float64] = field(repr=False)
     fluid_motion: NDArray[np.float64] = field(repr=False)
     fluid_acceleration: NDArray[np.float64] = field(repr=False)
-    contact: NDArray[np.int8] = field(init=False)
+    contact: NDArray[np.int8] = field(repr=False)
 
-    def __post_init__(self) -> None:
-        self.contact = np.zeros(self.angle.shape, np.int8)
-
-    @classmethod
-    def zeros(cls, batch: int, bodies: int) -> BodyState:
-        """All at the origin and at rest."""
-        vector, scalar = (batch, bodies, 2), (batch, bodies)
-        shapes = (vector, scalar, vector, scalar, vector, scalar, vector, scalar)
-        motion = (batch, bodies, 3)
-        return cls(*(np.zeros(shape) for shape in (*shapes, motion, motion)))
+    @staticmethod
+    def layout(batch: int, bodies: int) -> dict[str, tuple[tuple[int, ...], type]]:
+        """Return shape and type of every array."""
+        sizes = {
+            "angle": (),
+            "angular_velocity": (),
+            "applied_torque": (),
+            "torque": (),
+            "contact": (),
+        } | dict.fromkeys(("impulse", "fluid_motion", "fluid_acceleration"), (3,))
+        return {
+            item.name: ((batch, bodies, *sizes.get(item.name, (2,))), np.int8 if item.name == "contact" else np.float64)
+            for item in fields(BodyState)
+        }

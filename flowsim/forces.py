@@ -135,8 +135,8 @@ class ControlVolumes:
         """Integrate momentum and angular momentum over the rectangle, from the velocities on the faces."""
         sim, h = self._simulation, self._simulation.grid.h
         i0, i1, j0, j1 = cells
-        u = sim.u[b, G + i0 : G + i1 + 1, G + j0 : G + j1].astype(np.float64)
-        v = sim.v[b, G + i0 : G + i1, G + j0 : G + j1 + 1].astype(np.float64)
+        u = sim.to_host(sim.u[b, G + i0 : G + i1 + 1, G + j0 : G + j1]).astype(np.float64)
+        v = sim.to_host(sim.v[b, G + i0 : G + i1, G + j0 : G + j1 + 1]).astype(np.float64)
         # faces on the edge of the rectangle count half
         rows = u.sum(axis=0) - 0.5 * (u[0] + u[-1])
         columns = v.sum(axis=1) - 0.5 * (v[:, 0] + v[:, -1])
@@ -148,7 +148,7 @@ class ControlVolumes:
         """Integrate what advection and viscous stress carry out of the rectangle."""
         sim, h, nu = self._simulation, self._simulation.grid.h, self._simulation.viscosity[b]
         i0, i1, j0, j1 = cells
-        u, v = sim.u[b], sim.v[b]
+        u, v = sim.to_host(sim.u[b]), sim.to_host(sim.v[b])
         total = np.zeros(3)
         for edge, sign in ((i0, -1.0), (i1, 1.0)):
             normal, along, stress, shear = _edge(u, v, edge, j0, j1, h, nu)
@@ -166,7 +166,7 @@ class ControlVolumes:
         """Integrate p n over the edges, and its moment."""
         h = self._simulation.grid.h
         i0, i1, j0, j1 = cells
-        p = self._simulation.pressure[b].astype(np.float64)
+        p = self._simulation.to_host(self._simulation.pressure[b]).astype(np.float64)
         x = (np.arange(i0, i1) + 0.5) * h - centre[0]
         y = (np.arange(j0, j1) + 0.5) * h - centre[1]
         across_x = 0.5 * (p[i1 - 1, j0:j1] + p[i1, j0:j1] - p[i0 - 1, j0:j1] - p[i0, j0:j1])

@@ -6,10 +6,13 @@ float32, and typed as such, so that float32 work stays float32 and float64 work 
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 from numba.extending import register_jitable
+
+from flowsim.grid import GHOSTS as G
 
 ONE = np.float32(1)
 THREE = np.float32(3)
@@ -63,3 +66,26 @@ def penalized_share(chi: Real, lambda_dt: Real) -> Real:
 def net_outflow(west: Real, east: Real, south: Real, north: Real) -> Real:
     """Return h div u of a cell from the normal velocities of its four faces."""
     return (east - west) + (north - south)
+
+
+@register_jitable
+def _interpolated(f: Any, x: float, y: float) -> float:
+    """Interpolate f (nx + 2G, ny + 2G) between its entries, at fractional inner indices."""
+    i, j = int(math.floor(x)), int(math.floor(y))
+    s, t = x - i, y - j
+    i, j = i + G, j + G
+    low = (1.0 - s) * f[i, j] + s * f[i + 1, j]
+    high = (1.0 - s) * f[i, j + 1] + s * f[i + 1, j + 1]
+    return (1.0 - t) * low + t * high
+
+
+@register_jitable
+def velocity_at(u: Any, v: Any, x: float, y: float, h: float) -> tuple[float, float]:
+    """Return the velocity at a point by bilinear interpolation; a point outside the box is moved to its edge."""
+    nx, ny = u.shape[0] - 2 * G, u.shape[1] - 2 * G
+    x, y = x / h, y / h
+    # not NaN, the place of a body that was lost, either
+    x = x if x >= 0.0 else 0.0
+    y = y if y >= 0.0 else 0.0
+    x, y = min(x, float(nx)), min(y, float(ny))
+    return _interpolated(u, x, y - 0.5), _interpolated(v, x - 0.5, y)

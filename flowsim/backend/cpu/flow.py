@@ -11,7 +11,7 @@ from numba import prange
 from flowsim.backend.cpu.compiling import inner, rows_of, sweep
 from flowsim.boundary import Side
 from flowsim.grid import GHOSTS as G
-from flowsim.stencils import HALF, adams_bashforth, flux, net_outflow
+from flowsim.stencils import HALF, adams_bashforth, flux, net_outflow, velocity_at
 
 Array = Any
 PERIODIC, INFLOW, OUTFLOW, OPEN = int(Side.PERIODIC), int(Side.INFLOW), int(Side.OUTFLOW), int(Side.OPEN)
@@ -285,19 +285,21 @@ def correct(
     phi: Array,
     p: Array,
     sides: Array,
-    per_dth: Array,
-    speed: Array,
+    dt: Array,
+    h: float,
+    keep_pressure: bool,
+    speeds: Array,
 ) -> None:
     """Write the projected velocity to u, v, add phi to the pressure, and find the largest |u| + |v| of each block.
 
-    ``phi`` is dt/h times the change of p; ``per_dth`` is h/dt, or 0 to leave p as it is. ``speed`` (B, blocks)
-    receives NaN where a velocity is not finite.
+    ``phi`` is dt/h times the change of p, which is left as it is without ``keep_pressure``. ``speeds`` (B, blocks)
+    receives infinity where a velocity is not finite.
     """
     real = u.dtype.type
     nx, ny = p.shape[1], p.shape[2]
     for task in prange(len(active) * blocks):
         b = active[task // blocks]
-        scale = real(per_dth[b])
+        scale = real(h / dt[b]) if keep_pressure else real(0)
         start, stop = rows_of(task, blocks, 0, nx)
         fastest, total = real(0), real(0)
         for i in range(start, stop):
@@ -327,4 +329,20 @@ def correct(
             total += row_sum
         if stop == nx and sides[0] != 0:
             u[b, nx + G] = new_u[b, nx + G]
-        speed[b, task % blocks] = fastest if math.isfinite(total) else real(math.nan)
+        speeds[b, task % blocks] = fastest if math.isfinite(total) else real(math.inf)
+
+
+@inner
+def copy_velocity(active: Array, u: Array, v: Array, new_u: Array, new_v: Array) -> None:
+    """Copy u, v to new_u, new_v."""
+    for b in active:
+        new_u[b] = u[b]
+        new_v[b] = v[b]
+
+
+@inner
+def sample(active: Array, u: Array, v: Array, points: Array, h: float, velocity: Array) -> None:
+    """Write to ``velocity`` (B, n, 2) the velocity at ``points`` (B, n, 2)."""
+    for b in active:
+        for m in range(points.shape[1]):
+            velocity[b, m, 0], velocity[b, m, 1] = velocity_at(u[b], v[b], points[b, m, 0], points[b, m, 1], h)
