@@ -35,7 +35,6 @@ def test_the_example_of_the_docs_runs(tmp_path):
         "Disk", "HalfDisk", "Ellipse", "SignedDistance", "Union"
     ]  # fmt: skip
     assert simulation.bodies[2].density == 0.8
-    assert simulation.gravity.tolist() == [0.0, -0.1]
     assert simulation.sides.bottom_velocity == 1.0
     ending = simulate(simulation, 0.5, tmp_path / "out", frames=4, snapshots=1)
     assert "the time is over" in ending
