@@ -9,7 +9,7 @@ help:
 	@echo "make demo   train the D-cylinder wake for a few minutes, evaluate it, and leave a film and a plot"
 	@echo "make test   lint, types and tests"
 	@echo "make validate  the solver beside published values, all cases (about 15 minutes), and their page in docs"
-	@echo "make bench  the speed of the solver on this machine, beside jax-cfd"
+	@echo "make bench  the speed of the solver on this machine, beside jax-cfd (2 minutes; leave it alone meanwhile)"
 	@echo "make clean  remove the virtual environment and the caches"
 
 install: $(VENV)/.installed

@@ -203,12 +203,15 @@ def simulate(
         str | None,
         typer.Option(help="what the folder may hold, in MB or as in 2GB: rows and times are thinned to keep below"),
     ] = None,
+    control_volumes: Annotated[
+        bool, typer.Option(help="measure forces by control volumes, too, which takes time")
+    ] = True,
 ) -> None:
     """Run the solver alone: forces to CSV, fields for ParaView, restart file, the vorticity as a film."""
     from coupling.case import load_case
     from coupling.screen import progress_bar
-    from coupling.simulate import parse_size
     from coupling.simulate import simulate as run_solver
+    from coupling.simulation_files import parse_size
 
     size = None if max_size is None else parse_size(max_size)
     simulation = load_case(case, overrides or [], seed)
@@ -222,6 +225,7 @@ def simulate(
             snapshots=snapshots,
             restart_from=restart_from,
             max_size=size,
+            control_volumes=control_volumes,
             say=lambda text: print(f"flowsim: {text}", file=sys.stderr),
             progress=progress,
         )

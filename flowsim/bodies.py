@@ -11,11 +11,15 @@ from typing import Any, ClassVar, NamedTuple
 
 import numba
 import numpy as np
+from contourpy import contour_generator
 from numba.extending import register_jitable
 from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
 Motion = str | Callable[[float], tuple[float, float, float, float, float, float]]
+
+
+SURFACE_POINTS = 96
 
 
 class Shape(IntEnum):
@@ -139,6 +143,15 @@ class Body:
         return np.asarray(_elementwise_distance()(int(self.shape), *self.semi_axes, x, y), np.float64)
 
     @property
+    def surface(self) -> list[FloatArray]:
+        """The surface as closed curves of the body's own frame, (n, 2) each."""
+        return [self._arc(np.linspace(0.0, 2 * np.pi, SURFACE_POINTS, endpoint=False))]
+
+    def _arc(self, around: FloatArray) -> FloatArray:
+        a, b = self.semi_axes
+        return np.stack([a * np.cos(around), b * np.sin(around)], axis=-1)
+
+    @property
     def mass(self) -> float:
         """Mass per unit depth."""
         return self.density * self.area
@@ -187,6 +200,11 @@ class HalfDisk(Disk):
     def centroid(self) -> tuple[float, float]:
         """Centre of mass of the half disk."""
         return -2 * self.diameter / (3 * np.pi), 0.0
+
+    @property
+    def surface(self) -> list[FloatArray]:
+        """The curved side; the flat one closes it."""
+        return [self._arc(np.linspace(0.5 * np.pi, 1.5 * np.pi, SURFACE_POINTS))]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -257,6 +275,13 @@ class _Tabulated(Body):
     def second_moment(self) -> float:
         """Polar second moment of area about the reference point, from a fine grid."""
         return self._measures.second_moment
+
+    @functools.cached_property
+    def surface(self) -> list[FloatArray]:
+        """The surface as closed curves of the body's own frame, (n, 2) each, from a fine grid."""
+        x, y, _ = _mesh(1.02 * self.semi_axes[0], 256)
+        curves = contour_generator(x.T, y.T, self.distance(x, y).T).lines(0.0)
+        return [np.asarray(curve, np.float64)[:-1] for curve in curves]  # the last point is the first one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -344,6 +369,48 @@ class Union(_Tabulated):
             rx, ry = x - part.center[0], y - part.center[1]
             distances.append(part.distance(c * rx + s * ry, c * ry - s * rx))
         return np.asarray(np.minimum.reduce(distances), np.float64)
+
+
+def polygon(
+    corners: Sequence[tuple[float, float]],
+    *,
+    center: tuple[float, float] = (0.0, 0.0),
+    angle: float = 0.0,
+    density: float = 1.0,
+    motion: Motion = "fixed",
+) -> SignedDistance:
+    """Return a body with straight edges.
+
+    Parameters
+    ----------
+    corners : sequence of (float, float)
+        In the body's own frame, either way around. Where edges cross, inside is what they surround an odd number of
+        times.
+    center, angle, density, motion
+        As of every :class:`Body`.
+
+    Raises
+    ------
+    ValueError
+        For fewer than three corners, corners that are not finite, or that lie in line.
+    """
+    ends = np.asarray(corners, np.float64)
+    if ends.ndim != 2 or ends.shape[1] != 2 or not np.isfinite(ends).all() or np.linalg.matrix_rank(ends - ends[0]) < 2:
+        raise ValueError(f"corners = {corners!r}: a polygon needs at least three corners (x, y) that are not in line")
+
+    def distance(x: FloatArray, y: FloatArray) -> FloatArray:
+        nearest, inside = np.full(np.shape(x), np.inf), np.zeros(np.shape(x), bool)
+        for (ax, ay), (bx, by) in zip(ends, np.roll(ends, -1, axis=0), strict=True):
+            ex, ey = bx - ax, by - ay
+            # the nearest point of the edge; one between equal corners is a point
+            along = np.clip(((x - ax) * ex + (y - ay) * ey) / max(ex**2 + ey**2, 1e-300), 0.0, 1.0)
+            nearest = np.minimum(nearest, np.hypot(x - ax - along * ex, y - ay - along * ey))
+            # a ray towards +x from an inner point crosses an odd number of edges
+            inside ^= ((ay > y) != (by > y)) & (((x - ax) * ey < (y - ay) * ex) == (by > ay))
+        return np.where(inside, -nearest, nearest)
+
+    reach = 1.05 * float(np.hypot(*ends.T).max())
+    return SignedDistance(function=distance, reach=reach, center=center, angle=angle, density=density, motion=motion)
 
 
 def _mesh(reach: float, cells: int) -> tuple[FloatArray, FloatArray, float]:

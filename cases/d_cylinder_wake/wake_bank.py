@@ -30,7 +30,7 @@ SPACING = 1.3
 """Time between snapshots: 24 of them cover about six shedding periods, and no two the same phase."""
 LOCK_TIMEOUT = 3600.0
 
-_NO_PHYSICS = {"viz.py", "io.py", "bench.py", "validate.py", "__init__.py"}
+_NO_PHYSICS = {"viz.py", "films.py", "io.py", "bench.py", "validate.py", "__init__.py"}
 
 
 class WakeBank:
