@@ -256,7 +256,7 @@ def _setup(simulation: Simulation) -> dict[str, Any]:
         "cfl": simulation.cfl,
         "penalty": simulation.penalty,
         "stream": simulation.stream,
-        "gravity": simulation.to_host(simulation._near.gravity),
+        "gravity": simulation.gravity,
     }
     described: dict[str, Any] = json.loads(json.dumps(setup, default=_plain))  # tuples become lists, as when read back
     return described

@@ -150,8 +150,8 @@ def respond(
     moves
         Without it free bodies keep their velocity, too.
     state
-        Position, angle, velocity, spin, velocities before the step, applied force and torque, force, torque and the
-        acceleration of the fluid that light bodies follow: arrays over simulations and bodies.
+        Position, angle, velocity, spin, the last three as they were before the step, applied force and torque, force,
+        torque and the acceleration of the fluid that light bodies follow: arrays over simulations and bodies.
 
     Returns
     -------
@@ -165,7 +165,9 @@ def respond(
     ax = cos * bodies.centroid[k, 0] - sin * bodies.centroid[k, 1]
     ay = sin * bodies.centroid[k, 0] + cos * bodies.centroid[k, 1]
     m, j, spin_before = bodies.fluid_mass[k], bodies.fluid_inertia[k], before[n, k, 2]
-    vx, vy = before[n, k, 0] - spin_before * ay, before[n, k, 1] + spin_before * ax
+    cos, sin = math.cos(before[n, k, 3]), math.sin(before[n, k, 3])
+    vx = before[n, k, 0] - spin_before * (sin * bodies.centroid[k, 0] + cos * bodies.centroid[k, 1])
+    vy = before[n, k, 1] + spin_before * (cos * bodies.centroid[k, 0] - sin * bodies.centroid[k, 1])
     omega = spin[n, k]
     new_vx, new_vy, new_omega = velocity[n, k, 0] - omega * ay, velocity[n, k, 1] + omega * ax, omega
     lag_x, lag_y, lag_t = 0.0, 0.0, 0.0

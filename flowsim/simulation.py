@@ -112,7 +112,7 @@ class Simulation:
         threads: int = 1,
     ) -> None:
         self.grid, self.sides, self.bodies, self.batch = grid, sides or Sides(), tuple(bodies), batch
-        self.stream, self.integrator, self.penalty = stream, integrator, penalty
+        self.stream, self.gravity, self.integrator, self.penalty = stream, gravity, integrator, penalty
         if integrator not in DEFAULT_CFL:
             raise ValueError(f'integrator = {integrator!r}: the integrators are "ab2" and "euler"')
         self.cfl = DEFAULT_CFL[integrator] if cfl is None else cfl
@@ -128,7 +128,7 @@ class Simulation:
         self._driven = [k for k, body in enumerate(self.bodies) if callable(body.motion)]
         self._side_kinds = self.sides.kinds()
         self._far_field = bool((self._side_kinds == Side.FAR_FIELD).any())
-        self._place_constants(gravity, sensors)
+        self._place_constants(sensors)
         self._pressure_solver = self._sweeps.PressureSolver(
             grid.nx, grid.ny, self.sides.periodic, self.dtype, batch, self._device
         )
@@ -176,7 +176,7 @@ class Simulation:
         flags = dict.fromkeys(("running", "diverged", "outside"), ((batch,), np.bool_))
         body = BodyState.layout(batch, bodies)
         layout = per_simulation | {"steps": ((batch,), np.int64)} | body | flags
-        layout["before"] = ((batch, bodies, 3), np.float64)
+        layout["before"] = ((batch, bodies, 4), np.float64)
         layout["fences"] = ((batch, bodies, 4), np.float64)
         layout["sensed"] = ((batch, sensors, 2), np.float64)
         host, near = device.state(layout)
@@ -198,7 +198,7 @@ class Simulation:
         near, array = self._near, self._device.array
         near.bodies = BodyTable(*(array(column) for column in self._table))
         near.sides, near.stream = array(self._side_kinds), array(np.array(self.stream, np.float64))
-        near.gravity = array(np.array(gravity, np.float64))
+        near.gravity = array(np.array(self.gravity, np.float64))
         near.sensors = array(np.array([point for _, point in sensors], np.float64).reshape(-1, 2))
         near.carriers = array(np.array([body for body, _ in sensors], np.int64))
         self._everyone = self._device.active(array(np.ones(self.batch, np.bool_)))
@@ -220,7 +220,7 @@ class Simulation:
         s = self._near
         self._sweeps.begin_step(
             active, s.time, s.until, s.dt, s.ratio, s.speed, s.viscosity, self.grid.h, self.cfl,
-            STABLE_DECAY[self.integrator], self.integrator == "ab2", s.velocity, s.angular_velocity, s.before,
+            STABLE_DECAY[self.integrator], self.integrator == "ab2", s.velocity, s.angular_velocity, s.angle, s.before,
         )  # fmt: skip
 
     def _predict(self, active: Any) -> None:
@@ -447,7 +447,7 @@ class Simulation:
         self.dt[which] = self.cfl * self.grid.h
         self._running[:] = which
         self._before[which, :, :2] = state.velocity[which]
-        self._before[which, :, 2] = state.angular_velocity[which]
+        self._before[which, :, 2], self._before[which, :, 3] = state.angular_velocity[which], state.angle[which]
         self._device.push()
         self._settle()
         self._finish()

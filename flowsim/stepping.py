@@ -33,14 +33,15 @@ def time_step(speed: float, nu: float, h: float, cfl: float, stable_decay: float
 @register_jitable
 def begin(
     b: int, time: Array, until: Array, dt: Array, ratio: Array, speed: Array, viscosity: Array, h: float, cfl: float,
-    stable_decay: float, multistep: bool, velocity: Array, spin: Array, before: Array,
+    stable_decay: float, multistep: bool, velocity: Array, spin: Array, angle: Array, before: Array,
 ) -> None:  # fmt: skip
-    """Set dt and its ratio to the last one, 0 for the first step and for Euler; note the velocities of the bodies."""
+    """Set dt and its ratio to the last one, 0 for the first step and for Euler; note how the bodies are and move."""
     last = dt[b]
     dt[b] = time_step(speed[b], viscosity[b], h, cfl, stable_decay, until[b] - time[b])
     ratio[b] = dt[b] / last if multistep and last > 0.0 else 0.0
     for k in range(spin.shape[1]):
-        before[b, k, 0], before[b, k, 1], before[b, k, 2] = velocity[b, k, 0], velocity[b, k, 1], spin[b, k]
+        before[b, k, 0], before[b, k, 1] = velocity[b, k, 0], velocity[b, k, 1]
+        before[b, k, 2], before[b, k, 3] = spin[b, k], angle[b, k]
 
 
 @register_jitable

@@ -13,11 +13,12 @@ Array = Any
 @inner
 def begin_step(
     active: Array, time: Array, until: Array, dt: Array, ratio: Array, speed: Array, viscosity: Array, h: float,
-    cfl: float, stable_decay: float, multistep: bool, velocity: Array, spin: Array, before: Array,
+    cfl: float, stable_decay: float, multistep: bool, velocity: Array, spin: Array, angle: Array, before: Array,
 ) -> None:  # fmt: skip
     """See :func:`flowsim.stepping.begin`."""
     for b in active:
-        begin(b, time, until, dt, ratio, speed, viscosity, h, cfl, stable_decay, multistep, velocity, spin, before)
+        begin(b, time, until, dt, ratio, speed, viscosity, h, cfl, stable_decay, multistep, velocity, spin, angle,
+              before)  # fmt: skip
 
 
 @inner

@@ -17,11 +17,12 @@ Array = Any
 @Kernel
 def _begin(
     active: Array, time: Array, until: Array, dt: Array, ratio: Array, speed: Array, viscosity: Array, h: float,
-    cfl: float, stable_decay: float, multistep: bool, velocity: Array, spin: Array, before: Array,
+    cfl: float, stable_decay: float, multistep: bool, velocity: Array, spin: Array, angle: Array, before: Array,
 ) -> None:  # fmt: skip
     b = cuda.grid(1)
     if b < active.size and active[b]:
-        begin(b, time, until, dt, ratio, speed, viscosity, h, cfl, stable_decay, multistep, velocity, spin, before)
+        begin(b, time, until, dt, ratio, speed, viscosity, h, cfl, stable_decay, multistep, velocity, spin, angle,
+              before)  # fmt: skip
 
 
 @Kernel

@@ -6,6 +6,7 @@ on the host and one on the device, so that one transfer brings all of them over.
 
 from __future__ import annotations
 
+import importlib
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -20,7 +21,7 @@ from flowsim.grid import Grid
 cupy: Any = None
 if not SIMULATED:
     try:
-        import cupy
+        cupy = importlib.import_module("cupy")
     except ImportError as error:
         raise RuntimeError(
             f'backend = "cuda": CuPy cannot be imported ({error}): install flowsim[cuda12] or flowsim[cuda13]'
