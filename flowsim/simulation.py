@@ -191,9 +191,7 @@ class Simulation:
         )
         self.fences[:] = (-np.inf, np.inf, -np.inf, np.inf)
 
-    def _place_constants(
-        self, gravity: tuple[float, float], sensors: Sequence[tuple[int, tuple[float, float]]]
-    ) -> None:
+    def _place_constants(self, sensors: Sequence[tuple[int, tuple[float, float]]]) -> None:
         """Put what never changes where the sweeps work."""
         near, array = self._near, self._device.array
         near.bodies = BodyTable(*(array(column) for column in self._table))
