@@ -363,7 +363,8 @@ class BodyTable(NamedTuple):
     inertia and ``centroid`` belong to the centre of mass. ``mass_lag`` and ``inertia_lag`` are the parts that follow
     the fluid (docs/bodies.md), zero unless a body is lighter than the fluid. ``order`` lists the bodies from the
     least movable to the lightest. ``support`` (K, n) is the extent from the reference point in n directions. Body k's
-    table of distances is ``distances[starts[k]:]``, ``sides[k]`` entries square.
+    table of distances is ``distances[starts[k]:]``, ``sides[k]`` entries square. ``viscosity`` (B,) is that of the
+    simulations, not a copy.
     """
 
     shapes: NDArray[np.int64]
@@ -381,10 +382,11 @@ class BodyTable(NamedTuple):
     distances: FloatArray
     starts: NDArray[np.int64]
     sides: NDArray[np.int64]
+    viscosity: FloatArray
 
     @classmethod
-    def of(cls, bodies: Sequence[Body], h: float) -> BodyTable:
-        """Tabulate bodies for a grid of spacing h."""
+    def of(cls, bodies: Sequence[Body], h: float, viscosity: FloatArray) -> BodyTable:
+        """Tabulate bodies for a grid of spacing h, in fluids of some ``viscosity`` (B,)."""
         count = len(bodies)
         axes = np.array([body.semi_axes for body in bodies], np.float64).reshape(count, 2)
         centroid = np.array([body.centroid for body in bodies], np.float64).reshape(count, 2)
@@ -407,7 +409,7 @@ class BodyTable(NamedTuple):
             lag * area, lag * second * np.minimum(3.0 * _reaction_to_rotation(area, second), 1.0),
             np.argsort(-heaviness, kind="stable"),
             np.array([_support(body) for body in bodies]).reshape(count, SUPPORT_ANGLES),
-            np.concatenate([*tables, np.zeros(1)]), starts, sides,
+            np.concatenate([*tables, np.zeros(1)]), starts, sides, viscosity,
         )  # fmt: skip
 
 

@@ -161,7 +161,7 @@ class Simulation:
 
     def _tabulate_bodies(self) -> None:
         bodies = self.bodies
-        self._table = BodyTable.of(bodies, self.grid.h)
+        self._table = BodyTable.of(bodies, self.grid.h, self.viscosity)
         self._any_light = bool(self._table.mass_lag.any())
         self._driven = [k for k, body in enumerate(bodies) if callable(body.motion)]
         self._before = np.zeros((self.batch, len(bodies), 3))

@@ -11,7 +11,7 @@ from numba import prange
 from flowsim.backend.cpu.compiling import inner, sweep
 from flowsim.bodies import signed_distance, tabulated_distance
 from flowsim.grid import GHOSTS as G
-from flowsim.stencils import mask, penalized_share
+from flowsim.stencils import mask, penalized_share, surface_share
 
 Array = Any
 
@@ -62,9 +62,31 @@ def _distance(bodies: Any, k: int, rx: float, ry: float, cos: float, sin: float)
 
 
 @inner
+def _face_share(
+    bodies: Any, k: int, rx: float, ry: float, cos: float, sin: float, along_x: bool, h: float, c: float,
+    diffusion: float,
+) -> float:  # fmt: skip
+    """Return the penalised share w of a face of u (``along_x``) or v, at a place relative to body k."""
+    distance = _distance(bodies, k, rx, ry, cos, sin)
+    if distance <= 0.0:
+        return penalized_share(1.0, c)
+    if distance >= h:
+        return 0.0
+    west, east = _distance(bodies, k, rx - h, ry, cos, sin), _distance(bodies, k, rx + h, ry, cos, sin)
+    south, north = _distance(bodies, k, rx, ry - h, cos, sin), _distance(bodies, k, rx, ry + h, cos, sin)
+    depth = -(min(west, 0.0) + min(east, 0.0) + min(south, 0.0) + min(north, 0.0))
+    # the square of the component of the surface's normal along the velocity of the face
+    along, across = (
+        ((east - west) ** 2, (north - south) ** 2) if along_x else ((north - south) ** 2, (east - west) ** 2)
+    )
+    facing = along / max(along + across, 1e-30)
+    return max(surface_share(distance, depth, diffusion), penalized_share(facing * mask(distance, h), c))
+
+
+@inner
 def _shares(
     share: Array, window: Any, dx: float, dy: float, x: float, y: float, angle: float, bodies: Any, k: int, h: float,
-    c: float,
+    c: float, diffusion: float,
 ) -> None:  # fmt: skip
     """Write the penalised share of every face of a window; (dx, dy) is the offset of the faces in their cell."""
     i0, i1, j0, j1 = window
@@ -75,7 +97,7 @@ def _shares(
         rx = (i + dx) * h - x
         for j in range(j0, j1):
             ry = (j + dy) * h - y
-            row[_wrapped(j, ny) + G] = penalized_share(mask(_distance(bodies, k, rx, ry, cos, sin), h), c)
+            row[_wrapped(j, ny) + G] = _face_share(bodies, k, rx, ry, cos, sin, dx == 0.0, h, c, diffusion)
 
 
 @inner
@@ -287,8 +309,9 @@ def penalize(
             if _touches_box(x, y, theta, bodies.support[k], h, nx, ny, sides):
                 contact[n, k] |= 1
             window = _body_window(x, y, theta, bodies.axes[k, 0], bodies.axes[k, 1], h, nx, ny, sides)
-            _shares(share_u[n], window, 0.0, 0.5, x, y, theta, bodies, k, h, c)
-            _shares(share_v[n], window, 0.5, 0.0, x, y, theta, bodies, k, h, c)
+            diffusion = bodies.viscosity[n] * step / h**2
+            _shares(share_u[n], window, 0.0, 0.5, x, y, theta, bodies, k, h, c, diffusion)
+            _shares(share_v[n], window, 0.5, 0.0, x, y, theta, bodies, k, h, c, diffusion)
             if rank > 0:
                 _yield_to(share_u[n], window, 0.0, 0.5, x, y, theta, bodies, rank, position[n], angle[n], h, c, sides,
                           contact[n])  # fmt: skip
@@ -373,8 +396,8 @@ def follow_light_bodies(
             xc = x + math.cos(theta) * bodies.centroid[k, 0] - math.sin(theta) * bodies.centroid[k, 1]
             yc = y + math.sin(theta) * bodies.centroid[k, 0] + math.cos(theta) * bodies.centroid[k, 1]
             window = _body_window(x, y, theta, bodies.axes[k, 0], bodies.axes[k, 1], h, nx, ny, sides)
-            _shares(share_u[n], window, 0.0, 0.5, x, y, theta, bodies, k, h, 1e9)
-            _shares(share_v[n], window, 0.5, 0.0, x, y, theta, bodies, k, h, 1e9)
+            _shares(share_u[n], window, 0.0, 0.5, x, y, theta, bodies, k, h, 1e9, 0.0)
+            _shares(share_v[n], window, 0.5, 0.0, x, y, theta, bodies, k, h, 1e9, 0.0)
             su = _moments(u[n], share_u[n], window, 0.5, yc, h, False)
             sv = _moments(v[n], share_v[n], window, 0.5, xc, h, True)
             if min(su[0], sv[0]) < 0.1 * bodies.fluid_mass[k]:
