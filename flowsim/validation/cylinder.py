@@ -70,8 +70,8 @@ def _box(name: str, effort: Effort) -> Box:
     return effort.choose(*BOXES[name])
 
 
-def _drag_and_lift(sim: Simulation) -> tuple[float, float]:
-    """Coefficients: D = U = rho = 1, so C = 2 F."""
+def drag_and_lift(sim: Simulation) -> tuple[float, float]:
+    """Return the coefficients: D = U = rho = 1, so C = 2 F."""
     x, y = sim.body_state.force[0, 0]
     return 2 * float(x), 2 * float(y)
 
@@ -114,7 +114,7 @@ def steady(reynolds_number: int, effort: Effort) -> Result:
     """Drag and wake length of the steady flow, well after an impulsive start."""
     box, duration = _box(f"steady-{reynolds_number}", effort), {20: 20.0, 40: 30.0}[reynolds_number]
     sim = box.simulation(Disk(center=box.center), effort, viscosity=1 / reynolds_number)
-    history = follow(sim, duration, effort, _drag_and_lift)
+    history = follow(sim, duration, effort, drag_and_lift)
     drag, length = STEADY_VALUES[reynolds_number]
     setup, source, tolerance = Setup.of(sim), "published, unbounded flow (FLOW.md section 4)", effort.choose(0.03, 0.1)
     rows = [
@@ -148,7 +148,7 @@ def disturb_wake(sim: Simulation) -> None:
 def shed(sim: Simulation, duration: float, effort: Effort) -> FloatArray:
     """Disturb the wake and record (t, C_D, C_L) of every step."""
     disturb_wake(sim)
-    return follow(sim, duration, effort, _drag_and_lift)
+    return follow(sim, duration, effort, drag_and_lift)
 
 
 def shedding_values(history: FloatArray, after: float) -> tuple[float, float, float]:
@@ -248,7 +248,7 @@ def impulsive(reynolds_number: int, effort: Effort) -> Result:
     """Drag history of a cylinder that starts at once."""
     box = _box(f"impulsive-{reynolds_number}", effort)
     sim = box.simulation(Disk(center=box.center), effort, viscosity=1 / reynolds_number)
-    history = follow(sim, 2.51, effort, _drag_and_lift)
+    history = follow(sim, 2.51, effort, drag_and_lift)
     setup, source = Setup.of(sim), "Koumoutsakos and Leonard (1995); sources differ by 2 to 4 %"
     tolerance = effort.choose(0.04, {550: 0.1, 3000: 0.35}[reynolds_number])
     published = IMPULSIVE_DRAG[reynolds_number]
@@ -277,7 +277,7 @@ def short_times(effort: Effort) -> Result:
     """Drag at Re 100 while the boundary layer is thin."""
     reynolds_number, box = 100, _box("short-times", effort)
     sim = box.simulation(Disk(center=box.center), effort, viscosity=1 / reynolds_number)
-    history = follow(sim, 0.105, effort, _drag_and_lift)
+    history = follow(sim, 0.105, effort, drag_and_lift)
     setup, source = Setup.of(sim), "Bar-Lev and Yang (1975), matched expansion"
     times = np.array([0.04, 0.06, 0.08, 0.1])
     exact = bar_lev_yang(times, reynolds_number)
@@ -316,7 +316,7 @@ def oscillating(effort: Effort) -> Result:
     periods = effort.choose(5, 3)
     body = Disk(center=box.center, motion=motion)
     sim = box.simulation(body, effort, viscosity=1 / 100, stream=(0.0, 0.0))
-    history = follow(sim, periods * period, effort, _drag_and_lift)
+    history = follow(sim, periods * period, effort, drag_and_lift)
     last = history[history[:, 0] > (periods - 1) * period]
     t = last[:, 0]
     c_d, c_m = morison(t, 0.5 * last[:, 1], -np.cos(frequency * t), frequency * np.sin(frequency * t))
