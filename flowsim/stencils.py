@@ -75,7 +75,8 @@ def surface_share(distance: Real, depth: Real, diffusion: Real) -> Real:
     diffusion : float
         nu dt / h^2.
     """
-    return diffusion * depth / (distance + diffusion * depth)
+    # no more than on the surface itself, lest forces jump when it passes a point
+    return min(diffusion * depth / (distance + diffusion * depth), 0.5)
 
 
 @register_jitable

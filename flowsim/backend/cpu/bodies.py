@@ -66,20 +66,20 @@ def _face_share(
     bodies: Any, k: int, rx: float, ry: float, cos: float, sin: float, along_x: bool, h: float, c: float,
     diffusion: float,
 ) -> float:  # fmt: skip
-    """Return the penalised share w of a face of u (``along_x``) or v, at a place relative to body k."""
+    """Return the penalised share w of a face of u (``along_x``) or v, at a place relative to body k.
+
+    Without diffusion, that of the solid share of its cell.
+    """
     distance = _distance(bodies, k, rx, ry, cos, sin)
-    if distance <= 0.0:
-        return penalized_share(1.0, c)
+    if distance <= 0.0 or diffusion == 0.0:
+        return penalized_share(mask(distance, h), c)
     if distance >= h:
         return 0.0
     west, east = _distance(bodies, k, rx - h, ry, cos, sin), _distance(bodies, k, rx + h, ry, cos, sin)
     south, north = _distance(bodies, k, rx, ry - h, cos, sin), _distance(bodies, k, rx, ry + h, cos, sin)
     depth = -(min(west, 0.0) + min(east, 0.0) + min(south, 0.0) + min(north, 0.0))
-    # the square of the component of the surface's normal along the velocity of the face
-    along, across = (
-        ((east - west) ** 2, (north - south) ** 2) if along_x else ((north - south) ** 2, (east - west) ** 2)
-    )
-    facing = along / max(along + across, 1e-30)
+    x2, y2 = (east - west) ** 2, (north - south) ** 2
+    facing = (x2 if along_x else y2) / max(x2 + y2, 1e-30)
     return max(surface_share(distance, depth, diffusion), penalized_share(facing * mask(distance, h), c))
 
 
