@@ -151,7 +151,7 @@ def frames(effort: Effort) -> Result:
     differences = np.abs(means[1][1] - means[0][1]) / means[0][1]
     row = Row(
         "largest difference of C_D, means over 0.25 D/U", float(differences.max()), 0.0, "the same flow in two frames",
-        float(differences.max()), effort.choose(0.03, 0.06), "relative to the fixed disk's", setup,
+        float(differences.max()), effort.choose(0.02, 0.03), "relative to the fixed disk's", setup,
     )  # fmt: skip
     curves = [
         Curve.of(label, seen[:, 0], seen[:, 1])
