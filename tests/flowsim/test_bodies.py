@@ -159,7 +159,7 @@ def test_mass_times_acceleration_is_the_force(density: float, kind) -> None:
         assert inertia * (new_omega - omega) / dt == pytest.approx(pull + state.applied_torque[0, 0], abs=loose)
         changes.append([*(new_v - v), new_omega - omega])
     changes = np.array(changes)[10:]
-    shaking = (changes[1:] * changes[:-1] < 0) & (np.abs(np.diff(changes, axis=0)) > 4e-3)
+    shaking = (changes[1:] * changes[:-1] < 0) & (np.abs(np.diff(changes, axis=0)) > 2e-3)
     assert not shaking.any()
 
 
