@@ -14,10 +14,12 @@ from numba.extending import register_jitable
 
 from flowsim.bodies import signed_distance, tabulated_distance
 from flowsim.boundary import Side
-from flowsim.stencils import PERIODIC, mask
+from flowsim.stencils import PERIODIC, mask, penalized_share, surface_share
 
 Array = Any
 FIRST_WALL = int(Side.SLIP)
+RIGID = 1e9
+"""lambda dt under which everything moves with the body."""
 
 
 @register_jitable
@@ -69,6 +71,37 @@ def body_distance(bodies: Any, k: int, rx: float, ry: float, cos: float, sin: fl
     if bodies.shapes[k] == 3:
         return tabulated_distance(bodies.distances, bodies.starts[k], bodies.sides[k], bodies.axes[k, 0], x, y)
     return signed_distance(bodies.shapes[k], bodies.axes[k, 0], bodies.axes[k, 1], x, y)
+
+
+@register_jitable
+def diffusion_at_surface(bodies: Any, k: int, nu: float, dt: float, h: float) -> float:
+    """Return nu dt / h^2, or 0 for a body so thin that its surface is no wall.
+
+    One thinner than 4 cells is held by solid shares, which change more steadily when it moves.
+    """
+    return 0.0 if min(bodies.axes[k, 0], bodies.axes[k, 1]) < 2.0 * h else nu * dt / h**2
+
+
+@register_jitable
+def face_share(
+    bodies: Any, k: int, distance: float, rx: float, ry: float, cos: float, sin: float, along_x: bool, h: float,
+    c: float, diffusion: float,
+) -> float:  # fmt: skip
+    """Return the penalised share w of a face of u (``along_x``) or v, at (rx, ry) relative to body k.
+
+    Less than a cell outside it is such that the surface is the wall; without ``diffusion`` it is the solid share.
+    """
+    solid = mask(distance, h)
+    if not (diffusion > 0.0 and 0.0 < distance < h):
+        return penalized_share(solid, c)
+    west = body_distance(bodies, k, rx - h, ry, cos, sin)
+    east = body_distance(bodies, k, rx + h, ry, cos, sin)
+    south = body_distance(bodies, k, rx, ry - h, cos, sin)
+    north = body_distance(bodies, k, rx, ry + h, cos, sin)
+    depth = -(min(west, 0.0) + min(east, 0.0) + min(south, 0.0) + min(north, 0.0))
+    x2, y2 = (east - west) ** 2, (north - south) ** 2
+    facing = (x2 if along_x else y2) / max(x2 + y2, 1e-30)
+    return max(surface_share(distance, depth, diffusion), penalized_share(facing * solid, c))
 
 
 @register_jitable

@@ -257,7 +257,7 @@ class Simulation:
                  s.force, s.torque, s.fluid_acceleration)  # fmt: skip
         self._sweeps.penalize(
             active, self._new_u, self._new_v, self._share_u, self._share_v, s.bodies, moves, state, s.contact,
-            s.gravity, self.penalty, s.dt, self.grid.h, s.sides,
+            s.gravity, s.viscosity, self.penalty, s.dt, self.grid.h, s.sides,
         )  # fmt: skip
 
     def _project(self, active: Any, keep_pressure: bool) -> None:

@@ -85,13 +85,33 @@ def mask(distance: Real, h: Real) -> Real:
 
 @register_jitable
 def penalized_share(chi: Real, lambda_dt: Real) -> Real:
-    """Return w in u <- u + w (u_s - u): the implicit penalisation of the solid share of a cell.
+    """Return w in u <- u + w (u_s - u): the implicit penalisation of the solid share chi of a cell.
 
-    w = chi C / (1 + C), C = lambda dt, is Angot's (u + C u_s) / (1 + C) inside and moves a cut cell by its solid share.
-    The usual w = C chi / (1 + C chi) turns every cut cell solid when C is large, which thickens bodies by a good part
-    of a cell, by how much depending on where they lie in the grid (docs/decisions.md).
+    w = chi C / (1 + C), C = lambda dt, is Angot's (u + C u_s) / (1 + C) inside a body, where chi is 1.
     """
     return chi * lambda_dt / (1.0 + lambda_dt)
+
+
+@register_jitable
+def surface_share(distance: Real, depth: Real, diffusion: Real) -> Real:
+    """Return w of a point outside a body, some of whose four neighbours lie inside, so that the surface is the wall.
+
+    Near a wall u = u_s + S d, so a neighbour at the depth s inside ought to have u_s - S s, but it moves with the body,
+    and in a step the point loses nu dt / h^2 S s too little to it. Penalised with w / (1 - w) = nu dt / h^2 (sum of
+    the depths s) / d it loses what it should. Without this the wall is at the last point that is held, up to a cell
+    away from the surface, by how much depending on where the body lies in the grid (docs/decisions.md).
+
+    Parameters
+    ----------
+    distance : float
+        d > 0 of the point from the surface.
+    depth : float
+        Sum of the depths of the neighbours inside.
+    diffusion : float
+        nu dt / h^2.
+    """
+    # no more than on the surface itself, lest forces jump when it passes a point
+    return min(diffusion * depth / (distance + diffusion * depth), 0.5)
 
 
 @register_jitable

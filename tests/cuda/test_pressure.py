@@ -34,7 +34,9 @@ def test_solves_the_five_point_equations(nx: int, ny: int, periodic: tuple[bool,
     rows[:, :, order] = d
     device = Device()
     near = device.array(rows)
-    PressureSolver(nx, ny, periodic, np.dtype("float64"), 3, device).solve(device.array(np.array([1, 0, 1], bool)), near)
+    PressureSolver(nx, ny, periodic, np.dtype("float64"), 3, device).solve(
+        device.array(np.array([1, 0, 1], bool)), near
+    )
     phi = device.to_host(near)[:, :, order]
     matrix = scipy.sparse.kronsum(laplacian(ny, periodic[1]), laplacian(nx, periodic[0]))
     for b in (0, 2):

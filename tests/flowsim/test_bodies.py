@@ -9,8 +9,17 @@ import pytest
 
 from flowsim import Contact, Disk, Ellipse, Grid, HalfDisk, Sides, SignedDistance, Simulation, Union, polygon
 from flowsim.motions import added, oscillation, ramp, rotation
+from flowsim.stencils import surface_share
 
 DOCS = Path(__file__).parents[2] / "docs" / "bodies.md"
+
+
+@pytest.mark.parametrize("distance", [0.1, 0.3, 0.9])
+def test_a_linear_profile_at_a_wall_between_two_points_is_kept(distance) -> None:
+    """Diffuse u = d once, with the point beyond the wall at rest as the body is, then penalise: nothing changes."""
+    diffusion, depth = 0.07, 1.0 - distance
+    diffused = distance + diffusion * ((distance + 1.0) - 2.0 * distance + 0.0)
+    assert diffused * (1.0 - surface_share(distance, depth, diffusion)) == pytest.approx(distance)
 
 
 def square(x, y):

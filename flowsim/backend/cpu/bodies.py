@@ -11,9 +11,12 @@ from numba import prange
 from flowsim.backend.cpu.compiling import inner, sweep
 from flowsim.grid import GHOSTS as G
 from flowsim.rigid import (
+    RIGID,
     body_distance,
     body_window,
     claimed_by_others,
+    diffusion_at_surface,
+    face_share,
     follow_fluid,
     move_free_bodies,
     near_others,
@@ -31,7 +34,7 @@ Array = Any
 @inner
 def _shares(
     share: Array, window: Any, dx: float, dy: float, x: float, y: float, angle: float, bodies: Any, k: int, h: float,
-    c: float,
+    c: float, diffusion: float,
 ) -> None:  # fmt: skip
     """Write the penalised share of every face of a window; (dx, dy) is the offset of the faces in their cell."""
     i0, i1, j0, j1 = window
@@ -40,9 +43,13 @@ def _shares(
     for i in range(i0, i1):
         row = share[wrapped(i, nx) + G]
         rx = (i + dx) * h - x
+        # distances first: a loop without branches over the row is several times faster
         for j in range(j0, j1):
-            ry = (j + dy) * h - y
-            row[wrapped(j, ny) + G] = penalized_share(mask(body_distance(bodies, k, rx, ry, cos, sin), h), c)
+            row[wrapped(j, ny) + G] = body_distance(bodies, k, rx, (j + dy) * h - y, cos, sin)
+        for j in range(j0, j1):
+            m = wrapped(j, ny) + G
+            distance, ry = np.float64(row[m]), (j + dy) * h - y
+            row[m] = face_share(bodies, k, distance, rx, ry, cos, sin, dx == 0.0, h, c, diffusion)
 
 
 @inner
@@ -135,6 +142,7 @@ def penalize(
     state: Any,
     contact: Array,
     gravity: Array,
+    viscosity: Array,
     penalty: float,
     dt: Array,
     h: float,
@@ -160,8 +168,9 @@ def penalize(
             x, y, xc, yc, window = _place(n, k, bodies, position, angle, h, nx, ny, sides)
             if touches_box(x, y, theta, bodies.support[k], h, nx, ny, sides):
                 contact[n, k] |= 1
-            _shares(share_u[n], window, 0.0, 0.5, x, y, theta, bodies, k, h, c)
-            _shares(share_v[n], window, 0.5, 0.0, x, y, theta, bodies, k, h, c)
+            diffusion = diffusion_at_surface(bodies, k, viscosity[n], dt[n], h)
+            _shares(share_u[n], window, 0.0, 0.5, x, y, theta, bodies, k, h, c, diffusion)
+            _shares(share_v[n], window, 0.5, 0.0, x, y, theta, bodies, k, h, c, diffusion)
             if rank > 0 and near_others(rank, bodies, x, y, position[n], h, nx, ny, sides):
                 _yield_to(share_u[n], window, 0.0, 0.5, x, y, theta, bodies, rank, position[n], angle[n], h, c, sides,
                           contact[n])  # fmt: skip
@@ -197,7 +206,10 @@ def follow_light_bodies(
         for k in range(len(bodies.order)):
             if bodies.mass_lag[k] == 0.0:
                 continue
-            _, _, xc, yc, window = _place(n, k, bodies, position, angle, h, nx, ny, sides)
+            theta = angle[n, k]
+            x, y, xc, yc, window = _place(n, k, bodies, position, angle, h, nx, ny, sides)
+            _shares(share_u[n], window, 0.0, 0.5, x, y, theta, bodies, k, h, RIGID, 0.0)
+            _shares(share_v[n], window, 0.5, 0.0, x, y, theta, bodies, k, h, RIGID, 0.0)
             su = _moments(u[n], share_u[n], window, 0.5, yc, h, False)
             sv = _moments(v[n], share_v[n], window, 0.5, xc, h, True)
             follow_fluid(n, k, su, sv, bodies, motion, acceleration, dt[n])

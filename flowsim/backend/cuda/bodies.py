@@ -11,9 +11,12 @@ from numba import cuda
 from flowsim.backend.cuda.launching import SIMULATED, THREADS, Kernel, block_sums
 from flowsim.grid import GHOSTS as G
 from flowsim.rigid import (
+    RIGID,
     body_distance,
     body_window,
     claimed_by_others,
+    diffusion_at_surface,
+    face_share,
     follow_fluid,
     move_free_bodies,
     near_others,
@@ -42,12 +45,14 @@ def _place(n: int, k: int, bodies: Any, position: Array, angle: Array, h: float,
 
 @cuda.jit(device=True)
 def _share(
-    n: int, rank: int, crowded: bool, px: float, py: float, x: float, y: float, cos: float, sin: float, bodies: Any,
-    position: Array, angle: Array, contact: Array, h: float, c: float, nx: int, ny: int, sides: Array,
+    n: int, rank: int, crowded: bool, along_x: bool, px: float, py: float, x: float, y: float, cos: float, sin: float,
+    bodies: Any, position: Array, angle: Array, contact: Array, h: float, c: float, diffusion: float, nx: int, ny: int,
+    sides: Array,
 ) -> float:  # fmt: skip
-    """Return the penalised share of the cell about (px, py), less what bodies before this one claim."""
-    own = body_distance(bodies, bodies.order[rank], px - x, py - y, cos, sin)
-    share = penalized_share(mask(own, h), c)
+    """Return the penalised share of a face at (px, py), less what bodies before this one claim."""
+    k = bodies.order[rank]
+    own = body_distance(bodies, k, px - x, py - y, cos, sin)
+    share = face_share(bodies, k, own, px - x, py - y, cos, sin, along_x, h, c, diffusion)
     if crowded:
         claimed = claimed_by_others(rank, bodies, px, py, own, position[n], angle[n], h, nx, ny, sides, contact[n])
         if claimed > 0.0:
@@ -58,7 +63,7 @@ def _share(
 @Kernel
 def _penalize(
     active: Array, u: Array, v: Array, share_u: Array, share_v: Array, bodies: Any, moves: bool, state: Any,
-    contact: Array, gravity: Array, penalty: float, dt: Array, h: float, sides: Array,
+    contact: Array, gravity: Array, viscosity: Array, penalty: float, dt: Array, h: float, sides: Array,
 ) -> None:  # fmt: skip
     n, t, threads = cuda.blockIdx.x, cuda.threadIdx.x, cuda.blockDim.x
     if not active[n]:
@@ -84,14 +89,15 @@ def _penalize(
             contact[n, k] |= 1
         crowded = rank > 0 and near_others(rank, bodies, x, y, position[n], h, nx, ny, sides)
         cuda.syncthreads()
+        diffusion = diffusion_at_surface(bodies, k, viscosity[n], dt[n], h)
         s0, s1, s2, s3, s4 = 0.0, 0.0, 0.0, 0.0, 0.0
         t0, t1, t2, t3, t4 = 0.0, 0.0, 0.0, 0.0, 0.0
         width = j1 - j0
         for face in range(t, (i1 - i0) * width, threads):
             i, j = i0 + face // width, j0 + face % width
             f, g = wrapped(i, nx) + G, wrapped(j, ny) + G
-            w = real(_share(n, rank, crowded, i * h, (j + 0.5) * h, x, y, cos, sin, bodies, position, angle, contact,
-                            h, c, nx, ny, sides))  # fmt: skip
+            w = real(_share(n, rank, crowded, True, i * h, (j + 0.5) * h, x, y, cos, sin, bodies, position, angle,
+                            contact, h, c, diffusion, nx, ny, sides))  # fmt: skip
             share_u[n, f, g] = w
             r = (j + 0.5) * h - yc
             s0 += w
@@ -99,8 +105,8 @@ def _penalize(
             s2 += w * r * r
             s3 += w * float(u[n, f, g])
             s4 += w * r * float(u[n, f, g])
-            w = real(_share(n, rank, crowded, (i + 0.5) * h, j * h, x, y, cos, sin, bodies, position, angle, contact,
-                            h, c, nx, ny, sides))  # fmt: skip
+            w = real(_share(n, rank, crowded, False, (i + 0.5) * h, j * h, x, y, cos, sin, bodies, position, angle,
+                            contact, h, c, diffusion, nx, ny, sides))  # fmt: skip
             share_v[n, f, g] = w
             r = (i + 0.5) * h - xc
             t0 += w
@@ -133,8 +139,8 @@ def penalize(active: Array, *arguments: Any) -> None:
 
 @Kernel
 def _follow_light_bodies(
-    active: Array, u: Array, v: Array, share_u: Array, share_v: Array, bodies: Any, position: Array, angle: Array,
-    motion: Array, acceleration: Array, dt: Array, h: float, sides: Array,
+    active: Array, u: Array, v: Array, bodies: Any, position: Array, angle: Array, motion: Array,
+    acceleration: Array, dt: Array, h: float, sides: Array,
 ) -> None:  # fmt: skip
     n, t = cuda.blockIdx.x, cuda.threadIdx.x
     if not active[n]:
@@ -144,20 +150,23 @@ def _follow_light_bodies(
     for k in range(len(bodies.order)):
         if bodies.mass_lag[k] == 0.0:
             continue
-        _, _, xc, yc, i0, i1, j0, j1 = _place(n, k, bodies, position, angle, h, nx, ny, sides)
+        cos, sin = math.cos(angle[n, k]), math.sin(angle[n, k])
+        x, y, xc, yc, i0, i1, j0, j1 = _place(n, k, bodies, position, angle, h, nx, ny, sides)
         s0, s1, s2, s3, s4 = 0.0, 0.0, 0.0, 0.0, 0.0
         t0, t1, t2, t3, t4 = 0.0, 0.0, 0.0, 0.0, 0.0
         width = j1 - j0
         for face in range(t, (i1 - i0) * width, cuda.blockDim.x):
             i, j = i0 + face // width, j0 + face % width
             f, g = wrapped(i, nx) + G, wrapped(j, ny) + G
-            w, r = float(share_u[n, f, g]), (j + 0.5) * h - yc
+            distance = body_distance(bodies, k, i * h - x, (j + 0.5) * h - y, cos, sin)
+            w, r = penalized_share(mask(distance, h), RIGID), (j + 0.5) * h - yc
             s0 += w
             s1 += w * r
             s2 += w * r * r
             s3 += w * float(u[n, f, g])
             s4 += w * r * float(u[n, f, g])
-            w, r = float(share_v[n, f, g]), (i + 0.5) * h - xc
+            distance = body_distance(bodies, k, (i + 0.5) * h - x, j * h - y, cos, sin)
+            w, r = penalized_share(mask(distance, h), RIGID), (i + 0.5) * h - xc
             t0 += w
             t1 += w * r
             t2 += w * r * r
@@ -173,9 +182,9 @@ def _follow_light_bodies(
             follow_fluid(n, k, su, sv, bodies, motion, acceleration, dt[n])
 
 
-def follow_light_bodies(active: Array, *arguments: Any) -> None:
+def follow_light_bodies(active: Array, u: Array, v: Array, share_u: Array, share_v: Array, *arguments: Any) -> None:
     """Find the rigid motion (B, K, 3) of the fluid under every body that is lighter than it, and its rate."""
-    _follow_light_bodies.launch((len(active),), (THREADS,), active, *arguments)
+    _follow_light_bodies.launch((len(active),), (THREADS,), active, u, v, *arguments)
 
 
 @Kernel
