@@ -10,6 +10,8 @@ transforms take its place), streams, graphs, pinned memory and its transfers.
 import pytest
 from numba import config
 
+from flowsim import simulation
+
 SIMULATED = bool(config.ENABLE_CUDASIM)
 
 
@@ -33,6 +35,13 @@ def pytest_collection_modifyitems(items):
                 item.add_marker(pytest.mark.skip(reason=reason))
             elif SIMULATED and item.get_closest_marker("gpu"):
                 item.add_marker(pytest.mark.skip(reason="needs a GPU, not the simulator"))
+
+
+@pytest.fixture(autouse=True)
+def _settle_soon(monkeypatch):
+    """In the simulator two sweeps of settling show that it works, where ten take most of the time."""
+    if SIMULATED:
+        monkeypatch.setattr(simulation, "SETTLING_SWEEPS", 2)
 
 
 @pytest.fixture
