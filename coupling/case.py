@@ -176,6 +176,7 @@ class CaseConfig(_Settings):
     cfl: float | None = Field(default=None, gt=0, le=1)
     penalty: float = Field(default=1e4, gt=0)
     dtype: Literal["float32", "float64"] = "float32"
+    backend: Literal["cpu", "cuda"] = "cpu"
     threads: int = Field(default=1, ge=1)
 
     @model_validator(mode="after")
@@ -208,7 +209,7 @@ class CaseConfig(_Settings):
             viscosity=1 / self.reynolds,
             stream=self.stream,
             gravity=self.gravity,
-            **self.model_dump(include={"integrator", "cfl", "penalty", "dtype", "threads"}),
+            **self.model_dump(include={"integrator", "cfl", "penalty", "dtype", "backend", "threads"}),
         )
 
 
@@ -228,7 +229,7 @@ def load_case(case: str, overrides: list[str], seed: int = 0) -> Simulation:
     Raises
     ------
     ConfigError
-        As :func:`coupling.config.load_config`, and for a preset whose task is no flow.
+        As :func:`coupling.config.load_config`, for a preset whose task is no flow, and where there is no device.
     """
     content = read_yaml(find_preset(case))
     if "env" in content:
@@ -238,14 +239,14 @@ def load_case(case: str, overrides: list[str], seed: int = 0) -> Simulation:
         return CaseConfig.model_validate(content).build()
     except pydantic.ValidationError as error:
         raise ConfigError(f"{case}: {sentence_of(error, CaseConfig, content)}") from error
-    except ValueError as error:
+    except (ValueError, RuntimeError, MemoryError) as error:
         raise ConfigError(f"{case}: {error}") from error
 
 
 def _of_task(config: RunConfig, seed: int) -> Simulation:
     try:
         env = gym.make(config.env, **config.env_options).unwrapped
-    except (ValueError, TypeError, gym.error.Error) as error:
+    except (ValueError, TypeError, RuntimeError, MemoryError, gym.error.Error) as error:
         raise ConfigError(f"env = {config.env!r}: {error}") from error
     if not isinstance(env, FlowEnv):
         raise ConfigError(

@@ -264,9 +264,11 @@ def bench(
     from coupling.tables import print_rows
 
     if part is Part.solver:
+        from flowsim.backend import cuda_is_there
         from flowsim.bench import bench_solver, printed
+        from flowsim.bench_cuda import bench_cuda
 
-        rows = bench_solver()
+        rows = bench_solver() + (bench_cuda() if cuda_is_there() else [])
         if not as_json:
             rows = [printed(row) for row in rows]
     elif part is Part.learner:
@@ -295,6 +297,7 @@ def validate(
         Path | None, typer.Option(help="only write this page, with its pictures, from stored results")
     ] = None,
     threads: Annotated[int, typer.Option(min=1, help="threads of the solver")] = 2,
+    backend: Annotated[str, typer.Option(help="where the solver runs: cpu or cuda")] = "cpu",
     as_json: Json = False,
 ) -> None:
     """Compare the solver with exact solutions and published values; exit code 1 when a row is beyond its tolerance."""
@@ -306,7 +309,7 @@ def validate(
         write_page(output, page)
         print(page)
         return
-    report = run_cases(case or [], output, quick=quick, threads=threads)
+    report = run_cases(case or [], output, quick=quick, threads=threads, backend=backend)
     if as_json:
         print(json.dumps(report))
     else:

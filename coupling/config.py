@@ -43,6 +43,7 @@ class WorkerSettings(BaseModel):
     processes: int = Field(default=2, ge=1, le=1024, description="worker processes on this machine")
     agents: int = Field(default=24, ge=1, le=65536, description="environments over all the workers")
     threads: int = Field(default=1, ge=1, description="threads of each worker's numerical libraries")
+    devices: list[int] = Field(default_factory=list, description="GPUs, one worker after the other takes the next")
     transport: Literal["tcp", "ipc"] = Field(default="tcp", description="how local workers are reached")
     step_timeout: float = Field(default=300.0, gt=0, description="longest environment step in seconds")
     heartbeat: float = Field(default=1.0, gt=0, description="seconds between signs of life")

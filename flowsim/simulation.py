@@ -459,7 +459,7 @@ class Simulation:
             field[b] = self._device.array(np.asarray(values).astype(self.dtype))
 
     def add_velocity(self, b: int, u: ArrayLike, v: ArrayLike) -> None:
-        """Add to the velocity of simulation b, likewise."""
+        """Add to the velocity of simulation b, likewise; a number adds to all faces."""
         for field, values in ((self.u, u), (self.v, v)):
             field[b] += self._device.array(np.asarray(values).astype(self.dtype))
 

@@ -170,7 +170,7 @@ def _disturb(simulation: Simulation) -> None:
     x, y = simulation.grid.v_faces()
     x0, y0 = simulation.body_state.position[0, 0] + (1.0, 0.0)
     bump = 0.3 * np.exp(-((x - x0) ** 2 + (y - y0) ** 2) / 0.5**2)
-    simulation.add_velocity(0, 0.0 * simulation.grid.u_faces()[0], bump)
+    simulation.add_velocity(0, 0.0, bump)
     simulation.settle()
 
 

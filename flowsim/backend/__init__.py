@@ -21,3 +21,12 @@ def load_backend(name: str) -> ModuleType:
     if name not in BACKENDS:
         raise ValueError(f'backend = {name!r}: the backends are "cpu" and "cuda"')
     return importlib.import_module(f"flowsim.backend.{name}")
+
+
+def cuda_is_there() -> bool:
+    """Return whether the CUDA backend can be used here."""
+    try:
+        load_backend("cuda").Device()
+    except RuntimeError:
+        return False
+    return True

@@ -31,7 +31,7 @@ def forces(effort: Effort) -> Result:
     rows, curves = [], []
     for index, (name, body) in enumerate(subjects.items()):
         grid = Grid(8 * cells, 4 * cells, 1 / cells)
-        sim = Simulation(grid, CHANNEL, [body], viscosity=1 / 400, threads=effort.threads)
+        sim = Simulation(grid, CHANNEL, [body], viscosity=1 / 400, **effort.solver)
         volumes = sim.measure_control_volumes()
 
         def both(sim: Simulation, volumes: ControlVolumes = volumes) -> tuple[float, ...]:
@@ -62,9 +62,7 @@ def leak(effort: Effort) -> Result:
     """Flow through a thin ellipse that stands across the stream at Re 400, a fifth of its length thick."""
     cells = effort.choose(DEFAULT_CELLS, 16)
     ellipse = Ellipse(center=(2.01, 2.0), angle=np.pi / 2)
-    sim = Simulation(
-        Grid(8 * cells, 4 * cells, 1 / cells), CHANNEL, [ellipse], viscosity=1 / 400, threads=effort.threads
-    )
+    sim = Simulation(Grid(8 * cells, 4 * cells, 1 / cells), CHANNEL, [ellipse], viscosity=1 / 400, **effort.solver)
     worst = follow(sim, effort.choose(6.0, 3.0), effort, lambda sim: (_through(sim),))
     late = worst[worst[:, 0] > 1.0, 1]
     setup = Setup.of(sim)
@@ -89,7 +87,7 @@ COUETTE_RADII, COUETTE_VISCOSITY, COUETTE_PENALTY = (0.5, 1.0), 0.1, 1e6
 fluid moves inside a body below a thirtieth of the finest cell."""
 
 
-def couette(cells: int, place: tuple[float, float], threads: int = 1) -> tuple[Simulation, float, float, float]:
+def couette(cells: int, place: tuple[float, float], effort: Effort) -> tuple[Simulation, float, float, float]:
     """Let a disk turn in a fixed ring until the flow between them is that of Couette, u_theta = A r + B / r.
 
     Parameters
@@ -98,7 +96,7 @@ def couette(cells: int, place: tuple[float, float], threads: int = 1) -> tuple[S
         Per D.
     place : (float, float)
         Of the middle in the cell where it lies, from 0 to 1.
-    threads : int
+    effort : Effort
 
     Returns
     -------
@@ -127,7 +125,7 @@ def couette(cells: int, place: tuple[float, float], threads: int = 1) -> tuple[S
         stream=(0.0, 0.0),
         penalty=COUETTE_PENALTY,
         dtype="float64",
-        threads=threads,
+        **effort.solver,
     )
     strength = inner * outer**2 / (outer**2 - inner**2)
 
@@ -138,13 +136,13 @@ def couette(cells: int, place: tuple[float, float], threads: int = 1) -> tuple[S
     (ux, uy), (vx, vy) = grid.u_faces(), grid.v_faces()
     r_u, r_v = np.hypot(ux - x, uy - y), np.hypot(vx - x, vy - y)
     exact_u, exact_v = -exact_over_r(r_u) * (uy - y), exact_over_r(r_v) * (vx - x)
-    sim.u[0], sim.v[0] = exact_u, exact_v
+    sim.set_velocity(0, exact_u, exact_v)
     sim.settle()
     advance(sim, 1.0)
     errors = np.concatenate(
         [
-            (sim.u[0] - exact_u)[(r_u > inner) & (r_u < outer)],
-            (sim.v[0] - exact_v)[(r_v > inner) & (r_v < outer)],
+            (sim.to_host(sim.u[0]) - exact_u)[(r_u > inner) & (r_u < outer)],
+            (sim.to_host(sim.v[0]) - exact_v)[(r_v > inner) & (r_v < outer)],
         ]
     )
     torque = float(sim.body_state.torque[0, 0]) / (-4 * np.pi * COUETTE_VISCOSITY * strength)
@@ -157,7 +155,7 @@ def order(effort: Effort) -> Result:
     found = np.zeros((len(cells), len(places), 3))
     for index, n in enumerate(cells):
         for where, place in enumerate(places):
-            sim, *found[index, where] = couette(n, place, effort.threads)
+            sim, *found[index, where] = couette(n, place, effort)
         effort.progress((cells[index] / cells[-1]) ** 4)
     mean_square, largest = np.sqrt((found[..., 0] ** 2).mean(axis=1)), found[..., 1].max(axis=1)
     worst = found[-1, np.abs(found[-1, :, 2] - 1).argmax(), 2]

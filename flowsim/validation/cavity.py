@@ -40,16 +40,16 @@ def cavity(reynolds_number: int, effort: Effort) -> Result:
         viscosity=1 / reynolds_number,
         stream=(0.0, 0.0),
         dtype="float64",
-        threads=effort.threads,
+        **effort.solver,
     )
     longest = 100.0
-    last = sim.u.copy()
+    last = sim.to_host(sim.u).copy()
     while sim.time[0] < longest:
         advance(sim, 1.0)
-        change = float(np.abs(sim.u - last).max())
+        change = float(np.abs(sim.to_host(sim.u) - last).max())
         if change < STEADY:
             break
-        last = sim.u.copy()
+        last = sim.to_host(sim.u).copy()
         effort.progress(float(sim.time[0]) / longest)
     s = (np.arange(n) + 0.5) / n
     middle = np.full_like(s, 0.5)

@@ -41,7 +41,7 @@ class Box:
         """Return a simulation of one body in this box, in float32."""
         nx, ny = (round(length * self.cells / 2) * 2 for length in self.size)
         grid = Grid(nx, ny, 1 / self.cells)
-        return Simulation(grid, self.sides, [body], viscosity=viscosity, stream=stream, threads=effort.threads)
+        return Simulation(grid, self.sides, [body], viscosity=viscosity, stream=stream, **effort.solver)
 
     def finer(self, cells: int) -> Box:
         """Return the same box with other cells."""
@@ -141,7 +141,7 @@ def disturb_wake(sim: Simulation) -> None:
     """Push the flow behind the body aside, so that it begins to shed at once."""
     (x, y), grid = sim.body_state.position[0, 0], sim.grid
     vx, vy = grid.v_faces()
-    sim.v[0] += 0.5 * np.exp(-((vx - x - 1.0) ** 2) - (vy - y) ** 2).astype(sim.dtype)
+    sim.add_velocity(0, 0.0, 0.5 * np.exp(-((vx - x - 1.0) ** 2) - (vy - y) ** 2))
     sim.settle()
 
 

@@ -75,7 +75,9 @@ def test_quick_rows_meet_their_references(name: str) -> None:
 
 
 def test_single_precision_agrees_with_double() -> None:
-    assert abs(smooth.taylor_green_error(32, dtype="float32") - smooth.taylor_green_error(32)) < 1e-5
+    assert (
+        abs(smooth.taylor_green_error(32, Effort(), dtype="float32") - smooth.taylor_green_error(32, Effort())) < 1e-5
+    )
 
 
 def test_a_simulation_that_blows_up_gives_a_failed_row(monkeypatch: pytest.MonkeyPatch) -> None:
