@@ -12,7 +12,22 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
 from coupling.errors import ConfigError
 
-__all__ = ["Task", "describe_task", "episode_seed", "final_observations", "make_vector"]
+__all__ = ["Numbered", "Task", "describe_task", "episode_seed", "final_observations", "make_vector"]
+
+
+class Numbered(gym.spaces.Box):
+    """Discrete actions as they travel: one number each, from the first to the last.
+
+    Parameters
+    ----------
+    choices
+        The task's own action space.
+    """
+
+    def __init__(self, choices: gym.spaces.Discrete) -> None:
+        first = float(choices.start)
+        super().__init__(first, first + float(choices.n) - 1.0, (1,), np.float32)
+        self.choices = choices
 
 
 @dataclass(frozen=True)
@@ -22,11 +37,16 @@ class Task:
     Attributes
     ----------
     observation_space, action_space
-        Spaces of one environment, flat boxes.
+        Spaces of one environment: a flat box, and a flat box or discrete.
     """
 
     observation_space: gym.spaces.Box
-    action_space: gym.spaces.Box
+    action_space: gym.spaces.Box | gym.spaces.Discrete
+
+    @property
+    def action_size(self) -> int:
+        """Numbers in an action as it travels."""
+        return self.action_space.shape[0] if isinstance(self.action_space, gym.spaces.Box) else 1
 
 
 def episode_seed(*words: int) -> int:
@@ -52,7 +72,8 @@ def make_vector(env: str, env_options: dict[str, Any], count: int) -> VectorEnv:
     Returns
     -------
     VectorEnv
-        Autoreset mode ``SAME_STEP``: final observations stand in ``infos["final_obs"]``.
+        Autoreset mode ``SAME_STEP``: final observations stand in ``infos["final_obs"]``. Discrete actions are
+        ``Numbered``.
 
     Raises
     ------
@@ -69,7 +90,8 @@ def make_vector(env: str, env_options: dict[str, Any], count: int) -> VectorEnv:
             if vector.metadata.get("autoreset_mode") == AutoresetMode.SAME_STEP:
                 return vector
             vector.close()
-        return SyncVectorEnv([lambda: gym.make(spec, **env_options)] * count, autoreset_mode=AutoresetMode.SAME_STEP)
+        make = lambda: _numbered(gym.make(spec, **env_options))  # noqa: E731
+        return SyncVectorEnv([make] * count, autoreset_mode=AutoresetMode.SAME_STEP)
     except (gym.error.NameNotFound, gym.error.NamespaceNotFound, gym.error.VersionNotFound) as error:
         close = difflib.get_close_matches(env, gym.registry.keys(), n=1, cutoff=0.7)
         hint = f"; did you mean {close[0]!r}?" if close else "; env takes the id of a registered Gymnasium environment"
@@ -79,6 +101,14 @@ def make_vector(env: str, env_options: dict[str, Any], count: int) -> VectorEnv:
         if unknown:
             raise ConfigError(f"env_options.{unknown[1]} is no option of env = {env!r}") from error
         raise ConfigError(f"env = {env!r} cannot be made: {' '.join(str(error).split())}") from error
+
+
+def _numbered(environment: gym.Env) -> gym.Env:
+    """Let an environment of discrete actions take them as numbers in an array; others stay as they are."""
+    space = environment.action_space
+    if not isinstance(space, gym.spaces.Discrete):
+        return environment
+    return gym.wrappers.TransformAction(environment, lambda action: int(np.rint(action[0])), Numbered(space))
 
 
 def _spec(env: str) -> gym.envs.registration.EnvSpec:
@@ -97,7 +127,7 @@ def describe_task(env: str, env_options: dict[str, Any]) -> Task:
     Raises
     ------
     ConfigError
-        As :func:`make_vector`, and for spaces that are not flat boxes.
+        As :func:`make_vector`, and for spaces that are neither flat boxes nor, as actions, discrete.
     """
     vector = make_vector(env, env_options, 1)
     try:
@@ -105,7 +135,8 @@ def describe_task(env: str, env_options: dict[str, Any]) -> Task:
         for name, space in zip(("observation", "action"), spaces, strict=True):
             if not isinstance(space, gym.spaces.Box) or len(space.shape) != 1:
                 raise ConfigError(
-                    f"env = {env!r}: its {name} space is {space}; only flat boxes (Box of one axis) can be learned"
+                    f"env = {env!r}: its {name} space is {space}; only flat boxes (Box of one axis) and Discrete "
+                    "actions can be learned"
                 )
         observation, action = spaces
         assert isinstance(observation, gym.spaces.Box)
@@ -116,7 +147,7 @@ def describe_task(env: str, env_options: dict[str, Any]) -> Task:
         vector.step(np.clip(np.zeros((1, *action.shape), action.dtype), action.low, action.high))
     finally:
         vector.close()
-    return Task(observation, action)
+    return Task(observation, action.choices if isinstance(action, Numbered) else action)
 
 
 def final_observations(infos: dict[str, Any], ended: np.ndarray) -> np.ndarray:

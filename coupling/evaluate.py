@@ -8,7 +8,7 @@ import numpy as np
 from gymnasium.spaces import Box
 
 from cases.baselines import Controller, baselines
-from coupling.environments import episode_seed, make_vector
+from coupling.environments import Numbered, episode_seed, make_vector
 
 __all__ = [
     "Controller",
@@ -91,7 +91,9 @@ class _WholeRange:
     def __call__(self, observations: np.ndarray) -> np.ndarray:
         """Return the stretched actions."""
         unit = (self._controller(observations) + 1) / 2
-        return self._space.low + unit * (self._space.high - self._space.low)
+        # numbers are rounded: the first and the last need half a number more to be as likely as the others
+        margin = 0.5 if isinstance(self._space, Numbered) else 0.0
+        return self._space.low - margin + unit * (self._space.high - self._space.low + 2 * margin)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Protocol
 
-from coupling.config import RunConfig, dump_config, load_config, preset_name, with_overrides
+from coupling.config import AgentConfig, RunConfig, dump_config, load_config, preset_name, with_overrides
 from coupling.connection import Connection, task_hash, write_connection
 from coupling.environments import Task, describe_task, episode_seed
 from coupling.errors import ConfigError, RunError, describe_os_error
@@ -20,6 +20,7 @@ from coupling.launch.local import LocalLauncher
 from coupling.log import RunLog, Speedometer, write_status
 from coupling.server import Server, Terms
 from rl_agent.checkpoint import CheckpointError
+from rl_agent.device import DeviceError
 from rl_agent.learner import Learner
 
 __all__ = ["Interrupted", "Screen", "resume", "train"]
@@ -125,8 +126,8 @@ def resume(path: Path, overrides: list[str], screen: Screen) -> RunFolder:
     path
         The run folder.
     overrides
-        ``key=value`` for ``run.steps``, ``run.checkpoint_every``, ``run.evaluate_episodes`` and ``workers.*``
-        except ``workers.agents``: what may change without making it another run.
+        ``key=value`` for ``run.steps``, ``run.checkpoint_every``, ``run.evaluate_episodes``, ``agent.device`` and
+        ``workers.*`` except ``workers.agents``: what may change without making it another run.
     screen
         Where to show how it goes.
 
@@ -147,7 +148,7 @@ def resume(path: Path, overrides: list[str], screen: Screen) -> RunFolder:
     task = describe_task(config.env, config.env_options)
     with _as_run_error(folder):
         folder.lock()
-        learner = load_learner(folder)
+        learner = load_learner(folder, config.agent.device)
         if learner.environment_steps >= config.run.steps:
             raise ConfigError(
                 f"run {path} is finished: it has done {learner.environment_steps} of {config.run.steps} "
@@ -160,16 +161,20 @@ def resume(path: Path, overrides: list[str], screen: Screen) -> RunFolder:
     return folder
 
 
-def load_learner(folder: RunFolder) -> Learner:
-    """Load the learner from a run's checkpoint.
+def load_learner(folder: RunFolder, device: str | None = None) -> Learner:
+    """Load the learner from a run's checkpoint, onto ``device`` if given.
 
     Raises
     ------
     RunError
         When the checkpoint is missing, cut off or damaged.
+    ConfigError
+        When this machine does not have the device.
     """
     try:
-        return Learner.load(folder.checkpoint)
+        return Learner.load(folder.checkpoint, device)
+    except DeviceError as error:
+        raise ConfigError(f"{error}; agent.device=cpu goes on without one") from error
     except (OSError, CheckpointError) as error:
         raise RunError(f"checkpoint {folder.checkpoint} cannot be used: {error}") from error
 
@@ -179,7 +184,7 @@ def _same_run(before: RunConfig, after: RunConfig) -> None:
     fixed: dict[str, Callable[[RunConfig], Any]] = {
         "env": lambda c: c.env,
         "env_options": lambda c: c.env_options,
-        "agent": lambda c: c.agent,
+        "agent": lambda c: c.agent.model_copy(update={"device": None}),
         "workers.agents": lambda c: c.workers.agents,
         "run.seed": lambda c: c.run.seed,
         "run.name": lambda c: c.run.name,
@@ -266,7 +271,7 @@ class _Training:
         terms = Terms(
             agents_of_each=workers.agents_of_each(),
             observation_size=task.observation_space.shape[0],
-            action_size=task.action_space.shape[0],
+            action_size=task.action_size,
             task_hash=task_hash(config.env, config.env_options),
             seed_of=lambda agent, start: episode_seed(seed, agent, epoch, start),
             step_timeout=workers.step_timeout,
@@ -422,8 +427,13 @@ class _Training:
         return (
             f"finished: {learner.environment_steps} environment steps from {agents} distinct agents, "
             f"{updates} gradient steps; steps after warm-up over gradient steps: {ratio} "
-            f"(F = {self._config.agent.steps_per_update:g})"
+            f"(F = {_planned_ratio(self._config.agent):g})"
         )
+
+
+def _planned_ratio(agent: AgentConfig) -> float:
+    """Return the environment steps per gradient step that the settings ask for."""
+    return agent.batch / agent.epochs if agent.algorithm == "ppo" else agent.steps_per_update
 
 
 def _steps_after_warm_up(learner: Learner) -> int:

@@ -2,7 +2,9 @@
 
 A row's ``updates_per_second`` counts whole calls of ``Learner.update``: drawing, gathering, gradient,
 Adam, refresh of V and rho, backward sweeps. Its peer is the plain PyTorch way to do the gradient alone on a
-fixed batch: ``torch.nn`` modules, ``torch.distributions``, autograd and fused Adam, on as many threads.
+fixed batch: ``torch.nn`` modules, ``torch.distributions``, autograd and fused Adam, on as many threads and the same
+device. The other algorithms, each with its own network and batch, have no peer here. PPO is left out: it updates
+between its horizons only.
 """
 
 from __future__ import annotations
@@ -15,15 +17,25 @@ import gymnasium
 import numpy as np
 import torch
 
-from rl_agent.config import AgentConfig
+from rl_agent.config import AgentConfig, Algorithm
 from rl_agent.learner import Learner
 
 __all__ = ["bench_learner", "measure_peer", "measure_updates", "warm_learner"]
 
 AGENTS = 24
 EPISODE_STEPS = 400
-CASES: tuple[tuple[Literal["mlp", "lstm"], int, int], ...] = (("mlp", 17, 6), ("lstm", 14, 3))
-"""Network, observation and action sizes of the rows: HalfCheetah, and the flow tasks."""
+CASES: tuple[tuple[Algorithm, Literal["mlp", "lstm"], int, int], ...] = (
+    ("vracer", "mlp", 17, 6),
+    ("vracer", "lstm", 14, 3),
+    ("ddpg", "mlp", 17, 6),
+    ("naf", "mlp", 17, 6),
+    ("td3", "mlp", 17, 6),
+    ("sac", "mlp", 17, 6),
+    ("acer", "mlp", 17, 6),
+)
+"""Algorithm, network, observation and action sizes of the rows: HalfCheetah, and the flow tasks."""
+PEER = f"PyTorch {torch.__version__.split('+')[0]}, autograd and fused Adam, gradient only"
+DEVICES: tuple[Literal["cpu"], Literal["cuda"]] = ("cpu", "cuda")
 
 
 def bench_learner(seconds: float = 4.0, threads: int = 1) -> list[dict[str, Any]]:
@@ -39,27 +51,31 @@ def bench_learner(seconds: float = 4.0, threads: int = 1) -> list[dict[str, Any]
     Returns
     -------
     list of dict
-        One row per network: ``algorithm``, ``network``, ``batch``, ``observation``, ``action``, ``threads``,
-        ``device``, ``updates_per_second``, ``peer``, ``peer_updates_per_second``.
+        One row per case and device: ``algorithm``, ``network``, ``batch``, ``observation``, ``action``, ``threads``,
+        ``device``, ``updates_per_second``, ``peer``, ``peer_updates_per_second`` (``None`` without a peer).
     """
     rows = []
-    for network, observation, action in CASES:
-        config = AgentConfig(network=network, memory=2**15, start=2**14, threads=threads)
-        learner = warm_learner(config, observation, action)
-        rows.append(
-            {
-                "algorithm": config.algorithm,
-                "network": network,
-                "batch": config.batch,
-                "observation": observation,
-                "action": action,
-                "threads": threads,
-                "device": "cpu",
-                "updates_per_second": measure_updates(learner.update, seconds),
-                "peer": f"PyTorch {torch.__version__.split('+')[0]}, autograd and fused Adam, gradient only",
-                "peer_updates_per_second": measure_peer(config, observation, action, seconds),
-            }
-        )
+    for device in DEVICES if torch.cuda.is_available() else DEVICES[:1]:
+        for algorithm, network, observation, action in CASES:
+            config = AgentConfig(
+                algorithm=algorithm, network=network, memory=2**15, start=2**14, threads=threads, device=device
+            )
+            has_peer = algorithm == "vracer"
+            learner = warm_learner(config, observation, action)
+            rows.append(
+                {
+                    "algorithm": config.algorithm,
+                    "network": network,
+                    "batch": config.draws,
+                    "observation": observation,
+                    "action": action,
+                    "threads": threads,
+                    "device": device,
+                    "updates_per_second": measure_updates(learner.update, seconds),
+                    "peer": PEER if has_peer else None,
+                    "peer_updates_per_second": measure_peer(config, observation, action, seconds) if has_peer else None,
+                }
+            )
     return rows
 
 
@@ -100,6 +116,12 @@ def measure_updates(update: Callable[[], None], seconds: float) -> float:
 def measure_peer(config: AgentConfig, observation: int, action: int, seconds: float) -> float:
     """Count gradient steps per second of plain PyTorch on a fixed batch of the same shapes."""
     torch.set_num_threads(config.threads)
+    with torch.device(config.device):
+        update = _peer_update(config, observation, action)
+    return measure_updates(update, seconds)
+
+
+def _peer_update(config: AgentConfig, observation: int, action: int) -> Callable[[], None]:
     body: torch.nn.Module
     if config.network == "mlp":
         first, second = config.hidden_sizes
@@ -135,5 +157,7 @@ def measure_peer(config: AgentConfig, observation: int, action: int, seconds: fl
         adam.zero_grad()
         (0.5 * torch.where(near, loss, 0.0) + 0.5 * kl).mean().backward()
         adam.step()
+        if config.device == "cuda":
+            torch.cuda.synchronize()  # the host waits for V and rho of every step
 
-    return measure_updates(update, seconds)
+    return update

@@ -21,7 +21,7 @@ import numpy.typing as npt
 __all__ = ["CheckpointError", "read_checkpoint", "write_checkpoint"]
 
 FORMAT = "flowsim-agent"
-VERSION = 1
+VERSION = 2
 META = "meta"
 
 Arrays = dict[str, npt.NDArray[Any]]

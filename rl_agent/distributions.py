@@ -1,6 +1,6 @@
-"""The policy's distribution: a Gaussian with independent components and a shared standard deviation.
+"""The policy's distribution: a Gaussian with independent components, or probabilities of discrete actions.
 
-The standard deviation sigma is one parameter vector for all states, kept positive by a softplus
+For V-RACER the standard deviation sigma is one parameter vector for all states, kept positive by a softplus
 (appendix A). Draws are normals truncated at three standard deviations; densities are those of the
 untruncated normal, because importance weights and KL need them over the whole action space (the
 constant of the truncation, 1/0.9973 per component, cancels in the importance weight).
@@ -13,7 +13,16 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["TRUNCATION", "draw", "inverse_softplus", "kl_divergence", "log_density", "softplus"]
+__all__ = [
+    "TRUNCATION",
+    "draw",
+    "draw_choice",
+    "inverse_softplus",
+    "kl_divergence",
+    "log_density",
+    "softmax",
+    "softplus",
+]
 
 TRUNCATION = 3.0
 """Bound of the draws, in standard deviations from the mean (appendix A)."""
@@ -57,6 +66,26 @@ def draw(mean: Array, std: Array, rng: np.random.Generator) -> Array:
     while (outside := np.abs(z) > TRUNCATION).any():
         z[outside] = rng.standard_normal(int(outside.sum()))
     return (mean + std * z).astype(mean.dtype)
+
+
+def softmax(logits: Array) -> Array:
+    """Probabilities of choices from their logits, over the last axis."""
+    weights = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return weights / weights.sum(axis=-1, keepdims=True)
+
+
+def draw_choice(probabilities: Array, rng: np.random.Generator) -> Array:
+    """Draw one of K choices for each row of ``probabilities``, shape (n, K).
+
+    Returns
+    -------
+    Array
+        Numbers from 0 on, shape (n, 1), in the type of the probabilities.
+    """
+    cumulative = np.cumsum(probabilities, axis=1, dtype=np.float64)
+    # the last sum may be just below 1
+    mark = rng.random(len(probabilities)) * cumulative[:, -1]
+    return (cumulative <= mark[:, None]).sum(axis=1, keepdims=True).astype(probabilities.dtype)
 
 
 def log_density(action: Array, mean: Array, std: Array) -> Array:

@@ -4,10 +4,15 @@ A learner serves any number of agents and is driven from outside: whoever owns t
 ``begin``, ``act`` and ``observe``, and ``update`` whenever ``updates_due()`` says so. The ratio of
 environment steps to gradient steps, t = F k after warm-up, is held exactly: a credit is counted when an
 action is issued (and taken back should its outcome never arrive).
+
+PPO alone turns the loop into iterations: when its horizon of steps is complete all running episodes are cut
+there, the batches of all epochs become due at once, nobody is answered until they are done, and then those
+steps are forgotten.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -20,14 +25,15 @@ import scipy.linalg  # noqa: F401  (loads the BLAS that numba calls, so that the
 import torch
 from threadpoolctl import threadpool_limits
 
-from rl_agent import distributions
-from rl_agent.algorithms.vracer import VRacer
+from rl_agent.algorithms import Source, make_algorithm
 from rl_agent.checkpoint import CheckpointError, read_checkpoint, write_checkpoint
 from rl_agent.config import AgentConfig
+from rl_agent.device import DeviceError, check_device
+from rl_agent.exploration import Exploration
 from rl_agent.policy import Policy
-from rl_agent.replay import Batch, EpisodeMemory, RememberForget, UniformSampler
+from rl_agent.replay import EpisodeMemory, EpochSampler, RememberForget, make_sampler
 from rl_agent.running import RunningEpisodes
-from rl_agent.scaling import ActionMap, RewardScale, StateScale, check_spaces
+from rl_agent.scaling import RewardScale, StateScale, action_map_of, sizes_of
 from rl_agent.statistics import EpisodeRecord, Statistics
 
 __all__ = ["Learner"]
@@ -53,6 +59,8 @@ class Counters:
     """Gradient steps k."""
     warm_up: int = -1
     """Actions issued when learning started; -1 before."""
+    learned_serial: int = 0
+    """Number of the first episode that the iteration of PPO does not learn from."""
 
 
 class Learner:
@@ -63,7 +71,7 @@ class Learner:
     config
         Its settings.
     observation_space, action_space
-        Flat boxes; the bounds of the actions are finite.
+        A flat box, and a flat box with finite bounds or ``Discrete``.
     agents
         Number of agents served, numbered from 0.
     seed
@@ -72,39 +80,50 @@ class Learner:
     Raises
     ------
     ValueError
-        If a space cannot be served or there are no agents.
+        If a space cannot be served, there are no agents, or the device is not there (``DeviceError``).
     """
 
     def __init__(
         self,
         config: AgentConfig,
         observation_space: gymnasium.spaces.Box,
-        action_space: gymnasium.spaces.Box,
+        action_space: gymnasium.spaces.Box | gymnasium.spaces.Discrete,
         *,
         agents: int,
         seed: int,
     ) -> None:
-        check_spaces(observation_space, action_space)
+        sizes = sizes_of(observation_space, action_space)
         if agents < 1:
             raise ValueError(f"agents = {agents} must be at least 1")
+        check_device(config.device)
         threadpool_limits(config.threads)
         torch.set_num_threads(config.threads)
-        sizes = (observation_space.shape[0], action_space.shape[0])
         self.config = config
         self.agents = agents
-        self.action_map = ActionMap(action_space.low, action_space.high, config.squash)
+        self.sizes = sizes
+        self.action_map = action_map_of(action_space, config.squash)
         first, second, third = (np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(3))
-        self.algorithm = VRacer(config, *sizes, first)
+        self.algorithm = make_algorithm(config, sizes, first)
         self._explore, self._draw = second, third
-        self.memory = EpisodeMemory(config.memory, *sizes)
-        self.sampler = UniformSampler()
+        self.exploration = Exploration(config, agents, sizes.action)
+        self.sampler = make_sampler(config, is_discrete=sizes.choices > 0)
+        # what ends while the steps of a horizon are learned from has its place beside them
+        capacity = 2 * (config.horizon + agents) if self._is_on_policy else config.memory
+        self.memory = EpisodeMemory(capacity, sizes.observation, sizes.action, sizes.choices)
         self.refer = RememberForget(config)
-        self.state_scale = StateScale(sizes[0])
+        self.state_scale = StateScale(sizes.observation)
         self.reward_scale = RewardScale()
-        self.running = RunningEpisodes(agents, *sizes, self.algorithm.network.state_shape[0])
+        self.running = RunningEpisodes(
+            agents, sizes.observation, sizes.action, self.algorithm.network.state_shape[0], sizes.choices
+        )
         self.counters = Counters()
         self._gradient_steps_per_step = 1 / Fraction(config.steps_per_update).limit_denominator(10**6)
         self._statistics = Statistics()
+        self._policy_std = math.nan
+
+    @property
+    def _is_on_policy(self) -> bool:
+        return self.config.algorithm == "ppo"
 
     @property
     def environment_steps(self) -> int:
@@ -142,6 +161,7 @@ class Learner:
         observations = self._checked_observations(agents, observations)
         self.abandon(agents)
         self.running.begin(agents, observations)
+        self.exploration.begin(agents)
 
     def act(self, agents: npt.ArrayLike) -> F32:
         """Draw an action for the current observation of each agent from the newest policy.
@@ -149,7 +169,7 @@ class Learner:
         Returns
         -------
         F32
-            Actions in the task's units, shape (n, A), not clipped to the bounds.
+            Actions in the task's units, shape (n, A), not clipped to the bounds; discrete ones as numbers, (n, 1).
 
         Raises
         ------
@@ -162,13 +182,13 @@ class Learner:
         self._refuse(agents[~self.running.is_open[agents]], "has no open episode to act in")
         self._refuse(agents[self.running.is_waiting[agents]], "already waits for the outcome of an action")
         observations = self.state_scale(self.running.current(agents))
-        value, mean, state = self.algorithm.act(observations, self.running.state[agents])
-        std = self.algorithm.std
-        raw = distributions.draw(mean, std, self._explore)
-        if not np.isfinite(raw).all():
+        value, mean, std, state = self.algorithm.act(observations, self.running.state[agents])
+        if not np.isfinite(mean).all() or not np.isfinite(std).all():
             raise FloatingPointError(
                 "the policy is not finite any more: learning has diverged, try a smaller learning_rate"
             )
+        raw = self.exploration.draw(agents, mean, std, self._explore, has_learned=self.counters.warm_up >= 0)
+        self._policy_std = float(std.mean()) if std.size else math.nan
         self.running.issue(agents, raw, mean, std, value, state)
         self.counters.issued += len(agents)
         return self.action_map(raw)
@@ -211,6 +231,8 @@ class Learner:
         if ended.any():
             self._close(agents[ended], terminated[ended])
         self._store_endless(agents[~ended])
+        if self._is_on_policy:
+            self._begin_iteration_when_complete()
 
     def abandon(self, agents: npt.ArrayLike) -> None:
         """Close the open episodes of lost agents as truncated; an action without outcome is dropped."""
@@ -228,11 +250,15 @@ class Learner:
         """Gradient steps owed now for the actions issued since learning started."""
         if self.counters.warm_up < 0:
             return 0
+        if isinstance(self.sampler, EpochSampler):
+            return self.sampler.left(self.config.batch)
         earned = (self.counters.issued - self.counters.warm_up) * self._gradient_steps_per_step
         return max(0, earned.numerator // earned.denominator - self.counters.gradient_steps)
 
     def may_act(self) -> bool:
         """Whether agents may be answered: not while gradient steps for more than a step of each are owed."""
+        if self._is_on_policy:
+            return self.updates_due() == 0
         return self.updates_due() <= self.agents * self._gradient_steps_per_step
 
     def update(self) -> None:
@@ -246,65 +272,100 @@ class Learner:
         if self.counters.warm_up < 0:
             raise ValueError(f"learning starts with start = {self.config.start} steps, not {self.memory.steps}")
         step, gamma, scale = self.counters.received, self.config.gamma, self.reward_scale.value
-        c_max = self.refer.c_max(step)
-        slots, batch = self._draw_batch()
-        evaluation = self.algorithm.gradient(
-            batch, c_max=c_max, beta=self.refer.beta, rule_1=self.refer.rule_1, rho_clip=self.refer.rho_clip
+        algorithm, memory = self.algorithm, self.memory
+        drawn = self.sampler.draw(memory, self.config.draws, self._draw)
+        slots, batch = algorithm.gather(
+            Source(memory, self.state_scale.mean, self.state_scale.per_std, gamma, scale), drawn
         )
-        self.algorithm.descend(self.refer.learning_rate(step))
-        e = evaluation
-        self.memory.refresh(slots, e.value, e.rho, e.kl, e.far, gamma, scale)
-        self.refer.update_beta(self.memory.n_far, self.memory.steps, step)
+        e = algorithm.update(
+            batch,
+            self.refer.learning_rate(step),
+            c_max=self.refer.c_max(step),
+            beta=self.refer.beta,
+            rule_1=self.refer.rule_1,
+            rho_clip=self.refer.rho_clip,
+            weight=self.sampler.weights(slots),
+        )
+        if algorithm.uses_value_targets:
+            memory.refresh(slots, e.value, e.rho, e.kl, e.far, gamma, scale, e.advantage)
+        else:
+            memory.store(slots, e.value, e.rho, e.kl, e.far)
+        if e.td_error is not None:
+            self.sampler.learn(slots, e.td_error)
+        self.refer.update_beta(memory.n_far, memory.steps, step)
         self.counters.gradient_steps += 1
-        self._statistics.add_update(evaluation, self.algorithm.last_gradient)
-        if self.counters.gradient_steps % SWEEP_INTERVAL == 0:
+        self._statistics.add_update(e)
+        if self._is_on_policy:
+            if self.updates_due() == 0:
+                self._forget_iteration()
+        elif self.counters.gradient_steps % SWEEP_INTERVAL == 0:
             self._sweep_memory()
-
-    def _draw_batch(self) -> tuple[I64, Batch]:
-        """Draw steps and gather what a gradient needs of them."""
-        scale = self.state_scale
-        return self.memory.gather(
-            self.sampler.draw(self.memory, self.config.batch, self._draw),
-            self.algorithm.network.history,
-            scale.mean,
-            scale.per_std,
-            self.config.gamma,
-            self.reward_scale.value,
-        )
 
     def _sweep_memory(self) -> None:
         """Measure the reward scale, refresh V(s_T), recompute every V_tbc and flag."""
         self.reward_scale.measure(self.memory.reward[self.memory.slots()])
+        if self.algorithm.uses_value_targets:
+            self._refresh_final_values()
+            self.memory.sweep(self.config.gamma, self.reward_scale.value)
+        self.memory.classify(self.refer.c_max(self.counters.received))
+
+    def _refresh_final_values(self) -> None:
+        """Compute V(s_T) of the truncated episodes anew."""
         rows = self.memory.truncated_rows()
         if len(rows) > 0:
-            scale = self.state_scale
-            steps = self.algorithm.network.history + 1
+            scale, steps = self.state_scale, self.algorithm.network.history + 1
             self.memory.final_value[rows] = self.algorithm.values(
                 *self.memory.final_windows(rows, steps, scale.mean, scale.per_std)
             )
-        self.memory.sweep(self.config.gamma, self.reward_scale.value)
-        self.memory.classify(self.refer.c_max(self.counters.received))
+
+    def _begin_iteration_when_complete(self) -> None:
+        """Cut the running episodes once a horizon of steps is there, and make what PPO learns from."""
+        running, memory, scale = self.running, self.memory, self.state_scale
+        if self.updates_due() > 0 or memory.steps + int(running.length.sum()) < self.config.horizon:
+            return
+        for agent in np.flatnonzero(running.length > 0):
+            memory.add(running.split(int(agent)), self.config.gamma, self.reward_scale.value)
+        slots = memory.slots()
+        self.reward_scale.accumulate(memory.reward[slots])
+        if self.counters.warm_up < 0:
+            scale.freeze(memory.observation[slots])
+            self.counters.warm_up = self.counters.issued
+        ones = np.ones(len(slots), np.int64)
+        memory.value[slots] = self.algorithm.values(memory.windows(slots, 1, scale.mean, scale.per_std), ones)
+        self._refresh_final_values()
+        memory.estimate_advantages(self.config.gamma, self.config.gae_lambda, self.reward_scale.value)
+        advantage = memory.v_tbc[slots] - memory.value[slots]
+        memory.advantage[slots] = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
+        self.counters.learned_serial = memory.next_serial
+        assert isinstance(self.sampler, EpochSampler)
+        self.sampler.begin(slots, self.config.epochs)
+
+    def _forget_iteration(self) -> None:
+        """Forget the steps that were learned from; what came meanwhile belongs to the next iteration."""
+        while self.memory.first_serial < self.counters.learned_serial:
+            self.memory.remove_oldest()
 
     def _close(self, agents: I64, terminated: npt.NDArray[np.bool_]) -> None:
         """Move ended episodes (of at least one step) of agents to the memory."""
         for agent, is_terminal, value in zip(agents, terminated, self._final_values(agents), strict=False):
+            earlier_return, earlier_steps = self.running.earlier(int(agent))
             episode = self.running.close(int(agent), float(value), bool(is_terminal))
             self.memory.add(episode, self.config.gamma, self.reward_scale.value)
             self.counters.episodes += 1
             record = EpisodeRecord(
                 agent=int(agent),
                 step=self.counters.received,
-                episode_return=float(episode.reward.sum(dtype=np.float64)),
-                length=len(episode.reward),
+                episode_return=earlier_return + float(episode.reward.sum(dtype=np.float64)),
+                length=earlier_steps + len(episode.reward),
                 terminated=episode.terminated,
             )
             self._statistics.add_episode(record)
-        if self.counters.warm_up < 0 and self.memory.steps >= self.config.start:
+        if self.counters.warm_up < 0 and self.memory.steps >= self.config.start and not self._is_on_policy:
             self._start_learning()
 
     def _store_endless(self, agents: I64) -> None:
         """Move running episodes as long as the memory there; they go on as new ones, with their recurrent state."""
-        agents = agents[self.running.length[agents] >= self.config.memory]
+        agents = agents[self.running.length[agents] >= self.memory.capacity]
         if len(agents) > 0:
             observations, state = self.running.current(agents), self.running.state[agents]
             self._close(agents, np.zeros(len(agents), np.bool_))
@@ -313,10 +374,10 @@ class Learner:
 
     def _final_values(self, agents: I64) -> F32:
         """V of the current observations of agents, shape (n,)."""
-        if len(agents) == 0:
-            return np.zeros(0, np.float32)
+        if len(agents) == 0 or not self.algorithm.uses_value_targets:
+            return np.zeros(len(agents), np.float32)
         running = self.running
-        value, _, _ = self.algorithm.act(self.state_scale(running.current(agents)), running.state[agents])
+        value = self.algorithm.act(self.state_scale(running.current(agents)), running.state[agents]).value
         # an action was already drawn there, and the recurrent state has already seen the observation
         known = running.value[agents, running.length[agents]]
         return np.where(running.is_waiting[agents], known, value)
@@ -347,7 +408,7 @@ class Learner:
             "far_fraction": self.memory.n_far / stored,
             "kl": float(self.memory.kl[slots].sum(dtype=np.float64)) / stored,
             "rho": float(self.memory.rho[slots].sum(dtype=np.float64)) / stored,
-            "policy_std": float(self.algorithm.std.mean()),
+            "policy_std": self._policy_std,
             "reward_scale": self.reward_scale.value,
         }
 
@@ -357,9 +418,11 @@ class Learner:
 
     def policy(self) -> Policy:
         """Take a snapshot of the current policy, independent of further learning."""
+        self.algorithm.torch_step.pull()
         return Policy(
             self.config,
-            self.algorithm.weights.copy(),
+            self.sizes,
+            self.algorithm.weights[: self.algorithm.actor.size].copy(),
             self.state_scale.mean.copy(),
             self.state_scale.per_std.copy(),
             self.action_map,
@@ -378,31 +441,39 @@ class Learner:
         memory, counters = self.memory.state()
         arrays: dict[str, npt.NDArray[Any]] = {f"memory/{name}": array for name, array in memory.items()}
         arrays |= {f"running/{name}": array for name, array in self.running.save().items()}
+        arrays |= {f"sampler/{name}": array for name, array in self.sampler.save().items()}
+        arrays |= {f"algorithm/{name}": array for name, array in self.algorithm.arrays().items()}
         arrays |= {
-            "weights": self.algorithm.weights,
-            "adam/first": self.algorithm.adam.first,
-            "adam/second": self.algorithm.adam.second,
             "state/mean": self.state_scale.mean,
             "state/per_std": self.state_scale.per_std,
             "action/low": self.action_map.low,
             "action/high": self.action_map.high,
+            "noise": self.exploration.noise,
         }
         meta = {
             "config": self.config.model_dump(mode="json"),
             "agents": self.agents,
+            "choices": self.sizes.choices,
             "counters": vars(self.counters),
             "memory": counters,
-            "adam_steps": self.algorithm.adam.steps,
+            "algorithm": self.algorithm.counters(),
             "beta": self.refer.beta,
-            "reward_scale": self.reward_scale.value,
+            "reward_scale": vars(self.reward_scale),
             "frozen": self.state_scale.frozen,
             "random": [rng.bit_generator.state for rng in (self._explore, self._draw)],
         }
         write_checkpoint(path, arrays, meta)
 
     @classmethod
-    def load(cls, path: Path) -> Learner:
+    def load(cls, path: Path, device: str | None = None) -> Learner:
         """Read a learner that goes on exactly where ``save`` left it.
+
+        Parameters
+        ----------
+        path
+            The checkpoint.
+        device
+            Go on there instead of where it was; round-off then differs.
 
         Raises
         ------
@@ -410,10 +481,16 @@ class Learner:
             If there is no such file.
         CheckpointError
             If it is damaged or not a checkpoint.
+        DeviceError
+            If this machine does not have the device.
         """
         arrays, meta = read_checkpoint(path)
         try:
+            if device is not None:
+                meta["config"]["device"] = device
             return cls._restored(arrays, meta)
+        except DeviceError:
+            raise
         except (KeyError, TypeError, ValueError, IndexError) as error:
             raise CheckpointError(f"checkpoint {path} does not fit together: {error!r}") from error
 
@@ -421,22 +498,26 @@ class Learner:
     def _restored(cls, arrays: dict[str, npt.NDArray[Any]], meta: dict[str, Any]) -> Learner:
         size = len(arrays["state/mean"])
         observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (size,), np.float32)
-        action_space = gymnasium.spaces.Box(arrays["action/low"], arrays["action/high"], dtype=np.float32)
+        low, high = arrays["action/low"], arrays["action/high"]
+        action_space: gymnasium.spaces.Box | gymnasium.spaces.Discrete
+        if meta["choices"]:
+            action_space = gymnasium.spaces.Discrete(meta["choices"], start=int(low[0]))
+        else:
+            action_space = gymnasium.spaces.Box(low, high, dtype=np.float32)
         config = AgentConfig.model_validate(meta["config"])
         learner = cls(config, observation_space, action_space, agents=meta["agents"], seed=0)
-        learner.algorithm.weights[:] = arrays["weights"]
-        learner.algorithm.adam.first[:] = arrays["adam/first"]
-        learner.algorithm.adam.second[:] = arrays["adam/second"]
-        learner.algorithm.adam.steps = meta["adam_steps"]
+        part = lambda of: {n.removeprefix(of): a for n, a in arrays.items() if n.startswith(of)}  # noqa: E731
+        learner.algorithm.restore(part("algorithm/"), meta["algorithm"])
         learner.state_scale.mean[:] = arrays["state/mean"]
         learner.state_scale.per_std[:] = arrays["state/per_std"]
         learner.state_scale.frozen = meta["frozen"]
-        learner.reward_scale.value = meta["reward_scale"]
+        vars(learner.reward_scale).update(meta["reward_scale"])
         learner.refer.beta = meta["beta"]
         learner.counters = Counters(**meta["counters"])
-        part = lambda of: {n.removeprefix(of): a for n, a in arrays.items() if n.startswith(of)}  # noqa: E731
+        learner.exploration.noise[:] = arrays["noise"]
         learner.memory.restore(part("memory/"), meta["memory"])
         learner.running.restore(part("running/"))
+        learner.sampler.restore(learner.memory, part("sampler/"))
         for rng, state in zip((learner._explore, learner._draw), meta["random"], strict=True):
             rng.bit_generator.state = state
         return learner

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -23,10 +23,14 @@ import torch
 from rl_agent import kernels
 from rl_agent.config import AgentConfig
 
-__all__ = ["LSTM", "MLP", "Network", "WindowLSTM", "make_network"]
+__all__ = ["LSTM", "MLP", "Network", "Parts", "Views", "WindowLSTM", "make_network"]
 
 F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
+
+
+Views = dict[str, dict[str, torch.Tensor]]
+"""Blocks of weights by the name of their network and their own."""
 
 
 class Network(ABC):
@@ -71,8 +75,13 @@ class Network(ABC):
         """Draw fresh weights, shape (size,)."""
 
     @abstractmethod
-    def reference(self, weights: torch.Tensor, windows: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-        """Compute outputs of shape (B, outputs) as a graph that autograd differentiates."""
+    def reference(
+        self, weights: torch.Tensor | dict[str, torch.Tensor], windows: torch.Tensor, lengths: torch.Tensor
+    ) -> torch.Tensor:
+        """Compute outputs of shape (B, outputs) as a graph that autograd differentiates.
+
+        ``weights`` are flat, or the views of a flat vector.
+        """
 
     @abstractmethod
     def tape(self, steps: int, batch: int) -> dict[str, F32]:
@@ -99,18 +108,27 @@ class Network(ABC):
 
 
 class MLP(Network):
-    """Softsign layers and a linear output layer.
+    """Hidden layers of one activation and a linear output layer.
 
     Parameters
     ----------
     inputs, hidden, outputs
         Widths of the layers.
+    activation
+        ``softsign``, ``relu`` or ``tanh``.
     """
 
     history = 0
     state_shape = (0,)
 
-    def __init__(self, inputs: int, hidden: tuple[int, ...], outputs: int) -> None:
+    def __init__(
+        self,
+        inputs: int,
+        hidden: tuple[int, ...],
+        outputs: int,
+        activation: Literal["softsign", "relu", "tanh"] = "softsign",
+    ) -> None:
+        self.activation = activation
         self.widths = (inputs, *hidden, outputs)
         blocks: list[tuple[str, tuple[int, ...]]] = []
         for layer, (fan_in, fan_out) in enumerate(pairwise(self.widths)):
@@ -129,13 +147,16 @@ class MLP(Network):
                 _near_zero(w[f"weight{layer}"], self.widths[-2], rng)
         return flat
 
-    def reference(self, weights: torch.Tensor, windows: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+    def reference(
+        self, weights: torch.Tensor | dict[str, torch.Tensor], windows: torch.Tensor, lengths: torch.Tensor
+    ) -> torch.Tensor:
         """Compute outputs at the last step of each window, shape (B, outputs)."""
-        w = self.views(weights)
+        w = weights if isinstance(weights, dict) else self.views(weights)
         h = windows[-1]
+        activate = {"softsign": torch.nn.functional.softsign, "relu": torch.relu, "tanh": torch.tanh}[self.activation]
         for layer in range(self.layers - 1):
-            h = torch.nn.functional.softsign(h @ w[f"weight{layer}"] + w[f"bias{layer}"])
-        return h @ w[f"weight{self.layers - 1}"] + w[f"bias{self.layers - 1}"]
+            h = activate(torch.addmm(w[f"bias{layer}"], h, w[f"weight{layer}"]))
+        return torch.addmm(w[f"bias{self.layers - 1}"], h, w[f"weight{self.layers - 1}"])
 
     def tape(self, steps: int, batch: int) -> dict[str, F32]:
         """Allocate activations and their gradients, layer by layer."""
@@ -149,10 +170,12 @@ class MLP(Network):
         for layer in range(self.layers):
             y = tape[f"h{layer + 1}"]
             np.matmul(tape[f"h{layer}"], weights[f"weight{layer}"], out=y)
-            if layer < self.layers - 1:
+            if layer < self.layers - 1 and self.activation == "softsign":
                 kernels.bias_softsign(y, weights[f"bias{layer}"])
-            else:
-                kernels.add_bias(y, weights[f"bias{layer}"])
+                continue
+            kernels.add_bias(y, weights[f"bias{layer}"])
+            if layer < self.layers - 1:
+                np.tanh(y, out=y) if self.activation == "tanh" else np.maximum(y, 0.0, out=y)
         return tape[f"h{self.layers}"]
 
     def backward(
@@ -171,7 +194,12 @@ class MLP(Network):
             if layer > 0:
                 below = tape[f"d{layer}"]
                 np.matmul(d, weights[f"weight{layer}"].T, out=below)
-                kernels.softsign_backward(below, tape[f"h{layer}"], gradient[f"bias{layer - 1}"])
+                h, bias = tape[f"h{layer}"], gradient[f"bias{layer - 1}"]
+                if self.activation == "softsign":
+                    kernels.softsign_backward(below, h, bias)
+                else:
+                    below *= 1.0 - h * h if self.activation == "tanh" else h > 0.0
+                    kernels.column_sums(below, bias)
                 d = below
 
     def step(self, weights: dict[str, F32], observations: F32, state: F32) -> tuple[F32, F32]:
@@ -217,9 +245,11 @@ class LSTM(Network):
         _near_zero(w["weight"], self.hidden[-1], rng)
         return flat
 
-    def reference(self, weights: torch.Tensor, windows: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+    def reference(
+        self, weights: torch.Tensor | dict[str, torch.Tensor], windows: torch.Tensor, lengths: torch.Tensor
+    ) -> torch.Tensor:
         """Compute outputs at the last step of each window, shape (B, outputs)."""
-        w = self.views(weights)
+        w = weights if isinstance(weights, dict) else self.views(weights)
         steps, batch, _ = windows.shape
         h = [windows.new_zeros(batch, width) for width in self.hidden]
         c = list(h)
@@ -338,10 +368,66 @@ class WindowLSTM(LSTM):
         return outputs, following
 
 
+class Parts:
+    """Several networks and loose parameters, one after the other in a flat vector.
+
+    Parameters
+    ----------
+    **parts
+        By name, a network or a number of loose parameters.
+
+    Attributes
+    ----------
+    places
+        Where each part lies in the flat vector.
+    size
+        Length of the flat vector.
+    """
+
+    def __init__(self, **parts: Network | int) -> None:
+        self.parts = parts
+        self.places: dict[str, slice] = {}
+        self.size = 0
+        for name, part in parts.items():
+            end = self.size + (part if isinstance(part, int) else part.size)
+            self.places[name] = slice(self.size, end)
+            self.size = end
+
+    def initialise(self, rng: np.random.Generator) -> F32:
+        """Draw fresh weights of the networks; loose parameters are zero."""
+        return np.concatenate(
+            [
+                np.zeros(part, np.float32) if isinstance(part, int) else part.initialise(rng)
+                for part in self.parts.values()
+            ]
+        )
+
+    def views(self, weights: torch.Tensor) -> Views:
+        """Cut a flat vector into the blocks of every network, and the loose parameters (under the name ``""``).
+
+        One cut for all blocks is one node of the graph; a slice for each would add up as many full-size gradients.
+        """
+        shapes: list[tuple[str, str, tuple[int, ...]]] = []
+        for name, part in self.parts.items():
+            blocks = [("", (part,))] if isinstance(part, int) else part.blocks
+            shapes += [(name, block, shape) for block, shape in blocks]
+        out: Views = {name: {} for name in self.parts}
+        pieces = torch.split(weights, [math.prod(shape) for _, _, shape in shapes])
+        for (name, block, shape), piece in zip(shapes, pieces, strict=True):
+            out[name][block] = piece.view(shape)
+        return out
+
+    def __call__(self, name: str, views: Views, windows: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        """Compute the outputs of the network ``name``, with its ``views``."""
+        network = self.parts[name]
+        assert isinstance(network, Network)
+        return network.reference(views[name], windows, lengths)
+
+
 def make_network(config: AgentConfig, inputs: int, outputs: int) -> Network:
     """Build the network that ``config.network`` names."""
     if config.network == "mlp":
-        return MLP(inputs, config.hidden_sizes, outputs)
+        return MLP(inputs, config.hidden_sizes, outputs, config.activation)
     kind = WindowLSTM if config.acting == "window" else LSTM
     return kind(inputs, config.hidden_sizes, outputs, config.window)
 

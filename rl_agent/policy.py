@@ -7,17 +7,17 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from rl_agent import distributions
+from rl_agent.algorithms import make_actor
 from rl_agent.checkpoint import CheckpointError, read_checkpoint
 from rl_agent.config import AgentConfig
-from rl_agent.networks import make_network
-from rl_agent.scaling import ActionMap
+from rl_agent.exploration import draw_action
+from rl_agent.scaling import ActionMap, ChoiceMap, Sizes
 
 __all__ = ["Policy"]
 
 F32 = npt.NDArray[np.float32]
 
-PARTS = ("weights", "state/mean", "state/per_std", "action/low", "action/high")
+PARTS = ("algorithm/weights", "state/mean", "state/per_std", "action/low", "action/high")
 
 
 class Policy:
@@ -27,8 +27,10 @@ class Policy:
     ----------
     config
         Settings of the learner that it comes from.
+    sizes
+        Of the task.
     weights
-        Flat weights, as of ``VRacer``.
+        Flat weights, those that act first.
     state_mean, state_per_std
         Frozen statistics of the states, shape (S,).
     action_map
@@ -36,16 +38,20 @@ class Policy:
     """
 
     def __init__(
-        self, config: AgentConfig, weights: F32, state_mean: F32, state_per_std: F32, action_map: ActionMap
+        self,
+        config: AgentConfig,
+        sizes: Sizes,
+        weights: F32,
+        state_mean: F32,
+        state_per_std: F32,
+        action_map: ActionMap | ChoiceMap,
     ) -> None:
-        self.config = config
-        self.observation_size = len(state_mean)
-        self.action_size = len(action_map.low)
-        self._network = make_network(config, self.observation_size, 1 + self.action_size)
-        if len(weights) != self._network.size + self.action_size:
-            raise ValueError(f"{len(weights)} weights do not fit the network's {self._network.size + self.action_size}")
-        self._weights = self._network.views(weights)
-        self.std = distributions.shared_std(weights[-self.action_size :], config.sigma_min)
+        self.config, self.sizes = config, sizes
+        actor = make_actor(config, sizes)
+        if len(weights) < actor.size:
+            raise ValueError(f"{len(weights)} weights do not fit the policy's {actor.size}")
+        self._state_shape = actor.network.state_shape
+        self._act = actor.bind(weights)
         self._mean, self._per_std, self._action_map = state_mean, state_per_std, action_map
 
     @classmethod
@@ -63,13 +69,15 @@ class Policy:
         try:
             config = AgentConfig.model_validate(meta["config"])
             weights, mean, per_std, low, high = (arrays[name] for name in PARTS)
-            return cls(config, weights, mean, per_std, ActionMap(low, high, config.squash))
+            sizes = Sizes(len(mean), len(low), meta["choices"])
+            action_map = ChoiceMap(int(low[0]), sizes.choices) if sizes.choices else ActionMap(low, high, config.squash)
+            return cls(config, sizes, weights, mean, per_std, action_map)
         except (KeyError, ValueError) as error:
             raise CheckpointError(f"checkpoint {path} does not fit together: {error!r}") from error
 
     def initial_state(self, n: int) -> F32:
         """Recurrent states at the start of n episodes, shape (n, state size); empty rows for an mlp."""
-        return np.zeros((n, *self._network.state_shape), np.float32)
+        return np.zeros((n, *self._state_shape), np.float32)
 
     def act(
         self,
@@ -88,14 +96,14 @@ class Policy:
         state
             From ``initial_state`` or the previous call, shape (n, state size).
         deterministic
-            Whether to take the mean instead of a draw.
+            Whether to take the mean (of discrete actions the likeliest) instead of a draw.
         rng
             Source of the draws; needed unless deterministic.
 
         Returns
         -------
         actions
-            In the task's units, clipped to its bounds, shape (n, A).
+            In the task's units, clipped to its bounds, shape (n, A); discrete ones as numbers, shape (n, 1).
         state
             For the next call.
 
@@ -105,10 +113,13 @@ class Policy:
             If a draw is wanted without ``rng``.
         """
         scaled = (np.asarray(observations, np.float32) - self._mean) * self._per_std
-        outputs, following = self._network.step(self._weights, scaled, state)
-        raw = outputs[:, 1:]
+        _, mean, std, following = self._act(scaled, state)
         if not deterministic:
             if rng is None:
                 raise ValueError("rng = None is only allowed with deterministic = True")
-            raw = distributions.draw(raw, self.std, rng)
+            raw = draw_action(mean, std, rng)
+        elif self.sizes.choices:
+            raw = mean.argmax(axis=1)[:, None].astype(np.float32)
+        else:
+            raw = mean
         return np.clip(self._action_map(raw), self._action_map.low, self._action_map.high), following

@@ -1,11 +1,12 @@
-"""The recursive value target of V-RACER, as compiled backward sweeps over contiguous arrays.
+"""Value targets as compiled backward sweeps over contiguous arrays: V_tbc of V-RACER, and PPO's lambda return.
 
 Eq. 8 of the ReF-ER paper, with r_{t+1} divided by the reward scale and rho_bar = min(1, rho):
 
-    V_tbc_t = V(s_t) + rho_bar_t [ r_{t+1} + gamma V_tbc_{t+1} - V(s_t) ]
+    V_tbc_t = V(s_t) + rho_bar_t [ r_{t+1} + gamma V_tbc_{t+1} - V(s_t) - A(s_t, a_t) ]
 
-The last step looks at the value of the final observation: 0 where the episode terminated, V(s_T) where
-it was truncated. Episodes lie in a ring, so a step's place is ``(start + position) mod capacity``.
+with A = 0 unless the advantage has a closed form of its own (eqs. 6 and 7 with Q = V + A). The last step
+looks at the value of the final observation: 0 where the episode terminated, V(s_T) where it was truncated.
+Episodes lie in a ring, so a step's place is ``(start + position) mod capacity``.
 """
 
 from __future__ import annotations
@@ -14,15 +15,15 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-__all__ = ["sweep_all", "sweep_drawn", "v_tbc"]
+__all__ = ["lambda_returns", "sweep_all", "sweep_drawn", "v_tbc"]
 
 F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
 
 
 @njit(cache=True, inline="always")
-def _target(value: np.float32, rho: np.float32, q: np.float32) -> np.float32:
-    return value + min(np.float32(1.0), rho) * (q - value)
+def _target(value: np.float32, advantage: np.float32, rho: np.float32, q: np.float32) -> np.float32:
+    return value + min(np.float32(1.0), rho) * (q - value - advantage)
 
 
 @njit(cache=True, nogil=True)
@@ -32,6 +33,7 @@ def _sweep(
     v_next: np.float32,
     reward: F32,
     value: F32,
+    advantage: F32,
     rho: F32,
     target: F32,
     gamma: np.float32,
@@ -44,7 +46,7 @@ def _sweep(
         k = start + t
         if k >= capacity:
             k -= capacity
-        new = _target(value[k], rho[k], reward[k] * per_scale + gamma * v_next)
+        new = _target(value[k], advantage[k], rho[k], reward[k] * per_scale + gamma * v_next)
         if stop_when_unchanged and new == target[k]:
             return
         target[k] = new
@@ -61,6 +63,7 @@ def sweep_drawn(
     finals: F32,
     reward: F32,
     value: F32,
+    advantage: F32,
     rho: F32,
     target: F32,
     gamma: np.float32,
@@ -82,7 +85,7 @@ def sweep_drawn(
         Per drawn step, its position in the episode, shape (B,).
     starts, lengths, finals
         Episode table: place of the first step, number of steps, value of the final observation.
-    reward, value, rho, target
+    reward, value, advantage, rho, target
         Ring arrays of shape (capacity,); ``target`` (V_tbc) is written.
     gamma
         Discount factor.
@@ -93,7 +96,7 @@ def sweep_drawn(
     for b in range(slots.shape[0] - 1, -1, -1):
         e, t = row[b], position[b]
         v_next = finals[e] if t + 1 == lengths[e] else target[(slots[b] + 1) % capacity]
-        _sweep(starts[e], t, v_next, reward, value, rho, target, gamma, per_scale, True)
+        _sweep(starts[e], t, v_next, reward, value, advantage, rho, target, gamma, per_scale, True)
 
 
 @njit(cache=True, nogil=True)
@@ -104,6 +107,7 @@ def sweep_all(
     finals: F32,
     reward: F32,
     value: F32,
+    advantage: F32,
     rho: F32,
     target: F32,
     gamma: np.float32,
@@ -111,10 +115,10 @@ def sweep_all(
 ) -> None:
     """Recompute V_tbc of every step of the episodes in ``rows`` of the table (see ``sweep_drawn``)."""
     for e in rows:
-        _sweep(starts[e], lengths[e] - 1, finals[e], reward, value, rho, target, gamma, per_scale, False)
+        _sweep(starts[e], lengths[e] - 1, finals[e], reward, value, advantage, rho, target, gamma, per_scale, False)
 
 
-def v_tbc(rewards: F32, values: F32, rho: F32, final_value: float, gamma: float) -> F32:
+def v_tbc(rewards: F32, values: F32, rho: F32, final_value: float, gamma: float, advantages: F32 | None = None) -> F32:
     """V_tbc of one whole episode.
 
     Parameters
@@ -129,6 +133,8 @@ def v_tbc(rewards: F32, values: F32, rho: F32, final_value: float, gamma: float)
         V(s_L): 0 where the episode terminated.
     gamma
         Discount factor.
+    advantages
+        A(s_t, a_t), shape (L,); zero if left out.
 
     Returns
     -------
@@ -142,6 +148,7 @@ def v_tbc(rewards: F32, values: F32, rho: F32, final_value: float, gamma: float)
         np.float32(final_value),
         rewards,
         values,
+        np.zeros_like(values) if advantages is None else advantages,
         rho,
         target,
         np.float32(gamma),
@@ -149,3 +156,31 @@ def v_tbc(rewards: F32, values: F32, rho: F32, final_value: float, gamma: float)
         False,
     )
     return target
+
+
+@njit(cache=True, nogil=True)
+def lambda_returns(
+    rows: I64,
+    starts: I64,
+    lengths: I64,
+    finals: F32,
+    reward: F32,
+    value: F32,
+    target: F32,
+    gamma: np.float32,
+    per_scale: np.float32,
+    decay: np.float32,
+) -> None:
+    """Write V(s_t) + A_t into ``target``, A_t being the generalised advantage estimate (Schulman et al. 2016, eq. 16).
+
+    A_t = delta_t + gamma lambda A_{t+1} with delta_t = r_{t+1} + gamma V(s_{t+1}) - V(s_t); ``decay`` is lambda, the
+    other arguments are those of ``sweep_all``.
+    """
+    capacity = reward.shape[0]
+    for e in rows:
+        v_next, advantage = finals[e], np.float32(0.0)
+        for t in range(lengths[e] - 1, -1, -1):
+            k = (starts[e] + t) % capacity
+            advantage = reward[k] * per_scale + gamma * v_next - value[k] + gamma * decay * advantage
+            target[k] = value[k] + advantage
+            v_next = value[k]

@@ -15,7 +15,7 @@ __all__ = ["RunningEpisodes"]
 F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
 
-PER_AGENT = ("length", "is_open", "is_waiting", "state")
+PER_AGENT = ("length", "is_open", "is_waiting", "state", "earlier_return", "earlier_steps")
 
 
 class RunningEpisodes:
@@ -27,6 +27,8 @@ class RunningEpisodes:
         Number of agents.
     observation_size, action_size, state_size
         Components of an observation, an action and a recurrent state.
+    choices
+        Number of discrete actions; 0 for continuous ones.
 
     Attributes
     ----------
@@ -39,21 +41,25 @@ class RunningEpisodes:
         Whether an action was issued whose outcome is not yet known, shape (agents,).
     state
         Recurrent state after the last observation that an action was issued for, shape (agents, state_size).
+    earlier_return, earlier_steps
+        Rewards and steps of the parts of the episode that were split off, shape (agents,).
     """
 
-    def __init__(self, agents: int, observation_size: int, action_size: int, state_size: int) -> None:
+    def __init__(self, agents: int, observation_size: int, action_size: int, state_size: int, choices: int = 0) -> None:
         self.agents = agents
         room = 64
         self.observation = np.zeros((agents, room, observation_size), np.float32)
         self.action = np.zeros((agents, room, action_size), np.float32)
-        self.behaviour_mean = np.zeros((agents, room, action_size), np.float32)
-        self.behaviour_std = np.zeros((agents, room, action_size), np.float32)
+        self.behaviour_mean = np.zeros((agents, room, choices or action_size), np.float32)
+        self.behaviour_std = np.zeros((agents, room, 0 if choices else action_size), np.float32)
         self.reward = np.zeros((agents, room), np.float32)
         self.value = np.zeros((agents, room), np.float32)
         self.length = np.zeros(agents, np.int64)
         self.is_open = np.zeros(agents, np.bool_)
         self.is_waiting = np.zeros(agents, np.bool_)
         self.state = np.zeros((agents, state_size), np.float32)
+        self.earlier_return = np.zeros(agents)
+        self.earlier_steps = np.zeros(agents, np.int64)
 
     def begin(self, agents: I64, observations: F32) -> None:
         """Start episodes with their first observations, shape (n, S)."""
@@ -61,6 +67,8 @@ class RunningEpisodes:
         self.is_open[agents] = True
         self.is_waiting[agents] = False
         self.state[agents] = 0.0
+        self.earlier_return[agents] = 0.0
+        self.earlier_steps[agents] = 0
         self.observation[agents, 0] = observations
 
     def current(self, agents: I64) -> F32:
@@ -88,15 +96,34 @@ class RunningEpisodes:
 
     def close(self, agent: int, final_value: float, terminated: bool) -> Episode:
         """End an agent's episode (of at least one step) at its current observation, and hand it over."""
+        episode = self._so_far(agent, final_value, terminated)
+        self.drop(agent)
+        return episode
+
+    def split(self, agent: int) -> Episode:
+        """Hand over the steps of an agent's episode as a truncated one; the episode goes on from there."""
+        episode = self._so_far(agent, 0.0, False)
         steps = int(self.length[agent])
-        episode = Episode(
+        self.earlier_return[agent] += float(episode.reward.sum(dtype=np.float64))
+        self.earlier_steps[agent] += steps
+        for name in PER_STEP:  # an action may be out already
+            array = getattr(self, name)
+            array[agent, 0] = array[agent, steps]
+        self.length[agent] = 0
+        return episode
+
+    def earlier(self, agent: int) -> tuple[float, int]:
+        """Return and length of the parts of an agent's episode that were split off."""
+        return float(self.earlier_return[agent]), int(self.earlier_steps[agent])
+
+    def _so_far(self, agent: int, final_value: float, terminated: bool) -> Episode:
+        steps = int(self.length[agent])
+        return Episode(
             **{name: getattr(self, name)[agent, :steps].copy() for name in PER_STEP},
             final_observation=self.observation[agent, steps].copy(),
             final_value=final_value,
             terminated=terminated,
         )
-        self.drop(agent)
-        return episode
 
     def drop(self, agent: int) -> None:
         """End an agent's episode without keeping it."""

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import gymnasium
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["ActionMap", "RewardScale", "StateScale"]
+__all__ = [
+    "ActionMap",
+    "ChoiceMap",
+    "RewardScale",
+    "Sizes",
+    "StateScale",
+    "action_map_of",
+    "sizes_of",
+    "task_actions",
+]
 
 F32 = npt.NDArray[np.float32]
 
@@ -52,6 +63,14 @@ class RewardScale:
 
     def __init__(self) -> None:
         self.value = 1.0
+        self.squares = 0.0
+        self.count = 0
+
+    def accumulate(self, rewards: F32) -> None:
+        """Take the scale from all ``rewards`` given so far: for a memory that is emptied again and again."""
+        self.squares += float(np.square(rewards, dtype=np.float64).sum())
+        self.count += len(rewards)
+        self.value = math.sqrt(self.squares / self.count) + EPSILON if self.squares > 0.0 else 1.0
 
     def measure(self, rewards: F32) -> None:
         """Take the scale from ``rewards``, shape (n,)."""
@@ -83,20 +102,90 @@ class ActionMap:
         return self.centre + self.half * (np.tanh(raw) if self.squash == "tanh" else raw)
 
 
-def check_spaces(observation_space: gymnasium.Space, action_space: gymnasium.Space) -> None:
-    """Refuse spaces that the learners cannot serve.
+class ChoiceMap:
+    """Maps the number of a discrete action, from 0 on, to the task's own numbers.
+
+    Parameters
+    ----------
+    start
+        The task's first number.
+    choices
+        How many there are.
+    """
+
+    def __init__(self, start: int, choices: int) -> None:
+        self.low = np.array([start], np.float32)
+        self.high = np.array([start + choices - 1], np.float32)
+
+    def __call__(self, raw: F32) -> F32:
+        """Actions in the task's numbers, shape (n, 1)."""
+        return raw + self.low
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How large the vectors of a task are.
+
+    Attributes
+    ----------
+    observation, action
+        Components of an observation and of an action (1 for discrete ones, whose number is what is stored).
+    choices
+        Number of discrete actions; 0 for continuous ones.
+    """
+
+    observation: int
+    action: int
+    choices: int = 0
+
+
+def sizes_of(observation_space: gymnasium.Space, action_space: gymnasium.Space) -> Sizes:
+    """Return the sizes of a task; refuse spaces that the learners cannot serve.
 
     Raises
     ------
     ValueError
-        If a space is not a flat Box, or the bounds of the actions are not finite.
+        If the observations are not a flat Box, or the actions are neither a flat Box with finite bounds nor Discrete.
     """
-    for name, space in (("observation", observation_space), ("action", action_space)):
-        if not isinstance(space, gymnasium.spaces.Box) or len(space.shape) != 1 or space.shape[0] < 1:
-            raise ValueError(
-                f"the {name} space must be a Box of one axis, not {space}; wrap the environment to flatten it"
-            )
-    if not isinstance(action_space, gymnasium.spaces.Box) or not action_space.is_bounded("both"):
+    if not isinstance(observation_space, gymnasium.spaces.Box) or len(observation_space.shape) != 1:
+        raise ValueError(
+            f"the observation space must be a Box of one axis, not {observation_space}; "
+            "wrap the environment to flatten it"
+        )
+    if observation_space.shape[0] < 1:
+        raise ValueError(f"the observation space must have a component, not {observation_space}")
+    if isinstance(action_space, gymnasium.spaces.Discrete):
+        if action_space.n < 2:
+            raise ValueError(f"the action space must leave a choice, not {action_space}")
+        return Sizes(observation_space.shape[0], 1, int(action_space.n))
+    if not isinstance(action_space, gymnasium.spaces.Box) or len(action_space.shape) != 1 or action_space.shape[0] < 1:
+        raise ValueError(f"the action space must be a Box of one axis or Discrete, not {action_space}")
+    if not action_space.is_bounded("both"):
         raise ValueError(f"the action space must have finite bounds to scale the policy by, not {action_space}")
     if not (action_space.high > action_space.low).all():
         raise ValueError(f"the action space must have high above low in every component, not {action_space}")
+    return Sizes(observation_space.shape[0], action_space.shape[0])
+
+
+def action_map_of(action_space: gymnasium.Space, squash: Literal["none", "tanh"]) -> ActionMap | ChoiceMap:
+    """Build the map from raw actions to those of the task, for a space that ``sizes_of`` accepts."""
+    if isinstance(action_space, gymnasium.spaces.Discrete):
+        return ChoiceMap(int(action_space.start), int(action_space.n))
+    assert isinstance(action_space, gymnasium.spaces.Box)
+    return ActionMap(action_space.low, action_space.high, squash)
+
+
+def task_actions(actions: F32, space: gymnasium.Space) -> npt.NDArray[Any]:
+    """Turn actions of a learner or policy into what ``step`` of a vector environment takes, clipped to the bounds.
+
+    Parameters
+    ----------
+    actions
+        In the task's units, shape (n, A).
+    space
+        Action space of one environment.
+    """
+    if isinstance(space, gymnasium.spaces.Discrete):
+        return np.rint(actions[:, 0]).astype(np.int64)
+    assert isinstance(space, gymnasium.spaces.Box)
+    return np.clip(actions, space.low, space.high).astype(space.dtype)

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from rl_agent.learner import Learner
 from rl_agent.policy import Policy
+from rl_agent.scaling import task_actions
 
 __all__ = ["SerialRun", "evaluate", "train_serial"]
 
@@ -30,6 +31,12 @@ class SerialRun:
     def __init__(self, learner: Learner, environments: gymnasium.vector.VectorEnv, seed: int) -> None:
         if environments.num_envs != learner.agents:
             raise ValueError(f"{environments.num_envs} environments do not fit a learner of {learner.agents} agents")
+        mode = environments.metadata.get("autoreset_mode")
+        if mode != gymnasium.vector.AutoresetMode.SAME_STEP:
+            raise ValueError(
+                f"the environments reset in mode {mode}, where an action may not belong to the observation before it; "
+                "make them with autoreset_mode = AutoresetMode.SAME_STEP"
+            )
         self.learner = learner
         self.environments = environments
         self._all = np.arange(learner.agents)
@@ -40,9 +47,8 @@ class SerialRun:
         """Go on until the learner has seen ``steps`` more environment steps (or just above)."""
         goal = self.learner.environment_steps + steps
         space = self.environments.single_action_space
-        assert isinstance(space, gymnasium.spaces.Box)
         while self.learner.environment_steps < goal:
-            actions = np.clip(self.learner.act(self._all), space.low, space.high)
+            actions = task_actions(self.learner.act(self._all), space)
             observations, rewards, terminated, truncated, info = self.environments.step(actions)
             ended = terminated | truncated
             outcome = np.array(observations, np.float32)
@@ -90,7 +96,9 @@ def evaluate(
         state, ended = policy.initial_state(1), False
         while not ended:
             actions, state = policy.act(np.asarray(observation)[None], state, deterministic=deterministic, rng=rng)
-            observation, reward, terminated, truncated, _ = environment.step(actions[0])
+            observation, reward, terminated, truncated, _ = environment.step(
+                task_actions(actions, environment.action_space)[0]
+            )
             returns[episode] += float(reward)
             ended = terminated or truncated
     return returns

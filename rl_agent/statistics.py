@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from rl_agent.algorithms.vracer import Evaluation
+from rl_agent.algorithms import Evaluation
 
 __all__ = ["EpisodeRecord", "Statistics"]
 
@@ -62,13 +61,13 @@ class Statistics:
         self._episodes.append(record)
         self._new.append(record)
 
-    def add_update(self, evaluation: Evaluation, gradient: npt.NDArray[np.float32]) -> None:
+    def add_update(self, evaluation: Evaluation) -> None:
         """Count a gradient step."""
         sums = self._sums
         sums.updates += 1
         sums.policy_loss += evaluation.policy_loss
         sums.value_loss += evaluation.value_loss
-        sums.gradient_norm += math.sqrt(float(gradient @ gradient))
+        sums.gradient_norm += evaluation.gradient_norm
         sums.batch_kl += evaluation.mean_kl
         sums.batch_rho += evaluation.mean_rho
         sums.batch_far += evaluation.far_fraction

@@ -1,5 +1,51 @@
 """The learning rules, one file per algorithm."""
 
-from rl_agent.algorithms.vracer import VRacer
+from __future__ import annotations
 
-__all__ = ["VRacer"]
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from rl_agent.actor import Actor
+from rl_agent.algorithms import acer, ddpg, naf, ppo, sac, td3, vracer
+from rl_agent.algorithms.algorithm import Algorithm, Evaluation, Source
+from rl_agent.algorithms.vracer import VRacer
+from rl_agent.config import CONTINUOUS_ONLY, AgentConfig
+from rl_agent.scaling import Sizes
+
+__all__ = ["Algorithm", "Evaluation", "Source", "VRacer", "make_actor", "make_algorithm"]
+
+ALGORITHMS: dict[str, tuple[Callable[[AgentConfig, Sizes], Actor], type[Any]]] = {
+    "vracer": (vracer.make_actor, vracer.VRacer),
+    "ddpg": (ddpg.make_actor, ddpg.DDPG),
+    "naf": (naf.make_actor, naf.NAF),
+    "acer": (acer.make_actor, acer.ACER),
+    "td3": (td3.make_actor, td3.TD3),
+    "sac": (sac.make_actor, sac.SAC),
+    "ppo": (ppo.make_actor, ppo.PPO),
+}
+"""By name, what acts and what learns."""
+
+
+def make_actor(config: AgentConfig, sizes: Sizes) -> Actor:
+    """Build the policy of the algorithm that ``config.algorithm`` names.
+
+    Raises
+    ------
+    ValueError
+        If the algorithm does not serve discrete actions and the task has them.
+    """
+    if sizes.choices and config.algorithm in CONTINUOUS_ONLY:
+        raise ValueError(
+            f"algorithm = {config.algorithm} needs continuous actions (a Box), but the task has {sizes.choices} "
+            "discrete ones; use vracer, acer or ppo"
+        )
+    return ALGORITHMS[config.algorithm][0](config, sizes)
+
+
+def make_algorithm(config: AgentConfig, sizes: Sizes, rng: np.random.Generator) -> Algorithm:
+    """Build the algorithm that ``config.algorithm`` names, with fresh weights; errors of ``make_actor``."""
+    make_actor(config, sizes)
+    algorithm: Algorithm = ALGORITHMS[config.algorithm][1](config, sizes, rng)
+    return algorithm

@@ -22,111 +22,154 @@ Implementation details that the paper leaves open:
 3. Options that the paper does not have: ``center_advantages`` and ``sigma_min`` (``rl_agent/config.py``).
 4. The densities are those of untruncated normals (``rl_agent/distributions.py``).
 
-``gradient`` is the fast way: the derivatives of L with respect to (V, m, sigma) are written out, the
-rest is the network's own backward pass. ``reference_gradient`` gets the same from autograd and
-``torch.distributions``; the tests hold both equal.
+Discrete actions (Weber et al. 2022, appendix A): the network gives V(s) and the logits of pi(a|s), the Boltzmann
+distribution there with its inverse temperature, which a network of logits can learn by itself, taken as one.
+
+Closed-form advantages (appendix E), with ``advantage`` ``quadratic`` or ``gaussian``: the network also gives the
+coefficients of A(s, a) (``rl_agent/algorithms/advantages.py``), the targets hold Q = V + A (eqs. 6, 7), and
+
+    L_adv = [ rho_t ( A(s_t, a_t) + V(s_t) - Q_ret_t ) ]^2 / 2                     advantage (eq. 23)
+
+is added to L. It moves the coefficients alone: rho, V, m and sigma are held constant in it (the paper says only that
+the coefficients minimise it).
+
+``gradient`` is the fast way on a CPU: the derivatives of L with respect to (V, m, sigma) are written out, the
+rest is the network's own backward pass. ``loss`` is L as the paper writes it, for autograd: the reference that the
+tests hold the fast way to, and the program that a GPU runs (``rl_agent/gradient_step.py``).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from numba import njit
 
-from rl_agent import distributions
-from rl_agent.adam import Adam
+from rl_agent import densities, distributions
+from rl_agent.actor import Actor
+from rl_agent.algorithms import advantages
+from rl_agent.algorithms.algorithm import Algorithm, Evaluation, Source, Tensors, evaluation_of, nearness
 from rl_agent.config import AgentConfig
-from rl_agent.networks import make_network
+from rl_agent.densities import LOG_RHO_BOUND
+from rl_agent.networks import Parts, make_network
 from rl_agent.replay.batch import Batch
+from rl_agent.scaling import Sizes
 
-__all__ = ["Evaluation", "VRacer"]
+__all__ = ["VRacer", "make_actor"]
 
 F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
 
-LOG_RHO_BOUND = 20.0
+
+def make_actor(config: AgentConfig, sizes: Sizes) -> Actor:
+    """Build the policy: outputs V(s), the policy's own, and the coefficients of the advantage, if any."""
+    own = sizes.choices or sizes.action
+    network = make_network(config, sizes.observation, 1 + own + _coefficients(config, sizes.action))
+
+    def gaussian(outputs: F32, loose: F32) -> tuple[F32, F32, F32]:
+        return outputs[:, 0], outputs[:, 1 : 1 + own], distributions.shared_std(loose, config.sigma_min)
+
+    def categorical(outputs: F32, loose: F32) -> tuple[F32, F32, F32]:
+        return outputs[:, 0], distributions.softmax(outputs[:, 1:]), np.zeros((len(outputs), 0), np.float32)
+
+    return Actor(network, 0, categorical) if sizes.choices else Actor(network, own, gaussian)
 
 
-@dataclass(frozen=True)
-class Evaluation:
-    """What the network says about a batch, and the size of the losses.
-
-    Attributes
-    ----------
-    value, rho, kl
-        V(s_t), importance weight (clipped where the replay asks for it) and D_KL(mu_t || pi), shape (B,).
-    far
-        Whether a step is far-policy, shape (B,).
-    policy_loss, value_loss
-        Means over the steps that teach of -rho (Q_ret - V) and of (V - V_tbc)^2 / 2.
-    mean_rho, mean_kl, far_fraction
-        Means over the batch.
-    """
-
-    value: F32
-    rho: F32
-    kl: F32
-    far: npt.NDArray[np.bool_]
-    policy_loss: float
-    value_loss: float
-    mean_rho: float
-    mean_kl: float
-    far_fraction: float
+def _coefficients(config: AgentConfig, action_size: int) -> int:
+    """Count the outputs that the closed form of the advantage takes."""
+    return {"none": 0, "quadratic": action_size * (action_size + 1) // 2, "gaussian": 1 + 2 * action_size}[
+        config.advantage
+    ]
 
 
-class VRacer:
+class VRacer(Algorithm):
     """Weights of V-RACER, and one gradient of them.
 
     Parameters
     ----------
     config
         The learner's settings.
-    observation_size, action_size
-        Components of a state and of an action.
+    sizes
+        Of the task.
     rng
         Draws the first weights.
 
     Attributes
     ----------
     weights
-        Flat vector: the network's weights, then the A parameters of sigma (before the softplus).
+        Flat vector: the network's weights, then the A parameters of sigma (before the softplus) for a Gaussian.
     network
-        Its outputs are V(s), m_1(s), ... m_A(s).
+        Its outputs are V(s), m_1(s), ... m_A(s), or V(s) and the logits of the choices; then the coefficients of
+        A(s, a).
     """
 
-    def __init__(self, config: AgentConfig, observation_size: int, action_size: int, rng: np.random.Generator) -> None:
-        self.config = config
-        self.action_size = action_size
-        self.network = make_network(config, observation_size, 1 + action_size)
-        spread = np.full(action_size, distributions.inverse_softplus(config.sigma - config.sigma_min), np.float32)
-        self.weights: F32 = np.concatenate([self.network.initialise(rng), spread])
-        self.adam = Adam(len(self.weights))
+    uses_value_targets = True
+
+    def __init__(self, config: AgentConfig, sizes: Sizes, rng: np.random.Generator) -> None:
+        if sizes.choices and config.advantage != "none":
+            raise ValueError(
+                f"advantage = {config.advantage} is a form of continuous actions; with discrete ones use none"
+            )
+        actor = make_actor(config, sizes)
+        loose = actor.size - actor.network.size
+        super().__init__(
+            config, sizes, actor, Parts(network=actor.network, sigma=loose), {"all": ("network", "sigma")}, rng
+        )
+        self.action_size = sizes.action
+        self.weights[actor.network.size :] = distributions.inverse_softplus(config.sigma - config.sigma_min)
+        self.torch_step.push()
+        self.adam = self.adams["all"]
         self.last_gradient: F32 = np.zeros_like(self.weights)
-        self._tape = self.network.tape(self.network.history + 1, config.batch)
+        self._is_fast = (
+            config.device == "cpu" and config.advantage == "none" and config.sampler == "uniform" and not sizes.choices
+        )
         self._views = self.network.views(self.weights)
-        self._gradient_views = self.network.views(self.last_gradient)
+        if self._is_fast:
+            self._tape = self.network.tape(self.network.history + 1, config.batch)
+            self._gradient_views = self.network.views(self.last_gradient)
 
     @property
     def std(self) -> F32:
-        """Standard deviation of the policy, shape (A,)."""
+        """Standard deviation of a Gaussian policy, shape (A,)."""
+        self.torch_step.pull()
         return distributions.shared_std(self.weights[-self.action_size :], self.config.sigma_min)
-
-    def act(self, observations: F32, state: F32) -> tuple[F32, F32, F32]:
-        """Values (n,), means (n, A) and next recurrent states for standardised observations (n, S)."""
-        outputs, following = self.network.step(self._views, observations, state)
-        return outputs[:, 0], outputs[:, 1:], following
 
     def values(self, windows: F32, lengths: I64) -> F32:
         """V at the end of windows of any lengths, shape (n,)."""
+        self.torch_step.pull()
         order = np.argsort(-lengths, kind="stable")
         tape = self.network.tape(windows.shape[0], len(lengths))
         outputs = self.network.forward(self._views, np.ascontiguousarray(windows[:, order]), lengths[order], tape)
         values = np.empty(len(lengths), np.float32)
         values[order] = outputs[:, 0]
         return values
+
+    def gather(self, source: Source, slots: I64) -> tuple[I64, Batch]:
+        """Gather drawn steps with their stored targets."""
+        return source.memory.gather(slots, self.network.history, *source[1:])
+
+    def update(
+        self,
+        batch: Batch,
+        learning_rate: float,
+        *,
+        c_max: float,
+        beta: float,
+        rule_1: bool,
+        rho_clip: float,
+        weight: F32 | None = None,
+    ) -> Evaluation:
+        """Take an Adam step against the gradient of a batch (arguments of ``Algorithm.update``)."""
+        if not self._is_fast:
+            return super().update(
+                batch, learning_rate, c_max=c_max, beta=beta, rule_1=rule_1, rho_clip=rho_clip, weight=weight
+            )
+        evaluation = self.gradient(batch, c_max=c_max, beta=beta, rule_1=rule_1, rho_clip=rho_clip)
+        self.descend(learning_rate)
+        return evaluation
 
     def gradient(self, batch: Batch, *, c_max: float, beta: float, rule_1: bool, rho_clip: float) -> Evaluation:
         """Write dL/dw of a batch into ``last_gradient``, shape of ``weights``.
@@ -175,6 +218,7 @@ class VRacer:
             mean_rho=float(rho.mean()),
             mean_kl=float(kl.mean()),
             far_fraction=float(far.mean()),
+            gradient_norm=math.sqrt(float(self.last_gradient @ self.last_gradient)),
         )
 
     def descend(self, learning_rate: float) -> None:
@@ -190,52 +234,68 @@ class VRacer:
         rule_1: bool,
         rho_clip: float,
         dtype: torch.dtype = torch.float32,
-    ) -> tuple[F32, Evaluation]:
+    ) -> tuple[npt.NDArray[Any], Evaluation]:
         """Compute the result of ``gradient`` by autograd, from the loss as the paper writes it."""
         weights = torch.tensor(self.weights, dtype=dtype, requires_grad=True)
-        loss, evaluation = self.reference_loss(weights, batch, c_max=c_max, beta=beta, rule_1=rule_1, rho_clip=rho_clip)
+        terms = {"c_max": c_max, "beta": beta, "rule_1": float(rule_1), "rho_clip": rho_clip}
+        inputs = self.inputs(batch, None) | terms
+        loss, results = self.loss(weights, {n: torch.as_tensor(x, dtype=dtype) for n, x in inputs.items()})
         (gradient,) = torch.autograd.grad(loss, weights)
-        return gradient.numpy(), evaluation
+        results["gradient_norm"] = gradient.norm()
+        return gradient.numpy(), evaluation_of({n: result.detach().numpy() for n, result in results.items()})
 
-    def reference_loss(
-        self, weights: torch.Tensor, batch: Batch, *, c_max: float, beta: float, rule_1: bool, rho_clip: float
-    ) -> tuple[torch.Tensor, Evaluation]:
-        """L of a batch as a torch graph of ``weights``; arguments of ``gradient``."""
-        as_tensor = lambda array: torch.as_tensor(array, dtype=weights.dtype)  # noqa: E731
-        network = self.network
-        outputs = network.reference(weights[: network.size], as_tensor(batch.windows), torch.as_tensor(batch.lengths))
-        value, mean = outputs[:, 0], outputs[:, 1:]
-        sigma = self.config.sigma_min + torch.nn.functional.softplus(weights[network.size :])
-        pi = torch.distributions.Independent(torch.distributions.Normal(mean, sigma), 1)
-        mu = torch.distributions.Independent(
-            torch.distributions.Normal(as_tensor(batch.behaviour_mean), as_tensor(batch.behaviour_std)), 1
-        )
-        action = as_tensor(batch.action)
-        log_rho = (pi.log_prob(action) - mu.log_prob(action)).clamp(-LOG_RHO_BOUND, LOG_RHO_BOUND)
-        rho = log_rho.exp().clamp(max=rho_clip)
-        kl = torch.distributions.kl_divergence(mu, pi)
-        far = ~((rho > 1.0 / c_max) & (rho < c_max))
-        kept = torch.where(far, 0.0, 1.0).to(weights.dtype) if rule_1 else torch.ones_like(rho)
-        advantage = as_tensor(batch.q_ret) - value.detach()
+    def loss(self, weights: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, Tensors]:
+        """L of a batch as a torch graph of ``weights``.
+
+        Parameters
+        ----------
+        weights
+            Flat weights, shape of ``self.weights``.
+        inputs
+            The arrays of a ``Batch``, ``weight`` (B,), ``c_max``, ``beta``, ``rule_1`` (1 or 0) and ``rho_clip``.
+
+        Returns
+        -------
+        loss
+            L, a scalar.
+        results
+            ``value``, ``rho``, ``kl``, ``far`` (1 or 0) and ``td_error`` of shape (B,), ``policy_loss`` and
+            ``value_loss``; with a closed form ``advantage``.
+        """
+        action, beta = inputs["action"], inputs["beta"]
+        views = self.parts.views(weights)
+        outputs = self.parts("network", views, inputs["windows"], inputs["lengths"])
+        value, own = outputs[:, 0], outputs[:, 1 : 1 + (self.sizes.choices or self.sizes.action)]
+        if self.sizes.choices:
+            log_mu = torch.log(inputs["behaviour_mean"].gather(-1, action.long()).squeeze(-1))
+            log_pi = densities.categorical_log_density(action, own)
+            kl = densities.categorical_kl(inputs["behaviour_mean"], own)
+        else:
+            sigma = self.config.sigma_min + torch.nn.functional.softplus(views["sigma"][""])
+            behaviour = inputs["behaviour_mean"], inputs["behaviour_std"]
+            log_mu = densities.gaussian_log_density(action, *behaviour)
+            log_pi = densities.gaussian_log_density(action, own, sigma)
+            kl = densities.gaussian_kl(*behaviour, own, sigma)
+        rho = torch.minimum(densities.importance_weight(log_pi, log_mu), inputs["rho_clip"])
+        far, kept = nearness(rho, inputs)
+        kept = kept * inputs["weight"]
+        lead = inputs["q_ret"] - value.detach()
         if self.config.center_advantages:
-            near = torch.where(far, 0.0, rho.detach())
-            advantage = advantage - (near * advantage).sum() / near.sum().clamp(min=1e-6)
-        policy_loss = -rho * advantage * kept
-        value_loss = 0.5 * (value - as_tensor(batch.v_tbc)) ** 2 * kept
-        loss = (beta * (policy_loss + value_loss) + (1.0 - beta) * kl).mean()
-        count = max(1.0, float(kept.sum()))
-        with torch.no_grad():
-            means = [
-                policy_loss.sum() / count,
-                value_loss.sum() / count,
-                rho.mean(),
-                kl.mean(),
-                far.to(rho).mean(),
-            ]
-        evaluation = Evaluation(
-            value.detach().numpy(), rho.detach().numpy(), kl.detach().numpy(), far.numpy(), *map(float, means)
-        )
-        return loss, evaluation
+            near = (1.0 - far) * rho.detach()
+            lead = lead - (near * lead).sum() / near.sum().clamp(min=1e-6)
+        policy_loss = -rho * lead * kept
+        error = inputs["v_tbc"] - value
+        value_loss = 0.5 * error**2 * kept
+        results = {"value": value, "rho": rho, "kl": kl, "far": far, "td_error": error}
+        both = policy_loss + value_loss
+        if self.config.advantage != "none":
+            form = advantages.FORMS[self.config.advantage]
+            advantage = form(outputs[:, 1 + own.shape[1] :], action, own.detach(), sigma.detach())
+            both = both + 0.5 * (rho.detach() * (advantage + value.detach() - inputs["q_ret"])) ** 2 * kept
+            results["advantage"] = advantage
+        loss = (beta * both + (1.0 - beta) * kl * inputs["weight"]).mean()
+        count = kept.sum().clamp(min=1.0)
+        return loss, results | {"policy_loss": policy_loss.sum() / count, "value_loss": value_loss.sum() / count}
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-__all__ = ["Batch", "gather_steps", "gather_windows"]
+__all__ = ["Batch", "Transitions", "gather_following", "gather_steps", "gather_windows"]
 
 F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
@@ -37,6 +37,75 @@ class Batch:
     behaviour_std: F32
     v_tbc: F32
     q_ret: F32
+
+
+@dataclass(frozen=True)
+class Transitions:
+    """Drawn steps with what followed each, for one-step targets; sorted by descending ``lengths``.
+
+    Attributes
+    ----------
+    windows, lengths, action, behaviour_mean, behaviour_std
+        As of ``Batch``.
+    reward
+        r_{t+1} in scaled units, shape (B,).
+    next_windows, next_lengths
+        The same windows moved on to s_{t+1}, shapes (T, B, S) and (B,).
+    goes_on
+        0 where s_{t+1} is a terminal state, else 1 (also where the episode was cut short), shape (B,).
+    """
+
+    windows: F32
+    lengths: I64
+    action: F32
+    behaviour_mean: F32
+    behaviour_std: F32
+    reward: F32
+    next_windows: F32
+    next_lengths: I64
+    goes_on: F32
+
+
+@njit(cache=True, nogil=True)
+def gather_following(
+    observation: F32,
+    position: I64,
+    slots: I64,
+    rows: I64,
+    lengths: I64,
+    final_observation: F32,
+    mean: F32,
+    per_std: F32,
+    out: F32,
+) -> None:
+    """Standardise the observations up to and including the one that followed each of ``slots``.
+
+    Parameters
+    ----------
+    observation, position
+        Ring arrays, shapes (capacity, S) and (capacity,).
+    slots, rows
+        Places of the steps, and their episodes' rows in the table, shape (B,).
+    lengths, final_observation
+        Episode table: number of steps, and what was seen after the last.
+    mean, per_std
+        Statistics of the states, shape (S,).
+    out
+        Written, shape (T, B, S), aligned at the end; zero where the episode had not yet begun.
+    """
+    capacity, size = observation.shape
+    steps = out.shape[0]
+    for b in range(slots.shape[0]):
+        k, e = slots[b], rows[b]
+        is_last = position[k] + 1 == lengths[e]
+        for back in range(steps):
+            t = steps - 1 - back
+            if back > position[k] + 1:
+                out[t, b] = np.float32(0.0)
+                continue
+            seen = final_observation[e] if back == 0 and is_last else observation[(k + 1 - back) % capacity]
+            for s in range(size):
+                out[t, b, s] = (seen[s] - mean[s]) * per_std[s]
 
 
 @njit(cache=True, nogil=True)
@@ -101,20 +170,22 @@ def gather_steps(
     Returns
     -------
     action, behaviour_mean, behaviour_std
-        Shape (B, A).
+        Shape (B, A) for Gaussians; see ``EpisodeMemory``.
     v_tbc, q_ret
         V_tbc_t and Q_ret_t = r_{t+1} + gamma V_tbc_{t+1}, shape (B,).
     """
     capacity, size = action.shape
     batch = slots.shape[0]
-    actions, means = np.empty((batch, size), np.float32), np.empty((batch, size), np.float32)
-    stds = np.empty((batch, size), np.float32)
+    actions, means = np.empty((batch, size), np.float32), np.empty((batch, behaviour_mean.shape[1]), np.float32)
+    stds = np.empty((batch, behaviour_std.shape[1]), np.float32)
     targets, q_ret = np.empty(batch, np.float32), np.empty(batch, np.float32)
     for b in range(batch):
         e, k = rows[b], slots[b]
         for j in range(size):
             actions[b, j] = action[k, j]
+        for j in range(means.shape[1]):
             means[b, j] = behaviour_mean[k, j]
+        for j in range(stds.shape[1]):
             stds[b, j] = behaviour_std[k, j]
         v_next = finals[e] if position[k] + 1 == lengths[e] else v_tbc[(k + 1) % capacity]
         targets[b] = v_tbc[k]

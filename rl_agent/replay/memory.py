@@ -4,8 +4,8 @@ Only completed episodes enter (as in the original implementation): the value tar
 would need a bootstrap that changes with every step. The steps of an episode lie next to each other (modulo
 the end of the ring), every quantity in its own contiguous array. Per step the memory keeps what was
 observed and done, the behaviour {mean, std} it was done with, and the last computed V, rho, V_tbc, KL and
-far-policy flag. Per episode it keeps the final observation and its value: 0 after termination, V(s_T) after
-truncation, computed when the episode ends and again at every full sweep.
+far-policy flag (and A(s, a), where it has a closed form). Per episode it keeps the final observation and its
+value: 0 after termination, V(s_T) after truncation, computed when the episode ends and again at every full sweep.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy.typing as npt
 from numba import njit
 
 from rl_agent import returns
-from rl_agent.replay.batch import Batch, gather_steps, gather_windows
+from rl_agent.replay.batch import Batch, Transitions, gather_following, gather_steps, gather_windows
 
 __all__ = ["Episode", "EpisodeMemory"]
 
@@ -33,6 +33,7 @@ STEP_FIELDS = (
     "behaviour_std",
     "reward",
     "value",
+    "advantage",
     "rho",
     "v_tbc",
     "kl",
@@ -40,6 +41,7 @@ STEP_FIELDS = (
     "position",
     "serial",
 )
+COUNTERS = ("first_serial", "next_serial", "tail", "steps", "n_far", "added")
 TABLE_FIELDS = ("start", "length", "terminated", "final_observation", "final_value")
 
 
@@ -54,7 +56,8 @@ class Episode:
     action
         Raw (unclipped) actions of the policy, shape (L, A).
     behaviour_mean, behaviour_std
-        Statistics of the policy mu that drew the actions, shape (L, A).
+        Statistics of the policy mu that drew the actions, shape (L, A) for a Gaussian. For discrete actions the mean
+        holds the probabilities, shape (L, K), and the standard deviation nothing, shape (L, 0).
     reward
         r_1 ... r_L, shape (L,), unscaled.
     value
@@ -87,26 +90,31 @@ class EpisodeMemory:
         Most steps held (N).
     observation_size, action_size
         Components of a state and of an action.
+    choices
+        Number of discrete actions; 0 for continuous ones.
 
     Attributes
     ----------
-    observation, action, behaviour_mean, behaviour_std, reward, value, rho, v_tbc, kl, far, position, serial
+    observation, action, behaviour_mean, behaviour_std, reward, value, advantage, rho, v_tbc, kl, far, position, serial
         Ring arrays, one row per place. ``position`` is the step's index in its episode, ``serial`` the
         running number of that episode.
     start, length, terminated, final_observation, final_value
         Episode table, row ``serial % len(start)``.
     n_far
         Number of stored steps whose ``far`` flag is set.
+    added
+        Number of steps ever stored.
     """
 
-    def __init__(self, capacity: int, observation_size: int, action_size: int) -> None:
+    def __init__(self, capacity: int, observation_size: int, action_size: int, choices: int = 0) -> None:
         self.capacity = capacity
         self.observation = np.zeros((capacity, observation_size), np.float32)
         self.action = np.zeros((capacity, action_size), np.float32)
-        self.behaviour_mean = np.zeros((capacity, action_size), np.float32)
-        self.behaviour_std = np.zeros((capacity, action_size), np.float32)
+        self.behaviour_mean = np.zeros((capacity, choices or action_size), np.float32)
+        self.behaviour_std = np.zeros((capacity, 0 if choices else action_size), np.float32)
         self.reward = np.zeros(capacity, np.float32)
         self.value = np.zeros(capacity, np.float32)
+        self.advantage = np.zeros(capacity, np.float32)
         self.rho = np.zeros(capacity, np.float32)
         self.v_tbc = np.zeros(capacity, np.float32)
         self.kl = np.zeros(capacity, np.float32)
@@ -124,6 +132,7 @@ class EpisodeMemory:
         self.tail = 0
         self.steps = 0
         self.n_far = 0
+        self.added = 0
 
     @property
     def episodes(self) -> int:
@@ -157,6 +166,7 @@ class EpisodeMemory:
         places = (self.start[row] + np.arange(steps)) % self.capacity
         for name in EPISODE_STEP_FIELDS:
             getattr(self, name)[places] = getattr(episode, name)
+        self.advantage[places] = 0.0
         self.rho[places] = 1.0
         self.kl[places] = 0.0
         self.far[places] = False
@@ -164,6 +174,7 @@ class EpisodeMemory:
         self.serial[places] = self.next_serial
         self.next_serial += 1
         self.steps += steps
+        self.added += steps
         self._sweep(np.array([row]), gamma, reward_scale)
 
     def remove_oldest(self) -> None:
@@ -174,6 +185,11 @@ class EpisodeMemory:
         self.first_serial += 1
         self.tail = (self.tail + steps) % self.capacity
         self.steps -= steps
+
+    def clear(self) -> None:
+        """Forget everything."""
+        while self.episodes > 0:
+            self.remove_oldest()
 
     def slots(self) -> I64:
         """Places of all stored steps, from the oldest to the newest, shape (steps,)."""
@@ -217,6 +233,43 @@ class EpisodeMemory:
         windows = np.concatenate([self.windows(last, steps - 1, mean, per_std), final[None]])
         return windows, np.minimum(self.length[rows], steps - 1) + 1
 
+    def gather_transitions(
+        self, slots: I64, window: int, mean: F32, per_std: F32, reward_scale: float
+    ) -> tuple[I64, Transitions]:
+        """Gather the steps at ``slots`` with what followed them; arguments and order as of ``gather``."""
+        slots, lengths = self._longest_first(slots, window)
+        rows = self.rows(slots)
+        following = self.following(slots, window + 1, mean, per_std)
+        is_terminal = self.terminated[rows] & (self.position[slots] + 1 == self.length[rows])
+        return slots, Transitions(
+            windows=self.windows(slots, window + 1, mean, per_std),
+            lengths=lengths,
+            action=self.action[slots],
+            behaviour_mean=self.behaviour_mean[slots],
+            behaviour_std=self.behaviour_std[slots],
+            reward=self.reward[slots] * np.float32(1.0 / reward_scale),
+            next_windows=following,
+            next_lengths=np.minimum(self.position[slots] + 1, window) + 1,
+            goes_on=(~is_terminal).astype(np.float32),
+        )
+
+    def following(self, slots: I64, steps: int, mean: F32, per_std: F32) -> F32:
+        """Standardised observations of ``steps`` steps that end with the one after each of ``slots``, (steps, B, S)."""
+        out = np.empty((steps, len(slots), self.observation.shape[1]), np.float32)
+        rows = self.rows(slots)
+        gather_following(
+            self.observation, self.position, slots, rows, self.length, self.final_observation, mean, per_std, out
+        )
+        return out
+
+    def _longest_first(self, slots: I64, window: int) -> tuple[I64, I64]:
+        """Order steps by the length of their history; returns the steps and the lengths of their windows."""
+        lengths = np.minimum(self.position[slots], window) + 1
+        if window == 0:
+            return slots, lengths
+        order = np.argsort(-lengths, kind="stable")
+        return slots[order], lengths[order]
+
     def gather(
         self, slots: I64, window: int, mean: F32, per_std: F32, gamma: float, reward_scale: float
     ) -> tuple[I64, Batch]:
@@ -240,10 +293,7 @@ class EpisodeMemory:
         batch
             The steps, those with the longest history first.
         """
-        lengths = np.minimum(self.position[slots], window) + 1
-        if window > 0:
-            order = np.argsort(-lengths, kind="stable")
-            slots, lengths = slots[order], lengths[order]
+        slots, lengths = self._longest_first(slots, window)
         targets = gather_steps(
             slots,
             self.rows(slots),
@@ -260,6 +310,20 @@ class EpisodeMemory:
         )
         return slots, Batch(self.windows(slots, window + 1, mean, per_std), lengths, *targets)
 
+    def store(
+        self,
+        slots: I64,
+        value: F32,
+        rho: F32,
+        kl: F32,
+        far: npt.NDArray[np.bool_],
+        advantage: F32 | None = None,
+    ) -> None:
+        """Store what the networks now say about drawn steps (arguments of ``refresh``), and leave V_tbc as it is."""
+        self.n_far += _store(slots, value, rho, kl, far, self.value, self.rho, self.kl, self.far)
+        if advantage is not None:
+            self.advantage[slots] = advantage
+
     def refresh(
         self,
         slots: I64,
@@ -269,6 +333,7 @@ class EpisodeMemory:
         far: npt.NDArray[np.bool_],
         gamma: float,
         reward_scale: float,
+        advantage: F32 | None = None,
     ) -> None:
         """Store what the network now says about drawn steps, and correct V_tbc there and before.
 
@@ -280,8 +345,10 @@ class EpisodeMemory:
             New V(s_t), importance weight, KL and far-policy flag, shape (B,).
         gamma, reward_scale
             Discount and scale of the value target.
+        advantage
+            New A(s_t, a_t), shape (B,), where it has a closed form.
         """
-        self.n_far += _store(slots, value, rho, kl, far, self.value, self.rho, self.kl, self.far)
+        self.store(slots, value, rho, kl, far, advantage)
         ordered = np.sort(slots)
         returns.sweep_drawn(
             ordered,
@@ -292,6 +359,7 @@ class EpisodeMemory:
             self.final_value,
             self.reward,
             self.value,
+            self.advantage,
             self.rho,
             self.v_tbc,
             np.float32(gamma),
@@ -301,6 +369,21 @@ class EpisodeMemory:
     def sweep(self, gamma: float, reward_scale: float) -> None:
         """Recompute V_tbc of every stored step."""
         self._sweep(np.arange(self.first_serial, self.next_serial) % len(self.start), gamma, reward_scale)
+
+    def estimate_advantages(self, gamma: float, decay: float, reward_scale: float) -> None:
+        """Write V + A of the generalised advantage estimate into ``v_tbc`` of every stored step."""
+        returns.lambda_returns(
+            np.arange(self.first_serial, self.next_serial) % len(self.start),
+            self.start,
+            self.length,
+            self.final_value,
+            self.reward,
+            self.value,
+            self.v_tbc,
+            np.float32(gamma),
+            np.float32(1.0 / reward_scale),
+            np.float32(decay),
+        )
 
     def classify(self, c_max: float) -> None:
         """Set every far-policy flag anew from the stored importance weights."""
@@ -316,14 +399,13 @@ class EpisodeMemory:
         rows = np.arange(self.first_serial, self.next_serial) % len(self.start)
         arrays = {name: getattr(self, name)[slots] for name in STEP_FIELDS}
         arrays |= {name: getattr(self, name)[rows] for name in TABLE_FIELDS}
-        counters = ("first_serial", "next_serial", "tail", "steps", "n_far")
-        return arrays, {name: getattr(self, name) for name in counters} | {"rows": len(self.start)}
+        return arrays, {name: getattr(self, name) for name in COUNTERS} | {"rows": len(self.start)}
 
     def restore(self, arrays: dict[str, npt.NDArray[Any]], counters: dict[str, int]) -> None:
         """Take over the result of ``state`` of a memory of the same capacity."""
         while len(self.start) < counters["rows"]:
             self._grow_table()
-        for name in ("first_serial", "next_serial", "tail", "steps", "n_far"):
+        for name in COUNTERS:
             setattr(self, name, counters[name])
         slots = self.slots()
         rows = np.arange(self.first_serial, self.next_serial) % len(self.start)
@@ -340,6 +422,7 @@ class EpisodeMemory:
             self.final_value,
             self.reward,
             self.value,
+            self.advantage,
             self.rho,
             self.v_tbc,
             np.float32(gamma),

@@ -8,7 +8,7 @@ ReF-ER paper, section 3. A step is near-policy while 1/c_max < rho < c_max (stri
 - Annealing (eq. 13): ``c_max(t) = 1 + C / (1 + A t)`` and ``eta(t) = eta / (1 + A t)``.
 
 ``refer-1`` has rule 1 alone (no KL term: beta is 1); ``refer-2`` rule 2 alone, with importance weights
-clipped at 1000 (section 5.3); ``uniform`` has neither.
+clipped at 1000 (section 5.3); ``none`` has neither.
 """
 
 from __future__ import annotations

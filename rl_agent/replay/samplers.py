@@ -2,18 +2,44 @@
 
 from __future__ import annotations
 
+from typing import Any, Protocol
+
 import numpy as np
 import numpy.typing as npt
 
+from rl_agent.config import AgentConfig
 from rl_agent.replay.memory import EpisodeMemory
+from rl_agent.replay.prioritised import ProportionalSampler, RankSampler
 
-__all__ = ["UniformSampler"]
+__all__ = ["EpochSampler", "Sampler", "SegmentSampler", "UniformSampler", "make_sampler"]
+
+F32 = npt.NDArray[np.float32]
+I64 = npt.NDArray[np.int64]
+
+
+class Sampler(Protocol):
+    """Draws steps, and may learn from their errors which to draw more often."""
+
+    def draw(self, memory: EpisodeMemory, batch: int, rng: np.random.Generator) -> I64:
+        """Places of ``batch`` steps, shape (batch,)."""
+
+    def weights(self, slots: I64) -> F32 | None:
+        """Importance-sampling weights of drawn steps, shape (B,); ``None`` where all are 1."""
+
+    def learn(self, slots: I64, errors: F32) -> None:
+        """Take the errors of drawn steps, shape (B,)."""
+
+    def save(self) -> dict[str, npt.NDArray[Any]]:
+        """Arrays that ``restore`` needs."""
+
+    def restore(self, memory: EpisodeMemory, arrays: dict[str, npt.NDArray[Any]]) -> None:
+        """Take over the result of ``save``; the memory is the restored one."""
 
 
 class UniformSampler:
     """Every stored step is equally likely; draws are independent (with replacement)."""
 
-    def draw(self, memory: EpisodeMemory, batch: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+    def draw(self, memory: EpisodeMemory, batch: int, rng: np.random.Generator) -> I64:
         """Places of ``batch`` steps, shape (batch,).
 
         Raises
@@ -24,3 +50,128 @@ class UniformSampler:
         if memory.steps == 0:
             raise ValueError("cannot draw from an empty memory: it holds 0 steps")
         return (memory.tail + rng.integers(0, memory.steps, batch)) % memory.capacity
+
+    def weights(self, slots: I64) -> F32 | None:
+        """No weights: all steps are equally likely."""
+        return None
+
+    def learn(self, slots: I64, errors: F32) -> None:
+        """Nothing to learn."""
+
+    def save(self) -> dict[str, npt.NDArray[Any]]:
+        """Nothing to save."""
+        return {}
+
+    def restore(self, memory: EpisodeMemory, arrays: dict[str, npt.NDArray[Any]]) -> None:
+        """Nothing to restore."""
+
+
+class SegmentSampler(UniformSampler):
+    """Draws the last steps of stretches of episodes, for ACER.
+
+    Episodes are equally likely, whatever their length (ReF-ER paper, appendix A: "uniformly sampled episodes"), and so
+    are the stretches of at most ``segment`` steps of an episode. With a ``ratio`` the calls alternate as in the ACER
+    paper's algorithm 1: one on the newest episodes, then Poisson(ratio) on the memory.
+
+    Parameters
+    ----------
+    segment
+        Most steps of a stretch.
+    ratio
+        Mean number of replay calls after an on-policy call; ``None`` for replay alone.
+    """
+
+    def __init__(self, segment: int, ratio: float | None) -> None:
+        self.segment, self.ratio = segment, ratio
+        self.replays_left = 0
+
+    def draw(self, memory: EpisodeMemory, batch: int, rng: np.random.Generator) -> I64:
+        """Places of the last steps of ``batch`` stretches, shape (batch,).
+
+        Raises
+        ------
+        ValueError
+            If the memory is empty.
+        """
+        if memory.episodes == 0:
+            raise ValueError("cannot draw from an empty memory: it holds 0 episodes")
+        if self.ratio is not None and self.replays_left == 0:
+            self.replays_left = int(rng.poisson(self.ratio))
+            serials = memory.next_serial - 1 - np.arange(batch) % memory.episodes
+        else:
+            self.replays_left = max(0, self.replays_left - 1)
+            serials = rng.integers(memory.first_serial, memory.next_serial, batch)
+        rows = serials % len(memory.start)
+        lengths = memory.length[rows]
+        ends = rng.integers(np.minimum(self.segment, lengths) - 1, lengths)
+        return (memory.start[rows] + ends) % memory.capacity
+
+    def save(self) -> dict[str, npt.NDArray[Any]]:
+        """Arrays that ``restore`` needs."""
+        return {"replays_left": np.array(self.replays_left)}
+
+    def restore(self, memory: EpisodeMemory, arrays: dict[str, npt.NDArray[Any]]) -> None:
+        """Take over the result of ``save``."""
+        self.replays_left = int(arrays["replays_left"])
+
+
+class EpochSampler(UniformSampler):
+    """Takes every step of a fixed set once per epoch, in a new random order each time, for PPO.
+
+    Steps that do not fill a last batch sit out the epoch.
+    """
+
+    def __init__(self) -> None:
+        self.slots: I64 = np.zeros(0, np.int64)
+        self.cursor = 0
+        self.epochs_left = 0
+
+    def begin(self, slots: I64, epochs: int) -> None:
+        """Start ``epochs`` passes over the steps at ``slots``."""
+        self.slots, self.cursor, self.epochs_left = slots.copy(), 0, epochs
+
+    def left(self, batch: int) -> int:
+        """Batches still to come."""
+        return self.epochs_left * (len(self.slots) // batch) - self.cursor // batch
+
+    def draw(self, memory: EpisodeMemory, batch: int, rng: np.random.Generator) -> I64:
+        """Places of the next ``batch`` steps, shape (batch,).
+
+        Raises
+        ------
+        ValueError
+            If all passes are done.
+        """
+        if self.left(batch) <= 0:
+            raise ValueError("every step has been taken in every epoch: collect new ones first")
+        if self.cursor == 0:
+            rng.shuffle(self.slots)
+        drawn = self.slots[self.cursor : self.cursor + batch].copy()
+        self.cursor += batch
+        if self.cursor + batch > len(self.slots):
+            self.cursor = 0
+            self.epochs_left -= 1
+        return drawn
+
+    def save(self) -> dict[str, npt.NDArray[Any]]:
+        """Arrays that ``restore`` needs."""
+        return {"slots": self.slots, "progress": np.array([self.cursor, self.epochs_left])}
+
+    def restore(self, memory: EpisodeMemory, arrays: dict[str, npt.NDArray[Any]]) -> None:
+        """Take over the result of ``save``."""
+        self.slots = arrays["slots"].astype(np.int64)
+        self.cursor, self.epochs_left = (int(number) for number in arrays["progress"])
+
+
+def make_sampler(config: AgentConfig, *, is_discrete: bool) -> Sampler:
+    """Build the sampler that the settings name, or that the algorithm needs."""
+    if config.algorithm == "acer":
+        return SegmentSampler(config.segment, config.replay_ratio if is_discrete else None)
+    if config.algorithm == "ppo":
+        return EpochSampler()
+    if config.sampler == "uniform":
+        return UniformSampler()
+    kind: type[RankSampler | ProportionalSampler]
+    kind, usual = (RankSampler, 0.7) if config.sampler == "rank" else (ProportionalSampler, 0.6)
+    exponent = usual if config.priority_exponent is None else config.priority_exponent
+    return kind(config.memory, exponent, config.importance_exponent)

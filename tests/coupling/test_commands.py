@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import pytest
+import torch
 from vtkmodules.util.numpy_support import vtk_to_numpy
 from vtkmodules.vtkCommonExecutionModel import vtkStreamingDemandDrivenPipeline
 from vtkmodules.vtkIOHDF import vtkHDFReader
@@ -227,3 +228,14 @@ def test_status_json_is_one_object(tmp_path, monkeypatch, capsys):
     code, out, _ = command(["status", str(tmp_path), "--json"], monkeypatch, capsys)
     assert code == 0
     assert json.loads(out) == {"state": "finished", "pid": 1}
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device here")
+def test_a_gpu_that_is_not_there_is_bad_input(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "task.yaml").write_text("env: Pendulum-v1\nagent: {device: cuda}\n")
+    code, _, error = command(["train", "task.yaml"], monkeypatch, capsys)
+    assert code == 2
+    assert "device = 'cuda' needs a CUDA device" in error
+    assert len(error.strip().splitlines()) == 1
+    assert not (tmp_path / "runs").exists()

@@ -229,7 +229,7 @@ def test_no_learner_is_a_reason_to_leave(shell):
         (["agent.gama=1"], "did you mean 'agent.gamma'?"),
         (["env=NoSuchTask-v0"], "env = 'NoSuchTask-v0': no such environment"),
         (["env_options.fail=3"], "env_options.fail is no option"),
-        (["env=CartPole-v1", "env_options={}"], "only flat boxes"),
+        (["env=FrozenLake-v1", "env_options={}"], "only flat boxes"),
         (["env=flowsim/DCylinderWake-v0", "env_options={reynolds: -400}"], "'reynolds' is -400"),
         (["env=flowsim/DCylinderWake-v0", "env_options={cells_per_diameter: 4.3}"], "even"),
         (["agent.start=100000"], "start = 100000 must not be above memory"),

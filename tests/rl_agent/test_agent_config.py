@@ -4,6 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from rl_agent import AgentConfig
+from rl_agent.config import DEFAULTS
 
 
 def test_defaults_are_the_values_of_the_paper():
@@ -35,6 +36,12 @@ def test_defaults_are_the_values_of_the_paper():
         ("c", 0.0),
         ("a", -1.0),
         ("replay", "per"),
+        ("sampler", "per"),
+        ("algorithm", "dqn"),
+        ("algorithm", 3),
+        ("activation", "gelu"),
+        ("target_rate", 0.0),
+        ("device", "tpu"),
         ("network", "transformer"),
         ("gama", 0.9),
     ],
@@ -48,3 +55,78 @@ def test_a_bad_value_is_refused_with_the_name_of_its_key(key, value):
 def test_learning_must_be_able_to_start():
     with pytest.raises(ValidationError, match="start = 200 must not be above memory = 100"):
         AgentConfig(memory=100, start=200)
+
+
+def test_every_algorithm_has_the_defaults_of_its_paper():
+    ddpg = AgentConfig(algorithm="ddpg")
+    assert (ddpg.batch, ddpg.learning_rate, ddpg.critic_l2) == (128, 1e-4, 1e-4)
+    assert math.isclose(ddpg.policy_rate, 1e-5)
+    assert math.isclose(AgentConfig(algorithm="ddpg", learning_rate=1e-3).policy_rate, 1e-4)
+    assert AgentConfig(algorithm="ddpg", policy_learning_rate=1e-3).policy_rate == 1e-3
+    assert (ddpg.sigma, ddpg.noise, ddpg.target_rate, ddpg.replay, ddpg.a) == (0.2, "gaussian", 0.01, "refer", 5e-7)
+    plain = AgentConfig(algorithm="ddpg", replay="none")
+    assert (plain.noise, plain.a) == ("ou", 0.0)
+    naf = AgentConfig(algorithm="naf")
+    assert (naf.batch, naf.learning_rate, naf.sigma, naf.target_rate) == (256, 1e-4, 0.2, 0.01)
+    acer = AgentConfig(algorithm="acer")
+    assert (acer.memory, acer.draws, acer.target_rate, acer.truncation, acer.trust_region) == (10**5, 24, 1e-3, 5, 1)
+    assert (acer.dueling_samples, acer.learning_rate) == (5, 1e-4)
+    assert math.isclose(acer.policy_rate, 1e-5)
+    for name in ("td3", "sac"):
+        config = AgentConfig(algorithm=name)
+        assert (config.hidden, config.activation, config.batch) == ((256, 256), "relu", 128)
+        assert (config.target_rate, config.gamma, config.memory) == (5e-3, 0.99, 10**6)
+        assert config.policy_rate == config.learning_rate
+    ppo = AgentConfig(algorithm="ppo")
+    assert (ppo.gamma, ppo.gae_lambda, ppo.clip, ppo.horizon, ppo.epochs) == (0.995, 0.97, 0.2, 2048, 10)
+    assert (ppo.batch, ppo.hidden, ppo.learning_rate) == (64, (64, 64), 3e-4)
+    assert math.isclose(ppo.policy_rate, 1e-4)
+
+
+@pytest.mark.parametrize("algorithm", DEFAULTS)
+def test_a_written_configuration_is_read_back_the_same(algorithm):
+    config = AgentConfig(algorithm=algorithm, gamma=0.9)
+    assert AgentConfig.model_validate(config.model_dump(mode="json")) == config
+    assert AgentConfig(algorithm=algorithm, network="lstm" if algorithm != "ppo" else "mlp").hidden_sizes == (
+        (64, 64) if algorithm == "ppo" else (32, 32)
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"algorithm": "ppo", "replay": "refer"}, "ppo is on-policy"),
+        ({"algorithm": "ppo", "sampler": "rank"}, "ppo is on-policy"),
+        ({"algorithm": "ppo", "network": "lstm"}, "cuts episodes at its horizon"),
+        ({"algorithm": "ppo", "horizon": 32}, "horizon = 32 must not be below batch = 64"),
+        ({"algorithm": "acer", "sampler": "proportional"}, "priorities of single steps"),
+        ({"algorithm": "acer", "replay": "refer"}, "trust region of its own"),
+        ({"sampler": "rank"}, "far-policy fraction that steers beta"),
+        ({"algorithm": "naf", "sampler": "proportional", "replay": "refer-2"}, "use replay = none or refer-1"),
+        ({"algorithm": "ddpg", "noise": "ou"}, "noise = ou is correlated in time"),
+        ({"algorithm": "sac", "squash": "none"}, "squash must be tanh"),
+        ({"algorithm": "td3", "squash": "tanh"}, "tanh inside the policy"),
+        ({"algorithm": "td3", "replay": "refer", "random_start": True}, "random_start = True stores actions"),
+        ({"clip": 0.3}, "clip = 0.3 is a setting of ppo, which algorithm = vracer does not read"),
+        ({"algorithm": "naf", "critic_l2": 0.1}, "critic_l2 = 0.1 is a setting of ddpg and td3 and sac"),
+    ],
+)
+def test_what_does_not_fit_together_is_refused_with_the_reason(settings, reason):
+    with pytest.raises(ValidationError, match=reason):
+        AgentConfig(**settings)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"algorithm": "ddpg", "replay": "none", "sampler": "rank"},
+        {"algorithm": "td3", "sampler": "proportional"},
+        {"algorithm": "td3", "replay": "refer"},
+        {"algorithm": "sac", "replay": "refer"},
+        {"algorithm": "sac", "sampler": "rank"},
+        {"algorithm": "naf", "replay": "refer-1", "sampler": "rank"},
+        {"replay": "none", "sampler": "proportional"},
+    ],
+)
+def test_what_makes_sense_is_accepted(settings):
+    AgentConfig(**settings)

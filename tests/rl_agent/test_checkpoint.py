@@ -1,12 +1,15 @@
 import copy
 import errno
 import os
+import re
 
 import gymnasium
 import numpy as np
 import pytest
 
 from rl_agent import AgentConfig, CheckpointError, Learner, Policy
+from rl_agent.replay.memory import EPISODE_STEP_FIELDS
+from rl_agent.running import PER_AGENT
 from rl_agent.serial import SerialRun
 
 
@@ -28,11 +31,21 @@ class Drift(gymnasium.Env):
         return self.x.copy(), -float(self.x @ self.x), chance < 0.02, chance > 0.97, {}
 
 
-def make_run(network="mlp"):
-    config = AgentConfig(network=network, hidden=(8, 8), window=4, batch=16, memory=600, start=300, learning_rate=1e-3)
+class Push(Drift):
+    """The same with three discrete pushes, numbered from 5 on."""
+
+    action_space = gymnasium.spaces.Discrete(3, start=5)
+
+    def step(self, action):
+        return super().step(np.array([action - 6.0]))
+
+
+def make_run(network="mlp", environment=Drift, **settings):
+    small = {"hidden": (8, 8), "window": 4, "batch": 16, "memory": 600, "start": 300, "learning_rate": 1e-3}
+    config = AgentConfig(network=network, **small | settings)
     mode = gymnasium.vector.AutoresetMode.SAME_STEP
-    environments = gymnasium.vector.SyncVectorEnv([Drift] * 3, autoreset_mode=mode)
-    learner = Learner(config, Drift.observation_space, Drift.action_space, agents=3, seed=1)
+    environments = gymnasium.vector.SyncVectorEnv([environment] * 3, autoreset_mode=mode)
+    learner = Learner(config, environment.observation_space, environment.action_space, agents=3, seed=1)
     return SerialRun(learner, environments, seed=2)
 
 
@@ -41,12 +54,22 @@ def assert_equal_to_the_bit(one, other):
         assert counters == other_counters
         for name, array in arrays.items():
             np.testing.assert_array_equal(array, other_arrays[name], err_msg=name)
-    for name, array in one.running.save().items():
-        np.testing.assert_array_equal(array, other.running.save()[name], err_msg=name)
-    np.testing.assert_array_equal(one.algorithm.weights, other.algorithm.weights)
-    np.testing.assert_array_equal(one.algorithm.adam.second, other.algorithm.adam.second)
+    for name in PER_AGENT:
+        np.testing.assert_array_equal(getattr(one.running, name), getattr(other.running, name), err_msg=name)
+    for name in EPISODE_STEP_FIELDS:
+        for agent in range(one.agents):  # what lies behind the present step is left from older episodes
+            parts = [getattr(run.running, name)[agent, : run.running.length[agent]] for run in (one, other)]
+            np.testing.assert_array_equal(*parts, err_msg=name)
+    for part in ("algorithm", "sampler"):
+        arrays = getattr(one, part).arrays() if part == "algorithm" else one.sampler.save()
+        others = getattr(other, part).arrays() if part == "algorithm" else other.sampler.save()
+        assert arrays.keys() == others.keys()
+        for name, array in arrays.items():
+            np.testing.assert_array_equal(array, others[name], err_msg=name)
+    assert one.algorithm.counters() == other.algorithm.counters()
     assert one.refer.beta == other.refer.beta
-    assert one.reward_scale.value == other.reward_scale.value
+    assert vars(one.reward_scale) == vars(other.reward_scale)
+    np.testing.assert_array_equal(one.exploration.noise, other.exploration.noise)
     assert vars(one.counters) == vars(other.counters)
 
 
@@ -65,6 +88,82 @@ def test_resuming_equals_going_on_to_the_bit(tmp_path, network, before):
     assert run.learner.memory.first_serial > 0
     assert_equal_to_the_bit(run.learner, other.learner)
     assert np.abs(run.learner.algorithm.weights).max() > 0.1
+
+
+ALGORITHMS = {
+    "ddpg": {},
+    "ddpg with noise of memory, by rank": {"replay": "none", "sampler": "rank"},
+    "naf, proportional": {"replay": "none", "sampler": "proportional"},
+    "naf": {"network": "lstm"},
+    "td3": {"network": "lstm"},
+    "sac": {"activation": "relu"},
+    "acer": {"episodes": 3, "segment": 6, "network": "lstm"},
+    "acer, discrete": {"episodes": 3, "segment": 6, "environment": Push},
+    "vracer, discrete": {"environment": Push},
+    "vracer, by rank": {"replay": "refer-1", "sampler": "rank"},
+    "vracer, gaussian": {"advantage": "gaussian", "acting": "window", "network": "lstm"},
+    "ppo": {"horizon": 100, "epochs": 5},
+    "ppo, discrete": {"horizon": 100, "epochs": 5, "environment": Push},
+}
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_every_algorithm_goes_on_to_the_bit_and_twice_the_same(tmp_path, name):
+    settings = {"algorithm": re.split(r"[ ,]", name)[0], "hidden": (6,), "window": 2, "steps_per_update": 3.0}
+    run, again = (make_run(**settings | ALGORITHMS[name]) for _ in range(2))
+    run.run(450)
+    again.run(450)
+    assert_equal_to_the_bit(run.learner, again.learner)
+    run.learner.save(tmp_path / "agent.npz")
+    other = copy.deepcopy(run)
+    other.learner = Learner.load(tmp_path / "agent.npz")
+    assert_equal_to_the_bit(run.learner, other.learner)
+    before = run.learner.algorithm.weights.copy()
+    run.run(300)
+    other.run(300)
+    assert run.learner.gradient_steps > 100
+    assert_equal_to_the_bit(run.learner, other.learner)
+    assert np.abs(run.learner.algorithm.weights - before).max() > 1e-3
+
+    run.learner.save(tmp_path / "agent.npz")
+    policy, snapshot = Policy.load(tmp_path / "agent.npz"), run.learner.policy()
+    observations = np.random.default_rng(0).normal(size=(50, 2))
+    rngs = np.random.default_rng(1), np.random.default_rng(1)
+    for deterministic in (True, False):
+        (one, _), (two, _) = (
+            p.act(observations, p.initial_state(50), deterministic=deterministic, rng=rng)
+            for p, rng in zip((policy, snapshot), rngs, strict=True)
+        )
+        np.testing.assert_array_equal(one, two)
+        assert one.shape == (50, 1)
+        if "discrete" in name:
+            assert set(one[:, 0]) <= {5.0, 6.0, 7.0}
+        else:
+            assert np.abs(one).max() <= 1.0
+
+
+def test_a_run_that_is_saved_between_the_updates_of_an_iteration_goes_on_to_the_bit(tmp_path):
+    run = make_run(algorithm="ppo", horizon=90, epochs=2)
+    learner = run.learner
+    update, saved = learner.update, []
+
+    def update_and_save():
+        update()
+        if learner.gradient_steps == 13:
+            learner.save(tmp_path / "agent.npz")
+            saved.append(learner.updates_due())
+
+    learner.update = update_and_save
+    run.run(400)
+    assert saved[0] > 0
+    other = Learner.load(tmp_path / "agent.npz")
+    assert other.updates_due() == saved[0]
+    fresh = make_run(algorithm="ppo", horizon=90, epochs=2)
+    while fresh.learner.gradient_steps < 13:
+        fresh.run(1)
+    while other.updates_due():
+        other.update()
+    np.testing.assert_array_equal(other.algorithm.weights, fresh.learner.algorithm.weights)
 
 
 def test_two_runs_of_one_seed_are_equal_to_the_bit():

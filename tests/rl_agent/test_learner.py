@@ -117,12 +117,11 @@ def test_final_values_terminal_zero_truncated_that_of_the_network(network):
 
     memory = learner.memory
     finals = memory.final_value[:4]
-    policy = learner.policy()
-    state = policy.initial_state(4)
+    state = learner.policy().initial_state(4)
     for t in range(6):
-        outputs, state = policy._network.step(policy._weights, observations[t], state)
+        values, *_, state = learner.algorithm.act(observations[t], state)
     assert finals[0] == 0.0
-    np.testing.assert_allclose(finals[1:], outputs[1:, 0], atol=1e-6)
+    np.testing.assert_allclose(finals[1:], values[1:], atol=1e-6)
     assert np.abs(finals[1:]).min() > 1e-3
     np.testing.assert_array_equal(memory.final_observation[:4], observations[5])
 
@@ -209,7 +208,7 @@ def test_the_full_sweep_refreshes_final_values_and_far_flags():
     before = memory.final_value[rows].copy()
     learner.update()
     scaled = learner.state_scale(memory.final_observation[rows])
-    value, _, _ = learner.algorithm.act(scaled, np.zeros((len(rows), 0), np.float32))
+    value, *_ = learner.algorithm.act(scaled, np.zeros((len(rows), 0), np.float32))
     np.testing.assert_allclose(memory.final_value[rows], value, atol=1e-5)
     assert np.abs(memory.final_value[rows] - before).max() > 1e-4
     slots = memory.slots()
@@ -244,7 +243,7 @@ def test_a_snapshot_acts_like_the_learner_and_does_not_learn():
     observations = rng.normal(size=(5, 2))
     actions, _ = policy.act(observations, policy.initial_state(5), deterministic=True)
     scaled = learner.state_scale(observations.astype(np.float32))
-    _, mean, _ = learner.algorithm.act(scaled, np.zeros((5, 0), np.float32))
+    _, mean, _, _ = learner.algorithm.act(scaled, np.zeros((5, 0), np.float32))
     np.testing.assert_array_equal(actions, np.clip(mean, -1, 1))
     live(learner, rng, 60)
     again, _ = policy.act(observations, policy.initial_state(5), deterministic=True)
@@ -264,7 +263,11 @@ def test_a_snapshot_acts_like_the_learner_and_does_not_learn():
     [
         (gymnasium.spaces.Discrete(3), box(1), "observation space must be a Box"),
         (gymnasium.spaces.Box(0, 1, (2, 2)), box(1), "observation space must be a Box of one axis"),
-        (box(2), gymnasium.spaces.Discrete(3), "action space must be a Box"),
+        (box(2), gymnasium.spaces.MultiDiscrete([3, 2]), "action space must be a Box of one axis or Discrete"),
+        (box(2), gymnasium.spaces.Box(-1, 1, (2, 2)), "action space must be a Box of one axis or Discrete"),
+        (box(2), gymnasium.spaces.Discrete(1), "leave a choice"),
+        (box(2), gymnasium.spaces.MultiBinary(2), "action space must be a Box"),
+        (box(0), box(1), "must have a component"),
         (box(2), box(1, -np.inf, np.inf), "finite bounds"),
         (box(2), box(1, 1.0, 1.0), "high above low"),
     ],

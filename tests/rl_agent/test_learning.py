@@ -6,6 +6,7 @@ import pytest
 
 from rl_agent import AgentConfig, Learner, evaluate, train_serial
 
+GAMMA = 0.9
 FREE = gymnasium.spaces.Box(-np.inf, np.inf, (1,), np.float32)
 UNIT = gymnasium.spaces.Box(-1.0, 1.0, (1,), np.float32)
 
@@ -69,6 +70,45 @@ class Recall(gymnasium.Env):
         return asked, 1.0 - float(action[0] - self.cue) ** 2 / 0.36, True, False, {}
 
 
+class Thirds(gymnasium.Env):
+    """The right one of three choices says in which third of [-1, 1] the observation lies."""
+
+    observation_space = gymnasium.spaces.Box(-1.0, 1.0, (1,), np.float32)
+    action_space = gymnasium.spaces.Discrete(3)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.steps = 0
+        return self._next(), {}
+
+    def _next(self):
+        self.seen = self.np_random.uniform(-1.0, 1.0, 1).astype(np.float32)
+        return self.seen
+
+    def step(self, action):
+        reward = float(action == int((self.seen[0] + 1.0) * 1.5))
+        self.steps += 1
+        return self._next(), reward, False, self.steps == 10, {}
+
+
+class Corridor(gymnasium.Env):
+    """Two ways: the left door ends it at once with 1, the right one after three more steps with 2."""
+
+    observation_space = gymnasium.spaces.Box(-1.0, 10.0, (1,), np.float32)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.at = 0
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        if action == 0:
+            return np.full(1, -1.0, np.float32), 1.0, True, False, {}
+        self.at += 1
+        return np.full(1, self.at, np.float32), 2.0 * (self.at == 4), self.at == 4, False, {}
+
+
 def trained(environment, steps, seed=0, **settings):
     config = AgentConfig(**settings)
     mode = gymnasium.vector.AutoresetMode.SAME_STEP
@@ -96,32 +136,104 @@ def test_identity_is_learned():
 
 
 def test_one_dimensional_linear_quadratic_problem_ends_near_its_known_optimum():
-    gamma = 0.9
-    p = 1.0
-    for _ in range(1000):  # the Riccati equation of x' = x + b a, cost x^2 + r a^2
-        p = 1.0 + gamma * p - (gamma * 0.5 * p) ** 2 / (0.5 + gamma * 0.25 * p)
-    gain = gamma * 0.5 * p / (0.5 + gamma * 0.25 * p)
-
     learner = trained(
         LinearQuadratic,
         12_000,
         hidden=(32, 32),
-        gamma=gamma,
+        gamma=GAMMA,
         learning_rate=2e-3,
         batch=64,
         memory=4000,
         start=1000,
     )
+    check_linear_quadratic(learner, LinearQuadratic())
+
+
+@pytest.mark.parametrize("replay", ["refer-1", "refer-2"])
+def test_identity_is_learned_with_one_rule_alone(replay):
+    learner = trained(
+        Identity, 5000, replay=replay, hidden=(32, 32), gamma=0.0, learning_rate=2e-3, batch=64, memory=1500, start=400
+    )
+    assert evaluate(learner.policy(), Identity(), 20).mean() > -0.15
+
+
+@pytest.mark.parametrize(("algorithm", "sampler"), [("ddpg", "rank"), ("vracer", "proportional")])
+def test_identity_is_learned_from_prioritised_steps(algorithm, sampler):
+    settings = {"replay": "none", "sampler": sampler, "hidden": (32, 32), "gamma": 0.0, "learning_rate": 3e-3}
+    settings |= {"batch": 64, "memory": 2000, "start": 400, "steps_per_update": 3.0}
+    if algorithm == "ddpg":
+        settings |= {"policy_learning_rate": 1e-3, "noise": "gaussian"}
+    learner = trained(Identity, 5000, algorithm=algorithm, **settings)
+    assert evaluate(learner.policy(), Identity(), 20).mean() > -0.15
+
+
+class Gentle(LinearQuadratic):
+    """The same with weaker actions, so that the first, aimless ones do not carry it far away."""
+
+    action_space = gymnasium.spaces.Box(-2.0, 2.0, (1,), np.float32)
+
+
+OFF_POLICY = {"batch": 64, "memory": 4000, "start": 1000, "steps_per_update": 4.0, "learning_rate": 2e-3}
+LINEAR_QUADRATIC = {
+    "ddpg": OFF_POLICY | {"policy_learning_rate": 5e-4, "critic_l2": 0.0},
+    "naf": OFF_POLICY,
+    "td3": OFF_POLICY | {"policy_learning_rate": 5e-4, "target_rate": 0.02, "sigma": 0.3, "random_start": False},
+    "sac": OFF_POLICY
+    | {"policy_learning_rate": 1e-3, "target_rate": 0.02, "target_entropy": -2.0, "temperature": 0.02}
+    | {"sigma": 0.3, "random_start": False},
+    "acer": OFF_POLICY
+    | {"policy_learning_rate": 2e-3, "learning_rate": 3e-3, "target_rate": 0.01, "sigma": 0.3}
+    | {"episodes": 8, "segment": 10},
+    "ppo": {"learning_rate": 3e-3, "policy_learning_rate": 1e-3, "horizon": 1000, "epochs": 8},
+    "vracer, quadratic": OFF_POLICY | {"advantage": "quadratic", "beta": 0.6},
+}
+
+
+@pytest.mark.parametrize("name", LINEAR_QUADRATIC)
+def test_every_algorithm_solves_the_linear_quadratic_problem(name):
+    settings = {"algorithm": name.split(",")[0], "hidden": (32, 32), "gamma": GAMMA} | LINEAR_QUADRATIC[name]
+    learner = trained(Gentle, 20_000 if name == "ppo" else 8000, **settings)
+    check_linear_quadratic(learner, Gentle())
+
+
+def check_linear_quadratic(learner, environment):
+    p = 1.0
+    for _ in range(1000):  # the Riccati equation of x' = x + b a, cost x^2 + r a^2
+        p = 1.0 + GAMMA * p - (GAMMA * 0.5 * p) ** 2 / (0.5 + GAMMA * 0.25 * p)
+    gain = GAMMA * 0.5 * p / (0.5 + GAMMA * 0.25 * p)
     policy = learner.policy()
     x = np.linspace(-1.0, 1.0, 21)[:, None]
     actions, _ = policy.act(x, policy.initial_state(21), deterministic=True)
-    assert np.polyfit(x[:, 0], actions[:, 0], 1)[0] == pytest.approx(-gain, rel=0.2)
+    assert np.polyfit(x[:, 0], actions[:, 0], 1)[0] == pytest.approx(-gain, rel=0.25)
 
     optimal = np.mean([_linear_feedback(gain, seed) for seed in range(40)])
     nothing = np.mean([_linear_feedback(0.0, seed) for seed in range(40)])
-    learned = evaluate(policy, LinearQuadratic(), 40).mean()
+    learned = evaluate(policy, environment, 40).mean()
     assert nothing < 3 * optimal
     assert learned > optimal + 0.05 * (nothing - optimal)
+
+
+DISCRETE = {
+    "vracer": {"learning_rate": 3e-3, "batch": 64, "memory": 2000, "start": 400, "beta": 0.5, "steps_per_update": 2.0},
+    "acer": {"learning_rate": 5e-3, "policy_learning_rate": 5e-3, "episodes": 8, "segment": 10, "memory": 2000}
+    | {"start": 400, "steps_per_update": 8.0, "target_rate": 0.02},
+    "ppo": {"learning_rate": 3e-3, "policy_learning_rate": 3e-3, "horizon": 500},
+}
+
+
+@pytest.mark.parametrize("algorithm", DISCRETE)
+def test_the_right_choice_is_learned(algorithm):
+    learner = trained(Thirds, 6000, algorithm=algorithm, hidden=(32, 32), gamma=0.0, **DISCRETE[algorithm])
+    # blind choice scores 3.3 of 10, two thirds right 6.7
+    assert evaluate(learner.policy(), Thirds(), 40).mean() > 8.5
+
+
+@pytest.mark.parametrize(("gamma", "best"), [(0.5, 1.0), (0.98, 2.0)])
+@pytest.mark.parametrize("algorithm", DISCRETE)
+def test_patience_pays_as_far_as_the_discount_says(algorithm, gamma, best):
+    settings = DISCRETE[algorithm] | ({"steps_per_update": 3.0} if algorithm == "vracer" else {})
+    learner = trained(Corridor, 6000, algorithm=algorithm, hidden=(32,), gamma=gamma, **settings)
+    assert evaluate(learner.policy(), Corridor(), 1).mean() == best
 
 
 def _linear_feedback(gain, seed):
@@ -151,3 +263,18 @@ def test_an_lstm_recalls_what_an_mlp_cannot(network):
     score = evaluate(learner.policy(), Recall(), 40).mean()
     # without a memory nothing beats the middle of the two cues, which scores 0
     assert score > 0.8 if network == "lstm" else score < 0.2
+
+
+MEMORY = {
+    "ddpg": {"policy_learning_rate": 2e-3, "critic_l2": 0.0, "beta": 0.5, "target_rate": 0.05},
+    "naf": {"beta": 0.5, "target_rate": 0.05},
+    "acer": {"policy_learning_rate": 4e-3, "episodes": 8, "segment": 4, "sigma": 0.3, "target_rate": 0.02},
+}
+
+
+@pytest.mark.parametrize("algorithm", MEMORY)
+def test_every_algorithm_of_the_papers_recalls_with_an_lstm(algorithm):
+    common = {"network": "lstm", "hidden": (16,), "window": 4, "gamma": GAMMA, "learning_rate": 4e-3, "batch": 32}
+    common |= {"memory": 2000, "start": 400, "steps_per_update": 4.0}
+    learner = trained(Recall, 5000, algorithm=algorithm, **common | MEMORY[algorithm])
+    assert evaluate(learner.policy(), Recall(), 40).mean() > 0.8

@@ -8,6 +8,8 @@ from rl_agent.networks import LSTM, MLP, make_network
 
 NETWORKS = {
     "mlp": MLP(5, (16, 8), 3),
+    "mlp of relu": MLP(5, (16, 8), 3, "relu"),
+    "mlp of tanh": MLP(5, (16, 8), 3, "tanh"),
     "lstm": LSTM(5, (8, 6), 3, window=7),
     "deep lstm": LSTM(4, (5, 6, 7), 2, window=3),
 }

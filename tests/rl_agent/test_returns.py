@@ -41,3 +41,47 @@ def test_on_policy_targets_are_discounted_returns():
 def test_impossible_actions_leave_the_value_alone():
     r, v, _ = episode(np.random.default_rng(2))
     np.testing.assert_array_equal(returns.v_tbc(r, v, np.zeros_like(r), 2.0, 0.9), v)
+
+
+def lambda_returns(rewards, values, final, gamma, decay, start=0):
+    """Through the compiled sweep, of one episode in a ring."""
+    capacity, length = len(rewards) + 2, len(rewards)
+    places = (start + np.arange(length)) % capacity
+    ring = lambda x: np.zeros(capacity, np.float32)  # noqa: E731
+    reward, value, target = ring(0), ring(0), ring(0)
+    reward[places], value[places] = rewards, values
+    row = np.array([0])
+    returns.lambda_returns(
+        row,
+        np.array([start]),
+        np.array([length]),
+        np.array([final], np.float32),
+        reward,
+        value,
+        target,
+        np.float32(gamma),
+        np.float32(1.0),
+        np.float32(decay),
+    )
+    return target[places]
+
+
+@pytest.mark.parametrize("start", [0, 5])
+def test_lambda_returns_are_the_weighted_mean_of_n_step_returns(start):
+    """Schulman et al. 2016, eqs. 11 to 16: A = (1 - lambda) sum_n lambda^(n - 1) A^(n), over what the episode has."""
+    rng = np.random.default_rng(0)
+    r, v = rng.normal(size=(2, 6))
+    final, gamma, decay = 0.7, 0.9, 0.8
+    targets = lambda_returns(r, v, final, gamma, decay, start)
+    values = np.append(v, final)
+    for t in range(6):
+        left = 6 - t
+        n_step = [sum(gamma**j * r[t + j] for j in range(n)) + gamma**n * values[t + n] for n in range(1, left + 1)]
+        shares = [(1 - decay) * decay ** (n - 1) for n in range(1, left)] + [decay ** (left - 1)]
+        assert targets[t] == pytest.approx(np.dot(shares, n_step), abs=1e-5)
+
+
+def test_lambda_one_is_the_discounted_return_and_lambda_zero_one_step():
+    r, v = np.array([1.0, -2.0, 3.0]), np.array([5.0, 6.0, 7.0])
+    np.testing.assert_allclose(lambda_returns(r, v, 0.0, 0.5, 1.0), [1 - 1 + 0.75, -2 + 1.5, 3.0])
+    np.testing.assert_allclose(lambda_returns(r, v, 2.0, 0.5, 0.0), [1 + 3.0, -2 + 3.5, 3 + 1.0])

@@ -1,0 +1,71 @@
+"""The part of an algorithm that acts: a network, and what its outputs mean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from rl_agent.networks import Network
+
+__all__ = ["Acting", "Actor", "Head"]
+
+F32 = npt.NDArray[np.float32]
+
+Head = Callable[[F32, F32], tuple[F32, F32, F32]]
+"""From the network's outputs (n, O) and the loose parameters to V (n,) and the statistics of the policy."""
+
+
+class Acting(NamedTuple):
+    """What an actor says about n observations.
+
+    Attributes
+    ----------
+    value
+        V(s), shape (n,); zero where the acting network has no value.
+    mean, std
+        Statistics of the policy: of a Gaussian, shapes (n, A) and (n, A) or (A,); for discrete actions the
+        probabilities, shape (n, K), and nothing, shape (n, 0).
+    state
+        The next recurrent states.
+    """
+
+    value: F32
+    mean: F32
+    std: F32
+    state: F32
+
+
+class Actor:
+    """A policy as a function of weights and observations.
+
+    Parameters
+    ----------
+    network
+        Its weights come first in the flat vector of the algorithm.
+    loose
+        Number of parameters that follow them and belong to the policy too (such as those of a shared sigma).
+    head
+        What the outputs mean.
+
+    Attributes
+    ----------
+    size
+        Length of the stretch of weights that is read.
+    """
+
+    def __init__(self, network: Network, loose: int, head: Head) -> None:
+        self.network, self.head = network, head
+        self.size = network.size + loose
+
+    def bind(self, weights: F32) -> Callable[[F32, F32], Acting]:
+        """Act with ``weights`` (their later changes included): from observations (n, S) and states to ``Acting``."""
+        views, loose = self.network.views(weights[: self.network.size]), weights[self.network.size : self.size]
+
+        def act(observations: F32, state: F32) -> Acting:
+            outputs, following = self.network.step(views, observations, state)
+            return Acting(*self.head(outputs, loose), following)
+
+        return act

@@ -1,0 +1,322 @@
+"""What the learner asks of an algorithm, and the machinery that those share which learn by autograd.
+
+An algorithm keeps all its weights in one flat vector, those of its ``Actor`` first. Its loss is one torch function of
+that vector and of a batch; whatever must not carry a gradient is detached there, so that one scalar trains all the
+networks. ``GradientStep`` does the rest, on either device.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from rl_agent import densities
+from rl_agent.actor import Acting, Actor
+from rl_agent.adam import Adam
+from rl_agent.config import AgentConfig
+from rl_agent.gradient_step import GradientStep
+from rl_agent.networks import Parts
+from rl_agent.replay.memory import EpisodeMemory
+from rl_agent.scaling import Sizes
+
+__all__ = [
+    "Algorithm",
+    "Evaluation",
+    "Source",
+    "Tensors",
+    "compare_gaussians",
+    "evaluation_of",
+    "nearness",
+    "with_action",
+]
+
+F32 = npt.NDArray[np.float32]
+I64 = npt.NDArray[np.int64]
+Tensors = dict[str, torch.Tensor]
+
+
+class Source(NamedTuple):
+    """Where drawn steps are gathered from, and in which units.
+
+    Attributes
+    ----------
+    memory
+        The replay memory.
+    mean, per_std
+        Statistics that standardise the states, shape (S,).
+    gamma, reward_scale
+        Discount factor, and what rewards are divided by.
+    """
+
+    memory: EpisodeMemory
+    mean: F32
+    per_std: F32
+    gamma: float
+    reward_scale: float
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What the networks say about a batch, and the size of the losses.
+
+    Attributes
+    ----------
+    value, rho, kl
+        V(s_t) (or Q(s_t, a_t)), importance weight (clipped where the replay asks for it) and D_KL(mu_t || pi), (B,).
+    far
+        Whether a step is far-policy, shape (B,).
+    policy_loss, value_loss
+        Means over the steps that teach of the policy's loss and of the squared error of the value, halved.
+    mean_rho, mean_kl, far_fraction
+        Means over the batch.
+    gradient_norm
+        Euclidean norm of dL/dw.
+    td_error
+        Error of the value of each step, for priorities, shape (B,).
+    advantage
+        A(s_t, a_t), where it has a closed form, shape (B,).
+    """
+
+    value: F32
+    rho: F32
+    kl: F32
+    far: npt.NDArray[np.bool_]
+    policy_loss: float
+    value_loss: float
+    mean_rho: float
+    mean_kl: float
+    far_fraction: float
+    gradient_norm: float
+    td_error: F32 | None = None
+    advantage: F32 | None = None
+
+
+def evaluation_of(results: Mapping[str, npt.NDArray[Any]]) -> Evaluation:
+    """Sort the results of a loss into an ``Evaluation``; ``far`` comes as 1 or 0."""
+    rho, kl, far = results["rho"], results["kl"], results["far"] > 0.5
+    return Evaluation(
+        value=results["value"],
+        rho=rho,
+        kl=kl,
+        far=far,
+        policy_loss=float(results["policy_loss"]),
+        value_loss=float(results["value_loss"]),
+        mean_rho=float(rho.mean()),
+        mean_kl=float(kl.mean()),
+        far_fraction=float(far.mean()),
+        gradient_norm=float(results["gradient_norm"]),
+        td_error=results.get("td_error"),
+        advantage=results.get("advantage"),
+    )
+
+
+def nearness(rho: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, torch.Tensor]:
+    """Tell which steps are far-policy, and which of them teach under rule 1, both as 1 or 0 of shape (B,)."""
+    far = 1.0 - ((rho > 1.0 / inputs["c_max"]) & (rho < inputs["c_max"])).to(rho.dtype)
+    return far, 1.0 - inputs["rule_1"] * far
+
+
+def compare_gaussians(
+    inputs: Tensors, mean: torch.Tensor, std: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Compare the present Gaussian policy with the stored behaviour.
+
+    Parameters
+    ----------
+    inputs
+        Of a loss.
+    mean, std
+        Statistics of pi, shapes (B, A), and (A,) or (B, A).
+
+    Returns
+    -------
+    rho, kl
+        Importance weight (held constant) and D_KL(mu || pi), shape (B,).
+    far, kept
+        As of ``nearness``.
+    """
+    action, behaviour = inputs["action"], (inputs["behaviour_mean"], inputs["behaviour_std"])
+    log_pi, log_mu = (densities.gaussian_log_density(action, *of) for of in ((mean, std), behaviour))
+    rho = densities.importance_weight(log_pi, log_mu).detach()
+    return rho, densities.gaussian_kl(*behaviour, mean, std), *nearness(rho, inputs)
+
+
+def with_action(windows: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
+    """Windows of a critic Q(s, a): the action (B, A) beside the last observation, zeros beside the earlier ones."""
+    beside = torch.zeros(*windows.shape[:2], action.shape[-1], dtype=windows.dtype, device=windows.device)
+    return torch.cat([windows, torch.cat([beside[:-1], action[None]])], dim=-1)
+
+
+class Algorithm(ABC):
+    """Weights of an algorithm, how they act and how they learn.
+
+    Parameters
+    ----------
+    config
+        The learner's settings.
+    sizes
+        Of the task.
+    actor
+        The policy; it reads the first weights.
+    parts
+        All networks and loose parameters, those of the actor first.
+    stretches
+        By name, the first and the last of the consecutive parts that share moments and a learning rate.
+    rng
+        Draws the first weights, and later the noise of the losses.
+    has_target
+        Whether a target network follows the weights.
+
+    Attributes
+    ----------
+    weights, target
+        Flat vectors. With a GPU they and the moments are copies on the host: ``torch_step.pull()`` brings them up to
+        date.
+    torch_step
+        The update by autograd, on the device.
+    uses_value_targets
+        Whether it learns from the stored V_tbc.
+    """
+
+    uses_value_targets = False
+
+    def __init__(
+        self,
+        config: AgentConfig,
+        sizes: Sizes,
+        actor: Actor,
+        parts: Parts,
+        stretches: Mapping[str, tuple[str, str]],
+        rng: np.random.Generator,
+        *,
+        has_target: bool = False,
+    ) -> None:
+        self.config, self.sizes, self.actor, self.parts, self._rng = config, sizes, actor, parts, rng
+        self.network = actor.network
+        self.weights: F32 = parts.initialise(rng)
+        self.target: F32 | None = self.weights.copy() if has_target else None
+        places = {
+            name: slice(parts.places[first].start, parts.places[last].stop) for name, (first, last) in stretches.items()
+        }
+        self.adams = {name: Adam(place.stop - place.start) for name, place in places.items()}
+        moving = {name: (place, self.adams[name]) for name, place in places.items()}
+        self.torch_step = GradientStep(self.weights, moving, self.loss, config.device, self.target)
+        self._act = actor.bind(self.weights)
+
+    def act(self, observations: F32, state: F32) -> Acting:
+        """Tell what the newest policy says about standardised observations (n, S)."""
+        self.torch_step.pull()
+        return self._act(observations, state)
+
+    def values(self, windows: F32, lengths: I64) -> F32:
+        """V at the end of windows of any lengths, shape (n,); zero for an algorithm without V."""
+        return np.zeros(len(lengths), np.float32)
+
+    def gather(self, source: Source, slots: I64) -> tuple[I64, Any]:
+        """Gather what a gradient needs of drawn steps.
+
+        Returns
+        -------
+        slots
+            Places of the steps that the results of ``update`` are about.
+        batch
+            A dataclass of arrays.
+        """
+        return source.memory.gather_transitions(
+            slots, self.network.history, source.mean, source.per_std, source.reward_scale
+        )
+
+    def update(
+        self,
+        batch: Any,
+        learning_rate: float,
+        *,
+        c_max: float,
+        beta: float,
+        rule_1: bool,
+        rho_clip: float,
+        weight: F32 | None = None,
+    ) -> Evaluation:
+        """Take a gradient step.
+
+        Parameters
+        ----------
+        batch
+            From ``gather``.
+        learning_rate
+            Present value of ``config.learning_rate``; all rates are annealed alike.
+        c_max
+            Bound of near-policy importance weights.
+        beta
+            Weight of the loss against the KL penalty.
+        rule_1
+            Whether far-policy steps contribute no gradient of the loss.
+        rho_clip
+            Upper bound of the importance weights in the loss.
+        weight
+            Importance-sampling weights of a prioritised sampler, shape (B,); 1 if left out.
+        """
+        inputs = self.inputs(batch, weight) | {
+            "c_max": c_max,
+            "beta": beta,
+            "rule_1": float(rule_1),
+            "rho_clip": rho_clip,
+        }
+        rates = self.rates(learning_rate / self.config.learning_rate)
+        return evaluation_of(self.sorted_results(self.torch_step(inputs, rates, self.target_rate())))
+
+    def sorted_results(self, results: dict[str, Any]) -> dict[str, Any]:
+        """Bring the results of the loss into the order of the gathered ``slots``."""
+        return results
+
+    def inputs(self, batch: Any, weight: F32 | None) -> dict[str, Any]:
+        """Collect what the loss reads of a batch; algorithms with random losses add their noise."""
+        return vars(batch) | {"weight": np.ones(len(batch.action), np.float32) if weight is None else weight}
+
+    def rates(self, share: float) -> dict[str, float]:
+        """Learning rates of the stretches that move in this step, annealed to ``share`` of their first values."""
+        first = {"policy": self.config.policy_rate}
+        return {name: share * first.get(name, self.config.learning_rate) for name in self.adams}
+
+    def target_rate(self) -> float:
+        """Share of the weights that enters the target network in this step."""
+        return self.config.target_rate
+
+    @abstractmethod
+    def loss(self, weights: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, Tensors]:
+        """Loss of a batch as a torch graph of ``weights``, and the results that ``evaluation_of`` sorts."""
+
+    def mean_squares(self, weights: torch.Tensor, *names: str) -> torch.Tensor:
+        """Half the sum of squares of the weights of some parts, for an L2 decay."""
+        squares = [(weights[self.parts.places[name]] ** 2).sum() for name in names]
+        return 0.5 * torch.stack(squares).sum()
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Arrays of a checkpoint: the weights, moments and target themselves, not copies."""
+        self.torch_step.pull()
+        arrays: dict[str, npt.NDArray[Any]] = {"weights": self.weights}
+        for name, adam in self.adams.items():
+            arrays |= {f"adam/{name}/first": adam.first, f"adam/{name}/second": adam.second}
+        return arrays if self.target is None else arrays | {"target": self.target}
+
+    def counters(self) -> dict[str, Any]:
+        """Numbers of a checkpoint."""
+        return {
+            "adam_steps": {name: adam.steps for name, adam in self.adams.items()},
+            "random": self._rng.bit_generator.state,
+        }
+
+    def restore(self, arrays: Mapping[str, npt.NDArray[Any]], counters: dict[str, Any]) -> None:
+        """Take over the arrays and numbers of a checkpoint."""
+        for name, array in self.arrays().items():
+            array[...] = arrays[name]
+        for name, steps in counters["adam_steps"].items():
+            self.adams[name].steps = steps
+        self._rng.bit_generator.state = counters["random"]
+        self.torch_step.push()

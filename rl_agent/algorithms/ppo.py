@@ -1,0 +1,107 @@
+"""PPO (Schulman et al. 2017), the on-policy baseline of Novati & Koumoutsakos 2019 (appendix A).
+
+A policy network and a value network. Every ``horizon`` environment steps, over all agents, the running episodes are cut
+there (bootstrapped with V like truncated ones), and with the networks of that moment
+
+    delta_t = r_{t+1} + gamma V(s_{t+1}) - V(s_t)
+    A_t     = delta_t + gamma lambda A_{t+1},   then standardised over the horizon            GAE (eqs. 11, 12)
+    G_t     = V(s_t) + A_t  (before standardising)
+
+Then ``epochs`` passes in batches drawn without replacement minimise
+
+    L_pi    = - min( rho_t A_t, clip(rho_t, 1 - epsilon, 1 + epsilon) A_t )                   (eq. 7)
+    L_V     = ( V(s_t) - G_t )^2 / 2
+
+Defaults (appendix A): gamma 0.995, lambda 0.97, epsilon 0.2, 2048 steps, 10 epochs, batch 64, 2 x 64 units (tanh),
+learning rates 1e-4 (policy) and 3e-4 (value), annealed like the others'. Continuous actions are Gaussian with a sigma
+shared by all states, as in V-RACER; discrete ones are categorical. No entropy bonus, no clipping of values.
+
+Done otherwise than usual: rho is relative to the policy that drew each action, which is an older one for the action
+that was out when an iteration began. States are standardised with the first horizon's statistics, rewards divided by
+their root mean square over all steps so far.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from rl_agent import densities, distributions
+from rl_agent.actor import Actor
+from rl_agent.algorithms.algorithm import Algorithm, Source, Tensors
+from rl_agent.config import AgentConfig
+from rl_agent.networks import Parts, make_network
+from rl_agent.replay.batch import Batch
+from rl_agent.scaling import Sizes
+
+__all__ = ["PPO", "make_actor"]
+
+F32 = npt.NDArray[np.float32]
+I64 = npt.NDArray[np.int64]
+
+
+def make_actor(config: AgentConfig, sizes: Sizes) -> Actor:
+    """Build the policy: the mean of a Gaussian with a shared sigma, or logits."""
+    network = make_network(config, sizes.observation, sizes.choices or sizes.action)
+
+    def gaussian(outputs: F32, loose: F32) -> tuple[F32, F32, F32]:
+        return np.zeros(len(outputs), np.float32), outputs, distributions.shared_std(loose, config.sigma_min)
+
+    def categorical(outputs: F32, loose: F32) -> tuple[F32, F32, F32]:
+        nothing = np.zeros((len(outputs), 0), np.float32)
+        return np.zeros(len(outputs), np.float32), distributions.softmax(outputs), nothing
+
+    return Actor(network, 0, categorical) if sizes.choices else Actor(network, sizes.action, gaussian)
+
+
+class PPO(Algorithm):
+    """A policy and a value network; see the module."""
+
+    def __init__(self, config: AgentConfig, sizes: Sizes, rng: np.random.Generator) -> None:
+        actor = make_actor(config, sizes)
+        loose = actor.size - actor.network.size
+        parts = Parts(policy=actor.network, sigma=loose, value=make_network(config, sizes.observation, 1))
+        stretches = {"policy": ("policy", "sigma"), "value": ("value", "value")}
+        super().__init__(config, sizes, actor, parts, stretches, rng)
+        self.weights[parts.places["sigma"]] = distributions.inverse_softplus(config.sigma - config.sigma_min)
+        self.torch_step.push()
+
+    def values(self, windows: F32, lengths: I64) -> F32:
+        """V at the end of windows, shape (n,)."""
+        self.torch_step.pull()
+        with torch.no_grad():
+            views = self.parts.views(torch.from_numpy(self.weights))
+            outputs = self.parts("value", views, torch.from_numpy(windows), torch.from_numpy(lengths))
+        return outputs[:, 0].numpy()
+
+    def gather(self, source: Source, slots: I64) -> tuple[I64, Batch]:
+        """Gather drawn steps; ``v_tbc`` holds G_t and ``q_ret`` the standardised A_t."""
+        slots, batch = source.memory.gather(slots, 0, *source[1:])
+        return slots, Batch(**vars(batch) | {"q_ret": source.memory.advantage[slots]})
+
+    def loss(self, weights: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, Tensors]:
+        """L_pi + L_V of a batch."""
+        windows, lengths, action = inputs["windows"], inputs["lengths"], inputs["action"]
+        views = self.parts.views(weights)
+        outputs = self.parts("policy", views, windows, lengths)
+        if self.sizes.choices:
+            log_mu = torch.log(inputs["behaviour_mean"].gather(-1, action.long()).squeeze(-1))
+            log_pi = densities.categorical_log_density(action, outputs)
+            kl = densities.categorical_kl(inputs["behaviour_mean"], outputs)
+        else:
+            sigma = self.config.sigma_min + torch.nn.functional.softplus(views["sigma"][""])
+            behaviour = inputs["behaviour_mean"], inputs["behaviour_std"]
+            log_mu = densities.gaussian_log_density(action, *behaviour)
+            log_pi = densities.gaussian_log_density(action, outputs, sigma)
+            kl = densities.gaussian_kl(*behaviour, outputs, sigma)
+        rho = densities.importance_weight(log_pi, log_mu)
+        clipped = rho.clamp(1.0 - self.config.clip, 1.0 + self.config.clip)
+        advantage = inputs["q_ret"]
+        policy_loss = -torch.minimum(rho * advantage, clipped * advantage).mean()
+        value = self.parts("value", views, windows, lengths)[:, 0]
+        error = inputs["v_tbc"] - value
+        value_loss = 0.5 * (error**2).mean()
+        far = (rho != clipped).to(rho.dtype)  # those whose gradient may be cut off
+        results = {"value": value, "rho": rho, "kl": kl, "far": far}
+        return policy_loss + value_loss, results | {"policy_loss": policy_loss, "value_loss": value_loss}

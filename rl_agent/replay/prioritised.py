@@ -1,0 +1,229 @@
+"""Prioritised experience replay (Schaul et al. 2016): steps with larger errors are drawn more often.
+
+    P(i) = p_i^alpha / sum_k p_k^alpha,    w_i = ( N P(i) )^-beta / max_j w_j                    (eq. 1 and section 3.4)
+
+with p_i = |delta_i| + epsilon (proportional) or p_i = 1 / rank(i) (rank-based). New steps have the largest priority
+seen so far, so that each is drawn soon. alpha is 0.6 or 0.7 as there. Done otherwise: beta stays at 0.4, as the
+learner does not know how long the run will be; the largest weight is that of the batch.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from rl_agent.replay.memory import EpisodeMemory
+
+__all__ = ["ProportionalSampler", "RankSampler"]
+
+F32 = npt.NDArray[np.float32]
+F64 = npt.NDArray[np.float64]
+I64 = npt.NDArray[np.int64]
+
+EPSILON = 1e-6
+"""Keeps steps without an error in the game."""
+SORT_INTERVAL = 100
+"""Draws between two sorts by rank, while the memory does not change."""
+
+
+class _Priorities:
+    """Errors of the stored steps, kept in step with the memory.
+
+    Attributes
+    ----------
+    error
+        |delta| + epsilon of each place, 0 where nothing is stored, shape (capacity,).
+    largest
+        Largest of all errors so far.
+    begin, end
+        Running numbers of the oldest step known and of the next one.
+    """
+
+    def __init__(self, capacity: int, exponent: float, correction: float) -> None:
+        self.exponent, self.correction = exponent, correction
+        self.error: F64 = np.zeros(capacity)
+        self.largest = 1.0
+        self.begin = self.end = 0
+
+    def follow(self, memory: EpisodeMemory) -> I64:
+        """Notice what the memory has stored and forgotten; returns the places that changed."""
+        if memory.steps == 0:
+            raise ValueError("cannot draw from an empty memory: it holds 0 steps")
+        begin, end, capacity = memory.added - memory.steps, memory.added, memory.capacity
+        # a step number n lies at (tail + n - begin) mod capacity; the ring advances evenly
+        offset = memory.tail - begin
+        gone = np.arange(self.begin, min(begin, self.end))
+        new = np.arange(max(self.end, begin), end)
+        gone, new = (gone + offset) % capacity, (new + offset) % capacity
+        self.begin, self.end = begin, end
+        self.error[gone] = 0.0
+        self.error[new] = self.largest
+        return np.concatenate([gone, new])
+
+    def take(self, slots: I64, errors: F32) -> None:
+        """Take new errors of drawn steps."""
+        self.error[slots] = np.abs(errors.astype(np.float64)) + EPSILON
+        self.largest = max(self.largest, float(self.error[slots].max()))
+
+    def corrected(self, share: F64) -> F32:
+        """Importance-sampling weights from N P(i) of the drawn steps."""
+        weight = share**-self.correction
+        return (weight / weight.max()).astype(np.float32)
+
+    def save(self) -> dict[str, npt.NDArray[Any]]:
+        return {"error": self.error, "largest": np.array(self.largest), "range": np.array([self.begin, self.end])}
+
+    def restore(self, arrays: dict[str, npt.NDArray[Any]]) -> None:
+        self.error[:] = arrays["error"]
+        self.largest = float(arrays["largest"])
+        self.begin, self.end = (int(number) for number in arrays["range"])
+
+
+class ProportionalSampler:
+    """Draws with P ~ |delta|^alpha by a sum tree, one step from each of equal stretches of the total (appendix B.2.1).
+
+    Parameters
+    ----------
+    capacity
+        Of the memory.
+    exponent
+        alpha.
+    correction
+        beta.
+    """
+
+    def __init__(self, capacity: int, exponent: float, correction: float) -> None:
+        self._priorities = _Priorities(capacity, exponent, correction)
+        self._leaves = 1 << (capacity - 1).bit_length()
+        self._tree: F64 = np.zeros(2 * self._leaves)
+        self._steps = 0
+
+    def draw(self, memory: EpisodeMemory, batch: int, rng: np.random.Generator) -> I64:
+        """Places of ``batch`` steps, shape (batch,).
+
+        Raises
+        ------
+        ValueError
+            If the memory is empty.
+        """
+        self._update(self._priorities.follow(memory))
+        self._steps = memory.steps
+        marks = (np.arange(batch) + rng.random(batch)) / batch * self._tree[1]
+        return _find(self._tree, self._leaves, marks)
+
+    def weights(self, slots: I64) -> F32:
+        """Importance-sampling weights of drawn steps, shape (B,)."""
+        return self._priorities.corrected(self._tree[self._leaves + slots] / self._tree[1] * self._steps)
+
+    def learn(self, slots: I64, errors: F32) -> None:
+        """Take the errors of drawn steps, shape (B,)."""
+        self._priorities.take(slots, errors)
+        self._update(slots)
+
+    def save(self) -> dict[str, npt.NDArray[Any]]:
+        """Arrays that ``restore`` needs."""
+        return self._priorities.save()
+
+    def restore(self, memory: EpisodeMemory, arrays: dict[str, npt.NDArray[Any]]) -> None:
+        """Take over the result of ``save``."""
+        self._priorities.restore(arrays)
+        self._update(np.arange(memory.capacity))
+
+    def _update(self, slots: I64) -> None:
+        # 0 to the power 0 would be 1: places without a step must stay out
+        error = self._priorities.error[slots]
+        _set(self._tree, self._leaves, slots, np.where(error > 0.0, error**self._priorities.exponent, 0.0))
+
+
+class RankSampler:
+    """Draws with P ~ 1 / rank^alpha, one step from each of equally likely stretches of the ranks (section 3.3).
+
+    Ranks are those of the last sort: after every ``SORT_INTERVAL`` draws, and whenever the memory has changed.
+
+    Parameters
+    ----------
+    capacity
+        Of the memory.
+    exponent
+        alpha.
+    correction
+        beta.
+    """
+
+    def __init__(self, capacity: int, exponent: float, correction: float) -> None:
+        self._priorities = _Priorities(capacity, exponent, correction)
+        self._order: I64 = np.zeros(0, np.int64)
+        self._until: F64 = np.zeros(0)
+        self._rank: I64 = np.zeros(capacity, np.int64)
+        self._draws = 0
+
+    def draw(self, memory: EpisodeMemory, batch: int, rng: np.random.Generator) -> I64:
+        """Places of ``batch`` steps, shape (batch,).
+
+        Raises
+        ------
+        ValueError
+            If the memory is empty.
+        """
+        if len(self._priorities.follow(memory)) > 0 or self._draws % SORT_INTERVAL == 0:
+            slots = memory.slots()
+            self._sort(slots[np.argsort(-self._priorities.error[slots], kind="stable")])
+        self._draws += 1
+        marks = (np.arange(batch) + rng.random(batch)) / batch * self._until[-1]
+        return self._order[np.minimum(np.searchsorted(self._until, marks, side="right"), len(self._order) - 1)]
+
+    def weights(self, slots: I64) -> F32:
+        """Importance-sampling weights of drawn steps, shape (B,)."""
+        likelihood = (self._rank[slots] + 1.0) ** -self._priorities.exponent / self._until[-1]
+        return self._priorities.corrected(likelihood * len(self._order))
+
+    def learn(self, slots: I64, errors: F32) -> None:
+        """Take the errors of drawn steps, shape (B,)."""
+        self._priorities.take(slots, errors)
+
+    def save(self) -> dict[str, npt.NDArray[Any]]:
+        """Arrays that ``restore`` needs."""
+        return self._priorities.save() | {"order": self._order, "draws": np.array(self._draws)}
+
+    def restore(self, memory: EpisodeMemory, arrays: dict[str, npt.NDArray[Any]]) -> None:
+        """Take over the result of ``save``."""
+        self._priorities.restore(arrays)
+        self._draws = int(arrays["draws"])
+        self._sort(arrays["order"].astype(np.int64))
+
+    def _sort(self, order: I64) -> None:
+        self._order = order
+        self._until = np.cumsum(np.arange(1.0, len(order) + 1.0) ** -self._priorities.exponent)
+        self._rank[order] = np.arange(len(order))
+
+
+@njit(cache=True, nogil=True)
+def _set(tree: F64, leaves: int, slots: I64, values: F64) -> None:
+    """Set leaves of a sum tree, and the sums above them; node k has the children 2 k and 2 k + 1."""
+    for b in range(slots.shape[0]):
+        k = leaves + slots[b]
+        tree[k] = values[b]
+        k >>= 1
+        while k >= 1:
+            # the sum anew, not a difference added: round-off must not gather over the years
+            tree[k] = tree[2 * k] + tree[2 * k + 1]
+            k >>= 1
+
+
+@njit(cache=True, nogil=True)
+def _find(tree: F64, leaves: int, marks: F64) -> I64:
+    """Find the leaves in which the running sum passes each of ``marks``."""
+    out = np.empty(marks.shape[0], np.int64)
+    for b in range(marks.shape[0]):
+        k, mark = 1, marks[b]
+        while k < leaves:
+            k *= 2
+            # an empty right side cannot be meant, whatever round-off says
+            if mark >= tree[k] and tree[k + 1] > 0.0:
+                mark -= tree[k]
+                k += 1
+        out[b] = k - leaves
+    return out

@@ -1,0 +1,72 @@
+"""Every shipped preset of MuJoCo and classic control runs with every algorithm that takes its actions."""
+
+import numpy as np
+import pytest
+
+from coupling.config import load_config, shipped_presets
+from coupling.environments import Numbered, describe_task, make_vector
+from coupling.evaluate import PolicyController, baselines_of, evaluate
+from rl_agent.config import CONTINUOUS_ONLY, DEFAULTS
+from rl_agent.learner import Learner
+from rl_agent.serial import SerialRun
+
+ALGORITHMS = ("vracer", *DEFAULTS)
+PRESETS = [name for name in shipped_presets() if name.startswith(("mujoco/", "classic/"))]
+# a short life for the test; the sizes of networks and actions stay those of the preset
+SHORT = ["agent.start=30", "agent.memory=4000", "agent.batch=8", "workers.agents=1"]
+
+
+def test_the_presets_are_all_there():
+    tasks = {load_config(name).env for name in PRESETS}
+    mujoco = "HalfCheetah Hopper Walker2d Ant Humanoid HumanoidStandup Swimmer Reacher InvertedPendulum"
+    assert tasks == {f"{name}-v5" for name in [*mujoco.split(), "InvertedDoublePendulum"]} | {
+        "CartPole-v1",
+        "Pendulum-v1",
+    }
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_every_algorithm_runs_on_the_preset(preset):
+    if preset.startswith("mujoco/"):
+        pytest.importorskip("mujoco")
+    task = describe_task(load_config(preset).env, {})
+    for algorithm in ALGORITHMS:
+        more = {"ppo": ["agent.horizon=40"], "acer": ["agent.segment=10"]}.get(algorithm, [])
+        config = load_config(preset, [f"agent.algorithm={algorithm}", *SHORT, *more])
+        build = lambda config=config: Learner(  # noqa: E731
+            config.agent, task.observation_space, task.action_space, agents=1, seed=0
+        )
+        if preset == "classic/cartpole" and algorithm in CONTINUOUS_ONLY:
+            with pytest.raises(ValueError, match="needs continuous actions"):
+                build()
+            continue
+        learner = build()
+        run = SerialRun(learner, make_vector(config.env, {}, 1), 0)
+        run.run(30)
+        if learner.memory.steps < 30 and algorithm != "ppo":  # an episode that goes on; what is stored is enough
+            learner.abandon([0])
+            learner.begin([0], run.environments.reset(seed=1)[0])
+        before = learner.algorithm.weights.copy()
+        run.run(15)
+        assert learner.gradient_steps > 0, algorithm
+        assert np.isfinite(learner.algorithm.weights).all()
+        assert np.abs(learner.algorithm.weights - before).max() > 0
+
+
+def test_discrete_actions_are_judged_like_others():
+    config = load_config("classic/cartpole")
+    task = describe_task(config.env, {})
+    learner = Learner(config.agent, task.observation_space, task.action_space, agents=1, seed=0)
+    controller = PolicyController(learner.policy(), deterministic=False, seed=0)
+    judged = evaluate(config.env, {}, controller, episodes=3, seed=0)
+    assert (judged.returns == judged.lengths).all()
+    assert (judged.lengths >= 8).all()
+
+
+def test_the_random_baseline_takes_every_choice_as_often():
+    space = make_vector("CartPole-v1", {}, 1).single_action_space
+    assert isinstance(space, Numbered)
+    random = baselines_of("Acrobot-v1", {}, 0)["random"]
+    actions = np.clip(random(np.zeros((30_000, 6))), 0, 2)
+    shares = np.bincount(np.rint(actions[:, 0]).astype(int), minlength=3) / 30_000
+    np.testing.assert_allclose(shares, 1 / 3, atol=0.015)

@@ -1,0 +1,195 @@
+import numpy as np
+import pytest
+import scipy.stats
+
+from rl_agent import AgentConfig
+from rl_agent.replay import Episode, EpisodeMemory, EpochSampler, SegmentSampler, UniformSampler, make_sampler
+from rl_agent.replay.prioritised import ProportionalSampler, RankSampler
+
+KINDS = {"proportional": ProportionalSampler, "rank": RankSampler}
+
+
+def add(memory, length, tag=0.0):
+    column = np.zeros((length, 1), np.float32)
+    memory.add(
+        Episode(
+            observation=column + tag,
+            action=column,
+            behaviour_mean=column,
+            behaviour_std=column + 1,
+            reward=column[:, 0],
+            value=column[:, 0],
+            final_observation=column[0],
+            final_value=0.0,
+            terminated=True,
+        ),
+        0.9,
+        1.0,
+    )
+
+
+def filled(capacity=40, *lengths):
+    memory = EpisodeMemory(capacity, 1, 1)
+    for tag, length in enumerate(lengths or (12, 20)):
+        add(memory, length, tag)
+    return memory
+
+
+def is_plausible(counts, probabilities):
+    expected = counts.sum() * probabilities
+    return scipy.stats.chisquare(counts, expected * counts.sum() / expected.sum()).pvalue > 1e-3
+
+
+def test_uniform_draws_are_uniform():
+    memory, rng = filled(), np.random.default_rng(0)
+    drawn = UniformSampler().draw(memory, 64_000, rng)
+    assert is_plausible(np.bincount(drawn, minlength=40)[:32], np.full(32, 1 / 32))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_steps_are_drawn_with_the_probabilities_of_the_paper(kind):
+    memory, rng = filled(), np.random.default_rng(1)
+    sampler = KINDS[kind](40, 0.7, 0.4)
+    slots = memory.slots()
+    sampler.draw(memory, 1, rng)
+    errors = rng.lognormal(0, 1.5, 32).astype(np.float32) * rng.choice([-1, 1], 32).astype(np.float32)
+    sampler.learn(slots, errors)
+    if kind == "proportional":
+        priority = np.abs(errors.astype(float)) + 1e-6
+    else:
+        priority = 1.0 / scipy.stats.rankdata(-np.abs(errors))
+        sampler._draws = 0  # the next draw sorts
+    probabilities = priority**0.7 / np.sum(priority**0.7)
+    # a draw for each batch: the stretches of one batch are not independent
+    drawn = np.concatenate([sampler.draw(memory, 1, rng) for _ in range(20_000)])
+    counts = np.bincount(drawn, minlength=40)
+    assert counts[32:].sum() == 0
+    assert is_plausible(counts[:32], probabilities)
+    # and a whole batch takes each step about as often as its probability says
+    batch = np.concatenate([sampler.draw(memory, 50, rng) for _ in range(1000)])
+    np.testing.assert_allclose(np.bincount(batch, minlength=32) / 50_000, probabilities, atol=0.008)
+
+    weights = sampler.weights(slots)
+    expected = (32 * probabilities) ** -0.4
+    np.testing.assert_allclose(weights, expected / expected.max(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_with_a_full_correction_weighted_draws_have_the_mean_of_all_steps(kind):
+    memory, rng = filled(), np.random.default_rng(2)
+    sampler = KINDS[kind](40, 0.6, 1.0)
+    slots = memory.slots()
+    sampler.draw(memory, 1, rng)
+    sampler.learn(slots, rng.lognormal(0, 1, 32).astype(np.float32))
+    quantity = rng.normal(size=40)
+    drawn = np.concatenate([sampler.draw(memory, 32, rng) for _ in range(4000)])
+    weights = sampler.weights(drawn)
+    assert np.average(quantity[drawn], weights=weights) == pytest.approx(quantity[:32].mean(), abs=0.03)
+    assert abs(quantity[drawn].mean() - quantity[:32].mean()) > 0.03  # without the weights it is another one
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_priorities_follow_what_is_stored_and_forgotten(kind):
+    memory, rng = EpisodeMemory(40, 1, 1), np.random.default_rng(3)
+    sampler = KINDS[kind](40, 0.8, 0.4)
+    for tag in range(200):
+        add(memory, int(rng.integers(1, 15)), tag)
+        for _ in range(int(rng.integers(0, 3))):
+            drawn = sampler.draw(memory, 16, rng)
+            assert np.isin(drawn, memory.slots()).all()
+            sampler.learn(drawn, rng.normal(size=16).astype(np.float32) * 0.01)
+    known = sampler._priorities.error
+    stored = np.isin(np.arange(40), memory.slots())
+    sampler.draw(memory, 1, rng)
+    assert (known[stored] > 0).all()
+    assert not known[~stored].any()
+    if kind == "proportional":
+        leaves = sampler._tree[sampler._leaves : sampler._leaves + 40]
+        np.testing.assert_allclose(leaves[stored], known[stored] ** 0.8)
+        assert sampler._tree[1] == pytest.approx(leaves.sum(), rel=1e-12)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_new_steps_come_first(kind):
+    memory, rng = filled(40, 20), np.random.default_rng(4)
+    sampler = KINDS[kind](40, 1.5, 0.4)
+    sampler.draw(memory, 16, rng)
+    sampler.learn(memory.slots(), np.full(20, 1e-3, np.float32))
+    add(memory, 5)
+    drawn = sampler.draw(memory, 1000, rng)
+    assert np.mean(drawn >= 20) > 0.75  # by rank 1.76 of 2.22, whatever the errors
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_restored_sampler_draws_the_same(kind):
+    memory, rng = filled(), np.random.default_rng(5)
+    sampler = KINDS[kind](40, 0.7, 0.4)
+    for _ in range(7):
+        drawn = sampler.draw(memory, 8, rng)
+        sampler.learn(drawn, rng.normal(size=8).astype(np.float32))
+    other = KINDS[kind](40, 0.7, 0.4)
+    other.restore(memory, {name: array.copy() for name, array in sampler.save().items()})
+    for seed in range(200):
+        pair = [one.draw(memory, 8, np.random.default_rng(seed)) for one in (sampler, other)]
+        np.testing.assert_array_equal(*pair)
+        np.testing.assert_array_equal(sampler.weights(pair[0]), other.weights(pair[0]))
+        for one in (sampler, other):
+            one.learn(pair[0], np.random.default_rng(seed).normal(size=8).astype(np.float32))
+
+
+def test_an_epoch_takes_every_step_once_in_a_new_order():
+    sampler, rng = EpochSampler(), np.random.default_rng(0)
+    slots = np.arange(100, 113)
+    sampler.begin(slots, 3)
+    assert sampler.left(4) == 9
+    orders = []
+    for _ in range(3):
+        drawn = np.concatenate([sampler.draw(None, 4, rng) for _ in range(3)])
+        assert len(set(drawn)) == 12
+        assert np.isin(drawn, slots).all()
+        orders.append(tuple(drawn))
+    assert len(set(orders)) == 3
+    assert sampler.left(4) == 0
+    with pytest.raises(ValueError, match="every step has been taken"):
+        sampler.draw(None, 4, rng)
+
+
+def test_stretches_end_anywhere_in_equally_likely_episodes():
+    memory, rng = filled(60, 4, 30, 10), np.random.default_rng(0)
+    ends = SegmentSampler(10, None).draw(memory, 60_000, rng)
+    assert (ends[ends < 4] == 3).all()  # a short episode is taken whole
+    assert is_plausible(np.bincount(memory.rows(ends), minlength=3), np.full(3, 1 / 3))
+    inside = ends[(ends >= 4) & (ends < 34)]
+    assert is_plausible(np.bincount(inside - 4, minlength=30)[9:], np.full(21, 1 / 21))
+    assert inside.min() == 4 + 9
+
+
+def test_calls_on_the_newest_episodes_alternate_with_poisson_many_on_the_memory():
+    memory, rng = filled(200, *([5] * 40)), np.random.default_rng(0)
+    sampler, gaps, since = SegmentSampler(5, 4.0), [], 0
+    for _ in range(20_000):
+        rows = memory.rows(sampler.draw(memory, 3, rng))
+        if (rows == [39, 38, 37]).all():
+            gaps.append(since)
+            since = 0
+        else:
+            since += 1
+    assert np.mean(gaps[1:]) == pytest.approx(4.0, abs=0.15)
+    assert np.var(gaps[1:]) == pytest.approx(4.0, abs=0.4)
+
+
+def test_the_settings_choose_the_sampler():
+    small = {"memory": 64, "start": 8}
+    assert type(make_sampler(AgentConfig(**small), is_discrete=False)) is UniformSampler
+    for name, kind in KINDS.items():
+        config = AgentConfig(**small, algorithm="ddpg", replay="none", sampler=name)
+        assert type(make_sampler(config, is_discrete=False)) is kind
+    assert make_sampler(AgentConfig(algorithm="acer"), is_discrete=False).ratio is None
+    assert make_sampler(AgentConfig(algorithm="acer"), is_discrete=True).ratio == 4.0
+    assert type(make_sampler(AgentConfig(algorithm="ppo"), is_discrete=True)) is EpochSampler
+
+
+@pytest.mark.parametrize("sampler", [UniformSampler(), SegmentSampler(3, None), RankSampler(9, 1.0, 0.4)])
+def test_nothing_can_be_drawn_from_an_empty_memory(sampler):
+    with pytest.raises(ValueError, match="empty memory"):
+        sampler.draw(EpisodeMemory(9, 1, 1), 2, np.random.default_rng(0))

@@ -1,0 +1,76 @@
+"""What enters the memory is what happened, whatever ends an episode."""
+
+import gymnasium
+import numpy as np
+import pytest
+
+from rl_agent import AgentConfig, Learner, train_serial
+from rl_agent.serial import SerialRun
+
+SAME_STEP = gymnasium.vector.AutoresetMode.SAME_STEP
+
+
+class Diary(gymnasium.Env):
+    """Observations say (episode, step); episodes of 3 to 6 steps end in every way there is, in turn."""
+
+    observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (2,), np.float32)
+    action_space = gymnasium.spaces.Box(np.float32(-1.0), np.float32(3.0), (1,), np.float32)
+    ENDS = ((True, False), (False, True), (True, True))
+
+    def __init__(self, first=0):
+        self.episode = first - 1
+        self.took = []
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.episode, self.at = self.episode + 1, 0
+        return np.array([self.episode, 0], np.float32), {}
+
+    def step(self, action):
+        assert self.action_space.contains(action)
+        self.took.append((self.episode, self.at, float(action[0])))
+        self.at += 1
+        is_over = self.at == 3 + self.episode % 4
+        terminated, truncated = self.ENDS[self.episode % 3] if is_over else (False, False)
+        return np.array([self.episode, self.at], np.float32), 10.0 * self.episode + self.at, terminated, truncated, {}
+
+
+@pytest.mark.parametrize("algorithm", ["vracer", "ppo", "sac"])
+def test_every_episode_enters_whole_with_its_own_end(algorithm):
+    settings = {"horizon": 90, "batch": 8} if algorithm == "ppo" else {"memory": 300, "start": 90}
+    config = AgentConfig(algorithm=algorithm, hidden=(4,), **settings)
+    learner = Learner(config, Diary.observation_space, Diary.action_space, agents=2, seed=0)
+    diaries = [Diary(0), Diary(1000)]
+    vector = gymnasium.vector.SyncVectorEnv([lambda d=d: d for d in diaries], autoreset_mode=SAME_STEP)
+
+    def enough():
+        raise StopIteration
+
+    learner.update = enough
+    with pytest.raises(StopIteration):
+        SerialRun(learner, vector, 0).run(1000)
+    memory, episodes = learner.memory, set()
+    for serial in range(memory.first_serial, memory.next_serial):
+        row = serial % len(memory.start)
+        slots = (memory.start[row] + np.arange(memory.length[row])) % memory.capacity
+        (episode,) = set(memory.observation[slots, 0])
+        first = memory.observation[slots[0], 1]
+        np.testing.assert_array_equal(memory.observation[slots, 1], first + np.arange(len(slots)))
+        np.testing.assert_array_equal(memory.reward[slots], 10.0 * episode + memory.observation[slots, 1] + 1)
+        np.testing.assert_array_equal(memory.final_observation[row], [episode, first + len(slots)])
+        is_whole = first + len(slots) == 3 + episode % 4
+        assert bool(memory.terminated[row]) == bool(is_whole and Diary.ENDS[int(episode) % 3][0])
+        assert is_whole or algorithm == "ppo"
+        if memory.terminated[row]:
+            assert memory.final_value[row] == 0.0
+        episodes.add(episode)
+    assert len(episodes) > 15
+    ended = {record.terminated for record in learner.finished_episodes()}
+    assert ended == {True, False}
+
+
+def test_other_modes_of_resetting_are_refused():
+    learner = Learner(AgentConfig(), Diary.observation_space, Diary.action_space, agents=1, seed=0)
+    vector = gymnasium.vector.SyncVectorEnv([Diary])
+    with pytest.raises(ValueError, match=r"NEXT_STEP.*make them with autoreset_mode = AutoresetMode.SAME_STEP"):
+        train_serial(learner, vector, 10)
