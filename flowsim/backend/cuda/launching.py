@@ -6,6 +6,7 @@ for each of the device, over NumPy arrays: far too slow to be used, and just rig
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -58,7 +59,9 @@ class Kernel:
 
     def launch(self, blocks: tuple[int, ...], threads: tuple[int, ...], *arguments: Any) -> None:
         """Launch so many blocks of so many threads."""
-        self._compiled[blocks, threads, _stream()](*_views(arguments))
+        with warnings.catch_warnings():  # numba advises against grids as small as a sweep over the sides must be
+            warnings.filterwarnings("ignore", message="Grid size")
+            self._compiled[blocks, threads, _stream()](*_views(arguments))
 
 
 def cell_blocks(nx: int, ny: int, batch: int, rows: int = 1) -> tuple[int, int, int]:
