@@ -3,13 +3,14 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help install test lint demo validate bench clean
+.PHONY: help install test lint demo validate bench gpu clean
 
 help:
 	@echo "make demo   train the D-cylinder wake for a few minutes, evaluate it, and leave a film and a plot"
 	@echo "make test   lint, types and tests"
 	@echo "make validate  the solver beside published values, all cases (about 15 minutes), and their page in docs"
-	@echo "make bench  the speed of the solver on this machine, beside jax-cfd"
+	@echo "make bench  the speed of the solver on this machine, beside jax-cfd (2 minutes; leave it alone meanwhile)"
+	@echo "make gpu    everything there is to check and measure on a GPU, in under nine minutes"
 	@echo "make clean  remove the virtual environment and the caches"
 
 install: $(VENV)/.installed
@@ -26,8 +27,10 @@ lint: install
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# the kernels for the GPU run in numba's simulator, which has to be chosen before numba is imported
 test: lint
 	$(BIN)/python -m pytest -q --durations=10
+	NUMBA_ENABLE_CUDASIM=1 $(BIN)/python -m pytest -q tests/cuda
 
 DEMO := demo-$(shell date +%Y%m%d-%H%M%S)
 DEMO_STEPS ?= 150000
@@ -47,6 +50,11 @@ VALIDATION := benchmarks/results/validation
 validate: install
 	status=0; $(BIN)/flowsim validate -o $(VALIDATION) || status=$$?; \
 	$(BIN)/flowsim validate -o $(VALIDATION) --page docs/validation.md; exit $$status
+
+# needs a GPU, and flowsim[cuda12] or flowsim[cuda13] in the environment of GPU_PYTHON
+GPU_PYTHON ?= python3
+gpu:
+	$(GPU_PYTHON) benchmarks/gpu.py -o $(or $(OUTPUT),gpu)
 
 bench: install
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[bench]'

@@ -44,27 +44,31 @@ def vertices(position: FloatArray, angle: FloatArray, offset: float = 0.0) -> Fl
     return position[:, None, :] + arms
 
 
-def sensed_velocity(simulation: Simulation, body: int, offset: float) -> FloatArray:
+def sensors(body: int, offset: float) -> list[tuple[int, tuple[float, float]]]:
+    """Return the sensors of a body: points `offset` outside its vertices, in its own frame.
+
+    On the surface itself no slip makes the difference between the velocities of flow and surface vanish.
+    """
+    points = vertices(np.zeros((1, 2)), np.zeros(1), offset)[0]
+    return [(body, (float(x), float(y))) for x, y in points]
+
+
+def sensed_velocity(simulation: Simulation, body: int) -> FloatArray:
     """Return the flow velocity relative to the moving surface at the four vertices of a body.
 
-    The flow is sampled `offset` outside the vertices, since on the surface itself no slip makes the
-    difference vanish; the velocity of the surface, V + omega x r, is that of the vertices. Axes of the box;
+    The flow is that at the sensors, the velocity of the surface, V + omega x r, that of the vertices. Axes of the box;
     shape (B, 4, 2), in U.
     """
     state = simulation.body_state
     # Contiguous copies: numpy may compute cosines of a strided array in another way, with other last bits.
-    position, angle = state.position[:, body].copy(), state.angle[:, body].copy()
-    points = np.nan_to_num(vertices(position, angle, offset))  # a diverged simulation has lost its body
-    flow = np.asarray(simulation.sample_velocity(points), dtype=np.float64)
-    arm = vertices(position, angle) - position[:, None, :]
+    angle = state.angle[:, body].copy()
+    arm = vertices(np.zeros((len(angle), 2)), angle)
     omega = state.angular_velocity[:, body, None]
     surface = state.velocity[:, body, None, :] + np.stack([-omega * arm[..., 1], omega * arm[..., 0]], axis=-1)
-    return flow - surface
+    return simulation.sensed - surface
 
 
-def body_observation(
-    simulation: Simulation, body: int, relative_position: FloatArray, sensor_offset: float
-) -> FloatArray:
+def body_observation(simulation: Simulation, body: int, relative_position: FloatArray) -> FloatArray:
     """Return position (2), angle, velocity (2), spin and sensors (8), shape (B, 14), in D and U."""
     state = simulation.body_state
     batch = relative_position.shape[0]
@@ -74,7 +78,7 @@ def body_observation(
             wrap_angle(state.angle[:, body])[:, None],
             state.velocity[:, body],
             state.angular_velocity[:, body, None],
-            sensed_velocity(simulation, body, sensor_offset).reshape(batch, 8),
+            sensed_velocity(simulation, body).reshape(batch, 8),
         ],
         axis=1,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,21 +14,11 @@ import cases  # noqa: F401  (registers the tasks)
 from cases.baselines import Controller
 from cases.flow_env import FlowEnv
 from flowsim import Simulation
-from flowsim.viz import (
-    VORTICITY_LIMIT,
-    Caption,
-    Picture,
-    Scene,
-    draw_panel,
-    reduce_picture,
-    write_gif,
-    write_mp4,
-)
+from flowsim.films import write_films
+from flowsim.viz import VORTICITY_LIMIT, Caption, Picture, Scene, draw_panel
 
 HOLD_SECONDS = 1.5
 """How long the last picture stands."""
-_GIF_FRAMES = 160
-_GIF_WIDTH = 480
 _GAP = 4
 
 
@@ -156,7 +145,8 @@ def render_film(
         for label, controller in controllers.items()
     ]
     frames = _frames(panels, actions, frames_per_action, round(HOLD_SECONDS * fps))
-    _write(files, frames, fps, actions * frames_per_action)
+    named = {file.suffix[1:]: file for file in files}
+    write_films(frames, **named, fps=fps, expected=actions * frames_per_action)
     return {label: float(panel._env.episodes.returns[0]) for label, panel in zip(controllers, panels, strict=True)}
 
 
@@ -188,25 +178,3 @@ def _arrange(pictures: Sequence[Picture]) -> Picture:
     gap = np.full((_GAP, width, 3) if axis == 0 else (height, _GAP, 3), 255, np.uint8)
     parts = [part for picture in pictures for part in (picture, gap)][:-1]
     return np.concatenate(parts, axis=axis)
-
-
-def _write(files: list[Path], frames: Iterator[Picture], fps: float, expected: int) -> None:
-    """Write all files in one pass over the frames."""
-    films = [file for file in files if file.suffix == ".mp4"]
-    gifs = [file for file in files if file.suffix == ".gif"]
-    stride = math.ceil(expected / _GIF_FRAMES)
-    kept: list[Picture] = []
-
-    def passing() -> Iterator[Picture]:
-        for n, frame in enumerate(frames):
-            if gifs and n % stride == 0:
-                kept.append(reduce_picture(frame, _GIF_WIDTH))
-            yield frame
-
-    if films:
-        write_mp4(films[0], passing(), fps)
-    else:
-        for _ in passing():
-            pass
-    for gif in gifs:
-        write_gif(gif, kept, fps / stride)

@@ -39,57 +39,50 @@ class Outcome:
 class Loads:
     """Time averages, over one action, of what the bodies feel; shape (B, K) each for K bodies.
 
-    drag and lift are the hydrodynamic forces along x and y, torque the hydrodynamic torque about the body's
-    centre. power is what the force and torque that hold or drive the body spend in the frame of the
-    undisturbed water.
+    drag and lift are the hydrodynamic forces along x and y, torque the hydrodynamic torque about the body's centre of
+    mass. power is what the force and torque that hold or push the body spend in the frame of the undisturbed water:
+    the agent's are constant over an action, the others' are opposite to those of the fluid.
     """
-
-    names = ("drag", "lift", "torque", "power")
 
     def __init__(self, task: FlowTask[Any]) -> None:
         self._task = task
         shape = task.simulation.body_state.torque.shape
-        self._sums = np.zeros((len(self.names), *shape))
         self._begin = np.zeros(shape[0])
-        self._last = np.zeros(shape[0])
+        self._place = np.zeros((*shape, 3))
 
     def clear(self, index: int | None = None) -> None:
         """Start averaging anew, in one simulation or in all."""
         which = slice(None) if index is None else index
-        self._sums[:, which] = 0.0
-        self._begin[which] = self._last[which] = self._task.simulation.time[which]
+        self._task.simulation.body_state.impulse[which] = 0.0
+        self._begin[which] = self._task.simulation.time[which]
+        self._place[which] = self._places()[which]
 
-    def record(self) -> None:
-        """Add the solver step that has just been done."""
-        simulation, body = self._task.simulation, self._task.simulation.body_state
-        dt = (simulation.time - self._last)[:, None]
-        self._last[:] = simulation.time
-        velocity = body.velocity - np.asarray(self._task.stream())
-        force, torque = -body.force, -body.torque  # what holds a body that does not move freely
-        force[:, self._task.agent] = body.applied_force[:, self._task.agent]
-        torque[:, self._task.agent] = body.applied_torque[:, self._task.agent]
-        power = force[..., 0] * velocity[..., 0] + force[..., 1] * velocity[..., 1] + torque * body.angular_velocity
-        for total, value in zip(self._sums, (body.force[..., 0], body.force[..., 1], body.torque, power), strict=True):
-            # A diverged simulation reports no loads rather than infinite ones.
-            total += np.where(np.isfinite(value), value, 0.0) * dt
+    def _places(self) -> FloatArray:
+        state = self._task.simulation.body_state
+        return np.concatenate([state.position, state.angle[..., None]], axis=-1)
 
     def averages(self, index: int) -> dict[str, FloatArray]:
         """Return the averages for one simulation, shape (K,) each; zero before the first step."""
-        span = self._last[index] - self._begin[index]
-        means = self._sums[:, index] / (span if span > 0.0 else 1.0)
-        return dict(zip(self.names, means, strict=True))
+        simulation, agent = self._task.simulation, self._task.agent
+        state = simulation.body_state
+        span = simulation.time[index] - self._begin[index]
+        per_span = 1.0 / span if span > 0.0 else 0.0
+        mean = state.impulse[index] * per_span
+        pushing = -mean
+        pushing[agent] = *state.applied_force[index, agent], state.applied_torque[index, agent]
+        moved = self._places()[index] - self._place[index]
+        moved[:, :2] -= np.asarray(self._task.stream()) * span
+        power = (pushing * moved).sum(axis=-1) * per_span
+        # a diverged simulation reports no power rather than an infinite one
+        return {"drag": mean[:, 0], "lift": mean[:, 1], "torque": mean[:, 2], "power": np.nan_to_num(power, posinf=0.0)}
 
     def get_state(self, index: int) -> dict[str, npt.NDArray[Any]]:
-        """Return a copy of the sums of one simulation."""
-        return {
-            "sums": self._sums[:, index].copy(),
-            "span": np.array([self._begin[index], self._last[index]]),
-        }
+        """Return a copy of what the averages of one simulation begin with."""
+        return {"begin": self._begin[index].copy(), "place": self._place[index].copy()}
 
     def set_state(self, index: int, state: dict[str, npt.NDArray[Any]]) -> None:
         """Restore what `get_state` returned."""
-        self._sums[:, index] = state["sums"]
-        self._begin[index], self._last[index] = state["span"]
+        self._begin[index], self._place[index] = state["begin"], state["place"]
 
 
 class Episodes:
@@ -128,16 +121,7 @@ class Episodes:
         self.task.actuate(self.applied)
         self.loads.clear()
         steps_before = simulation.steps.copy()
-        lost = np.zeros(self.task.batch, dtype=np.bool_)
-
-        def stop(_: Simulation) -> BoolArray:
-            self.loads.record()
-            if self.watch is not None:
-                self.watch(simulation)
-            lost[:] |= ~self.task.alive()
-            return lost
-
-        simulation.advance(options.action_time, stop=stop)
+        lost = simulation.advance(options.action_time, stop=None if self.watch is None else self._watched)
         self.solver_steps[:] = simulation.steps - steps_before
         self.actions_done += 1
         terminated = lost | simulation.diverged
@@ -145,6 +129,11 @@ class Episodes:
         self.returns += reward
         truncated = (self.actions_done >= options.episode_actions) & ~terminated
         return Outcome(reward, terminated, truncated)
+
+    def _watched(self, simulation: Simulation) -> BoolArray:
+        if self.watch is not None:
+            self.watch(simulation)
+        return np.zeros(self.task.batch, dtype=np.bool_)
 
     def _checked(self, actions: npt.ArrayLike) -> FloatArray:
         values = np.asarray(actions, dtype=np.float64)

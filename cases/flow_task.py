@@ -23,7 +23,7 @@ class FlowTask(ABC, Generic[OptionsT]):
     over. It may keep values per simulation (a target, say) as arrays with a leading batch axis in `memory`:
     these are saved and restored with an environment.
 
-    Every number that `observe`, `reward` and `alive` return for one simulation may depend on this simulation
+    Every number that `observe` and `reward` return for one simulation may depend on this simulation
     only, and not on the size of the batch, so that a batch of B equals B single environments to the bit.
 
     Parameters
@@ -43,12 +43,15 @@ class FlowTask(ABC, Generic[OptionsT]):
     """Reward of the action in which the agent is lost or the simulation diverges."""
     position_limit: ClassVar[float]
     """Bound of the first two observations."""
+    alive_box: ClassVar[tuple[float, float, float, float]]
+    """x0, x1, y0, y1 within which the agent must stay, in D; asked after every solver step."""
 
     def __init__(self, options: OptionsT, batch: int) -> None:
         self.options = options
         self.batch = batch
         self.memory: dict[str, npt.NDArray[Any]] = {}
         self.simulation: Simulation = self.build(batch)
+        self.simulation.fences[:, self.agent] = self.alive_box
         limits = observation_limits(self.position_limit)
         self.observation_space = spaces.Box(-limits, limits, dtype=np.float32)
         self.action_space = spaces.Box(-1.0, 1.0, (3,), np.float32)
@@ -70,10 +73,6 @@ class FlowTask(ABC, Generic[OptionsT]):
         """Return the first two observations, shape (B, 2), in D."""
 
     @abstractmethod
-    def alive(self) -> npt.NDArray[np.bool_]:
-        """Return which agents are still inside their box, shape (B,); asked after every solver step."""
-
-    @abstractmethod
     def reward(self, actions: FloatArray) -> FloatArray:
         """Return the reward of the applied actions while alive, shape (B,); called once per action."""
 
@@ -83,7 +82,14 @@ class FlowTask(ABC, Generic[OptionsT]):
 
     def observe(self) -> FloatArray:
         """Return the observations, shape (B, 14), before they are made finite and clipped to their space."""
-        return body_observation(self.simulation, self.agent, self.relative_position(), self.options.sensor_offset)
+        return body_observation(self.simulation, self.agent, self.relative_position())
+
+    def alive(self) -> npt.NDArray[np.bool_]:
+        """Return which agents are inside their box, shape (B,)."""
+        x, y = self.simulation.body_state.position[:, self.agent].T
+        x0, x1, y0, y1 = self.alive_box
+        inside: npt.NDArray[np.bool_] = (x >= x0) & (x <= x1) & (y >= y0) & (y <= y1)
+        return inside
 
     def actuate(self, actions: FloatArray) -> None:
         """Apply force and torque of `actions`, shape (B, 3), to the agents until further notice."""

@@ -203,12 +203,15 @@ def simulate(
         str | None,
         typer.Option(help="what the folder may hold, in MB or as in 2GB: rows and times are thinned to keep below"),
     ] = None,
+    control_volumes: Annotated[
+        bool, typer.Option(help="measure forces by control volumes, too, which takes time")
+    ] = True,
 ) -> None:
     """Run the solver alone: forces to CSV, fields for ParaView, restart file, the vorticity as a film."""
     from coupling.case import load_case
     from coupling.screen import progress_bar
-    from coupling.simulate import parse_size
     from coupling.simulate import simulate as run_solver
+    from coupling.simulation_files import parse_size
 
     size = None if max_size is None else parse_size(max_size)
     simulation = load_case(case, overrides or [], seed)
@@ -222,6 +225,7 @@ def simulate(
             snapshots=snapshots,
             restart_from=restart_from,
             max_size=size,
+            control_volumes=control_volumes,
             say=lambda text: print(f"flowsim: {text}", file=sys.stderr),
             progress=progress,
         )
@@ -260,9 +264,11 @@ def bench(
     from coupling.tables import print_rows
 
     if part is Part.solver:
+        from flowsim.backend import cuda_is_there
         from flowsim.bench import bench_solver, printed
+        from flowsim.bench_cuda import bench_cuda
 
-        rows = bench_solver()
+        rows = bench_solver() + (bench_cuda() if cuda_is_there() else [])
         if not as_json:
             rows = [printed(row) for row in rows]
     elif part is Part.learner:
@@ -291,6 +297,7 @@ def validate(
         Path | None, typer.Option(help="only write this page, with its pictures, from stored results")
     ] = None,
     threads: Annotated[int, typer.Option(min=1, help="threads of the solver")] = 2,
+    backend: Annotated[str, typer.Option(help="where the solver runs: cpu or cuda")] = "cpu",
     as_json: Json = False,
 ) -> None:
     """Compare the solver with exact solutions and published values; exit code 1 when a row is beyond its tolerance."""
@@ -302,7 +309,7 @@ def validate(
         write_page(output, page)
         print(page)
         return
-    report = run_cases(case or [], output, quick=quick, threads=threads)
+    report = run_cases(case or [], output, quick=quick, threads=threads, backend=backend)
     if as_json:
         print(json.dumps(report))
     else:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import pydantic
 import yaml
@@ -43,6 +43,7 @@ class WorkerSettings(BaseModel):
     processes: int = Field(default=2, ge=1, le=1024, description="worker processes on this machine")
     agents: int = Field(default=24, ge=1, le=65536, description="environments over all the workers")
     threads: int = Field(default=1, ge=1, description="threads of each worker's numerical libraries")
+    devices: list[int] = Field(default_factory=list, description="GPUs, one worker after the other takes the next")
     transport: Literal["tcp", "ipc"] = Field(default="tcp", description="how local workers are reached")
     step_timeout: float = Field(default=300.0, gt=0, description="longest environment step in seconds")
     heartbeat: float = Field(default=1.0, gt=0, description="seconds between signs of life")
@@ -148,7 +149,8 @@ def find_preset(preset: str) -> Path:
         return root / f"{name}.yaml"
     if path.suffix in (".yaml", ".yml"):
         raise ConfigError(f"preset file {preset} does not exist")
-    hint = _suggestion(name, shipped, "give a YAML file or one of the shipped presets")
+    close = difflib.get_close_matches(name, shipped, n=1, cutoff=0.75)
+    hint = f"did you mean {close[0]!r}?" if close else f"give a YAML file or one of {', '.join(shipped)}"
     raise ConfigError(f"no preset named {preset!r}: {hint}")
 
 
@@ -169,7 +171,7 @@ def load_config(preset: str, overrides: Sequence[str] = ()) -> RunConfig:
     preset
         A YAML file, or the name of a shipped preset (``d_cylinder_wake/quick``).
     overrides
-        Words ``dotted.key=value``; the value is read as YAML.
+        Words ``dotted.key=value``; the value is read as YAML. Entries of lists are numbered from 0.
 
     Returns
     -------
@@ -237,16 +239,27 @@ def apply_overrides(content: dict[str, Any], overrides: Iterable[str]) -> dict[s
         except yaml.YAMLError as error:
             raise ConfigError(f"the value of {key} is not valid YAML: {text!r}") from error
         *sections, last = key.split(".")
-        place = content
+        place: Any = content
         for section in sections:
-            inner = place.setdefault(section, {})
-            if section == "agent" and isinstance(inner, str):
-                inner = place[section] = {"algorithm": inner}
-            if not isinstance(inner, dict):
-                raise ConfigError(f"{key} cannot be set: {section} is {inner!r}, which has no keys of its own")
-            place = inner
-        place[last] = value
+            if isinstance(place, dict):
+                place.setdefault(section, {})
+            index = _index(place, section, key)
+            if section == "agent" and isinstance(place[index], str):
+                place[index] = {"algorithm": place[index]}
+            place = place[index]
+        place[_index(place, last, key)] = value
     return content
+
+
+def _index(place: Any, part: str, key: str) -> Any:
+    """Return what to put into the brackets for one part of a dotted key: a name, or the number of an entry."""
+    if isinstance(place, dict):
+        return part
+    if not isinstance(place, list):
+        raise ConfigError(f"{key} cannot be set: there is {place!r}, which has no keys of its own")
+    if not part.isdecimal() or int(part) >= len(place):
+        raise ConfigError(f"{key} cannot be set: {part!r} must be the number of an entry, 0 to {len(place) - 1}")
+    return int(part)
 
 
 def _validate(content: dict[str, Any], source: str) -> RunConfig:
@@ -256,21 +269,80 @@ def _validate(content: dict[str, Any], source: str) -> RunConfig:
         raise ConfigError(f"{source}: {sentence_of(error, RunConfig)}") from error
 
 
-def sentence_of(error: pydantic.ValidationError, model: type[BaseModel]) -> str:
-    """Turn pydantic's report about a model into one sentence about the first mistake."""
-    first, *others = error.errors()
-    key = ".".join(str(part) for part in first["loc"])
+def sentence_of(error: pydantic.ValidationError, model: type[BaseModel], content: Any = None) -> str:
+    """Turn pydantic's report about a model into one sentence about the first mistake.
+
+    Parameters
+    ----------
+    error, model
+        The report, and the model that refused.
+    content
+        What was refused; needed to name keys where a model has kinds of something, such as shapes of bodies.
+    """
+    # an unknown key often is the reason why another one is missing
+    first, *others = sorted(error.errors(), key=lambda mistake: mistake["type"] != "extra_forbidden")
+    missing = first["type"] == "missing"
+    key = ".".join(_place(first["loc"], content, missing))
     more = f" (and {len(others)} more)" if others else ""
     if first["type"] == "extra_forbidden":
-        return f"unknown key {key!r}: {_suggestion(key, _all_keys(model), 'allowed are')}{more}"
-    if first["type"] == "missing":
+        return f"unknown key {key!r}: {_instead_of(key, _keys_beside(first['loc'], model), _all_keys(model))}{more}"
+    if missing:
         return f"key {key!r} is missing{more}"
+    if first["type"].startswith("union_tag"):
+        kind, given = first["ctx"]["discriminator"].strip("'"), first["ctx"].get("tag")
+        if given is None:
+            return f"key '{key}.{kind}' is missing{more}"
+        return f"{key}.{kind} = {given!r}: allowed are {first['ctx']['expected_tags']}{more}"
     message = first["msg"].removeprefix("Value error, ")
+    if first["type"] in _MESSAGES:
+        message = _MESSAGES[first["type"]].format(**first.get("ctx", {}))
     if not key or key in message:
         return f"{message}{more}"
     # a model-level check names its own values; the whole section would only bury the sentence
     value = "" if isinstance(first["input"], dict) else f" = {first['input']!r}"
     return f"{key}{value}: {message[0].lower()}{message[1:]}{more}"
+
+
+_MESSAGES = {
+    "tuple_type": "must be a list",
+    "too_short": "must have at least {min_length} entries",
+    "model_type": "must be a mapping",
+    "model_attributes_type": "must be a mapping",
+}
+"""What pydantic says in the words of Python, said in those of YAML."""
+
+
+def _place(loc: tuple[int | str, ...], content: Any, missing: bool) -> list[str]:
+    """Return where a mistake is in the words of the content: pydantic also names the kinds on its way there."""
+    if content is None:
+        return [str(part) for part in loc]
+    place = []
+    for part in loc:
+        entries = range(len(content)) if isinstance(content, list) else content if isinstance(content, dict) else ()
+        if part in entries:
+            content = content[part]
+            place.append(str(part))
+    return [*place, str(loc[-1])] if missing else place
+
+
+def _keys_beside(loc: tuple[int | str, ...], model: type[BaseModel]) -> list[str]:
+    """Return the keys that the section of a wrong key may hold."""
+    models = [model]
+    for part in map(str, loc[:-1]):
+        named = [known.model_fields[part] for known in models if part in known.model_fields]
+        inner = [found for field in named for found in _models_in(field.annotation)]
+        models = inner or [known for known in models if _is_kind(known, part)] or models
+    return list(dict.fromkeys(name for known in models for name in known.model_fields))
+
+
+def _is_kind(model: type[BaseModel], word: str) -> bool:
+    return any(word in get_args(field.annotation) for field in model.model_fields.values())
+
+
+def _models_in(annotation: Any) -> list[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [model for part in get_args(annotation) for model in _models_in(part)]
 
 
 def _all_keys(model: type[BaseModel], prefix: str = "") -> list[str]:
@@ -283,14 +355,9 @@ def _all_keys(model: type[BaseModel], prefix: str = "") -> list[str]:
     return keys
 
 
-def _suggestion(wrong: str, allowed: Sequence[str], introduction: str) -> str:
-    """Say what was probably meant: the nearest key, also one of another section, or else the list."""
-    close = difflib.get_close_matches(wrong, allowed, n=1, cutoff=0.75)
-    if not close:
-        tails = [key for key in allowed if key.rpartition(".")[2] == wrong.rpartition(".")[2]]
-        close = tails[:1]
-    if close:
-        return f"did you mean {close[0]!r}?"
-    section = wrong.rpartition(".")[0]
-    listed = [key for key in allowed if key.rpartition(".")[0] == section] or list(allowed)
-    return f"{introduction} {', '.join(listed)}"
+def _instead_of(wrong: str, beside: Sequence[str], everywhere: Sequence[str]) -> str:
+    """Say what was probably meant: the nearest key of the section, the same key of another one, or else the list."""
+    section, dot, name = wrong.rpartition(".")
+    close = [section + dot + key for key in difflib.get_close_matches(name, beside, n=1, cutoff=0.75)]
+    close += [key for key in everywhere if key.rpartition(".")[2] == name]
+    return f"did you mean {close[0]!r}?" if close else f"allowed are {', '.join(beside)}"

@@ -78,7 +78,8 @@ def make_vector(env: str, env_options: dict[str, Any], count: int) -> VectorEnv:
     Raises
     ------
     ConfigError
-        For an unknown id, an option that the task does not have or a value it refuses.
+        For an unknown id, an option that the task does not have or a value it refuses, a device that is not there or
+        too small.
     """
     try:
         import cases  # noqa: F401  (registers the flow tasks)
@@ -95,7 +96,7 @@ def make_vector(env: str, env_options: dict[str, Any], count: int) -> VectorEnv:
         close = difflib.get_close_matches(env, gym.registry.keys(), n=1, cutoff=0.7)
         hint = f"; did you mean {close[0]!r}?" if close else "; env takes the id of a registered Gymnasium environment"
         raise ConfigError(f"env = {env!r}: no such environment{hint}") from error
-    except (gym.error.Error, ModuleNotFoundError, TypeError, ValueError) as error:
+    except (gym.error.Error, ModuleNotFoundError, TypeError, ValueError, RuntimeError, MemoryError) as error:
         unknown = re.search(r"unexpected keyword argument '(\w+)'", str(error))
         if unknown:
             raise ConfigError(f"env_options.{unknown[1]} is no option of env = {env!r}") from error

@@ -291,6 +291,7 @@ class _Training:
             terms.agents_of_each,
             folder.workers,
             threads=workers.threads,
+            devices=workers.devices,
             restarts=workers.restarts,
         )
         self._speed = Speedometer()

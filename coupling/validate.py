@@ -8,6 +8,7 @@ from coupling.bench import machine
 from coupling.errors import ConfigError, RunError
 from coupling.folder import provenance
 from coupling.screen import progress_bar
+from flowsim.backend import load_backend
 from flowsim.backend.cpu import most_threads
 from flowsim.validation import CASES, report, run_case, store
 from flowsim.validation.result import Effort
@@ -15,7 +16,7 @@ from flowsim.validation.result import Effort
 __all__ = ["run_cases", "write_page"]
 
 
-def run_cases(names: list[str], output: Path, *, quick: bool, threads: int) -> dict[str, Any]:
+def run_cases(names: list[str], output: Path, *, quick: bool, threads: int, backend: str = "cpu") -> dict[str, Any]:
     """Run cases and store each result when its case ends, so that an interrupted validation keeps what it has.
 
     Parameters
@@ -28,6 +29,8 @@ def run_cases(names: list[str], output: Path, *, quick: bool, threads: int) -> d
         Coarse grids and wider tolerances.
     threads
         Threads of the solver; fewer when numba has fewer.
+    backend
+        Where the simulations run.
 
     Returns
     -------
@@ -37,17 +40,26 @@ def run_cases(names: list[str], output: Path, *, quick: bool, threads: int) -> d
     Raises
     ------
     ConfigError
-        For an unknown case.
+        For an unknown case, or a backend that there is none of here.
     """
+    try:
+        load_backend(backend).Device()
+    except (ValueError, RuntimeError) as error:
+        raise ConfigError(f"--{error}" if isinstance(error, ValueError) else str(error)) from error
     for name in names:
         if name not in CASES:
             raise ConfigError(f"--case {name}: the cases are {', '.join(CASES)}")
     threads = min(threads, most_threads())
     rows: list[dict[str, Any]] = []
     for name in names or list(CASES):
-        origin = provenance() | {"machine": machine(), "threads": threads, "time": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
+        origin = provenance() | {
+            "machine": machine(),
+            "threads": threads,
+            "backend": backend,
+            "time": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        }
         with progress_bar(name) as progress:
-            result, seconds = run_case(name, Effort(quick, threads, progress))
+            result, seconds = run_case(name, Effort(quick, backend, threads, progress))
         found = store.as_rows(name, result, seconds, quick)
         store.write(output, name, result, found, quick, origin)
         rows += found

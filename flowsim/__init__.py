@@ -3,7 +3,7 @@
 Units: length D, time D/U, fluid density 1; so viscosity is 1/Re.
 """
 
-from flowsim.bodies import Body, BodyState, Contact, Disk, Ellipse, HalfDisk, SignedDistance, Union
+from flowsim.bodies import Body, BodyState, Contact, Disk, Ellipse, HalfDisk, SignedDistance, Union, polygon
 from flowsim.boundary import Sides
 from flowsim.grid import Grid
 from flowsim.simulation import Simulation
@@ -20,4 +20,5 @@ __all__ = [
     "SignedDistance",
     "Simulation",
     "Union",
+    "polygon",
 ]

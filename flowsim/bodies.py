@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import IntEnum, IntFlag
 from typing import Any, ClassVar, NamedTuple
 
 import numba
 import numpy as np
+from contourpy import contour_generator
 from numba.extending import register_jitable
 from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
 Motion = str | Callable[[float], tuple[float, float, float, float, float, float]]
+
+
+SURFACE_POINTS = 96
 
 
 class Shape(IntEnum):
@@ -42,12 +47,12 @@ def signed_distance(shape: int, a: Any, b: Any, x: Any, y: Any) -> Any:
     to first order near the surface, which is all that a mask one cell wide can see.
     """
     if shape == 2:
-        scaled = np.sqrt((x / a) ** 2 + (y / b) ** 2)
-        slope = np.sqrt((x / a**2) ** 2 + (y / b**2) ** 2)
+        scaled = math.sqrt((x / a) ** 2 + (y / b) ** 2)
+        slope = math.sqrt((x / a**2) ** 2 + (y / b**2) ** 2)
         if slope < 1e-12:
             return -min(a, b)
         return max(scaled * (scaled - 1.0) / slope, -min(a, b))
-    distance = np.sqrt(x * x + y * y) - a
+    distance = math.sqrt(x * x + y * y) - a
     if shape == 1:
         return max(distance, x)
     return distance
@@ -67,7 +72,7 @@ def tabulated_distance(table: Any, start: int, side: int, reach: Any, x: Any, y:
     k = start + i * side + j
     low = (1.0 - s) * table[k] + s * table[k + side]
     high = (1.0 - s) * table[k + 1] + s * table[k + side + 1]
-    return (1.0 - t) * low + t * high + np.sqrt((x - inside_x) ** 2 + (y - inside_y) ** 2)
+    return (1.0 - t) * low + t * high + math.sqrt((x - inside_x) ** 2 + (y - inside_y) ** 2)
 
 
 @functools.cache
@@ -138,6 +143,15 @@ class Body:
         return np.asarray(_elementwise_distance()(int(self.shape), *self.semi_axes, x, y), np.float64)
 
     @property
+    def surface(self) -> list[FloatArray]:
+        """The surface as closed curves of the body's own frame, (n, 2) each."""
+        return [self._arc(np.linspace(0.0, 2 * np.pi, SURFACE_POINTS, endpoint=False))]
+
+    def _arc(self, around: FloatArray) -> FloatArray:
+        a, b = self.semi_axes
+        return np.stack([a * np.cos(around), b * np.sin(around)], axis=-1)
+
+    @property
     def mass(self) -> float:
         """Mass per unit depth."""
         return self.density * self.area
@@ -186,6 +200,11 @@ class HalfDisk(Disk):
     def centroid(self) -> tuple[float, float]:
         """Centre of mass of the half disk."""
         return -2 * self.diameter / (3 * np.pi), 0.0
+
+    @property
+    def surface(self) -> list[FloatArray]:
+        """The curved side; the flat one closes it."""
+        return [self._arc(np.linspace(0.5 * np.pi, 1.5 * np.pi, SURFACE_POINTS))]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -256,6 +275,13 @@ class _Tabulated(Body):
     def second_moment(self) -> float:
         """Polar second moment of area about the reference point, from a fine grid."""
         return self._measures.second_moment
+
+    @functools.cached_property
+    def surface(self) -> list[FloatArray]:
+        """The surface as closed curves of the body's own frame, (n, 2) each, from a fine grid."""
+        x, y, _ = _mesh(1.02 * self.semi_axes[0], 256)
+        curves = contour_generator(x.T, y.T, self.distance(x, y).T).lines(0.0)
+        return [np.asarray(curve, np.float64)[:-1] for curve in curves]  # the last point is the first one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -345,6 +371,48 @@ class Union(_Tabulated):
         return np.asarray(np.minimum.reduce(distances), np.float64)
 
 
+def polygon(
+    corners: Sequence[tuple[float, float]],
+    *,
+    center: tuple[float, float] = (0.0, 0.0),
+    angle: float = 0.0,
+    density: float = 1.0,
+    motion: Motion = "fixed",
+) -> SignedDistance:
+    """Return a body with straight edges.
+
+    Parameters
+    ----------
+    corners : sequence of (float, float)
+        In the body's own frame, either way around. Where edges cross, inside is what they surround an odd number of
+        times.
+    center, angle, density, motion
+        As of every :class:`Body`.
+
+    Raises
+    ------
+    ValueError
+        For fewer than three corners, corners that are not finite, or that lie in line.
+    """
+    ends = np.asarray(corners, np.float64)
+    if ends.ndim != 2 or ends.shape[1] != 2 or not np.isfinite(ends).all() or np.linalg.matrix_rank(ends - ends[0]) < 2:
+        raise ValueError(f"corners = {corners!r}: a polygon needs at least three corners (x, y) that are not in line")
+
+    def distance(x: FloatArray, y: FloatArray) -> FloatArray:
+        nearest, inside = np.full(np.shape(x), np.inf), np.zeros(np.shape(x), bool)
+        for (ax, ay), (bx, by) in zip(ends, np.roll(ends, -1, axis=0), strict=True):
+            ex, ey = bx - ax, by - ay
+            # the nearest point of the edge; one between equal corners is a point
+            along = np.clip(((x - ax) * ex + (y - ay) * ey) / max(ex**2 + ey**2, 1e-300), 0.0, 1.0)
+            nearest = np.minimum(nearest, np.hypot(x - ax - along * ex, y - ay - along * ey))
+            # a ray towards +x from an inner point crosses an odd number of edges
+            inside ^= ((ay > y) != (by > y)) & (((x - ax) * ey < (y - ay) * ex) == (by > ay))
+        return np.where(inside, -nearest, nearest)
+
+    reach = 1.05 * float(np.hypot(*ends.T).max())
+    return SignedDistance(function=distance, reach=reach, center=center, angle=angle, density=density, motion=motion)
+
+
 def _mesh(reach: float, cells: int) -> tuple[FloatArray, FloatArray, float]:
     """Return the centres of the cells of a square of half width ``reach``, and their spacing."""
     spacing = 2 * reach / cells
@@ -432,7 +500,7 @@ def _support(body: Body) -> FloatArray:
 
 @dataclass
 class BodyState:
-    """Where the K bodies of B simulations are and what acts on them; plain arrays that a user may write.
+    """Where the K bodies of B simulations are and what acts on them; plain arrays that a user may write into.
 
     Attributes
     ----------
@@ -444,10 +512,12 @@ class BodyState:
         Torque on a free body about its centre of mass, in units of rho U^2 D^2; the applied force acts there, too.
     force, torque : (B, K, 2), (B, K)
         What the fluid did to the body in the last step, by the penalty and the momentum inside; read only.
-    contact : (B, K) int8
-        Sum of :class:`Contact`: 1 for the box, 2 for another body, 0 for neither; read only.
+    impulse : (B, K, 3)
+        Integral over time of force and torque, since it was last set to zero.
     fluid_motion, fluid_acceleration : (B, K, 3)
         Velocity (u, v, omega) of the fluid under a free body lighter than the fluid, and its rate; read only.
+    contact : (B, K) int8
+        Sum of :class:`Contact`: 1 for the box, 2 for another body, 0 for neither; read only.
     """
 
     position: NDArray[np.float64]
@@ -458,17 +528,22 @@ class BodyState:
     applied_torque: NDArray[np.float64]
     force: NDArray[np.float64] = field(repr=False)
     torque: NDArray[np.float64] = field(repr=False)
+    impulse: NDArray[np.float64] = field(repr=False)
     fluid_motion: NDArray[np.float64] = field(repr=False)
     fluid_acceleration: NDArray[np.float64] = field(repr=False)
-    contact: NDArray[np.int8] = field(init=False)
+    contact: NDArray[np.int8] = field(repr=False)
 
-    def __post_init__(self) -> None:
-        self.contact = np.zeros(self.angle.shape, np.int8)
-
-    @classmethod
-    def zeros(cls, batch: int, bodies: int) -> BodyState:
-        """All at the origin and at rest."""
-        vector, scalar = (batch, bodies, 2), (batch, bodies)
-        shapes = (vector, scalar, vector, scalar, vector, scalar, vector, scalar)
-        motion = (batch, bodies, 3)
-        return cls(*(np.zeros(shape) for shape in (*shapes, motion, motion)))
+    @staticmethod
+    def layout(batch: int, bodies: int) -> dict[str, tuple[tuple[int, ...], type]]:
+        """Return shape and type of every array."""
+        sizes = {
+            "angle": (),
+            "angular_velocity": (),
+            "applied_torque": (),
+            "torque": (),
+            "contact": (),
+        } | dict.fromkeys(("impulse", "fluid_motion", "fluid_acceleration"), (3,))
+        return {
+            item.name: ((batch, bodies, *sizes.get(item.name, (2,))), np.int8 if item.name == "contact" else np.float64)
+            for item in fields(BodyState)
+        }

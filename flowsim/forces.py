@@ -6,9 +6,10 @@ crosses its edges,
 
     F = -d/dt int u dV - oint u (u . n) dS - oint p n dS + oint nu (grad u + grad u^T) . n dS + m_f dV/dt,
 
-the last term being the momentum of the fluid under the body (m_f its mass, V the body's velocity), which belongs to
-the left side of the body's own equation of motion. The torque is the balance of angular momentum about the body's
-centre of mass. Fluxes are the mean of both ends of the step, the pressure is that of its middle.
+the last term being the momentum of the fluid under the body (m_f its mass, V the velocity of its centre of mass), which
+belongs to the left side of the body's own equation of motion. The torque is the balance of angular momentum about the
+body's reference point, its ``center``. Fluxes are the mean of both ends of the step, the pressure is that of its
+middle.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class _Balance:
     centre: FloatArray
     momentum: FloatArray
     flux: FloatArray
-    velocity: FloatArray
+    inside: FloatArray
 
 
 class ControlVolumes:
@@ -89,8 +90,7 @@ class ControlVolumes:
         dt = sim.dt[b]
         stored = (self._momentum(b, begun.cells, begun.centre) - begun.momentum) / dt
         through = 0.5 * (begun.flux + self._flux(b, begun.cells, begun.centre))
-        mass, inertia = sim.displaced(k)
-        inside = np.array([mass, mass, inertia]) * (self._velocity(b, k) - begun.velocity) / dt
+        inside = (self._momentum_inside(b, k, begun.centre) - begun.inside) / dt
         total = inside - stored - through - self._pressure(b, begun.cells, begun.centre)
         return total[:2], float(total[2])
 
@@ -100,11 +100,20 @@ class ControlVolumes:
             return None
         centre = self._simulation.body_state.position[b, k].copy()
         momentum, flux = self._momentum(b, cells, centre), self._flux(b, cells, centre)
-        return _Balance(cells, centre, momentum, flux, self._velocity(b, k))
+        return _Balance(cells, centre, momentum, flux, self._momentum_inside(b, k, centre))
 
-    def _velocity(self, b: int, k: int) -> FloatArray:
-        state = self._simulation.body_state
-        return np.array([*state.velocity[b, k], state.angular_velocity[b, k]])
+    def _momentum_inside(self, b: int, k: int, centre: FloatArray) -> FloatArray:
+        """Return momentum, and angular momentum about a point, of the fluid under a body, which moves as that does."""
+        sim, state = self._simulation, self._simulation.body_state
+        mass, inertia = sim.displaced(k)
+        c, s = np.cos(state.angle[b, k]), np.sin(state.angle[b, k])
+        x, y = sim.bodies[k].centroid
+        x, y = c * x - s * y, s * x + c * y
+        (u, v), omega = state.velocity[b, k], state.angular_velocity[b, k]
+        px, py = mass * (u - omega * y), mass * (v + omega * x)
+        away_x, away_y = state.position[b, k] - centre
+        spin = inertia * omega + mass * (x * v - y * u) + away_x * py - away_y * px
+        return np.array([px, py, spin])
 
     def _rectangle(self, b: int, k: int) -> tuple[int, int, int, int] | None:
         """Return the cells [i0, i1) x [j0, j1) around a body, or None where that cannot be a control volume."""
@@ -126,8 +135,8 @@ class ControlVolumes:
         """Integrate momentum and angular momentum over the rectangle, from the velocities on the faces."""
         sim, h = self._simulation, self._simulation.grid.h
         i0, i1, j0, j1 = cells
-        u = sim.u[b, G + i0 : G + i1 + 1, G + j0 : G + j1].astype(np.float64)
-        v = sim.v[b, G + i0 : G + i1, G + j0 : G + j1 + 1].astype(np.float64)
+        u = sim.to_host(sim.u[b, G + i0 : G + i1 + 1, G + j0 : G + j1]).astype(np.float64)
+        v = sim.to_host(sim.v[b, G + i0 : G + i1, G + j0 : G + j1 + 1]).astype(np.float64)
         # faces on the edge of the rectangle count half
         rows = u.sum(axis=0) - 0.5 * (u[0] + u[-1])
         columns = v.sum(axis=1) - 0.5 * (v[:, 0] + v[:, -1])
@@ -139,7 +148,7 @@ class ControlVolumes:
         """Integrate what advection and viscous stress carry out of the rectangle."""
         sim, h, nu = self._simulation, self._simulation.grid.h, self._simulation.viscosity[b]
         i0, i1, j0, j1 = cells
-        u, v = sim.u[b], sim.v[b]
+        u, v = sim.to_host(sim.u[b]), sim.to_host(sim.v[b])
         total = np.zeros(3)
         for edge, sign in ((i0, -1.0), (i1, 1.0)):
             normal, along, stress, shear = _edge(u, v, edge, j0, j1, h, nu)
@@ -157,7 +166,7 @@ class ControlVolumes:
         """Integrate p n over the edges, and its moment."""
         h = self._simulation.grid.h
         i0, i1, j0, j1 = cells
-        p = self._simulation.pressure[b].astype(np.float64)
+        p = self._simulation.to_host(self._simulation.pressure[b]).astype(np.float64)
         x = (np.arange(i0, i1) + 0.5) * h - centre[0]
         y = (np.arange(j0, j1) + 0.5) * h - centre[1]
         across_x = 0.5 * (p[i1 - 1, j0:j1] + p[i1, j0:j1] - p[i0 - 1, j0:j1] - p[i0, j0:j1])

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import inspect
 import io
 import json
 import os
 from collections.abc import Mapping
 from dataclasses import fields as dataclass_fields
+from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +23,7 @@ from flowsim.simulation import Simulation
 _COMPRESSION: dict[str, Any] = {"compression": "gzip", "compression_opts": 4, "shuffle": True}
 _COMPONENTS: dict[str, tuple[int, ...]] = {"velocity": (3,), "vorticity": (), "pressure": (), "solid": ()}
 _SEAL = 512  # bytes before the HDF5 content of a restart file, where HDF5 leaves room for its user
-_FORMAT = "flowsim restart 1"
+_FORMAT = "flowsim restart 2"
 
 
 # --- fields for ParaView ---------------------------------------------------------------------------------------------
@@ -225,13 +228,11 @@ def read_restart(path: Path, simulation: Simulation) -> dict[str, float]:
     if sealed[:_SEAL] != _seal(sealed[_SEAL:]):
         raise ValueError(f"the restart file {path} is damaged: its {len(sealed)} bytes are not what was sealed")
     with h5py.File(io.BytesIO(sealed), "r") as file:
-        written, own = json.loads(file.attrs["setup"]), _setup(simulation)
-        for key in sorted(written | own):
-            if written.get(key) != own.get(key):
-                raise ValueError(
-                    f"the restart file {path} belongs to a simulation with {key} = {written.get(key)}, "
-                    f"but this one has {own.get(key)}"
-                )
+        if other := _difference(json.loads(file.attrs["setup"]), _setup(simulation)):
+            key, theirs, ours = other
+            raise ValueError(
+                f"the restart file {path} belongs to a simulation with {key} = {theirs}, but this one has {ours}"
+            )
         for b in range(simulation.batch):
             simulation.set_state(b, {name: array[()] for name, array in file[f"member{b}"].items()})
         notes: dict[str, float] = json.loads(file.attrs["notes"])
@@ -255,9 +256,23 @@ def _setup(simulation: Simulation) -> dict[str, Any]:
         "cfl": simulation.cfl,
         "penalty": simulation.penalty,
         "stream": simulation.stream,
+        "gravity": simulation.gravity,
     }
     described: dict[str, Any] = json.loads(json.dumps(setup, default=_plain))  # tuples become lists, as when read back
     return described
+
+
+def _difference(written: Any, own: Any, key: str = "") -> tuple[str, Any, Any] | None:
+    """Return the key at which two set-ups differ first, and both values there, or None where they are the same."""
+    if written == own:
+        return None
+    inner: list[tuple[Any, Any, Any]] = []
+    if isinstance(written, dict) and isinstance(own, dict) and written.get("kind") == own.get("kind"):
+        inner = [(name, written.get(name), own.get(name)) for name in sorted(written | own)]
+    elif isinstance(written, list) and isinstance(own, list) and len(written) == len(own):
+        inner = [(n, *both) for n, both in enumerate(zip(written, own, strict=True))]
+    found = (_difference(theirs, ours, f"{key}.{name}".lstrip(".")) for name, theirs, ours in inner)
+    return next((difference for difference in found if difference), (key, written, own))
 
 
 def _describe(thing: Any) -> dict[str, Any]:
@@ -266,10 +281,18 @@ def _describe(thing: Any) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
+    """Return what JSON can hold of a value, the same in every process."""
     if isinstance(value, np.generic | np.ndarray):
         return value.tolist()
-    # a prescribed motion is code: its name is all that can be compared
-    return f"{value.__module__}.{value.__qualname__}" if hasattr(value, "__qualname__") else repr(value)
+    if is_dataclass(value):
+        return _describe(value)
+    if isinstance(value, functools.partial):
+        return [value.func, value.args, value.keywords]
+    if inspect.isfunction(value):
+        # a motion or a distance is code: its name can be compared, and what it was made with
+        made_with = {k: v for k, v in inspect.getclosurevars(value).nonlocals.items() if v is not value}
+        return {"kind": f"{value.__module__}.{value.__qualname__}"} | made_with
+    return getattr(value, "__qualname__", type(value).__qualname__)
 
 
 def write_whole(path: Path, content: bytes) -> None:

@@ -6,16 +6,24 @@ float32, and typed as such, so that float32 work stays float32 and float64 work 
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 from numba.extending import register_jitable
 
+from flowsim.boundary import Side
+from flowsim.grid import GHOSTS as G
+
 ONE = np.float32(1)
+TWO = np.float32(2)
 THREE = np.float32(3)
 SEVEN = np.float32(7)
 HALF = np.float32(0.5)
 ZERO = np.float32(0)
+
+PERIODIC, INFLOW, OUTFLOW, OPEN = int(Side.PERIODIC), int(Side.INFLOW), int(Side.OUTFLOW), int(Side.OPEN)
+NO_SLIP, FAR_FIELD = int(Side.NO_SLIP), int(Side.FAR_FIELD)
 
 Real = Any  # a float32 or float64 scalar, whichever the arrays hold
 
@@ -43,6 +51,33 @@ def adams_bashforth(f: Real, rate: Real, old_rate: Real, dt: Real, ratio: Real) 
 
 
 @register_jitable
+def ghost_across(kind: int, edge: Real, inside: Real) -> Real:
+    """Return the velocity normal to a side as far beyond it as ``inside`` is before it; ``edge`` is that on it.
+
+    Beyond a side that fluid leaves through as on it, beyond the others odd about the given value.
+    """
+    return edge if kind == OUTFLOW or kind == OPEN else TWO * edge - inside
+
+
+@register_jitable
+def ghost_along(kind: int, inside: Real, wall: Real, turn: Real) -> Real:
+    """Return the velocity tangential to a side as far beyond it as ``inside`` is before it.
+
+    ``wall`` is the velocity given on the side, ``turn`` what makes up for its normal velocity where there is to be no
+    vorticity on it.
+    """
+    if kind == INFLOW or kind == NO_SLIP:
+        return TWO * wall - inside
+    return inside + turn if kind == FAR_FIELD else inside
+
+
+@register_jitable
+def convected(edge: Real, inside: Real, courant: Real) -> Real:
+    """Return the velocity on an outflow side after a step, carried outwards with the stream."""
+    return edge - courant * (edge - inside)
+
+
+@register_jitable
 def mask(distance: Real, h: Real) -> Real:
     """Return chi, the share of a cell of side h that lies inside, from the signed distance of its centre."""
     return min(max(0.5 - distance / h, 0.0), 1.0)
@@ -50,16 +85,59 @@ def mask(distance: Real, h: Real) -> Real:
 
 @register_jitable
 def penalized_share(chi: Real, lambda_dt: Real) -> Real:
-    """Return w in u <- u + w (u_s - u): the implicit penalisation of the solid share of a cell.
+    """Return w in u <- u + w (u_s - u): the implicit penalisation of the solid share chi of a cell.
 
-    w = chi C / (1 + C), C = lambda dt, is Angot's (u + C u_s) / (1 + C) inside and moves a cut cell by its solid share.
-    The usual w = C chi / (1 + C chi) turns every cut cell solid when C is large, which thickens bodies by a good part
-    of a cell, by how much depending on where they lie in the grid (docs/decisions.md).
+    w = chi C / (1 + C), C = lambda dt, is Angot's (u + C u_s) / (1 + C) inside a body, where chi is 1.
     """
     return chi * lambda_dt / (1.0 + lambda_dt)
+
+
+@register_jitable
+def surface_share(distance: Real, depth: Real, diffusion: Real) -> Real:
+    """Return w of a point outside a body, some of whose four neighbours lie inside, so that the surface is the wall.
+
+    Near a wall u = u_s + S d, so a neighbour at the depth s inside ought to have u_s - S s, but it moves with the body,
+    and in a step the point loses nu dt / h^2 S s too little to it. Penalised with w / (1 - w) = nu dt / h^2 (sum of
+    the depths s) / d it loses what it should. Without this the wall is at the last point that is held, up to a cell
+    away from the surface, by how much depending on where the body lies in the grid (docs/decisions.md).
+
+    Parameters
+    ----------
+    distance : float
+        d > 0 of the point from the surface.
+    depth : float
+        Sum of the depths of the neighbours inside.
+    diffusion : float
+        nu dt / h^2.
+    """
+    # no more than on the surface itself, lest forces jump when it passes a point
+    return min(diffusion * depth / (distance + diffusion * depth), 0.5)
 
 
 @register_jitable
 def net_outflow(west: Real, east: Real, south: Real, north: Real) -> Real:
     """Return h div u of a cell from the normal velocities of its four faces."""
     return (east - west) + (north - south)
+
+
+@register_jitable
+def _interpolated(f: Any, x: float, y: float) -> float:
+    """Interpolate f (nx + 2G, ny + 2G) between its entries, at fractional inner indices."""
+    i, j = int(math.floor(x)), int(math.floor(y))
+    s, t = x - i, y - j
+    i, j = i + G, j + G
+    low = (1.0 - s) * f[i, j] + s * f[i + 1, j]
+    high = (1.0 - s) * f[i, j + 1] + s * f[i + 1, j + 1]
+    return (1.0 - t) * low + t * high
+
+
+@register_jitable
+def velocity_at(u: Any, v: Any, x: float, y: float, h: float) -> tuple[float, float]:
+    """Return the velocity at a point by bilinear interpolation; a point outside the box is moved to its edge."""
+    nx, ny = u.shape[0] - 2 * G, u.shape[1] - 2 * G
+    x, y = x / h, y / h
+    # not NaN, the place of a body that was lost, either
+    x = x if x >= 0.0 else 0.0
+    y = y if y >= 0.0 else 0.0
+    x, y = min(x, float(nx)), min(y, float(ny))
+    return _interpolated(u, x, y - 0.5), _interpolated(v, x - 0.5, y)

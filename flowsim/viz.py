@@ -1,12 +1,10 @@
-"""Vorticity pictures and films, drawn with a colour table and Pillow: about 100 frames a second."""
+"""Vorticity pictures, drawn with a colour table and Pillow: about 100 frames a second."""
 
 from __future__ import annotations
 
 import math
-import os
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -14,9 +12,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageDraw, ImageFont
+from PIL import Image, ImageChops, ImageDraw, ImageFont
 
-from flowsim.bodies import Body, Shape
+from flowsim.bodies import Body
 
 Picture = NDArray[np.uint8]
 Colour = tuple[int, int, int]
@@ -36,7 +34,7 @@ _ARROW: Colour = (22, 128, 60)
 
 @dataclass(frozen=True)
 class Outline:
-    """A body in a picture: its boundary as points, shape (n, 2), and whether it is the controlled one."""
+    """A body in a picture: its boundary as :func:`outline` gives it, and whether it is the controlled one."""
 
     points: NDArray[np.float64]
     agent: bool = False
@@ -81,14 +79,16 @@ class Caption:
     note: str = ""
 
 
-def outline(body: Body, position: NDArray[np.float64], angle: float, points: int = 96) -> NDArray[np.float64]:
-    """Return the boundary of a body at a position and angle as a closed polygon, shape (n, 2)."""
-    a, b = body.semi_axes
-    if body.shape == Shape.HALF_DISK:
-        around = np.linspace(0.5 * np.pi, 1.5 * np.pi, points)
-    else:
-        around = np.linspace(0.0, 2.0 * np.pi, points, endpoint=False)
-    x, y = a * np.cos(around), b * np.sin(around)
+def outline(body: Body, position: NDArray[np.float64], angle: float) -> NDArray[np.float64]:
+    """Return the boundary of a body at a position and angle.
+
+    Returns
+    -------
+    (n, 2)
+        A closed polygon; several, with a row of NaN between one and the next, where the boundary is of several pieces.
+    """
+    gap = np.full((1, 2), np.nan)
+    x, y = np.concatenate([part for curve in body.surface for part in (gap, curve)] or [gap])[1:].T
     c, s = math.cos(angle), math.sin(angle)
     return np.stack([position[0] + c * x - s * y, position[1] + s * x + c * y], axis=-1)
 
@@ -105,6 +105,14 @@ def _colours() -> Picture:
     table[middle - 1 : middle + 1] = table[middle - 1 : middle + 1].mean(axis=0)  # still water has one colour
     colours: Picture = np.round(255 * table).astype(np.uint8)
     return colours
+
+
+@cache
+def palette() -> Picture:
+    """Return all colours of our pictures, shape (n, 3)."""
+    light, dark = np.array(_BACKGROUND), np.array(_INK)
+    greys = [light + (dark - light) * t for t in np.linspace(0.0, 1.0, 10)]
+    return np.concatenate([_colours(), np.array([*greys, _BODY, _AGENT, _ARROW, _FAINT], dtype=np.uint8)])
 
 
 @cache
@@ -125,12 +133,13 @@ def vorticity_picture(scene: Scene, width: int, limit: float = VORTICITY_LIMIT) 
     level = np.clip((fine / limit + 1.0) * (0.5 * _LEVELS), 0, _LEVELS - 1).astype(np.uint8)
     canvas = Image.fromarray(_colours()[level])
     overlay = canvas.resize((width * _OVERSAMPLING, height * _OVERSAMPLING), Image.Resampling.NEAREST)
-    _draw_overlay(ImageDraw.Draw(overlay), scene, overlay.width / scene.size[0])
+    _draw_overlay(overlay, scene, overlay.width / scene.size[0])
     return overlay.reduce(_OVERSAMPLING)
 
 
-def _draw_overlay(draw: ImageDraw.ImageDraw, scene: Scene, scale: float) -> None:
+def _draw_overlay(canvas: Image.Image, scene: Scene, scale: float) -> None:
     """Draw everything but the vorticity; `scale` is in pixels per D."""
+    draw = ImageDraw.Draw(canvas)
 
     def pixel(point: Sequence[float] | NDArray[np.float64]) -> tuple[float, float]:
         return float(point[0]) * scale, (scene.size[1] - float(point[1])) * scale
@@ -146,15 +155,36 @@ def _draw_overlay(draw: ImageDraw.ImageDraw, scene: Scene, scale: float) -> None
             width=2 * line,
         )
     for shape in scene.outlines:
-        polygon = [pixel(point) for point in shape.points if np.isfinite(point).all()]
-        if len(polygon) > 2:
-            draw.polygon(polygon, fill=_AGENT if shape.agent else _BODY)
-            draw.line([*polygon, polygon[0], polygon[1]], fill=_INK, width=2 * line, joint="curve")
+        curves = [[pixel(point) for point in curve] for curve in _pieces(shape.points)]
+        _fill(canvas, curves, _AGENT if shape.agent else _BODY)
+        for curve in curves:
+            draw.line([*curve, curve[0], curve[1]], fill=_INK, width=2 * line, joint="curve")
     if scene.force is not None:
         _arrow(draw, pixel(scene.force[0]), pixel(scene.force[0] + scene.force[1]), 3 * line)
     for sensor in scene.sensors:
         if np.isfinite(sensor).all():
             draw.circle(pixel(sensor), 2.4 * line, fill=_BACKGROUND, outline=_INK, width=line)
+
+
+def _pieces(points: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+    """Return the closed curves, (n, 2) each, between rows that are not finite."""
+    finite = np.isfinite(points).all(axis=1)
+    parts = np.split(points, np.flatnonzero(~finite))
+    curves = [part[np.isfinite(part).all(axis=1)] for part in parts]
+    return [curve for curve in curves if len(curve) > 2]
+
+
+def _fill(canvas: Image.Image, curves: Sequence[Sequence[tuple[float, float]]], colour: Colour) -> None:
+    """Fill what an odd number of closed curves surrounds, so that the holes of a body stay open."""
+    if len(curves) == 1:
+        ImageDraw.Draw(canvas).polygon(curves[0], fill=colour)
+        return
+    inside = Image.new("1", canvas.size)
+    for curve in curves:
+        one = Image.new("1", canvas.size)
+        ImageDraw.Draw(one).polygon(curve, fill=1)
+        inside = ImageChops.logical_xor(inside, one)
+    canvas.paste(colour, None, inside)
 
 
 def _corners(box: tuple[float, float, float, float]) -> list[tuple[float, float]]:
@@ -267,96 +297,3 @@ class Window:
         from matplotlib import pyplot as plt
 
         plt.close(self._figure)
-
-
-@contextmanager
-def _replacing(path: Path) -> Iterator[Path]:
-    """Give a name beside `path` to write to, and rename it when all went well: no half film is left."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
-    try:
-        yield beside
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
-
-
-def write_mp4(path: Path, frames: Iterable[Picture], fps: float = 20.0) -> None:
-    """Write an H.264 film that browsers play; frames are uint8, shape (height, width, 3), both sides even.
-
-    Raises
-    ------
-    ValueError
-        If there are no frames.
-    """
-    import imageio_ffmpeg
-
-    iterator = iter(frames)
-    first = next(iterator, None)
-    if first is None:
-        raise ValueError(f"the film {path} has no frames, but must have at least one")
-    height, width = first.shape[:2]
-    with _replacing(Path(path)) as beside:
-        writer = imageio_ffmpeg.write_frames(
-            str(beside), (width, height), fps=fps, codec="libx264", macro_block_size=2, quality=None,
-            output_params=["-crf", "20", "-preset", "fast", "-movflags", "+faststart"],
-        )  # fmt: skip
-        writer.send(None)
-        try:
-            writer.send(np.ascontiguousarray(first))
-            for frame in iterator:
-                writer.send(np.ascontiguousarray(frame))
-        finally:
-            writer.close()
-
-
-def reduce_picture(picture: Picture, width: int) -> Picture:
-    """Return a picture that is at most `width` pixels wide."""
-    if picture.shape[1] <= width:
-        return picture
-    height = round(picture.shape[0] * width / picture.shape[1])
-    return np.asarray(Image.fromarray(picture).resize((width, height), Image.Resampling.BOX))
-
-
-def write_gif(path: Path, frames: Sequence[Picture], fps: float = 10.0, max_bytes: int = 1_500_000) -> None:
-    """Write a looping GIF of at most `max_bytes`: smaller and with fewer frames until it fits.
-
-    Raises
-    ------
-    ValueError
-        If there are no frames, or if not even a twelfth of them at half the usual width fits.
-    """
-    if not frames:
-        raise ValueError(f"the film {path} has no frames, but must have at least one")
-    with _replacing(Path(path)) as beside:
-        for width, stride in (
-            (480, 1),
-            (480, 2),
-            (400, 2),
-            (400, 3),
-            (360, 4),
-            (320, 6),
-            (240, 8),
-            (240, 12),
-        ):
-            _write_gif(beside, [reduce_picture(frame, width) for frame in frames[::stride]], fps / stride)
-            if beside.stat().st_size <= max_bytes:
-                return
-        raise ValueError(
-            f"the film {path} of {len(frames)} frames does not fit into {max_bytes} bytes: ask for fewer actions"
-        )
-
-
-@cache
-def _gif_palette() -> Picture:
-    """Return the colours of our pictures, shape (n, 3); one palette for all frames, against flicker."""
-    light, dark = np.array(_BACKGROUND), np.array(_INK)
-    greys = [light + (dark - light) * t for t in np.linspace(0.0, 1.0, 10)]
-    return np.concatenate([_colours(), np.array([*greys, _BODY, _AGENT, _ARROW, _FAINT], dtype=np.uint8)])
-
-
-def _write_gif(path: Path, frames: Sequence[Picture], fps: float) -> None:
-    palette = Image.new("P", (1, 1))
-    palette.putpalette(_gif_palette().ravel().tolist())
-    images = [Image.fromarray(frame).quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
-    images[0].save(path, save_all=True, append_images=images[1:], duration=round(1000 / fps), loop=0, optimize=True)

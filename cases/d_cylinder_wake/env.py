@@ -47,11 +47,10 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import Field
 
 from cases.d_cylinder_wake.wake_bank import Arrays, WakeBank, load_or_build
-from cases.ellipse_agent import ASPECT_RATIO, FloatArray, vertices
+from cases.ellipse_agent import ASPECT_RATIO, FloatArray, sensors, vertices
 from cases.flow_env import FlowEnv, FlowVectorEnv
 from cases.flow_task import FlowTask
 from cases.options import FlowOptions, SideOptions
@@ -60,8 +59,6 @@ from flowsim.viz import Outline, Scene, outline
 
 BOX = (8.0, 4.0)
 CYLINDER = (1.8, 2.0)
-ALIVE_BOX = (0.5, 3.5, -1.5, 1.5)
-"""x and y that keep an episode going, relative to the cylinder."""
 START_RANGES = {
     "paper": ((0.75, 3.25), (-1.25, 1.25), (-np.pi / 4.0, np.pi / 4.0)),
     "narrow": ((1.0, 2.5), (-0.5, 0.5), (-np.pi / 8.0, np.pi / 8.0)),
@@ -89,6 +86,7 @@ class DCylinderWake(FlowTask[WakeOptions]):
     agent = 1
     failure_reward = -100.0
     position_limit = BOX[0]
+    alive_box = (CYLINDER[0] + 0.5, CYLINDER[0] + 3.5, CYLINDER[1] - 1.5, CYLINDER[1] + 1.5)
     _cylinder: ClassVar[int] = 0
 
     def __init__(self, options: WakeOptions, batch: int) -> None:
@@ -113,6 +111,7 @@ class DCylinderWake(FlowTask[WakeOptions]):
             viscosity=1.0 / options.reynolds,
             batch=batch,
             stream=STREAM,
+            sensors=sensors(self.agent, options.sensor_offset) if with_agent else (),
             integrator=options.integrator,
             cfl=options.cfl,
             penalty=options.penalty,
@@ -149,13 +148,6 @@ class DCylinderWake(FlowTask[WakeOptions]):
         position = self.simulation.body_state.position
         return position[:, self.agent] - position[:, self._cylinder]
 
-    def alive(self) -> npt.NDArray[np.bool_]:
-        """Return where A is in its box."""
-        x, y = self.relative_position().T
-        x0, x1, y0, y1 = ALIVE_BOX
-        inside: npt.NDArray[np.bool_] = (x >= x0) & (x <= x1) & (y >= y0) & (y <= y1)
-        return inside
-
     def reward(self, actions: FloatArray) -> FloatArray:
         """Return -|a|^2."""
         a0, a1, a2 = actions.T
@@ -169,8 +161,6 @@ class DCylinderWake(FlowTask[WakeOptions]):
             Outline(outline(body, position[k], float(angle[k])), agent=k == self.agent)
             for k, body in enumerate(self.simulation.bodies)
         ]
-        x0, x1, y0, y1 = ALIVE_BOX
-        x, y = CYLINDER
         return Scene(
             vorticity=self.simulation.vorticity()[index],
             size=BOX,
@@ -180,7 +170,7 @@ class DCylinderWake(FlowTask[WakeOptions]):
                 position[self.agent].copy(),
                 state.applied_force[index, self.agent] * (1.0 / self.options.force_scale),
             ),
-            alive_box=(x + x0, x + x1, y + y0, y + y1),
+            alive_box=self.alive_box,
         )
 
 

@@ -23,10 +23,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import Field
 
-from cases.ellipse_agent import ASPECT_RATIO, FloatArray, vertices
+from cases.ellipse_agent import ASPECT_RATIO, FloatArray, sensors, vertices
 from cases.flow_env import FlowEnv, FlowVectorEnv
 from cases.flow_task import FlowTask
 from cases.options import FlowOptions
@@ -65,6 +64,7 @@ class EllipticalSwimmer(FlowTask[SwimmerOptions]):
     agent = 0
     failure_reward = -10.0
     position_limit = BOX[0]
+    alive_box = (MARGIN, BOX[0] - MARGIN, MARGIN, BOX[1] - MARGIN)
 
     def __init__(self, options: SwimmerOptions, batch: int) -> None:
         super().__init__(options, batch)
@@ -82,6 +82,7 @@ class EllipticalSwimmer(FlowTask[SwimmerOptions]):
             viscosity=1.0 / options.reynolds,
             batch=batch,
             stream=self.stream(),
+            sensors=sensors(self.agent, options.sensor_offset),
             integrator=options.integrator,
             cfl=options.cfl,
             penalty=options.penalty,
@@ -112,25 +113,18 @@ class EllipticalSwimmer(FlowTask[SwimmerOptions]):
 
     def _add_vortex(self, index: int) -> None:
         """Add a Lamb-Oseen vortex in the middle of the box."""
-        simulation = self.simulation
-        for field, mesh, component in (
-            (simulation.u, simulation.grid.u_faces(), 0),
-            (simulation.v, simulation.grid.v_faces(), 1),
-        ):
-            x, y = mesh[0] - BOX[0] / 2.0, mesh[1] - BOX[1] / 2.0
+        grid = self.simulation.grid
+        swirls = []
+        for x, y in (grid.u_faces(), grid.v_faces()):
+            x, y = x - BOX[0] / 2.0, y - BOX[1] / 2.0
             r2 = np.maximum(x * x + y * y, 1e-12)
-            swirl = self.options.vortex / (2.0 * np.pi * r2) * -np.expm1(-r2 / VORTEX_CORE**2)
-            field[index] += (swirl * (-y if component == 0 else x)).astype(field.dtype)
+            around = self.options.vortex / (2.0 * np.pi * r2) * -np.expm1(-r2 / VORTEX_CORE**2)
+            swirls.append((around * -y, around * x))
+        self.simulation.add_velocity(index, swirls[0][0], swirls[1][1])
 
     def relative_position(self) -> FloatArray:
         """Return the position of the target relative to the body."""
         return np.asarray(self.memory["target"] - self.simulation.body_state.position[:, self.agent])
-
-    def alive(self) -> npt.NDArray[np.bool_]:
-        """Return where the body is away from the sides."""
-        x, y = self.simulation.body_state.position[:, self.agent].T
-        inside: npt.NDArray[np.bool_] = (x >= MARGIN) & (x <= BOX[0] - MARGIN) & (y >= MARGIN) & (y <= BOX[1] - MARGIN)
-        return inside
 
     def reward(self, actions: FloatArray) -> FloatArray:
         """Return progress minus effort, plus the bonus at the target."""
@@ -154,7 +148,7 @@ class EllipticalSwimmer(FlowTask[SwimmerOptions]):
             outlines=[Outline(shape, agent=True)],
             sensors=vertices(position[None], np.array([angle]), self.options.sensor_offset)[0],
             force=(position, state.applied_force[index, self.agent] / self.options.force_scale),
-            alive_box=(MARGIN, BOX[0] - MARGIN, MARGIN, BOX[1] - MARGIN),
+            alive_box=self.alive_box,
             target=(float(x), float(y), TARGET_RADIUS),
         )
 

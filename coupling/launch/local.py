@@ -78,6 +78,8 @@ class LocalLauncher:
         Threads of each worker's numerical libraries.
     restarts
         How many deaths of one worker within ten minutes are mended.
+    devices
+        Numbers of GPUs that workers see, one each, by turns; all GPUs that this process sees unless given.
     """
 
     def __init__(
@@ -88,10 +90,12 @@ class LocalLauncher:
         *,
         threads: int,
         restarts: int,
+        devices: Sequence[int] = (),
     ) -> None:
         folder.mkdir(exist_ok=True)
         self._connection = connection
         self._threads = threads
+        self._devices = list(devices)
         self._allowed = restarts
         self._places = [
             _Place(count, folder / f"worker-{slot}.stderr") for slot, count in enumerate(environments_of_each)
@@ -110,6 +114,8 @@ class LocalLauncher:
         command += ["--slot", str(slot), "--environments", str(place.environments)]
         environment = os.environ | dict.fromkeys(_THREAD_VARIABLES, str(self._threads))
         environment[PARENT_VARIABLE] = str(os.getpid())
+        if self._devices:
+            environment["CUDA_VISIBLE_DEVICES"] = str(self._devices[slot % len(self._devices)])
         with place.stderr.open("ab") as stderr:
             place.said_before = stderr.tell()
             place.process = subprocess.Popen(

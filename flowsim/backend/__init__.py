@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import importlib
 from types import ModuleType
 
+BACKENDS = ("cpu", "cuda")
 
-def load_backend(name: str, threads: int) -> ModuleType:
-    """Return the module of sweeps called ``name``, set to use ``threads`` threads.
+
+def load_backend(name: str) -> ModuleType:
+    """Return the module of sweeps called ``name``.
 
     Raises
     ------
     ValueError
-        For an unknown name or a number of threads that cannot be had.
+        For an unknown name.
+    RuntimeError
+        Where there is no CUDA device, or no CuPy to use it.
     """
-    if name != "cpu":
-        raise ValueError(f'backend = {name!r}: the only backend so far is "cpu"')
-    from flowsim.backend import cpu
+    if name not in BACKENDS:
+        raise ValueError(f'backend = {name!r}: the backends are "cpu" and "cuda"')
+    return importlib.import_module(f"flowsim.backend.{name}")
 
-    cpu.use_threads(threads)
-    return cpu
+
+def cuda_is_there() -> bool:
+    """Return whether the CUDA backend can be used here."""
+    try:
+        load_backend("cuda").Device()
+    except RuntimeError:
+        return False
+    return True

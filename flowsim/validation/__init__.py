@@ -28,7 +28,7 @@ CASES: dict[str, tuple[str, Case]] = {
     "short-times": ("Cylinder at Re 100 just after an impulsive start", cylinder.short_times),
     **{
         f"impulsive-{number}": (
-            f"Impulsively started cylinder at Re {number}",
+            f"Impulsively started cylinder at Re {number}{cylinder.IMPULSIVE_NOTES.get(number, '')}",
             partial(cylinder.impulsive, number),
         )
         for number in cylinder.IMPULSIVE_DRAG
@@ -39,7 +39,7 @@ CASES: dict[str, tuple[str, Case]] = {
     "sedimenting": ("Falling disk, density ratio 1.01", free_bodies.sedimenting),
     "forces": ("Two measures of force and torque", bodies.forces),
     "leak": ("Leak through a thin ellipse", bodies.leak),
-    "order": ("Order of convergence near a body", bodies.order),
+    "order": ("Couette flow between a turning disk and a ring: order near bodies", bodies.order),
     "frames": ("Disk in a stream and disk moving through still water", free_bodies.frames),
 }
 """Name, one line about it, and the function of every case, in the order of the page."""

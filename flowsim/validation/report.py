@@ -122,7 +122,8 @@ def _small_print(stored: dict[str, Any]) -> str:
         facts += [f"Sides: {row['sides']}", f"{row['dtype']}, {row['integrator']} at CFL {row['cfl']:g}"]
     quick = "quick run, " if row["quick"] else ""
     machine = f"{stored['machine']['cpu']}, {stored['machine']['cores']} cores"
-    facts.append(f"{quick}{row['seconds']:.1f} s with {stored['threads']} threads on {machine}")
+    means = "a GPU" if stored.get("backend") == "cuda" else f"{stored['threads']} threads"
+    facts.append(f"{quick}{row['seconds']:.1f} s with {means} on {machine}")
     versions = ", ".join(f"{name} {stored['versions'][name]}" for name in ("flowsim", "numpy", "numba"))
     commit, _, changed = (stored["commit"] or "unknown").partition("-")
     facts.append(f"{versions}, commit {commit[:10]}{' with changes' if changed else ''}, {stored['time'][:10]}")

@@ -32,14 +32,23 @@ class Effort:
     ----------
     quick : bool
         Coarse grids, with wider tolerances.
+    backend : str
+        Where the simulations run.
     threads : int
+        Threads of the solver on the CPU.
     progress : callable
         Told the part done, from 0 to 1.
     """
 
     quick: bool = False
+    backend: str = "cpu"
     threads: int = 1
     progress: Callable[[float], None] = field(default=lambda done: None)
+
+    @property
+    def solver(self) -> dict[str, Any]:
+        """What a simulation is made with."""
+        return {"backend": self.backend, "threads": self.threads}
 
     def choose(self, full: Any, quick: Any) -> Any:
         """Return the first, or the second when it must be quick."""
@@ -47,7 +56,7 @@ class Effort:
 
     def part(self, index: int, of: int) -> Effort:
         """Return the effort of one of several runs, whose progress is a part of the whole."""
-        return Effort(self.quick, self.threads, lambda done: self.progress((index + done) / of))
+        return Effort(self.quick, self.backend, self.threads, lambda done: self.progress((index + done) / of))
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,12 @@ FloatArray = NDArray[np.float64]
 
 
 def taylor_green_flow(
-    n: int, integrator: str = "ab2", cfl: float = 0.5, dtype: str = "float64", stream: tuple[float, float] = (1.0, 0.5)
+    n: int,
+    effort: Effort,
+    integrator: str = "ab2",
+    cfl: float = 0.5,
+    dtype: str = "float64",
+    stream: tuple[float, float] = (1.0, 0.5),
 ) -> tuple[Simulation, FloatArray]:
     """Let a Taylor-Green vortex (nu = 0.05, wave number 1) drift with a stream to t = 0.5.
 
@@ -28,8 +33,9 @@ def taylor_green_flow(
     nu, end = 0.05, 0.5
     grid = Grid(n, n, 2 * np.pi / n)
     sim = Simulation(
-        grid, Sides.all("periodic"), viscosity=nu, stream=stream, integrator=integrator, cfl=cfl, dtype=dtype
-    )
+        grid, Sides.all("periodic"), viscosity=nu, stream=stream, integrator=integrator, cfl=cfl, dtype=dtype,
+        **effort.solver,
+    )  # fmt: skip
     (ux, uy), (vx, vy) = grid.u_faces(), grid.v_faces()
 
     def exact(t: float) -> FloatArray:
@@ -38,20 +44,20 @@ def taylor_green_flow(
         v = stream[1] - np.sin(vx - stream[0] * t) * np.cos(vy - stream[1] * t) * decay
         return np.stack([u, v])
 
-    sim.u[0], sim.v[0] = exact(0.0)
+    sim.set_velocity(0, *exact(0.0))
     sim.settle()
     advance(sim, end)
     return sim, exact(end)
 
 
-def taylor_green_error(n: int, dtype: str = "float64") -> float:
+def taylor_green_error(n: int, effort: Effort, dtype: str = "float64") -> float:
     """Largest error of u and v of :func:`taylor_green_flow`; the vortex has the speed 1."""
-    sim, exact = taylor_green_flow(n, dtype=dtype)
+    sim, exact = taylor_green_flow(n, effort, dtype=dtype)
     return _largest(_velocity(sim) - exact)
 
 
 def _velocity(sim: Simulation) -> FloatArray:
-    return np.stack([sim.u[0], sim.v[0]]).astype(np.float64)
+    return np.stack([sim.to_host(sim.u[0]), sim.to_host(sim.v[0])]).astype(np.float64)
 
 
 def _largest(difference: FloatArray) -> float:
@@ -63,13 +69,13 @@ def taylor_green(effort: Effort) -> Result:
     sizes = effort.choose((16, 32, 64, 128), (16, 32, 64))
     errors = []
     for index, n in enumerate(sizes):
-        sim, exact = taylor_green_flow(n)
+        sim, exact = taylor_green_flow(n, effort)
         errors.append(_largest(_velocity(sim) - exact))
         effort.progress(0.3 * (index + 1) / len(sizes))
     setup = Setup.of(sim)
     order = float(np.log2(np.array(errors[:-1]) / errors[1:]).min())
-    still, _ = taylor_green_flow(sizes[-1], stream=(0.0, 0.0))
-    decay = float(np.abs(still.u[0, G:-G, G:-G]).max()) / float(np.abs(np.sin(still.grid.u_faces()[1])).max())
+    still, _ = taylor_green_flow(sizes[-1], effort, stream=(0.0, 0.0))
+    decay = float(np.abs(_velocity(still)[0, G:-G, G:-G]).max()) / float(np.abs(np.sin(still.grid.u_faces()[1])).max())
     source = "exact solution"
     rows = [
         judge("amplitude at t = 0.5 over the initial one", decay, float(np.exp(-0.05)), 0.02, setup, source),
@@ -80,10 +86,10 @@ def taylor_green(effort: Effort) -> Result:
     for integrator, cfl, expected in (("euler", 0.2, 1), ("ab2", 0.4, 2)):
         cfls = np.array([cfl, cfl / 2, cfl / 4])
         # against the same grid at a very small step, so that only the error in time is left
-        reference, _ = taylor_green_flow(32, integrator, cfl / 64)
+        reference, _ = taylor_green_flow(32, effort, integrator, cfl / 64)
         in_time = []
         for c in cfls:
-            sim, _ = taylor_green_flow(32, integrator, c)
+            sim, _ = taylor_green_flow(32, effort, integrator, c)
             in_time.append(_largest(_velocity(sim) - _velocity(reference)))
         order = np.log2(in_time[-2] / in_time[-1])
         rows.append(
@@ -98,7 +104,7 @@ def taylor_green(effort: Effort) -> Result:
     return Result(rows, [Plot("convergence", "1/n or dt U/L", "largest error", curves, logarithmic=True)])
 
 
-def lamb_oseen_profile(n: int) -> tuple[Simulation, FloatArray, FloatArray, FloatArray]:
+def lamb_oseen_profile(n: int, effort: Effort) -> tuple[Simulation, FloatArray, FloatArray, FloatArray]:
     """Let a Lamb-Oseen vortex double its age in a box of 10 x 10; its core is 0.4 to 0.57 wide.
 
     Returns
@@ -108,7 +114,7 @@ def lamb_oseen_profile(n: int) -> tuple[Simulation, FloatArray, FloatArray, Floa
     """
     side, nu, circulation, born = 10.0, 0.01, 2 * np.pi, 4.0
     grid = Grid(n, n, side / n)
-    sim = Simulation(grid, Sides.all("slip"), viscosity=nu, stream=(0.0, 0.0), dtype="float64")
+    sim = Simulation(grid, Sides.all("slip"), viscosity=nu, stream=(0.0, 0.0), dtype="float64", **effort.solver)
 
     def u_theta(r: FloatArray, t: float) -> FloatArray:
         profile: FloatArray = circulation / (2 * np.pi * r) * (1 - np.exp(-(r**2) / (4 * nu * t)))
@@ -117,11 +123,11 @@ def lamb_oseen_profile(n: int) -> tuple[Simulation, FloatArray, FloatArray, Floa
     (ux, uy), (vx, vy) = grid.u_faces(), grid.v_faces()
     centre = side / 2
     r = np.hypot(ux - centre, uy - centre) + 1e-12
-    sim.u[0] = -u_theta(r, born) * (uy - centre) / r
+    u = -u_theta(r, born) * (uy - centre) / r
     r = np.hypot(vx - centre, vy - centre) + 1e-12
-    sim.v[0] = u_theta(r, born) * (vx - centre) / r
-    sim.u[0, [G, G + n]] = 0.0  # nothing passes the walls
-    sim.v[0, :, [G, G + n]] = 0.0
+    v = u_theta(r, born) * (vx - centre) / r
+    u[[G, G + n]], v[:, [G, G + n]] = 0.0, 0.0  # nothing passes the walls
+    sim.set_velocity(0, u, v)
     sim.settle()
     advance(sim, born)
     r = np.linspace(0.1, 1.5, 30)
@@ -134,7 +140,7 @@ def lamb_oseen(effort: Effort) -> Result:
     errors = []
     sizes = effort.choose((64, 128, 256), (64, 128))
     for index, n in enumerate(sizes):
-        sim, r, computed, exact = lamb_oseen_profile(n)
+        sim, r, computed, exact = lamb_oseen_profile(n, effort)
         errors.append(float(np.abs(computed - exact).max() / exact.max()))
         effort.progress((index + 1) / len(sizes))
     setup, source = Setup.of(sim), "exact solution"

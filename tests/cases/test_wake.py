@@ -5,7 +5,7 @@ import pytest
 
 from cases.d_cylinder_wake import env as wake
 from cases.d_cylinder_wake import wake_bank
-from cases.ellipse_agent import sensed_velocity, wrap_angle
+from cases.ellipse_agent import sensed_velocity, sensors, wrap_angle
 from flowsim import Ellipse, Grid, Simulation
 
 PI = np.pi
@@ -18,25 +18,33 @@ def place(env, x, y, angle=0.0):
     state.angle[:, 1] = angle
 
 
+def sensing(offset):
+    """Return a simulation of an ellipse with its sensors."""
+    body = Ellipse(center=(2.0, 2.0))
+    return Simulation(Grid(32, 32, 0.125), None, [body], viscosity=0.01, sensors=sensors(0, offset), dtype="float64")
+
+
 def test_sensors_in_a_uniform_stream():
     """Flow minus surface velocity at the ends of the axes, from the formula of a rigid motion."""
-    simulation = Simulation(Grid(32, 32, 0.125), None, [Ellipse(center=(2.0, 2.0))], viscosity=0.01, dtype="float64")
+    simulation = sensing(0.05)
     simulation.u[:], simulation.v[:] = 0.7, -0.2
     state = simulation.body_state
     state.position[0, 0], state.angle[0, 0] = (2.1, 1.9), PI / 2  # front up, "top" to the left
     state.velocity[0, 0], state.angular_velocity[0, 0] = (0.3, 0.1), 2.0
     # Arms of the vertices: (0, 0.5), (-0.1, 0), (0, -0.5), (0.1, 0); omega x r = (-2 r_y, 2 r_x).
     surface = np.array([[0.3 - 1.0, 0.1], [0.3, 0.1 - 0.2], [0.3 + 1.0, 0.1], [0.3, 0.1 + 0.2]])
-    sensed = sensed_velocity(simulation, 0, offset=0.05)
+    simulation.sense()
+    sensed = sensed_velocity(simulation, 0)
     np.testing.assert_allclose(sensed[0], np.array([0.7, -0.2]) - surface, atol=1e-12)
 
 
 def test_sensors_sit_outside_the_surface():
     """In a shear flow u = y the sensors tell where they are."""
-    simulation = Simulation(Grid(32, 32, 0.125), None, [Ellipse(center=(2.0, 2.0))], viscosity=0.01, dtype="float64")
+    simulation = sensing(0.25)
     simulation.u[:] = simulation.grid.u_faces()[1]
     simulation.v[:] = 0.0
-    sensed = sensed_velocity(simulation, 0, offset=0.25)
+    simulation.sense()
+    sensed = sensed_velocity(simulation, 0)
     np.testing.assert_allclose(sensed[0, :, 0], [2.0, 2.35, 2.0, 1.65], atol=1e-12)
 
 

@@ -16,9 +16,12 @@ from coupling.case import load_case
 from coupling.config import load_config
 from coupling.environments import describe_task
 from coupling.folder import RunFolder
-from coupling.simulate import parse_size, simulate
+from coupling.simulate import simulate
+from coupling.simulation_files import parse_size
+from flowsim.backend import cuda_is_there
 from rl_agent.learner import Learner
 
+WITHOUT_A_GPU = pytest.mark.skipif(cuda_is_there(), reason="there is a GPU")
 DISK = """
 nx: 64
 ny: 32
@@ -106,7 +109,7 @@ def test_simulate_goes_on_from_a_restart_as_if_never_stopped(tmp_path, monkeypat
     code, err = run("other", 1, "--restart-from", "keep.h5")
     assert (code, "already at 2 since the beginning" in err) == (2, True)
     code, err = run("other", 4, "--restart-from", "keep.h5", "ny=30")
-    assert (code, "belongs to a simulation with grid = " in err) == (2, True)
+    assert (code, "belongs to a simulation with grid.ny = 32, but this one has 30" in err) == (2, True)
     code, err = run("other", 4, "--restart-from", "keep.h5", "reynolds=50")
     assert (code, "has the viscosity 0.025, but this case has 0.02" in err) == (2, True)
     code, err = run("other", 4, "--restart-from", "none.h5")
@@ -158,6 +161,7 @@ def test_sizes_have_units(text, size):
         ("nx=63", "nx = 63: the number of cells per side must be an even integer"),
         ("reynolds=-40", "reynolds = -40: input should be greater than 0"),
         ("reynold=4", "did you mean 'reynolds'"),
+        pytest.param("backend=cuda", 'backend = "cuda": CuPy ', marks=WITHOUT_A_GPU),
     ],
 )
 def test_simulate_refuses_nonsense_in_a_sentence(tmp_path, monkeypatch, capsys, word, sentence):
@@ -167,6 +171,17 @@ def test_simulate_refuses_nonsense_in_a_sentence(tmp_path, monkeypatch, capsys, 
     assert code == 2
     assert sentence in err
     assert not (tmp_path / "out").exists()
+
+
+@WITHOUT_A_GPU
+def test_training_on_a_device_that_is_not_there_is_refused_in_a_sentence(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "wake.yaml").write_text(WAKE)
+    code, _, err = command(["train", "wake.yaml", "env_options.backend=cuda"], monkeypatch, capsys)
+    assert code == 2
+    assert 'backend = "cuda": CuPy ' in err
+    assert len(err.strip().splitlines()) == 1
+    assert not (tmp_path / "runs").exists()
 
 
 def test_render_films_an_agent_beside_baselines(tmp_path, monkeypatch, capsys):

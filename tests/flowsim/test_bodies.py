@@ -7,10 +7,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from flowsim import Contact, Disk, Ellipse, Grid, HalfDisk, Sides, SignedDistance, Simulation, Union
+from flowsim import Contact, Disk, Ellipse, Grid, HalfDisk, Sides, SignedDistance, Simulation, Union, polygon
 from flowsim.motions import added, oscillation, ramp, rotation
+from flowsim.stencils import surface_share
 
 DOCS = Path(__file__).parents[2] / "docs" / "bodies.md"
+
+
+@pytest.mark.parametrize("distance", [0.1, 0.3, 0.9])
+def test_a_linear_profile_at_a_wall_between_two_points_is_kept(distance) -> None:
+    """Diffuse u = d once, with the point beyond the wall at rest as the body is, then penalise: nothing changes."""
+    diffusion, depth = 0.07, 1.0 - distance
+    diffused = distance + diffusion * ((distance + 1.0) - 2.0 * distance + 0.0)
+    assert diffused * (1.0 - surface_share(distance, depth, diffusion)) == pytest.approx(distance)
 
 
 def square(x, y):
@@ -31,6 +40,7 @@ def test_the_code_of_the_docs_runs() -> None:
 
 @pytest.mark.parametrize(("body", "area", "centroid", "second_moment"), [
     (SignedDistance(function=square, reach=0.7), 0.5, (0, 0), 0.5 * (1 + 0.25) / 12),
+    (polygon([(-0.5, -0.25), (1, -0.25), (-0.5, 0.5)]), 9 / 16, (0, 0), (1.5**3 * 0.75 + 1.5 * 0.75**3) / 36),
     (Union(parts=[Disk(center=(1, 0.5))]), np.pi / 4, (1, 0.5), np.pi / 4 * (1 / 8 + 1.25)),
     (Union(parts=[HalfDisk(angle=np.pi / 2)]), np.pi / 8, (0, -2 / (3 * np.pi)), np.pi / 64),
     (Union(parts=[Disk(center=(-1, 0)), Disk(center=(1, 0))]), np.pi / 2, (0, 0), np.pi / 2 * (1 / 8 + 1)),
@@ -41,6 +51,19 @@ def test_masses_from_the_distance(body, area, centroid, second_moment) -> None:
     assert body.second_moment == pytest.approx(second_moment, rel=2e-3)
     placed = type(body)(**(vars_of(body) | {"center": (2.0, 2.0), "angle": 0.4}))
     assert tank(placed, cells=128, h=1 / 32).solid().sum() / 32**2 == pytest.approx(area, rel=0.01)
+
+
+def test_distance_from_a_polygon() -> None:
+    rectangle = [(-0.5, -0.25), (0.5, -0.25), (0.5, 0.25), (-0.5, 0.25)]
+    x, y = np.random.default_rng(0).uniform(-1, 1, (2, 1000))
+    for corners in (rectangle, rectangle[::-1]):
+        np.testing.assert_allclose(polygon(corners).distance(x, y), square(x, y), atol=1e-12)
+    # an arrowhead has a corner that looks inwards; distances by hand
+    arrow = polygon([(0.0, 0.0), (-1.0, 1.0), (1.0, 0.0), (-1.0, -1.0)])
+    points = np.array([(-0.5, 0.0), (0.5, 0.0), (2.0, 0.0), (-1.0, 2.0), (0.1, 0.0)])
+    exact = [np.sqrt(0.125), -0.5 / np.sqrt(5), 1.0, 1.0, -0.1]
+    np.testing.assert_allclose(arrow.distance(*points.T), exact, atol=1e-12)
+    assert arrow.area == pytest.approx(1.0, rel=1e-3)
 
 
 def vars_of(body) -> dict:
@@ -55,6 +78,8 @@ def vars_of(body) -> dict:
     (lambda: SignedDistance(function=lambda x, y: x * np.nan, reach=1.0), "one finite number"),
     (lambda: SignedDistance(function=lambda x, y: 1.0, reach=1.0), "one finite number"),
     (lambda: Union(parts=[]), "at least one body"),
+    (lambda: polygon([(0, 0), (1, 1)]), "at least three corners"),
+    (lambda: polygon([(0, 0), (1, 1), (2, 2)]), "not in line"),
     (lambda: oscillation((0, 0), 1.0, 0.0), "period = 0.0"),
     (lambda: ramp((0, 0), (1, 0), -1.0), "duration = -1.0"),
 ])  # fmt: skip

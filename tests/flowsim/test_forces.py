@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from flowsim import Disk, Ellipse, Grid, HalfDisk, Sides, Simulation
+from flowsim import Disk, Ellipse, Grid, HalfDisk, Sides, Simulation, Union
 
 STREAM = Sides(bottom="slip", top="slip")
 
@@ -30,6 +30,10 @@ def oscillation(t: float) -> tuple[float, float, float, float, float, float]:
     return 2 + 0.2 * math.sin(2 * t), 2.03, 0.3 * math.sin(t), 0.4 * math.cos(2 * t), 0.0, 0.3 * math.cos(t)
 
 
+def pitching(t: float) -> tuple[float, float, float, float, float, float]:
+    return 2, 2.03, 0.8 * math.sin(2 * t), 0.0, 0.0, 1.6 * math.cos(2 * t)
+
+
 @pytest.mark.parametrize(
     "body",
     [
@@ -38,8 +42,20 @@ def oscillation(t: float) -> tuple[float, float, float, float, float, float]:
         Ellipse(center=(2, 2.05), angle=0.4),
         Ellipse(motion=oscillation),
         Ellipse(center=(2, 2.05), angle=0.4, motion="free", density=5),
+        HalfDisk(motion=oscillation),
+        HalfDisk(motion=pitching),
+        Union(parts=[Disk(center=(-0.4, 0), diameter=0.6)], motion=oscillation),
     ],
-    ids=["disk", "half disk", "ellipse", "driven ellipse", "free ellipse"],
+    ids=[
+        "disk",
+        "half disk",
+        "ellipse",
+        "driven ellipse",
+        "free ellipse",
+        "driven half disk",
+        "pitching",
+        "about a point aside",
+    ],
 )
 def test_both_measures_of_the_force_agree_within_one_per_cent(body) -> None:
     sim = Simulation(Grid(128, 96, 1 / 24), STREAM, [body], viscosity=1 / 100)

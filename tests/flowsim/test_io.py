@@ -1,14 +1,16 @@
 """ParaView files as VTK's own reader sees them, and restarts to the bit."""
 
 import dataclasses
+import functools
 
 import numpy as np
 import pytest
 from vtkmodules.util.numpy_support import vtk_to_numpy
 from vtkmodules.vtkIOHDF import vtkHDFReader
 
-from flowsim import Disk, Ellipse, Grid, HalfDisk, Sides, Simulation
+from flowsim import Disk, Ellipse, Grid, HalfDisk, Sides, Simulation, Union, polygon
 from flowsim.io import FieldSeries, pack_fields, read_restart, write_fields, write_restart
+from flowsim.motions import added, oscillation, ramp, rotation
 
 GRID = Grid(24, 16, 0.25)
 
@@ -124,15 +126,16 @@ def test_a_restart_of_another_setup_is_refused_by_name(tmp_path):
     write_restart(path, flow)
     grown = dataclasses.replace(flow.bodies[0], major=1.1)
     others = {
-        "grid": {"grid": Grid(24, 16, 0.2)},
-        "sides": {"sides": Sides(top="slip")},
-        "bodies": {"bodies": [grown]},
+        "grid.h": {"grid": Grid(24, 16, 0.2)},
+        "sides.top": {"sides": Sides(top="slip")},
+        "bodies.0.major": {"bodies": [grown]},
         "batch": {"batch": 2},
         "dtype": {"dtype": "float64"},
         "integrator": {"integrator": "euler", "cfl": 0.5},
         "cfl": {"cfl": 0.4},
         "penalty": {"penalty": 1e3},
-        "stream": {"stream": (0.5, 0.0)},
+        "stream.0": {"stream": (0.5, 0.0)},
+        "gravity.1": {"gravity": (0.0, -0.1)},
     }
     for key, changes in others.items():
         other = simulation(**changes)
@@ -153,6 +156,21 @@ def test_bodies_of_the_same_size_and_another_kind_or_motion_are_told_apart(tmp_p
     for body in (HalfDisk(motion=shaken), Disk(center=(1.5, 2.0))):
         with pytest.raises(ValueError, match="bodies"):
             read_restart(path, simulation(bodies=[body]))
+
+
+@pytest.mark.parametrize("make", [
+    lambda size: [polygon([(0, 0), (size, 0), (0, 1)], center=(3, 2))],
+    lambda size: [Union(parts=[polygon([(0, 0), (size, 0), (0, 1)])], center=(3, 2))],
+    lambda size: [Disk(motion=oscillation((3, 2), size, 4.0))],
+    lambda size: [Disk(motion=added(rotation((3, 2), 1.0), ramp((0, 0), (size, 0), 1.0)))],
+    lambda size: [Disk(motion=functools.partial(lambda x, t: (x, 2, 0, 0, 0, 0), size))],
+], ids=["polygon", "union", "oscillation", "sum", "partial"])  # fmt: skip
+def test_what_a_body_is_made_with_is_told_apart(tmp_path, make):
+    path = tmp_path / "restart.h5"
+    write_restart(path, simulation(bodies=make(0.5)))
+    read_restart(path, simulation(bodies=make(0.5)))  # the same, although other functions
+    with pytest.raises(ValueError, match=r"with bodies\.0\.[\w.]+ = 0\.5, but this one has 0\.75"):
+        read_restart(path, simulation(bodies=make(0.75)))
 
 
 def test_a_damaged_restart_is_refused(tmp_path):

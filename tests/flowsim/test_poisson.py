@@ -7,17 +7,16 @@ import scipy.sparse
 import scipy.sparse.linalg
 
 from flowsim import Ellipse, Grid, Sides, Simulation
-from flowsim.backend.cpu import most_threads
+from flowsim.backend.cpu import Device, most_threads
 from flowsim.backend.cpu.poisson import PressureSolver
 from flowsim.backend.cpu.transform import TransformTables, buffer_size, restore_rows, transform_rows
-from flowsim.poisson import PoissonPlan
 
 SIDES = [(False, False), (True, False), (False, True), (True, True)]
 LENGTHS = [8, 14, 22, 30, 60, 64, 96, 194, 250, 256]
 
 
 def solver(nx: int, ny: int, periodic: tuple[bool, bool], dtype: str, batch: int = 1, threads: int = 1):
-    return PressureSolver(PoissonPlan.build(nx, ny, periodic, np.dtype(dtype)), batch, threads)
+    return PressureSolver(nx, ny, periodic, np.dtype(dtype), batch, Device(min(threads, most_threads())))
 
 
 def sources(batch: int, nx: int, ny: int, dtype: str = "float64") -> np.ndarray:

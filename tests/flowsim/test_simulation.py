@@ -148,7 +148,6 @@ def test_masses_of_bodies(body, area: float, second_moment: float) -> None:
     (lambda: Simulation(Grid(16, 16, 0.1), viscosity=0.01, cfl=2.0), "cfl = 2.0: the CFL number must lie in"),
     (lambda: Simulation(Grid(16, 16, 0.1), viscosity=0.01, dtype="float16"), "dtype = 'float16'"),
     (lambda: Simulation(Grid(16, 16, 0.1), viscosity=0.01, integrator="rk4"), "integrator = 'rk4'"),
-    (lambda: Simulation(Grid(16, 16, 0.1), viscosity=0.01, backend="cuda"), "backend = 'cuda'"),
     (lambda: Simulation(Grid(16, 16, 0.1), viscosity=0.01, threads=1000), "threads = 1000"),
     (lambda: Simulation(Grid(16, 16, 0.1), Sides("inflow", "slip", "slip", "slip"), viscosity=0.1), "cannot leave it"),
 ])  # fmt: skip

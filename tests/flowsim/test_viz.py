@@ -1,10 +1,9 @@
-"""Vorticity pictures and film files."""
+"""Vorticity pictures."""
 
-import imageio.v3 as imageio
 import numpy as np
 import pytest
 
-from flowsim import Ellipse, HalfDisk, viz
+from flowsim import Disk, Ellipse, HalfDisk, SignedDistance, Union, polygon, viz
 
 
 def scene(vorticity, **changes):
@@ -49,42 +48,38 @@ def test_body_covers_its_place_and_no_more():
     assert changed == pytest.approx(np.pi * 0.5 * 0.2, rel=0.15)  # and its outline
 
 
+TRIANGLE = [(-0.4, -0.2), (0.4, -0.2), (0.0, 0.3)]
+
+
+@pytest.mark.parametrize("body", [
+    Union(parts=[Disk(diameter=0.5, center=(-0.1, 0.0)), HalfDisk(center=(0.2, 0.0), angle=2.0)]),
+    Union(parts=[Disk(diameter=0.3, center=(-0.4, 0.0)), Ellipse(major=0.4, center=(0.3, 0.1), angle=1.0)]),
+    SignedDistance(function=lambda x, y: np.abs(np.hypot(x, y) - 0.4) - 0.1, reach=0.6),
+    polygon(TRIANGLE),
+], ids=["overlapping", "two pieces", "ring", "triangle"])  # fmt: skip
+def test_any_shape_is_drawn_where_it_is(body):
+    """The outline lies on the surface, and the picture is full inside of it and nowhere else."""
+    position, angle = np.array([1.1, 0.55]), 0.4
+    around = viz.outline(body, position, angle)
+    still = scene(np.zeros((40, 20)), outlines=[viz.Outline(around)])
+    picture = np.asarray(viz.vorticity_picture(still, 400)).astype(int)
+
+    def distance(points):
+        x, y = (points - position).T
+        return body.distance(np.cos(angle) * x + np.sin(angle) * y, np.cos(angle) * y - np.sin(angle) * x)
+
+    assert np.abs(distance(around[np.isfinite(around[:, 0])])).max() < 0.005
+    j, i = np.mgrid[:200, :400]
+    far = distance(np.stack([(i + 0.5) / 200, 1.0 - (j + 0.5) / 200], axis=-1).reshape(-1, 2)).reshape(200, 400)
+    inner, outer = picture[far < -0.03], picture[far > 0.03]
+    assert len(inner) > 500
+    assert np.ptp(inner, axis=0).max() == np.ptp(outer, axis=0).max() == 0
+    assert np.abs(inner[0] - outer[0]).max() > 100
+
+
 def test_panel_has_even_sides_and_a_caption():
     caption = viz.Caption(time=1.0, episode_return=-2.0, action=(0.5, -1.0, 0.0), title="trained", note="left the box")
     panel = viz.draw_panel(scene(np.zeros((40, 20))), caption, width=322)
     assert panel.dtype == np.uint8
     assert panel.shape[0] % 2 == panel.shape[1] % 2 == 0
     assert (panel[:14] < 100).any()  # ink
-
-
-def test_films_are_read_back(tmp_path):
-    frames = [np.full((60, 80, 3), 20 * n, np.uint8) for n in range(10)]
-    viz.write_mp4(tmp_path / "new" / "film.mp4", iter(frames), fps=10)
-    film = imageio.imread(tmp_path / "new" / "film.mp4")
-    assert film.shape == (10, 60, 80, 3)
-    np.testing.assert_allclose(film.mean(axis=(1, 2, 3)), 20 * np.arange(10), atol=6)
-    viz.write_gif(tmp_path / "film.gif", frames, fps=10)
-    assert imageio.imread(tmp_path / "film.gif").shape[1:] == (60, 80, 3)
-
-
-def test_failed_film_leaves_nothing(tmp_path):
-    def frames():
-        yield np.zeros((60, 80, 3), np.uint8)
-        raise RuntimeError("no more")
-
-    with pytest.raises(RuntimeError):
-        viz.write_mp4(tmp_path / "film.mp4", frames())
-    for write in (viz.write_mp4, viz.write_gif):
-        with pytest.raises(ValueError, match="no frames"):
-            write(tmp_path / "film.gif", [])
-    assert not list(tmp_path.iterdir())
-
-
-def test_gif_shrinks_until_it_fits(tmp_path):
-    noise = np.random.default_rng(0)
-    frames = [noise.integers(0, 255, (120, 160, 3), np.uint8) for _ in range(24)]
-    viz.write_gif(tmp_path / "film.gif", frames, max_bytes=100_000)
-    assert (tmp_path / "film.gif").stat().st_size <= 100_000
-    with pytest.raises(ValueError, match="does not fit"):
-        viz.write_gif(tmp_path / "none.gif", frames, max_bytes=100)
-    assert not (tmp_path / "none.gif").exists()

@@ -5,24 +5,40 @@ fewer than the threads, over blocks of rows of each. A simulation in a batch equ
 bit, for any number of threads.
 """
 
-from flowsim.backend.cpu.bodies import cover, follow_light_bodies, move_free_bodies, penalize
+from flowsim.backend.cpu.bodies import cover, follow_light_bodies, penalize, sense
+from flowsim.backend.cpu.clock import begin_step, end_step, find_speed
 from flowsim.backend.cpu.compiling import most_threads, use_threads
+from flowsim.backend.cpu.device import Device
 from flowsim.backend.cpu.far_field import far_field
-from flowsim.backend.cpu.flow import correct, divergence, fill_ghosts, predict, update_sides
+from flowsim.backend.cpu.flow import (
+    copy_velocity,
+    correct,
+    divergence,
+    fill_ghosts,
+    predict,
+    sample,
+    update_sides,
+)
 from flowsim.backend.cpu.poisson import PressureSolver
 
 __all__ = [
+    "Device",
     "PressureSolver",
+    "begin_step",
+    "copy_velocity",
     "correct",
     "cover",
     "divergence",
+    "end_step",
     "far_field",
     "fill_ghosts",
+    "find_speed",
     "follow_light_bodies",
     "most_threads",
-    "move_free_bodies",
     "penalize",
     "predict",
+    "sample",
+    "sense",
     "update_sides",
     "use_threads",
 ]

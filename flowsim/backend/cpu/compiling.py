@@ -16,6 +16,8 @@ import flowsim
 
 # NaN must stay visible, so the two flags that assume it away are left out
 FAST = {"contract", "reassoc", "nsz", "arcp"}
+SHARED = ("grid", "boundary", "bodies", "stencils", "rigid", "stepping", "vortices")
+"""Modules of flowsim whose functions are compiled into the sweeps."""
 OPTIONS: dict[str, Any] = {"cache": True, "fastmath": FAST, "nogil": True, "error_model": "numpy"}
 
 
@@ -26,9 +28,7 @@ def _cache_folder() -> str:
     """
     root = Path(flowsim.__file__).parent
     digest = hashlib.sha256(numba.__version__.encode())
-    for source in sorted(
-        [root / "stencils.py", root / "bodies.py", root / "boundary.py", *Path(__file__).parent.glob("*.py")]
-    ):
+    for source in sorted([*(root / f"{name}.py" for name in SHARED), *Path(__file__).parent.glob("*.py")]):
         digest.update(source.read_bytes())
     base = (
         os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("FLOWSIM_CACHE") or platformdirs.user_cache_dir("flowsim")

@@ -9,13 +9,23 @@ import numpy as np
 from numba import prange
 
 from flowsim.backend.cpu.compiling import inner, rows_of, sweep
-from flowsim.boundary import Side
 from flowsim.grid import GHOSTS as G
-from flowsim.stencils import HALF, adams_bashforth, flux, net_outflow
+from flowsim.stencils import (
+    FAR_FIELD,
+    HALF,
+    OPEN,
+    OUTFLOW,
+    PERIODIC,
+    adams_bashforth,
+    convected,
+    flux,
+    ghost_across,
+    ghost_along,
+    net_outflow,
+    velocity_at,
+)
 
 Array = Any
-PERIODIC, INFLOW, OUTFLOW, OPEN = int(Side.PERIODIC), int(Side.INFLOW), int(Side.OUTFLOW), int(Side.OPEN)
-NO_SLIP, FAR_FIELD = int(Side.NO_SLIP), int(Side.FAR_FIELD)
 
 
 @inner
@@ -24,7 +34,6 @@ def _fill_normal(f: Array, n: int, kind_low: int, kind_high: int) -> None:
 
     The inner entries start at G; entries G and G + n lie on the sides.
     """
-    two = f.dtype.type(2)
     first, last = G, G + n - 1
     for j in range(f.shape[1]):
         if kind_low == PERIODIC:
@@ -33,12 +42,9 @@ def _fill_normal(f: Array, n: int, kind_low: int, kind_high: int) -> None:
             f[last + 1, j] = f[first, j]
             f[last + 2, j] = f[first + 1, j]
             continue
-        # beyond an open side as on it; beyond the others odd about the given value
-        passable = kind_low in (OUTFLOW, OPEN)
-        f[first - 1, j] = f[first, j] if passable else two * f[first, j] - f[first + 1, j]
-        f[first - 2, j] = f[first, j] if passable else two * f[first, j] - f[first + 2, j]
-        passable = kind_high in (OUTFLOW, OPEN)
-        f[last + 2, j] = f[last + 1, j] if passable else two * f[last + 1, j] - f[last, j]
+        f[first - 1, j] = ghost_across(kind_low, f[first, j], f[first + 1, j])
+        f[first - 2, j] = ghost_across(kind_low, f[first, j], f[first + 2, j])
+        f[last + 2, j] = ghost_across(kind_high, f[last + 1, j], f[last, j])
 
 
 @inner
@@ -47,20 +53,12 @@ def _fill_beyond(f: Array, inside: int, outwards: int, kind: int, along: Array, 
 
     The side is half a cell outside entry ``inside``; ``along`` and ``across`` are the velocities given on it.
     """
-    two, three = f.dtype.type(2), f.dtype.type(3)
+    three = f.dtype.type(3)
     near, far, next_inside = inside + outwards, inside + 2 * outwards, inside - outwards
     for j in range(f.shape[1]):
-        if kind in (INFLOW, NO_SLIP):
-            f[near, j] = two * along[j] - f[inside, j]
-            f[far, j] = two * along[j] - f[next_inside, j]
-        elif kind == FAR_FIELD and j > 0:
-            # without vorticity on the side
-            turn = outwards * (across[j] - across[j - 1])
-            f[near, j] = f[inside, j] + turn
-            f[far, j] = f[next_inside, j] + three * turn
-        else:
-            f[near, j] = f[inside, j]
-            f[far, j] = f[next_inside, j]
+        turn = outwards * (across[j] - across[max(j - 1, 0)])
+        f[near, j] = ghost_along(kind, f[inside, j], along[j], turn)
+        f[far, j] = ghost_along(kind, f[next_inside, j], along[j], three * turn)
 
 
 @inner
@@ -229,7 +227,7 @@ def update_sides(active: Array, u: Array, v: Array, new_u: Array, new_v: Array, 
             total = 0.0
             for j in range(G, G + cells):
                 if sides[side] == OUTFLOW:
-                    new[edge, j] = old[edge, j] - courant * (old[edge, j] - old[inside, j])
+                    new[edge, j] = convected(old[edge, j], old[inside, j], courant)
                 elif sides[side] == OPEN:
                     new[edge, j] = new[inside, j]
                 elif sides[side] == FAR_FIELD:
@@ -285,19 +283,21 @@ def correct(
     phi: Array,
     p: Array,
     sides: Array,
-    per_dth: Array,
-    speed: Array,
+    dt: Array,
+    h: float,
+    keep_pressure: bool,
+    speeds: Array,
 ) -> None:
     """Write the projected velocity to u, v, add phi to the pressure, and find the largest |u| + |v| of each block.
 
-    ``phi`` is dt/h times the change of p; ``per_dth`` is h/dt, or 0 to leave p as it is. ``speed`` (B, blocks)
-    receives NaN where a velocity is not finite.
+    ``phi`` is dt/h times the change of p, which is left as it is without ``keep_pressure``. ``speeds`` (B, blocks)
+    receives infinity where a velocity is not finite.
     """
     real = u.dtype.type
     nx, ny = p.shape[1], p.shape[2]
     for task in prange(len(active) * blocks):
         b = active[task // blocks]
-        scale = real(per_dth[b])
+        scale = real(h / dt[b]) if keep_pressure else real(0)
         start, stop = rows_of(task, blocks, 0, nx)
         fastest, total = real(0), real(0)
         for i in range(start, stop):
@@ -327,4 +327,20 @@ def correct(
             total += row_sum
         if stop == nx and sides[0] != 0:
             u[b, nx + G] = new_u[b, nx + G]
-        speed[b, task % blocks] = fastest if math.isfinite(total) else real(math.nan)
+        speeds[b, task % blocks] = fastest if math.isfinite(total) else real(math.inf)
+
+
+@inner
+def copy_velocity(active: Array, u: Array, v: Array, new_u: Array, new_v: Array) -> None:
+    """Copy u, v to new_u, new_v."""
+    for b in active:
+        new_u[b] = u[b]
+        new_v[b] = v[b]
+
+
+@inner
+def sample(active: Array, u: Array, v: Array, points: Array, h: float, velocity: Array) -> None:
+    """Write to ``velocity`` (B, n, 2) the velocity at ``points`` (B, n, 2)."""
+    for b in active:
+        for m in range(points.shape[1]):
+            velocity[b, m, 0], velocity[b, m, 1] = velocity_at(u[b], v[b], points[b, m, 0], points[b, m, 1], h)

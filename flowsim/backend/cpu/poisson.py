@@ -9,6 +9,8 @@ from numba import prange
 from numpy.typing import NDArray
 
 from flowsim.backend.cpu.compiling import inner, rows_of, sweep
+from flowsim.backend.cpu.device import Device
+from flowsim.backend.cpu.flow import divergence
 from flowsim.backend.cpu.lanes import LANES, load, store
 from flowsim.backend.cpu.transform import ROWS, TransformTables, buffer_size, restore_rows, transform_rows
 from flowsim.poisson import PoissonPlan
@@ -26,19 +28,33 @@ class PressureSolver:
 
     Parameters
     ----------
-    plan : PoissonPlan
-    batch, threads : int
-        Room is made for so many simulations, and for so many that are transformed at a time.
+    nx, ny : int
+        Cells of the grid.
+    periodic : (bool, bool)
+        Whether the box is periodic in x and in y.
+    dtype : numpy.dtype
+    batch : int
+        Room is made for so many simulations.
+    device : Device
+        Its threads transform as many at a time.
     """
 
-    def __init__(self, plan: PoissonPlan, batch: int, threads: int) -> None:
-        nx, ny = plan.pivots.shape
-        dtype = plan.pivots.dtype
+    def __init__(
+        self, nx: int, ny: int, periodic: tuple[bool, bool], dtype: np.dtype, batch: int, device: Device
+    ) -> None:
+        plan = PoissonPlan.build(nx, ny, periodic, dtype)
         self._tables = TransformTables.build(ny, plan.periodic[1], dtype)
         self._systems = (_pad(plan.pivots), _pad(plan.closure), _pad(plan.closure_pivot[None]), plan.periodic[0])
         self._modes = np.zeros((batch, nx, _padded(ny)), dtype)
         self._mode_zero = np.zeros((batch, nx))
-        self._buffers = np.zeros((threads, buffer_size(ny)), dtype)
+        self._buffers = np.zeros((device.threads, buffer_size(ny)), dtype)
+
+    def solve_divergence(
+        self, active: NDArray[np.int64], blocks: int, u: Array, v: Array, phi: Array, sides: Array
+    ) -> None:
+        """Write to ``phi`` the potential whose gradient, on unit spacing, has the divergence of u and v."""
+        divergence(active, blocks, u, v, phi, sides)
+        self.solve(active, blocks, phi)
 
     def solve(self, active: NDArray[np.int64], blocks: int, d: NDArray[np.floating]) -> None:
         """Replace ``d`` (B, nx, ny), of zero mean, by phi, of zero mean, for the ``active`` simulations.

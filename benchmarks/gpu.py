@@ -1,0 +1,201 @@
+"""Everything there is to check and to measure on a GPU, in one call of under nine minutes.
+
+    python benchmarks/gpu.py -o benchmarks/results/gpu/NAME_OF_DEVICE
+
+Tests and equality of both backends, the solver over grids and batches, every kernel with its bytes, jax-cfd's step
+where it is installed, the updates of the learner, actions of the task from end to end, validation cases, and a short
+training.
+Every part writes what it found as soon as it has it; one that fails is named with its error, and the others go on.
+A short table comes last.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+AGENTS = 24
+PRESETS = ("default", "fine", "paper")
+VALIDATION = ("taylor-green", "lamb-oseen", "cavity-100", "short-times", "added-mass", "leak")
+
+
+def machine() -> dict[str, Any]:
+    """Name of the device and versions."""
+    import cupy
+    import numba
+
+    from coupling.folder import provenance
+
+    properties = cupy.cuda.runtime.getDeviceProperties(0)
+    free, total = cupy.cuda.runtime.memGetInfo()
+    return {
+        "device": properties["name"].decode(), "multiprocessors": properties["multiProcessorCount"],
+        "memory_gib": total / 2**30, "free_gib": free / 2**30, "driver": cupy.cuda.runtime.driverGetVersion(),
+        "runtime": cupy.cuda.runtime.runtimeGetVersion(), "cupy": cupy.__version__, "numba": numba.__version__,
+        "python": sys.version.split()[0], "cores": os.cpu_count(), **provenance(),
+    }  # fmt: skip
+
+
+def tests() -> dict[str, Any]:
+    """The tests that need a GPU: kernels, equality with the CPU, graphs of the learner."""
+    found: dict[str, Any] = {}
+    for folder, only in (("tests/cuda", []), ("tests/rl_agent", ["-m", "gpu"])):
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", folder, *only]
+        begin = time.perf_counter()
+        run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=150)
+        seconds = time.perf_counter() - begin
+        found[folder] = {"exit": run.returncode, "seconds": seconds, "tail": run.stdout[-4000:]}
+    return found
+
+
+def solver() -> dict[str, Any]:
+    """Steps per second over grids and batches, in both precisions at the size of the benchmark."""
+    from flowsim.bench_cuda import bench_cuda
+
+    return {"rows": bench_cuda() + bench_cuda(((512, 256, 24),), dtype="float64")}
+
+
+def kernels() -> dict[str, Any]:
+    """The share of each kernel in a step."""
+    from flowsim.bench_cuda import kernel_times
+
+    return {f"{batch} x {nx}x{ny}": kernel_times(nx, ny, batch) for nx, ny, batch in ((512, 256, 24), (256, 128, 1))}
+
+
+def jax_cfd() -> dict[str, Any]:
+    """The semi-implicit step of jax-cfd on this device (no bodies)."""
+    from flowsim.bench import _peer_step
+
+    found = {}
+    for nx, ny in ((256, 128), (512, 256), (2048, 1024)):
+        step = _peer_step(nx, ny)
+        if step is None:
+            return {"skipped": "jax-cfd is not installed"}
+        step(20)
+        begin = time.perf_counter()
+        step(100)
+        found[f"{nx}x{ny}"] = 100 * nx * ny / (time.perf_counter() - begin)
+    return {"cells_per_second": found}
+
+
+def learner() -> dict[str, Any]:
+    """Gradient steps per second."""
+    from rl_agent.bench import bench_learner
+
+    return {"rows": bench_learner(seconds=2.0)}
+
+
+def actions() -> dict[str, Any]:
+    """Actions per second of 24 agents in one batch, random actions, starts and transfers included."""
+    import numpy as np
+
+    from cases.d_cylinder_wake.env import DCylinderWakeVectorEnv
+
+    found = {}
+    for preset in PRESETS:
+        env = DCylinderWakeVectorEnv(AGENTS, preset=preset, backend="cuda", start="impulsive")
+        rng = np.random.default_rng(0)
+        env.reset(seed=0)
+        env.step(rng.uniform(-1, 1, (AGENTS, 3)))  # compiles and captures
+        steps = done = 0
+        begin = time.perf_counter()
+        while time.perf_counter() - begin < 20.0:
+            _, _, _, _, info = env.step(rng.uniform(-1, 1, (AGENTS, 3)))
+            steps += int(np.sum(info["solver_steps"]))
+            done += AGENTS
+        rate = done / (time.perf_counter() - begin)
+        grid = env.task.simulation.grid
+        found[preset] = {
+            "grid": f"{grid.nx}x{grid.ny}", "actions_per_second": rate, "hours_per_100000_actions": 1e5 / rate / 3600,
+            "solver_steps_per_action": steps / done, "cells_per_second": steps / done * rate * grid.nx * grid.ny,
+        }  # fmt: skip
+    return found
+
+
+def validation(output: Path) -> dict[str, Any]:
+    """Cases of the validation on this device, quick forms."""
+    from coupling.validate import run_cases
+
+    return run_cases(list(VALIDATION), output / "validation", quick=True, threads=1, backend="cuda")
+
+
+def training(output: Path) -> dict[str, Any]:
+    """A short run of the task through the service: 24 agents in one worker, updates on the device."""
+    command = [sys.executable, "-m", "coupling.cli", "train", "d_cylinder_wake/default", "env_options.backend=cuda",
+               "env_options.start=impulsive", "workers.processes=1", "agent.device=cuda", "agent.start=1024",
+               "run.steps=6000", f"run.folder={output / 'runs'}", "run.name=training"]  # fmt: skip
+    begin = time.perf_counter()
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    taken = time.perf_counter() - begin
+    return {"exit": run.returncode, "seconds": taken, "actions_per_second": 6000 / taken, "tail": run.stderr[-2000:]}
+
+
+def summary(found: dict[str, Any]) -> None:
+    """Print the short table."""
+    print(f"\n{found['machine'].get('device', 'no device')}")
+    for folder, part in found.get("tests", {}).items():
+        if isinstance(part, dict):
+            print(f"{folder}: {part['tail'].strip().splitlines()[-1]}")
+    for row in found.get("solver", {}).get("rows", []):
+        grid = f"{row['batch']} x {row['nx']}x{row['ny']} {row['dtype']}"
+        print(f"{grid:28s}{row['us_per_step']:10.1f} us/step {row['cells_per_second'] / 1e9:8.2f} G cells/s "
+              f"{100 * row['of_bandwidth']:5.0f} % of the copy")  # fmt: skip
+    for name, rows in found.get("kernels", {}).items():
+        if isinstance(rows, list):
+            print(name, ", ".join(f"{row['kernel']} {row['us']:.1f} us" for row in rows))
+    for row in found.get("learner", {}).get("rows", []):
+        print(f"{row['algorithm']} {row['network']} on {row['device']}: {row['updates_per_second']:.0f} updates/s")
+    for preset, row in found.get("actions", {}).items():
+        if isinstance(row, dict):
+            print(f"{preset}: {row['actions_per_second']:.1f} actions/s, "
+                  f"{row['hours_per_100000_actions']:.2f} h per 100,000")  # fmt: skip
+    for name, part in found.items():
+        if "error" in part:
+            print(f"{name} FAILED: {part['error']}")
+
+
+def main() -> None:
+    """Run all parts for which there is time."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("-o", "--output", type=Path, default=Path("gpu"))
+    parser.add_argument("--minutes", type=float, default=8.5, help="no part begins later than this")
+    parser.add_argument("--only", nargs="*", help="names of the parts; all unless given")
+    options = parser.parse_args()
+    options.output.mkdir(parents=True, exist_ok=True)
+    parts: dict[str, Callable[[], dict[str, Any]]] = {
+        "machine": machine, "solver": solver, "kernels": kernels, "tests": tests, "actions": actions,
+        "learner": learner, "training": lambda: training(options.output), "jax_cfd": jax_cfd,
+        "validation": lambda: validation(options.output),
+    }  # fmt: skip
+    begin = time.perf_counter()
+    found: dict[str, Any] = {}
+    for name, part in parts.items():
+        if options.only and name not in ("machine", *options.only):
+            continue
+        minutes = (time.perf_counter() - begin) / 60
+        if minutes > options.minutes:
+            found[name] = {"skipped": f"{minutes:.1f} minutes were gone"}
+            continue
+        print(f"[{minutes:4.1f} min] {name}", flush=True)
+        try:
+            found[name] = part()
+        except Exception as error:  # whatever it is, the other parts are worth having
+            found[name] = {"error": f"{type(error).__name__}: {error}", "traceback": traceback.format_exc()[-3000:]}
+        (options.output / "gpu.json").write_text(json.dumps(found, indent=1, default=str))
+    summary(found)
+    if "error" in found["machine"]:
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,93 @@
+"""Where arrays live and how sequences of sweeps run: in the memory of the host, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from flowsim.backend.cpu.compiling import use_threads
+from flowsim.grid import Grid
+
+Array = Any
+Layout = dict[str, tuple[tuple[int, ...], DTypeLike]]
+
+
+class Device:
+    """The CPU.
+
+    Parameters
+    ----------
+    threads : int
+        Threads of the sweeps.
+
+    Raises
+    ------
+    ValueError
+        For a number of threads that cannot be had.
+    """
+
+    def __init__(self, threads: int = 1) -> None:
+        use_threads(threads)
+        self.threads = threads
+
+    def zeros(self, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
+        """Return an array for the sweeps."""
+        return np.zeros(shape, dtype)
+
+    def array(self, values: NDArray[Any]) -> Array:
+        """Return values of the host as the sweeps can read them."""
+        return np.ascontiguousarray(values)
+
+    def to_host(self, array: Array) -> NDArray[Any]:
+        """Return an array of the sweeps as one of the host."""
+        return np.asarray(array)
+
+    def state(self, layout: Layout) -> tuple[dict[str, NDArray[Any]], dict[str, Array]]:
+        """Return small arrays as the host sees them, and as the sweeps do: here the same ones."""
+        arrays = {name: np.zeros(shape, dtype) for name, (shape, dtype) in layout.items()}
+        return arrays, arrays
+
+    def push(self) -> None:
+        """Let the sweeps see what the host wrote to the small arrays."""
+
+    def pull(self) -> None:
+        """Let the host see what the sweeps wrote to the small arrays."""
+
+    def active(self, running: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Return what tells the sweeps which simulations take part: their numbers."""
+        return np.flatnonzero(running)
+
+    def blocks(self, active: NDArray[np.int64]) -> int:
+        """Return in how many blocks of rows each simulation is cut, to occupy all threads."""
+        return 1 if len(active) >= self.threads else self.threads
+
+    def reserve(self, needed: int, what: str) -> None:
+        """Make sure that so many bytes can be had: the memory of the host is left to the operating system."""
+
+    def speeds(self, batch: int, grid: Grid, dtype: DTypeLike) -> Array:
+        """Return room for the largest speed of each block."""
+        return np.zeros((batch, self.threads), dtype)
+
+    def fluxes(self, batch: int, grid: Grid, dtype: DTypeLike) -> Array:
+        """Return room for the rows of fluxes of each task."""
+        return np.zeros((max(batch, self.threads), 5, grid.ny + 16), dtype)
+
+    def far_field(self, batch: int, grid: Grid, block: int) -> Array:
+        """Return room for the multipoles of blocks of vorticity."""
+        return np.zeros((batch, -(-grid.nx // block) * -(-grid.ny // block), 7))
+
+    def program(self, sweeps: Callable[[], None]) -> Callable[[], None]:
+        """Return a function that runs a sequence of sweeps."""
+        return sweeps
+
+    def repeat(self, step: Callable[[], None], running: NDArray[np.bool_], steps: int | None) -> None:
+        """Run a program a number of times, or until no simulation is running."""
+        if steps is not None:
+            for _ in range(steps):
+                step()
+            return
+        while running.any():
+            step()

@@ -1,0 +1,40 @@
+"""The CUDA backend: sweeps of :mod:`flowsim.stencils` by numba on arrays of CuPy.
+
+``active`` is a flag for each simulation on the device; a simulation without it is left alone. Nothing here waits for
+the device, and nothing allocates, so that a sequence of sweeps can be captured as a graph.
+"""
+
+from flowsim.backend.cuda.bodies import cover, follow_light_bodies, penalize, sense
+from flowsim.backend.cuda.clock import begin_step, end_step, find_speed
+from flowsim.backend.cuda.device import Device
+from flowsim.backend.cuda.far_field import far_field
+from flowsim.backend.cuda.flow import (
+    copy_velocity,
+    correct,
+    divergence,
+    fill_ghosts,
+    predict,
+    sample,
+    update_sides,
+)
+from flowsim.backend.cuda.poisson import PressureSolver
+
+__all__ = [
+    "Device",
+    "PressureSolver",
+    "begin_step",
+    "copy_velocity",
+    "correct",
+    "cover",
+    "divergence",
+    "end_step",
+    "far_field",
+    "fill_ghosts",
+    "find_speed",
+    "follow_light_bodies",
+    "penalize",
+    "predict",
+    "sample",
+    "sense",
+    "update_sides",
+]

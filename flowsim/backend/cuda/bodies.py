@@ -1,0 +1,232 @@
+"""Sweeps over the windows of the bodies: one block of threads for each simulation."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import cuda
+
+from flowsim.backend.cuda.launching import SIMULATED, THREADS, Kernel, block_sums
+from flowsim.grid import GHOSTS as G
+from flowsim.rigid import (
+    RIGID,
+    body_distance,
+    body_window,
+    claimed_by_others,
+    diffusion_at_surface,
+    face_share,
+    follow_fluid,
+    move_free_bodies,
+    near_others,
+    respond,
+    sensor_point,
+    touches_box,
+    within,
+    wrapped,
+)
+from flowsim.stencils import mask, penalized_share, velocity_at
+
+Array = Any
+
+
+@cuda.jit(device=True)
+def _place(n: int, k: int, bodies: Any, position: Array, angle: Array, h: float, nx: int, ny: int, sides: Array) -> Any:
+    """Return reference point (x, y) and centre of mass of body k, in the box, and its window."""
+    theta = angle[n, k]
+    cos, sin = math.cos(theta), math.sin(theta)
+    x, y = within(position[n, k, 0], nx * h, sides[0]), within(position[n, k, 1], ny * h, sides[2])
+    xc = x + cos * bodies.centroid[k, 0] - sin * bodies.centroid[k, 1]
+    yc = y + sin * bodies.centroid[k, 0] + cos * bodies.centroid[k, 1]
+    i0, i1, j0, j1 = body_window(x, y, theta, bodies.axes[k, 0], bodies.axes[k, 1], h, nx, ny, sides)
+    return x, y, xc, yc, i0, i1, j0, j1
+
+
+@cuda.jit(device=True)
+def _share(
+    n: int, rank: int, crowded: bool, along_x: bool, px: float, py: float, x: float, y: float, cos: float, sin: float,
+    bodies: Any, position: Array, angle: Array, contact: Array, h: float, c: float, diffusion: float, nx: int, ny: int,
+    sides: Array,
+) -> float:  # fmt: skip
+    """Return the penalised share of a face at (px, py), less what bodies before this one claim."""
+    k = bodies.order[rank]
+    own = body_distance(bodies, k, px - x, py - y, cos, sin)
+    share = face_share(bodies, k, own, px - x, py - y, cos, sin, along_x, h, c, diffusion)
+    if crowded:
+        claimed = claimed_by_others(rank, bodies, px, py, own, position[n], angle[n], h, nx, ny, sides, contact[n])
+        if claimed > 0.0:
+            share = min(share, penalized_share(max(1.0 - claimed, 0.0), c))
+    return share
+
+
+@Kernel
+def _penalize(
+    active: Array, u: Array, v: Array, share_u: Array, share_v: Array, bodies: Any, moves: bool, state: Any,
+    contact: Array, gravity: Array, viscosity: Array, penalty: float, dt: Array, h: float, sides: Array,
+) -> None:  # fmt: skip
+    n, t, threads = cuda.blockIdx.x, cuda.threadIdx.x, cuda.blockDim.x
+    if not active[n]:
+        return
+    real = u.dtype.type
+    scratch = cuda.shared.array((10, THREADS), np.float64)
+    motion = cuda.shared.array(3, np.float64)
+    nx, ny = u.shape[1] - 2 * G, u.shape[2] - 2 * G
+    position, angle = state[0], state[1]
+    if t == 0:
+        if moves:
+            move_free_bodies(n, bodies, position, angle, state[2], state[3], dt[n])
+        for k in range(len(bodies.order)):
+            contact[n, k] = 0
+    cuda.syncthreads()
+    c = penalty * dt[n]
+    for rank in range(len(bodies.order)):
+        k = bodies.order[rank]
+        theta = angle[n, k]
+        cos, sin = math.cos(theta), math.sin(theta)
+        x, y, xc, yc, i0, i1, j0, j1 = _place(n, k, bodies, position, angle, h, nx, ny, sides)
+        if t == 0 and touches_box(x, y, theta, bodies.support[k], h, nx, ny, sides):
+            contact[n, k] |= 1
+        crowded = rank > 0 and near_others(rank, bodies, x, y, position[n], h, nx, ny, sides)
+        cuda.syncthreads()
+        diffusion = diffusion_at_surface(bodies, k, viscosity[n], dt[n], h)
+        s0, s1, s2, s3, s4 = 0.0, 0.0, 0.0, 0.0, 0.0
+        t0, t1, t2, t3, t4 = 0.0, 0.0, 0.0, 0.0, 0.0
+        width = j1 - j0
+        for face in range(t, (i1 - i0) * width, threads):
+            i, j = i0 + face // width, j0 + face % width
+            f, g = wrapped(i, nx) + G, wrapped(j, ny) + G
+            w = real(_share(n, rank, crowded, True, i * h, (j + 0.5) * h, x, y, cos, sin, bodies, position, angle,
+                            contact, h, c, diffusion, nx, ny, sides))  # fmt: skip
+            share_u[n, f, g] = w
+            r = (j + 0.5) * h - yc
+            s0 += w
+            s1 += w * r
+            s2 += w * r * r
+            s3 += w * float(u[n, f, g])
+            s4 += w * r * float(u[n, f, g])
+            w = real(_share(n, rank, crowded, False, (i + 0.5) * h, j * h, x, y, cos, sin, bodies, position, angle,
+                            contact, h, c, diffusion, nx, ny, sides))  # fmt: skip
+            share_v[n, f, g] = w
+            r = (i + 0.5) * h - xc
+            t0 += w
+            t1 += w * r
+            t2 += w * r * r
+            t3 += w * float(v[n, f, g])
+            t4 += w * r * float(v[n, f, g])
+        block_sums((s0, s1, s2, s3, s4, t0, t1, t2, t3, t4), scratch)
+        if t == 0:
+            area = h * h
+            su = (scratch[0, 0] * area, scratch[1, 0] * area, scratch[2, 0] * area, scratch[3, 0] * area,
+                  scratch[4, 0] * area)  # fmt: skip
+            sv = (scratch[5, 0] * area, scratch[6, 0] * area, scratch[7, 0] * area, scratch[8, 0] * area,
+                  scratch[9, 0] * area)  # fmt: skip
+            motion[0], motion[1], motion[2] = respond(n, k, su, sv, bodies, moves, state, dt[n], gravity)
+        cuda.syncthreads()
+        vx, vy, omega = motion[0], motion[1], motion[2]
+        for face in range(t, (i1 - i0) * width, threads):
+            i, j = i0 + face // width, j0 + face % width
+            f, g = wrapped(i, nx) + G, wrapped(j, ny) + G
+            u[n, f, g] += share_u[n, f, g] * (real(vx - omega * ((j + 0.5) * h - yc)) - u[n, f, g])
+            v[n, f, g] += share_v[n, f, g] * (real(vy + omega * ((i + 0.5) * h - xc)) - v[n, f, g])
+        cuda.syncthreads()
+
+
+def penalize(active: Array, *arguments: Any) -> None:
+    """Move free bodies, give them their new velocity, drag the fluid under every body along, as on the CPU."""
+    _penalize.launch((len(active),), (THREADS,), active, *arguments)
+
+
+@Kernel
+def _follow_light_bodies(
+    active: Array, u: Array, v: Array, bodies: Any, position: Array, angle: Array, motion: Array,
+    acceleration: Array, dt: Array, h: float, sides: Array,
+) -> None:  # fmt: skip
+    n, t = cuda.blockIdx.x, cuda.threadIdx.x
+    if not active[n]:
+        return
+    scratch = cuda.shared.array((10, THREADS), np.float64)
+    nx, ny = u.shape[1] - 2 * G, u.shape[2] - 2 * G
+    for k in range(len(bodies.order)):
+        if bodies.mass_lag[k] == 0.0:
+            continue
+        cos, sin = math.cos(angle[n, k]), math.sin(angle[n, k])
+        x, y, xc, yc, i0, i1, j0, j1 = _place(n, k, bodies, position, angle, h, nx, ny, sides)
+        s0, s1, s2, s3, s4 = 0.0, 0.0, 0.0, 0.0, 0.0
+        t0, t1, t2, t3, t4 = 0.0, 0.0, 0.0, 0.0, 0.0
+        width = j1 - j0
+        for face in range(t, (i1 - i0) * width, cuda.blockDim.x):
+            i, j = i0 + face // width, j0 + face % width
+            f, g = wrapped(i, nx) + G, wrapped(j, ny) + G
+            distance = body_distance(bodies, k, i * h - x, (j + 0.5) * h - y, cos, sin)
+            w, r = penalized_share(mask(distance, h), RIGID), (j + 0.5) * h - yc
+            s0 += w
+            s1 += w * r
+            s2 += w * r * r
+            s3 += w * float(u[n, f, g])
+            s4 += w * r * float(u[n, f, g])
+            distance = body_distance(bodies, k, (i + 0.5) * h - x, j * h - y, cos, sin)
+            w, r = penalized_share(mask(distance, h), RIGID), (i + 0.5) * h - xc
+            t0 += w
+            t1 += w * r
+            t2 += w * r * r
+            t3 += w * float(v[n, f, g])
+            t4 += w * r * float(v[n, f, g])
+        block_sums((s0, s1, s2, s3, s4, t0, t1, t2, t3, t4), scratch)
+        if t == 0:
+            area = h * h
+            su = (scratch[0, 0] * area, scratch[1, 0] * area, scratch[2, 0] * area, scratch[3, 0] * area,
+                  scratch[4, 0] * area)  # fmt: skip
+            sv = (scratch[5, 0] * area, scratch[6, 0] * area, scratch[7, 0] * area, scratch[8, 0] * area,
+                  scratch[9, 0] * area)  # fmt: skip
+            follow_fluid(n, k, su, sv, bodies, motion, acceleration, dt[n])
+
+
+def follow_light_bodies(active: Array, u: Array, v: Array, share_u: Array, share_v: Array, *arguments: Any) -> None:
+    """Find the rigid motion (B, K, 3) of the fluid under every body that is lighter than it, and its rate."""
+    _follow_light_bodies.launch((len(active),), (THREADS,), active, u, v, *arguments)
+
+
+@Kernel
+def _cover(active: Array, chi: Array, bodies: Any, position: Array, angle: Array, h: float, sides: Array) -> None:
+    n, t, threads = cuda.blockIdx.x, cuda.threadIdx.x, cuda.blockDim.x
+    if not active[n]:
+        return
+    nx, ny = chi.shape[1], chi.shape[2]
+    for k in range(len(bodies.order)):
+        cos, sin = math.cos(angle[n, k]), math.sin(angle[n, k])
+        x, y, _, _, i0, i1, j0, j1 = _place(n, k, bodies, position, angle, h, nx, ny, sides)
+        width = j1 - j0
+        for cell in range(t, (i1 - i0) * width, threads):
+            i, j = i0 + cell // width, j0 + cell % width
+            distance = body_distance(bodies, k, (i + 0.5) * h - x, (j + 0.5) * h - y, cos, sin)
+            f, g = wrapped(i, nx), wrapped(j, ny)
+            chi[n, f, g] = max(chi[n, f, g], mask(distance, h))
+        cuda.syncthreads()
+
+
+def cover(active: Array, chi: Array, *arguments: Any) -> None:
+    """Write to chi (B, nx, ny) the share of each cell that lies inside any body."""
+    chi[:] = 0.0
+    _cover.launch((len(active),), (THREADS,), active, chi, *arguments)
+
+
+@Kernel
+def _sense(
+    active: Array, u: Array, v: Array, position: Array, angle: Array, sensors: Array, carriers: Array, h: float,
+    sides: Array, sensed: Array,
+) -> None:  # fmt: skip
+    n = cuda.blockIdx.x
+    if not active[n]:
+        return
+    nx, ny = u.shape[1] - 2 * G, u.shape[2] - 2 * G
+    for m in range(cuda.threadIdx.x, len(carriers), cuda.blockDim.x):
+        k = carriers[m]
+        x, y = sensor_point(position[n, k], angle[n, k], sensors[m])
+        x, y = within(x, nx * h, sides[0]), within(y, ny * h, sides[2])
+        sensed[n, m, 0], sensed[n, m, 1] = velocity_at(u[n], v[n], x, y, h)
+
+
+def sense(active: Array, *arguments: Any) -> None:
+    """Write to ``sensed`` (B, n, 2) the velocity of the flow at sensors (n, 2) in the frames of their carriers (n,)."""
+    _sense.launch((len(active),), (32 if not SIMULATED else 4,), active, *arguments)

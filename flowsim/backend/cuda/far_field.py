@@ -1,0 +1,126 @@
+"""What the vorticity in the box induces on its sides, in three sweeps: gather, induce, interpolate."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import cuda
+
+from flowsim.backend.cuda.launching import THREADS, Kernel, block_sums
+from flowsim.grid import GHOSTS as G
+from flowsim.stencils import FAR_FIELD, OUTFLOW
+from flowsim.vortices import circulation, induced_by, induced_by_departed, lack_at, place_of_departure, side_point
+
+Array = Any
+
+
+class FarField(NamedTuple):
+    """Room for blocks of vortices (B, blocks, 7), what wakes lack (B, 4), and velocities at points (B, 4, points)."""
+
+    vortices: Array
+    lacks: Array
+    points: Array
+
+
+@Kernel
+def _gather(active: Array, u: Array, v: Array, h: float, block: int, vortices: Array) -> None:
+    """Write the multipoles of blocks of vorticity about their middles, one block of threads for each."""
+    n, b, t = cuda.blockIdx.x, cuda.blockIdx.y, cuda.threadIdx.x
+    if not active[b]:
+        return
+    scratch = cuda.shared.array((5, THREADS), np.float64)
+    nx, ny = u.shape[1] - 2 * G, u.shape[2] - 2 * G
+    across = (ny + block - 2) // block
+    first, low = 1 + (n // across) * block, 1 + (n % across) * block
+    last, high = min(first + block, nx), min(low + block, ny)
+    width, corners = high - low, max(last - first, 0) * max(high - low, 0)
+    xm, ym = 0.5 * (first + last - 1) * h, 0.5 * (low + high - 1) * h
+    g, dx, dy, qx, qy = 0.0, 0.0, 0.0, 0.0, 0.0
+    for corner in range(t, corners, cuda.blockDim.x):
+        i, j = first + corner // width, low + corner % width
+        gamma = circulation(u[b], v[b], i, j, h)
+        x, y = i * h - xm, j * h - ym
+        g += gamma
+        dx += gamma * x
+        dy += gamma * y
+        qx += gamma * (x * x - y * y)
+        qy += gamma * 2.0 * x * y
+    block_sums((g, dx, dy, qx, qy), scratch)
+    if t < 5:
+        vortices[b, n, 2 + t] = scratch[t, 0]
+    elif t == 5:
+        vortices[b, n, 0] = xm
+    elif t == 6:
+        vortices[b, n, 1] = ym
+
+
+@Kernel
+def _measure_wakes(active: Array, u: Array, v: Array, h: float, sides: Array, lacks: Array) -> None:
+    """Find what the wakes lack that leave through the sides, one block of threads for each side."""
+    side, b, t = cuda.blockIdx.x, cuda.blockIdx.y, cuda.threadIdx.x
+    if not active[b] or sides[side] != OUTFLOW:
+        return
+    scratch = cuda.shared.array((1, THREADS), np.float64)
+    nx, ny = u.shape[1] - 2 * G, u.shape[2] - 2 * G
+    lack = 0.0
+    for m in range(1 + t, ny if side < 2 else nx, cuda.blockDim.x):
+        lack += lack_at(u[b], v[b], nx, ny, h, side, m)
+    block_sums((lack,), scratch)
+    if t == 0:
+        lacks[b, side] = scratch[0, 0]
+
+
+@Kernel
+def _induce(
+    active: Array, vortices: Array, lacks: Array, points: Array, nx: int, ny: int, h: float, block: int, sides: Array
+) -> None:
+    """Find the velocity normal to the sides at points ``block`` cells apart, one block of threads for each."""
+    point, side, b = cuda.blockIdx.x, cuda.blockIdx.y, cuda.blockIdx.z
+    if not active[b] or sides[side] != FAR_FIELD:
+        return
+    scratch = cuda.shared.array((2, THREADS), np.float64)
+    x, y = side_point(side, point * block - G, nx, ny, h)
+    total, normal = 0.0, 0.0
+    for n in range(cuda.threadIdx.x, vortices.shape[1], cuda.blockDim.x):
+        vortex = vortices[b, n]
+        du, dv = induced_by(x - vortex[0], y - vortex[1], vortex)
+        total += vortex[2]
+        normal += du if side < 2 else dv
+    block_sums((total, normal), scratch)
+    if cuda.threadIdx.x == 0:
+        normal = scratch[1, 0] * (0.5 / math.pi)
+        for other in range(4):
+            if sides[other] == OUTFLOW:
+                xs, ys = place_of_departure(other, nx, ny, h)
+                du, dv = induced_by_departed(x - xs, y - ys, lacks[b, other], scratch[0, 0], h)
+                normal += du if side < 2 else dv
+        points[b, side, point] = normal
+
+
+@Kernel
+def _interpolate(active: Array, points: Array, given: Array, block: int, sides: Array, stream: Array) -> None:
+    """Give the sides the stream and the induced velocity, which is linear between the points."""
+    side, b = cuda.blockIdx.x, cuda.blockIdx.y
+    if not active[b] or sides[side] != FAR_FIELD:
+        return
+    component = 0 if side < 2 else 1
+    real = given.dtype.type
+    for m in range(cuda.threadIdx.x, given.shape[3], cuda.blockDim.x):
+        point = m // block
+        # normal faces lie half a cell beyond the corners that the points are
+        share = (m - point * block + 0.5) / block
+        low, high = points[b, side, point], points[b, side, point + 1]
+        given[b, side, component, m] = real(stream[component] + low + share * (high - low))
+
+
+def far_field(
+    active: Array, u: Array, v: Array, given: Array, sides: Array, stream: Array, h: float, block: int, room: FarField
+) -> None:
+    """Give the ``far_field`` sides the normal velocity of the unbounded flow, as on the CPU."""
+    batch, nx, ny = u.shape[0], u.shape[1] - 2 * G, u.shape[2] - 2 * G
+    _gather.launch((room.vortices.shape[1], batch), (THREADS,), active, u, v, h, block, room.vortices)
+    _measure_wakes.launch((4, batch), (THREADS,), active, u, v, h, sides, room.lacks)
+    _induce.launch((room.points.shape[2], 4, batch), (THREADS,), active, *room, nx, ny, h, block, sides)
+    _interpolate.launch((4, batch), (THREADS,), active, room.points, given, block, sides, stream)

@@ -1,0 +1,367 @@
+"""Sweeps over the whole grid: ghost points, advection and diffusion, sides, divergence, correction.
+
+Threads of a block lie along y, where memory is contiguous. A simulation that is not active is left by its threads at
+once. Sweeps over all cells see flat arrays through unsigned indices: numba lets negative ones count from the end, and
+what that takes for each access, in 64 bits, is more than all the arithmetic of a cell.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import cuda
+
+from flowsim.backend.cuda.launching import ROWS, THREADS, TILE, Kernel, block_sums, cell_blocks
+from flowsim.grid import GHOSTS as G
+from flowsim.stencils import (
+    FAR_FIELD,
+    HALF,
+    OPEN,
+    OUTFLOW,
+    PERIODIC,
+    adams_bashforth,
+    convected,
+    flux,
+    ghost_across,
+    ghost_along,
+    net_outflow,
+    velocity_at,
+)
+
+Array = Any
+PER_BLOCK = TILE[0] * TILE[1]
+
+
+@cuda.jit(device=True)
+def _fill_normal(f: Array, start: int, step: int, n: int, kind_low: int, kind_high: int) -> None:
+    """Fill the ghost points at both ends of one line of the flat array f, of velocity normal to the two sides.
+
+    Entry m of the line is ``f[start + m * step]``; entries G and G + n lie on the sides.
+    """
+    first, last = start + G * step, start + (G + n - 1) * step
+    if kind_low == PERIODIC:
+        f[first - step] = f[last]
+        f[first - 2 * step] = f[last - step]
+        f[last + step] = f[first]
+        f[last + 2 * step] = f[first + step]
+        return
+    f[first - step] = ghost_across(kind_low, f[first], f[first + step])
+    f[first - 2 * step] = ghost_across(kind_low, f[first], f[first + 2 * step])
+    f[last + 2 * step] = ghost_across(kind_high, f[last + step], f[last])
+
+
+@cuda.jit(device=True)
+def _fill_beyond(f: Array, inside: int, outwards: int, kind: int, wall: Any, turn: Any) -> None:
+    """Fill the two ghost points beyond one end of a line; the side is half a cell outside entry ``inside``."""
+    three = f.dtype.type(3)
+    f[inside + outwards] = ghost_along(kind, f[inside], wall, turn)
+    f[inside + 2 * outwards] = ghost_along(kind, f[inside - outwards], wall, three * turn)
+
+
+@cuda.jit(device=True)
+def _fill_tangential(
+    f: Array, start: int, step: int, n: int, sides: Array, low: int, given: Array, b: int, component: int, at: int
+) -> None:
+    """Fill the ghost points at both ends of one line, of velocity tangential to the sides ``low`` and ``low + 1``.
+
+    ``at`` is where the line meets the sides, the index into the velocities ``given`` there.
+    """
+    first, last = start + G * step, start + (G + n - 1) * step
+    if sides[low] == PERIODIC:
+        f[first - step] = f[last]
+        f[first - 2 * step] = f[last - step]
+        f[last + step] = f[first]
+        f[last + 2 * step] = f[first + step]
+        return
+    across, before = 1 - component, max(at - 1, 0)
+    turn = given[b, low, across, at] - given[b, low, across, before]
+    _fill_beyond(f, first, -step, sides[low], given[b, low, component, at], -turn)
+    turn = given[b, low + 1, across, at] - given[b, low + 1, across, before]
+    _fill_beyond(f, last, step, sides[low + 1], given[b, low + 1, component, at], turn)
+
+
+@Kernel
+def _fill_ghosts(active: Array, u: Array, v: Array, nx: int, ny: int, sides: Array, given: Array) -> None:
+    b, t = cuda.blockIdx.x, cuda.threadIdx.x
+    if not active[b]:
+        return
+    wide, high = nx + 2 * G, ny + 2 * G
+    start = b * wide * high
+    for j in range(t, high, cuda.blockDim.x):
+        _fill_normal(u, start + j, high, nx, sides[0], sides[1])
+        _fill_tangential(v, start + j, high, nx, sides, 0, given, b, 1, j)
+    cuda.syncthreads()
+    for i in range(t, wide, cuda.blockDim.x):
+        _fill_tangential(u, start + i * high, 1, ny, sides, 2, given, b, 0, i)
+        _fill_normal(v, start + i * high, 1, ny, sides[2], sides[3])
+
+
+def fill_ghosts(active: Array, u: Array, v: Array, sides: Array, given: Array) -> None:
+    """Fill the ghost points of u and v (B, nx + 2G, ny + 2G) from the sides of the box.
+
+    ``given`` (B, 4, 2, n) is the velocity (u, v) on each side, at the padded indices of the faces there.
+    """
+    nx, ny = u.shape[1] - 2 * G, u.shape[2] - 2 * G
+    _fill_ghosts.launch((len(active),), (THREADS,), active, u.reshape(-1), v.reshape(-1), nx, ny, sides, given)
+
+
+@cuda.jit(device=True)
+def face_index(b: int, i: int, j: int, nx: int, ny: int) -> Any:
+    """Return the flat index of face (i, j) of simulation b in a padded array."""
+    return np.uint64((b * (nx + 2 * G) + i + G) * (ny + 2 * G) + j + G)
+
+
+@cuda.jit(device=True)
+def cell_index(b: int, i: int, j: int, nx: int, ny: int) -> Any:
+    """Return the flat index of cell (i, j) of simulation b."""
+    return np.uint64((b * nx + i) * ny + j)
+
+
+@Kernel
+def _predict(
+    active: Array, u: Array, v: Array, new_u: Array, new_v: Array, old_u: Array, old_v: Array, p: Array, nx: int,
+    ny: int, sides: Array, nu: Array, dt: Array, ratio: Array, over_h: float,
+) -> None:  # fmt: skip
+    j, i, b = cuda.grid(3)
+    if i >= nx or j >= ny or not active[b]:
+        return
+    real = u.dtype.type
+    per_12, per_h, nu_per_h = real(1.0 / 12.0), real(over_h), real(nu[b] * over_h)
+    step, r, dth = real(dt[b]), real(ratio[b]), real(dt[b] * over_h)
+    o, one, two = face_index(b, i, j, nx, ny), np.uint64(1), np.uint64(2)
+    e, ee = np.uint64(ny + 2 * G), np.uint64(2 * (ny + 2 * G))  # from one row to the next ones
+    u0, uw, ue, us, un = u[o], u[o - e], u[o + e], u[o - one], u[o + one]
+    v0, vw, ve, vs, vn = v[o], v[o - e], v[o + e], v[o - one], v[o + one]
+    here = p[cell_index(b, i, j, nx, ny)]
+    # u flows through the cell centres, v through the corners
+    if i > 0 or sides[0] == PERIODIC:
+        west = flux(HALF * (uw + u0), u[o - ee], uw, u0, ue, per_12, nu_per_h)
+        east = flux(HALF * (u0 + ue), uw, u0, ue, u[o + ee], per_12, nu_per_h)
+        south = flux(HALF * (vw + v0), u[o - two], us, u0, un, per_12, nu_per_h)
+        north = flux(HALF * (v[o - e + one] + vn), us, u0, un, u[o + two], per_12, nu_per_h)
+        rate = per_h * ((west - east) + (south - north))
+        behind = p[cell_index(b, i - 1 if i > 0 else nx - 1, j, nx, ny)]
+        new_u[o] = adams_bashforth(u0, rate, old_u[o], step, r) - dth * (here - behind)
+        old_u[o] = rate
+    if j > 0 or sides[2] == PERIODIC:
+        west = flux(HALF * (us + u0), v[o - ee], vw, v0, ve, per_12, nu_per_h)
+        east = flux(HALF * (u[o + e - one] + ue), vw, v0, ve, v[o + ee], per_12, nu_per_h)
+        south = flux(HALF * (vs + v0), v[o - two], vs, v0, vn, per_12, nu_per_h)
+        north = flux(HALF * (v0 + vn), vs, v0, vn, v[o + two], per_12, nu_per_h)
+        rate = per_h * ((west - east) + (south - north))
+        below = p[cell_index(b, i, j - 1 if j > 0 else ny - 1, nx, ny)]
+        new_v[o] = adams_bashforth(v0, rate, old_v[o], step, r) - dth * (here - below)
+        old_v[o] = rate
+
+
+def predict(
+    active: Array, blocks: int, u: Array, v: Array, new_u: Array, new_v: Array, old_u: Array, old_v: Array, p: Array,
+    sides: Array, nu: Array, dt: Array, ratio: Array, h: float, fluxes: Array,
+) -> None:  # fmt: skip
+    """Write to new_u, new_v the velocity after advection, diffusion and the last pressure gradient.
+
+    ``old_u``, ``old_v`` hold the rates of the previous step and receive those of this one. Every thread finds all four
+    fluxes of its faces: that is cheaper than the traffic of sharing them.
+    """
+    batch, nx, ny = p.shape
+    flat = [field.reshape(-1) for field in (u, v, new_u, new_v, old_u, old_v, p)]
+    _predict.launch(cell_blocks(nx, ny, batch), (*TILE, 1), active, *flat, nx, ny, sides, nu, dt, ratio, 1.0 / h)
+
+
+@cuda.jit(device=True)
+def _line(side: int, nx: int, ny: int, b: int) -> tuple[int, int, int, int]:
+    """Return start and step of the line of normal faces on a side, the step inwards, and their number; flat indices."""
+    wide, high = nx + 2 * G, ny + 2 * G
+    start = b * wide * high
+    if side < 2:
+        row = G if side == 0 else G + nx
+        return start + row * high + G, 1, high if side == 0 else -high, ny
+    column = G if side == 2 else G + ny
+    return start + G * high + column, high, 1 if side == 2 else -1, nx
+
+
+@Kernel
+def _update_sides(
+    active: Array, u: Array, v: Array, new_u: Array, new_v: Array, nx: int, ny: int, sides: Array, given: Array,
+    dt: Array, h: float,
+) -> None:  # fmt: skip
+    b, t = cuda.blockIdx.x, cuda.threadIdx.x
+    if not active[b]:
+        return
+    real = u.dtype.type
+    scratch = cuda.shared.array((1, THREADS), np.float64)
+    net = 0.0
+    passable = 0
+    for side in range(4):
+        kind = sides[side]
+        if kind == PERIODIC:
+            continue
+        sign = -1.0 if side % 2 == 0 else 1.0
+        component = 0 if side < 2 else 1
+        old, new = (u, new_u) if side < 2 else (v, new_v)
+        start, step, inwards, cells = _line(side, nx, ny, b)
+        courant = real(max(sign * given[b, side, component, 0], 0.0) * dt[b] / h)
+        for m in range(t, cells, cuda.blockDim.x):
+            edge = start + m * step
+            if kind == OUTFLOW:
+                new[edge] = convected(old[edge], old[edge + inwards], courant)
+            elif kind == OPEN:
+                new[edge] = new[edge + inwards]
+            elif kind == FAR_FIELD:
+                new[edge] = given[b, side, component, m + G]
+            else:
+                new[edge] = old[edge]
+            net += sign * float(new[edge])
+        if kind == OUTFLOW or kind == OPEN:
+            passable += cells
+    block_sums((net,), scratch)
+    closed = passable == 0  # what the vorticity induces has no net flux but by rounding
+    if closed:
+        for side in range(4):
+            passable += (ny if side < 2 else nx) if sides[side] == FAR_FIELD else 0
+    correction = scratch[0, 0] / max(passable, 1)
+    for side in range(4):
+        kind = sides[side]
+        if kind == OUTFLOW or kind == OPEN or (closed and kind == FAR_FIELD):
+            sign = -1.0 if side % 2 == 0 else 1.0
+            new = new_u if side < 2 else new_v
+            start, step, _, cells = _line(side, nx, ny, b)
+            for m in range(t, cells, cuda.blockDim.x):
+                new[start + m * step] -= real(sign * correction)
+
+
+def update_sides(
+    active: Array, u: Array, v: Array, new_u: Array, new_v: Array, sides: Array, given: Array, dt: Array, h: float
+) -> None:
+    """Set the normal velocity on the four sides, with zero net flux, as on the CPU."""
+    nx, ny = u.shape[1] - 2 * G, u.shape[2] - 2 * G
+    flat = [field.reshape(-1) for field in (u, v, new_u, new_v)]
+    _update_sides.launch((len(active),), (THREADS,), active, *flat, nx, ny, sides, given, dt, h)
+
+
+@cuda.jit(device=True)
+def cell_outflow(u: Array, v: Array, b: int, i: int, j: int, nx: int, ny: int, sides: Array) -> Any:
+    """Return h div u of a cell; on a periodic side the last face is the first one."""
+    east = 0 if sides[0] == PERIODIC and i == nx - 1 else i + 1
+    north = 0 if sides[2] == PERIODIC and j == ny - 1 else j + 1
+    o = face_index(b, i, j, nx, ny)
+    return net_outflow(u[o], u[face_index(b, east, j, nx, ny)], v[o], v[face_index(b, i, north, nx, ny)])
+
+
+@Kernel
+def _divergence(active: Array, u: Array, v: Array, d: Array, nx: int, ny: int, sides: Array) -> None:
+    j, i, b = cuda.grid(3)
+    if i < nx and j < ny and active[b]:
+        d[cell_index(b, i, j, nx, ny)] = cell_outflow(u, v, b, i, j, nx, ny, sides)
+
+
+def divergence(active: Array, blocks: int, u: Array, v: Array, d: Array, sides: Array) -> None:
+    """Write h div u at the cell centres."""
+    batch, nx, ny = d.shape
+    flat = [field.reshape(-1) for field in (u, v, d)]
+    _divergence.launch(cell_blocks(nx, ny, batch), (*TILE, 1), active, *flat, nx, ny, sides)
+
+
+@cuda.jit(device=True)
+def place_along_y(j: int, ny: int, sides: Array) -> int:
+    """Return where the pressure solver keeps entry j of a row.
+
+    Between walls even entries come first and odd ones backwards after them: the Fourier transform of a row in this
+    order is its cosine transform but for a factor for each mode (Makhoul 1980).
+    """
+    if sides[2] == PERIODIC:
+        return j
+    return j // 2 if j % 2 == 0 else ny - 1 - j // 2
+
+
+@Kernel
+def _correct(
+    active: Array, new_u: Array, new_v: Array, u: Array, v: Array, phi: Array, p: Array, nx: int, ny: int,
+    sides: Array, dt: Array, h: float, keep_pressure: bool, speeds: Array,
+) -> None:  # fmt: skip
+    b = cuda.blockIdx.z
+    if not active[b]:
+        return
+    real = u.dtype.type
+    largest = cuda.shared.array(PER_BLOCK, np.float64)
+    scale = real(h / dt[b]) if keep_pressure else real(0)
+    j = cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x
+    first = cuda.blockIdx.y * cuda.blockDim.y * ROWS + cuda.threadIdx.y
+    one, e = np.uint64(1), np.uint64(ny + 2 * G)
+    fastest = real(0)
+    if j < ny:
+        place, below = place_along_y(j, ny, sides), place_along_y(j - 1 if j > 0 else ny - 1, ny, sides)
+        for row in range(ROWS):
+            i = first + row * cuda.blockDim.y
+            if i >= nx:
+                break
+            o, cell = face_index(b, i, j, nx, ny), cell_index(b, i, j, nx, ny)
+            here = phi[cell_index(b, i, place, nx, ny)]
+            across, along = new_u[o], new_v[o]
+            if i > 0 or sides[0] == PERIODIC:
+                across -= here - phi[cell_index(b, i - 1 if i > 0 else nx - 1, place, nx, ny)]
+            if j > 0 or sides[2] == PERIODIC:
+                along -= here - phi[cell_index(b, i, below, nx, ny)]
+            u[o], v[o] = across, along
+            p[cell] += scale * here
+            if i == nx - 1 and sides[0] != PERIODIC:
+                u[o + e] = new_u[o + e]
+            if j == ny - 1 and sides[2] != PERIODIC:
+                v[o + one] = new_v[o + one]
+            s = abs(across) + abs(along)
+            if not s <= fastest:  # NaN included
+                fastest = s if s == s else real(math.inf)
+    t = cuda.threadIdx.y * cuda.blockDim.x + cuda.threadIdx.x
+    largest[t] = fastest
+    width = PER_BLOCK // 2
+    while width > 0:
+        cuda.syncthreads()
+        if t < width:
+            largest[t] = max(largest[t], largest[t + width])
+        width //= 2
+    if t == 0:
+        speeds[b, cuda.blockIdx.y * cuda.gridDim.x + cuda.blockIdx.x] = largest[0]
+
+
+def correct(
+    active: Array, blocks: int, new_u: Array, new_v: Array, u: Array, v: Array, phi: Array, p: Array, sides: Array,
+    dt: Array, h: float, keep_pressure: bool, speeds: Array,
+) -> None:  # fmt: skip
+    """Write the projected velocity to u, v, add phi to the pressure, and find the largest |u| + |v| of each block.
+
+    ``phi`` is dt/h times the change of p, in the order of :func:`place_along_y`; the pressure is left as it is without
+    ``keep_pressure``. ``speeds`` (B, blocks) receives infinity where a velocity is not finite.
+    """
+    batch, nx, ny = p.shape
+    flat = [field.reshape(-1) for field in (new_u, new_v, u, v, phi, p)]
+    _correct.launch(cell_blocks(nx, ny, batch, ROWS), (*TILE, 1), active, *flat, nx, ny, sides, dt, h, keep_pressure,
+                    speeds)  # fmt: skip
+
+
+@Kernel
+def _copy_velocity(active: Array, u: Array, v: Array, new_u: Array, new_v: Array) -> None:
+    j, i, b = cuda.grid(3)
+    if i < u.shape[1] and j < u.shape[2] and active[b]:
+        new_u[b, i, j] = u[b, i, j]
+        new_v[b, i, j] = v[b, i, j]
+
+
+def copy_velocity(active: Array, u: Array, v: Array, new_u: Array, new_v: Array) -> None:
+    """Copy u, v to new_u, new_v."""
+    batch, wide, high = u.shape
+    _copy_velocity.launch(cell_blocks(wide, high, batch), (*TILE, 1), active, u, v, new_u, new_v)
+
+
+@Kernel
+def _sample(active: Array, u: Array, v: Array, points: Array, h: float, velocity: Array) -> None:
+    b = cuda.blockIdx.x
+    if active[b]:
+        for m in range(cuda.threadIdx.x, points.shape[1], cuda.blockDim.x):
+            velocity[b, m, 0], velocity[b, m, 1] = velocity_at(u[b], v[b], points[b, m, 0], points[b, m, 1], h)
+
+
+def sample(active: Array, u: Array, v: Array, points: Array, h: float, velocity: Array) -> None:
+    """Write to ``velocity`` (B, n, 2) the velocity at ``points`` (B, n, 2)."""
+    _sample.launch((len(active),), (THREADS,), active, u, v, points, h, velocity)

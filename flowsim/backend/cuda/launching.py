@@ -1,0 +1,86 @@
+"""How kernels are compiled and launched, on a device or in numba's simulator.
+
+With ``NUMBA_ENABLE_CUDASIM=1`` in the environment when numba is imported, kernels run on the CPU, one Python thread
+for each of the device, over NumPy arrays: far too slow to be used, and just right to test every kernel without a GPU.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numba import config, cuda
+
+Array = Any
+
+SIMULATED = bool(config.ENABLE_CUDASIM)  # type: ignore[attr-defined]
+THREADS = 8 if SIMULATED else 256
+"""Threads of a block that sweeps the sides or the bodies of one simulation."""
+TILE = (4, 2) if SIMULATED else (64, 4)
+"""Threads of a block along y and x in sweeps over all cells."""
+ROWS = 2 if SIMULATED else 8
+"""Rows that each thread of a sweep with a reduction goes through."""
+
+
+def _views(argument: Any) -> Any:
+    """Return what numba takes for an array of CuPy, without the synchronization that a conversion by numba brings."""
+    if isinstance(argument, tuple):
+        parts = [_views(part) for part in argument]
+        return type(argument)(*parts) if hasattr(argument, "_fields") else tuple(parts)
+    if SIMULATED or isinstance(argument, np.ndarray) or not hasattr(argument, "__cuda_array_interface__"):
+        return argument
+    return cuda.as_cuda_array(argument, sync=False)
+
+
+def _stream() -> Any:
+    if SIMULATED:
+        return 0
+    import cupy
+
+    return cuda.external_stream(cupy.cuda.get_current_stream().ptr)
+
+
+class Kernel:
+    """A kernel that is launched on CuPy's current stream.
+
+    Parameters
+    ----------
+    function : callable
+        The kernel.
+    """
+
+    def __init__(self, function: Callable[..., None]) -> None:
+        self.__doc__ = function.__doc__
+        self.name = function.__name__
+        self.function = function
+        self._compiled = cuda.jit(function)
+
+    def launch(self, blocks: tuple[int, ...], threads: tuple[int, ...], *arguments: Any) -> None:
+        """Launch so many blocks of so many threads."""
+        with warnings.catch_warnings():  # numba advises against grids as small as a sweep over the sides must be
+            warnings.filterwarnings("ignore", message="Grid size")
+            self._compiled[blocks, threads, _stream()](*_views(arguments))
+
+
+def cell_blocks(nx: int, ny: int, batch: int, rows: int = 1) -> tuple[int, int, int]:
+    """Return the number of blocks along y, x and the batch that cover nx by ny cells, ``rows`` for each thread."""
+    return -(-ny // TILE[0]), -(-nx // (TILE[1] * rows)), batch
+
+
+@cuda.jit(device=True)
+def block_sums(values: Any, scratch: Array) -> None:
+    """Add up values of all threads of a block into column 0 of ``scratch`` (values, threads), in a fixed order."""
+    t = cuda.threadIdx.x
+    cuda.syncthreads()
+    for n in range(len(values)):
+        scratch[n, t] = values[n]
+    width = cuda.blockDim.x // 2
+    while width > 0:
+        cuda.syncthreads()
+        if t < width:
+            for n in range(len(values)):
+                scratch[n, t] += scratch[n, t + width]
+        width //= 2
+    cuda.syncthreads()

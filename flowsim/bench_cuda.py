@@ -1,0 +1,191 @@
+"""Speed of the CUDA backend: whole steps over grids and batches, and what every kernel of a step takes.
+
+The floor of a step is the same traffic of memory as on the CPU (:mod:`flowsim.bench`), over the bandwidth of a copy
+from device to device in the same run.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from flowsim.bench import BYTES_PER_CELL
+from flowsim.bodies import Ellipse, HalfDisk
+from flowsim.boundary import Sides
+from flowsim.grid import Grid
+from flowsim.simulation import Simulation, memory_needed
+
+CASES: tuple[tuple[int, int, int], ...] = (
+    (128, 64, 1), (128, 64, 24), (128, 64, 256), (256, 128, 1), (256, 128, 24), (256, 128, 256), (512, 256, 1),
+    (512, 256, 24), (512, 256, 256), (1024, 512, 1), (1024, 512, 24), (2048, 1024, 1), (4096, 2048, 1), (8192, 4096, 1),
+)  # fmt: skip
+"""Cells along x and y, and simulations in the batch, of the rows."""
+TRAFFIC = {
+    "_predict": 36, "_transformable_divergence": 12, "forward": 8, "_solve_systems": 8, "backward": 8, "_correct": 28,
+}  # fmt: skip
+"""Least bytes per cell that a sweep over all cells moves in float32."""
+REPEATS = 20
+COPY_BYTES = 2**30
+
+
+def bench_cuda(
+    cases: tuple[tuple[int, int, int], ...] = CASES, dtype: str = "float32", seconds: float = 0.5
+) -> list[dict[str, Any]]:
+    """Measure whole steps of the wake of a D-section with a free ellipse in it; one row for each case.
+
+    Parameters
+    ----------
+    cases
+        Cells along x and y, and simulations.
+    dtype
+        Precision.
+    seconds
+        Time spent on each case, after compilation.
+
+    Returns
+    -------
+    list of dict
+        The keys of :func:`flowsim.bench.bench_solver` without a peer, ``us_per_step``, ``gib`` (memory of the batch)
+        and ``of_bandwidth`` (bytes of the floor per second over the bandwidth of a copy).
+    """
+    bandwidth = copy_bandwidth()
+    rows: list[dict[str, Any]] = []
+    for nx, ny, batch in cases:
+        sim = wake(nx, ny, batch, dtype)
+        per_step = _seconds_per_step(sim, seconds)
+        cells = nx * ny * batch
+        floor = BYTES_PER_CELL * np.dtype(dtype).itemsize / 4 * cells / bandwidth
+        rows.append(
+            {
+                "nx": nx, "ny": ny, "batch": batch, "threads": None, "backend": "cuda", "dtype": dtype,
+                "ms_per_step": 1e3 * per_step, "us_per_step": 1e6 * per_step, "cells_per_second": cells / per_step,
+                "peer": None, "peer_cells_per_second": None, "ratio": None, "bytes_per_cell": BYTES_PER_CELL,
+                "bandwidth": bandwidth, "floor_ms": 1e3 * floor, "times_floor": per_step / floor,
+                "of_bandwidth": floor / per_step, "gib": memory_needed(sim.grid, batch, dtype) / 2**30, "stages": {},
+            }
+        )  # fmt: skip
+    return rows
+
+
+def kernel_times(nx: int, ny: int, batch: int, dtype: str = "float32") -> list[dict[str, Any]]:
+    """Measure every launch of a step by itself, in the order of the step.
+
+    Returns
+    -------
+    list of dict
+        ``kernel``, ``us``, ``share`` of the sum, and for sweeps over all cells ``bytes_per_cell`` and
+        ``of_bandwidth``.
+    """
+    sim = wake(nx, ny, batch, dtype)
+    sim.advance_steps(3)
+    bandwidth, cells = copy_bandwidth(), nx * ny * batch
+    rows: list[dict[str, Any]] = []
+    for name, call in _launches(sim):
+        taken = _graph_seconds(sim, call)
+        traffic = TRAFFIC.get(name, 0) * np.dtype(dtype).itemsize / 4
+        row = {"kernel": name.lstrip("_"), "us": 1e6 * taken, "bytes_per_cell": traffic or None}
+        rows.append(row | {"of_bandwidth": traffic * cells / taken / bandwidth if traffic else None})
+    whole = sum(row["us"] for row in rows)
+    return [row | {"share": row["us"] / whole} for row in rows]
+
+
+def wake(nx: int, ny: int, batch: int, dtype: str = "float32") -> Simulation:
+    """Return the flow that is measured: a box of length 8, a fixed D-section and a free ellipse."""
+    bodies = [HalfDisk(center=(1.8, 2.0)), Ellipse(center=(3.8, 2.0), motion="free")]
+    return Simulation(Grid(nx, ny, 8.0 / nx), Sides(bottom="slip", top="slip"), bodies, viscosity=1 / 400, batch=batch,
+                      dtype=dtype, backend="cuda")  # fmt: skip
+
+
+def copy_bandwidth() -> float:
+    """Return bytes read and written per second by a copy from device to device, the best of ten."""
+    import cupy
+
+    source = cupy.random.random(COPY_BYTES // 4, dtype=cupy.float32)
+    target = cupy.empty_like(source)
+    best = np.inf
+    for _ in range(10):
+        begin, end = cupy.cuda.Event(), cupy.cuda.Event()
+        begin.record()
+        cupy.copyto(target, source)
+        end.record()
+        end.synchronize()
+        best = min(best, cupy.cuda.get_elapsed_time(begin, end) * 1e-3)
+    return float(2 * source.nbytes / best)
+
+
+def _seconds_per_step(sim: Simulation, seconds: float) -> float:
+    """Median of stretches of steps, each ended by a transfer to the host."""
+    sim.advance_steps(32)  # compiles and captures
+    taken: list[float] = []
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end or len(taken) < 3:
+        # held near its place, so that the body stays in the box however long the measurement
+        sim.body_state.position[:, 1] = (3.8, 2.0)
+        begin = time.perf_counter()
+        sim.advance_steps(64)
+        taken.append((time.perf_counter() - begin) / 64)
+    return float(np.median(taken))
+
+
+def _launches(sim: Simulation) -> list[tuple[str, Callable[[], Any]]]:
+    """Take one step and return all that it launched, by name."""
+    calls: list[tuple[str, Callable[[], Any]]] = []
+    with _recorded(calls), sim._device._stream:
+        sim._running[:] = True
+        sim._until[:] = np.inf
+        sim._device.push()
+        sim._take_step()
+        sim._device.pull()
+    return calls
+
+
+@contextmanager
+def _recorded(calls: list[tuple[str, Callable[[], Any]]]) -> Iterator[None]:
+    """Note every launch of a kernel and of a transform."""
+    from flowsim.backend.cuda.device import Transform
+    from flowsim.backend.cuda.launching import Kernel
+
+    originals = [(Kernel, "launch"), (Transform, "forward"), (Transform, "backward")]
+    kept = [getattr(owner, name) for owner, name in originals]
+
+    def noting(original: Callable[..., Any], name: str) -> Callable[..., Any]:
+        def call(self: Any, *arguments: Any) -> Any:
+            calls.append((getattr(self, "name", name), functools.partial(original, self, *arguments)))
+            return original(self, *arguments)
+
+        return call
+
+    try:
+        for (owner, name), original in zip(originals, kept, strict=True):
+            setattr(owner, name, noting(original, name))
+        yield
+    finally:
+        for (owner, name), original in zip(originals, kept, strict=True):
+            setattr(owner, name, original)
+
+
+def _graph_seconds(sim: Simulation, call: Callable[[], Any]) -> float:
+    """Return the seconds of one launch among many in a graph, the best of five."""
+    import cupy
+
+    stream = sim._device._stream
+    with stream:
+        call()
+        stream.begin_capture()
+        for _ in range(REPEATS):
+            call()
+        graph = stream.end_capture()
+        best = np.inf
+        for _ in range(5):
+            begin, end = cupy.cuda.Event(), cupy.cuda.Event()
+            begin.record(stream)
+            graph.launch(stream)
+            end.record(stream)
+            end.synchronize()
+            best = min(best, cupy.cuda.get_elapsed_time(begin, end) * 1e-3 / REPEATS)
+    return float(best)

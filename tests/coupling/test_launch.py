@@ -1,0 +1,32 @@
+"""Who starts workers, and what they see."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from coupling.launch.local import LocalLauncher
+
+
+def variables(pid: int) -> dict[str, str]:
+    words = Path(f"/proc/{pid}/environ").read_bytes().decode().split("\0")
+    return dict(word.split("=", 1) for word in words if "=" in word)
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="asks the kernel what a process was given")
+def test_workers_take_the_devices_by_turns(tmp_path):
+    """Three workers on two GPUs: each sees one, as the kernel says of the real processes."""
+    launcher = LocalLauncher(tmp_path / "connection.json", [1, 1, 1], tmp_path / "workers", threads=1, restarts=0,
+                             devices=[3, 5])  # fmt: skip
+    launcher.start()
+    try:
+        seen = []
+        for place in launcher._places:
+            assert place.process is not None
+            deadline = time.monotonic() + 10
+            while "CUDA_VISIBLE_DEVICES" not in (found := variables(place.process.pid)) and time.monotonic() < deadline:
+                time.sleep(0.01)  # the process has not become the worker yet
+            seen.append(found.get("CUDA_VISIBLE_DEVICES"))
+        assert seen == ["3", "5", "3"]
+    finally:
+        launcher.stop()

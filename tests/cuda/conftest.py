@@ -1,0 +1,50 @@
+"""The CUDA backend, on a GPU or in numba's simulator.
+
+    NUMBA_ENABLE_CUDASIM=1 python -m pytest tests/cuda    # kernels on the CPU, thread by thread, on tiny grids
+    python -m pytest tests/cuda                           # on a GPU
+
+The simulator runs every kernel and everything around them but what belongs to the device alone: cuFFT (NumPy's
+transforms take its place), streams, graphs, pinned memory and its transfers.
+"""
+
+import pytest
+from numba import config
+
+from flowsim import simulation
+
+SIMULATED = bool(config.ENABLE_CUDASIM)
+
+
+def why_not() -> str:
+    if SIMULATED:
+        return ""
+    try:
+        import cupy
+
+        cupy.cuda.runtime.getDeviceCount()
+    except Exception as error:
+        return f"no GPU ({error}); NUMBA_ENABLE_CUDASIM=1 runs these tests in numba's simulator"
+    return ""
+
+
+def pytest_collection_modifyitems(items):
+    reason = why_not()
+    for item in items:
+        if "tests/cuda" in str(item.path.as_posix()):
+            if reason:
+                item.add_marker(pytest.mark.skip(reason=reason))
+            elif SIMULATED and item.get_closest_marker("gpu"):
+                item.add_marker(pytest.mark.skip(reason="needs a GPU, not the simulator"))
+
+
+@pytest.fixture(autouse=True)
+def _settle_soon(monkeypatch):
+    """In the simulator two sweeps of settling show that it works, where ten take most of the time."""
+    if SIMULATED:
+        monkeypatch.setattr(simulation, "SETTLING_SWEEPS", 2)
+
+
+@pytest.fixture
+def tiny():
+    """Whether grids must be tiny."""
+    return SIMULATED

@@ -1,0 +1,57 @@
+import numpy as np
+import pytest
+import scipy.sparse
+import scipy.sparse.linalg
+
+from flowsim import Grid
+
+SIDES = [(False, False), (True, False), (False, True), (True, True)]
+
+
+def laplacian(n: int, periodic: bool):
+    """Five-point Laplacian in one direction: nothing passes the sides, or what leaves on one comes in on the other."""
+    matrix = scipy.sparse.diags_array([np.ones(n - 1), -2.0 * np.ones(n), np.ones(n - 1)], offsets=[-1, 0, 1]).tolil()
+    if periodic:
+        matrix[0, n - 1] = matrix[n - 1, 0] = 1
+    else:
+        matrix[0, 0] = matrix[n - 1, n - 1] = -1
+    return matrix.tocsr()
+
+
+@pytest.mark.parametrize("periodic", SIDES)
+@pytest.mark.parametrize(("nx", "ny"), [(10, 12), (16, 8)])
+def test_solves_the_five_point_equations(nx: int, ny: int, periodic: tuple[bool, bool], tiny: bool) -> None:
+    """Residual with a matrix that knows nothing of transforms; a simulation that is not active is left alone."""
+    from flowsim.backend.cuda import Device, PressureSolver
+
+    if not tiny:
+        nx, ny = 31 * nx, 21 * ny
+    rng = np.random.default_rng(nx)
+    d = rng.normal(size=(3, nx, ny))
+    d -= d.mean(axis=(1, 2), keepdims=True)
+    order = np.arange(ny) if periodic[1] else [j // 2 if j % 2 == 0 else ny - 1 - j // 2 for j in range(ny)]
+    rows = np.empty_like(d)
+    rows[:, :, order] = d
+    device = Device()
+    near = device.array(rows)
+    PressureSolver(nx, ny, periodic, np.dtype("float64"), 3, device).solve(
+        device.array(np.array([1, 0, 1], bool)), near
+    )
+    phi = device.to_host(near)[:, :, order]
+    matrix = scipy.sparse.kronsum(laplacian(ny, periodic[1]), laplacian(nx, periodic[0]))
+    for b in (0, 2):
+        residual = (matrix @ phi[b].ravel()).reshape(nx, ny) - d[b]
+        assert np.abs(residual).max() < 1e-10 * np.abs(phi[b]).max()
+        assert abs(phi[b].mean()) < 1e-12 * np.abs(phi[b]).max()
+    assert np.abs((matrix @ phi[1].ravel()).reshape(nx, ny) - d[1]).max() > 0.1
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("nx", "ny"), [(1024, 512), (8192, 4096)])
+def test_single_precision_is_enough_for_large_boxes(nx: int, ny: int) -> None:
+    """The divergence of what has been projected stays at the round-off of the velocities."""
+    from flowsim import Disk, Sides, Simulation
+
+    sim = Simulation(Grid(nx, ny, 8 / nx), Sides(), [Disk(center=(2.0, 2.0))], viscosity=1e-3, backend="cuda")
+    sim.advance_steps(3)
+    assert sim.max_divergence()[0] * sim.grid.h < 1e-4

@@ -1,0 +1,41 @@
+"""Tasks with their flows on the device."""
+
+import numpy as np
+import pytest
+
+import cases  # noqa: F401
+from cases.d_cylinder_wake.env import DCylinderWakeVectorEnv
+from cases.elliptical_swimmer.env import EllipticalSwimmerVectorEnv
+
+
+def assert_same(seen: list) -> None:
+    """Observations, rewards, flags and loads."""
+    cpu, cuda = seen
+    for expected, got in zip(cpu[:5], cuda[:5], strict=True):
+        np.testing.assert_allclose(got, expected, atol=1e-6)
+    for name in ("drag", "lift", "torque", "power", "solver_steps"):
+        np.testing.assert_allclose(
+            np.stack(cuda[5][name]).astype(float), np.stack(cpu[5][name]).astype(float), atol=1e-8
+        )
+
+
+def test_an_action_is_the_same_on_both_backends(tiny: bool) -> None:
+    options = {"cells_per_diameter": 4.0 if tiny else 32.0, "dtype": "float64", "action_time": 0.1 if tiny else 1.0}
+    seen = []
+    for backend in ("cpu", "cuda"):
+        env = EllipticalSwimmerVectorEnv(1, backend=backend, **options)
+        seen.append([env.reset(seed=5)[0], *env.step(np.array([[0.3, -0.2, 0.1]]))])
+    assert_same(seen)
+
+
+@pytest.mark.gpu
+def test_losing_an_agent_is_the_same_on_both_backends() -> None:
+    """One agent leaves the box in the first step of an action, and starts anew within it."""
+    seen = []
+    for backend in ("cpu", "cuda"):
+        env = DCylinderWakeVectorEnv(2, backend=backend, cells_per_diameter=16, start="impulsive", dtype="float64")
+        observations, _ = env.reset(seed=5)
+        env.task.simulation.body_state.position[1, 1] = (2.29, 2.0)
+        seen.append([observations, *env.step(np.array([[0.3, -0.2, 0.1], [-1.0, 0.0, 0.0]]))])
+    assert_same(seen)
+    assert seen[0][3].tolist() == [False, True]

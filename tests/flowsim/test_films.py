@@ -1,0 +1,54 @@
+"""Film files, read back."""
+
+import imageio.v3 as imageio
+import numpy as np
+import pytest
+
+from flowsim import films
+
+
+def test_films_are_read_back(tmp_path):
+    frames = [np.full((60, 80, 3), 20 * n, np.uint8) for n in range(10)]
+    films.write_mp4(tmp_path / "new" / "film.mp4", iter(frames), fps=10)
+    read = imageio.imread(tmp_path / "new" / "film.mp4")
+    assert read.shape == (10, 60, 80, 3)
+    np.testing.assert_allclose(read.mean(axis=(1, 2, 3)), 20 * np.arange(10), atol=6)
+    films.write_gif(tmp_path / "film.gif", frames, fps=10)
+    assert imageio.imread(tmp_path / "film.gif").shape[1:] == (60, 80, 3)
+
+
+def test_failed_film_leaves_nothing(tmp_path):
+    def frames():
+        yield np.zeros((60, 80, 3), np.uint8)
+        raise RuntimeError("no more")
+
+    with pytest.raises(RuntimeError):
+        films.write_mp4(tmp_path / "film.mp4", frames())
+    for write in (films.write_mp4, films.write_gif):
+        with pytest.raises(ValueError, match="no frames"):
+            write(tmp_path / "film.gif", [])
+    assert not list(tmp_path.iterdir())
+
+
+def test_both_films_take_the_same_time(tmp_path):
+    frames = np.zeros((400, 60, 80, 3), np.uint8)
+    frames[range(400), np.arange(400) // 80 * 10, np.arange(400) % 80] = 255  # a dot that moves
+    mp4, gif = tmp_path / "film.mp4", tmp_path / "film.gif"
+    films.write_films(iter(frames), mp4=mp4, gif=gif, fps=20, expected=400)
+    assert len(imageio.imread(mp4)) == 400
+    read = imageio.imread(gif)
+    assert len(read) <= 160
+    seconds = len(read) * imageio.immeta(gif, index=0)["duration"] / 1000
+    assert seconds == pytest.approx(400 / 20, rel=0.02)
+    films.write_films(frames[:3], gif=tmp_path / "alone.gif", expected=3)
+    assert {file.name for file in tmp_path.iterdir()} == {"film.mp4", "film.gif", "alone.gif"}
+
+
+def test_gif_shrinks_until_it_fits(tmp_path):
+    noise = np.random.default_rng(0)
+    frames = [noise.integers(0, 255, (120, 160, 3), np.uint8) for _ in range(24)]
+    films.write_gif(tmp_path / "film.gif", frames, max_bytes=100_000)
+    assert (tmp_path / "film.gif").stat().st_size <= 100_000
+    with pytest.raises(ValueError, match="does not fit"):
+        films.write_gif(tmp_path / "none.gif", frames, max_bytes=100)
+    assert not (tmp_path / "none.gif").exists()
