@@ -18,7 +18,8 @@ from flowsim.bench import BYTES_PER_CELL
 from flowsim.bodies import Ellipse, HalfDisk
 from flowsim.boundary import Sides
 from flowsim.grid import Grid
-from flowsim.simulation import Simulation, memory_needed
+from flowsim.simulation import Simulation
+from flowsim.state import memory_needed
 
 CASES: tuple[tuple[int, int, int], ...] = (
     (128, 64, 1), (128, 64, 24), (128, 64, 256), (256, 128, 1), (256, 128, 24), (256, 128, 256), (512, 256, 1),

@@ -105,6 +105,19 @@ def face_share(
 
 
 @register_jitable
+def whereabouts(
+    n: int, k: int, bodies: Any, position: Array, angle: Array, h: float, nx: int, ny: int, sides: Array
+) -> tuple[float, float, float, float, tuple[int, int, int, int]]:
+    """Return reference point (x, y) and centre of mass of body k of simulation n, in the box, and its window."""
+    theta = angle[n, k]
+    cos, sin = math.cos(theta), math.sin(theta)
+    x, y = within(position[n, k, 0], nx * h, sides[0]), within(position[n, k, 1], ny * h, sides[2])
+    xc = x + cos * bodies.centroid[k, 0] - sin * bodies.centroid[k, 1]
+    yc = y + sin * bodies.centroid[k, 0] + cos * bodies.centroid[k, 1]
+    return x, y, xc, yc, body_window(x, y, theta, bodies.axes[k, 0], bodies.axes[k, 1], h, nx, ny, sides)
+
+
+@register_jitable
 def touches_box(x: float, y: float, angle: float, support: Array, h: float, nx: int, ny: int, sides: Array) -> bool:
     """Return whether a body is within a cell of a wall, or crosses any side but a periodic one."""
     n = len(support)

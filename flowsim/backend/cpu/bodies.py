@@ -13,7 +13,6 @@ from flowsim.grid import GHOSTS as G
 from flowsim.rigid import (
     RIGID,
     body_distance,
-    body_window,
     claimed_by_others,
     diffusion_at_surface,
     face_share,
@@ -23,6 +22,7 @@ from flowsim.rigid import (
     respond,
     sensor_point,
     touches_box,
+    whereabouts,
     within,
     wrapped,
 )
@@ -119,17 +119,6 @@ def _impose(
             values[k] += shares[k] * (target - values[k])
 
 
-@inner
-def _place(n: int, k: int, bodies: Any, position: Array, angle: Array, h: float, nx: int, ny: int, sides: Array) -> Any:
-    """Return reference point (x, y) and centre of mass of body k, in the box, and its window."""
-    theta = angle[n, k]
-    cos, sin = math.cos(theta), math.sin(theta)
-    x, y = within(position[n, k, 0], nx * h, sides[0]), within(position[n, k, 1], ny * h, sides[2])
-    xc = x + cos * bodies.centroid[k, 0] - sin * bodies.centroid[k, 1]
-    yc = y + sin * bodies.centroid[k, 0] + cos * bodies.centroid[k, 1]
-    return x, y, xc, yc, body_window(x, y, theta, bodies.axes[k, 0], bodies.axes[k, 1], h, nx, ny, sides)
-
-
 @sweep
 def penalize(
     active: Array,
@@ -165,7 +154,7 @@ def penalize(
         for rank in range(len(bodies.order)):
             k = bodies.order[rank]
             theta = angle[n, k]
-            x, y, xc, yc, window = _place(n, k, bodies, position, angle, h, nx, ny, sides)
+            x, y, xc, yc, window = whereabouts(n, k, bodies, position, angle, h, nx, ny, sides)
             if touches_box(x, y, theta, bodies.support[k], h, nx, ny, sides):
                 contact[n, k] |= 1
             diffusion = diffusion_at_surface(bodies, k, viscosity[n], dt[n], h)
@@ -207,7 +196,7 @@ def follow_light_bodies(
             if bodies.mass_lag[k] == 0.0:
                 continue
             theta = angle[n, k]
-            x, y, xc, yc, window = _place(n, k, bodies, position, angle, h, nx, ny, sides)
+            x, y, xc, yc, window = whereabouts(n, k, bodies, position, angle, h, nx, ny, sides)
             _shares(share_u[n], window, 0.0, 0.5, x, y, theta, bodies, k, h, RIGID, 0.0)
             _shares(share_v[n], window, 0.5, 0.0, x, y, theta, bodies, k, h, RIGID, 0.0)
             su = _moments(u[n], share_u[n], window, 0.5, yc, h, False)
@@ -224,7 +213,7 @@ def cover(active: Array, chi: Array, bodies: Any, position: Array, angle: Array,
         chi[n] = 0.0
         for k in range(len(bodies.order)):
             cos, sin = math.cos(angle[n, k]), math.sin(angle[n, k])
-            x, y, _, _, (i0, i1, j0, j1) = _place(n, k, bodies, position, angle, h, nx, ny, sides)
+            x, y, _, _, (i0, i1, j0, j1) = whereabouts(n, k, bodies, position, angle, h, nx, ny, sides)
             for i in range(i0, i1):
                 for j in range(j0, j1):
                     distance = body_distance(bodies, k, (i + 0.5) * h - x, (j + 0.5) * h - y, cos, sin)

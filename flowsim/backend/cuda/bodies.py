@@ -13,7 +13,6 @@ from flowsim.grid import GHOSTS as G
 from flowsim.rigid import (
     RIGID,
     body_distance,
-    body_window,
     claimed_by_others,
     diffusion_at_surface,
     face_share,
@@ -23,24 +22,13 @@ from flowsim.rigid import (
     respond,
     sensor_point,
     touches_box,
+    whereabouts,
     within,
     wrapped,
 )
 from flowsim.stencils import mask, penalized_share, velocity_at
 
 Array = Any
-
-
-@cuda.jit(device=True)
-def _place(n: int, k: int, bodies: Any, position: Array, angle: Array, h: float, nx: int, ny: int, sides: Array) -> Any:
-    """Return reference point (x, y) and centre of mass of body k, in the box, and its window."""
-    theta = angle[n, k]
-    cos, sin = math.cos(theta), math.sin(theta)
-    x, y = within(position[n, k, 0], nx * h, sides[0]), within(position[n, k, 1], ny * h, sides[2])
-    xc = x + cos * bodies.centroid[k, 0] - sin * bodies.centroid[k, 1]
-    yc = y + sin * bodies.centroid[k, 0] + cos * bodies.centroid[k, 1]
-    i0, i1, j0, j1 = body_window(x, y, theta, bodies.axes[k, 0], bodies.axes[k, 1], h, nx, ny, sides)
-    return x, y, xc, yc, i0, i1, j0, j1
 
 
 @cuda.jit(device=True)
@@ -84,7 +72,7 @@ def _penalize(
         k = bodies.order[rank]
         theta = angle[n, k]
         cos, sin = math.cos(theta), math.sin(theta)
-        x, y, xc, yc, i0, i1, j0, j1 = _place(n, k, bodies, position, angle, h, nx, ny, sides)
+        x, y, xc, yc, (i0, i1, j0, j1) = whereabouts(n, k, bodies, position, angle, h, nx, ny, sides)
         if t == 0 and touches_box(x, y, theta, bodies.support[k], h, nx, ny, sides):
             contact[n, k] |= 1
         crowded = rank > 0 and near_others(rank, bodies, x, y, position[n], h, nx, ny, sides)
@@ -151,7 +139,7 @@ def _follow_light_bodies(
         if bodies.mass_lag[k] == 0.0:
             continue
         cos, sin = math.cos(angle[n, k]), math.sin(angle[n, k])
-        x, y, xc, yc, i0, i1, j0, j1 = _place(n, k, bodies, position, angle, h, nx, ny, sides)
+        x, y, xc, yc, (i0, i1, j0, j1) = whereabouts(n, k, bodies, position, angle, h, nx, ny, sides)
         s0, s1, s2, s3, s4 = 0.0, 0.0, 0.0, 0.0, 0.0
         t0, t1, t2, t3, t4 = 0.0, 0.0, 0.0, 0.0, 0.0
         width = j1 - j0
@@ -195,7 +183,7 @@ def _cover(active: Array, chi: Array, bodies: Any, position: Array, angle: Array
     nx, ny = chi.shape[1], chi.shape[2]
     for k in range(len(bodies.order)):
         cos, sin = math.cos(angle[n, k]), math.sin(angle[n, k])
-        x, y, _, _, i0, i1, j0, j1 = _place(n, k, bodies, position, angle, h, nx, ny, sides)
+        x, y, _, _, (i0, i1, j0, j1) = whereabouts(n, k, bodies, position, angle, h, nx, ny, sides)
         width = j1 - j0
         for cell in range(t, (i1 - i0) * width, threads):
             i, j = i0 + cell // width, j0 + cell % width

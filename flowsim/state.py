@@ -1,0 +1,227 @@
+"""The state of a batch of flows: its arrays, where the sweeps and where the host see them, and what they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from flowsim.backend import load_backend
+from flowsim.bodies import Body, BodyState, BodyTable
+from flowsim.boundary import Side, Sides
+from flowsim.grid import GHOSTS as G
+from flowsim.grid import Grid
+
+FAR_FIELD_BLOCKS = 48
+"""Blocks of vorticity along the longer side of the box, for the velocity on its ``far_field`` sides."""
+
+FloatArray = NDArray[np.float64]
+
+
+class State:
+    """Fields and bodies of a batch of flows; parameters and attributes as of :class:`flowsim.simulation.Simulation`."""
+
+    def __init__(
+        self,
+        grid: Grid,
+        sides: Sides,
+        bodies: Sequence[Body],
+        *,
+        batch: int,
+        stream: tuple[float, float],
+        gravity: tuple[float, float],
+        sensors: Sequence[tuple[int, tuple[float, float]]],
+        dtype: str,
+        backend: str,
+        threads: int,
+    ) -> None:
+        if batch < 1:
+            raise ValueError(f"batch = {batch!r}: there must be at least one simulation")
+        if dtype not in ("float32", "float64"):
+            raise ValueError(f'dtype = {dtype!r}: the precisions are "float32" and "float64"')
+        self.grid, self.sides, self.bodies, self.batch = grid, sides, tuple(bodies), batch
+        self.stream, self.gravity, self.dtype, self.backend = stream, gravity, np.dtype(dtype), backend
+        self._sweeps = load_backend(backend)
+        self._device = self._sweeps.Device(threads)
+        self._device.reserve(memory_needed(grid, batch, dtype), f"{batch} x {grid.nx} x {grid.ny} cells in {dtype}")
+        self._side_kinds = self.sides.kinds()
+        self._far_field = bool((self._side_kinds == Side.FAR_FIELD).any())
+        self._table = BodyTable.of(self.bodies, grid.h)
+        self._allocate(len(sensors))
+        self._place_constants(sensors)
+
+    def _allocate(self, sensors: int) -> None:
+        """Make the fields, where the sweeps work, and the small arrays, which the host and the sweeps share."""
+        batch, bodies, grid, device = self.batch, len(self.bodies), self.grid, self._device
+        padded, cells = (batch, *grid.padded_shape), (batch, grid.nx, grid.ny)
+        self.u, self.v = device.zeros(padded, self.dtype), device.zeros(padded, self.dtype)
+        self._new_u, self._new_v = device.zeros(padded, self.dtype), device.zeros(padded, self.dtype)
+        self._rate_u, self._rate_v = device.zeros(padded, self.dtype), device.zeros(padded, self.dtype)
+        self._share_u, self._share_v = device.zeros(padded, self.dtype), device.zeros(padded, self.dtype)
+        self.pressure, self._phi = device.zeros(cells, self.dtype), device.zeros(cells, self.dtype)
+        self._given = device.zeros((batch, 4, 2, max(grid.padded_shape)), self.dtype)
+        self._far_block = max(8, max(grid.nx, grid.ny) // FAR_FIELD_BLOCKS)
+        self._vortices = device.far_field(batch, grid, self._far_block)
+        self._speeds = device.speeds(batch, grid, self.dtype)
+        self._fluxes = device.fluxes(batch, grid, self.dtype)
+
+        per_simulation = dict.fromkeys(("time", "dt", "until", "ratio", "speed", "viscosity"), ((batch,), np.float64))
+        flags = dict.fromkeys(("running", "diverged", "outside"), ((batch,), np.bool_))
+        body = BodyState.layout(batch, bodies)
+        layout = per_simulation | {"steps": ((batch,), np.int64)} | body | flags
+        layout["before"] = ((batch, bodies, 4), np.float64)
+        layout["fences"] = ((batch, bodies, 4), np.float64)
+        layout["sensed"] = ((batch, sensors, 2), np.float64)
+        host, near = device.state(layout)
+        self._near = SimpleNamespace(**near)
+        self.body_state = BodyState(**{name: host[name] for name in body})
+        self.time, self.dt, self.steps = host["time"], host["dt"], host["steps"]
+        self.viscosity, self.diverged, self.sensed, self.fences = (
+            host[name] for name in ("viscosity", "diverged", "sensed", "fences")
+        )
+        self._until, self._speed, self._running, self._outside, self._before = (
+            host[name] for name in ("until", "speed", "running", "outside", "before")
+        )
+        self.fences[:] = (-np.inf, np.inf, -np.inf, np.inf)
+
+    def _place_constants(self, sensors: Sequence[tuple[int, tuple[float, float]]]) -> None:
+        """Put what never changes where the sweeps work."""
+        near, array = self._near, self._device.array
+        near.bodies = BodyTable(*(array(column) for column in self._table))
+        near.sides, near.stream = array(self._side_kinds), array(np.array(self.stream, np.float64))
+        near.gravity = array(np.array(self.gravity, np.float64))
+        near.sensors = array(np.array([point for _, point in sensors], np.float64).reshape(-1, 2))
+        near.carriers = array(np.array([body for body, _ in sensors], np.int64))
+        self._everyone = self._device.active(array(np.ones(self.batch, np.bool_)))
+
+    def set_velocity(self, b: int, u: ArrayLike, v: ArrayLike) -> None:
+        """Write the velocity of simulation b, given on :meth:`Grid.u_faces` and :meth:`Grid.v_faces`."""
+        for field, values in ((self.u, u), (self.v, v)):
+            field[b] = self._device.array(np.asarray(values).astype(self.dtype))
+
+    def add_velocity(self, b: int, u: ArrayLike, v: ArrayLike) -> None:
+        """Add to the velocity of simulation b, likewise; a number adds to all faces."""
+        for field, values in ((self.u, u), (self.v, v)):
+            field[b] += self._device.array(np.asarray(values).astype(self.dtype))
+
+    def _fill_given_sides(self, b: int) -> None:
+        nx, ny = self.grid.nx, self.grid.ny
+        given = np.repeat(self.sides.velocities(self.stream)[:, :, None], self._given.shape[-1], axis=2)
+        self._given[b] = self._device.array(given.astype(self.dtype))
+        walls = (Side.INFLOW, Side.SLIP, Side.NO_SLIP, Side.FAR_FIELD)
+        for side, index in ((0, G), (1, G + nx)):
+            if self._side_kinds[side] in walls:
+                self.u[b, index] = given[side, 0, 0]
+        for side, index in ((2, G), (3, G + ny)):
+            if self._side_kinds[side] in walls:
+                self.v[b, :, index] = given[side, 1, 0]
+
+    def extent(self, b: int, k: int) -> tuple[FloatArray, FloatArray]:
+        """Return the lower left and the upper right corner, (2,) each, of a box around body k of simulation b."""
+        c, s = np.cos(self.body_state.angle[b, k]), np.sin(self.body_state.angle[b, k])
+        along, across = self._table.axes[k]
+        reach = np.array([np.hypot(along * c, across * s), np.hypot(along * s, across * c)])
+        return self.body_state.position[b, k] - reach, self.body_state.position[b, k] + reach
+
+    def displaced(self, k: int) -> tuple[float, float]:
+        """Return mass and moment of inertia of the fluid that body k displaces."""
+        return float(self._table.fluid_mass[k]), float(self.bodies[k].second_moment)
+
+    def max_divergence(self) -> FloatArray:
+        """Largest |div u| of each simulation; shape (B,)."""
+        self._sweeps.divergence(self._everyone, 1, self.u, self.v, self._phi, self._near.sides)
+        return np.abs(self.to_host(self._phi)).max(axis=(1, 2)).astype(np.float64) / self.grid.h
+
+    def velocity_at_centres(self) -> NDArray[np.floating]:
+        """Velocity at the cell centres; shape (B, nx, ny, 2)."""
+        self.fill_ghosts()
+        nx, ny = self.grid.nx, self.grid.ny
+        u, v = self.to_host(self.u), self.to_host(self.v)
+        u = 0.5 * (u[:, G : G + nx, G : G + ny] + u[:, G + 1 : G + 1 + nx, G : G + ny])
+        v = 0.5 * (v[:, G : G + nx, G : G + ny] + v[:, G : G + nx, G + 1 : G + 1 + ny])
+        return np.stack([u, v], axis=-1)
+
+    def vorticity(self) -> NDArray[np.floating]:
+        """Vorticity dv/dx - du/dy at the cell centres (the mean of the four corners); shape (B, nx, ny)."""
+        self.fill_ghosts()
+        nx, ny = self.grid.nx, self.grid.ny
+        u, v = self.to_host(self.u), self.to_host(self.v)
+        x, y = slice(G, G + nx + 1), slice(G, G + ny + 1)
+        below, left = slice(G - 1, G + ny), slice(G - 1, G + nx)
+        corner = (v[:, x, y] - v[:, left, y] - u[:, x, y] + u[:, x, below]) / self.grid.h
+        return 0.25 * (corner[:, :-1, :-1] + corner[:, 1:, :-1] + corner[:, :-1, 1:] + corner[:, 1:, 1:])
+
+    def solid(self) -> NDArray[np.float64]:
+        """Share chi of each cell that lies inside any body; shape (B, nx, ny)."""
+        chi = self._device.zeros((self.batch, self.grid.nx, self.grid.ny), np.float64)
+        s = self._near
+        self._device.push()
+        self._sweeps.cover(self._everyone, chi, s.bodies, s.position, s.angle, self.grid.h, s.sides)
+        return self.to_host(chi)
+
+    def sample_velocity(self, points: ArrayLike) -> FloatArray:
+        """Velocity at given points by bilinear interpolation.
+
+        Parameters
+        ----------
+        points : (B, n, 2)
+            Points outside the box are moved to its edge.
+
+        Returns
+        -------
+        (B, n, 2) float64
+        """
+        self.fill_ghosts()
+        near = self._device.array(np.asarray(points, np.float64))
+        velocity = self._device.zeros(near.shape, np.float64)
+        self._sweeps.sample(self._everyone, self.u, self.v, near, self.grid.h, velocity)
+        return self.to_host(velocity)
+
+    def fill_ghosts(self) -> None:
+        """Bring the ghost points of u and v up to date with the sides of the box."""
+        self._sweeps.fill_ghosts(self._everyone, self.u, self.v, self._near.sides, self._given)
+
+    def to_host(self, array: Any) -> NDArray[Any]:
+        """Return a field, or a part of one, as an array of the host."""
+        return np.asarray(self._device.to_host(array))
+
+    # --- restarts --------------------------------------------------------------------------------------------------
+
+    def _state_arrays(self) -> dict[str, NDArray[Any]]:
+        fields = {
+            "u": self.u, "v": self.v, "rate_u": self._rate_u, "rate_v": self._rate_v, "pressure": self.pressure,
+            "time": self.time, "dt": self.dt, "steps": self.steps, "diverged": self.diverged, "speed": self._speed,
+            "viscosity": self.viscosity, "sides": self._given,
+        }  # fmt: skip
+        return fields | {f"body_{name}": array for name, array in vars(self.body_state).items()}
+
+    def get_state(self, b: int = 0) -> dict[str, NDArray[Any]]:
+        """Return a copy of all that the future of simulation b depends on."""
+        return {name: np.array(self.to_host(array[b])) for name, array in self._state_arrays().items()}
+
+    def set_state(self, b: int, state: dict[str, NDArray[Any]]) -> None:
+        """Bring simulation b to a state of :meth:`get_state`; it goes on as the original would, to the bit.
+
+        Raises
+        ------
+        ValueError
+            When the state belongs to another grid, precision or set of bodies.
+        """
+        own = self._state_arrays()
+        if set(state) != set(own):
+            raise ValueError(f"the state has the fields {sorted(state)}, this simulation has {sorted(own)}")
+        for name, array in own.items():
+            if np.shape(state[name]) != array[b].shape or np.asarray(state[name]).dtype != array.dtype:
+                raise ValueError(f"the state's {name} is {np.shape(state[name])} {np.asarray(state[name]).dtype}, "
+                                 f"this simulation's is {array[b].shape} {array.dtype}")  # fmt: skip
+        for name, array in own.items():
+            array[b] = state[name] if isinstance(array, np.ndarray) else self._device.array(state[name])
+
+
+def memory_needed(grid: Grid, batch: int, dtype: str) -> int:
+    """Return the bytes that a batch of simulations takes: eight velocity arrays, and pressure, its change and modes."""
+    padded, cells = np.prod(grid.padded_shape), grid.nx * grid.ny
+    return int(batch * np.dtype(dtype).itemsize * (8 * padded + 3 * cells + grid.nx * 2))
