@@ -7,6 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import EngFormatter
 from scipy import stats
 
 from coupling.errors import ConfigError, RunError
@@ -22,7 +23,7 @@ def plot_runs(folders: list[RunFolder], output: Path) -> None:
     """Draw return and survival against environment steps.
 
     Runs that differ in nothing but their seed and name make one curve: the mean over the seeds, with its
-    95 % interval (Student's t) as a band.
+    95 % interval (Student's t) as a band; two seeds are drawn as they are.
 
     Parameters
     ----------
@@ -56,6 +57,8 @@ def plot_runs(folders: list[RunFolder], output: Path) -> None:
             _draw(axes, centres, curves, label)
     left.set(xlabel="environment steps", ylabel="return of an episode")
     right.set(xlabel="environment steps", ylabel="survival (steps of an episode)")
+    for axes in (left, right):
+        axes.xaxis.set_major_formatter(EngFormatter(sep=""))
     left.legend(fontsize="small")
     try:
         figure.savefig(output, dpi=150)
@@ -84,6 +87,9 @@ def _binned(steps: np.ndarray, values: np.ndarray, last: float, centres: np.ndar
 def _draw(axes: Axes, steps: np.ndarray, curves: np.ndarray, label: str) -> None:
     mean = curves.mean(axis=0)
     (line,) = axes.plot(steps, mean, label=label)
-    if len(curves) > 1:
+    if len(curves) == 2:  # an interval from two seeds says less than the seeds themselves
+        for curve in curves:
+            axes.plot(steps, curve, color=line.get_color(), linewidth=0.7, alpha=0.7)
+    elif len(curves) > 2:
         half = stats.t.ppf(0.975, len(curves) - 1) * stats.sem(curves, axis=0)
         axes.fill_between(steps, mean - half, mean + half, alpha=0.25, color=line.get_color(), linewidth=0)
