@@ -1,0 +1,126 @@
+"""The queue of trainings: really run, killed, resumed; and what the page says of the results."""
+
+import csv
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+
+STEPS = 1500
+TINY = {
+    "tiny": {
+        "about": "Two jobs.",
+        "presets": ["mujoco/inverted_pendulum"],
+        "steps": STEPS,
+        "seeds": 2,
+        "agent": {"hidden": [8], "batch": 16, "start": 200, "memory": 4096},
+        "contestants": {"V-RACER": {"algorithm": "vracer"}},
+    }
+}
+
+
+@pytest.fixture
+def command(tmp_path: Path):
+    plan = tmp_path / "plan.yaml"
+    plan.write_text(yaml.safe_dump(TINY))
+    return lambda word, *more: [
+        sys.executable, "benchmarks/mujoco.py", word, "--plan", str(plan), "--results", str(tmp_path / "results"), *more
+    ]  # fmt: skip
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_a_killed_queue_goes_on_and_no_job_runs_twice(tmp_path: Path, command):
+    work, results = tmp_path / "work", tmp_path / "results" / "tiny"
+    run = command("run", "--work", str(work), "-j", "2", "--checkpoint-every", "0")
+    queue = subprocess.Popen(run, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    curves = [work / "tiny" / f"InvertedPendulum-v5_vracer_seed{seed}" / "curve.csv" for seed in range(2)]
+    try:
+        deadline = time.monotonic() + 60
+        while not all(curve.exists() and len(curve.read_text().splitlines()) > 3 for curve in curves):
+            assert time.monotonic() < deadline
+            assert queue.poll() is None
+            time.sleep(0.02)
+    finally:
+        for process in [*psutil.Process(queue.pid).children(recursive=True), queue]:
+            process.kill()
+        queue.wait()
+    interrupted = [curve for curve in curves if not (results / f"{curve.parent.name}.json").exists()]
+    again = subprocess.run(run, cwd=ROOT, capture_output=True, text=True, timeout=90)
+    assert again.returncode == 0, again.stderr
+    assert f"{2 - len(interrupted)} complete already" in again.stdout
+    for curve in curves:
+        found = json.loads((results / f"{curve.parent.name}.json").read_text())
+        assert found["steps"] == STEPS
+        assert found["settings"]["agent"]["hidden"] == [8]
+        starts = found["starts"]
+        assert len(starts) == 1 + (curve in interrupted)
+        assert starts[0] == 0
+        assert all(0 < start < STEPS for start in starts[1:])  # from its checkpoint
+        rows = rows_of(results / f"{curve.parent.name}.csv")
+        assert [int(row["environment_steps"]) for row in rows] == list(range(100, STEPS + 1, 100))
+        seconds = [float(row["cpu_seconds"]) for row in rows]
+        assert seconds == sorted(seconds)
+        assert 0 < found["evaluation"]["deterministic"]["mean_return"] <= 1000
+    before = {path: path.stat().st_mtime_ns for path in results.iterdir()}
+    third = subprocess.run(run, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert "2 complete already" in third.stdout
+    assert {path: path.stat().st_mtime_ns for path in results.iterdir()} == before
+
+
+def test_a_failing_job_is_named_and_the_others_go_on(tmp_path: Path, command):
+    run = command("run", "--work", str(tmp_path / "work"), "--steps", "300", "-j", "2")
+    blocked = tmp_path / "work" / "tiny" / "InvertedPendulum-v5_vracer_seed0"
+    blocked.mkdir(parents=True)
+    (blocked / "checkpoint").write_text("no checkpoint")
+    done = subprocess.run(run, cwd=ROOT, capture_output=True, text=True, timeout=90)
+    assert done.returncode == 1
+    assert "seed0" in done.stderr
+    assert "checkpoint" in done.stderr
+    assert [path.name for path in (tmp_path / "results" / "tiny").glob("*.json")] == [
+        "InvertedPendulum-v5_vracer_seed1.json"
+    ]
+    (tmp_path / "docs").mkdir()
+    plot = command("plot", "--docs", str(tmp_path / "docs"))
+    subprocess.run(plot, cwd=ROOT, check=True, timeout=60, env=os.environ)
+    page = (tmp_path / "docs" / "learning.md").read_text()
+    assert "| tiny | 1 of 2 | 1: 300 of 1,500 steps |" in page
+    assert (tmp_path / "docs" / "images" / "learning_tiny.png").stat().st_size < 1_500_000
+
+
+@pytest.fixture
+def page(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT))
+    import benchmarks.learning.page
+
+    return benchmarks.learning.page
+
+
+def test_the_interquartile_mean_drops_a_quarter_on_each_side(page):
+    assert page.interquartile_mean(np.array([-100.0, 1.0, 2.0, 900.0])) == 1.5
+
+
+def test_the_bootstrap_is_stratified(page):
+    # within each task all seeds are equal: whatever is drawn, the same scores come
+    low, high = page.interval([np.zeros(3), np.ones(3)])
+    assert low == high == 0.5
+    low, high = page.interval([np.array([0.0, 0.0, 1.0, 1.0])])
+    assert low < 0.5 < high
+
+
+def test_a_value_is_the_mean_of_the_episodes_of_the_last_twentieth(page):
+    curve = np.array([[100.0, 1.0, 1.0, 5.0], [960.0, 9.6, 1.0, 1.0], [1000.0, 10.0, 3.0, 2.0]])
+    np.testing.assert_allclose(page.curve_at(curve, 0, np.array([50.0, 500.0, 1000.0])), [np.nan, 5.0, 1.75])
+    np.testing.assert_allclose(page.curve_at(curve, 1, np.array([10.0])), [1.75])
