@@ -46,12 +46,12 @@ def run_jobs(jobs: list[Job], processes: int, places: Places) -> list[str]:
     KeyboardInterrupt
         On SIGINT or SIGTERM, after the running jobs have stopped with their checkpoints.
     """
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     waiting = [job for job in jobs if not is_complete(job, places.results)]
     print(f"{len(jobs)} jobs, {len(jobs) - len(waiting)} complete already", flush=True)
     running: dict[str, tuple[Job, subprocess.Popen[bytes]]] = {}
     failed: list[str] = []
     progress = _Progress(jobs, processes, places)
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         while waiting or running:
             while waiting and len(running) < processes:
@@ -70,6 +70,7 @@ def run_jobs(jobs: list[Job], processes: int, places: Places) -> list[str]:
             time.sleep(LOOK_EVERY)
     finally:
         _stop([process for _, process in running.values()])
+        signal.signal(signal.SIGTERM, before)
     return failed
 
 

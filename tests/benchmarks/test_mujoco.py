@@ -1,8 +1,9 @@
 """The queue of trainings: really run, killed, resumed; and what the page says of the results."""
 
 import csv
+import dataclasses
+import importlib
 import json
-import os
 import subprocess
 import sys
 import time
@@ -28,13 +29,30 @@ TINY = {
 }
 
 
+@pytest.fixture(autouse=True)
+def _benchmarks_can_be_imported(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT))
+
+
 @pytest.fixture
-def command(tmp_path: Path):
-    plan = tmp_path / "plan.yaml"
-    plan.write_text(yaml.safe_dump(TINY))
-    return lambda word, *more: [
-        sys.executable, "benchmarks/mujoco.py", word, "--plan", str(plan), "--results", str(tmp_path / "results"), *more
-    ]  # fmt: skip
+def page():
+    return importlib.import_module("benchmarks.learning.page")
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Path:
+    path = tmp_path / "plan.yaml"
+    path.write_text(yaml.safe_dump(TINY))
+    return path
+
+
+@pytest.fixture
+def run(tmp_path: Path, plan: Path):
+    """The queue in this process; its jobs have their own."""
+    module, queue = (importlib.import_module(f"benchmarks.learning.{name}") for name in ("plan", "queue"))
+    jobs = module.jobs_of("tiny", module.read_plan(plan)["tiny"])
+    places = queue.Places(tmp_path / "results", tmp_path / "work", 0.0)
+    return lambda **changes: queue.run_jobs([dataclasses.replace(job, **changes) for job in jobs], 2, places)
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:
@@ -42,10 +60,10 @@ def rows_of(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def test_a_killed_queue_goes_on_and_no_job_runs_twice(tmp_path: Path, command):
+def test_a_killed_queue_goes_on_and_no_job_runs_twice(tmp_path: Path, plan: Path, run, capsys):
     work, results = tmp_path / "work", tmp_path / "results" / "tiny"
-    run = command("run", "--work", str(work), "-j", "2", "--checkpoint-every", "0")
-    queue = subprocess.Popen(run, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    words = ["run", "--plan", plan, "--results", tmp_path / "results", "--work", work, "-j2", "--checkpoint-every", "0"]
+    queue = subprocess.Popen([sys.executable, "benchmarks/mujoco.py", *map(str, words)], cwd=ROOT)
     curves = [work / "tiny" / f"InvertedPendulum-v5_vracer_seed{seed}" / "curve.csv" for seed in range(2)]
     try:
         deadline = time.monotonic() + 60
@@ -58,9 +76,9 @@ def test_a_killed_queue_goes_on_and_no_job_runs_twice(tmp_path: Path, command):
             process.kill()
         queue.wait()
     interrupted = [curve for curve in curves if not (results / f"{curve.parent.name}.json").exists()]
-    again = subprocess.run(run, cwd=ROOT, capture_output=True, text=True, timeout=90)
-    assert again.returncode == 0, again.stderr
-    assert f"{2 - len(interrupted)} complete already" in again.stdout
+    assert interrupted
+    assert run() == []
+    assert f"{2 - len(interrupted)} complete already" in capsys.readouterr().out
     for curve in curves:
         found = json.loads((results / f"{curve.parent.name}.json").read_text())
         assert found["steps"] == STEPS
@@ -68,44 +86,30 @@ def test_a_killed_queue_goes_on_and_no_job_runs_twice(tmp_path: Path, command):
         starts = found["starts"]
         assert len(starts) == 1 + (curve in interrupted)
         assert starts[0] == 0
-        assert all(0 < start < STEPS for start in starts[1:])  # from its checkpoint
+        assert all(0 < start <= STEPS for start in starts[1:])  # from its checkpoint
         rows = rows_of(results / f"{curve.parent.name}.csv")
         assert [int(row["environment_steps"]) for row in rows] == list(range(100, STEPS + 1, 100))
         seconds = [float(row["cpu_seconds"]) for row in rows]
         assert seconds == sorted(seconds)
         assert 0 < found["evaluation"]["deterministic"]["mean_return"] <= 1000
     before = {path: path.stat().st_mtime_ns for path in results.iterdir()}
-    third = subprocess.run(run, cwd=ROOT, capture_output=True, text=True, timeout=60)
-    assert "2 complete already" in third.stdout
+    assert run() == []
+    assert "2 complete already" in capsys.readouterr().out
     assert {path: path.stat().st_mtime_ns for path in results.iterdir()} == before
 
 
-def test_a_failing_job_is_named_and_the_others_go_on(tmp_path: Path, command):
-    run = command("run", "--work", str(tmp_path / "work"), "--steps", "300", "-j", "2")
-    blocked = tmp_path / "work" / "tiny" / "InvertedPendulum-v5_vracer_seed0"
-    blocked.mkdir(parents=True)
-    (blocked / "checkpoint").write_text("no checkpoint")
-    done = subprocess.run(run, cwd=ROOT, capture_output=True, text=True, timeout=90)
-    assert done.returncode == 1
-    assert "seed0" in done.stderr
-    assert "checkpoint" in done.stderr
-    assert [path.name for path in (tmp_path / "results" / "tiny").glob("*.json")] == [
-        "InvertedPendulum-v5_vracer_seed1.json"
-    ]
-    (tmp_path / "docs").mkdir()
-    plot = command("plot", "--docs", str(tmp_path / "docs"))
-    subprocess.run(plot, cwd=ROOT, check=True, timeout=60, env=os.environ)
-    page = (tmp_path / "docs" / "learning.md").read_text()
-    assert "| tiny | 1 of 2 | 1: 300 of 1,500 steps |" in page
-    assert (tmp_path / "docs" / "images" / "learning_tiny.png").stat().st_size < 1_500_000
-
-
-@pytest.fixture
-def page(monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT))
-    import benchmarks.learning.page
-
-    return benchmarks.learning.page
+def test_a_failing_job_is_named_and_the_others_go_on(tmp_path: Path, plan: Path, run, page):
+    broken = tmp_path / "work" / "tiny" / "InvertedPendulum-v5_vracer_seed0" / "checkpoint"
+    broken.parent.mkdir(parents=True)
+    broken.write_text("no checkpoint")
+    (failed,) = run(steps=300)
+    assert failed.startswith("tiny/InvertedPendulum-v5_vracer_seed0")
+    assert "CheckpointError" in failed
+    assert [path.stem for path in tmp_path.glob("results/tiny/*.json")] == ["InvertedPendulum-v5_vracer_seed1"]
+    suites = importlib.import_module("benchmarks.learning.plan").read_plan(plan)
+    page.write_page(suites, tmp_path / "results", tmp_path)
+    assert "| tiny | 1 of 2 | 1: 300 of 1,500 steps |" in (tmp_path / "learning.md").read_text()
+    assert 0 < (tmp_path / "images" / "learning_tiny.png").stat().st_size < 1_500_000
 
 
 def test_the_interquartile_mean_drops_a_quarter_on_each_side(page):
