@@ -128,3 +128,24 @@ def test_a_value_is_the_mean_of_the_episodes_of_the_last_twentieth(page):
     curve = np.array([[100.0, 1.0, 1.0, 5.0], [960.0, 9.6, 1.0, 1.0], [1000.0, 10.0, 3.0, 2.0]])
     np.testing.assert_allclose(page.curve_at(curve, 0, np.array([50.0, 500.0, 1000.0])), [np.nan, 5.0, 1.75])
     np.testing.assert_allclose(page.curve_at(curve, 1, np.array([10.0])), [1.75])
+
+
+def test_stable_baselines3_sees_ends_as_they_are():
+    pytest.importorskip("stable_baselines3")
+    from coupling.environments import make_vector
+
+    sb3 = importlib.import_module("benchmarks.learning.sb3")
+    environments = sb3.Environments(make_vector("InvertedPendulum-v5", {}, 2), seed=0)
+    environments.reset()
+    returns, episodes = np.zeros(2), []
+    while len(episodes) < 5:
+        observations, rewards, ended, infos = environments.step(np.full((2, 1), 0.5, np.float32))
+        returns += rewards
+        for i in np.flatnonzero(ended):
+            assert abs(infos[i]["terminal_observation"][1]) > 0.2  # it fell
+            assert not infos[i]["TimeLimit.truncated"]
+            assert abs(observations[i, 1]) < 0.02  # the next one begins upright
+            episodes.append(returns[i])
+            returns[i] = 0
+    assert [seen for seen, _ in environments.take_episodes()] == episodes
+    assert environments.take_episodes() == []
