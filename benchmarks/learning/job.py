@@ -119,10 +119,11 @@ def train_own(job: Job, folder: Path, checkpoint_every: float, told_to_stop: Cal
             learner.environment_steps,
             [(episode.episode_return, episode.length) for episode in learner.finished_episodes()],
         )
-        if told_to_stop() or time.monotonic() - saved >= checkpoint_every:
+        is_told = told_to_stop()
+        if is_told or time.monotonic() - saved >= checkpoint_every:
             learner.save(checkpoint)
             saved = time.monotonic()
-        if told_to_stop():
+        if is_told:
             raise Interrupted
     environments.close()
     learner.save(checkpoint)
