@@ -35,7 +35,6 @@ from rl_agent.serial import SerialRun
 ROWS = 200  # of a curve
 LEAST_ROW = 100  # environment steps
 LOOK_EVERY = 250  # environment steps between looks at whether to stop
-EVALUATE_EPISODES = 10
 EVALUATION_SEED = 10**6  # starts that are judged are not those that are trained on
 INTERRUPTED = 3  # exit status
 
@@ -226,7 +225,7 @@ def carry_out(job: Job, results: Path, work: Path, checkpoint_every: float, told
                 job.env,
                 job.env_options,
                 controller(job, folder, deterministic=kind == "deterministic"),
-                episodes=EVALUATE_EPISODES,
+                episodes=job.evaluate_episodes,
                 seed=EVALUATION_SEED,
             ).summary()
             for kind in ("deterministic", "drawing")

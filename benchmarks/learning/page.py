@@ -102,9 +102,9 @@ Values are interquartile means over the seeds (below four seeds that is the mean
 stratified over tasks where there are several; one seed has no interval, and that of two or three only hints at the
 spread. *Training* is the mean return of the training episodes in the last twentieth of a curve. *Equal steps* and
 *equal CPU time* are the same at the number of steps, or CPU seconds, of whoever has least of them in the table.
-*Evaluation* is of the last policy, 10 episodes a seed from starts not trained on: acting with its mean, and drawing its
-actions. CPU seconds are those of the training process, environment included, on one thread, without evaluation and
-checkpoints."""
+*Evaluation* is of the last policy on the same starts for all, not trained on (10 a seed, on the wake 96): acting with
+its mean, the length of those episodes, and drawing its actions. CPU seconds are those of the training process,
+environment included, on one thread, without evaluation and checkpoints."""
 
 
 def _state(plan: dict[str, Suite], found: dict[str, Seeds]) -> str:
@@ -120,9 +120,10 @@ def _state(plan: dict[str, Suite], found: dict[str, Seeds]) -> str:
 
 
 def _groups(name: str, suite: Suite, found: dict[str, Seeds]) -> Groups:
-    """Sort the suite's results and those beside it, on its tasks only."""
+    """Sort the suite's results, in the order of its contestants, and those beside it, on its tasks only."""
     groups: Groups = defaultdict(lambda: defaultdict(list))
-    for result in found[name]:
+    order = {contestant: place for place, contestant in enumerate(suite.contestants)}
+    for result in sorted(found[name], key=lambda result: order.get(result["settings"]["contestant"], len(order))):
         groups[_task(result)][result["settings"]["contestant"]].append(result)
     for other in suite.beside:
         for result in found[other]:
@@ -176,14 +177,19 @@ def _table(contestants: dict[str, Seeds]) -> list[str]:
     least = [min(seed[key] for seeds in contestants.values() for seed in seeds) for key in ("steps", "cpu_seconds")]
     lines = [
         "| contestant | seeds | steps | steps per CPU second | training | "
-        f"equal steps ({least[0]:,}) | equal CPU time ({least[1]:,.0f} s) | evaluation, mean | evaluation, drawing |",
-        "| --- |" + " --- |" * 8,
+        f"equal steps ({least[0]:,}) | equal CPU time ({least[1]:,.0f} s) | evaluation, mean | "
+        "its length | evaluation, drawing |",
+        "| --- |" + " --- |" * 9,
     ]
     for name, seeds in contestants.items():
         rate = np.mean([seed["steps"] / seed["cpu_seconds"] for seed in seeds])
         judged = [
-            np.array([seed["evaluation"][kind]["mean_return"] for seed in seeds])
-            for kind in ("deterministic", "drawing")
+            np.array([seed["evaluation"][kind][number] for seed in seeds])
+            for kind, number in (
+                ("deterministic", "mean_return"),
+                ("deterministic", "mean_length"),
+                ("drawing", "mean_return"),
+            )
         ]
         own = [np.array([_value(c, 0, seed["steps"]) for c, seed in zip(curves[name], seeds, strict=True)])]
         equal = [np.array([_value(c, axis, least[axis]) for c in curves[name]]) for axis in (0, 1)]

@@ -31,6 +31,8 @@ class Suite(BaseModel):
         A job ends with whichever comes first: environment steps over all agents, or CPU seconds of its training.
     seeds
         Seeds 0, 1, ...
+    evaluate_episodes
+        Episodes in which the last policy is judged.
     agent
         Settings shared by the contestants that have settings of an agent.
     contestants
@@ -47,6 +49,7 @@ class Suite(BaseModel):
     steps: int = Field(ge=1)
     cpu_seconds: float | None = Field(default=None, gt=0)
     seeds: int = Field(ge=1)
+    evaluate_episodes: int = Field(default=10, ge=1)
     agent: dict[str, Any] = Field(default_factory=dict)
     contestants: dict[str, dict[str, Any]] = Field(min_length=1)
     beside: list[str] = Field(default_factory=list)
@@ -62,8 +65,8 @@ class Job:
         Who it is.
     steps, cpu_seconds
         When it ends; what has been trained for less can go on.
-    env_options, agents
-        The task and how many of it.
+    env_options, agents, evaluate_episodes
+        The task, how many of it are trained on, and in how many of its episodes the last policy is judged.
     agent
         Resolved settings of our agent, or None.
     sb3
@@ -78,6 +81,7 @@ class Job:
     cpu_seconds: float | None
     env_options: dict[str, Any]
     agents: int
+    evaluate_episodes: int
     agent: dict[str, Any] | None
     sb3: dict[str, Any] | None
 
@@ -143,6 +147,7 @@ def _job(name: str, suite: Suite, preset: str, contestant: str, seed: int) -> Jo
         cpu_seconds=suite.cpu_seconds,
         env_options=config.env_options,
         agents=suite.agents,
+        evaluate_episodes=suite.evaluate_episodes,
         agent=None if is_foreign else agent.model_dump(mode="json"),
         sb3=settings if is_foreign else None,
     )
