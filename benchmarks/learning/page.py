@@ -1,0 +1,244 @@
+"""Curves of complete jobs against steps and CPU time, and the page that is written from them."""
+
+from __future__ import annotations
+
+import csv
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from scipy.stats import bootstrap, trim_mean
+
+from benchmarks.learning.plan import Result, Suite, jobs_of, read_results, slug
+
+__all__ = ["Seeds", "curve_at", "interquartile_mean", "interval", "write_page"]
+
+POINTS = 60  # of a drawn curve
+WINDOW = 0.05  # share of a curve whose episodes a value at its end averages
+DRAWS = 2000
+
+Seeds = list[Result]
+Groups = dict[str, dict[str, Seeds]]
+"""Complete jobs by task and contestant."""
+
+
+def interquartile_mean(scores: np.ndarray, axis: int = -1) -> np.ndarray:
+    """Mean without the lowest and the highest quarter; with fewer than four scores that is the mean."""
+    return trim_mean(scores, 0.25, axis=axis)
+
+
+def interval(strata: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the 95 % interval of the interquartile mean over all strata by the stratified bootstrap.
+
+    Parameters
+    ----------
+    strata
+        Per task the scores of its seeds, shape (seeds, ...); seeds are drawn anew within each task.
+
+    Returns
+    -------
+    (np.ndarray, np.ndarray)
+        Lower and upper end, shape (...).
+    """
+
+    def statistic(*drawn: np.ndarray, axis: int) -> np.ndarray:
+        return interquartile_mean(np.concatenate(drawn, axis=axis), axis=axis)
+
+    found = bootstrap(
+        strata, statistic, axis=0, vectorized=True, n_resamples=DRAWS, method="percentile", rng=np.random.default_rng(0)
+    ).confidence_interval
+    return np.asarray(found.low), np.asarray(found.high)
+
+
+def read_curve(result: Result) -> np.ndarray:
+    """Return steps, CPU seconds, episodes and mean return of the rows in which episodes ended, shape (rows, 4)."""
+    with result["curve"].open(newline="") as file:
+        rows = [row for row in csv.DictReader(file) if int(row["episodes"])]
+    columns = ("environment_steps", "cpu_seconds", "episodes", "mean_return")
+    return np.array([[float(row[key]) for key in columns] for row in rows]).reshape(-1, 4)
+
+
+def curve_at(curve: np.ndarray, axis: int, places: np.ndarray) -> np.ndarray:
+    """Mean return of the training episodes before each place along ``axis`` (0 steps, 1 CPU seconds).
+
+    The episodes of the last twentieth of the curve before the place count, or else the last row before it; NaN where
+    no episode had ended yet.
+    """
+    along, weights, values = curve[:, axis], curve[:, 2], curve[:, 3]
+    last = np.searchsorted(along, places, side="right")
+    first = np.minimum(np.searchsorted(along, places - WINDOW * along[-1], side="right"), np.maximum(last - 1, 0))
+    count = np.concatenate([[0.0], np.cumsum(weights)])
+    total = np.concatenate([[0.0], np.cumsum(weights * values)])
+    with np.errstate(invalid="ignore"):
+        return (total[last] - total[first]) / (count[last] - count[first])
+
+
+def write_page(plan: dict[str, Suite], results: Path, docs: Path) -> None:
+    """Draw a figure per suite that has results, and write ``learning.md`` from them alone."""
+    found = {name: read_results(results, name) for name in plan}
+    sections = [_HEAD, _state(plan, found)]
+    for name, suite in plan.items():
+        if found[name]:
+            picture = docs / "images" / f"learning_{slug(name)}.png"
+            groups = _groups(name, suite, found)
+            _draw(groups, picture)
+            sections.append(_section(name, suite, groups, picture.relative_to(docs)))
+    (docs / "learning.md").write_text("\n\n".join(sections) + "\n", encoding="utf-8")
+
+
+_HEAD = """\
+# Learning
+
+What the learners learn, from complete trainings only. Written by `python benchmarks/mujoco.py plot` from
+`benchmarks/results/mujoco/`, which holds every curve with settings, machine, versions and commit; do not edit it. The
+suites are in `benchmarks/mujoco.yaml`, and `python benchmarks/mujoco.py run --suite NAME -j 2` trains what is missing
+of one.
+
+Values are interquartile means over the seeds (below four seeds that is the mean) with 95 % intervals of the bootstrap,
+stratified over tasks where there are several; one seed has no interval, and that of two or three only hints at the
+spread. *Training* is the mean return of the training episodes in the last twentieth of a curve. *Equal steps* and
+*equal CPU time* are the same at the number of steps, or CPU seconds, of whoever has least of them in the table.
+*Evaluation* is of the last policy on the same starts for all, not trained on (10 a seed, on the wake 96): acting with
+its mean, the length of those episodes, and drawing its actions. CPU seconds are those of the training process,
+environment included, on one thread, without evaluation and checkpoints."""
+
+
+def _state(plan: dict[str, Suite], found: dict[str, Seeds]) -> str:
+    rows = ["| suite | jobs complete | of them shorter than planned |", "| --- | --- | --- |"]
+    for name, suite in plan.items():
+        jobs = {job.name.rpartition("/")[2]: job for job in jobs_of(name, suite)}
+        done = [result for result in found[name] if result["curve"].stem in jobs]
+        short = [r for r in done if not jobs[r["curve"].stem].is_enough(r["steps"], r["cpu_seconds"])]
+        lengths = ", ".join(sorted({f"{r['steps']:,} of {suite.steps:,} steps" for r in short}))
+        state = f"{len(done)} of {len(jobs)}" if done else f"none of {len(jobs)}: not run yet"
+        rows.append(f"| {name} | {state} | {f'{len(short)}: {lengths}' if short else '-'} |")
+    return "\n".join(rows)
+
+
+def _groups(name: str, suite: Suite, found: dict[str, Seeds]) -> Groups:
+    """Sort the suite's results, in the order of its contestants, and those beside it, on its tasks only."""
+    groups: Groups = defaultdict(lambda: defaultdict(list))
+    order = {contestant: place for place, contestant in enumerate(suite.contestants)}
+    for result in sorted(found[name], key=lambda result: order.get(result["settings"]["contestant"], len(order))):
+        groups[_task(result)][result["settings"]["contestant"]].append(result)
+    for other in suite.beside:
+        for result in found[other]:
+            if _task(result) in groups:
+                groups[_task(result)][result["settings"]["contestant"]].append(result)
+    return groups
+
+
+def _task(result: Result) -> str:
+    return str(result["settings"]["env"]).rpartition("/")[2]
+
+
+def _draw(groups: Groups, picture: Path) -> None:
+    figure = Figure(figsize=(9, 3.2 * len(groups)), layout="constrained")
+    FigureCanvasAgg(figure)
+    names = list(dict.fromkeys(name for contestants in groups.values() for name in contestants))
+    for row, (task, contestants) in zip(figure.subplots(len(groups), 2, squeeze=False), groups.items(), strict=True):
+        for axes, axis, label in zip(row, (0, 1), ("environment steps", "CPU seconds"), strict=True):
+            for name, seeds in contestants.items():
+                _draw_curve(axes, seeds, axis, name, f"C{names.index(name)}")
+            axes.set(xlabel=label, ylabel="return of training episodes", title=task)
+        row[0].legend(fontsize="small")
+    picture.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(picture, dpi=110)
+
+
+def _draw_curve(axes: Axes, seeds: Seeds, axis: int, name: str, color: str) -> None:
+    curves = [curve for curve in map(read_curve, seeds) if len(curve)]
+    if not curves:
+        return
+    first, last = max(curve[0, axis] for curve in curves), min(curve[-1, axis] for curve in curves)
+    places = np.linspace(first, last, POINTS)
+    values = np.array([curve_at(curve, axis, places) for curve in curves])
+    count = f"{len(curves)} seed" + "s" * (len(curves) > 1)
+    axes.plot(places, interquartile_mean(values, axis=0), color=color, label=f"{name} ({count})")
+    if len(curves) > 1:
+        axes.fill_between(places, *interval([values]), color=color, alpha=0.2, linewidth=0)
+
+
+def _section(name: str, suite: Suite, groups: Groups, picture: Path) -> str:
+    lines = [f"## {name}", "", suite.about, "", f"![learning curves]({picture.as_posix()})"]
+    for task, contestants in groups.items():
+        lines += ["", f"### {task}", "", *_table(contestants)]
+    if len(groups) > 1 and len(suite.contestants) > 1:
+        lines += ["", "### All tasks", "", *_aggregate(groups)]
+    return "\n".join(lines)
+
+
+def _table(contestants: dict[str, Seeds]) -> list[str]:
+    curves = {name: [read_curve(seed) for seed in seeds] for name, seeds in contestants.items()}
+    least = [min(seed[key] for seeds in contestants.values() for seed in seeds) for key in ("steps", "cpu_seconds")]
+    lines = [
+        "| contestant | seeds | steps | steps per CPU second | training | "
+        f"equal steps ({least[0]:,}) | equal CPU time ({least[1]:,.0f} s) | evaluation, mean | "
+        "its length | evaluation, drawing |",
+        "| --- |" + " --- |" * 9,
+    ]
+    for name, seeds in contestants.items():
+        rate = np.mean([seed["steps"] / seed["cpu_seconds"] for seed in seeds])
+        judged = [
+            np.array([seed["evaluation"][kind][number] for seed in seeds])
+            for kind, number in (
+                ("deterministic", "mean_return"),
+                ("deterministic", "mean_length"),
+                ("drawing", "mean_return"),
+            )
+        ]
+        own = [np.array([_value(c, 0, seed["steps"]) for c, seed in zip(curves[name], seeds, strict=True)])]
+        equal = [np.array([_value(c, axis, least[axis]) for c in curves[name]]) for axis in (0, 1)]
+        cells = [
+            name,
+            ", ".join(str(seed["settings"]["seed"]) for seed in seeds),
+            f"{min(seed['steps'] for seed in seeds):,}",
+            f"{rate:.0f}",
+            *(_cell(values) for values in own + equal + judged),
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+    return lines
+
+
+def _value(curve: np.ndarray, axis: int, place: float) -> float:
+    return float(curve_at(curve, axis, np.array([place]))[0]) if len(curve) else np.nan
+
+
+def _cell(values: np.ndarray) -> str:
+    if np.isnan(values).any():
+        return "no episode yet"
+    text = f"{float(interquartile_mean(values)):.4g}"
+    if len(values) > 1:
+        low, high = interval([values])
+        text += f" [{float(low):.4g}, {float(high):.4g}]"
+    return text
+
+
+def _aggregate(groups: Groups) -> list[str]:
+    """Compare contestants over all tasks, on which 0 is the worst seed's evaluation and 1 the best one's."""
+    lines = [
+        "Evaluation (acting with the mean), scaled on each task so that 0 is its worst seed and 1 its best:",
+        "",
+        "| contestant | interquartile mean | 95 % interval |",
+        "| --- | --- | --- |",
+    ]
+    scores: dict[str, list[np.ndarray]] = defaultdict(list)
+    for contestants in groups.values():
+        judged: dict[str, Any] = {
+            name: np.array([seed["evaluation"]["deterministic"]["mean_return"] for seed in seeds])
+            for name, seeds in contestants.items()
+        }
+        everything = np.concatenate(list(judged.values()))
+        spread = max(float(np.ptp(everything)), 1e-12)
+        for name, values in judged.items():
+            scores[name].append((values - everything.min()) / spread)
+    for name, strata in scores.items():
+        if len(strata) == len(groups):
+            is_spread = min(map(len, strata)) > 1
+            ends = "[{:.2f}, {:.2f}]".format(*map(float, interval(strata))) if is_spread else "-"
+            lines.append(f"| {name} | {float(interquartile_mean(np.concatenate(strata))):.2f} | {ends} |")
+    return lines

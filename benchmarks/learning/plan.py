@@ -1,0 +1,159 @@
+"""Suites of trainings as data, and the single jobs that they consist of."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from coupling.config import load_config, read_yaml
+from rl_agent.config import AgentConfig
+
+__all__ = ["Job", "Result", "Suite", "jobs_of", "read_plan", "read_results", "slug"]
+
+
+class Suite(BaseModel):
+    """Contestants that are trained on the same tasks.
+
+    Attributes
+    ----------
+    about
+        What the suite shows, for the page.
+    presets
+        The tasks, as presets of flowsim.
+    agents
+        Environments that are stepped side by side in one process.
+    steps, cpu_seconds
+        A job ends with whichever comes first: environment steps over all agents, or CPU seconds of its training.
+    seeds
+        Seeds 0, 1, ...
+    evaluate_episodes
+        Episodes in which the last policy is judged.
+    agent
+        Settings shared by the contestants that have settings of an agent.
+    contestants
+        By name: ``{}`` for the preset's agent, settings of an agent, or ``{sb3: CLASS, ...}``.
+    beside
+        Suites whose curves on the same tasks are drawn beside these.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    about: str
+    presets: list[str] = Field(min_length=1)
+    agents: int = Field(default=1, ge=1)
+    steps: int = Field(ge=1)
+    cpu_seconds: float | None = Field(default=None, gt=0)
+    seeds: int = Field(ge=1)
+    evaluate_episodes: int = Field(default=10, ge=1)
+    agent: dict[str, Any] = Field(default_factory=dict)
+    contestants: dict[str, dict[str, Any]] = Field(min_length=1)
+    beside: list[str] = Field(default_factory=list)
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """One training: everything that decides it.
+
+    Attributes
+    ----------
+    suite, env, contestant, seed
+        Who it is.
+    steps, cpu_seconds
+        When it ends; what has been trained for less can go on.
+    env_options, agents, evaluate_episodes
+        The task, how many of it are trained on, and in how many of its episodes the last policy is judged.
+    agent
+        Resolved settings of our agent, or None.
+    sb3
+        Class and settings of stable-baselines3, or None.
+    """
+
+    suite: str
+    env: str
+    contestant: str
+    seed: int
+    steps: int
+    cpu_seconds: float | None
+    env_options: dict[str, Any]
+    agents: int
+    evaluate_episodes: int
+    agent: dict[str, Any] | None
+    sb3: dict[str, Any] | None
+
+    @property
+    def task(self) -> str:
+        """The environment without its namespace."""
+        return self.env.rpartition("/")[2]
+
+    @property
+    def name(self) -> str:
+        """Where the job has its files, inside the folder of results or of work."""
+        return f"{self.suite}/{self.task}_{slug(self.contestant)}_seed{self.seed}"
+
+    def settings(self) -> dict[str, Any]:
+        """What may not change when a job goes on, as it comes back from JSON."""
+        fixed = {key: value for key, value in dataclasses.asdict(self).items() if key not in ("steps", "cpu_seconds")}
+        return json.loads(json.dumps(fixed))
+
+    def is_enough(self, steps: int, cpu_seconds: float) -> bool:
+        """Whether a training of this length is complete."""
+        return steps >= self.steps or (self.cpu_seconds is not None and cpu_seconds >= self.cpu_seconds)
+
+
+Result = dict[str, Any]
+"""What a complete job keeps beside its curve."""
+
+
+def slug(words: str) -> str:
+    """Return a name that is fit for a file: ``DDPG + ReF-ER`` becomes ``ddpg_refer``."""
+    return re.sub(r"[^a-z0-9]+", "_", words.replace("-", "").lower())
+
+
+def read_plan(path: Path) -> dict[str, Suite]:
+    """Read and validate the suites."""
+    plan = {name: Suite.model_validate(content) for name, content in read_yaml(path).items()}
+    for name, suite in plan.items():
+        unknown = set(suite.beside) - set(plan)
+        if unknown:
+            raise ValueError(f"suite {name} is beside {', '.join(sorted(unknown))}, which {path} does not have")
+    return plan
+
+
+def jobs_of(name: str, suite: Suite) -> list[Job]:
+    """Return the jobs of a suite, all contestants with seed 0 first, validated before any of them runs."""
+    return [
+        _job(name, suite, preset, contestant, seed)
+        for seed in range(suite.seeds)
+        for preset in suite.presets
+        for contestant in suite.contestants
+    ]
+
+
+def _job(name: str, suite: Suite, preset: str, contestant: str, seed: int) -> Job:
+    config, settings = load_config(preset), suite.contestants[contestant]
+    is_foreign = "sb3" in settings
+    agent = AgentConfig.model_validate(suite.agent | settings) if settings and not is_foreign else config.agent
+    return Job(
+        suite=name,
+        env=config.env,
+        contestant=contestant,
+        seed=seed,
+        steps=suite.steps,
+        cpu_seconds=suite.cpu_seconds,
+        env_options=config.env_options,
+        agents=suite.agents,
+        evaluate_episodes=suite.evaluate_episodes,
+        agent=None if is_foreign else agent.model_dump(mode="json"),
+        sb3=settings if is_foreign else None,
+    )
+
+
+def read_results(folder: Path, suite: str) -> list[Result]:
+    """Return what the complete jobs of a suite have kept, each with the path of its ``curve``."""
+    paths = sorted((folder / suite).glob("*.json"))
+    return [json.loads(path.read_text()) | {"curve": path.with_suffix(".csv")} for path in paths]

@@ -1,0 +1,151 @@
+"""The queue of trainings: really run, killed, resumed; and what the page says of the results."""
+
+import csv
+import dataclasses
+import importlib
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+
+STEPS = 1500
+TINY = {
+    "tiny": {
+        "about": "Two jobs.",
+        "presets": ["mujoco/inverted_pendulum"],
+        "steps": STEPS,
+        "seeds": 2,
+        "agent": {"hidden": [8], "batch": 16, "start": 200, "memory": 4096},
+        "contestants": {"V-RACER": {"algorithm": "vracer"}},
+    }
+}
+
+
+@pytest.fixture(autouse=True)
+def _benchmarks_can_be_imported(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT))
+
+
+@pytest.fixture
+def page():
+    return importlib.import_module("benchmarks.learning.page")
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Path:
+    path = tmp_path / "plan.yaml"
+    path.write_text(yaml.safe_dump(TINY))
+    return path
+
+
+@pytest.fixture
+def run(tmp_path: Path, plan: Path):
+    """The queue in this process; its jobs have their own."""
+    module, queue = (importlib.import_module(f"benchmarks.learning.{name}") for name in ("plan", "queue"))
+    jobs = module.jobs_of("tiny", module.read_plan(plan)["tiny"])
+    places = queue.Places(tmp_path / "results", tmp_path / "work", 0.0)
+    return lambda **changes: queue.run_jobs([dataclasses.replace(job, **changes) for job in jobs], 2, places)
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_a_killed_queue_goes_on_and_no_job_runs_twice(tmp_path: Path, plan: Path, run, capsys):
+    work, results = tmp_path / "work", tmp_path / "results" / "tiny"
+    words = ["run", "--plan", plan, "--results", tmp_path / "results", "--work", work, "-j2", "--checkpoint-every", "0"]
+    queue = subprocess.Popen([sys.executable, "benchmarks/mujoco.py", *map(str, words)], cwd=ROOT)
+    curves = [work / "tiny" / f"InvertedPendulum-v5_vracer_seed{seed}" / "curve.csv" for seed in range(2)]
+    try:
+        deadline = time.monotonic() + 60
+        while not all(curve.exists() and len(curve.read_text().splitlines()) > 3 for curve in curves):
+            assert time.monotonic() < deadline
+            assert queue.poll() is None
+            time.sleep(0.02)
+    finally:
+        for process in [*psutil.Process(queue.pid).children(recursive=True), queue]:
+            process.kill()
+        queue.wait()
+    interrupted = [curve for curve in curves if not (results / f"{curve.parent.name}.json").exists()]
+    assert interrupted
+    assert run() == []
+    assert f"{2 - len(interrupted)} complete already" in capsys.readouterr().out
+    for curve in curves:
+        found = json.loads((results / f"{curve.parent.name}.json").read_text())
+        assert found["steps"] == STEPS
+        assert found["settings"]["agent"]["hidden"] == [8]
+        starts = found["starts"]
+        assert len(starts) == 1 + (curve in interrupted)
+        assert starts[0] == 0
+        assert all(0 < start <= STEPS for start in starts[1:])  # from its checkpoint
+        rows = rows_of(results / f"{curve.parent.name}.csv")
+        assert [int(row["environment_steps"]) for row in rows] == list(range(100, STEPS + 1, 100))
+        seconds = [float(row["cpu_seconds"]) for row in rows]
+        assert seconds == sorted(seconds)
+        assert 0 < found["evaluation"]["deterministic"]["mean_return"] <= 1000
+    before = {path: path.stat().st_mtime_ns for path in results.iterdir()}
+    assert run() == []
+    assert "2 complete already" in capsys.readouterr().out
+    assert {path: path.stat().st_mtime_ns for path in results.iterdir()} == before
+
+
+def test_a_failing_job_is_named_and_the_others_go_on(tmp_path: Path, plan: Path, run, page):
+    broken = tmp_path / "work" / "tiny" / "InvertedPendulum-v5_vracer_seed0" / "checkpoint"
+    broken.parent.mkdir(parents=True)
+    broken.write_text("no checkpoint")
+    (failed,) = run(steps=300)
+    assert failed.startswith("tiny/InvertedPendulum-v5_vracer_seed0")
+    assert "CheckpointError" in failed
+    assert [path.stem for path in tmp_path.glob("results/tiny/*.json")] == ["InvertedPendulum-v5_vracer_seed1"]
+    suites = importlib.import_module("benchmarks.learning.plan").read_plan(plan)
+    page.write_page(suites, tmp_path / "results", tmp_path)
+    assert "| tiny | 1 of 2 | 1: 300 of 1,500 steps |" in (tmp_path / "learning.md").read_text()
+    assert 0 < (tmp_path / "images" / "learning_tiny.png").stat().st_size < 1_500_000
+
+
+def test_the_interquartile_mean_drops_a_quarter_on_each_side(page):
+    assert page.interquartile_mean(np.array([-100.0, 1.0, 2.0, 900.0])) == 1.5
+
+
+def test_the_bootstrap_is_stratified(page):
+    # within each task all seeds are equal: whatever is drawn, the same scores come
+    low, high = page.interval([np.zeros(3), np.ones(3)])
+    assert low == high == 0.5
+    low, high = page.interval([np.array([0.0, 0.0, 1.0, 1.0])])
+    assert low < 0.5 < high
+
+
+def test_a_value_is_the_mean_of_the_episodes_of_the_last_twentieth(page):
+    curve = np.array([[100.0, 1.0, 1.0, 5.0], [960.0, 9.6, 1.0, 1.0], [1000.0, 10.0, 3.0, 2.0]])
+    np.testing.assert_allclose(page.curve_at(curve, 0, np.array([50.0, 500.0, 1000.0])), [np.nan, 5.0, 1.75])
+    np.testing.assert_allclose(page.curve_at(curve, 1, np.array([10.0])), [1.75])
+
+
+def test_stable_baselines3_sees_ends_as_they_are():
+    pytest.importorskip("stable_baselines3")
+    from coupling.environments import make_vector
+
+    sb3 = importlib.import_module("benchmarks.learning.sb3")
+    environments = sb3.Environments(make_vector("InvertedPendulum-v5", {}, 2), seed=0)
+    environments.reset()
+    returns, episodes = np.zeros(2), []
+    while len(episodes) < 5:
+        observations, rewards, ended, infos = environments.step(np.full((2, 1), 0.5, np.float32))
+        returns += rewards
+        for i in np.flatnonzero(ended):
+            assert abs(infos[i]["terminal_observation"][1]) > 0.2  # it fell
+            assert not infos[i]["TimeLimit.truncated"]
+            assert abs(observations[i, 1]) < 0.02  # the next one begins upright
+            episodes.append(returns[i])
+            returns[i] = 0
+    assert [seen for seen, _ in environments.take_episodes()] == episodes
+    assert environments.take_episodes() == []
