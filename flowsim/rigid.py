@@ -83,17 +83,15 @@ def diffusion_at_surface(bodies: Any, k: int, nu: float, dt: float, h: float) ->
 
 
 @register_jitable
-def face_share(
+def share_at_surface(
     bodies: Any, k: int, distance: float, rx: float, ry: float, cos: float, sin: float, along_x: bool, h: float,
     c: float, diffusion: float,
 ) -> float:  # fmt: skip
-    """Return the penalised share w of a face of u (``along_x``) or v, at (rx, ry) relative to body k.
+    """Return the penalised share w of a face of u (``along_x``) or v less than a cell outside of body k.
 
-    Less than a cell outside it is such that the surface is the wall; without ``diffusion`` it is the solid share.
+    Such that the surface is the wall; (rx, ry) is its place relative to the body. Elsewhere, and without ``diffusion``,
+    the share is that of the solid part of the cell.
     """
-    solid = mask(distance, h)
-    if not (diffusion > 0.0 and 0.0 < distance < h):
-        return penalized_share(solid, c)
     west = body_distance(bodies, k, rx - h, ry, cos, sin)
     east = body_distance(bodies, k, rx + h, ry, cos, sin)
     south = body_distance(bodies, k, rx, ry - h, cos, sin)
@@ -101,7 +99,7 @@ def face_share(
     depth = -(min(west, 0.0) + min(east, 0.0) + min(south, 0.0) + min(north, 0.0))
     x2, y2 = (east - west) ** 2, (north - south) ** 2
     facing = (x2 if along_x else y2) / max(x2 + y2, 1e-30)
-    return max(surface_share(distance, depth, diffusion), penalized_share(facing * solid, c))
+    return max(surface_share(distance, depth, diffusion), penalized_share(facing * mask(distance, h), c))
 
 
 @register_jitable

@@ -15,12 +15,12 @@ from flowsim.rigid import (
     body_distance,
     claimed_by_others,
     diffusion_at_surface,
-    face_share,
     follow_fluid,
     move_free_bodies,
     near_others,
     respond,
     sensor_point,
+    share_at_surface,
     touches_box,
     whereabouts,
     within,
@@ -48,8 +48,12 @@ def _shares(
             row[wrapped(j, ny) + G] = body_distance(bodies, k, rx, (j + dy) * h - y, cos, sin)
         for j in range(j0, j1):
             m = wrapped(j, ny) + G
-            distance, ry = np.float64(row[m]), (j + dy) * h - y
-            row[m] = face_share(bodies, k, distance, rx, ry, cos, sin, dx == 0.0, h, c, diffusion)
+            distance = np.float64(row[m])
+            if diffusion > 0.0 and 0.0 < distance < h:
+                ry = (j + dy) * h - y
+                row[m] = share_at_surface(bodies, k, distance, rx, ry, cos, sin, dx == 0.0, h, c, diffusion)
+            else:
+                row[m] = penalized_share(mask(distance, h), c)
 
 
 @inner

@@ -15,12 +15,12 @@ from flowsim.rigid import (
     body_distance,
     claimed_by_others,
     diffusion_at_surface,
-    face_share,
     follow_fluid,
     move_free_bodies,
     near_others,
     respond,
     sensor_point,
+    share_at_surface,
     touches_box,
     whereabouts,
     within,
@@ -40,7 +40,10 @@ def _share(
     """Return the penalised share of a face at (px, py), less what bodies before this one claim."""
     k = bodies.order[rank]
     own = body_distance(bodies, k, px - x, py - y, cos, sin)
-    share = face_share(bodies, k, own, px - x, py - y, cos, sin, along_x, h, c, diffusion)
+    if diffusion > 0.0 and 0.0 < own < h:
+        share = share_at_surface(bodies, k, own, px - x, py - y, cos, sin, along_x, h, c, diffusion)
+    else:
+        share = penalized_share(mask(own, h), c)
     if crowded:
         claimed = claimed_by_others(rank, bodies, px, py, own, position[n], angle[n], h, nx, ny, sides, contact[n])
         if claimed > 0.0:
