@@ -51,6 +51,14 @@ def _share(
     return share
 
 
+@cuda.jit(device=True)
+def _moments(sums: Array, first: int, h: float) -> tuple[float, float, float, float, float]:
+    """Return five sums over the faces under a body, from row ``first`` on, times the area of a cell."""
+    area = h * h
+    return (sums[first, 0] * area, sums[first + 1, 0] * area, sums[first + 2, 0] * area, sums[first + 3, 0] * area,
+            sums[first + 4, 0] * area)  # fmt: skip
+
+
 @Kernel
 def _penalize(
     active: Array, u: Array, v: Array, share_u: Array, share_v: Array, bodies: Any, moves: bool, state: Any,
@@ -107,11 +115,7 @@ def _penalize(
             t4 += w * r * float(v[n, f, g])
         block_sums((s0, s1, s2, s3, s4, t0, t1, t2, t3, t4), scratch)
         if t == 0:
-            area = h * h
-            su = (scratch[0, 0] * area, scratch[1, 0] * area, scratch[2, 0] * area, scratch[3, 0] * area,
-                  scratch[4, 0] * area)  # fmt: skip
-            sv = (scratch[5, 0] * area, scratch[6, 0] * area, scratch[7, 0] * area, scratch[8, 0] * area,
-                  scratch[9, 0] * area)  # fmt: skip
+            su, sv = _moments(scratch, 0, h), _moments(scratch, 5, h)
             motion[0], motion[1], motion[2] = respond(n, k, su, sv, bodies, moves, state, dt[n], gravity)
         cuda.syncthreads()
         vx, vy, omega = motion[0], motion[1], motion[2]
@@ -165,11 +169,7 @@ def _follow_light_bodies(
             t4 += w * r * float(v[n, f, g])
         block_sums((s0, s1, s2, s3, s4, t0, t1, t2, t3, t4), scratch)
         if t == 0:
-            area = h * h
-            su = (scratch[0, 0] * area, scratch[1, 0] * area, scratch[2, 0] * area, scratch[3, 0] * area,
-                  scratch[4, 0] * area)  # fmt: skip
-            sv = (scratch[5, 0] * area, scratch[6, 0] * area, scratch[7, 0] * area, scratch[8, 0] * area,
-                  scratch[9, 0] * area)  # fmt: skip
+            su, sv = _moments(scratch, 0, h), _moments(scratch, 5, h)
             follow_fluid(n, k, su, sv, bodies, motion, acceleration, dt[n])
 
 
