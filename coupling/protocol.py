@@ -24,8 +24,11 @@ __all__ = [
     "Heartbeat",
     "Hello",
     "Kind",
+    "Pause",
     "ProtocolError",
     "Reject",
+    "Status",
+    "StatusReply",
     "Step",
     "VersionMismatchError",
     "Welcome",
@@ -66,7 +69,7 @@ class VersionMismatchError(ProtocolError):
 
 
 class Kind(IntEnum):
-    """Message types. 8 (PAUSE), 11 (STATUS) and 12 (STATUS_REPLY) are reserved."""
+    """Message types."""
 
     HELLO = 1
     WELCOME = 2
@@ -75,8 +78,11 @@ class Kind(IntEnum):
     STEP = 5
     ACTION = 6
     HEARTBEAT = 7
+    PAUSE = 8
     ERROR = 9
     GOODBYE = 10
+    STATUS = 11
+    STATUS_REPLY = 12
 
 
 @dataclass(frozen=True)
@@ -90,9 +96,9 @@ class Header:
     session
         Number that the learner gave this worker in WELCOME; 0 before.
     sequence
-        Rises by one with every RESET or STEP of a session, and with every ACTION's answer.
+        Rises by one with every RESET or STEP of a session; ACTION repeats the number that it answers.
     acknowledgement
-        In ACTION: the sequence of the RESET or STEP that it answers.
+        In ACTION and PAUSE: the sequence of the RESET or STEP that the learner has taken in for good.
     first, environments
         The environments [first, first + environments) of the worker that the body speaks of.
     clock
@@ -183,31 +189,57 @@ class Hello(_Control, frozen=True, forbid_unknown_fields=True):
 
     Attributes
     ----------
+    versions
+        Lowest and highest major version that the worker speaks.
+    incarnation
+        Drawn by each process of a worker anew: a HELLO said twice has the same one.
     slot
-        Number of the worker, which decides its agents.
+        Number of the worker, which decides its agents; None takes a free one with as many environments.
     pid, host
         For the people who read the status.
     environments
         How many environments it hosts.
-    observation_size, action_size
-        Floats in an observation and in an action.
+    observation_size
+        Floats in an observation.
+    action_low, action_high
+        Bounds of the actions.
     task_hash
         Hash of the task and its options (:func:`coupling.connection.task_hash`).
+    recovered
+        Frame of the last RESET or STEP of the worker's process before this one, from its outbox; else empty.
     """
 
-    slot: int
+    versions: tuple[int, int]
+    incarnation: int
+    slot: int | None
     pid: int
     host: str
     environments: int
     observation_size: int
-    action_size: int
+    action_low: list[float]
+    action_high: list[float]
     task_hash: str
+    recovered: bytes = b""
 
 
 class Welcome(_Control, frozen=True, forbid_unknown_fields=True):
-    """Learner to worker: the session, and a seed for each environment."""
+    """Learner to worker: the session, and a seed for each environment.
 
+    Attributes
+    ----------
+    version
+        Major version that both sides speak from here on.
+    session, slot, first_agent
+        Numbers of the session, of the worker and of the agent in its first environment.
+    seeds
+        One for each environment.
+    heartbeat, patience
+        Seconds between signs of life, and after which a worker that hears nothing gives up.
+    """
+
+    version: int
     session: int
+    slot: int
     first_agent: int
     seeds: list[int]
     heartbeat: float
@@ -231,16 +263,29 @@ class Heartbeat(_Control, frozen=True, forbid_unknown_fields=True):
         How long the step in progress has taken, 0 outside a step.
     delay_p50_us, delay_p99_us
         Microseconds from sending a STEP to holding its ACTION, over the latest steps.
+    resends
+        Messages sent again because no answer came.
+    failures, failure
+        Environments that failed and were reset so far, and why the latest one did.
     """
 
     steps: int
     step_seconds: float
     delay_p50_us: float
     delay_p99_us: float
+    resends: int = 0
+    failures: int = 0
+    failure: str = ""
+
+
+class Pause(_Control, frozen=True, forbid_unknown_fields=True):
+    """Learner to worker: the message is safe, its answer takes longer; and why."""
+
+    reason: str
 
 
 class Error(_Control, frozen=True, forbid_unknown_fields=True):
-    """Worker to learner: the environment failed and this worker ends."""
+    """Either side to the other: this session cannot go on, and why."""
 
     reason: str
 
@@ -251,21 +296,38 @@ class Goodbye(_Control, frozen=True, forbid_unknown_fields=True):
     reason: str
 
 
+class Status(_Control, frozen=True, forbid_unknown_fields=True):
+    """Anybody to the learner: how does the run stand?"""
+
+
+class StatusReply(_Control, frozen=True, forbid_unknown_fields=True):
+    """Learner: the run's status as JSON text."""
+
+    json: str
+
+
 _CONTROL: dict[Kind, type[_Control]] = {
     Kind.HELLO: Hello,
     Kind.WELCOME: Welcome,
     Kind.REJECT: Reject,
     Kind.HEARTBEAT: Heartbeat,
+    Kind.PAUSE: Pause,
     Kind.ERROR: Error,
     Kind.GOODBYE: Goodbye,
+    Kind.STATUS: Status,
+    Kind.STATUS_REPLY: StatusReply,
 }
 _KIND = {body: kind for kind, body in _CONTROL.items()}
 _DECODERS = {kind: msgspec.msgpack.Decoder(body, strict=True) for kind, body in _CONTROL.items()}
 
 
-def encode_control(body: _Control, *, session: int = 0, epoch: int = 0, clock: int = 0) -> bytes:
+def encode_control(
+    body: _Control, *, session: int = 0, acknowledgement: int = 0, epoch: int = 0, clock: int = 0
+) -> bytes:
     """Return the frame of a control message; its type follows from the body."""
-    header = Header(_KIND[type(body)], session=session, epoch=epoch, clock=clock)
+    header = Header(
+        _KIND[type(body)], session=session, acknowledgement=acknowledgement, epoch=epoch, clock=clock
+    )
     return encode(header, msgspec.msgpack.encode(body))
 
 
@@ -287,7 +349,7 @@ def decode_control(header: Header, body: bytes) -> _Control:
 
 # --- arrays -----------------------------------------------------------------------------------------------
 
-_TERMINATED, _TRUNCATED, _DIVERGED = 1, 2, 4
+_TERMINATED, _TRUNCATED, _DIVERGED, _FAILED = 1, 2, 4, 8
 
 
 @dataclass(frozen=True)
@@ -303,6 +365,10 @@ class Step:
         observation of the next one.
     terminated, truncated, diverged
         bool (n,); ``diverged`` marks an episode that ended because its simulation blew up.
+    failed
+        bool (n,); the step of a failed environment raised or gave numbers that are not finite, so there is no
+        transition: its reward is 0, nothing is terminated or truncated, and its row of ``observations`` begins
+        the next episode.
     final
         float32 (number ended, observation size): the observations that ended the episodes.
     """
@@ -312,6 +378,7 @@ class Step:
     terminated: np.ndarray
     truncated: np.ndarray
     diverged: np.ndarray
+    failed: np.ndarray
     final: np.ndarray
 
     @property
@@ -323,6 +390,7 @@ class Step:
 def encode_step(step: Step) -> bytes:
     """Return the body of STEP: rewards f64, observations f32, final observations f32, status u8."""
     status = step.terminated * _TERMINATED + step.truncated * _TRUNCATED + step.diverged * _DIVERGED
+    status = status + step.failed * _FAILED
     return b"".join(
         (
             np.ascontiguousarray(step.rewards, "<f8").tobytes(),
@@ -347,7 +415,8 @@ def decode_step(body: bytes, environments: int, size: int) -> Step:
         raise ProtocolError(f"a STEP of {n} environments has {len(body)} bytes, at least {fixed} are needed")
     status = np.frombuffer(body, np.uint8, n, len(body) - n)
     ended = int(np.count_nonzero(status & (_TERMINATED | _TRUNCATED)))
-    if len(body) != fixed + 4 * size * ended or (status & ~np.uint8(7)).any():
+    meaningless = (status > _FAILED) | (status == _DIVERGED)
+    if len(body) != fixed + 4 * size * ended or meaningless.any():
         raise ProtocolError(f"a STEP of {n} environments, {ended} of them ended, has a body of {len(body)} bytes")
     rewards = np.frombuffer(body, "<f8", n)
     floats = np.frombuffer(body, "<f4", (n + ended) * size, 8 * n).reshape(n + ended, size)
@@ -359,6 +428,7 @@ def decode_step(body: bytes, environments: int, size: int) -> Step:
         terminated=(status & _TERMINATED).astype(bool),
         truncated=(status & _TRUNCATED).astype(bool),
         diverged=(status & _DIVERGED).astype(bool),
+        failed=(status & _FAILED).astype(bool),
         final=floats[n:],
     )
 
