@@ -333,12 +333,11 @@ class _Training:
 
     def _recover(self) -> None:
         """Do again what the experience log holds beyond the checkpoint, and make that the next checkpoint."""
-        notes = self._learner.notes
-        self._segment = notes.get("segment", 0)
-        if notes:
+        notes, came_back = self._learner.notes, 0
+        if notes:  # without them nothing was begun yet
             self._server.restore(notes)
-        came_back = self._server.replay(self._experience.records_since(self._segment))
-        self._segment = max([self._segment, *self._experience.segments()])
+            came_back = self._server.replay(self._experience.records_since(notes["segment"]))
+        self._segment = max([0, *self._experience.segments()])
         if came_back:
             steps = self._learner.environment_steps
             self._screen.say(f"going on at {steps} environment steps, {came_back} of them from the experience log")
