@@ -152,7 +152,7 @@ def resume(path: Path, overrides: list[str], screen: Screen) -> RunFolder:
     with _as_run_error(folder):
         folder.lock()
         learner = load_learner(folder, config.agent.device)
-        if learner.environment_steps >= config.run.steps:
+        if _is_finished(learner, config.run.steps):
             raise ConfigError(
                 f"run {path} is finished: it has done {learner.environment_steps} of {config.run.steps} "
                 f"steps; to train longer, give more: run.steps={2 * config.run.steps}"
@@ -162,6 +162,11 @@ def resume(path: Path, overrides: list[str], screen: Screen) -> RunFolder:
     screen.say(f"resuming {folder.path}, whose checkpoint has {learner.environment_steps} environment steps")
     _carry_through(folder, config, task, learner, screen)
     return folder
+
+
+def _is_finished(learner: Learner, steps: int) -> bool:
+    """Tell whether all steps are done, the outcomes of all actions are in, and no gradient step is owed."""
+    return learner.environment_steps >= steps and not learner.running.is_waiting.any() and not learner.updates_due()
 
 
 def load_learner(folder: RunFolder, device: str | None = None) -> Learner:
