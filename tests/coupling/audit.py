@@ -37,6 +37,8 @@ class Audit:
         lost.
     in_batch
         Of those, the ones whose process was still stepping other environments of its batch.
+    without_outbox
+        Lost ones of a run without outboxes: the last step of an environment of a worker that died, at most one each.
     doubled, invented
         Held more than once; held and never returned.
     disordered
@@ -52,6 +54,7 @@ class Audit:
     lost: list = field(default_factory=list)
     in_window: list = field(default_factory=list)
     in_batch: int = 0
+    without_outbox: list = field(default_factory=list)
     doubled: list = field(default_factory=list)
     invented: list = field(default_factory=list)
     disordered: list = field(default_factory=list)
@@ -86,7 +89,7 @@ def name_of(observation) -> str:
     return f"{int(observation[2]):06x}{int(observation[3]):06x}"
 
 
-def audit(learner, journal: Path, outboxes: Path | None = None) -> Audit:
+def audit(learner, journal: Path, outboxes: Path | None) -> Audit:
     """Compare the memory and the running episodes of a learner with the journals of the oracles.
 
     Parameters
@@ -96,7 +99,7 @@ def audit(learner, journal: Path, outboxes: Path | None = None) -> Audit:
     journal
         Folder of the journals.
     outboxes
-        Folder of the workers' outboxes as they were left; without it no loss can be excused.
+        Folder of the workers' outboxes as they were left; None for a run without them.
     """
     report = Audit()
     memory = learner.memory
@@ -119,7 +122,9 @@ def audit(learner, journal: Path, outboxes: Path | None = None) -> Audit:
         lost = compare(name, entries, pieces.pop(name, {}), report)
         for episode, step in lost:
             is_last = len(entries) > 0 and (episode, step) == (entries[-1]["episode"], entries[-1]["step"])
-            if is_last and (name, episode, step - 1) in outbox_ends:
+            if is_last and outboxes is None:
+                report.without_outbox.append((name, episode, step))
+            elif is_last and (name, episode, step - 1) in outbox_ends:
                 report.in_window.append((name, episode, step))
                 others = [steps for other, steps in steps_of.items() if other.startswith(process)]
                 report.in_batch += min(others) < len(entries)

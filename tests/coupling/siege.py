@@ -59,6 +59,7 @@ class Siege:
         self.counts: Counter[str] = Counter()
         self.proxy = None
         self._process: subprocess.Popen | None = None
+        self._outboxes = self.run_folder / "workers" if (workers or {}).get("outbox", True) else None
         content = {
             "env": "oracle:test/Oracle-v0",
             "env_options": {"journal": str(self.journal), "step_seconds": 0.001} | (env_options or {}),
@@ -288,7 +289,7 @@ class Siege:
             raise SiegeError(f"the run is {status['state']}, with {status['gradient_steps']} of {planned} updates")
         if sum(status["agents"].values()) != learner.environment_steps:
             raise SiegeError(f"agents reported {sum(status['agents'].values())}, not {learner.environment_steps} steps")
-        return audit(learner, self.journal, self.run_folder / "workers")
+        return audit(learner, self.journal, self._outboxes)
 
     @property
     def checkpoint(self) -> Path:
