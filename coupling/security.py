@@ -254,7 +254,10 @@ class Watch:
             )
         else:
             self._broken_off.append(time.monotonic())
-            if self._keeps_breaking_off() and _greets(self._endpoint):
+            if not self._keeps_breaking_off():
+                return
+            self._broken_off.clear()
+            if _greets(self._endpoint):
                 raise RefusedError(
                     f"the learner at {self._endpoint} broke {_BROKEN_OFF} handshakes off: its encryption or its key is "
                     "not that of the connection file; use the file of the run's present start"
