@@ -32,8 +32,8 @@ _FAILED = zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL 
 _UNREADABLE = zmq.PROTOCOL_ERROR_ZMTP_CRYPTOGRAPHIC
 _MESSAGES_A_CALL = 256  # refusals that are attended to at once: a flood of them does not keep the learner from learning
 _SENTENCES = 64  # different refusals that are told; all are counted
-_BROKEN_OFF = 5  # handshakes in a row that ended without a word,
-_BROKEN_OFF_WITHIN = 5.0  # in as many seconds, are a refusal if a learner is there
+_BROKEN_OFF = 3  # handshakes in a row that ended without a word,
+_BROKEN_OFF_WITHIN = 5.0  # in as many seconds, are a refusal if ZeroMQ answers there
 
 
 class RefusedError(Exception):
