@@ -5,8 +5,8 @@
 
 Valid frames of all kinds are changed at random places, fields and lengths, half of them with the right checksum, so
 that only what is behind it can refuse them. Fails when anything but a counted rejection happens, when a refused frame
-is not answered by exactly one REJECT or ERROR (but for repetitions, whose bodies are not read again), when the learner is
-told a number that stood in no valid frame, when an honest worker is not served any more, or when the process grows
+is not answered by exactly one REJECT or ERROR (but for repetitions, whose bodies are not read again), when the learner
+is told a number that stood in no valid frame, when an honest worker is not served any more, or when the process grows
 without end. Writes benchmarks/results/coupling/fuzz.json: rejections by reason, machine, versions and commit.
 """
 

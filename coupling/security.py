@@ -12,8 +12,9 @@ import ipaddress
 import socket as network
 import time
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import zmq
 from zmq.utils import z85
@@ -70,6 +71,14 @@ class Keys:
             raise ConfigError("libzmq was built without CURVE, so workers can be on this machine only")
         pairs = (*zmq.curve_keypair(), *zmq.curve_keypair())
         return cls(*(key.decode() for key in pairs))
+
+    def for_workers(self) -> dict[str, str]:
+        """Return what the connection file holds of them."""
+        return {
+            "server_key": self.server_public,
+            "public_key": self.worker_public,
+            "secret_key": self.worker_secret,
+        }
 
 
 def is_loopback(endpoint: str) -> bool:
@@ -237,7 +246,7 @@ class Watch:
         """Close the watch's own socket, after the one that it watches."""
         self._monitor.close(linger=0)
 
-    def _judge(self, event: dict[str, int]) -> None:
+    def _judge(self, event: Mapping[str, Any]) -> None:
         """Raise if the handshake ended in a way that will not mend itself."""
         if event["event"] == zmq.EVENT_HANDSHAKE_SUCCEEDED:
             self._broken_off.clear()
