@@ -475,7 +475,7 @@ def fate(frame: bytes, session: int, sequence: int) -> str:
     if header.session != session:
         return "stranger"
     again = (header.kind is Kind.RESET) == (header.sequence == 1) and header.sequence <= sequence
-    return "passed over" if again and header.environments == ENVIRONMENTS else "violation"
+    return "passed over" if again and (header.first, header.environments) == (0, ENVIRONMENTS) else "violation"
 
 
 def memory() -> float:
