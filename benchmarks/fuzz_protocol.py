@@ -332,6 +332,8 @@ class Recorder:
         return True
 
     def _note(self, rows: np.ndarray) -> None:
+        if not np.isfinite(rows.astype(np.float32)).all():
+            raise SystemExit(f"the learner was told {rows}")
         self.told.update(row.tobytes() for row in rows)
 
 
@@ -534,8 +536,8 @@ def main() -> None:
     rng = random.Random(arguments.seed)
     result = {
         "seed": arguments.seed,
-        "machine": machine(),
         **provenance(),
+        "machine": machine(),
         "decoder": fuzz_decoder(rng, arguments.frames - arguments.by_sockets),
         "server": fuzz_server(rng, arguments.by_sockets),
     }
