@@ -440,7 +440,7 @@ def test_an_absurd_number_of_failures_takes_no_room():
     assert tally.exceeded
 
 
-def test_the_keys_of_a_run_are_in_its_connection_file_and_nowhere_else(shell):
+def test_the_keys_of_a_run_are_in_its_connection_file_and_nowhere_else(shell, make):
     preset = shell.preset(workers={"curve": "always"}, run={"steps": 10**6})
     learner = shell.start("train", preset)
     file = shell.run_folder / "connection.json"
@@ -458,9 +458,16 @@ def test_the_keys_of_a_run_are_in_its_connection_file_and_nowhere_else(shell):
     for process in [psutil.Process(learner.pid), *workers_of(shell.run_folder)]:
         words = " ".join([*process.cmdline(), *process.environ().values()]).encode()
         assert not any(key in words for key in keys)
+    other = Keys.draw()
+    stranger = make(
+        Peer, connection.endpoint, Keys(connection.server_key, "", other.worker_public, other.worker_secret)
+    )
+    with pytest.raises(RefusedError):
+        stranger.watch.poll(5000)
+    wait_until(lambda: shell.status()["refused"] == 1, 5.0)
     learner.send_signal(signal.SIGINT)
     out, said = learner.communicate(timeout=60)
     assert learner.returncode == 130, said
     assert holders() == set()
     assert not any(key in (out + said).encode() for key in keys)
-    assert shell.status()["refused"] == 0
+    assert "a peer at 127.0.0.1 with an unknown key was refused" in said
