@@ -159,4 +159,3 @@ def lead_through_proxy(port):
         write(path, msgspec.structs.replace(connection, endpoint=f"tcp://127.0.0.1:{port}"), *rest)
 
     run.write_connection = write_both
-

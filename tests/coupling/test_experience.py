@@ -24,7 +24,14 @@ def decision(rows=3, state=0):
 
     random = dict(np.random.default_rng(5).bit_generator.state)
     return Decision(
-        np.arange(rows), numbers(2), numbers(2) + 1, numbers(2) + 2, numbers(1)[:, 0], numbers(state), numbers(2), random
+        np.arange(rows),
+        numbers(2),
+        numbers(2) + 1,
+        numbers(2) + 2,
+        numbers(1)[:, 0],
+        numbers(state),
+        numbers(2),
+        random,
     )
 
 

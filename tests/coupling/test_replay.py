@@ -18,8 +18,24 @@ from rl_agent.learner import Learner
 SIZE, ACTIONS, EACH = 3, 2, 2
 KINDS = {
     "vracer": {"start": 60, "memory": 4096, "batch": 8, "hidden": [8]},
-    "lstm": {"start": 60, "steps_per_update": 4.0, "memory": 4096, "batch": 8, "hidden": [8], "network": "lstm", "window": 3},
-    "ou": {"start": 60, "steps_per_update": 4.0, "memory": 4096, "batch": 8, "hidden": [8], "algorithm": "ddpg", "replay": "none"},
+    "lstm": {
+        "start": 60,
+        "steps_per_update": 4.0,
+        "memory": 4096,
+        "batch": 8,
+        "hidden": [8],
+        "network": "lstm",
+        "window": 3,
+    },
+    "ou": {
+        "start": 60,
+        "steps_per_update": 4.0,
+        "memory": 4096,
+        "batch": 8,
+        "hidden": [8],
+        "algorithm": "ddpg",
+        "replay": "none",
+    },
     "forgetful": {"start": 30, "memory": 60, "batch": 8, "hidden": [8], "steps_per_update": 2.0},
     "ppo": {"algorithm": "ppo", "horizon": 48, "batch": 16, "epochs": 2, "hidden": [8]},
 }
