@@ -10,6 +10,7 @@ resumed before that finds the actors by name and takes their workers over as the
 import contextlib
 import hashlib
 import os
+import re
 import secrets
 import shutil
 import signal
@@ -32,6 +33,7 @@ from coupling.launch.launcher import Death, Mending, describe_exit, last_words, 
 __all__ = ["Host", "RayLauncher", "Report"]
 
 _REPORT_EVERY = 1.0  # seconds
+_PLACED_WITHIN = 5.0  # seconds after which a person is told that an actor has no place yet
 _ANSWER_WITHIN = 30.0  # seconds that the cluster may take to end its actors
 
 
@@ -234,7 +236,14 @@ class RayLauncher:
         place.actor = actor.remote(
             f"{self._namespace}-{name}", slot, self._counts[slot], workers.threads, workers.patience
         )
-        place.call = place.actor.host.remote(self._connection.read_bytes())
+        self._ask(place)
+
+    def _ask(self, place: _Place) -> None:
+        """Ask an actor to host its worker, or how that one stands."""
+        if place.report is None:
+            place.call = place.actor.host.remote(self._connection.read_bytes())
+        else:
+            place.call = place.actor.report.remote()
 
     def supervise(self) -> list[Death]:
         """Collect the workers that have died and start those again whose pause is over.
@@ -257,12 +266,12 @@ class RayLauncher:
                     self._spawn(slot)
             elif place.call is None:
                 if now >= place.next_report:
-                    place.call = place.actor.report.remote()
+                    self._ask(place)
             elif self._ray.wait([place.call], timeout=0)[0]:
                 death = self._hear(slot, place)
                 if death is not None:
                     deaths.append(death)
-            elif place.report is None and now - place.asked > self._workers.wait:
+            if place.actor is not None and place.report is None and now - place.asked > self._workers.wait:
                 raise RunError(
                     f"worker {slot} had no place for workers.wait = {self._workers.wait:g} s: {self.waits_for()}"
                 )
@@ -270,11 +279,15 @@ class RayLauncher:
 
     def _hear(self, slot: int, place: _Place) -> Death | None:
         """Take the answer that has come from an actor."""
+        ended, words = "", None
         try:
             place.report = report = self._ray.get(place.call)
             ended, words = report.ended, report.words
-        except self._ray.exceptions.RayActorError as error:
-            ended, words = f"its actor is gone: {str(error).strip().splitlines()[0]}", None
+        except self._ray.exceptions.ActorUnavailableError:
+            if place.report is not None:  # otherwise Ray is just bringing the actor back
+                ended = "its actor has died, or its node cannot be reached"
+        except self._ray.exceptions.RayError as error:
+            ended, words = "its actor is gone", _quote(str(error))
         place.call, place.next_report = None, time.monotonic() + _REPORT_EVERY
         if not ended:
             return None
@@ -296,15 +309,15 @@ class RayLauncher:
             self._ray.kill(place.actor, no_restart=False)
 
     def waits_for(self) -> str:
-        """Return how many actors Ray has not placed yet, and what it has left."""
-        waiting = sum(place.actor is not None and place.report is None for place in self._places)
+        """Return how many actors Ray has not placed yet, and what they need."""
+        late = time.monotonic() - _PLACED_WITHIN
+        waiting = sum(place.actor is not None and place.report is None and place.asked < late for place in self._places)
         if not waiting:
             return ""
-        left = self._ray.available_resources()
         return (
-            f"waiting for Ray to place {waiting} of {len(self._places)} workers, each with "
-            f"{self._workers.ray.cpus:g} CPUs and {self._workers.ray.gpus:g} GPUs; the cluster has "
-            f"{left.get('CPU', 0):g} CPUs and {left.get('GPU', 0):g} GPUs left"
+            f"waiting for Ray to place {waiting} of {len(self._places)} workers, each on a node with "
+            f"{self._workers.ray.cpus:g} CPUs and {self._workers.ray.gpus:g} GPUs to spare "
+            "(`ray status` shows what there is)"
         )
 
     def stop(self, patience: float = 5.0) -> None:
@@ -335,6 +348,12 @@ def _signal_handlers_kept() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _quote(text: str) -> str:
+    """Return the end of what Ray says, without its colours, marked as a quotation."""
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", text).strip().splitlines()
+    return "\n".join(f"  | {line}" for line in lines[-12:])
 
 
 def _name_of_run(folder: Path) -> str:
