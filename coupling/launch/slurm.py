@@ -59,6 +59,7 @@ class Hosting:
                 stdin=subprocess.DEVNULL,
                 stdout=stderr,
                 stderr=stderr,
+                start_new_session=True,  # the signal by which SLURM announces the end of a job is for this process
             )
         try:
             while self._wanted():
