@@ -51,4 +51,5 @@ def make_launcher(workers: WorkerSettings, connection: Path, folder: Path) -> La
         threads=workers.threads,
         restarts=workers.restarts,
         devices=workers.devices,
+        outboxes=workers.outbox,
     )

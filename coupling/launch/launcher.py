@@ -4,17 +4,16 @@ import os
 import signal
 import sys
 import time
-from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from coupling.errors import RunError
+from coupling.tally import Tally
 from coupling.worker import PARENT_VARIABLE
 
 __all__ = ["Death", "Launcher", "Mending", "describe_exit", "last_words", "worker_command", "worker_environment"]
 
-_WINDOW = 600.0  # seconds over which restarts are counted
 _QUOTED_LINES = 12
 _THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
@@ -98,8 +97,7 @@ class Mending:
     """
 
     def __init__(self, workers: int, allowed: int) -> None:
-        self._allowed = allowed
-        self._deaths: list[deque[float]] = [deque() for _ in range(workers)]
+        self._deaths = [Tally(allowed) for _ in range(workers)]
 
     def restart_at(self, death: Death) -> float:
         """Count a death and return the monotonic time of the restart, later after each one.
@@ -110,21 +108,17 @@ class Mending:
             When the worker died more often than is mended.
         """
         now, deaths = time.monotonic(), self._deaths[death.slot]
-        deaths.append(now)
-        while now - deaths[0] > _WINDOW:
-            deaths.popleft()
-        if len(deaths) > self._allowed:
-            raise RunError(
-                f"worker {death.slot} died {len(deaths)} times within {_WINDOW / 60:.0f} minutes, "
-                f"which is more than workers.restarts = {self._allowed}; {death}"
-            )
-        return now + min(10.0, 0.1 * 2 ** (len(deaths) - 1))
+        deaths.note(1, now)
+        if deaths.exceeded:
+            raise RunError(f"worker {death.slot} died {deaths}; {death}")
+        return now + min(10.0, 0.1 * 2 ** (deaths.count - 1))
 
 
-def worker_command(connection: Path, slot: int, environments: int) -> list[str]:
+def worker_command(connection: Path, slot: int, environments: int, outbox: Path | None) -> list[str]:
     """Return the command of a worker. It names the file that holds the keys, and never a key."""
     command = [sys.executable, "-m", "coupling.worker", "--connect", str(connection)]
-    return [*command, "--slot", str(slot), "--environments", str(environments)]
+    command += ["--slot", str(slot), "--environments", str(environments)]
+    return command if outbox is None else [*command, "--outbox", str(outbox)]
 
 
 def worker_environment(threads: int) -> dict[str, str]:

@@ -17,6 +17,7 @@ class _Place:
 
     environments: int
     stderr: Path
+    outbox: Path | None
     process: subprocess.Popen[bytes] | None = None
     started: float = 0.0
     said_before: int = 0  # length of the stderr file when the process started
@@ -41,6 +42,8 @@ class LocalLauncher:
         How many deaths of one worker within ten minutes are mended.
     devices
         Numbers of GPUs that workers see, one each, by turns; all GPUs that this process sees unless given.
+    outboxes
+        Whether workers have outboxes, in ``folder``.
     """
 
     def __init__(
@@ -52,6 +55,7 @@ class LocalLauncher:
         threads: int,
         restarts: int,
         devices: Sequence[int] = (),
+        outboxes: bool = True,
     ) -> None:
         folder.mkdir(exist_ok=True)
         self._connection = connection
@@ -59,7 +63,8 @@ class LocalLauncher:
         self._devices = list(devices)
         self._mending = Mending(len(environments_of_each), restarts)
         self._places = [
-            _Place(count, folder / f"worker-{slot}.stderr") for slot, count in enumerate(environments_of_each)
+            _Place(count, folder / f"worker-{slot}.stderr", folder / f"outbox-{slot}" if outboxes else None)
+            for slot, count in enumerate(environments_of_each)
         ]
         self.restarts = 0
 
@@ -77,7 +82,7 @@ class LocalLauncher:
         with place.stderr.open("ab") as stderr:
             place.said_before = stderr.tell()
             place.process = subprocess.Popen(
-                worker_command(self._connection, slot, place.environments),
+                worker_command(self._connection, slot, place.environments, place.outbox),
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=stderr,

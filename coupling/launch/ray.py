@@ -69,13 +69,16 @@ class Host:
         Of the actor, which is that of its folder, so that one that is brought back on the same node finds it.
     slot, environments, threads
         Of the worker.
+    outbox
+        Whether it has one, in the actor's folder.
     patience
         Seconds without a learner after which the actor ends itself.
     """
 
-    def __init__(self, name: str, slot: int, environments: int, threads: int, patience: float) -> None:
+    def __init__(self, name: str, slot: int, environments: int, threads: int, outbox: bool, patience: float) -> None:
         self._folder = _private_folder(name)
         self._connection, self._stderr = self._folder / "connection.json", self._folder / "stderr"
+        self._outbox = self._folder / "outbox" if outbox else None
         self._slot, self._environments, self._threads, self._patience = slot, environments, threads, patience
         self._process: subprocess.Popen[bytes] | None = None
         self._started = self._heard = time.monotonic()
@@ -89,7 +92,7 @@ class Host:
             with self._stderr.open("ab") as stderr:
                 self._said_before = stderr.tell()
                 self._process = subprocess.Popen(
-                    worker_command(self._connection, self._slot, self._environments),
+                    worker_command(self._connection, self._slot, self._environments, self._outbox),
                     env=worker_environment(self._threads),
                     stdin=subprocess.DEVNULL,
                     stdout=stderr,
@@ -213,7 +216,8 @@ class RayLauncher:
 
     def _name(self, slot: int) -> str:
         """Return the name of an actor, which changes with what it was made for."""
-        made_for = (self._counts[slot], self._workers.threads, self._workers.patience, self._workers.ray)
+        workers = self._workers
+        made_for = (self._counts[slot], workers.threads, workers.outbox, workers.patience, workers.ray)
         return f"{slot}-{hashlib.sha256(repr(made_for).encode()).hexdigest()[:8]}"
 
     def _names_there(self) -> set[str]:
@@ -234,7 +238,12 @@ class RayLauncher:
             scheduling_strategy="SPREAD",
         )
         place.actor = actor.remote(
-            f"{self._namespace}-{name}", slot, self._counts[slot], workers.threads, workers.patience
+            f"{self._namespace}-{name}",
+            slot,
+            self._counts[slot],
+            workers.threads,
+            workers.outbox,
+            workers.patience,
         )
         self._ask(place)
 

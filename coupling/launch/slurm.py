@@ -33,8 +33,8 @@ class Hosting:
 
     Attributes
     ----------
-    connection, stderr, mark
-        The connection file; what the worker says; a file that is there while the job runs.
+    connection, stderr, mark, outbox
+        The connection file; what the worker says; a file that is there while the job runs; the outbox, if there is one.
     slot, environments, threads
         Of the worker.
     learner
@@ -44,6 +44,7 @@ class Hosting:
     connection: Path
     stderr: Path
     mark: Path
+    outbox: Path | None
     slot: int
     environments: int
     threads: int
@@ -54,7 +55,7 @@ class Hosting:
         self.mark.write_text(json.dumps({"host": socket.gethostname(), "pid": os.getpid()}))
         with self.stderr.open("ab") as stderr:
             process = subprocess.Popen(
-                worker_command(self.connection, self.slot, self.environments),
+                worker_command(self.connection, self.slot, self.environments, self.outbox),
                 env=worker_environment(self.threads),
                 stdin=subprocess.DEVNULL,
                 stdout=stderr,
@@ -152,6 +153,7 @@ class SlurmLauncher:
                     connection.resolve(),
                     folder / f"worker-{slot}.stderr",
                     folder / f"worker-{slot}.running",
+                    folder / f"outbox-{slot}" if workers.outbox else None,
                     slot,
                     count,
                     workers.threads,
@@ -182,7 +184,9 @@ class SlurmLauncher:
         for number, fields in json.loads(self._record.read_text()):
             job = self._submitit.SlurmJob(self._logs, number)
             if not job.done(force_check=True):
-                paths = {name: Path(fields[name]) for name in ("connection", "stderr", "mark")}
+                paths = {
+                    name: Path(fields[name]) for name in ("connection", "stderr", "mark", "outbox") if fields[name]
+                }
                 found.append((job, Hosting(**(fields | paths))))
         return found
 
