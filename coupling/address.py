@@ -3,6 +3,7 @@
 import ipaddress
 import socket
 
+from coupling import security
 from coupling.errors import ConfigError
 
 __all__ = ["endpoint_to_bind", "is_loopback"]
@@ -10,11 +11,7 @@ __all__ = ["endpoint_to_bind", "is_loopback"]
 
 def is_loopback(bind: str) -> bool:
     """Tell whether ``host`` or ``host:port`` is heard on this machine only."""
-    host = bind.partition(":")[0]
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+    return security.is_loopback(f"tcp://{bind.partition(':')[0]}:*")
 
 
 def endpoint_to_bind(transport: str, bind: str) -> str:

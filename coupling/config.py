@@ -84,6 +84,7 @@ class WorkerSettings(BaseModel):
     threads: int = Field(default=1, ge=1, description="threads of each worker's numerical libraries")
     devices: list[int] = Field(default_factory=list, description="GPUs, one worker after the other takes the next")
     transport: Literal["tcp", "ipc"] = Field(default="tcp", description="how local workers are reached")
+    curve: Literal["auto", "always"] = Field(default="auto", description="encrypt beyond this machine only, or always")
     step_timeout: float = Field(default=300.0, gt=0, description="longest environment step in seconds")
     heartbeat: float = Field(default=1.0, gt=0, description="seconds between signs of life")
     dead_after: float = Field(default=5.0, gt=0, description="seconds of silence after which a worker is dead")

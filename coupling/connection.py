@@ -2,10 +2,14 @@
 
 import hashlib
 import json
+import os
+import stat
+import struct
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from zmq.utils import z85
 
 from coupling.errors import ConfigError
 from coupling.files import write_atomically
@@ -28,6 +32,8 @@ class Connection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Seconds after which a worker that finds no learner gives up.
     environments
         How many environments each worker hosts, by its slot.
+    server_key, public_key, secret_key
+        Z85 text: the learner's public key and the workers' own pair; empty when nothing is encrypted.
     """
 
     endpoint: str
@@ -36,6 +42,12 @@ class Connection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     env_options: dict[str, Any]
     patience: float
     environments: list[int] = []
+    server_key: str = ""
+    public_key: str = ""
+    secret_key: str = ""
+
+    def __repr__(self) -> str:
+        return f"Connection({self.run!r} at {self.endpoint})"  # without the keys: it may end up in a log
 
     def environments_at(self, slot: int | None) -> int:
         """Return how many environments a worker hosts.
@@ -78,11 +90,30 @@ def read_connection(path: Path) -> Connection:
     Raises
     ------
     ValueError
-        When it is not what :func:`write_connection` writes.
+        When it is not what :func:`write_connection` writes, or holds keys and others may read it.
     OSError
         When it cannot be read.
     """
+    with path.open("rb") as file:
+        mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+        content = file.read()
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Connection)
-    except msgspec.DecodeError as error:
+        connection = msgspec.json.decode(content, type=Connection)
+    except ValueError as error:  # text that is not UTF-8 is no DecodeError
         raise ValueError(f"{path} is no connection file: {error}") from error
+    keys = [connection.server_key, connection.public_key, connection.secret_key]
+    if any(keys):
+        if not all(map(_is_key, keys)):
+            raise ValueError(f"{path} is no connection file: its three keys must be Z85 text of 40 characters")
+        if mode & 0o077:
+            raise ValueError(
+                f"{path} holds keys and others may read it (mode {mode:04o}); make it yours alone: chmod 600 {path}"
+            )
+    return connection
+
+
+def _is_key(text: str) -> bool:
+    try:
+        return len(z85.decode(text.encode())) == 32
+    except (KeyError, ValueError, struct.error):
+        return False

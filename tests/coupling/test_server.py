@@ -254,7 +254,10 @@ def test_violations_are_refused_once_and_never_reach_the_learner(served):
         assert header.kind == Kind.REJECT
         assert offender.say(frame, turns=4) is None
     assert (server.counts.violations, server.counts.unheard) == (3, 3)
-    assert "not known" in peer().tell(Kind.STEP, b"")[1].reason
+    stranger = peer()
+    stranger.session = 5
+    assert "not known" in stranger.tell(Kind.STEP, b"")[1].reason
+    assert server.counts.strangers == 1
     assert learner.calls == calls
     assert worker.step() is not None
 
