@@ -1,11 +1,39 @@
 """Who starts workers: processes of this machine, a Ray cluster, a SLURM cluster, or somebody by hand."""
 
+import importlib.util
 from pathlib import Path
 
+from coupling.address import endpoint_to_bind
 from coupling.config import WorkerSettings
+from coupling.errors import ConfigError
 from coupling.launch.launcher import Death, Launcher
 
-__all__ = ["Death", "Launcher", "make_launcher"]
+__all__ = ["Death", "Launcher", "check_launcher", "make_launcher"]
+
+_LIBRARIES = {"ray": "ray", "slurm": "submitit"}
+
+
+def check_launcher(workers: WorkerSettings) -> None:
+    """Find out before anything is written whether the address can be bound and the launcher's library is there.
+
+    Raises
+    ------
+    ConfigError
+        When not.
+    """
+    endpoint_to_bind(workers.transport, workers.bind)
+    library = _LIBRARIES.get(workers.launcher)
+    if library and not _installed(library):
+        raise ConfigError(
+            f"workers.launcher = {workers.launcher} needs {library}: pip install 'flowsim[{workers.launcher}]'"
+        )
+
+
+def _installed(library: str) -> bool:
+    try:
+        return importlib.util.find_spec(library) is not None
+    except ValueError:  # it has been disabled
+        return False
 
 
 def make_launcher(workers: WorkerSettings, connection: Path, folder: Path) -> Launcher:
@@ -28,7 +56,7 @@ def make_launcher(workers: WorkerSettings, connection: Path, folder: Path) -> La
     Raises
     ------
     ConfigError
-        When its library is missing, or the engine refuses the settings.
+        When the engine is not there, or refuses the settings.
     """
     if workers.launcher == "none":
         from coupling.launch.hands import ByHand

@@ -171,17 +171,13 @@ class RayLauncher:
     Raises
     ------
     ConfigError
-        When Ray is missing or there is no such cluster.
+        When there is no such cluster.
     """
 
     def __init__(self, workers: WorkerSettings, connection: Path, folder: Path) -> None:
         with _signal_handlers_kept():  # Ray has its own idea of SIGTERM
-            try:
-                import ray
-            except ImportError as error:
-                raise ConfigError(
-                    "workers.launcher = ray needs the library of the same name: pip install 'flowsim[ray]'"
-                ) from error
+            import ray
+
             self._ray = ray
             self._joined_here = not ray.is_initialized()
             if self._joined_here:

@@ -115,14 +115,12 @@ class SlurmLauncher:
     Raises
     ------
     ConfigError
-        When submitit is missing, SLURM is not here, or an option does not exist.
+        When SLURM is not here, or an option does not exist.
     """
 
     def __init__(self, workers: WorkerSettings, connection: Path, folder: Path) -> None:
-        try:
-            import submitit
-        except ImportError as error:
-            raise ConfigError("workers.launcher = slurm needs submitit: pip install 'flowsim[slurm]'") from error
+        import submitit
+
         self._submitit, self._workers = submitit, workers
         folder.mkdir(exist_ok=True)
         folder, settings = folder.resolve(), workers.slurm

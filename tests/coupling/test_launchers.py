@@ -16,7 +16,7 @@ from coupling.address import endpoint_to_bind, is_loopback
 from coupling.config import WorkerSettings, load_config
 from coupling.connection import Connection, read_connection
 from coupling.errors import ConfigError
-from coupling.launch import make_launcher
+from coupling.launch import check_launcher, make_launcher
 
 SLOW = {"step_seconds": 0.002}
 
@@ -72,11 +72,11 @@ def test_a_mistake_about_launchers_is_one_sentence(tmp_path, words, sentence):
 
 
 @pytest.mark.parametrize(("launcher", "library"), [("ray", "ray"), ("slurm", "submitit")])
-def test_a_missing_library_is_a_sentence_with_the_extra(tmp_path, monkeypatch, launcher, library):
+def test_a_missing_library_is_a_sentence_with_the_extra(monkeypatch, launcher, library):
     monkeypatch.setitem(sys.modules, library, None)
     settings = WorkerSettings.model_validate({"launcher": launcher, "slurm": {"cluster": "local"}})
-    with pytest.raises(ConfigError, match=rf"pip install 'flowsim\[{launcher}\]'"):
-        make_launcher(settings, tmp_path / "connection.json", tmp_path / "workers")
+    with pytest.raises(ConfigError, match=rf"needs {library}: pip install 'flowsim\[{launcher}\]'"):
+        check_launcher(settings)
 
 
 def test_addresses():
