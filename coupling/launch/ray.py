@@ -182,8 +182,9 @@ class RayLauncher:
             self._joined_here = not ray.is_initialized()
             if self._joined_here:
                 try:
+                    _knock(workers.ray.address)
                     ray.init(address=workers.ray.address, log_to_driver=False, logging_level="ERROR")
-                except (ConnectionError, RuntimeError, ValueError) as error:
+                except (OSError, RuntimeError, ValueError) as error:
                     raise ConfigError(
                         f"workers.ray.address = {workers.ray.address!r}: there is no Ray cluster to join "
                         f"({' '.join(str(error).split())}); `ray start --head` begins one"
@@ -359,6 +360,13 @@ def _quote(text: str) -> str:
     """Return the end of what Ray says, without its colours, marked as a quotation."""
     lines = re.sub(r"\x1b\[[0-9;]*m", "", text).strip().splitlines()
     return "\n".join(f"  | {line}" for line in lines[-12:])
+
+
+def _knock(address: str) -> None:
+    """Connect to a cluster and leave again: Ray itself would try for minutes where nobody listens."""
+    host, colon, port = address.rpartition(":")
+    if colon and port.isdecimal():
+        socket.create_connection((host, int(port)), timeout=5.0).close()
 
 
 def _name_of_run(folder: Path) -> str:

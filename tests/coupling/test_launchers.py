@@ -10,6 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 from conftest import wait_until
+from test_run import audit
 
 from coupling import cli
 from coupling.address import endpoint_to_bind, is_loopback
@@ -17,6 +18,7 @@ from coupling.config import WorkerSettings, load_config
 from coupling.connection import Connection, read_connection
 from coupling.errors import ConfigError
 from coupling.launch import check_launcher, make_launcher
+from rl_agent.learner import Learner
 
 SLOW = {"step_seconds": 0.002}
 
@@ -33,14 +35,13 @@ def own_address() -> str:
 
 def hosts_of(folder: Path) -> list[psutil.Process]:
     """All living workers whose files lie in a folder, whoever started them."""
-    found = []
-    for process in psutil.process_iter(["cmdline"]):
-        line = process.info["cmdline"] or []
-        if "coupling.worker" in line and any(word.startswith(str(folder)) for word in line):
-            with_status = process.status()
-            if with_status != psutil.STATUS_ZOMBIE:
-                found.append(process)
-    return found
+    return [
+        process
+        for process in psutil.process_iter(["cmdline", "status"])
+        if "coupling.worker" in (line := process.info["cmdline"] or [])
+        and any(word.startswith(str(folder)) for word in line)
+        and process.info["status"] != psutil.STATUS_ZOMBIE
+    ]
 
 
 def training(shell) -> dict | None:
@@ -48,6 +49,12 @@ def training(shell) -> dict | None:
     status = shell.status()
     workers = status.get("workers", [])
     return status if len(workers) == 2 and all(worker["steps"] for worker in workers) else None
+
+
+def everything_is_there_once(shell) -> None:
+    """Check that the memory of a stopped run holds every step of every episode that the learner counts, once."""
+    learner = Learner.load(shell.run_folder / "checkpoint.npz")
+    assert audit(learner) + learner.running.length.sum() == learner.environment_steps > 0
 
 
 # --- what is refused ---------------------------------------------------------------------------------------
@@ -228,6 +235,7 @@ def jobs_of(shell) -> dict[str, dict]:
 def test_jobs_of_slurm_are_an_array_requeued_and_taken_over(shell, slurm):
     preset = shell.preset(
         env_options=SLOW,
+        agent={"memory": 65536},
         run={"steps": 10**6, "checkpoint_every": 0.5},
         workers={
             "launcher": "slurm",
@@ -263,6 +271,7 @@ def test_jobs_of_slurm_are_an_array_requeued_and_taken_over(shell, slurm):
     assert resumed.returncode == 130, stderr
     wait_until(lambda: not hosts_of(shell.folder))
     assert {job["state"] for job in jobs_of(shell).values()} <= {"COMPLETED", "CANCELLED"}
+    everything_is_there_once(shell)
 
 
 def test_a_run_whose_jobs_never_begin_says_so_and_ends(shell, slurm):
@@ -300,6 +309,7 @@ def cluster():
 def ray_preset(shell, cluster, **workers) -> str:
     return shell.preset(
         env_options=SLOW,
+        agent={"memory": 65536},
         run={"steps": 10**6, "checkpoint_every": 0.5},
         workers={"launcher": "ray", "ray": {"address": cluster.address}, **workers},
     )
@@ -341,6 +351,7 @@ def test_ray_workers_and_actors_that_are_killed_come_back(shell, cluster):
     assert "died (signal SIGKILL)" in stderr
     assert "its actor has died" in stderr
     assert nothing_is_left(shell)
+    everything_is_there_once(shell)
 
 
 @pytest.mark.cluster
@@ -357,6 +368,7 @@ def test_a_resumed_run_takes_its_ray_workers_over(shell, cluster):
     _, stderr = resumed.communicate(timeout=60)
     assert resumed.returncode == 130, stderr
     assert nothing_is_left(shell)
+    everything_is_there_once(shell)
 
 
 @pytest.mark.cluster
