@@ -1,6 +1,7 @@
 """Who starts workers: processes of this machine, a Ray cluster, a SLURM cluster, or somebody by hand."""
 
 import importlib.util
+import shutil
 from pathlib import Path
 
 from coupling.address import endpoint_to_bind
@@ -14,7 +15,7 @@ _LIBRARIES = {"ray": "ray", "slurm": "submitit"}
 
 
 def check_launcher(workers: WorkerSettings) -> None:
-    """Find out before anything is written whether the address can be bound and the launcher's library is there.
+    """Find out before anything is written whether the address can be bound and the launcher has what it needs.
 
     Raises
     ------
@@ -26,6 +27,11 @@ def check_launcher(workers: WorkerSettings) -> None:
     if library and not _installed(library):
         raise ConfigError(
             f"workers.launcher = {workers.launcher} needs {library}: pip install 'flowsim[{workers.launcher}]'"
+        )
+    if workers.launcher == "slurm" and workers.slurm.cluster == "slurm" and not shutil.which("srun"):
+        raise ConfigError(
+            "workers.launcher = slurm: this machine is no part of a SLURM cluster, for it has no srun; "
+            "workers.slurm.cluster=local tries it out without one"
         )
 
 
@@ -55,7 +61,7 @@ def make_launcher(workers: WorkerSettings, connection: Path, folder: Path) -> La
 
     Raises
     ------
-    ConfigError
+    RunError
         When the engine is not there, or refuses the settings.
     """
     if workers.launcher == "none":

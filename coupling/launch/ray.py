@@ -26,7 +26,7 @@ from typing import Any
 
 from coupling.address import is_loopback
 from coupling.config import WorkerSettings
-from coupling.errors import ConfigError, RunError
+from coupling.errors import RunError
 from coupling.files import write_atomically
 from coupling.launch.launcher import Death, Mending, describe_exit, last_words, worker_command, worker_environment
 
@@ -170,8 +170,8 @@ class RayLauncher:
 
     Raises
     ------
-    ConfigError
-        When there is no such cluster.
+    RunError
+        When there is no such cluster, or its other nodes could not reach the learner.
     """
 
     def __init__(self, workers: WorkerSettings, connection: Path, folder: Path) -> None:
@@ -185,7 +185,7 @@ class RayLauncher:
                     _knock(workers.ray.address)
                     ray.init(address=workers.ray.address, log_to_driver=False, logging_level="ERROR")
                 except (OSError, RuntimeError, ValueError) as error:
-                    raise ConfigError(
+                    raise RunError(
                         f"workers.ray.address = {workers.ray.address!r}: there is no Ray cluster to join "
                         f"({' '.join(str(error).split())}); `ray start --head` begins one"
                     ) from error
@@ -198,7 +198,7 @@ class RayLauncher:
         addresses = {node["NodeManagerAddress"] for node in ray.nodes() if node["Alive"]}
         others = addresses - {ray.util.get_node_ip_address()}
         if others and is_loopback(workers.bind):
-            raise ConfigError(
+            raise RunError(
                 f"workers.bind = {workers.bind} is heard on this machine only, but the Ray cluster has others "
                 f"({', '.join(sorted(others)[:3])}); give an address that these can reach, such as "
                 "workers.bind=$(hostname)"

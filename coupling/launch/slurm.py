@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from coupling.config import WorkerSettings
-from coupling.errors import ConfigError, RunError
+from coupling.errors import RunError
 from coupling.files import write_atomically
 from coupling.launch.launcher import Death, Mending, describe_exit, last_words, worker_command, worker_environment
 
@@ -114,8 +114,8 @@ class SlurmLauncher:
 
     Raises
     ------
-    ConfigError
-        When SLURM is not here, or an option does not exist.
+    RunError
+        When submitit does not accept the settings.
     """
 
     def __init__(self, workers: WorkerSettings, connection: Path, folder: Path) -> None:
@@ -143,7 +143,7 @@ class SlurmLauncher:
                 slurm_additional_parameters={"requeue": True, **settings.sbatch},
             )
         except (RuntimeError, ValueError, NameError) as error:
-            raise ConfigError(f"workers.slurm: {' '.join(str(error).split())}") from error
+            raise RunError(f"workers.slurm: {' '.join(str(error).split())}") from error
         learner = os.getpid() if settings.cluster == "local" else 0
         self._places = [
             _Place(

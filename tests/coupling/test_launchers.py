@@ -86,6 +86,14 @@ def test_a_missing_library_is_a_sentence_with_the_extra(monkeypatch, launcher, l
         check_launcher(settings)
 
 
+def test_slurm_without_slurm_is_a_sentence(monkeypatch):
+    pytest.importorskip("submitit", reason="submitit is not installed: pip install 'flowsim[slurm]'")
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(ConfigError, match="this machine is no part of a SLURM cluster"):
+        monkeypatch.setattr(socket, "gethostbyname", lambda name: own_address())
+        check_launcher(WorkerSettings.model_validate({"launcher": "slurm", "bind": "head"}))
+
+
 def test_addresses():
     assert endpoint_to_bind("ipc", "anything") == "ipc://*"
     assert endpoint_to_bind("tcp", "127.0.0.1") == "tcp://127.0.0.1:*"
@@ -391,6 +399,6 @@ def test_ray_actors_without_a_learner_end_themselves(shell, cluster):
 @pytest.mark.cluster
 def test_no_ray_cluster_is_a_sentence(shell, cluster):
     done = shell.run("train", shell.preset(workers={"launcher": "ray", "ray": {"address": "127.0.0.1:9"}}))
-    assert done.returncode == 2
+    assert done.returncode == 1
     assert "workers.ray.address = '127.0.0.1:9': there is no Ray cluster to join" in done.stderr
     assert "Traceback" not in done.stderr
