@@ -68,6 +68,8 @@ def test_a_run_from_beginning_to_evaluation(shell):
     # F = 2 environment steps per gradient step, exactly, up to the step that does not fill a gradient step
     assert status["gradient_steps"] == status["steps_after_warm_up"] // 2 > 900
     assert "24 distinct agents" in done.stderr
+    metrics = shell.run("status", "runs/run", "--prometheus").stdout
+    assert f'flowsim_environment_steps_total{{run="run"}} {float(status["environment_steps"])}' in metrics
     assert "untrained" in done.stdout
     assert not workers_of(shell.run_folder)
 
