@@ -30,13 +30,14 @@ lint: install
 
 # the kernels for the GPU run in numba's simulator, which has to be chosen before numba is imported
 test: lint
-	$(BIN)/python -m pytest -q --durations=10
+	$(BIN)/python -m pytest -q --durations=10 -m 'not cluster'
 	NUMBA_ENABLE_CUDASIM=1 $(BIN)/python -m pytest -q tests/cuda
 
 # with everything that is optional: a Ray cluster of two nodes on this machine
 test-all: install
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,ray,slurm]'
 	$(MAKE) test
+	$(BIN)/python -m pytest -q --durations=10 -m cluster
 
 DEMO := demo-$(shell date +%Y%m%d-%H%M%S)
 DEMO_STEPS ?= 150000

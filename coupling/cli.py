@@ -114,6 +114,9 @@ def worker(
     environments: Annotated[
         int | None, typer.Option(min=1, help="how many it hosts; as the run says unless given")
     ] = None,
+    outbox: Annotated[
+        Path | None, typer.Option(help="file that keeps its last step for the worker that takes its place if it dies")
+    ] = None,
 ) -> None:
     """Host environments for a learner, on this machine or another one, until its run is over."""
     from coupling.connection import read_connection
@@ -127,7 +130,9 @@ def worker(
         raise ConfigError(f"--connect {describe_os_error(error)}") from error
     count = environments or connection.environments_at(slot)
     words = ["--connect", str(connect), "--environments", str(count)]
-    raise typer.Exit(host(words if slot is None else [*words, "--slot", str(slot)]))
+    words += [] if slot is None else ["--slot", str(slot)]
+    words += [] if outbox is None else ["--outbox", str(outbox)]
+    raise typer.Exit(host(words))
 
 
 @app.command(epilog="Example: flowsim evaluate runs/demo --episodes 50 --json")

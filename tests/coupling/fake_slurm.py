@@ -34,15 +34,15 @@ def note(job: str, **changes) -> dict:
     return content
 
 
-def sbatch(script: str) -> None:
+def sbatch(script: str, *words: str) -> None:
     options = dict(re.findall(r"#SBATCH --([a-z-]+)=?(.*)", Path(script).read_text()))
     first = 1 + max((int(file.stem.split("_")[0]) for file in FOLDER.glob("*.json")), default=0)
     last = re.match(r"0-(\d+)", options.get("array", ""))
     jobs = [f"{first}_{task}" for task in range(int(last[1]) + 1)] if last else [str(first)]
-    copy = FOLDER / f"{first}.sh"
+    copy = FOLDER / f"{first}-{Path(script).name}"
     copy.write_text(Path(script).read_text())
     for job in jobs:
-        note(job, state="PENDING", script=str(copy), options=options)
+        note(job, state="PENDING", script=str(copy), words=words, options=options)
         subprocess.Popen(
             [sys.executable, __file__, "run", job],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
@@ -54,6 +54,7 @@ def run(job: str) -> None:
     """What slurmctld and the node do for a job."""
     array, _, task = job.partition("_")
     variables = {"SLURM_JOB_ID": job, "SLURM_PROCID": "0", "SLURM_LOCALID": "0", "SLURM_NODEID": "0"}
+    variables["SLURM_NTASKS"] = note(job)["options"].get("ntasks", "1")
     if task:
         variables |= {"SLURM_ARRAY_JOB_ID": array, "SLURM_ARRAY_TASK_ID": task}
     state = "PENDING"
@@ -62,7 +63,8 @@ def run(job: str) -> None:
             if note(job)["state"] == "CANCELLED":
                 return
             time.sleep(0.05)
-        process = subprocess.Popen(["bash", note(job)["script"]], env=os.environ | variables, start_new_session=True)
+        command = ["bash", note(job)["script"], *note(job)["words"]]
+        process = subprocess.Popen(command, env=os.environ | variables, start_new_session=True)
         note(job, state="RUNNING", group=process.pid, starts=note(job).get("starts", 0) + 1)
         code = process.wait()
         state = note(job)["state"]
@@ -72,13 +74,22 @@ def run(job: str) -> None:
 
 def srun(*words: str) -> None:
     words = list(words)
-    files = {}
+    files, tasks = {}, 1
     while words[0].startswith("--"):
-        option = words.pop(0)
+        option, _, value = words.pop(0).partition("=")
         if option in ("--output", "--error"):
             name = words.pop(0).replace("%A_%a", os.environ["SLURM_JOB_ID"]).replace("%j", os.environ["SLURM_JOB_ID"])
             files[option] = open(name.replace("%t", "0"), "a")  # noqa: SIM115
-    sys.exit(subprocess.run(words, stdout=files["--output"], stderr=files["--error"]).returncode & 255)
+        elif option == "--ntasks":
+            tasks = int(value)
+    processes = [
+        subprocess.Popen(
+            words, stdout=files.get("--output"), stderr=files.get("--error"),
+            env=os.environ | {"SLURM_PROCID": str(task)},
+        )
+        for task in range(tasks)
+    ]  # fmt: skip
+    sys.exit(max(process.wait() & 255 for process in processes))
 
 
 def sacct(*words: str) -> None:

@@ -4,12 +4,13 @@ import json
 import os
 import signal
 import socket
+import subprocess
 import sys
 from pathlib import Path
 
 import psutil
 import pytest
-from conftest import wait_until
+from conftest import ROOT, wait_until
 from test_run import audit
 
 from coupling import cli
@@ -182,6 +183,7 @@ def test_serve_waits_for_workers_that_are_started_by_hand(shell):
 # --- SLURM -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_submitit_on_this_machine(shell):
     """The local executor of submitit: a worker that dies is submitted again, and Ctrl-C leaves no job."""
     pytest.importorskip("submitit", reason="submitit is not installed: pip install 'flowsim[slurm]'")
@@ -202,6 +204,7 @@ def test_submitit_on_this_machine(shell):
     assert (shell.run_folder / "workers" / "jobs").stat().st_mode & 0o777 == 0o700
 
 
+@pytest.mark.cluster
 def test_submitit_jobs_of_this_machine_end_when_their_learner_is_killed(shell):
     pytest.importorskip("submitit", reason="submitit is not installed: pip install 'flowsim[slurm]'")
     preset = shell.preset(env_options=SLOW, workers={"launcher": "slurm", "slurm": {"cluster": "local"}},
@@ -240,6 +243,7 @@ def jobs_of(shell) -> dict[str, dict]:
     return {file.stem: json.loads(file.read_text()) for file in (shell.folder / "slurm").glob("*.json")}
 
 
+@pytest.mark.slow
 def test_jobs_of_slurm_are_an_array_requeued_and_taken_over(shell, slurm):
     preset = shell.preset(
         env_options=SLOW,
@@ -282,6 +286,7 @@ def test_jobs_of_slurm_are_an_array_requeued_and_taken_over(shell, slurm):
     everything_is_there_once(shell)
 
 
+@pytest.mark.cluster
 def test_a_run_whose_jobs_never_begin_says_so_and_ends(shell, slurm):
     (shell.folder / "slurm" / "full").touch()
     preset = shell.preset(workers={"launcher": "slurm", "bind": own_address(), "wait": 3.0})
@@ -290,6 +295,32 @@ def test_a_run_whose_jobs_never_begin_says_so_and_ends(shell, slurm):
     assert "waiting for SLURM to begin 2 of 2 jobs (1_0, 1_1)" in done.stderr
     assert "stood in the queue for workers.wait = 3 s" in done.stderr
     assert {job["state"] for job in jobs_of(shell).values()} == {"CANCELLED"}
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("script", ["one-job", "learner"])
+def test_the_scripts_of_the_docs_train_and_go_on(shell, slurm, script):
+    """Both sbatch scripts, as they are, with a smaller preset: to the end, and once more from there."""
+    preset = shell.preset(run={"steps": 600, "name": None})
+    command = shell.folder / "bin" / "flowsim"
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m coupling.cli "$@"\n')
+    command.chmod(0o755)
+    variables = {"PRESET": preset, "NAME": "run", "BIND": own_address()}
+    processes = 8 if script == "one-job" else 2  # as the script asks for
+    for job, steps in enumerate((600, 900), start=1):
+        subprocess.run(
+            ["sbatch", str(ROOT / "docs" / "cluster" / f"{script}.sbatch"), f"run.steps={steps}",
+             f"workers.processes={processes}", *(["workers.agents=8"] if job == 1 else [])],
+            cwd=shell.folder, env=shell.environment | variables, check=True,
+        )  # fmt: skip
+        (name,) = [name for name, content in jobs_of(shell).items() if content["script"].endswith(f"{script}.sbatch")
+                   and content["state"] in ("PENDING", "RUNNING")]  # fmt: skip
+        wait_until(lambda name=name: jobs_of(shell)[name]["state"] not in ("PENDING", "RUNNING"), seconds=120)
+        assert jobs_of(shell)[name]["state"] == "COMPLETED"
+        assert shell.status()["state"] == "finished"
+        assert shell.status()["environment_steps"] >= steps
+    assert len(shell.status()["agents"]) == 8
+    assert not hosts_of(shell.folder)
 
 
 # --- Ray ---------------------------------------------------------------------------------------------------
