@@ -297,6 +297,7 @@ class _Training:
         self._server = Server(learner, endpoint, terms, config.run.steps, self._experience, self._keys)
         self._launcher = make_launcher(workers, folder.connection, folder.workers)
         self._waiting_told = ""
+        self._alone_since = time.monotonic()
         self._speed = Speedometer()
         self._refusals_told = 0
         self._failures = {slot: Tally(workers.restarts) for slot in range(workers.processes)}
@@ -409,13 +410,30 @@ class _Training:
             self._server.drop(death.slot)
             self._failures_told.pop(death.slot, None)
             self._screen.say(str(death))
-        waits_for = self._launcher.waits_for()
-        if waits_for and waits_for != self._waiting_told:
-            self._screen.say(waits_for)
-        self._waiting_told = waits_for
+        self._wait_for_workers()
         for worker in self._server.workers():
             self._note_failures(worker["slot"], worker["failures"], worker["failure"])
         self._server.close_forgotten()
+
+    def _wait_for_workers(self) -> None:
+        """Say what workers wait for that are not there yet.
+
+        Raises
+        ------
+        RunError
+            When there has been none at all for ``workers.wait`` seconds.
+        """
+        now, workers, waits_for = time.monotonic(), self._config.workers, self._launcher.waits_for()
+        if waits_for and waits_for != self._waiting_told:
+            self._screen.say(waits_for)
+        self._waiting_told = waits_for
+        if any(self._server.connected(slot) for slot in range(workers.processes)):
+            self._alone_since = now
+        elif now - self._alone_since > workers.wait:
+            raise RunError(
+                f"no worker was there for workers.wait = {workers.wait:g} s"
+                + (f": the run was {waits_for}" if waits_for else "")
+            )
 
     def _note_failures(self, slot: int, failures: int, latest: str) -> None:
         """Report environments that failed and began anew; too many of them stop the run.

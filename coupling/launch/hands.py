@@ -8,6 +8,13 @@ from coupling.launch.launcher import Death
 __all__ = ["ByHand"]
 
 
+class Loss(Death):
+    """A worker that is not heard of any more."""
+
+    def __str__(self) -> str:
+        return f"worker {self.slot} is lost ({self.reason}): start it again if it does not come back by itself"
+
+
 class ByHand:
     """Tells how workers are started, and reports those that are given up.
 
@@ -38,7 +45,7 @@ class ByHand:
 
     def kill(self, slot: int, reason: str) -> None:
         """Give a worker up: it is not this machine's to kill."""
-        self._deaths.append(Death(slot, f"{reason}; it was started by hand, so start it again by hand", None))
+        self._deaths.append(Loss(slot, reason, None))
 
     def waits_for(self) -> str:
         """Return the line that starts a worker."""

@@ -69,7 +69,7 @@ class Launcher(Protocol):
         Raises
         ------
         RunError
-            When a worker died more often than is mended, or waited too long for its place.
+            When a worker died more often than is mended.
         """
 
     def running_for(self, slot: int) -> float:

@@ -262,7 +262,7 @@ class RayLauncher:
         Raises
         ------
         RunError
-            When a worker died more often than is mended, or Ray had no place for it for ``workers.wait`` seconds.
+            When a worker died more often than is mended.
         """
         now, deaths = time.monotonic(), []
         for slot, place in enumerate(self._places):
@@ -277,10 +277,6 @@ class RayLauncher:
                 death = self._hear(slot, place)
                 if death is not None:
                     deaths.append(death)
-            if place.actor is not None and place.report is None and now - place.asked > self._workers.wait:
-                raise RunError(
-                    f"worker {slot} had no place for workers.wait = {self._workers.wait:g} s: {self.waits_for()}"
-                )
         return deaths
 
     def _hear(self, slot: int, place: _Place) -> Death | None:

@@ -92,7 +92,6 @@ class _Place:
 
     hosting: Hosting
     job: Any = None
-    submitted: float = 0.0
     said_before: int = 0
     began: float = 0.0  # when its mark was seen first
     killed_for: str = ""
@@ -169,7 +168,7 @@ class SlurmLauncher:
         for job, hosting in self._jobs_there():
             place = self._places[hosting.slot] if hosting.slot < len(self._places) else None
             if place is not None and place.job is None and place.hosting == hosting:
-                place.job, place.submitted = job, time.monotonic()
+                place.job = job
             else:
                 job.cancel(check=False)
         self._submit([slot for slot, place in enumerate(self._places) if place.job is None])
@@ -194,7 +193,7 @@ class SlurmLauncher:
             return
         for place in (self._places[slot] for slot in slots):
             place.hosting.mark.unlink(missing_ok=True)
-            place.began, place.killed_for, place.submitted = 0.0, "", time.monotonic()
+            place.began, place.killed_for = 0.0, ""
             stderr = place.hosting.stderr
             place.said_before = stderr.stat().st_size if stderr.exists() else 0
         try:
@@ -222,7 +221,7 @@ class SlurmLauncher:
         Raises
         ------
         RunError
-            When a worker died more often than is mended, or its job stood in the queue for ``workers.wait`` seconds.
+            When a worker died more often than is mended, or SLURM does not take its job.
         """
         now, deaths = time.monotonic(), list[Death]()
         if now < self._next_look:
@@ -239,10 +238,6 @@ class SlurmLauncher:
                 deaths.append(self._bury(slot, place))
             elif not place.began and place.hosting.mark.exists():
                 place.began = now
-            elif not place.began and now - place.submitted > self._workers.wait:
-                raise RunError(
-                    f"worker {slot} stood in the queue for workers.wait = {self._workers.wait:g} s: {self.waits_for()}"
-                )
         self.restarts += len(due)
         self._submit(due)
         return deaths
@@ -270,7 +265,7 @@ class SlurmLauncher:
         state = place.job.get_info(mode="force").get("State", place.job.state).upper()
         if state in _QUEUED_AGAIN:
             place.given_up = f"{reason}; SLURM says {state} of its job {place.job.job_id}, which stays in the queue"
-            place.began, place.submitted = 0.0, time.monotonic()
+            place.began = 0.0
         else:
             place.killed_for = reason
             place.job.cancel(check=False)

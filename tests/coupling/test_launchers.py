@@ -147,7 +147,7 @@ def test_by_hand_says_how_and_gives_a_silent_worker_up_once(tmp_path):
     assert line in launcher.waits_for()
     launcher.kill(1, "no sign of life for 5 s")
     (death,) = launcher.supervise()
-    assert str(death) == "worker 1 died (no sign of life for 5 s; it was started by hand, so start it again by hand)"
+    assert str(death).startswith("worker 1 is lost (no sign of life for 5 s): start it again")
     assert launcher.supervise() == []
 
 
@@ -293,7 +293,7 @@ def test_a_run_whose_jobs_never_begin_says_so_and_ends(shell, slurm):
     done = shell.run("train", preset)
     assert done.returncode == 1
     assert "waiting for SLURM to begin 2 of 2 jobs (1_0, 1_1)" in done.stderr
-    assert "stood in the queue for workers.wait = 3 s" in done.stderr
+    assert "no worker was there for workers.wait = 3 s: the run was waiting for SLURM" in done.stderr
     assert {job["state"] for job in jobs_of(shell).values()} == {"CANCELLED"}
 
 
