@@ -93,7 +93,9 @@ class WorkerSettings(BaseModel):
         default=10, ge=0, description="deaths of one worker, or failures of its environments, mended within ten minutes"
     )
     outbox: bool = Field(default=True, description="keep each worker's last step on disk, so that its death loses none")
-    wait: float = Field(default=86400.0, gt=0, description="seconds that a run waits while none of its workers is there")
+    wait: float = Field(
+        default=86400.0, gt=0, description="seconds that a run waits while none of its workers is there"
+    )
 
     @pydantic.model_validator(mode="after")
     def _every_process_has_an_agent(self) -> "WorkerSettings":

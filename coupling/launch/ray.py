@@ -324,7 +324,7 @@ class RayLauncher:
 
     def stop(self, patience: float = 5.0) -> None:
         """Wait for the workers, which have been told to end, kill those that do not, and end all actors of the run."""
-        ends = [place.actor.end.remote(patience) for place in self._places if place.actor is not None and place.report]
+        ends = [place.actor.end.remote(patience) for place in self._places if place.actor is not None]
         if ends:
             self._ray.wait(ends, num_returns=len(ends), timeout=patience + 1.0)
         for place in self._places:
