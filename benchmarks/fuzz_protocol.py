@@ -240,6 +240,8 @@ def hello(rng: random.Random, slot: int, recovered: bytes = b"") -> Hello:
 def read(frame: bytes) -> Any:
     """Decode a frame to its last field."""
     header, body = protocol.decode(frame)
+    if mended(frame) != frame:
+        raise SystemExit(f"a frame with a wrong length or checksum was accepted: {frame.hex()}")
     match header.kind:
         case Kind.STEP:
             return protocol.decode_step(body, ENVIRONMENTS, SIZE)
@@ -332,6 +334,8 @@ class Recorder:
         return True
 
     def _note(self, rows: np.ndarray) -> None:
+        if not np.isfinite(rows.astype(np.float32)).all():
+            raise SystemExit(f"the learner was told {rows}")
         self.told.update(row.tobytes() for row in rows)
 
 
@@ -432,7 +436,7 @@ class Siege:
         fates = [fate(frame, session, sequence) for frame in invalid]
         self._harvest(invalid, [int(outcome != "passed over") for outcome in fates])
         if self.server.counts.violations - before != fates.count("violation"):
-            raise SystemExit(f"of {fates} {self.server.counts.violations - before} violations were counted")
+            raise SystemExit(f"{dict(Counter(fates))}, but {self.server.counts.violations - before} were counted")
         self.passed_over += fates.count("passed over")
         return valid
 
@@ -475,7 +479,7 @@ def fate(frame: bytes, session: int, sequence: int) -> str:
     if header.session != session:
         return "stranger"
     again = (header.kind is Kind.RESET) == (header.sequence == 1) and header.sequence <= sequence
-    return "passed over" if again and header.environments == ENVIRONMENTS else "violation"
+    return "passed over" if again and (header.first, header.environments) == (0, ENVIRONMENTS) else "violation"
 
 
 def memory() -> float:
@@ -534,8 +538,8 @@ def main() -> None:
     rng = random.Random(arguments.seed)
     result = {
         "seed": arguments.seed,
-        "machine": machine(),
         **provenance(),
+        "machine": machine(),
         "decoder": fuzz_decoder(rng, arguments.frames - arguments.by_sockets),
         "server": fuzz_server(rng, arguments.by_sockets),
     }

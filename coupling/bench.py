@@ -17,6 +17,7 @@ from coupling.connection import Connection, task_hash, write_connection
 from coupling.errors import RunError
 from coupling.experience import ExperienceLog
 from coupling.launch.local import LocalLauncher
+from coupling.security import Keys
 from coupling.server import Learning, Server, Terms
 from rl_agent.running import Decision
 
@@ -133,6 +134,7 @@ def bench_coupling(
     agents: int = 24,
     processes: int = 2,
     transport: str = "tcp",
+    curve: bool = False,
     learning: bool = False,
     step_seconds: float = 0.0,
     seconds: float = 5.0,
@@ -145,6 +147,8 @@ def bench_coupling(
         How many environments, over how many worker processes.
     transport
         ``tcp`` or ``ipc``.
+    curve
+        Whether the connections are encrypted.
     learning
         Whether a V-RACER learner (MLP 2x128, batch 256) answers and learns, one gradient step per environment
         step; otherwise zeros are answered.
@@ -174,9 +178,13 @@ def bench_coupling(
     with tempfile.TemporaryDirectory(prefix="flowsim-bench-") as name:
         log = ExperienceLog(Path(name) / "experience")
         log.begin(0)
-        server = Server(learner, endpoint, terms, 2**62, log)
+        keys = Keys.draw() if curve else None
+        server = Server(learner, endpoint, terms, 2**62, log, keys)
         connection = Path(name) / "connection.json"
-        write_connection(connection, Connection(server.endpoint, "bench", _TASK, options, patience=_START_TIMEOUT))
+        where = Connection(
+            server.endpoint, "bench", _TASK, options, _START_TIMEOUT, **keys.for_workers() if keys else {}
+        )
+        write_connection(connection, where)
         launcher = LocalLauncher(connection, split, Path(name) / "workers", threads=1, restarts=0)
         try:
             launcher.start()
@@ -194,7 +202,7 @@ def bench_coupling(
         "agents": agents,
         "processes": processes,
         "transport": transport,
-        "curve": False,
+        "curve": curve,
         "learning": learning,
         "step_ms": 1000 * options["step_seconds"],
         "round_trips_per_second": round(rate),
@@ -208,6 +216,7 @@ def standard_rows(say: Callable[[str], None]) -> list[dict[str, Any]]:
     layouts: list[dict[str, Any]] = [
         {"processes": 2, "transport": "tcp", "learning": False},
         {"processes": 2, "transport": "ipc", "learning": False},
+        {"processes": 2, "transport": "tcp", "curve": True, "learning": False},
         {"processes": 24, "transport": "tcp", "learning": False},
         {"processes": 2, "transport": "tcp", "learning": False, "step_seconds": _SIMULATED},
         {"processes": 2, "transport": "tcp", "learning": True, "step_seconds": _SIMULATED},

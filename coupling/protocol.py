@@ -198,13 +198,11 @@ def _checksum(frame: memoryview) -> int:
 def _check_fields(header: Header) -> None:
     """Refuse a header whose fields mean nothing in its type of message."""
     name = header.kind.name
-    if header.first:
-        raise ProtocolError(f"{name} begins with environment {header.first}, version 1 always with 0")
     if header.kind in (Kind.RESET, Kind.STEP, Kind.ACTION):
         if not (header.session and header.sequence and 0 < header.environments <= MAX_ENVIRONMENTS):
             raise ProtocolError(f"{name} needs a session, a sequence and 1 to {MAX_ENVIRONMENTS} environments")
-    elif header.sequence or header.environments:
-        raise ProtocolError(f"{name} has a sequence or environments, which it must not have")
+    elif header.sequence or header.first or header.environments:
+        raise ProtocolError(f"{name} speaks of a sequence or of environments, which only RESET, STEP and ACTION do")
     if header.acknowledgement and header.kind not in (Kind.ACTION, Kind.PAUSE):
         raise ProtocolError(f"{name} has an acknowledgement, which only the learner's ACTION and PAUSE have")
 

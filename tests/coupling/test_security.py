@@ -1,14 +1,28 @@
 """Who gets in at the learner's socket, who does not, and what both sides are told, over real sockets."""
 
+import contextlib
+import signal
 import socket
+import subprocess
+import sys
+import threading
 import time
 
+import numpy as np
+import psutil
 import pytest
 import zmq
+from conftest import ROOT, wait_until, workers_of
 
-from coupling.connection import Connection, read_connection, write_connection
+from coupling.connection import Connection, read_connection, task_hash, write_connection
 from coupling.errors import ConfigError
+from coupling.experience import ExperienceLog
+from coupling.protocol import MAGIC, Status, encode_control
 from coupling.security import Guard, Keys, RefusedError, Watch, is_loopback, secure_client
+from coupling.server import Server, Terms
+from coupling.tally import Tally
+from coupling.worker import Line
+from rl_agent.running import Decision
 
 
 class Learner:
@@ -54,9 +68,7 @@ class Peer:
 
 
 def keys_of(keys):
-    if keys is None:
-        return {}
-    return {"server_key": keys.server_public, "public_key": keys.worker_public, "secret_key": keys.worker_secret}
+    return keys.for_workers() if keys else {}
 
 
 def until(condition, learner, watch=None, seconds=5.0):
@@ -225,3 +237,237 @@ def test_secrets_are_in_no_representation():
     for text in (repr(keys), repr(connection), str(connection)):
         assert keys.worker_secret not in text
         assert keys.server_secret not in text
+
+
+# --- a real server and real workers -----------------------------------------------------------------------
+
+
+class Recorder:
+    """A learner that keeps what it is told and answers zeros."""
+
+    def __init__(self):
+        self.environment_steps = self.gradient_steps = 0
+        self.observations = []
+
+    def begin(self, agents, observations):
+        self.observations += list(observations)
+
+    def decide(self, agents):
+        zeros = np.zeros((len(agents), 1), np.float32)
+        return Decision(agents, zeros, zeros, zeros, zeros[:, 0], zeros[:, :0], zeros, {})
+
+    def issue(self, decision):
+        return decision.action
+
+    def observe(self, agents, rewards, terminated, truncated, observations):
+        self.environment_steps += len(agents)
+        self.observations += list(observations)
+
+    def abandon(self, agents):
+        pass
+
+    def updates_due(self):
+        return 0
+
+    def may_act(self):
+        return True
+
+
+class Service:
+    """A real server of two Pendulums, served by a thread of its own."""
+
+    def __init__(self, folder, keys, endpoint="tcp://127.0.0.1:*"):
+        self.learner, self.file = Recorder(), folder / "connection.json"
+        log = ExperienceLog(folder / "experience")
+        log.begin(0)
+        terms = Terms([2], 3, [-2.0], [2.0], task_hash("Pendulum-v1", {}), lambda agent, session: agent)
+        self.server = Server(self.learner, endpoint, terms, 2**62, log, keys)
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._serve)
+        self._thread.start()
+
+    def _serve(self):
+        while not self._over.is_set():
+            self.server.turn(0.01)
+
+    def invite(self, keys, endpoint=None, name="connection.json"):
+        """Write the connection file."""
+        self.file = self.file.with_name(name)
+        endpoint = endpoint or self.server.endpoint
+        write_connection(self.file, Connection(endpoint, "run", "Pendulum-v1", {}, 60.0, **keys_of(keys)))
+        return self.file
+
+    def close(self):
+        if not self._over.is_set():
+            self._over.set()
+            self._thread.join()
+            self.server.close("over")
+
+
+def start_worker(file):
+    command = [sys.executable, "-m", "coupling.worker", "--connect", str(file), "--slot", "0", "--environments", "2"]
+    return subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+
+
+@contextlib.contextmanager
+def eavesdropper(endpoint):
+    """A proxy on the way to a TCP endpoint that keeps all bytes; yields its own endpoint and the bytes."""
+    heard, ends = bytearray(), []
+    host, port = endpoint.removeprefix("tcp://").split(":")
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def forward(source, target):
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                heard.extend(data)
+                target.sendall(data)
+
+    def accept():
+        with contextlib.suppress(OSError):
+            while True:
+                near = listener.accept()[0]
+                far = socket.create_connection((host, int(port)))
+                ends.extend((near, far))
+                for pair in ((near, far), (far, near)):
+                    threading.Thread(target=forward, args=pair, daemon=True).start()
+
+    threading.Thread(target=accept, daemon=True).start()
+    yield f"tcp://127.0.0.1:{listener.getsockname()[1]}", heard
+    for end in (listener, *ends):
+        with contextlib.suppress(OSError):
+            end.shutdown(socket.SHUT_RDWR)
+        end.close()
+
+
+@pytest.mark.parametrize("encrypted", [False, True])
+def test_who_records_the_wire_reads_it_only_without_encryption(make, tmp_path, encrypted):
+    keys = Keys.draw() if encrypted else None
+    service = make(Service, tmp_path, keys)
+    with eavesdropper(service.server.endpoint) as (endpoint, heard):
+        worker = start_worker(service.invite(keys, endpoint))
+        try:
+            wait_until(lambda: service.learner.environment_steps >= 200)
+            service.close()
+            assert worker.wait(20) == 0, worker.stderr.read()
+        finally:
+            worker.kill()
+            worker.communicate()
+        observations = [row.astype("<f4").tobytes() for row in service.learner.observations]
+        assert len(heard) > sum(map(len, observations))
+        assert (MAGIC in heard) is not encrypted
+        assert any(row in heard for row in observations) is not encrypted
+        assert b"Pendulum-v1" not in heard
+
+
+def test_a_worker_with_an_unknown_key_ends_with_a_sentence_and_the_learner_knows(make, tmp_path):
+    keys, other = Keys.draw(), Keys.draw()
+    stranger = Keys(keys.server_public, "", other.worker_public, other.worker_secret)
+    service = make(Service, tmp_path, keys)
+    worker = start_worker(service.invite(stranger))
+    _, said = worker.communicate(timeout=60)
+    assert worker.returncode == 1
+    assert said == (
+        f"worker 0: the learner at {service.server.endpoint} refused this worker's key; "
+        "use the connection file of the run's present start\n"
+    )
+    assert "a peer at 127.0.0.1 with an unknown key" in service.server.refusals[0]
+    assert service.server.refused == 1
+    assert service.server.counts.violations == 0  # nothing of it came to the decoder
+
+
+@pytest.mark.parametrize("case", ["unknown key", "null at curve", "curve at null", "another server"])
+def test_a_refusal_is_known_within_five_seconds(make, tmp_path, case):
+    keys, other = Keys.draw(), Keys.draw()
+    service = make(Service, tmp_path, None if case == "curve at null" else keys)
+    presented = {
+        "unknown key": Keys(keys.server_public, "", other.worker_public, other.worker_secret),
+        "null at curve": None,
+        "curve at null": keys,
+        "another server": Keys(other.server_public, "", keys.worker_public, keys.worker_secret),
+    }[case]
+    context = zmq.Context()
+    began = time.monotonic()
+    line = Line(context, service.invite(presented))
+    with pytest.raises(RefusedError, match="connection file"):
+        line.receive(30.0)
+    assert time.monotonic() - began < 5.0
+    wait_until(lambda: service.server.refusals, 1.0)
+    line.close()
+    context.term()
+
+
+def test_a_worker_that_is_refused_looks_for_the_connection_file_of_a_new_start(make, tmp_path):
+    """A learner that was started again at the same port has new keys."""
+    old, new = Keys.draw(), Keys.draw()
+    service = make(Service, tmp_path, new)
+    context = zmq.Context()
+    line = Line(context, service.invite(old))
+    threading.Timer(0.5, lambda: service.invite(new)).start()
+
+    def answered():
+        line.send(encode_control(Status()))
+        return line.receive(0.5)
+
+    wait_until(answered, 20.0)
+    line.close()
+    context.term()
+
+
+def test_a_server_without_keys_stays_on_this_machine(make, tmp_path):
+    with pytest.raises(ConfigError, match="can be reached from other machines"):
+        make(Service, tmp_path, None, "tcp://0.0.0.0:*")
+    service = make(Service, tmp_path, Keys.draw(), "tcp://0.0.0.0:*")
+    assert service.server.endpoint.startswith("tcp://0.0.0.0:")
+
+
+def test_a_frame_that_is_longer_than_the_run_needs_is_not_taken(make, tmp_path):
+    service = make(Service, tmp_path, None)
+    with zmq.Context() as context, context.socket(zmq.DEALER) as flood, context.socket(zmq.DEALER) as honest:
+        flood.linger = 0
+        flood.connect(service.server.endpoint)
+        flood.send(bytes(2**21))
+        assert not flood.poll(500)  # not even a refusal: libzmq has closed the connection
+        honest.linger = 0
+        honest.connect(service.server.endpoint)
+        honest.send(encode_control(Status()))
+        assert honest.poll(10_000)
+    assert service.server.counts.violations == 0
+
+
+def test_an_absurd_number_of_failures_takes_no_room():
+    tally = Tally(3)
+    tally.note(2**62, 0.0)  # as large as HEARTBEAT may say
+    assert tally.exceeded
+
+
+def test_the_keys_of_a_run_are_in_its_connection_file_and_nowhere_else(shell, make):
+    preset = shell.preset(workers={"curve": "always"}, run={"steps": 10**6})
+    learner = shell.start("train", preset)
+    file = shell.run_folder / "connection.json"
+    wait_until(lambda: shell.status().get("environment_steps", 0) > 300)
+    connection = read_connection(file)
+    keys = [key.encode() for key in (connection.server_key, connection.public_key, connection.secret_key)]
+    assert all(len(key) == 40 for key in keys)
+    assert file.stat().st_mode & 0o777 == 0o600
+
+    def holders():
+        files = [path for path in shell.folder.rglob("*") if path.is_file()]
+        return {path.name for path in files if any(key in path.read_bytes() for key in keys)}
+
+    assert holders() == {"connection.json"}
+    for process in [psutil.Process(learner.pid), *workers_of(shell.run_folder)]:
+        words = " ".join([*process.cmdline(), *process.environ().values()]).encode()
+        assert not any(key in words for key in keys)
+    other = Keys.draw()
+    stranger = make(
+        Peer, connection.endpoint, Keys(connection.server_key, "", other.worker_public, other.worker_secret)
+    )
+    with pytest.raises(RefusedError):
+        stranger.watch.poll(5000)
+    wait_until(lambda: shell.status()["refused"] == 1, 5.0)
+    learner.send_signal(signal.SIGINT)
+    out, said = learner.communicate(timeout=60)
+    assert learner.returncode == 130, said
+    assert holders() == set()
+    assert not any(key in (out + said).encode() for key in keys)
+    assert "a peer at 127.0.0.1 with an unknown key was refused" in said

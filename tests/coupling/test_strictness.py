@@ -178,7 +178,7 @@ def test_nesting_without_end_is_refused(depth):
         (Kind.STEP, {"sequence": 0}),
         (Kind.STEP, {"environments": 0}),
         (Kind.STEP, {"environments": 65_537}),
-        (Kind.STEP, {"first": 1}),
+        (Kind.HELLO, {"first": 1}),
         (Kind.STEP, {"acknowledgement": 1}),
         (Kind.RESET, {"environments": 2**32 - 1}),
         (Kind.HELLO, {"sequence": 1}),
