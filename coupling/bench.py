@@ -189,7 +189,7 @@ def bench_coupling(
         server = Server(learner, endpoint, terms, 2**62, log, keys)
         connection = Path(name) / "connection.json"
         where = Connection(
-            server.endpoint, "bench", _TASK, options, _START_TIMEOUT, **keys.for_workers() if keys else {}
+            server.endpoint, "bench", _TASK, options, _START_TIMEOUT, split, **keys.for_workers() if keys else {}
         )
         write_connection(connection, where)
         launcher = LocalLauncher(connection, split, Path(name) / "workers", threads=1, restarts=0)
