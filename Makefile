@@ -3,11 +3,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help install test lint demo validate bench gpu clean
+.PHONY: help install test test-all lint demo validate bench gpu clean
 
 help:
 	@echo "make demo   train the D-cylinder wake for a few minutes, evaluate it, and leave a film and a plot"
 	@echo "make test   lint, types and tests"
+	@echo "make test-all  the same with the optional libraries installed: a Ray cluster of two nodes here, too"
 	@echo "make validate  the solver beside published values, all cases (about 15 minutes), and their page in docs"
 	@echo "make bench  the speed of the solver on this machine, beside jax-cfd (2 minutes; leave it alone meanwhile)"
 	@echo "make gpu    everything there is to check and measure on a GPU, in under nine minutes"
@@ -29,8 +30,14 @@ lint: install
 
 # the kernels for the GPU run in numba's simulator, which has to be chosen before numba is imported
 test: lint
-	$(BIN)/python -m pytest -q --durations=10
+	$(BIN)/python -m pytest -q --durations=10 -m 'not cluster'
 	NUMBA_ENABLE_CUDASIM=1 $(BIN)/python -m pytest -q tests/cuda
+
+# with everything that is optional: a Ray cluster of two nodes on this machine
+test-all: install
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,ray,slurm]'
+	$(MAKE) test
+	$(BIN)/python -m pytest -q --durations=10 -m cluster
 
 DEMO := demo-$(shell date +%Y%m%d-%H%M%S)
 DEMO_STEPS ?= 150000

@@ -85,6 +85,56 @@ def resume(path: Run, overrides: Overrides = None) -> None:
     _print_judgement(folder.evaluation)
 
 
+@app.command(epilog="Example: flowsim serve d_cylinder_wake/quick run.name=far workers.processes=8")
+@told_in_a_sentence
+def serve(
+    what: Annotated[
+        str, typer.Argument(metavar="PRESET|RUN", help="as for train, or the run to go on with", show_default=False)
+    ],
+    overrides: Overrides = None,
+) -> None:
+    """Train or resume without starting workers: say how they are started by hand, and wait for them."""
+    from coupling import run
+    from coupling.screen import ConsoleScreen
+
+    words = overrides or []
+    if any(word.startswith("workers.launcher=") for word in words):
+        raise ConfigError("flowsim serve starts no workers, so workers.launcher is for flowsim train and resume")
+    words = ["workers.launcher=none", *words]
+    with ConsoleScreen() as screen:
+        folder = run.resume(Path(what), words, screen) if Path(what).is_dir() else run.train(what, words, screen)
+    _print_judgement(folder.evaluation)
+
+
+@app.command(epilog="Example: flowsim worker --connect runs/far/connection.json")
+@told_in_a_sentence
+def worker(
+    connect: Annotated[Path, typer.Option(help="connection.json of the run, or a copy of it", show_default=False)],
+    slot: Annotated[int | None, typer.Option(min=0, help="its number; any free one unless given")] = None,
+    environments: Annotated[
+        int | None, typer.Option(min=1, help="how many it hosts; as the run says unless given")
+    ] = None,
+    outbox: Annotated[
+        Path | None, typer.Option(help="file that keeps its last step for the worker that takes its place if it dies")
+    ] = None,
+) -> None:
+    """Host environments for a learner, on this machine or another one, until its run is over."""
+    from coupling.connection import read_connection
+    from coupling.worker import main as host
+
+    try:
+        connection = read_connection(connect)
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+    except OSError as error:
+        raise ConfigError(f"--connect {describe_os_error(error)}") from error
+    count = environments or connection.environments_at(slot)
+    words = ["--connect", str(connect), "--environments", str(count)]
+    words += [] if slot is None else ["--slot", str(slot)]
+    words += [] if outbox is None else ["--outbox", str(outbox)]
+    raise typer.Exit(host(words))
+
+
 @app.command(epilog="Example: flowsim evaluate runs/demo --episodes 50 --json")
 @told_in_a_sentence
 def evaluate(

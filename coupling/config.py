@@ -15,13 +15,16 @@ import pydantic
 import yaml
 from pydantic import BaseModel, ConfigDict, Field
 
+from coupling.address import is_loopback
 from coupling.errors import ConfigError
 from rl_agent.config import AgentConfig
 
 __all__ = [
     "AgentConfig",
+    "RaySettings",
     "RunConfig",
     "RunSettings",
+    "SlurmSettings",
     "WorkerSettings",
     "apply_overrides",
     "dump_config",
@@ -35,12 +38,48 @@ __all__ = [
 ]
 
 
-class WorkerSettings(BaseModel):
-    """How the environments are spread over processes, and how long each is waited for."""
+class RaySettings(BaseModel):
+    """What the launcher ``ray`` asks of its cluster, for each worker."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    processes: int = Field(default=2, ge=1, le=1024, description="worker processes on this machine")
+    address: str = Field(default="auto", min_length=1, description="of the cluster; auto is the one of this machine")
+    cpus: float = Field(default=1.0, ge=0, description="CPUs that each worker takes from its node")
+    gpus: float = Field(default=0.0, ge=0, description="GPUs that each worker takes from its node")
+
+
+class SlurmSettings(BaseModel):
+    """What the launcher ``slurm`` asks of its cluster, for each worker: one job of an array."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    cluster: Literal["slurm", "local"] = Field(default="slurm", description="local runs the jobs here, to try it out")
+    partition: str | None = Field(default=None, min_length=1, description="queue of the jobs")
+    account: str | None = Field(default=None, min_length=1, description="who pays")
+    time: int = Field(default=240, ge=1, description="limit of a job in minutes, after which it is queued again")
+    cpus: int = Field(default=1, ge=1, description="CPUs of a job")
+    gpus: int = Field(default=0, ge=0, description="GPUs of a job")
+    memory: float | None = Field(default=None, gt=0, description="memory of a job in GB")
+    setup: list[str] = Field(default_factory=list, description="lines of shell before the worker, such as module load")
+    sbatch: dict[str, str | int | float | bool] = Field(
+        default_factory=dict, description="other options of sbatch, such as {qos: high, exclusive: true}"
+    )
+
+
+class WorkerSettings(BaseModel):
+    """How the environments are spread over processes, who starts these, and how long each is waited for."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    launcher: Literal["local", "ray", "slurm", "none"] = Field(
+        default="local", description="who starts workers; none waits for those that somebody starts by hand"
+    )
+    bind: str = Field(
+        default="127.0.0.1", min_length=1, description="address of this machine that workers reach, host or host:port"
+    )
+    ray: RaySettings = Field(default_factory=RaySettings)
+    slurm: SlurmSettings = Field(default_factory=SlurmSettings)
+    processes: int = Field(default=2, ge=1, le=1024, description="worker processes")
     agents: int = Field(default=24, ge=1, le=65536, description="environments over all the workers")
     threads: int = Field(default=1, ge=1, description="threads of each worker's numerical libraries")
     devices: list[int] = Field(default_factory=list, description="GPUs, one worker after the other takes the next")
@@ -54,6 +93,9 @@ class WorkerSettings(BaseModel):
         default=10, ge=0, description="deaths of one worker, or failures of its environments, mended within ten minutes"
     )
     outbox: bool = Field(default=True, description="keep each worker's last step on disk, so that its death loses none")
+    wait: float = Field(
+        default=86400.0, gt=0, description="seconds that a run waits while none of its workers is there"
+    )
 
     @pydantic.model_validator(mode="after")
     def _every_process_has_an_agent(self) -> "WorkerSettings":
@@ -65,6 +107,25 @@ class WorkerSettings(BaseModel):
         if self.dead_after <= self.heartbeat:
             raise ValueError(
                 f"workers.dead_after = {self.dead_after:g} must be longer than workers.heartbeat = {self.heartbeat:g}"
+            )
+        return self
+
+    @pydantic.model_validator(mode="after")
+    def _workers_can_reach_the_learner(self) -> "WorkerSettings":
+        if self.transport == "ipc" and self.launcher in ("ray", "slurm"):
+            raise ValueError(
+                f"workers.transport = ipc ends at this machine, but workers.launcher = {self.launcher} does not; "
+                "use tcp"
+            )
+        if self.launcher == "slurm" and self.slurm.cluster == "slurm" and is_loopback(self.bind):
+            raise ValueError(
+                f"workers.bind = {self.bind} is heard on this machine only, but workers.launcher = slurm starts "
+                "workers on others; give an address that these can reach, such as workers.bind=$(hostname)"
+            )
+        if self.devices and self.launcher != "local":
+            raise ValueError(
+                f"workers.devices = {self.devices} is for workers.launcher = local; with {self.launcher} "
+                "the cluster, or who starts a worker, says which GPU it sees"
             )
         return self
 

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 from zmq.utils import z85
 
+from coupling.errors import ConfigError
 from coupling.files import write_atomically
 
 __all__ = ["Connection", "read_connection", "task_hash", "write_connection"]
@@ -29,6 +30,8 @@ class Connection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         The task that a worker makes.
     patience
         Seconds after which a worker that finds no learner gives up.
+    environments
+        How many environments each worker hosts, by its slot.
     server_key, public_key, secret_key
         Z85 text: the learner's public key and the workers' own pair; empty when nothing is encrypted.
     """
@@ -38,12 +41,36 @@ class Connection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     env: str
     env_options: dict[str, Any]
     patience: float
+    environments: list[int] = []
     server_key: str = ""
     public_key: str = ""
     secret_key: str = ""
 
     def __repr__(self) -> str:
         return f"Connection({self.run!r} at {self.endpoint})"  # without the keys: it may end up in a log
+
+    def environments_at(self, slot: int | None) -> int:
+        """Return how many environments a worker hosts.
+
+        Parameters
+        ----------
+        slot
+            Number of the worker; None takes any, if they are all alike.
+
+        Raises
+        ------
+        ConfigError
+            When there is no such worker, or it has to be said which one.
+        """
+        counts = self.environments
+        if slot is None and len(set(counts)) != 1:
+            raise ConfigError(
+                f"the workers of run {self.run} host {', '.join(map(str, sorted(set(counts))))} environments; "
+                "say --slot N, or --environments K"
+            )
+        if slot is not None and not 0 <= slot < len(counts):
+            raise ConfigError(f"--slot {slot}: run {self.run} has workers 0 to {len(counts) - 1}")
+        return counts[slot or 0]
 
 
 def task_hash(env: str, env_options: dict[str, Any]) -> str:

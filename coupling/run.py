@@ -9,6 +9,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Protocol
 
+from coupling.address import endpoint_to_bind
 from coupling.config import AgentConfig, RunConfig, dump_config, load_config, preset_name, with_overrides
 from coupling.connection import Connection, task_hash, write_connection
 from coupling.environments import Task, describe_task, episode_seed
@@ -17,7 +18,7 @@ from coupling.evaluate import PolicyController, evaluate, evaluate_with_baseline
 from coupling.experience import ExperienceLog, keep_trying
 from coupling.files import write_atomically
 from coupling.folder import RunFolder
-from coupling.launch.local import LocalLauncher
+from coupling.launch import check_launcher, make_launcher
 from coupling.log import RunLog, Speedometer, write_status
 from coupling.outbox import read_outbox
 from coupling.security import Keys, is_loopback
@@ -103,6 +104,7 @@ def train(preset: str, overrides: list[str], screen: Screen) -> RunFolder:
         When it was stopped by a signal; the checkpoint is written.
     """
     config = load_config(preset, overrides)
+    check_launcher(config.workers)
     folder = RunFolder.choose(config, preset_name(preset))
     task = describe_task(config.env, config.env_options)
     try:
@@ -149,6 +151,7 @@ def resume(path: Path, overrides: list[str], screen: Screen) -> RunFolder:
     before = folder.config()
     config = with_overrides(before, overrides)
     _same_run(before, config)
+    check_launcher(config.workers)
     task = describe_task(config.env, config.env_options)
     with _as_run_error(folder):
         folder.lock()
@@ -294,18 +297,12 @@ class _Training:
             patience=workers.patience,
             epoch=self._epoch,
         )
-        endpoint = "tcp://127.0.0.1:*" if workers.transport == "tcp" else "ipc://*"
+        endpoint = endpoint_to_bind(workers.transport, workers.bind)
         self._keys = Keys.draw() if workers.curve == "always" or not is_loopback(endpoint) else None
         self._server = Server(learner, endpoint, terms, config.run.steps, self._experience, self._keys)
-        self._launcher = LocalLauncher(
-            folder.connection,
-            terms.agents_of_each,
-            folder.workers,
-            threads=workers.threads,
-            devices=workers.devices,
-            restarts=workers.restarts,
-            outboxes=workers.outbox,
-        )
+        self._launcher = make_launcher(workers, folder.connection, folder.workers)
+        self._waiting_told = ""
+        self._alone_since = time.monotonic()
         self._speed = Speedometer()
         self._refusals_told = 0
         self._failures = {slot: Tally(workers.restarts) for slot in range(workers.processes)}
@@ -357,7 +354,10 @@ class _Training:
         config = self._config
         endpoint, name = self._server.endpoint, self._folder.path.name
         keys = self._keys.for_workers() if self._keys else {}
-        connection = Connection(endpoint, name, config.env, config.env_options, config.workers.patience, **keys)
+        workers = config.workers
+        connection = Connection(
+            endpoint, name, config.env, config.env_options, workers.patience, workers.agents_of_each(), **keys
+        )
         write_connection(self._folder.connection, connection)
         self._launcher.start()
 
@@ -414,9 +414,30 @@ class _Training:
             self._server.drop(death.slot)
             self._failures_told.pop(death.slot, None)
             self._screen.say(str(death))
+        self._wait_for_workers()
         for worker in self._server.workers():
             self._note_failures(worker["slot"], worker["failures"], worker["failure"])
         self._server.close_forgotten()
+
+    def _wait_for_workers(self) -> None:
+        """Say what workers wait for that are not there yet.
+
+        Raises
+        ------
+        RunError
+            When there has been none at all for ``workers.wait`` seconds.
+        """
+        now, workers, waits_for = time.monotonic(), self._config.workers, self._launcher.waits_for()
+        if waits_for and waits_for != self._waiting_told:
+            self._screen.say(waits_for)
+        self._waiting_told = waits_for
+        if any(self._server.connected(slot) for slot in range(workers.processes)):
+            self._alone_since = now
+        elif now - self._alone_since > workers.wait:
+            raise RunError(
+                f"no worker was there for workers.wait = {workers.wait:g} s"
+                + (f": the run was {waits_for}" if waits_for else "")
+            )
 
     def _note_failures(self, slot: int, failures: int, latest: str) -> None:
         """Report environments that failed and began anew; too many of them stop the run.

@@ -20,6 +20,7 @@ import sys
 import threading
 import time
 from collections import deque
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -449,14 +450,14 @@ class Worker:
                 self._line.renew()
 
 
-def main() -> int:
-    """Run a worker; return its exit code."""
+def main(words: Sequence[str] | None = None) -> int:
+    """Run a worker, from the command line's words unless given; return its exit code."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--connect", type=Path, required=True, help="connection.json of the run")
     parser.add_argument("--slot", type=int, help="number of this worker; a free one when left out")
     parser.add_argument("--environments", type=int, required=True, help="environments to host")
     parser.add_argument("--outbox", type=Path, help="keeps the last message for the next process of this worker")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(words)
     die_with_parent()
     name = f"worker {'?' if arguments.slot is None else arguments.slot}"
     try:

@@ -1,1 +1,89 @@
-"""Who starts workers: :mod:`~coupling.launch.local` supervises processes of this machine."""
+"""Who starts workers: processes of this machine, a Ray cluster, a SLURM cluster, or somebody by hand."""
+
+import importlib.util
+import shutil
+from pathlib import Path
+
+from coupling.address import endpoint_to_bind
+from coupling.config import WorkerSettings
+from coupling.errors import ConfigError
+from coupling.launch.launcher import Death, Launcher
+
+__all__ = ["Death", "Launcher", "check_launcher", "make_launcher"]
+
+_LIBRARIES = {"ray": "ray", "slurm": "submitit"}
+
+
+def check_launcher(workers: WorkerSettings) -> None:
+    """Find out before anything is written whether the address can be bound and the launcher has what it needs.
+
+    Raises
+    ------
+    ConfigError
+        When not.
+    """
+    endpoint_to_bind(workers.transport, workers.bind)
+    library = _LIBRARIES.get(workers.launcher)
+    if library and not _installed(library):
+        raise ConfigError(
+            f"workers.launcher = {workers.launcher} needs {library}: pip install 'flowsim[{workers.launcher}]'"
+        )
+    if workers.launcher == "slurm" and workers.slurm.cluster == "slurm" and not shutil.which("srun"):
+        raise ConfigError(
+            "workers.launcher = slurm: this machine is no part of a SLURM cluster, for it has no srun; "
+            "workers.slurm.cluster=local tries it out without one"
+        )
+
+
+def _installed(library: str) -> bool:
+    try:
+        return importlib.util.find_spec(library) is not None
+    except ValueError:  # it has been disabled
+        return False
+
+
+def make_launcher(workers: WorkerSettings, connection: Path, folder: Path) -> Launcher:
+    """Make the launcher that the configuration names; the library it needs is imported only now.
+
+    Parameters
+    ----------
+    workers
+        The settings.
+    connection
+        The ``connection.json`` that workers read.
+    folder
+        Where it keeps what workers say, and what it needs to find them again.
+
+    Returns
+    -------
+    Launcher
+        With nothing started yet.
+
+    Raises
+    ------
+    RunError
+        When the engine is not there, or refuses the settings.
+    """
+    if workers.launcher == "none":
+        from coupling.launch.hands import ByHand
+
+        return ByHand(connection, workers.agents_of_each())
+    if workers.launcher == "ray":
+        from coupling.launch.ray import RayLauncher
+
+        return RayLauncher(workers, connection, folder)
+    if workers.launcher == "slurm":
+        from coupling.launch.slurm import SlurmLauncher
+
+        return SlurmLauncher(workers, connection, folder)
+    from coupling.launch.local import LocalLauncher
+
+    return LocalLauncher(
+        connection,
+        workers.agents_of_each(),
+        folder,
+        threads=workers.threads,
+        restarts=workers.restarts,
+        devices=workers.devices,
+        outboxes=workers.outbox,
+    )

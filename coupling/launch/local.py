@@ -1,51 +1,14 @@
 """Worker processes of this machine: started, watched, restarted within bounds, and never left behind."""
 
-import os
-import signal
 import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from coupling.errors import RunError
-from coupling.tally import Tally
-from coupling.worker import PARENT_VARIABLE
+from coupling.launch.launcher import Death, Mending, describe_exit, last_words, worker_command, worker_environment
 
-__all__ = ["Death", "LocalLauncher"]
-
-_QUOTED_LINES = 12
-_THREAD_VARIABLES = (
-    "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "VECLIB_MAXIMUM_THREADS",
-    "NUMBA_NUM_THREADS",
-)
-
-
-@dataclass(frozen=True)
-class Death:
-    """How a worker ended.
-
-    Attributes
-    ----------
-    slot
-        Number of the worker.
-    reason
-        Exit code or signal, or why it was killed.
-    quotation
-        The last lines of its stderr.
-    """
-
-    slot: int
-    reason: str
-    quotation: str
-
-    def __str__(self) -> str:
-        said = f"; its last words:\n{self.quotation}" if self.quotation else ", without a word on stderr"
-        return f"worker {self.slot} died ({self.reason}){said}"
+__all__ = ["LocalLauncher"]
 
 
 @dataclass
@@ -55,7 +18,6 @@ class _Place:
     environments: int
     stderr: Path
     outbox: Path | None
-    deaths: Tally
     process: subprocess.Popen[bytes] | None = None
     started: float = 0.0
     said_before: int = 0  # length of the stderr file when the process started
@@ -99,13 +61,9 @@ class LocalLauncher:
         self._connection = connection
         self._threads = threads
         self._devices = list(devices)
+        self._mending = Mending(len(environments_of_each), restarts)
         self._places = [
-            _Place(
-                count,
-                folder / f"worker-{slot}.stderr",
-                folder / f"outbox-{slot}" if outboxes else None,
-                Tally(restarts),
-            )
+            _Place(count, folder / f"worker-{slot}.stderr", folder / f"outbox-{slot}" if outboxes else None)
             for slot, count in enumerate(environments_of_each)
         ]
         self.restarts = 0
@@ -118,18 +76,13 @@ class LocalLauncher:
     def _spawn(self, slot: int) -> None:
         place = self._places[slot]
         place.killed_for, place.started = "", time.monotonic()
-        command = [sys.executable, "-m", "coupling.worker", "--connect", str(self._connection)]
-        command += ["--slot", str(slot), "--environments", str(place.environments)]
-        if place.outbox:
-            command += ["--outbox", str(place.outbox)]
-        environment = os.environ | dict.fromkeys(_THREAD_VARIABLES, str(self._threads))
-        environment[PARENT_VARIABLE] = str(os.getpid())
+        environment = worker_environment(self._threads)
         if self._devices:
             environment["CUDA_VISIBLE_DEVICES"] = str(self._devices[slot % len(self._devices)])
         with place.stderr.open("ab") as stderr:
             place.said_before = stderr.tell()
             place.process = subprocess.Popen(
-                command,
+                worker_command(self._connection, slot, place.environments, place.outbox),
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=stderr,
@@ -153,29 +106,19 @@ class LocalLauncher:
         now, deaths = time.monotonic(), []
         for slot, place in enumerate(self._places):
             if place.process is not None and place.process.poll() is not None:
-                deaths.append(self._bury(slot, place, now))
+                deaths.append(self._bury(slot, place))
             elif place.process is None and now >= place.restart_at:
                 self.restarts += 1
                 self._spawn(slot)
         return deaths
 
-    def _bury(self, slot: int, place: _Place, now: float) -> Death:
+    def _bury(self, slot: int, place: _Place) -> Death:
         assert place.process is not None
-        code = place.process.returncode
-        how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-        death = Death(slot, place.killed_for or how, self._last_words(place))
+        how = place.killed_for or describe_exit(place.process.returncode)
+        death = Death(slot, how, last_words(place.stderr, place.said_before))
         place.process = None
-        place.deaths.note(1, now)
-        if place.deaths.exceeded:
-            raise RunError(f"worker {slot} died {place.deaths}; {death}")
-        place.restart_at = now + min(10.0, 0.1 * 2 ** (place.deaths.count - 1))
+        place.restart_at = self._mending.restart_at(death)
         return death
-
-    def _last_words(self, place: _Place) -> str:
-        with place.stderr.open("rb") as file:
-            file.seek(max(place.said_before, place.stderr.stat().st_size - 8192))
-            lines = file.read().decode(errors="replace").splitlines()
-        return "\n".join(f"  | {line}" for line in lines[-_QUOTED_LINES:])
 
     def running_for(self, slot: int) -> float:
         """Return the seconds since the worker was started, 0 when it is not running."""
@@ -188,6 +131,10 @@ class LocalLauncher:
         if place.process is not None and place.process.poll() is None:
             place.killed_for = reason
             place.process.kill()
+
+    def waits_for(self) -> str:
+        """Return an empty string: processes of this machine have their place at once."""
+        return ""
 
     def stop(self, patience: float = 5.0) -> None:
         """Wait for the workers, which have been told to end, and kill those that do not."""

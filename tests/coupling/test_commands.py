@@ -215,7 +215,9 @@ def test_the_benchmark_counts_every_agent_of_a_message():
     assert 0 < row["p50_us"] <= row["p99_us"]
 
 
-@pytest.mark.parametrize("name", ["train", "resume", "evaluate", "render", "simulate", "bench", "status", "plot"])
+@pytest.mark.parametrize(
+    "name", ["train", "resume", "serve", "worker", "evaluate", "render", "simulate", "bench", "status", "plot"]
+)
 def test_every_command_helps_with_an_example(name, monkeypatch, capsys):
     code, out, _ = command([name, "--help"], monkeypatch, capsys)
     assert code == 0

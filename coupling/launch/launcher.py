@@ -1,0 +1,149 @@
+"""What every launcher has in common: the interface, deaths and how many are mended, and the command of a worker."""
+
+import os
+import signal
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from coupling.errors import RunError
+from coupling.tally import Tally
+from coupling.worker import PARENT_VARIABLE
+
+__all__ = ["Death", "Launcher", "Mending", "describe_exit", "last_words", "worker_command", "worker_environment"]
+
+_QUOTED_LINES = 12
+_THREAD_VARIABLES = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+    "NUMBA_NUM_THREADS",
+)
+
+
+@dataclass(frozen=True)
+class Death:
+    """How a worker ended.
+
+    Attributes
+    ----------
+    slot
+        Number of the worker.
+    reason
+        Exit code or signal, or why it was killed.
+    quotation
+        The last lines of its stderr; None when they cannot be had.
+    """
+
+    slot: int
+    reason: str
+    quotation: str | None
+
+    def __str__(self) -> str:
+        said = f"; its last words:\n{self.quotation}" if self.quotation else ", without a word on stderr"
+        return f"worker {self.slot} died ({self.reason}){'' if self.quotation is None else said}"
+
+
+class Launcher(Protocol):
+    """Who starts the workers of a run, notices when they die, starts them again within bounds, and ends them.
+
+    Nothing here waits, but :meth:`start` for an engine's answer and :meth:`stop` for a bounded time.
+
+    Attributes
+    ----------
+    restarts
+        How often a worker was started again.
+    """
+
+    restarts: int
+
+    def start(self) -> None:
+        """Start every worker, or take over those that a run before this one has left."""
+
+    def supervise(self) -> list[Death]:
+        """Collect the workers that have died since the last call, and start those again whose pause is over.
+
+        Raises
+        ------
+        RunError
+            When a worker died more often than is mended.
+        """
+
+    def running_for(self, slot: int) -> float:
+        """Return the seconds since the worker was started; 0 when it is not running, or when nobody can know."""
+
+    def kill(self, slot: int, reason: str) -> None:
+        """End a worker that hangs; its death is collected by :meth:`supervise`."""
+
+    def waits_for(self) -> str:
+        """Return what workers that have no place yet wait for, in a sentence; empty when none does."""
+
+    def stop(self, patience: float = 5.0) -> None:
+        """Wait for the workers, which have been told to end, and kill those that do not; nothing is left behind."""
+
+
+class Mending:
+    """Counts the deaths of each worker, and says when it may be started again.
+
+    Parameters
+    ----------
+    workers
+        How many there are.
+    allowed
+        How many deaths of one worker within ten minutes are mended.
+    """
+
+    def __init__(self, workers: int, allowed: int) -> None:
+        self._deaths = [Tally(allowed) for _ in range(workers)]
+
+    def restart_at(self, death: Death) -> float:
+        """Count a death and return the monotonic time of the restart, later after each one.
+
+        Raises
+        ------
+        RunError
+            When the worker died more often than is mended.
+        """
+        now, deaths = time.monotonic(), self._deaths[death.slot]
+        deaths.note(1, now)
+        if deaths.exceeded:
+            raise RunError(f"worker {death.slot} died {deaths}; {death}")
+        return now + min(10.0, 0.1 * 2 ** (deaths.count - 1))
+
+
+def worker_command(connection: Path, slot: int, environments: int, outbox: Path | None) -> list[str]:
+    """Return the command of a worker. It names the file that holds the keys, and never a key."""
+    command = [sys.executable, "-m", "coupling.worker", "--connect", str(connection)]
+    command += ["--slot", str(slot), "--environments", str(environments)]
+    return command if outbox is None else [*command, "--outbox", str(outbox)]
+
+
+def worker_environment(threads: int) -> dict[str, str]:
+    """Return the environment variables of a worker that ends with the process that starts it."""
+    return os.environ | dict.fromkeys(_THREAD_VARIABLES, str(threads)) | {PARENT_VARIABLE: str(os.getpid())}
+
+
+def describe_exit(code: int) -> str:
+    """Say how a process ended, as :attr:`subprocess.Popen.returncode` tells it."""
+    return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+
+
+def last_words(stderr: Path, since: int = 0) -> str:
+    """Return the last lines of a worker's stderr, marked as a quotation.
+
+    Parameters
+    ----------
+    stderr
+        The file; nothing was said when it is not there.
+    since
+        Where the words of the present process begin.
+    """
+    if not stderr.exists():
+        return ""
+    with stderr.open("rb") as file:
+        file.seek(max(since, stderr.stat().st_size - 8192))
+        lines = file.read().decode(errors="replace").splitlines()
+    return "\n".join(f"  | {line}" for line in lines[-_QUOTED_LINES:])

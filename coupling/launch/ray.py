@@ -1,0 +1,374 @@
+"""Workers on a Ray cluster: each one is a process that a detached actor keeps on some node.
+
+Ray only places the actors, and brings them back when they or their node die; the data path stays ZeroMQ. The
+learner tells each actor the content of the connection file, which the actor writes with mode 0600 into a folder
+of its own and which is no part of what Ray remembers of the actor. An actor that has not been asked for a report for
+``workers.patience`` seconds has lost its learner and ends itself, its worker and its folder. A learner that is
+resumed before that finds the actors by name and takes their workers over as they are.
+"""
+
+import contextlib
+import hashlib
+import os
+import re
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from coupling.address import is_loopback
+from coupling.config import WorkerSettings
+from coupling.errors import RunError
+from coupling.files import write_atomically
+from coupling.launch.launcher import Death, Mending, describe_exit, last_words, worker_command, worker_environment
+
+__all__ = ["Host", "RayLauncher", "Report"]
+
+_REPORT_EVERY = 1.0  # seconds
+_PLACED_WITHIN = 5.0  # seconds after which a person is told that an actor has no place yet
+_ANSWER_WITHIN = 30.0  # seconds that the cluster may take to end its actors
+
+
+@dataclass(frozen=True)
+class Report:
+    """How a worker stands, as its actor tells.
+
+    Attributes
+    ----------
+    node, pid
+        Host name, and the worker's process; pid is 0 when there has been none in this life of the actor.
+    seconds
+        How long the worker has been running.
+    ended
+        Exit code or signal, empty while it runs.
+    words
+        The last lines of its stderr, once it has ended.
+    """
+
+    node: str
+    pid: int
+    seconds: float
+    ended: str
+    words: str
+
+
+class Host:
+    """The actor: keeps one worker process on its node.
+
+    Parameters
+    ----------
+    name
+        Of the actor, which is that of its folder, so that one that is brought back on the same node finds it.
+    slot, environments, threads
+        Of the worker.
+    outbox
+        Whether it has one, in the actor's folder.
+    patience
+        Seconds without a learner after which the actor ends itself.
+    """
+
+    def __init__(self, name: str, slot: int, environments: int, threads: int, outbox: bool, patience: float) -> None:
+        self._folder = _private_folder(name)
+        self._connection, self._stderr = self._folder / "connection.json", self._folder / "stderr"
+        self._outbox = self._folder / "outbox" if outbox else None
+        self._slot, self._environments, self._threads, self._patience = slot, environments, threads, patience
+        self._process: subprocess.Popen[bytes] | None = None
+        self._started = self._heard = time.monotonic()
+        self._said_before = 0
+        threading.Thread(target=self._watch, name="patience", daemon=True).start()
+
+    def host(self, connection: bytes) -> Report:
+        """Write the connection file; start the worker unless one is running, which then finds its new learner there."""
+        write_atomically(self._connection, connection)
+        if self._process is None or self._process.poll() is not None:
+            with self._stderr.open("ab") as stderr:
+                self._said_before = stderr.tell()
+                self._process = subprocess.Popen(
+                    worker_command(self._connection, self._slot, self._environments, self._outbox),
+                    env=worker_environment(self._threads),
+                    stdin=subprocess.DEVNULL,
+                    stdout=stderr,
+                    stderr=stderr,
+                )
+            self._started = time.monotonic()
+        return self.report()
+
+    def report(self) -> Report:
+        """Tell how the worker stands."""
+        now = self._heard = time.monotonic()
+        node, process = socket.gethostname(), self._process
+        if process is None:
+            return Report(node, 0, 0.0, "its actor was started again", "")
+        code = process.poll()
+        if code is None:
+            return Report(node, process.pid, now - self._started, "", "")
+        return Report(node, process.pid, 0.0, describe_exit(code), last_words(self._stderr, self._said_before))
+
+    def end(self, patience: float) -> None:
+        """Wait for the worker, which has been told to end, kill it if it does not, and leave no file."""
+        if self._process is not None:
+            try:
+                self._process.wait(patience)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _watch(self) -> None:
+        """End everything once no learner has asked for a report for too long."""
+        import ray
+
+        while time.monotonic() - self._heard < self._patience:
+            time.sleep(min(1.0, self._patience / 4))
+        self.end(0.0)
+        ray.kill(ray.get_runtime_context().current_actor, no_restart=True)
+
+
+def _private_folder(name: str) -> Path:
+    """Make a folder that only this user can look into, or take the one that is there."""
+    folder = Path(tempfile.gettempdir()) / f"flowsim-{name}"
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    found = folder.lstat()
+    if not folder.is_dir() or folder.is_symlink() or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise PermissionError(f"{folder} is there already, and somebody else could look into it")
+    return folder
+
+
+@dataclass
+class _Place:
+    """One worker's place, through all its incarnations."""
+
+    actor: Any = None
+    call: Any = None  # the answer that is on its way
+    next_report: float = 0.0
+    asked: float = 0.0  # since when the actor has been without an answer
+    report: Report | None = None
+    killed_for: str = ""
+    restart_at: float = 0.0
+
+
+class RayLauncher:
+    """Keeps one detached actor for each worker.
+
+    Parameters
+    ----------
+    workers
+        The settings.
+    connection
+        The ``connection.json`` of the learner.
+    folder
+        Where the name is kept by which a resumed run finds its actors.
+
+    Raises
+    ------
+    RunError
+        When there is no such cluster, or its other nodes could not reach the learner.
+    """
+
+    def __init__(self, workers: WorkerSettings, connection: Path, folder: Path) -> None:
+        with _signal_handlers_kept():  # Ray has its own idea of SIGTERM
+            import ray
+
+            self._ray = ray
+            self._joined_here = not ray.is_initialized()
+            if self._joined_here:
+                try:
+                    _knock(workers.ray.address)
+                    ray.init(address=workers.ray.address, log_to_driver=False, logging_level="ERROR")
+                except (OSError, RuntimeError, ValueError) as error:
+                    raise RunError(
+                        f"workers.ray.address = {workers.ray.address!r}: there is no Ray cluster to join "
+                        f"({' '.join(str(error).split())}); `ray start --head` begins one"
+                    ) from error
+        self._workers, self._connection = workers, connection
+        self._counts = workers.agents_of_each()
+        self._mending = Mending(len(self._counts), workers.restarts)
+        self._places = [_Place() for _ in self._counts]
+        self._namespace = _name_of_run(folder)
+        self.restarts = 0
+        addresses = {node["NodeManagerAddress"] for node in ray.nodes() if node["Alive"]}
+        others = addresses - {ray.util.get_node_ip_address()}
+        if others and is_loopback(workers.bind):
+            raise RunError(
+                f"workers.bind = {workers.bind} is heard on this machine only, but the Ray cluster has others "
+                f"({', '.join(sorted(others)[:3])}); give an address that these can reach, such as "
+                "workers.bind=$(hostname)"
+            )
+
+    def start(self) -> None:
+        """Make every actor or take it over, and end those of this run that are of no more use."""
+        for name in self._names_there() - {self._name(slot) for slot in range(len(self._places))}:
+            self._ray.kill(self._ray.get_actor(name, self._namespace))
+        for slot in range(len(self._places)):
+            self._spawn(slot)
+
+    def _name(self, slot: int) -> str:
+        """Return the name of an actor, which changes with what it was made for."""
+        workers = self._workers
+        made_for = (self._counts[slot], workers.threads, workers.outbox, workers.patience, workers.ray)
+        return f"{slot}-{hashlib.sha256(repr(made_for).encode()).hexdigest()[:8]}"
+
+    def _names_there(self) -> set[str]:
+        actors = self._ray.util.list_named_actors(all_namespaces=True)
+        return {actor["name"] for actor in actors if actor["namespace"] == self._namespace}
+
+    def _spawn(self, slot: int) -> None:
+        place, name, workers = self._places[slot], self._name(slot), self._workers
+        place.killed_for, place.report, place.asked = "", None, time.monotonic()
+        actor = self._ray.remote(Host).options(
+            name=name,
+            namespace=self._namespace,
+            lifetime="detached",
+            get_if_exists=True,
+            max_restarts=workers.restarts,
+            num_cpus=workers.ray.cpus,
+            num_gpus=workers.ray.gpus,
+            scheduling_strategy="SPREAD",
+        )
+        place.actor = actor.remote(
+            f"{self._namespace}-{name}",
+            slot,
+            self._counts[slot],
+            workers.threads,
+            workers.outbox,
+            workers.patience,
+        )
+        self._ask(place)
+
+    def _ask(self, place: _Place) -> None:
+        """Ask an actor to host its worker, or how that one stands."""
+        if place.report is None:
+            place.call = place.actor.host.remote(self._connection.read_bytes())
+        else:
+            place.call = place.actor.report.remote()
+
+    def supervise(self) -> list[Death]:
+        """Collect the workers that have died and start those again whose pause is over.
+
+        Returns
+        -------
+        list of Death
+            The deaths since the last call.
+
+        Raises
+        ------
+        RunError
+            When a worker died more often than is mended.
+        """
+        now, deaths = time.monotonic(), []
+        for slot, place in enumerate(self._places):
+            if place.actor is None:
+                if now >= place.restart_at:
+                    self.restarts += 1
+                    self._spawn(slot)
+            elif place.call is None:
+                if now >= place.next_report:
+                    self._ask(place)
+            elif self._ray.wait([place.call], timeout=0)[0]:
+                death = self._hear(slot, place)
+                if death is not None:
+                    deaths.append(death)
+        return deaths
+
+    def _hear(self, slot: int, place: _Place) -> Death | None:
+        """Take the answer that has come from an actor."""
+        ended, words = "", None
+        try:
+            place.report = report = self._ray.get(place.call)
+            ended, words = report.ended, report.words
+        except self._ray.exceptions.ActorUnavailableError:
+            if place.report is not None:  # otherwise Ray is just bringing the actor back
+                ended = "its actor has died, or its node cannot be reached"
+        except self._ray.exceptions.RayError as error:
+            ended, words = "its actor is gone", _quote(str(error))
+        place.call, place.next_report = None, time.monotonic() + _REPORT_EVERY
+        if not ended:
+            return None
+        death = Death(slot, place.killed_for or ended, words)
+        place.actor = place.report = None
+        place.restart_at = self._mending.restart_at(death)
+        return death
+
+    def running_for(self, slot: int) -> float:
+        """Return the seconds since the worker was started, 0 when it is not running or has no place yet."""
+        report = self._places[slot].report
+        return report.seconds if report is not None else 0.0
+
+    def kill(self, slot: int, reason: str) -> None:
+        """End a worker that hangs, and its actor, which Ray brings back; :meth:`supervise` collects the death."""
+        place = self._places[slot]
+        if place.actor is not None and not place.killed_for:
+            place.killed_for = reason
+            self._ray.kill(place.actor, no_restart=False)
+
+    def waits_for(self) -> str:
+        """Return how many actors Ray has not placed yet, and what they need."""
+        late = time.monotonic() - _PLACED_WITHIN
+        waiting = sum(place.actor is not None and place.report is None and place.asked < late for place in self._places)
+        if not waiting:
+            return ""
+        return (
+            f"waiting for Ray to place {waiting} of {len(self._places)} workers, each on a node with "
+            f"{self._workers.ray.cpus:g} CPUs and {self._workers.ray.gpus:g} GPUs to spare "
+            "(`ray status` shows what there is)"
+        )
+
+    def stop(self, patience: float = 5.0) -> None:
+        """Wait for the workers, which have been told to end, kill those that do not, and end all actors of the run."""
+        ends = [place.actor.end.remote(patience) for place in self._places if place.actor is not None]
+        if ends:
+            self._ray.wait(ends, num_returns=len(ends), timeout=patience + 1.0)
+        for place in self._places:
+            place.actor, place.restart_at = None, float("inf")
+        until = time.monotonic() + _ANSWER_WITHIN
+        while (names := self._names_there()) and time.monotonic() < until:
+            for name in names:
+                with contextlib.suppress(ValueError):  # it has gone meanwhile
+                    self._ray.kill(self._ray.get_actor(name, self._namespace))
+            time.sleep(0.1)
+        if self._joined_here:
+            self._ray.shutdown()
+        if names:
+            raise RunError(f"Ray did not end the actors {', '.join(sorted(names))} of {self._namespace} when asked to")
+
+
+@contextlib.contextmanager
+def _signal_handlers_kept() -> Iterator[None]:
+    """Put back the handlers that a library replaces."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _quote(text: str) -> str:
+    """Return the end of what Ray says, without its colours, marked as a quotation."""
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", text).strip().splitlines()
+    return "\n".join(f"  | {line}" for line in lines[-12:])
+
+
+def _knock(address: str) -> None:
+    """Connect to a cluster and leave again: Ray itself would try for minutes where nobody listens."""
+    host, colon, port = address.rpartition(":")
+    if colon and port.isdecimal():
+        socket.create_connection((host, int(port)), timeout=5.0).close()
+
+
+def _name_of_run(folder: Path) -> str:
+    """Return a name that no other run has, the same after a resume: it is kept in the run's folder."""
+    folder.mkdir(exist_ok=True)
+    file = folder / "ray-namespace"
+    if not file.exists():
+        write_atomically(file, f"flowsim-{secrets.token_hex(8)}".encode())
+    return file.read_text()
