@@ -3,10 +3,10 @@
     make chaos
     python benchmarks/chaos.py --seconds 300 --seed 5 --parts messages everything
 
-Each part is one run of the oracle environment, whose journals say which steps returned. It is killed, stopped and cut off
-as the part says, resumed whenever it died, and finished in peace; then memory and journals are compared, and the ratio
-of environment to gradient steps is checked. Writes benchmarks/results/coupling/chaos.json and the table of docs/chaos.md;
-the exit code says whether anything was lost, doubled or otherwise wrong. The folder of a part that failed is kept.
+Each part is one run of the oracle environment, whose journals say which steps returned. It is killed, stopped and cut
+off as the part says, resumed whenever it died, and finished in peace; then memory and journals are compared, and the
+ratio of environment to gradient steps is checked. Writes benchmarks/results/coupling/chaos.json; the exit code says
+whether anything was lost, doubled or otherwise wrong. The folder of a part that failed is kept.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 ``FLOWSIM_FAULTS="worker.noted=20,learner.before-save=3"`` in the environment of a process makes it kill itself by
 SIGKILL when it passes a point for the n-th time; the points are the keys of ``WORKER`` and ``LEARNER``. Each death is
-noted in the file that ``FLOWSIM_FAULT_NOTES`` names. ``FLOWSIM_PROXY=PORT`` makes a learner send its workers to a proxy:
-the connection file then names that port of this machine, and ``direct.json`` beside it where the learner really is.
+noted in the file that ``FLOWSIM_FAULT_NOTES`` names. ``FLOWSIM_PROXY=PORT`` makes a learner send its workers to a
+proxy: the connection file then names that port of this machine, and ``direct.json`` beside it where the learner is.
 """
 
 import functools

@@ -134,7 +134,7 @@ def test_the_audit_notices_a_lost_step(found):
     learner, journal, look = found
     file = max(journal.glob("*.steps"), key=lambda path: path.stat().st_size)
     content = file.read_bytes()
-    episode, step, _, reward, *action = ENTRY.unpack(content[-ENTRY.size :])
+    episode, _, _, _, *action = ENTRY.unpack(content[-ENTRY.size :])
     assert learner.running.length.any()
     file.write_bytes(content + ENTRY.pack(episode + 1, 1, 0, 1000.0 * (episode + 1) + 1, *action))
     report = look()

@@ -1,7 +1,7 @@
 """The ledger against the plainest model: what a perfect network would deliver is a list.
 
-Workers send numbered messages, one at a time, over a network that repeats, delays, reorders and loses them; they die and
-are followed by others who bring their last message; the learner dies too and knows its ledger again from JSON.
+Workers send numbered messages, one at a time, over a network that repeats, delays, reorders and loses them; they die
+and are followed by others who bring their last message; the learner dies too and knows its ledger again from JSON.
 """
 
 import json

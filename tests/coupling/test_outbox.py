@@ -106,8 +106,8 @@ def test_a_process_that_was_killed_leaves_message_and_lock(path):
 
 def test_no_room_is_noticed_at_the_start_and_not_by_a_message(path):
     code = (
-        "import sys; from pathlib import Path; from coupling.outbox import Outbox; box = Outbox(Path(sys.argv[1]), 900); "
-        "box.write(b'x' * 900); print('wrote')"
+        "import sys; from pathlib import Path; from coupling.outbox import Outbox; "
+        "box = Outbox(Path(sys.argv[1]), 900); box.write(b'x' * 900); print('wrote')"
     )
     for room, expected in ((800, "File too large"), (1000, "wrote")):
         done = subprocess.run(

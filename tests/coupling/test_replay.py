@@ -1,4 +1,4 @@
-"""A learner that dies at any record of its log is rebuilt as it was: by checkpoint and log, for every kind of learner."""
+"""A learner that dies at any record of its log is rebuilt as it was, by checkpoint and log: every kind of learner."""
 
 import itertools
 import json
