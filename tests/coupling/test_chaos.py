@@ -76,6 +76,24 @@ def test_a_bad_network_of_connections(laid):
     assert report.returned == report.held  # nobody died
 
 
+def test_workers_elsewhere_outlive_the_learner(laid):
+    siege = laid(workers={"processes": 3, "agents": 3, "launcher": "none"}, env_options={"step_seconds": 0.02})
+    siege.start()
+    siege.wait_steps(100)
+    workers = siege.workers()
+    for _ in range(2):
+        siege.kill_learner()
+        siege.start()
+        siege.wait_steps(150)
+    siege.kill_worker()
+    siege.wait_steps(300)
+    before = {worker.pid for worker in workers}
+    assert len(before & {worker.pid for worker in siege.workers()}) == 2
+    report = siege.finish()
+    assert report.is_clean, report
+    assert report.returned >= 700
+
+
 def test_without_outboxes_a_death_costs_each_environment_one_step_at_most(laid):
     siege = laid(workers={"outbox": False})
     siege.start()
