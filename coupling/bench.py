@@ -165,7 +165,10 @@ def bench_coupling(
     server = Server(learner, "tcp://127.0.0.1:*" if transport == "tcp" else "ipc://*", terms, limit=2**62)
     with tempfile.TemporaryDirectory(prefix="flowsim-bench-") as name:
         connection = Path(name) / "connection.json"
-        write_connection(connection, Connection(server.endpoint, "bench", _TASK, options, patience=_START_TIMEOUT))
+        write_connection(
+            connection,
+            Connection(server.endpoint, "bench", _TASK, options, terms.task_hash, patience=_START_TIMEOUT),
+        )
         launcher = LocalLauncher(connection, split, Path(name) / "workers", threads=1, restarts=0)
         try:
             launcher.start()

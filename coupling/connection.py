@@ -23,6 +23,8 @@ class Connection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Name of the run, for messages.
     env, env_options
         The task that a worker makes.
+    task_hash
+        What :func:`task_hash` gives for it, for workers that cannot compute it.
     patience
         Seconds after which a worker that finds no learner gives up.
     """
@@ -31,6 +33,7 @@ class Connection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     run: str
     env: str
     env_options: dict[str, Any]
+    task_hash: str
     patience: float
 
 

@@ -284,7 +284,14 @@ class _Training:
         self._server = Server(learner, endpoint, terms, config.run.steps)
         write_connection(
             folder.connection,
-            Connection(self._server.endpoint, folder.path.name, config.env, config.env_options, workers.patience),
+            Connection(
+                self._server.endpoint,
+                folder.path.name,
+                config.env,
+                config.env_options,
+                terms.task_hash,
+                workers.patience,
+            ),
         )
         self._launcher = LocalLauncher(
             folder.connection,
