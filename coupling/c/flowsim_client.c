@@ -344,6 +344,10 @@ static bool read_value(struct reader *reader, const struct field *field) {
     return false;
 }
 
+static bool same_text(const struct text *text, const char *other) {
+    return strlen(other) == text->length && memcmp(other, text->begin, text->length) == 0;
+}
+
 /* Read a map that has exactly these fields (at most 15 of them), each once. */
 static bool read_map(const unsigned char *body, size_t length, const struct field *fields, int count) {
     struct reader reader = {body, body + length};
@@ -354,7 +358,7 @@ static bool read_map(const unsigned char *body, size_t length, const struct fiel
         struct text key;
         int i = 0;
         if (!read_text(&reader, &key)) return false;
-        while (i < count && (strlen(fields[i].name) != key.length || memcmp(fields[i].name, key.begin, key.length))) i++;
+        while (i < count && !same_text(&key, fields[i].name)) i++;
         if (i == count || found & 1u << i || !read_value(&reader, &fields[i])) return false;
         found |= 1u << i;
     }
@@ -594,7 +598,7 @@ static int fail(flowsim_client *client, const char *format, ...) {
     va_start(arguments, format);
     vsnprintf(client->error, sizeof client->error, format, arguments);
     va_end(arguments);
-    return client->outcome = FLOWSIM_ERROR;
+    return client->outcome = FLOWSIM_BROKEN;
 }
 
 /* A mistake of the caller, which can be mended. */
@@ -603,7 +607,7 @@ static int refuse(flowsim_client *client, const char *format, ...) {
     va_start(arguments, format);
     vsnprintf(client->error, sizeof client->error, format, arguments);
     va_end(arguments);
-    return FLOWSIM_ERROR;
+    return FLOWSIM_BROKEN;
 }
 
 /* A time near to the one given, so that many workers do not ask in step (xorshift64*). */
@@ -672,7 +676,7 @@ static void *open_dealer(flowsim_client *client, int queue_only_when_connected) 
 static int send_anew(flowsim_client *client) {
     if (client->socket) zmq_close(client->socket);
     client->socket = open_dealer(client, 0);
-    if (!client->socket) return FLOWSIM_ERROR;
+    if (!client->socket) return FLOWSIM_BROKEN;
     zmq_send(client->socket, client->frame, client->frame_length, ZMQ_DONTWAIT);
     return FLOWSIM_OK;
 }
@@ -692,7 +696,8 @@ static int ascending(const void *left, const void *right) {
     return (a > b) - (a < b);
 }
 
-static void write_heartbeat(struct writer *writer, const struct life *life, double step_seconds, double p50, double p99) {
+static void write_heartbeat(struct writer *writer, const struct life *life, double step_seconds, double p50,
+                            double p99) {
     write_map_of(writer, 7);
     write_text(writer, "steps");
     write_integer(writer, life->steps);
@@ -757,7 +762,7 @@ static void *beat(void *argument) {
 
 static int start_heart(flowsim_client *client) {
     sigset_t all, before;
-    if (!(client->heart_socket = open_dealer(client, 1))) return FLOWSIM_ERROR;
+    if (!(client->heart_socket = open_dealer(client, 1))) return FLOWSIM_BROKEN;
     client->heart_end = zmq_socket(client->context, ZMQ_PAIR);
     client->heart = zmq_socket(client->context, ZMQ_PAIR);
     int failed = !client->heart_end || !client->heart || zmq_bind(client->heart_end, HEART)
@@ -844,14 +849,23 @@ static size_t recover(flowsim_client *client, unsigned char *frame) {
 
 /* --- the worker of the state table ------------------------------------------------------------------------- */
 
-static int end(flowsim_client *client, const struct header *header, const unsigned char *body, size_t length) {
+static const unsigned char *body_of(flowsim_client *client) {
+    return (const unsigned char *)zmq_msg_data(&client->incoming) + HEADER_SIZE;
+}
+
+static size_t body_length(flowsim_client *client) {
+    return zmq_msg_size(&client->incoming) - HEADER_SIZE;
+}
+
+static int end(flowsim_client *client, const struct header *header) {
     struct text reason = {"", 0};
     client->dismissed = true;
-    if (!read_reason(body, length, &reason)) return fail(client, "the learner's last message is malformed");
+    if (!read_reason(body_of(client), body_length(client), &reason))
+        return fail(client, "the learner's last message is malformed");
     int characters = reason.length > MAX_FAILURE ? MAX_FAILURE : (int)reason.length;
     if (header->kind != GOODBYE)
-        return fail(client, "the learner %s this worker: %.*s", header->kind == REJECT ? "refused" : "ended", characters,
-                    reason.begin);
+        return fail(client, "the learner %s this worker: %.*s", header->kind == REJECT ? "refused" : "ended",
+                    characters, reason.begin);
     snprintf(client->error, sizeof client->error, "%.*s", characters, reason.begin);
     return client->outcome = FLOWSIM_OVER;
 }
@@ -875,7 +889,7 @@ static int receive(flowsim_client *client, double seconds, struct header *header
         if (client->welcome.session && header->session != client->welcome.session && !(ends && !header->session))
             return FLOWSIM_OK; /* of an earlier session, over a connection that this process did not make */
         note_heard(client);
-        if (ends) return end(client, header, zmq_msg_data(&client->incoming), zmq_msg_size(&client->incoming) - HEADER_SIZE);
+        if (ends) return end(client, header);
         *found = header->kind == WELCOME || header->kind == ACTION || header->kind == PAUSE;
         return FLOWSIM_OK;
     }
@@ -890,8 +904,8 @@ static int check_patience(flowsim_client *client, double silence, double patienc
 }
 
 /* Make the frame of HELLO; the buffer of the client is long enough (buffer_size). */
-static void write_hello(flowsim_client *client, const char *host, const unsigned char *recovered, size_t recovered_length,
-                        uint64_t pid) {
+static void write_hello(flowsim_client *client, uint64_t pid, const char *host, const unsigned char *recovered,
+                        size_t recovered_length) {
     struct writer writer = {client->frame + HEADER_SIZE};
     write_map_of(&writer, 11);
     write_text(&writer, "versions");
@@ -940,9 +954,8 @@ static int join(flowsim_client *client) {
         if (!code) code = receive(client, again - time, &header, &found);
         if (code) return code;
         if (!found || header.kind != WELCOME) continue;
-        const unsigned char *body = (unsigned char *)zmq_msg_data(&client->incoming) + HEADER_SIZE;
         struct welcome welcome = {.seeds = {client->seeds, (size_t)client->environments, 0}};
-        if (!read_welcome(body, zmq_msg_size(&client->incoming) - HEADER_SIZE, &welcome)
+        if (!read_welcome(body_of(client), body_length(client), &welcome)
             || welcome.version != VERSION_MAJOR || (int)welcome.seeds.count != client->environments)
             return fail(client, "the learner's WELCOME is malformed");
         client->welcome = welcome;
@@ -980,9 +993,8 @@ static int ask(flowsim_client *client, float *actions) {
             again = now() + LONGEST_WAIT;
             continue;
         }
-        const unsigned char *body = (unsigned char *)zmq_msg_data(&client->incoming) + HEADER_SIZE;
         if (header.sequence != client->sequence || header.first || header.environments != (uint32_t)client->environments
-            || !read_actions(body, zmq_msg_size(&client->incoming) - HEADER_SIZE, count, actions))
+            || !read_actions(body_of(client), body_length(client), count, actions))
             return fail(client, "the learner's ACTION is malformed");
         break;
     }
@@ -1024,6 +1036,24 @@ static unsigned char *put_row(const flowsim_client *client, unsigned char *at, c
     return at;
 }
 
+static void write_reset(flowsim_client *client, const float *observations) {
+    unsigned char *at = client->frame + HEADER_SIZE;
+    for (int i = 0; i < client->environments; i++) at = put_row(client, at, observations, i);
+    make_next(client, RESET, at);
+}
+
+static void write_step(flowsim_client *client, const double *rewards, const float *observations,
+                       const float *final_observations, const int *status) {
+    int n = client->environments;
+    unsigned char *at = client->frame + HEADER_SIZE;
+    for (int i = 0; i < n; i++) at = put_double(at, rewards[i]);
+    for (int i = 0; i < n; i++) at = put_row(client, at, observations, i);
+    for (int i = 0; i < n; i++)
+        if (status[i] & (FLOWSIM_TERMINATED | FLOWSIM_TRUNCATED)) at = put_row(client, at, final_observations, i);
+    for (int i = 0; i < n; i++) *at++ = (unsigned char)status[i];
+    make_next(client, STEP, at);
+}
+
 /* --- what the header file declares --------------------------------------------------------------------------- */
 
 /* Room for HELLO with the longest message recovered, which is the longest frame. */
@@ -1043,7 +1073,7 @@ static int check_sizes(flowsim_client *client, const double *low, const double *
     /* in floating point, which cannot overflow */
     if ((double)client->environments * (9.0 + 8.0 * client->observation_size) > MAX_BODY
         || 4.0 * client->environments * client->action_size > MAX_BODY || 18.0 * client->action_size > MAX_BODY / 2)
-        return fail(client, "a message of %d environments would be longer than %d bytes", client->environments, MAX_BODY);
+        return fail(client, "a message of %d environments would be too long", client->environments);
     for (int i = 0; i < client->action_size; i++)
         if (!isfinite(low[i]) || !isfinite(high[i]) || low[i] >= high[i])
             return fail(client, "the bounds of number %d of an action are [%g, %g]", i, low[i], high[i]);
@@ -1083,7 +1113,7 @@ static int prepare(flowsim_client *client, const char *connection_file, const do
 int flowsim_open(flowsim_client **opened, const char *connection_file, int slot, int environments,
                  int observation_size, int action_size, const double *low, const double *high, const char *outbox) {
     flowsim_client *client = *opened = calloc(1, sizeof *client);
-    if (!client) return FLOWSIM_ERROR;
+    if (!client) return FLOWSIM_BROKEN;
     client->slot = slot;
     client->environments = environments;
     client->observation_size = observation_size;
@@ -1103,7 +1133,7 @@ int flowsim_open(flowsim_client **opened, const char *connection_file, int slot,
     copy_text(host, sizeof host, name);
     if (client->outbox >= 0 && !recovered) return fail(client, "there is no memory for the outbox");
     if (recovered) recovered_length = recover(client, recovered);
-    write_hello(client, host, recovered, recovered_length, (uint64_t)getpid());
+    write_hello(client, (uint64_t)getpid(), host, recovered, recovered_length);
     free(recovered);
     code = join(client);
     return code ? code : start_heart(client);
@@ -1118,13 +1148,10 @@ int64_t flowsim_seed(const flowsim_client *client, int environment) {
 int flowsim_reset(flowsim_client *client, const float *observations, float *actions) {
     if (client->outcome) return client->outcome;
     if (client->sequence) return refuse(client, "flowsim_reset is called once, before all steps");
-    unsigned char *at = client->frame + HEADER_SIZE;
-    for (int i = 0; i < client->environments; i++) {
+    for (int i = 0; i < client->environments; i++)
         if (!finite_row(client, observations, i))
             return refuse(client, "an observation of environment %d is not finite", i);
-        at = put_row(client, at, observations, i);
-    }
-    make_next(client, RESET, at);
+    write_reset(client, observations);
     return ask(client, actions);
 }
 
@@ -1150,22 +1177,14 @@ int flowsim_step(flowsim_client *client, const double *rewards, const float *obs
     if (!client->sequence) return refuse(client, "flowsim_step is called after flowsim_reset");
     int code = check_step(client, rewards, observations, final_observations, status);
     if (code) return code;
-    int n = client->environments, failures = 0;
-    unsigned char *at = client->frame + HEADER_SIZE;
-    for (int i = 0; i < n; i++) at = put_double(at, rewards[i]);
-    for (int i = 0; i < n; i++) at = put_row(client, at, observations, i);
-    for (int i = 0; i < n; i++)
-        if (status[i] & (FLOWSIM_TERMINATED | FLOWSIM_TRUNCATED)) at = put_row(client, at, final_observations, i);
-    for (int i = 0; i < n; i++) {
-        *at++ = (unsigned char)status[i];
-        failures += status[i] == FLOWSIM_FAILED;
-    }
+    int failures = 0;
+    for (int i = 0; i < client->environments; i++) failures += status[i] == FLOWSIM_FAILED;
     pthread_mutex_lock(&client->lock);
     client->life.steps++;
     client->life.step_began = 0;
     client->life.failures += (uint64_t)failures;
     pthread_mutex_unlock(&client->lock);
-    make_next(client, STEP, at);
+    write_step(client, rewards, observations, final_observations, status);
     return ask(client, actions);
 }
 
@@ -1193,7 +1212,7 @@ static size_t write_farewell(unsigned char *frame, enum kind kind, uint64_t sess
 /* Tell the learner that this worker leaves, unless it said so itself. */
 static void say_farewell(flowsim_client *client, const char *reason) {
     if (!client->socket || !client->welcome.session || client->dismissed) return;
-    if (!reason && client->outcome == FLOWSIM_ERROR) reason = client->error;
+    if (!reason && client->outcome == FLOWSIM_BROKEN) reason = client->error;
     char text[MAX_FAILURE + 1];
     unsigned char frame[HEADER_SIZE + sizeof text + 32];
     int linger = 1000; /* it may take so long to leave */

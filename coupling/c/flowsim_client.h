@@ -3,14 +3,15 @@
  * One process hosts one or more environments and asks the learner for their actions:
  *
  *     flowsim_client *client;
- *     int code = flowsim_open(&client, "runs/mine/connection.json", -1, n, observation_size, action_size, low, high, NULL);
+ *     int code = flowsim_open(&client, "runs/mine/connection.json", -1, environments, observation_size, action_size,
+ *                             low, high, NULL);
  *     ... begin an episode in each environment, seeded with flowsim_seed(client, i) ...
  *     if (code == FLOWSIM_OK) code = flowsim_reset(client, observations, actions);
  *     while (code == FLOWSIM_OK) {
  *         ... do one step of each environment with its actions; where an episode ended, begin the next ...
  *         code = flowsim_step(client, rewards, observations, final_observations, status, actions);
  *     }
- *     if (code == FLOWSIM_ERROR) fprintf(stderr, "%s\n", flowsim_error(client));
+ *     if (code == FLOWSIM_BROKEN) fprintf(stderr, "%s\n", flowsim_error(client));
  *     flowsim_close(client, NULL);
  *
  * Arrays go environment by environment. A client belongs to one thread; a thread of its own sends signs of life, so
@@ -30,7 +31,7 @@ extern "C" {
 enum {
     FLOWSIM_OK = 0,
     FLOWSIM_OVER = 1,   /* the learner said GOODBYE: the run is over or was stopped; close and exit with code 0 */
-    FLOWSIM_ERROR = -1  /* it cannot go on; flowsim_error says why; close and exit with code 1 */
+    FLOWSIM_BROKEN = -1 /* it cannot go on; flowsim_error says why; close and exit with code 1 */
 };
 
 /* How the step of an environment ended; add FLOWSIM_DIVERGED when an episode ended because its simulation blew up. */
@@ -69,7 +70,7 @@ int flowsim_reset(flowsim_client *client, const float *observations, float *acti
  *                     observation that ended them. May be NULL while none ends.
  * status              [environments], FLOWSIM_GOES_ON and so on
  *
- * Numbers that are not finite and statuses that there are not give FLOWSIM_ERROR, and nothing is sent: such an
+ * Numbers that are not finite and statuses that there are not give FLOWSIM_BROKEN, and nothing is sent: such an
  * environment can be begun anew and the step be given again, with its status FLOWSIM_FAILED and its reward 0. */
 int flowsim_step(flowsim_client *client, const double *rewards, const float *observations,
                  const float *final_observations, const int *status, float *actions);
@@ -77,7 +78,7 @@ int flowsim_step(flowsim_client *client, const double *rewards, const float *obs
 /* Say why environments have failed, for the people who run the learner; before the flowsim_step that reports them. */
 void flowsim_explain(flowsim_client *client, const char *reason);
 
-/* The sentence that belongs to the last FLOWSIM_ERROR or FLOWSIM_OVER. */
+/* The sentence that belongs to the last FLOWSIM_BROKEN or FLOWSIM_OVER. */
 const char *flowsim_error(const flowsim_client *client);
 
 /* Leave the run and free everything. With a reason, the learner is told that this worker cannot go on and why. */

@@ -140,6 +140,7 @@ def vectors() -> list[dict[str, Any]]:
         vector("pause", "PAUSE", {"reason": "the gradient steps have to catch up"}, acknowledgement=5, **heard),
         vector("error", "ERROR", {"reason": "the mesh is tangled"}, session=SESSION),
         vector("goodbye", "GOODBYE", {"reason": "the run is over"}, **heard),
+        vector("goodbye of a worker", "GOODBYE", {"reason": "the worker leaves the run"}, session=SESSION),
         vector("status", "STATUS", {}),
         vector("status reply", "STATUS_REPLY", {"json": '{"state": "training", "environment_steps": 12345}'}, epoch=4),
     ]  # fmt: skip
