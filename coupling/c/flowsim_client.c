@@ -27,6 +27,7 @@
 #define DELAYS 512        /* of the latest steps, for the percentiles in HEARTBEAT */
 #define MAX_FAILURE 1000  /* characters */
 #define MAX_FILE 1048576  /* bytes of connection.json */
+#define MISSED 3          /* heartbeats without an answer, after which they take a new connection */
 #define HEART "inproc://heart"
 
 enum kind {
@@ -553,6 +554,15 @@ static char *read_file(const char *path) {
     return text;
 }
 
+/* Read a connection file; return what is wrong with it, or NULL. */
+static const char *read_connection(const char *path, struct connection *connection) {
+    char *text = read_file(path);
+    if (!text) return strerror(errno);
+    bool good = parse_connection(text, connection);
+    free(text);
+    return good ? NULL : "it is no connection file";
+}
+
 /* --- the client ------------------------------------------------------------------------------------------- */
 
 /* What the heartbeats tell, and what they learn. */
@@ -565,11 +575,18 @@ struct life {
     double heard; /* when the learner last gave a sign of life */
 };
 
+/* A connection to the learner, which can be made anew. */
+struct line {
+    struct connection connection; /* what the file said last */
+    void *socket;
+    int queue_only_when_connected;
+};
+
 struct flowsim_client {
     int slot, environments, observation_size, action_size;
     double *low, *high;
     int64_t *seeds;
-    struct connection connection;
+    char *connection_file;
     struct welcome welcome;
     uint64_t incarnation, sequence, chance;
     int outcome; /* FLOWSIM_OK until it cannot go on */
@@ -577,17 +594,18 @@ struct flowsim_client {
     char error[2 * MAX_FAILURE];
     const char *misread; /* why the latest frame was dropped */
 
-    void *context, *socket;
+    void *context;
+    struct line line;
     zmq_msg_t incoming;
     unsigned char *frame; /* the last HELLO, RESET or STEP, to be sent again unchanged */
     size_t frame_length;
 
-    int outbox; /* file descriptor or -1 */
-    size_t outbox_slot;
-    uint64_t generation;
+    int outbox[2]; /* file descriptors or -1 */
+    uint64_t kept; /* how many messages the outbox has seen */
 
     void *heart; /* this thread's end of the pair to the thread of the heartbeats */
-    void *heart_end, *heart_socket; /* which it has taken over */
+    void *heart_end; /* that thread's */
+    struct line heart_line;
     pthread_t thread;
     pthread_mutex_t lock; /* around life */
     struct life life;
@@ -650,34 +668,50 @@ static bool secure(void *socket, const struct connection *connection) {
            && set(socket, ZMQ_CURVE_SECRETKEY, connection->secret_key, strlen(connection->secret_key) + 1);
 }
 
-/* Connect a new DEALER; NULL with a sentence when that cannot be. */
-static void *open_dealer(flowsim_client *client, int queue_only_when_connected) {
+/* Connect a DEALER to where the connection file said; return what cannot be done, or NULL. */
+static const char *open_line(struct line *line, void *context) {
     int linger = 0;
     int64_t longest = HEADER_SIZE + MAX_BODY;
-    void *socket = zmq_socket(client->context, ZMQ_DEALER);
-    if (!socket) {
-        fail(client, "no socket: %s", zmq_strerror(errno));
-        return NULL;
-    }
     const char *cannot = NULL;
-    if (!set(socket, ZMQ_LINGER, &linger, sizeof linger) || !set(socket, ZMQ_MAXMSGSIZE, &longest, sizeof longest)
-        || !set(socket, ZMQ_IMMEDIATE, &queue_only_when_connected, sizeof queue_only_when_connected))
+    line->socket = zmq_socket(context, ZMQ_DEALER);
+    if (!line->socket) return "be made";
+    if (!set(line->socket, ZMQ_LINGER, &linger, sizeof linger)
+        || !set(line->socket, ZMQ_MAXMSGSIZE, &longest, sizeof longest)
+        || !set(line->socket, ZMQ_IMMEDIATE, &line->queue_only_when_connected, sizeof(int)))
         cannot = "be set up";
-    else if (!secure(socket, &client->connection)) cannot = "use the keys of the connection file";
-    else if (zmq_connect(socket, client->connection.endpoint) != 0) cannot = "connect";
-    if (!cannot) return socket;
-    fail(client, "a socket cannot %s to reach %s: %s", cannot, client->connection.endpoint, zmq_strerror(errno));
-    zmq_close(socket);
-    return NULL;
+    else if (!secure(line->socket, &line->connection)) cannot = "use the keys of the connection file";
+    else if (zmq_connect(line->socket, line->connection.endpoint) != 0) cannot = "connect";
+    if (!cannot) return NULL;
+    int reason = errno;
+    zmq_close(line->socket);
+    line->socket = NULL;
+    errno = reason;
+    return cannot;
 }
 
-/* Send the kept frame over a new connection: what was queued on the old one, and what may be wrong with it, is gone.
- * Should the frame not leave, it is sent again like one that was lost. */
+static void close_line(struct line *line) {
+    if (line->socket) zmq_close(line->socket);
+    line->socket = NULL;
+}
+
+/* Connect again, to where the file says by then: a learner that is started again writes another one. What was queued
+ * on the old connection is dropped. */
+static const char *renew_line(struct line *line, void *context, const char *connection_file) {
+    struct connection fresh = {0};
+    bool there = read_connection(connection_file, &fresh) == NULL;
+    free_connection(there ? &line->connection : &fresh);
+    if (there) line->connection = fresh;
+    close_line(line);
+    return open_line(line, context);
+}
+
+/* Send the kept frame over a new connection. Should it not leave, it is sent again like one that was lost. */
 static int send_anew(flowsim_client *client) {
-    if (client->socket) zmq_close(client->socket);
-    client->socket = open_dealer(client, 0);
-    if (!client->socket) return FLOWSIM_BROKEN;
-    zmq_send(client->socket, client->frame, client->frame_length, ZMQ_DONTWAIT);
+    const char *cannot = renew_line(&client->line, client->context, client->connection_file);
+    if (cannot)
+        return fail(client, "a socket for %s cannot %s: %s", client->line.connection.endpoint, cannot,
+                    zmq_strerror(errno));
+    zmq_send(client->line.socket, client->frame, client->frame_length, ZMQ_DONTWAIT);
     return FLOWSIM_OK;
 }
 
@@ -729,44 +763,52 @@ static void send_heartbeat(flowsim_client *client) {
     double p99 = count ? 1e6 * life.delays[(count - 1) * 99 / 100] : 0.0;
     write_heartbeat(&writer, &life, life.step_began > 0 ? now() - life.step_began : 0.0, p50, p99);
     seal(frame, &header, (size_t)(writer.at - frame) - HEADER_SIZE);
-    zmq_send(client->heart_socket, frame, (size_t)(writer.at - frame), ZMQ_DONTWAIT);
+    zmq_send(client->heart_line.socket, frame, (size_t)(writer.at - frame), ZMQ_DONTWAIT);
 }
 
-/* Send a HEARTBEAT each period and note the answers, until the other end of the pair says something. The learner
- * answers over the connection that it last heard from, which may be this one: all else is handed over. */
+/* Send a HEARTBEAT each period and note the answers, until the other end of the pair says something. What else comes
+ * by this connection, such as the REJECT of a session that the learner has given up, is handed over. */
 static void *beat(void *argument) {
     flowsim_client *client = argument;
-    zmq_pollitem_t items[2] = {{client->heart_end, 0, ZMQ_POLLIN, 0}, {client->heart_socket, 0, ZMQ_POLLIN, 0}};
+    struct line *line = &client->heart_line;
     zmq_msg_t message;
     zmq_msg_init(&message);
-    for (double next = now();;) {
-        double left = next - now();
-        if (left <= 0) {
-            send_heartbeat(client);
-            left = client->welcome.heartbeat;
-            next = now() + left;
+    double next = now();
+    for (int unanswered = 0;;) {
+        if (next <= now()) {
+            if (unanswered++ % MISSED == MISSED - 1 || !line->socket)
+                renew_line(line, client->context, client->connection_file);
+            if (line->socket) send_heartbeat(client);
+            next = now() + client->welcome.heartbeat;
         }
-        if (zmq_poll(items, 2, (long)ceil(1000 * left)) < 0 && errno != EINTR) break;
+        zmq_pollitem_t items[2] = {{client->heart_end, 0, ZMQ_POLLIN, 0}, {line->socket, 0, ZMQ_POLLIN, 0}};
+        double left = next - now();
+        if (zmq_poll(items, line->socket ? 2 : 1, left > 0 ? (long)ceil(1000 * left) : 0) < 0) {
+            if (errno != EINTR) break;
+            continue;
+        }
         if (items[0].revents) break;
         struct header header;
-        if (items[1].revents && !take_frame(client->heart_socket, &message, &header)) {
+        if (items[1].revents && !take_frame(line->socket, &message, &header)) {
+            unanswered = 0;
             if (header.session == client->welcome.session) note_heard(client);
             if (header.kind != HEARTBEAT) zmq_msg_send(&message, client->heart_end, ZMQ_DONTWAIT);
         }
     }
     zmq_msg_close(&message);
-    zmq_close(client->heart_socket);
+    close_line(line);
     zmq_close(client->heart_end);
     return NULL;
 }
 
 static int start_heart(flowsim_client *client) {
     sigset_t all, before;
-    if (!(client->heart_socket = open_dealer(client, 1))) return FLOWSIM_BROKEN;
+    client->heart_line.queue_only_when_connected = 1;
     client->heart_end = zmq_socket(client->context, ZMQ_PAIR);
     client->heart = zmq_socket(client->context, ZMQ_PAIR);
     int failed = !client->heart_end || !client->heart || zmq_bind(client->heart_end, HEART)
-                 || zmq_connect(client->heart, HEART);
+                 || zmq_connect(client->heart, HEART)
+                 || renew_line(&client->heart_line, client->context, client->connection_file);
     if (failed) failed = errno;
     else {
         sigfillset(&all); /* signals are for the threads of the program */
@@ -775,7 +817,7 @@ static int start_heart(flowsim_client *client) {
         pthread_sigmask(SIG_SETMASK, &before, NULL);
     }
     if (!failed) return FLOWSIM_OK;
-    zmq_close(client->heart_socket);
+    close_line(&client->heart_line);
     if (client->heart_end) zmq_close(client->heart_end);
     if (client->heart) zmq_close(client->heart);
     client->heart = NULL;
@@ -792,15 +834,52 @@ static void stop_heart(flowsim_client *client) {
     client->heart = NULL;
 }
 
-/* --- the outbox: two places written by turns, so that a torn write leaves the message before ------------------ */
+/* --- the outbox: two files written by turns, so that a torn write leaves the message before --------------------- */
 
-#define OUTBOX_HEAD 16 /* generation u64, length u32, CRC-32 of these and the frame */
+/* As the Python workers write them: number of the message u64, its length u32, its CRC-32, the message. */
+#define OUTBOX_HEAD 16
 
-static uint32_t outbox_crc(const unsigned char *head, const unsigned char *frame, size_t length) {
-    return crc32(crc32(0, head, 12), frame, length);
+/* The longest RESET or STEP. */
+static size_t longest_message(const flowsim_client *client) {
+    return HEADER_SIZE + (size_t)client->environments * (9 + 8 * (size_t)client->observation_size);
 }
 
-static bool write_all(int file, const unsigned char *bytes, size_t length, off_t offset) {
+/* Open the files and take their room, so that a full disk is noticed now; nobody else may have them. */
+static bool open_outbox(flowsim_client *client, const char *path) {
+    size_t length = strlen(path) + 3;
+    char *name = malloc(length);
+    int failed = name ? 0 : ENOMEM;
+    for (int i = 0; i < 2 && !failed; i++) {
+        struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+        snprintf(name, length, "%s.%d", path, i);
+        client->outbox[i] = open(name, O_RDWR | O_CREAT, 0600);
+        if (client->outbox[i] < 0 || fcntl(client->outbox[i], F_SETLK, &lock) != 0) failed = errno;
+        else failed = posix_fallocate(client->outbox[i], 0, (off_t)(OUTBOX_HEAD + longest_message(client)));
+    }
+    free(name);
+    errno = failed;
+    return !failed;
+}
+
+/* Find the last whole message of the process before; 0 when there is none. */
+static size_t recover(flowsim_client *client, unsigned char *frame, unsigned char *candidate) {
+    size_t found = 0;
+    for (int i = 0; i < 2; i++) {
+        unsigned char head[OUTBOX_HEAD];
+        if (pread(client->outbox[i], head, OUTBOX_HEAD, 0) != OUTBOX_HEAD) continue;
+        uint64_t number = get_little(head, 8);
+        size_t length = (size_t)get_little(head + 8, 4);
+        if (!length || length > longest_message(client) || (found && number < client->kept)) continue;
+        if (pread(client->outbox[i], candidate, length, OUTBOX_HEAD) != (ssize_t)length) continue;
+        if (crc32(0, candidate, length) != get_little(head + 12, 4)) continue;
+        memcpy(frame, candidate, length);
+        found = length;
+        client->kept = number;
+    }
+    return found;
+}
+
+static bool write_at(int file, const unsigned char *bytes, size_t length, off_t offset) {
     while (length) {
         ssize_t written = pwrite(file, bytes, length, offset);
         if (written < 0 && errno == EINTR) continue;
@@ -812,39 +891,17 @@ static bool write_all(int file, const unsigned char *bytes, size_t length, off_t
     return true;
 }
 
-/* The operating system has the bytes afterwards, which outlives the process; a power cut may take them. */
+/* Keep the frame that was made. The operating system has the bytes afterwards, which outlives the process. */
 static int keep(flowsim_client *client) {
-    if (client->outbox < 0) return FLOWSIM_OK;
+    if (client->outbox[1] < 0) return FLOWSIM_OK;
     unsigned char head[OUTBOX_HEAD];
-    off_t place = (off_t)(client->generation++ % 2 * client->outbox_slot);
-    put_little(head, client->generation, 8);
+    int file = client->outbox[++client->kept % 2];
+    put_little(head, client->kept, 8);
     put_little(head + 8, client->frame_length, 4);
-    put_little(head + 12, outbox_crc(head, client->frame, client->frame_length), 4);
-    if (write_all(client->outbox, head, OUTBOX_HEAD, place)
-        && write_all(client->outbox, client->frame, client->frame_length, place + OUTBOX_HEAD))
+    put_little(head + 12, crc32(0, client->frame, client->frame_length), 4);
+    if (write_at(file, head, OUTBOX_HEAD, 0) && write_at(file, client->frame, client->frame_length, OUTBOX_HEAD))
         return FLOWSIM_OK;
     return fail(client, "the outbox cannot be written: %s", strerror(errno));
-}
-
-/* Find the last whole message of the process before; 0 when there is none. */
-static size_t recover(flowsim_client *client, unsigned char *frame) {
-    size_t found = 0, room = client->outbox_slot - OUTBOX_HEAD;
-    unsigned char *candidate = malloc(room);
-    for (int i = 0; i < 2 && candidate; i++) {
-        unsigned char head[OUTBOX_HEAD];
-        off_t place = (off_t)((size_t)i * client->outbox_slot);
-        if (pread(client->outbox, head, OUTBOX_HEAD, place) != OUTBOX_HEAD) continue;
-        uint64_t generation = get_little(head, 8);
-        size_t length = (size_t)get_little(head + 8, 4);
-        if (generation <= client->generation || length > room) continue;
-        if (pread(client->outbox, candidate, length, place + OUTBOX_HEAD) != (ssize_t)length) continue;
-        if (outbox_crc(head, candidate, length) != get_little(head + 12, 4)) continue;
-        memcpy(frame, candidate, length);
-        found = length;
-        client->generation = generation;
-    }
-    free(candidate);
-    return found;
 }
 
 /* --- the worker of the state table ------------------------------------------------------------------------- */
@@ -874,7 +931,7 @@ static int end(flowsim_client *client, const struct header *header) {
  * is malformed is dropped like one that was lost, and is no sign of life.
  * Sets *found to whether there is one, which stands in client->incoming then. */
 static int receive(flowsim_client *client, double seconds, struct header *header, bool *found) {
-    zmq_pollitem_t items[2] = {{client->socket, 0, ZMQ_POLLIN, 0}, {client->heart, 0, ZMQ_POLLIN, 0}};
+    zmq_pollitem_t items[2] = {{client->line.socket, 0, ZMQ_POLLIN, 0}, {client->heart, 0, ZMQ_POLLIN, 0}};
     *found = false;
     if (zmq_poll(items, client->heart ? 2 : 1, seconds > 0 ? (long)ceil(1000 * seconds) : 0) < 0)
         return errno == EINTR ? FLOWSIM_OK : fail(client, "waiting for the learner failed: %s", zmq_strerror(errno));
@@ -899,7 +956,7 @@ static int receive(flowsim_client *client, double seconds, struct header *header
 static int check_patience(flowsim_client *client, double silence, double patience) {
     if (silence < patience) return FLOWSIM_OK;
     const char *but = client->misread ? "; the last frame that came was dropped: " : "";
-    return fail(client, "the learner at %s was silent for %.0f s%s%s", client->connection.endpoint, silence, but,
+    return fail(client, "the learner at %s was silent for %.3g s%s%s", client->line.connection.endpoint, silence, but,
                 client->misread ? client->misread : "");
 }
 
@@ -930,7 +987,7 @@ static void write_hello(flowsim_client *client, uint64_t pid, const char *host, 
     write_text(&writer, "action_high");
     write_array_of(&writer, client->high, (size_t)client->action_size);
     write_text(&writer, "task_hash");
-    write_text(&writer, client->connection.task_hash);
+    write_text(&writer, client->line.connection.task_hash);
     write_text(&writer, "recovered");
     write_binary(&writer, recovered, recovered_length);
     struct header header = {.kind = HELLO};
@@ -944,14 +1001,14 @@ static int join(flowsim_client *client) {
     for (;;) {
         struct header header;
         bool found;
-        double time = now();
-        int code = check_patience(client, time - began, client->connection.patience);
+        double time = now(), rest = began + client->line.connection.patience - time;
+        int code = check_patience(client, time - began, client->line.connection.patience);
         if (!code && time >= again) {
             code = send_anew(client);
             again = time + jitter(client, wait);
             wait = longer(wait);
         }
-        if (!code) code = receive(client, again - time, &header, &found);
+        if (!code) code = receive(client, again - time < rest ? again - time : rest, &header, &found);
         if (code) return code;
         if (!found || header.kind != WELCOME) continue;
         struct welcome welcome = {.seeds = {client->seeds, (size_t)client->environments, 0}};
@@ -969,7 +1026,7 @@ static int ask(flowsim_client *client, float *actions) {
     if (code) return code;
     double began = now(), wait = FIRST_RESEND, again = began + jitter(client, wait);
     size_t count = (size_t)client->environments * (size_t)client->action_size;
-    zmq_send(client->socket, client->frame, client->frame_length, ZMQ_DONTWAIT);
+    zmq_send(client->line.socket, client->frame, client->frame_length, ZMQ_DONTWAIT);
     for (;;) {
         struct header header;
         bool found;
@@ -1057,12 +1114,8 @@ static void write_step(flowsim_client *client, const double *rewards, const floa
 /* --- what the header file declares --------------------------------------------------------------------------- */
 
 /* Room for HELLO with the longest message recovered, which is the longest frame. */
-static size_t longest_message(const flowsim_client *client) {
-    return HEADER_SIZE + (size_t)client->environments * (9 + 8 * (size_t)client->observation_size);
-}
-
 static size_t buffer_size(const flowsim_client *client) {
-    return HEADER_SIZE + 1024 + strlen(client->connection.task_hash) + 18 * (size_t)client->action_size
+    return HEADER_SIZE + 1024 + strlen(client->line.connection.task_hash) + 18 * (size_t)client->action_size
            + longest_message(client);
 }
 
@@ -1080,33 +1133,30 @@ static int check_sizes(flowsim_client *client, const double *low, const double *
     return FLOWSIM_OK;
 }
 
-static int find_connection(flowsim_client *client, const char *path) {
-    char *text = read_file(path);
-    if (!text) return fail(client, "%s cannot be read: %s", path, strerror(errno));
-    bool good = parse_connection(text, &client->connection);
-    free(text);
-    if (!good) return fail(client, "%s is no connection file", path);
-    return FLOWSIM_OK;
-}
-
 static int prepare(flowsim_client *client, const char *connection_file, const double *low, const double *high,
                    const char *outbox) {
     int code = check_sizes(client, low, high);
-    if (!code) code = find_connection(client, connection_file);
     if (code) return code;
+    const char *wrong = read_connection(connection_file, &client->line.connection);
+    if (wrong) return fail(client, "%s cannot be used: %s", connection_file, wrong);
     size_t bounds = (size_t)client->action_size * sizeof *low;
     client->low = malloc(bounds);
     client->high = malloc(bounds);
     client->seeds = calloc((size_t)client->environments, sizeof *client->seeds);
     client->frame = malloc(buffer_size(client));
+    client->connection_file = malloc(strlen(connection_file) + 1);
     client->context = zmq_ctx_new();
-    if (!client->low || !client->high || !client->seeds || !client->frame || !client->context)
+    if (!client->low || !client->high || !client->seeds || !client->frame || !client->connection_file
+        || !client->context)
         return fail(client, "there is no memory for %d environments", client->environments);
-    memcpy(client->low, low, bounds);
-    memcpy(client->high, high, bounds);
-    client->outbox_slot = OUTBOX_HEAD + longest_message(client);
-    if (outbox && (client->outbox = open(outbox, O_RDWR | O_CREAT, 0600)) < 0)
-        return fail(client, "the outbox %s cannot be opened: %s", outbox, strerror(errno));
+    strcpy(client->connection_file, connection_file);
+    for (int i = 0; i < client->action_size; i++) { /* the learner has them in single precision */
+        client->low[i] = (float)low[i];
+        client->high[i] = (float)high[i];
+    }
+    if (outbox && !open_outbox(client, outbox))
+        return fail(client, "the outbox %s cannot be opened, or is in use by another worker: %s", outbox,
+                    strerror(errno));
     return FLOWSIM_OK;
 }
 
@@ -1120,20 +1170,19 @@ int flowsim_open(flowsim_client **opened, const char *connection_file, int slot,
     client->action_size = action_size;
     client->incarnation = draw_number();
     client->chance = client->incarnation;
-    client->outbox = -1;
+    client->outbox[0] = client->outbox[1] = -1;
     pthread_mutex_init(&client->lock, NULL);
     zmq_msg_init(&client->incoming);
     int code = prepare(client, connection_file, low, high, outbox);
     if (code) return code;
 
     char name[256] = "", host[256];
-    size_t recovered_length = 0;
-    unsigned char *recovered = client->outbox >= 0 ? malloc(longest_message(client)) : NULL;
     gethostname(name, sizeof name - 1);
     copy_text(host, sizeof host, name);
-    if (client->outbox >= 0 && !recovered) return fail(client, "there is no memory for the outbox");
-    if (recovered) recovered_length = recover(client, recovered);
-    write_hello(client, (uint64_t)getpid(), host, recovered, recovered_length);
+    unsigned char *recovered = malloc(2 * longest_message(client));
+    if (!recovered) return fail(client, "there is no memory for the outbox");
+    size_t length = outbox ? recover(client, recovered, recovered + longest_message(client)) : 0;
+    write_hello(client, (uint64_t)getpid(), host, recovered, length);
     free(recovered);
     code = join(client);
     return code ? code : start_heart(client);
@@ -1211,28 +1260,31 @@ static size_t write_farewell(unsigned char *frame, enum kind kind, uint64_t sess
 
 /* Tell the learner that this worker leaves, unless it said so itself. */
 static void say_farewell(flowsim_client *client, const char *reason) {
-    if (!client->socket || !client->welcome.session || client->dismissed) return;
+    if (!client->line.socket || !client->welcome.session || client->dismissed) return;
     if (!reason && client->outcome == FLOWSIM_BROKEN) reason = client->error;
     char text[MAX_FAILURE + 1];
     unsigned char frame[HEADER_SIZE + sizeof text + 32];
     int linger = 1000; /* it may take so long to leave */
     copy_text(text, sizeof text, reason ? reason : "the worker leaves the run");
     size_t length = write_farewell(frame, reason ? ERROR : GOODBYE, client->welcome.session, text);
-    zmq_setsockopt(client->socket, ZMQ_LINGER, &linger, sizeof linger);
-    zmq_send(client->socket, frame, length, ZMQ_DONTWAIT);
+    zmq_setsockopt(client->line.socket, ZMQ_LINGER, &linger, sizeof linger);
+    zmq_send(client->line.socket, frame, length, ZMQ_DONTWAIT);
 }
 
 void flowsim_close(flowsim_client *client, const char *reason) {
     if (!client) return;
     stop_heart(client);
     say_farewell(client, reason);
-    if (client->socket) zmq_close(client->socket);
+    close_line(&client->line);
     zmq_msg_close(&client->incoming);
     if (client->context)
         while (zmq_ctx_term(client->context) != 0 && errno == EINTR) continue;
-    if (client->outbox >= 0) close(client->outbox);
+    for (int i = 0; i < 2; i++)
+        if (client->outbox[i] >= 0) close(client->outbox[i]);
     pthread_mutex_destroy(&client->lock);
-    free_connection(&client->connection);
+    free_connection(&client->line.connection);
+    free_connection(&client->heart_line.connection);
+    free(client->connection_file);
     free(client->low);
     free(client->high);
     free(client->seeds);

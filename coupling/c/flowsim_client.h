@@ -49,8 +49,9 @@ typedef struct flowsim_client flowsim_client;
  *
  * slot            number of this worker, or -1 for any free one with as many environments
  * low, high       bounds of each number of an action, as the run's env_options give them
- * outbox          file in which the last message is kept, so that it survives this process, and by which the next
- *                 process with the same slot loses nothing; or NULL: then a death loses one step of each environment
+ * outbox          path before the ".0" and ".1" of two files in which the last message is kept, so that it survives
+ *                 this process and the next one brings it; each worker has its own. Or NULL: then the death of the
+ *                 process loses the step under way
  *
  * *client is NULL afterwards only when there is no memory. */
 int flowsim_open(flowsim_client **client, const char *connection_file, int slot, int environments,

@@ -100,7 +100,7 @@ static void answer_write(void) {
     char text[LONGEST], hash[LONGEST];
     flowsim_client client = {
         .environments = ENVIRONMENTS, .observation_size = OBSERVATION_SIZE, .action_size = ACTION_SIZE,
-        .low = low, .high = high, .frame = frame, .connection = {.task_hash = hash},
+        .low = low, .high = high, .frame = frame, .line = {.connection = {.task_hash = hash}},
     };
     struct header header = {.kind = HELLO};
     struct writer writer = {frame + HEADER_SIZE};

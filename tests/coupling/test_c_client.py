@@ -3,10 +3,19 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
+import time
 from pathlib import Path
 
+import numpy as np
 import pytest
+import zmq
+
+from coupling import protocol
+from coupling.connection import Connection, task_hash, write_connection
+from coupling.external import EXTERNAL
+from coupling.protocol import Header, Kind, Welcome
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = json.loads((ROOT / "coupling" / "golden_vectors.json").read_text(encoding="utf-8"))
@@ -98,3 +107,332 @@ def test_the_c_client_refuses_what_is_malformed(built):
     answers = told(built, [f"read {entry['hex']}" for entry in entries])
     for entry, answer in zip(entries, answers, strict=True):
         assert "refused" in json.loads(answer), entry["name"]
+
+
+# --- the worker's state table, against a learner by hand ----------------------------------------------------------
+
+OPTIONS = {"observation_size": 2, "action_low": [-1.0], "action_high": [1.0]}
+HASH = task_hash(EXTERNAL, OPTIONS)
+SESSION = 77
+
+
+class Hand:
+    """A learner by hand: a ROUTER, and the example as its worker."""
+
+    def __init__(self, built, folder, *, environments=1, heartbeat=0.1, patience=20.0):
+        self.program, self.folder, self.environments = built / "example", folder, environments
+        self.heartbeat, self.patience = heartbeat, patience
+        self.context = zmq.Context()
+        self.processes = []
+        self.beats = {}
+        self.bind()
+
+    def bind(self):
+        self.socket = self.context.socket(zmq.ROUTER)
+        self.socket.linger = 100
+        self.socket.bind("tcp://127.0.0.1:*")
+        self.write_file(self.socket.get_string(zmq.LAST_ENDPOINT))
+
+    def write_file(self, endpoint):
+        connection = Connection(endpoint, "hand", EXTERNAL, OPTIONS, task_hash=HASH, patience=self.patience)
+        write_connection(self.folder / "connection.json", connection)
+
+    def start(self, *more):
+        command = [self.program, self.folder / "connection.json", "0", self.environments, *more]
+        process = subprocess.Popen(
+            [str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        self.processes.append(process)
+        return process
+
+    def hear(self, seconds=10.0):
+        """The next message that is no heartbeat: route, header, frame; None for silence."""
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            if not self.socket.poll(1000 * left):
+                return None
+            route, frame = self.socket.recv_multipart()
+            header, _ = protocol.decode(frame)
+            if header.kind != Kind.HEARTBEAT:
+                return route, header, frame
+            self.beats[route] = self.beats.get(route, 0) + 1
+            self.life = protocol.decode_control(*protocol.decode(frame))
+            self.socket.send_multipart([route, frame])
+        return None
+
+    def say(self, route, frame):
+        self.socket.send_multipart([route, frame])
+
+    def join(self):
+        route, header, frame = self.hear()
+        assert header.kind == Kind.HELLO
+        self.hello = protocol.decode_control(*protocol.decode(frame))
+        self.welcome(route)
+        return route
+
+    def welcome(self, route):
+        seeds = list(range(self.environments))
+        body = Welcome(1, SESSION, 0, 0, seeds, self.heartbeat, self.patience)
+        self.say(route, protocol.encode_control(body, session=SESSION))
+
+    def action(self, route, number, value=0.25, sequence=None):
+        values = np.full((self.environments, 1), value, "<f4").tobytes()
+        header = Header(
+            Kind.ACTION,
+            session=SESSION,
+            sequence=sequence or number,
+            acknowledgement=number,
+            environments=self.environments,
+        )
+        self.say(route, protocol.encode(header, values))
+
+    def control(self, route, body, **fields):
+        self.say(route, protocol.encode_control(body, session=SESSION, **fields))
+
+    def close(self):
+        for process in self.processes:
+            process.kill()
+            process.communicate()
+        self.context.destroy(linger=0)
+
+
+@pytest.fixture
+def hand(built, tmp_path):
+    hands = []
+
+    def make(**settings):
+        hands.append(Hand(built, tmp_path, **settings))
+        return hands[-1]
+
+    yield make
+    for each in hands:
+        each.close()
+
+
+def ended(process):
+    out, err = process.communicate(timeout=30)
+    return process.returncode, out, err
+
+
+def test_it_joins_steps_and_ends_with_goodbye(hand):
+    learner = hand(environments=3)
+    process = learner.start()
+    route = learner.join()
+    hello = learner.hello
+    assert (hello.versions, hello.slot, hello.environments, hello.observation_size) == ((1, 1), 0, 3, 2)
+    assert (hello.action_low, hello.action_high, hello.task_hash) == ([-1.0], [1.0], HASH)
+    assert (hello.pid, hello.recovered) == (process.pid, b"")
+    assert hello.incarnation
+    state = None
+    for number in range(1, 8):
+        _, header, frame = learner.hear()
+        assert (header.session, header.sequence, header.environments) == (SESSION, number, 3)
+        body = frame[64:]
+        if number == 1:
+            assert header.kind == Kind.RESET
+            state = protocol.decode_observations(body, 3, 2).astype(float)
+        else:
+            step = protocol.decode_step(body, 3, 2)
+            v = state[:, 1] + 0.05 * (state[:, 0] - 0.1 * state[:, 1] + 2 * 1.0)  # 2.5 is clipped to 1
+            x = state[:, 0] + 0.05 * v
+            np.testing.assert_allclose(step.observations, np.stack([x, v], 1), atol=1e-6)
+            np.testing.assert_allclose(step.rewards, 1 - x**2, atol=1e-6)
+            assert not step.ended.any()
+            state = step.observations.astype(float)
+        if number < 7:
+            learner.action(route, number, value=2.5)
+    learner.control(route, protocol.Goodbye("enough"))
+    code, out, err = ended(process)
+    assert (code, err) == (0, "")
+    assert [line.split()[:4] for line in out.splitlines()] == [["environment", str(i), "steps", "6"] for i in range(3)]
+
+
+def test_hello_is_said_again_unchanged_until_it_is_answered(hand):
+    learner = hand()
+    learner.start()
+    heard = [learner.hear() for _ in range(4)]
+    assert {header.kind for _, header, _ in heard} == {Kind.HELLO}
+    assert len({frame for *_, frame in heard}) == 1
+    learner.welcome(heard[-1][0])
+    assert learner.hear()[1].kind == Kind.RESET
+
+
+def test_a_message_without_an_answer_is_sent_again_unchanged_over_a_new_connection(hand):
+    learner = hand()
+    process = learner.start()
+    first_route = learner.join()
+    _, header, first = learner.hear()
+    assert (header.kind, header.sequence) == (Kind.RESET, 1)
+    began = time.monotonic()
+    second_route, _, second = learner.hear()
+    assert 0.7 < time.monotonic() - began < 3
+    assert second == first
+    assert second_route != first_route
+    learner.action(second_route, 1)
+    _, header, step = learner.hear()
+    assert (header.kind, header.sequence) == (Kind.STEP, 2)
+    learner.action(second_route, 1)  # to the message that was sent twice: outdated
+    learner.control(second_route, protocol.Pause("of old"), acknowledgement=1)
+    learner.welcome(second_route)  # to a HELLO that was said twice
+    learner.say(second_route, b"noise")
+    learner.socket.send_multipart([second_route, b"two", b"frames"])
+    route, _, again = learner.hear()
+    assert again == step  # none of these was taken for the answer
+    learner.control(route, protocol.Pause("gradient steps first"), acknowledgement=2)
+    assert learner.hear(4.0) is None  # the message is safe: no hurry
+    learner.action(route, 2)
+    assert learner.hear()[1].sequence == 3
+    assert learner.life.resends == 2
+    assert process.poll() is None
+
+
+def test_heartbeats_come_over_a_connection_of_their_own(hand):
+    learner = hand(heartbeat=0.05)
+    learner.start()
+    route = learner.join()
+    learner.hear()
+    assert learner.hear(0.7) is None
+    (heart,) = learner.beats
+    assert heart != route
+    assert 5 < learner.beats[heart] < 20
+    assert (learner.life.steps, learner.life.resends, learner.life.failures) == (0, 0, 0)
+    for number in range(1, 6):
+        learner.action(route, number)
+        assert learner.hear()[1].sequence == number + 1
+    learner.hear(0.2)
+    assert learner.life.steps == 5
+    assert 0 < learner.life.delay_p50_us <= learner.life.delay_p99_us < 30e6
+
+
+@pytest.mark.parametrize(
+    ("message", "sentence"),
+    [
+        (protocol.Error("out of order"), "the learner ended this worker: out of order"),
+        (protocol.Reject("not you"), "the learner refused this worker: not you"),
+    ],
+)
+@pytest.mark.parametrize("by_the_heart", [False, True])
+def test_error_and_reject_end_it_with_the_reason(hand, message, sentence, by_the_heart):
+    learner = hand(heartbeat=0.05)
+    process = learner.start()
+    route = learner.join()
+    learner.hear()
+    learner.hear(0.3)
+    learner.control(next(iter(learner.beats)) if by_the_heart else route, message)
+    code, _, err = ended(process)
+    assert (code, err) == (1, f"example: {sentence}\n")
+
+
+def test_a_hello_that_is_refused_ends_it(hand):
+    learner = hand()
+    process = learner.start()
+    route, *_ = learner.hear()
+    learner.say(route, protocol.encode_control(protocol.Reject("it hosts another task")))
+    assert ended(process)[::2] == (1, "example: the learner refused this worker: it hosts another task\n")
+
+
+def test_a_learner_that_is_not_there_or_falls_silent_is_waited_for_within_bounds(hand):
+    learner = hand(patience=1.5)
+    process = learner.start()
+    code, _, err = ended(process)
+    assert code == 1
+    assert "silent for 1.5 s" in err
+    while learner.socket.poll(0):
+        learner.socket.recv_multipart()
+    process = learner.start()
+    learner.join()
+    began = time.monotonic()
+    code, _, err = ended(process)  # nobody answers RESET or heartbeats
+    assert (code, "silent for 1.5 s" in err) == (1, True)
+    assert time.monotonic() - began < 4
+
+
+def test_an_answer_that_fits_nothing_ends_it_and_the_learner_is_told(hand):
+    learner = hand()
+    process = learner.start()
+    route = learner.join()
+    learner.hear()
+    learner.action(route, 1, value=np.nan)
+    code, _, err = ended(process)
+    assert (code, err) == (1, "example: the learner's ACTION is malformed\n")
+    _, header, frame = learner.hear()
+    assert protocol.decode_control(*protocol.decode(frame)) == protocol.Error("the learner's ACTION is malformed")
+    assert header.session == SESSION
+
+
+def test_the_next_process_brings_what_the_one_before_had_sent(hand, tmp_path):
+    learner = hand(environments=2)
+    for killed_at in (1, 2, 5):
+        process = learner.start(tmp_path / "outbox")
+        route = learner.join()
+        if killed_at > 1:
+            assert learner.hello.recovered == last
+        for number in range(1, killed_at + 1):
+            _, header, last = learner.hear()
+            assert header.sequence == number
+            if number < killed_at:
+                learner.action(route, number)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    newest = tmp_path / f"outbox.{5 + 2 + 1 & 1}"
+    content = bytearray(newest.read_bytes())
+    content[100] ^= 1  # torn: the one before is whole
+    newest.write_bytes(content)
+    learner.start(tmp_path / "outbox")
+    learner.join()
+    header, _ = protocol.decode(learner.hello.recovered)
+    assert header.sequence == 4
+
+
+def test_an_outbox_has_one_worker(hand, tmp_path):
+    learner = hand()
+    learner.start(tmp_path / "outbox")
+    learner.join()
+    code, _, err = ended(learner.start(tmp_path / "outbox"))
+    assert code == 1
+    assert "in use by another worker" in err
+
+
+def test_it_follows_the_learner_to_another_address(hand):
+    learner = hand(heartbeat=0.1)
+    learner.start()
+    learner.join()
+    _, _, frame = learner.hear()
+    learner.socket.close()
+    learner.bind()
+    learner.beats.clear()
+    _, _, again = learner.hear()
+    assert again == frame
+    learner.hear(0.5)
+    assert learner.beats
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (None, "No such file"),
+        ("", "no connection file"),
+        ('{"endpoint": "tcp://127.0.0.1:1", "patience": 1.0}', "no connection file"),
+        ('{"endpoint": 1, "task_hash": "t", "patience": 1.0}', "no connection file"),
+        ('{"endpoint": "tcp://127.0.0.1:1", "task_hash": "t", "patience": 1.0} more', "no connection file"),
+        ('{"endpoint": "nowhere", "task_hash": "t", "patience": 1.0}', "cannot connect"),
+        (
+            '{"endpoint": "tcp://127.0.0.1:1", "task_hash": "t", "patience": 1.0, "server_key": "short", '
+            '"public_key": "p", "secret_key": "s"}',
+            "cannot use the keys",
+        ),
+        (
+            '{"env_options": {"endpoint": "nowhere", "deep": [[{}, -1.5e-3, null, "\\u0041\\""], true]}, '
+            '"task_hash": "t", "endpoint": "tcp:\\/\\/127.0.0.1:1", "patience": 0.25}',
+            "tcp://127.0.0.1:1 was silent for 0.25 s",
+        ),
+    ],
+)
+def test_a_bad_connection_file_is_one_sentence(built, tmp_path, content, sentence):
+    file = tmp_path / "connection.json"
+    if content is not None:
+        file.write_text(content)
+    done = subprocess.run([built / "example", file], capture_output=True, text=True, timeout=30)
+    assert done.returncode == 1
+    assert sentence in done.stderr
+    assert done.stderr.count("\n") == 1
