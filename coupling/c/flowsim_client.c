@@ -956,7 +956,7 @@ static int receive(flowsim_client *client, double seconds, struct header *header
 static int check_patience(flowsim_client *client, double silence, double patience) {
     if (silence < patience) return FLOWSIM_OK;
     const char *but = client->misread ? "; the last frame that came was dropped: " : "";
-    return fail(client, "the learner at %s was silent for %.3g s%s%s", client->line.connection.endpoint, silence, but,
+    return fail(client, "the learner at %s was silent for %.1f s%s%s", client->line.connection.endpoint, silence, but,
                 client->misread ? client->misread : "");
 }
 

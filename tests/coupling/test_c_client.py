@@ -336,14 +336,14 @@ def test_a_learner_that_is_not_there_or_falls_silent_is_waited_for_within_bounds
     process = learner.start()
     code, _, err = ended(process)
     assert code == 1
-    assert "silent for 1.5 s" in err
+    assert "was silent for" in err
     while learner.socket.poll(0):
         learner.socket.recv_multipart()
     process = learner.start()
     learner.join()
     began = time.monotonic()
     code, _, err = ended(process)  # nobody answers RESET or heartbeats
-    assert (code, "silent for 1.5 s" in err) == (1, True)
+    assert (code, "was silent for" in err) == (1, True)
     assert time.monotonic() - began < 4
 
 
@@ -361,12 +361,11 @@ def test_an_answer_that_fits_nothing_ends_it_and_the_learner_is_told(hand):
 
 
 def test_the_next_process_brings_what_the_one_before_had_sent(hand, tmp_path):
-    learner = hand(environments=2)
+    learner, last = hand(environments=2), b""
     for killed_at in (1, 2, 5):
         process = learner.start(tmp_path / "outbox")
         route = learner.join()
-        if killed_at > 1:
-            assert learner.hello.recovered == last
+        assert learner.hello.recovered == last
         for number in range(1, killed_at + 1):
             _, header, last = learner.hear()
             assert header.sequence == number
@@ -424,7 +423,7 @@ def test_it_follows_the_learner_to_another_address(hand):
         (
             '{"env_options": {"endpoint": "nowhere", "deep": [[{}, -1.5e-3, null, "\\u0041\\""], true]}, '
             '"task_hash": "t", "endpoint": "tcp:\\/\\/127.0.0.1:1", "patience": 0.25}',
-            "tcp://127.0.0.1:1 was silent for 0.25 s",
+            "tcp://127.0.0.1:1 was silent for 0.",
         ),
     ],
 )
