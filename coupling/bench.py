@@ -15,8 +15,10 @@ from gymnasium.vector.utils import batch_space
 
 from coupling.connection import Connection, task_hash, write_connection
 from coupling.errors import RunError
+from coupling.experience import ExperienceLog
 from coupling.launch.local import LocalLauncher
 from coupling.server import Learning, Server, Terms
+from rl_agent.running import Decision
 
 __all__ = ["NullVectorEnv", "bench_coupling", "machine", "standard_rows"]
 
@@ -76,9 +78,14 @@ class _NullLearner:
     def begin(self, agents: np.ndarray, observations: np.ndarray) -> None:
         """Nothing is kept."""
 
-    def act(self, agents: np.ndarray) -> np.ndarray:
+    def decide(self, agents: np.ndarray) -> Decision:
+        """Decide for zeros."""
+        zeros = np.zeros((len(agents), 3), np.float32)
+        return Decision(agents, zeros, zeros, zeros, zeros[:, 0], zeros[:, :0], zeros, {})
+
+    def issue(self, decision: Decision) -> np.ndarray:
         """Return zeros."""
-        return np.zeros((len(agents), 3), np.float32)
+        return decision.action
 
     def observe(
         self,
@@ -161,9 +168,13 @@ def bench_coupling(
     options = {"step_seconds": step_seconds}
     learner: Learning = _v_racer(agents) if learning else _NullLearner()
     split = [len(part) for part in np.array_split(np.arange(agents), processes)]
-    terms = Terms(split, 14, 3, task_hash(_TASK, options), lambda agent, start: agent, heartbeat=0.5)
-    server = Server(learner, "tcp://127.0.0.1:*" if transport == "tcp" else "ipc://*", terms, limit=2**62)
+    low, high = _ACTION.low.tolist(), _ACTION.high.tolist()
+    terms = Terms(split, 14, low, high, task_hash(_TASK, options), lambda agent, session: agent, heartbeat=0.5)
+    endpoint = "tcp://127.0.0.1:*" if transport == "tcp" else "ipc://*"
     with tempfile.TemporaryDirectory(prefix="flowsim-bench-") as name:
+        log = ExperienceLog(Path(name) / "experience")
+        log.begin(0)
+        server = Server(learner, endpoint, terms, 2**62, log)
         connection = Path(name) / "connection.json"
         write_connection(
             connection,
@@ -173,14 +184,15 @@ def bench_coupling(
         try:
             launcher.start()
             _warm_up(server, launcher, learning, learner)
-            trips, began = server.round_trips, time.perf_counter()
+            trips, began = server.counts.round_trips, time.perf_counter()
             while (elapsed := time.perf_counter() - began) < seconds:
                 server.turn()
-            rate = (server.round_trips - trips) / elapsed
+            rate = (server.counts.round_trips - trips) / elapsed
             middle, tail = server.delays()
         finally:
             server.close("the measurement is over")
             launcher.stop()
+            log.close()
     return {
         "agents": agents,
         "processes": processes,

@@ -49,7 +49,10 @@ class WorkerSettings(BaseModel):
     heartbeat: float = Field(default=1.0, gt=0, description="seconds between signs of life")
     dead_after: float = Field(default=5.0, gt=0, description="seconds of silence after which a worker is dead")
     patience: float = Field(default=600.0, gt=0, description="seconds a worker looks for its learner")
-    restarts: int = Field(default=10, ge=0, description="restarts of one worker allowed within ten minutes")
+    restarts: int = Field(
+        default=10, ge=0, description="deaths of one worker, or failures of its environments, mended within ten minutes"
+    )
+    outbox: bool = Field(default=True, description="keep each worker's last step on disk, so that its death loses none")
 
     @pydantic.model_validator(mode="after")
     def _every_process_has_an_agent(self) -> "WorkerSettings":
@@ -80,6 +83,9 @@ class RunSettings(BaseModel):
     name: str | None = Field(default=None, description="run folder inside run.folder; chosen when left out")
     folder: str = Field(default="runs", min_length=1, description="where run folders are kept")
     checkpoint_every: float = Field(default=60.0, gt=0, description="seconds between checkpoints")
+    durability: Literal["process", "fsync"] = Field(
+        default="process", description="what the experience is safe from: the end of any process, or of the machine too"
+    )
     evaluate_episodes: int = Field(default=0, ge=0, description="episodes judged before and after training")
 
     @pydantic.field_validator("name")

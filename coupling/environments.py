@@ -1,8 +1,10 @@
 """Any Gymnasium task as a vector environment that resets within the step that ends an episode."""
 
+import contextlib
 import difflib
 import importlib
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +15,16 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from coupling.errors import ConfigError
 from coupling.external import EXTERNAL, external_spaces
 
-__all__ = ["Numbered", "Task", "describe_task", "episode_seed", "final_observations", "make_vector"]
+__all__ = [
+    "Guarded",
+    "Numbered",
+    "Task",
+    "describe_task",
+    "episode_seed",
+    "failures_of",
+    "final_observations",
+    "make_vector",
+]
 
 
 class Numbered(gym.spaces.Box):
@@ -31,6 +42,62 @@ class Numbered(gym.spaces.Box):
         self.choices = choices
 
 
+class Guarded(gym.Wrapper[Any, Any, Any, Any]):
+    """An environment whose failure costs one episode: it is made anew, and the others of the batch go on.
+
+    A step that raises, or gives a reward or observation that is not finite, ends the episode as truncated at the
+    observation before, and its info holds the reason as ``failure``.
+
+    Parameters
+    ----------
+    make
+        Makes the environment.
+    """
+
+    def __init__(self, make: Callable[[], gym.Env]) -> None:
+        super().__init__(make())
+        self._make, self._failed = make, False
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode; after a failure, of a new environment."""
+        if self._failed:
+            with contextlib.suppress(Exception):  # it is broken already
+                self.env.close()
+            self.env, self._failed = self._make(), False
+        self._last, info = self.env.reset(seed=seed, options=options)
+        return self._last, info
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Step; a failure is told in the info."""
+        try:
+            observation, given, terminated, truncated, info = self.env.step(action)
+        except Exception as error:
+            return self._failure(f"{type(error).__name__}: {error}")
+        reward = float(given)
+        if not (np.isfinite(reward) and np.isfinite(observation).all()):
+            return self._failure("a reward or observation is not finite")
+        self._last = observation
+        return observation, reward, terminated, truncated, info
+
+    def _failure(self, reason: str) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self._failed = True
+        return self._last, 0.0, False, True, {"failure": reason}
+
+
+def failures_of(infos: dict[str, Any], count: int) -> list[str]:
+    """Return why each of the environments failed in a step, empty where it did not.
+
+    Parameters
+    ----------
+    infos
+        What ``step`` of a vector environment of :class:`Guarded` ones gave.
+    count
+        How many they are.
+    """
+    reasons = infos.get("final_info", {}).get("failure")
+    return [""] * count if reasons is None else [reason or "" for reason in reasons]
+
+
 @dataclass(frozen=True)
 class Task:
     """What the learner has to know of a task.
@@ -45,9 +112,11 @@ class Task:
     action_space: gym.spaces.Box | gym.spaces.Discrete
 
     @property
-    def action_size(self) -> int:
-        """Numbers in an action as it travels."""
-        return self.action_space.shape[0] if isinstance(self.action_space, gym.spaces.Box) else 1
+    def action_bounds(self) -> tuple[list[float], list[float]]:
+        """Least and greatest numbers in an action as it travels."""
+        space = self.action_space
+        box = space if isinstance(space, gym.spaces.Box) else Numbered(space)
+        return [float(bound) for bound in box.low], [float(bound) for bound in box.high]
 
 
 def episode_seed(*words: int) -> int:
@@ -55,7 +124,7 @@ def episode_seed(*words: int) -> int:
     return int(np.random.SeedSequence(words).generate_state(1)[0])
 
 
-def make_vector(env: str, env_options: dict[str, Any], count: int) -> VectorEnv:
+def make_vector(env: str, env_options: dict[str, Any], count: int, *, guarded: bool = False) -> VectorEnv:
     """Make ``count`` copies of a task as one vector environment.
 
     The task's own batched form is taken when it has one that resets within the step; otherwise the
@@ -69,6 +138,8 @@ def make_vector(env: str, env_options: dict[str, Any], count: int) -> VectorEnv:
         Keyword arguments of the environment.
     count
         Number of environments.
+    guarded
+        Whether copies that are stepped one after the other are :class:`Guarded`.
 
     Returns
     -------
@@ -97,7 +168,8 @@ def make_vector(env: str, env_options: dict[str, Any], count: int) -> VectorEnv:
                 return vector
             vector.close()
         make = lambda: _numbered(gym.make(spec, **env_options))  # noqa: E731
-        return SyncVectorEnv([make] * count, autoreset_mode=AutoresetMode.SAME_STEP)
+        makers = [(lambda: Guarded(make)) if guarded else make] * count
+        return SyncVectorEnv(makers, autoreset_mode=AutoresetMode.SAME_STEP)
     except (gym.error.NameNotFound, gym.error.NamespaceNotFound, gym.error.VersionNotFound) as error:
         close = difflib.get_close_matches(env, gym.registry.keys(), n=1, cutoff=0.7)
         hint = f"; did you mean {close[0]!r}?" if close else "; env takes the id of a registered Gymnasium environment"

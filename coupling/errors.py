@@ -3,7 +3,11 @@
 import errno
 from pathlib import Path
 
-__all__ = ["ConfigError", "RunError", "describe_os_error"]
+__all__ = ["FULL", "ConfigError", "RunError", "describe_os_error"]
+
+
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""What the operating system answers when there is no room on the disk."""
 
 
 class ConfigError(ValueError):
@@ -29,7 +33,7 @@ def describe_os_error(error: OSError, folder: Path | None = None) -> str:
     str
         One sentence.
     """
-    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+    if error.errno in FULL:
         where = f"in the run folder {folder}" if folder else "on the disk"
         return f"no space left {where}: {error.strerror}"
     return f"{error.strerror or error}: {error.filename or folder}"

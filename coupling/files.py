@@ -45,13 +45,18 @@ class Table:
                 self._columns = next(csv.reader(file), [])
 
     def append(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Append rows and hand them to the operating system; a new column is added to the whole file."""
+        """Append rows, all or none; a new column is added to the whole file."""
         new = [key for row in rows for key in row if key not in self._columns]
         if new:
             self._columns += list(dict.fromkeys(new))
             self._rewrite(self.read())
-        with self.path.open("a", newline="") as file:
-            csv.DictWriter(file, self._columns).writerows(rows)
+        before = self.path.stat().st_size
+        try:
+            with self.path.open("a", newline="") as file:
+                csv.DictWriter(file, self._columns).writerows(rows)
+        except OSError:
+            os.truncate(self.path, before)
+            raise
 
     def read(self) -> list[dict[str, str]]:
         """Return all whole rows; a torn last line, left by a full disk or a kill, is not one."""

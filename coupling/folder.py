@@ -42,6 +42,7 @@ class RunFolder:
         self.episodes = path / "episodes.csv"
         self.tensorboard = path / "tensorboard"
         self.workers = path / "workers"
+        self.experience = path / "experience"
         self._lock: IO[str] | None = None
 
     @classmethod

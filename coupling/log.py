@@ -103,9 +103,11 @@ class RunLog:
         self._board.close()
 
 
-def write_status(path: Path, status: dict[str, Any]) -> None:
-    """Write the status so that a reader sees the old or the new one, never a mixture."""
-    write_atomically(path, json.dumps(status | {"written": time.time(), "pid": os.getpid()}).encode())
+def write_status(path: Path, status: dict[str, Any]) -> str:
+    """Write the status so that a reader sees the old or the new one, never a mixture; return the JSON text."""
+    text = json.dumps(status | {"written": time.time(), "pid": os.getpid()})
+    write_atomically(path, text.encode())
+    return text
 
 
 def read_status(path: Path) -> dict[str, Any]:

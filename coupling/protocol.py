@@ -297,7 +297,7 @@ class Goodbye(_Control, frozen=True, forbid_unknown_fields=True):
 
 
 class Status(_Control, frozen=True, forbid_unknown_fields=True):
-    """Anybody to the learner: how does the run stand?"""
+    """Anybody to the learner: say how the run stands."""
 
 
 class StatusReply(_Control, frozen=True, forbid_unknown_fields=True):
@@ -325,9 +325,7 @@ def encode_control(
     body: _Control, *, session: int = 0, acknowledgement: int = 0, epoch: int = 0, clock: int = 0
 ) -> bytes:
     """Return the frame of a control message; its type follows from the body."""
-    header = Header(
-        _KIND[type(body)], session=session, acknowledgement=acknowledgement, epoch=epoch, clock=clock
-    )
+    header = Header(_KIND[type(body)], session=session, acknowledgement=acknowledgement, epoch=epoch, clock=clock)
     return encode(header, msgspec.msgpack.encode(body))
 
 
@@ -343,7 +341,7 @@ def decode_control(header: Header, body: bytes) -> _Control:
         return _DECODERS[header.kind].decode(body)
     except KeyError as error:
         raise ProtocolError(f"{header.kind.name} is no control message") from error
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ProtocolError(f"the body of {header.kind.name} is malformed: {error}") from error
 
 

@@ -14,11 +14,14 @@ from coupling.connection import Connection, task_hash, write_connection
 from coupling.environments import Task, describe_task, episode_seed
 from coupling.errors import ConfigError, RunError, describe_os_error
 from coupling.evaluate import PolicyController, evaluate, evaluate_with_baselines
+from coupling.experience import ExperienceLog, keep_trying
 from coupling.files import write_atomically
 from coupling.folder import RunFolder
 from coupling.launch.local import LocalLauncher
 from coupling.log import RunLog, Speedometer, write_status
+from coupling.outbox import read_outbox
 from coupling.server import Server, Terms
+from coupling.tally import Tally
 from rl_agent.checkpoint import CheckpointError
 from rl_agent.device import DeviceError
 from rl_agent.learner import Learner
@@ -156,7 +159,7 @@ def resume(path: Path, overrides: list[str], screen: Screen) -> RunFolder:
             )
         if overrides:
             write_atomically(folder.config_file, dump_config(config).encode())
-    screen.say(f"resuming {folder.path} at {learner.environment_steps} environment steps")
+    screen.say(f"resuming {folder.path}, whose checkpoint has {learner.environment_steps} environment steps")
     _carry_through(folder, config, task, learner, screen)
     return folder
 
@@ -267,32 +270,26 @@ class _Training:
         self._screen, self._signals = screen, signals
         self._epoch = folder.note_start(learner.environment_steps)
         self._log = RunLog(folder, learner.environment_steps, learner.episodes)
-        workers, seed, epoch = config.workers, config.run.seed, self._epoch
+        self._experience = ExperienceLog(
+            folder.experience, fsync=config.run.durability == "fsync", when_full=self._when_full
+        )
+        workers, seed = config.workers, config.run.seed
+        low, high = task.action_bounds
         terms = Terms(
             agents_of_each=workers.agents_of_each(),
             observation_size=task.observation_space.shape[0],
-            action_size=task.action_size,
+            action_low=low,
+            action_high=high,
             task_hash=task_hash(config.env, config.env_options),
-            seed_of=lambda agent, start: episode_seed(seed, agent, epoch, start),
+            seed_of=lambda agent, session: episode_seed(seed, agent, session),
             step_timeout=workers.step_timeout,
             heartbeat=workers.heartbeat,
             dead_after=workers.dead_after,
             patience=workers.patience,
-            epoch=epoch,
+            epoch=self._epoch,
         )
         endpoint = "tcp://127.0.0.1:*" if workers.transport == "tcp" else "ipc://*"
-        self._server = Server(learner, endpoint, terms, config.run.steps)
-        write_connection(
-            folder.connection,
-            Connection(
-                self._server.endpoint,
-                folder.path.name,
-                config.env,
-                config.env_options,
-                terms.task_hash,
-                workers.patience,
-            ),
-        )
+        self._server = Server(learner, endpoint, terms, config.run.steps, self._experience)
         self._launcher = LocalLauncher(
             folder.connection,
             terms.agents_of_each,
@@ -300,16 +297,21 @@ class _Training:
             threads=workers.threads,
             devices=workers.devices,
             restarts=workers.restarts,
+            outboxes=workers.outbox,
         )
         self._speed = Speedometer()
         self._errors_told = 0
+        self._failures = {slot: Tally(workers.restarts) for slot in range(workers.processes)}
+        self._failures_told: dict[int, int] = {}
+        self._unwritten: list[dict[str, Any]] = []
 
     def carry_out(self) -> None:
         """Train to the last step, then write the last checkpoint; end the workers in any case."""
         state, farewell = "failed", "the learner failed"
         try:
             with self._signals.deferred():
-                self._launcher.start()
+                self._recover()
+                self._launch()
                 self._until_finished_or_noted()
                 self._checkpoint()
             stopped = self._signals.noted and not self._server.finished
@@ -318,6 +320,7 @@ class _Training:
             self._folder.connection.unlink(missing_ok=True)  # nobody listens there any more
             self._server.close(farewell)
             self._launcher.stop()
+            self._experience.close()
             with contextlib.suppress(OSError):  # the reason for the failure, a full disk perhaps, is what is told
                 self._screen.progress(self._write_status(state))
                 self._log.close()
@@ -328,23 +331,63 @@ class _Training:
             )
         self._screen.say(self._last_line())
 
+    def _recover(self) -> None:
+        """Do again what the experience log holds beyond the checkpoint, and make that the next checkpoint."""
+        notes = self._learner.notes
+        self._segment = notes.get("segment", 0)
+        if notes:
+            self._server.restore(notes)
+        came_back = self._server.replay(self._experience.records_since(self._segment))
+        self._segment = max([self._segment, *self._experience.segments()])
+        if came_back:
+            steps = self._learner.environment_steps
+            self._screen.say(f"going on at {steps} environment steps, {came_back} of them from the experience log")
+        self._checkpoint()
+        if not self._server.fits():
+            outboxes = {path.with_suffix("") for path in self._folder.workers.glob("outbox-*.?")}
+            self._server.retire(map(read_outbox, sorted(outboxes)))
+
+    def _launch(self) -> None:
+        config = self._config
+        endpoint, name = self._server.endpoint, self._folder.path.name
+        task = config.env, config.env_options
+        connection = Connection(endpoint, name, *task, task_hash(*task), config.workers.patience)
+        write_connection(self._folder.connection, connection)
+        self._launcher.start()
+
+    def _when_full(self, error: OSError, waited: float) -> None:
+        """Say once that the disk is full; give up after ``workers.patience``, or when told to stop."""
+        patience = self._config.workers.patience
+        if not waited:
+            what = describe_os_error(error, self._folder.path)
+            self._screen.say(f"{what}; the run waits up to {patience:g} s for room, and nothing is lost")
+        if self._signals.noted:
+            raise Interrupted(f"stopped while the disk was full; go on with `flowsim resume {self._folder.path}`")
+        if waited > patience:
+            raise error
+
+    def _write(self, action: Callable[[], object]) -> None:
+        """Do what writes into the run folder, with a wait for room while the disk is full."""
+        keep_trying(action, self._when_full)
+
     def _until_finished_or_noted(self) -> None:
         checkpoint = status = supervise = time.monotonic()
         while not (self._server.finished or self._signals.noted):
             self._server.turn()
             if self._log.due(self._learner.environment_steps):
-                self._write_statistics()
+                self._write(self._write_statistics)
             now = time.monotonic()
             if now >= supervise:
                 supervise = now + _SUPERVISE_EVERY
                 self._supervise()
             if now >= status:
                 status = now + _STATUS_EVERY
-                self._write_episodes()
-                self._screen.progress(self._write_status("training"))
+                self._write(self._write_episodes)
+                self._write(lambda: self._screen.progress(self._write_status("training")))
             if now >= checkpoint:
                 self._checkpoint()
                 checkpoint = time.monotonic() + self._config.run.checkpoint_every
+        self._supervise()
 
     def _supervise(self) -> None:
         """Notice workers that died, hang or keep silent; tell why, and have them started again."""
@@ -353,36 +396,63 @@ class _Training:
         self._errors_told = len(self._server.errors)
         for slot, reason in self._server.lost():
             self._launcher.kill(slot, reason)
+            self._server.drop(slot)
         for slot in range(self._config.workers.processes):
             slow = self._launcher.running_for(slot) > self._config.workers.step_timeout
             if slow and not self._server.connected(slot):
                 self._launcher.kill(slot, f"it had not connected after {self._config.workers.step_timeout:g} s")
         for death in self._launcher.supervise():
             self._server.drop(death.slot)
+            self._failures_told.pop(death.slot, None)
             self._screen.say(str(death))
+        for worker in self._server.workers():
+            self._note_failures(worker["slot"], worker["failures"], worker["failure"])
+        self._server.close_forgotten()
+
+    def _note_failures(self, slot: int, failures: int, latest: str) -> None:
+        """Report environments that failed and began anew; too many of them stop the run.
+
+        Raises
+        ------
+        RunError
+            When they are more than ``workers.restarts`` within ten minutes.
+        """
+        new = failures - self._failures_told.get(slot, 0)
+        if new <= 0:
+            return
+        self._failures_told[slot] = failures
+        tally = self._failures[slot]
+        tally.note(new, time.monotonic())
+        if tally.exceeded:
+            raise RunError(f"environments of worker {slot} failed {tally}; the last one: {latest}")
+        self._screen.say(f"worker {slot}: an environment failed and begins anew: {latest}")
 
     def _checkpoint(self) -> None:
-        """Write the tables up to this step, then the checkpoint that they belong to."""
-        self._write_episodes()
-        self._learner.save(self._folder.checkpoint)
+        """Write the tables up to this step, then the checkpoint that they belong to, and begin a new log behind it."""
+        self._write(self._write_episodes)
+        self._segment += 1
+        self._write(lambda: self._experience.begin(self._segment))
+        self._learner.notes = self._server.notes() | {"segment": self._segment}
+        self._write(lambda: self._learner.save(self._folder.checkpoint))
+        self._experience.forget_before(self._segment)
 
     def _write_episodes(self) -> None:
-        self._log.episodes(
-            [
-                {
-                    "environment_steps": episode.step,
-                    "agent": episode.agent,
-                    "return": episode.episode_return,
-                    "length": episode.length,
-                    "terminated": int(episode.terminated),
-                }
-                for episode in self._learner.finished_episodes()
-            ]
-        )
+        self._unwritten += [
+            {
+                "environment_steps": episode.step,
+                "agent": episode.agent,
+                "return": episode.episode_return,
+                "length": episode.length,
+                "terminated": int(episode.terminated),
+            }
+            for episode in self._learner.finished_episodes()
+        ]
+        self._log.episodes(self._unwritten)
+        self._unwritten = []
 
     def _write_statistics(self) -> None:
         steps, updates = self._learner.environment_steps, self._learner.gradient_steps
-        rates = self._speed.rates(steps, updates, self._server.round_trips)
+        rates = self._speed.rates(steps, updates, self._server.counts.round_trips)
         self._log.statistics(
             self._learner.statistics()
             | {
@@ -390,7 +460,7 @@ class _Training:
                 "gradient_steps": updates,
                 "steps_per_second": round(rates.environment_steps, 2),
                 "updates_per_second": round(rates.gradient_steps, 2),
-                "diverged": self._server.diverged,
+                "diverged": self._server.counts.diverged,
                 "worker_restarts": self._launcher.restarts,
             }
         )
@@ -398,7 +468,7 @@ class _Training:
     def _write_status(self, state: str) -> dict[str, Any]:
         learner, server = self._learner, self._server
         steps, updates = learner.environment_steps, learner.gradient_steps
-        rates = self._speed.rates(steps, updates, server.round_trips)
+        rates = self._speed.rates(steps, updates, server.counts.round_trips)
         mean_return, mean_length = self._log.recent_means()
         status = {
             "run": self._folder.path.name,
@@ -416,14 +486,13 @@ class _Training:
             "steps_per_second": rates.environment_steps,
             "updates_per_second": rates.gradient_steps,
             "round_trips_per_second": rates.round_trips,
-            "batch_size": server.round_trips / server.batches if server.batches else None,
+            "batch_size": server.counts.round_trips / server.counts.batches if server.counts.batches else None,
             "restarts": self._launcher.restarts,
-            "diverged": server.diverged,
-            "violations": server.violations,
+            **{key: value for key, value in vars(server.counts).items() if key not in ("round_trips", "batches")},
             "agents": {str(agent): int(count) for agent, count in enumerate(server.agent_steps) if count},
             "workers": server.workers(),
         }
-        write_status(self._folder.status, status)
+        server.report = write_status(self._folder.status, status)
         return status
 
     def _last_line(self) -> str:

@@ -3,28 +3,38 @@
 A Python thread of gradient steps beside the socket would hold every answer up by the interpreter's switch
 interval, so one thread alternates: :meth:`Server.turn` answers all waiting agents in one batched inference
 and does one gradient step if one is due.
+
+What comes in is judged by the ledger, written to the experience log, and only then given to the learner; an action
+is drawn, written to the log, and only then issued and sent. A learner that is killed anywhere in between is rebuilt by
+:meth:`Server.replay`, through the same methods.
 """
 
 import secrets
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from collections import OrderedDict
+from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 import zmq
 
+from coupling.experience import Answered, Closed, ExperienceLog, Opened, Record, Taken, decision_of
+from coupling.ledger import Ledger, OrderError, Verdict
 from coupling.protocol import (
     HEADER_SIZE,
     MAX_BODY,
+    VERSION,
     Error,
     Goodbye,
     Header,
     Heartbeat,
     Hello,
     Kind,
+    Pause,
     ProtocolError,
     Reject,
+    Status,
+    StatusReply,
     Step,
     Welcome,
     decode,
@@ -34,102 +44,13 @@ from coupling.protocol import (
     encode,
     encode_control,
 )
+from coupling.sessions import Counts, Message, Session
+from coupling.terms import Learning, Terms
 
-__all__ = ["Learning", "Server", "Session", "Terms"]
+__all__ = ["Counts", "Learning", "Server", "Session", "Terms"]
 
 _MESSAGES_A_TURN = 4096  # a peer that floods the socket cannot keep the learner from learning
-
-
-class Learning(Protocol):
-    """The part of :class:`rl_agent.learner.Learner` that the service needs."""
-
-    @property
-    def environment_steps(self) -> int:
-        """Actions whose outcome was observed."""
-
-    @property
-    def gradient_steps(self) -> int:
-        """Updates done."""
-
-    def begin(self, agents: np.ndarray, observations: np.ndarray) -> None:
-        """Take the first observations of new episodes."""
-
-    def act(self, agents: np.ndarray) -> np.ndarray:
-        """Draw an action for each agent's current observation."""
-
-    def observe(
-        self,
-        agents: np.ndarray,
-        rewards: np.ndarray,
-        terminated: np.ndarray,
-        truncated: np.ndarray,
-        observations: np.ndarray,
-    ) -> None:
-        """Take the outcomes of the last actions."""
-
-    def abandon(self, agents: np.ndarray) -> None:
-        """Keep the open episodes as truncated: their worker died."""
-
-    def updates_due(self) -> int:
-        """Gradient steps owed now."""
-
-    def update(self) -> None:
-        """Do one gradient step."""
-
-    def may_act(self) -> bool:
-        """Tell whether learning keeps up with acting."""
-
-
-@dataclass(frozen=True)
-class Terms:
-    """What the service agrees on with every worker.
-
-    Attributes
-    ----------
-    agents_of_each
-        Number of environments of each worker; agents are numbered through in this order.
-    observation_size, action_size
-        Floats in an observation and in an action.
-    task_hash
-        Hash of the task and its options.
-    seed_of
-        Seed of an agent's environment, from the agent and how often its worker had been started.
-    step_timeout
-        Seconds that an environment step, or the start of a worker, may take.
-    heartbeat, dead_after, patience
-        Seconds between signs of life; of silence after which a worker is dead; after which a worker gives up.
-    epoch
-        How often the run had been started before.
-    """
-
-    agents_of_each: Sequence[int]
-    observation_size: int
-    action_size: int
-    task_hash: str
-    seed_of: Callable[[int, int], int]
-    step_timeout: float = 300.0
-    heartbeat: float = 1.0
-    dead_after: float = 5.0
-    patience: float = 600.0
-    epoch: int = 0
-
-
-@dataclass
-class Session:
-    """One worker as the learner sees it, from its HELLO to its death."""
-
-    number: int
-    slot: int
-    route: bytes
-    hello: Hello
-    agents: np.ndarray
-    welcome: bytes
-    seen: float
-    busy_since: float  # when it last got something to do
-    sequence: int = 0
-    waiting: bool = False  # for an action
-    acting: bool = False  # an action is out and its outcome is not in
-    life: Heartbeat = field(default_factory=lambda: Heartbeat(0, 0.0, 0.0, 0.0))
+_REMEMBERED_OFFENDERS = 65536
 
 
 class Server:
@@ -145,23 +66,25 @@ class Server:
         What every worker has to agree to.
     limit
         Environment steps after which no more actions are given.
+    log
+        Where everything is written before it counts; a segment of it must have begun before the first turn.
 
     Attributes
     ----------
     endpoint
         The address that was bound.
-    round_trips, batches
-        Actions given, and in how many batched inferences.
-    diverged
-        Episodes that ended because their simulation blew up.
-    violations
-        Frames that broke the protocol.
+    counts
+        What happened.
     agent_steps
         Outcomes received from each agent, int64 (agents,).
+    errors
+        Workers that said that they cannot go on, with the reason.
+    report
+        JSON text that answers STATUS.
     """
 
-    def __init__(self, learner: Learning, endpoint: str, terms: Terms, limit: int) -> None:
-        self._learner, self._terms, self._limit = learner, terms, limit
+    def __init__(self, learner: Learning, endpoint: str, terms: Terms, limit: int, log: ExperienceLog) -> None:
+        self._learner, self._terms, self._limit, self._log = learner, terms, limit, log
         self._context = zmq.Context()
         self._socket = self._context.socket(zmq.ROUTER)
         self._socket.set(zmq.ROUTER_MANDATORY, 1)
@@ -169,12 +92,14 @@ class Server:
         self._socket.set(zmq.LINGER, 1000)  # so that GOODBYE leaves
         self._socket.bind(endpoint)
         self.endpoint = self._socket.get_string(zmq.LAST_ENDPOINT)
-        self._sessions: dict[int, Session] = {}  # by number
-        self._starts = [0] * len(terms.agents_of_each)
+        self._ledger = Ledger()
+        self._sessions: dict[int, Session] = {}
+        self._offenders: OrderedDict[bytes, None] = OrderedDict()
         self._last_agent = np.cumsum([0, *terms.agents_of_each])
         self.agent_steps = np.zeros(self._last_agent[-1], np.int64)
-        self.round_trips = self.batches = self.diverged = self.violations = 0
+        self.counts = Counts()
         self.errors: list[tuple[int, str]] = []
+        self.report = "{}"
 
     # --- the turn -----------------------------------------------------------------------------------------
 
@@ -196,13 +121,13 @@ class Server:
         """Whether the limit is reached, all outcomes are in and no gradient step is owed."""
         return (
             self._learner.environment_steps >= self._limit
-            and not any(session.acting for session in self._sessions.values())
+            and not any(entry.acting for entry in self._ledger)
             and not self._learner.updates_due()
         )
 
     def _receive(self, milliseconds: int) -> None:
         """Take in all messages that are there, waiting for the first one."""
-        steps: list[tuple[Session, Step]] = []
+        taken: list[Message] = []
         if milliseconds:
             self._socket.poll(milliseconds)
         for _ in range(_MESSAGES_A_TURN):
@@ -210,139 +135,255 @@ class Server:
                 route, *frames = self._socket.recv_multipart(zmq.NOBLOCK)
             except zmq.Again:
                 break
-            self._take(route, frames, steps)
-        if steps:
-            self._observe(steps)
+            self._hear(route, frames, taken)
+        self._take_in(taken)
 
-    def _take(self, route: bytes, frames: list[bytes], steps: list[tuple[Session, Step]]) -> None:
-        """Handle one message; a violation is counted and answered with its reason."""
+    def _hear(self, route: bytes, frames: list[bytes], taken: list[Message]) -> None:
+        """Handle one message; a violation is counted, answered with its reason, and its sender heard no more."""
+        if route in self._offenders:
+            self.counts.unheard += 1
+            return
         try:
             if len(frames) != 1:
                 raise ProtocolError(f"a message has {len(frames)} frames, one is allowed")
             header, body = decode(frames[0])
-            if header.kind == Kind.HELLO:
-                hello = decode_control(header, body)
-                assert isinstance(hello, Hello)
-                self._welcome(route, hello)
+            if header.kind in (Kind.RESET, Kind.STEP):
+                self._order(route, header, frames[0], body, taken)
                 return
-            session = self._sessions.get(header.session)
-            if session is None:
-                if header.kind in (Kind.RESET, Kind.STEP):
-                    raise ProtocolError(
-                        "this session is not known: the learner has started anew or given the worker up"
-                    )
-                return
-            session.seen = time.monotonic()
-            if header.kind == Kind.STEP:
-                self._check_order(session, header)
-                steps.append((session, decode_step(body, len(session.agents), self._terms.observation_size)))
-                session.acting, session.waiting = False, True
-            elif header.kind == Kind.RESET:
-                self._check_order(session, header)
-                self._begin(session, decode_observations(body, len(session.agents), self._terms.observation_size))
+            message = decode_control(header, body)
+            if isinstance(message, Hello):
+                self._take_in(taken)  # they may be of the process whose place this one takes
+                taken.clear()
+                self._hello(route, message)
+            elif isinstance(message, Status):
+                self._send(route, encode_control(StatusReply(self.report), epoch=self._terms.epoch))
+            elif isinstance(message, Heartbeat | Error | Goodbye):
+                self._sign_of_life(route, header, message)
             else:
-                self._control(route, session, header, body)
+                raise ProtocolError(f"{header.kind.name} is not for the learner")
         except ProtocolError as error:
-            self.violations += 1
-            self._send(route, encode_control(Reject(str(error)), epoch=self._terms.epoch))
+            self.counts.violations += 1
+            self._offenders[route] = None
+            if len(self._offenders) > _REMEMBERED_OFFENDERS:
+                self._offenders.popitem(last=False)
+            refusal = Error(str(error)) if isinstance(error, OrderError) else Reject(str(error))
+            self._send(route, encode_control(refusal, epoch=self._terms.epoch))
 
-    def _check_order(self, session: Session, header: Header) -> None:
-        """Accept a RESET first, then a STEP for every ACTION, about all environments of the worker."""
-        expected = Kind.STEP if session.acting else Kind.RESET
-        if header.kind != expected or session.waiting or header.sequence != session.sequence + 1:
-            raise ProtocolError(f"{header.kind.name} {header.sequence} came out of turn, after {session.sequence}")
-        if (header.first, header.environments) != (0, len(session.agents)):
-            raise ProtocolError(f"a message must speak of all {len(session.agents)} environments of the worker")
-        session.sequence = header.sequence
+    def _order(self, route: bytes, header: Header, frame: bytes, body: bytes, taken: list[Message]) -> None:
+        """Do with a RESET or STEP what the ledger says."""
+        session = self._found(route, header)
+        if session is None:
+            return
+        session.route = route
+        verdict = self._ledger.judge(header)
+        if verdict is Verdict.TAKE:
+            message = Message(frame, header, self._outcome(header, body))
+            self._ledger.take(header.session, header.sequence)
+            taken.append(message)
+        elif verdict is Verdict.REPEAT:
+            self.counts.repeats += 1
+            self._send(route, session.entry.answer)
+        elif verdict is Verdict.WAIT:
+            self.counts.pauses += 1
+            self._log.flush()
+            pause = Pause("the learner has it; learning must catch up before the next action")
+            ids = {"session": header.session, "acknowledgement": header.sequence, "epoch": self._terms.epoch}
+            self._send(route, encode_control(pause, **ids))
+        else:
+            self.counts.stale += 1
 
-    def _control(self, route: bytes, session: Session, header: Header, body: bytes) -> None:
-        message = decode_control(header, body)
+    def _found(self, route: bytes, header: Header) -> Session | None:
+        """Return the session of a message, with its sign of life noted; refuse a message of an unknown one."""
+        session = self._sessions.get(header.session)
+        if session is None:
+            reason = "this session is not known: another process has taken its place, or the learner has begun anew"
+            self._send(route, encode_control(Reject(reason), session=header.session, epoch=self._terms.epoch))
+            return None
+        session.seen, session.alive = time.monotonic(), True
+        return session
+
+    def _sign_of_life(self, route: bytes, header: Header, message: Heartbeat | Error | Goodbye) -> None:
+        session = self._found(route, header)
+        if session is None:
+            return
         if isinstance(message, Heartbeat):
             session.life = message
-            self._send(route, encode_control(message, session=session.number, epoch=self._terms.epoch))
-        elif isinstance(message, Error):
-            self.errors.append((session.slot, message.reason))
-        elif not isinstance(message, Goodbye):
-            raise ProtocolError(f"{header.kind.name} is not for the learner")
-
-    def _welcome(self, route: bytes, hello: Hello) -> None:
-        """Open a session, or say why not."""
-        terms = self._terms
-        for session in self._sessions.values():
-            if session.route == route:  # HELLO was said again before the answer arrived
-                self._send(route, session.welcome)
-                return
-        reason = self._refusal(hello)
-        if reason:
-            self._send(route, encode_control(Reject(reason), epoch=terms.epoch))
+            self._send(route, encode_control(message, session=header.session, epoch=self._terms.epoch))
             return
-        start = self._starts[hello.slot]
-        self._starts[hello.slot] += 1
-        agents = np.arange(self._last_agent[hello.slot], self._last_agent[hello.slot + 1])
-        number = secrets.randbits(63) + 1
-        seeds = [terms.seed_of(int(agent), start) for agent in agents]
-        welcome = encode_control(
-            Welcome(number, int(agents[0]), seeds, terms.heartbeat, terms.patience),
-            session=number,
-            epoch=terms.epoch,
-        )
-        now = time.monotonic()
-        self._sessions[number] = Session(number, hello.slot, route, hello, agents, welcome, now, now)
-        self._send(route, welcome)
+        session.alive = False
+        if isinstance(message, Error):
+            self.errors.append((session.entry.slot, message.reason))
 
-    def _refusal(self, hello: Hello) -> str:
+    # --- joining ------------------------------------------------------------------------------------------
+
+    def _hello(self, route: bytes, hello: Hello) -> None:
+        """Open a session, or say why not, or wait for a sign of life of who has the place."""
+        known = self._ledger.of_incarnation(hello.incarnation)
+        if known is not None:  # HELLO was said again before the answer arrived
+            session = self._sessions[known.session]
+            session.route, session.seen, session.alive = route, time.monotonic(), True
+            self._welcome(session)
+            return
+        slot = self._free_slot(hello.environments) if hello.slot is None else hello.slot
+        reason = self._refusal(hello, slot)
+        if reason:
+            self._send(route, encode_control(Reject(reason), epoch=self._terms.epoch))
+            return
+        assert slot is not None
+        before = self._ledger.of_slot(slot)
+        if before is not None:
+            holder = self._sessions[before.session]
+            if holder.alive:
+                self._challenge(holder, route)
+                return
+            self._recover(hello.recovered)
+            self._close(before.session)
+        first = int(self._last_agent[slot])
+        opened = Opened(secrets.randbits(63) | 1, hello.incarnation, slot, first, hello.environments)
+        self._log.append(opened)
+        session = self._open(opened)
+        session.route, session.pid, session.host, session.alive = route, hello.pid, hello.host, True
+        self._welcome(session)
+
+    def _challenge(self, holder: Session, route: bytes) -> None:
+        """Refuse a newcomer once the holder of its place has given a sign of life after its first HELLO."""
+        now = time.monotonic()
+        if now - holder.challenged > 2 * self._terms.dead_after:
+            holder.challenged = now
+        elif holder.seen > holder.challenged:
+            reason = f"worker {holder.entry.slot} is connected already"
+            self._send(route, encode_control(Reject(reason), epoch=self._terms.epoch))
+
+    def _recover(self, frame: bytes) -> None:
+        """Take in the last message of a dead process that its successor brings, unless it came already."""
+        if not frame:
+            return
+        try:
+            header, body = decode(frame)
+            if header.session not in self._ledger or self._ledger.judge(header) is not Verdict.TAKE:
+                return
+            message = Message(frame, header, self._outcome(header, body))
+        except ProtocolError:
+            self.counts.violations += 1
+            return
+        self._ledger.take(header.session, header.sequence)
+        self._take_in([message])
+        self.counts.recovered += 1
+
+    def _welcome(self, session: Session) -> None:
+        terms, entry = self._terms, session.entry
+        seeds = [terms.seed_of(int(agent), entry.number) for agent in session.agents]
+        names = VERSION[0], entry.session, entry.slot, entry.first_agent
+        welcome = Welcome(*names, seeds, terms.heartbeat, terms.patience)
+        self._log.flush()
+        self._send(session.route, encode_control(welcome, session=entry.session, epoch=terms.epoch))
+
+    def _free_slot(self, environments: int) -> int | None:
+        """Return the first worker's number that hosts as many environments and is not there."""
+        for slot, count in enumerate(self._terms.agents_of_each):
+            if count == environments and not self.connected(slot):
+                return slot
+        return None
+
+    def _refusal(self, hello: Hello, slot: int | None) -> str:
         """Return why a worker cannot take part, or an empty string."""
         terms = self._terms
+        if not hello.versions[0] <= VERSION[0] <= hello.versions[1]:
+            low, high = hello.versions
+            return f"it speaks versions {low} to {high} of the protocol, this learner speaks {VERSION[0]}"
         if hello.task_hash != terms.task_hash:
             return "it hosts another task, or the same one with other options, than this run learns"
-        sizes = (hello.observation_size, hello.action_size)
+        sizes = (hello.observation_size, len(hello.action_low))
         if sizes != (terms.observation_size, terms.action_size):
             return (
                 f"its observations and actions have {sizes[0]} and {sizes[1]} numbers, "
                 f"this run's have {terms.observation_size} and {terms.action_size}"
             )
-        if not 0 <= hello.slot < len(terms.agents_of_each):
-            return f"there is no worker {hello.slot} in this run, only 0 to {len(terms.agents_of_each) - 1}"
-        if hello.environments != terms.agents_of_each[hello.slot]:
-            given = terms.agents_of_each[hello.slot]
-            return f"it hosts {hello.environments} environments, this run gives it {given}"
-        if any(session.slot == hello.slot for session in self._sessions.values()):
-            return f"worker {hello.slot} is connected already"
+        if (hello.action_low, hello.action_high) != (list(terms.action_low), list(terms.action_high)):
+            return f"its actions lie in {hello.action_low} to {hello.action_high}, not within this run's bounds"
+        if slot is None:
+            return f"no place for a worker of {hello.environments} environments is free in this run"
+        if not 0 <= slot < len(terms.agents_of_each):
+            return f"there is no worker {slot} in this run, only 0 to {len(terms.agents_of_each) - 1}"
+        if hello.environments != terms.agents_of_each[slot]:
+            return f"it hosts {hello.environments} environments, this run gives it {terms.agents_of_each[slot]}"
         return ""
 
-    # --- between messages and the learner -----------------------------------------------------------------
+    # --- what counts, live and in a replay ------------------------------------------------------------------
 
-    def _begin(self, session: Session, observations: np.ndarray) -> None:
-        self._learner.begin(session.agents, observations)
-        session.waiting = True
+    def _open(self, opened: Opened) -> Session:
+        entry = self._ledger.open(
+            opened.session, opened.incarnation, opened.slot, opened.first_agent, opened.environments
+        )
+        session = self._sessions[entry.session] = Session(entry)
+        return session
+
+    def _close(self, number: int) -> None:
+        """End a session for good; its open episodes stay as truncated."""
+        self._log.append(Closed(number))
+        self._end(number)
+
+    def _end(self, number: int) -> None:
+        session = self._sessions.pop(number)
+        self._ledger.close(number)
+        if session.entry.sequence:
+            self._learner.abandon(session.agents)
+
+    def _take_in(self, messages: list[Message]) -> None:
+        """Make messages safe, then hand them to the learner."""
+        if messages:
+            self._log.append(Taken([message.frame for message in messages]))
+            self._apply(messages)
+
+    def _apply(self, messages: list[Message]) -> None:
+        steps: list[tuple[Session, Step]] = []
+        for _, header, outcome in messages:
+            session = self._sessions[header.session]
+            if isinstance(outcome, Step):
+                steps.append((session, outcome))
+            else:
+                self._learner.begin(session.agents, outcome)
+        if steps:
+            self._observe(steps)
+
+    def _outcome(self, header: Header, body: bytes) -> np.ndarray | Step:
+        count = self._ledger[header.session].environments
+        read = decode_step if header.kind is Kind.STEP else decode_observations
+        return read(body, count, self._terms.observation_size)
 
     def _observe(self, steps: list[tuple[Session, Step]]) -> None:
         """Hand the outcomes of all workers that reported to the learner at once."""
         agents = np.concatenate([session.agents for session, _ in steps])
         ended = np.concatenate([step.ended for _, step in steps])
+        failed = np.concatenate([step.failed for _, step in steps])
         first = np.concatenate([step.observations for _, step in steps])
         resulting = first
         if ended.any():
             resulting = first.copy()
             resulting[ended] = np.concatenate([step.final for _, step in steps])
+        came = ~failed
         self._learner.observe(
-            agents,
-            np.concatenate([step.rewards for _, step in steps]),
-            np.concatenate([step.terminated for _, step in steps]),
-            np.concatenate([step.truncated for _, step in steps]),
-            resulting,
+            agents[came],
+            np.concatenate([step.rewards for _, step in steps])[came],
+            np.concatenate([step.terminated for _, step in steps])[came],
+            np.concatenate([step.truncated for _, step in steps])[came],
+            resulting[came],
         )
-        if ended.any():
-            self._learner.begin(agents[ended], first[ended])
-            self.diverged += int(sum(step.diverged.sum() for _, step in steps))
-        self.agent_steps[agents] += 1
+        if failed.any():
+            self._learner.abandon(agents[failed])
+            self.counts.failed += int(failed.sum())
+        anew = ended | failed
+        if anew.any():
+            self._learner.begin(agents[anew], first[anew])
+            self.counts.diverged += int(sum(step.diverged.sum() for _, step in steps))
+        self.agent_steps[agents[came]] += 1
 
     def _answer(self) -> None:
         """Give an action to all agents that wait, with one inference, unless learning lags behind."""
-        waiting = [session for session in self._sessions.values() if session.waiting]
+        waiting = [session for session in self._sessions.values() if session.entry.waiting and session.alive]
         if not waiting or not self._learner.may_act():
             return
-        out = sum(len(session.agents) for session in self._sessions.values() if session.acting)
+        out = sum(entry.environments for entry in self._ledger if entry.acting)
         room = self._limit - self._learner.environment_steps - out
         chosen = []
         for session in waiting:
@@ -351,32 +392,97 @@ class Server:
                 room -= len(session.agents)
         if not chosen:
             return
-        actions = np.asarray(self._learner.act(np.concatenate([session.agents for session in chosen])), "<f4")
-        self.batches += 1
-        self.round_trips += len(actions)
-        begin = 0
+        decision = self._learner.decide(np.concatenate([session.agents for session in chosen]))
+        numbers = [session.entry.session for session in chosen]
+        answered = Answered.of(numbers, self._terms.epoch, self._learner.gradient_steps, decision)
+        self._log.append(answered)
+        self._log.flush()
+        self._issue(numbers, np.asarray(self._learner.issue(decision), "<f4"), self._terms.epoch)
+        self.counts.batches += 1
         for session in chosen:
-            end = begin + len(session.agents)
+            self.counts.round_trips += len(session.agents)
+            session.busy_since = time.monotonic()
+            self._send(session.route, session.entry.answer)
+
+    def _issue(self, sessions: list[int], actions: np.ndarray, epoch: int) -> None:
+        """Note the ACTION of each session in the ledger; the actions of all stand one below the other."""
+        begin = 0
+        for number in sessions:
+            entry = self._ledger[number]
+            end = begin + entry.environments
             header = Header(
                 Kind.ACTION,
-                session=session.number,
-                sequence=session.sequence,
-                acknowledgement=session.sequence,
-                environments=len(session.agents),
-                clock=time.monotonic_ns(),
-                epoch=self._terms.epoch,
+                session=number,
+                sequence=entry.sequence,
+                acknowledgement=entry.sequence,
+                environments=entry.environments,
+                epoch=epoch,
             )
-            self._send(session.route, encode(header, actions[begin:end].tobytes()))
-            session.waiting, session.acting, session.busy_since = False, True, time.monotonic()
+            self._ledger.answer(number, encode(header, actions[begin:end].tobytes()))
             begin = end
 
     def _send(self, route: bytes, frame: bytes) -> None:
         """Send without waiting; a peer that has gone is found by its silence."""
+        if not route:
+            return
         try:
             self._socket.send_multipart((route, frame), zmq.NOBLOCK)
         except zmq.ZMQError as error:
             if error.errno not in (zmq.EHOSTUNREACH, zmq.EAGAIN):
                 raise
+
+    # --- going on after a checkpoint ------------------------------------------------------------------------
+
+    def notes(self) -> dict[str, Any]:
+        """Return what a checkpoint has to hold of the service."""
+        return {"ledger": self._ledger.save(), "agent_steps": self.agent_steps.tolist()}
+
+    def restore(self, notes: dict[str, Any]) -> None:
+        """Take over the result of :meth:`notes`, before the first turn."""
+        self._ledger.restore(notes["ledger"])
+        self.agent_steps[:] = notes["agent_steps"]
+        self._sessions = {entry.session: Session(entry) for entry in self._ledger}
+
+    def replay(self, records: Iterable[Record]) -> int:
+        """Do again what the log says was done since the checkpoint; gradient steps are done as they become due.
+
+        Returns
+        -------
+        int
+            Environment steps that came back.
+        """
+        before = self._learner.environment_steps
+        for record in records:
+            if isinstance(record, Opened):
+                self._open(record)
+            elif isinstance(record, Taken):
+                read = [(frame, *decode(frame)) for frame in record.frames]
+                for _, header, _ in read:
+                    self._ledger.take(header.session, header.sequence)
+                self._apply([Message(frame, header, self._outcome(header, body)) for frame, header, body in read])
+            elif isinstance(record, Answered):
+                while not self._learner.may_act():
+                    self._learner.update()
+                actions = np.asarray(self._learner.issue(decision_of(record)), "<f4")
+                self._issue(record.sessions, actions, record.epoch)
+            else:
+                self._end(record.session)
+        return self._learner.environment_steps - before
+
+    def retire(self, outboxes: Iterable[bytes]) -> None:
+        """End all sessions, with the last messages of their processes: the agents are given to other workers."""
+        for frame in outboxes:
+            self._recover(frame)
+        for number in list(self._sessions):
+            self._close(number)
+
+    def fits(self) -> bool:
+        """Tell whether the open sessions are of workers with the agents that this run's have."""
+        split = [(int(self._last_agent[slot]), count) for slot, count in enumerate(self._terms.agents_of_each)]
+        return all(
+            entry.slot < len(split) and (entry.first_agent, entry.environments) == split[entry.slot]
+            for entry in self._ledger
+        )
 
     # --- supervision --------------------------------------------------------------------------------------
 
@@ -385,60 +491,67 @@ class Server:
         now = time.monotonic()
         lost = []
         for session in self._sessions.values():
-            silence, busy = now - session.seen, now - session.busy_since
+            slot, silence, busy = session.entry.slot, now - session.seen, now - session.busy_since
+            if not session.alive:
+                continue
             if silence > self._terms.dead_after:
-                lost.append((session.slot, f"no sign of life for {silence:.1f} s"))
-            elif not session.waiting and busy > self._terms.step_timeout:
-                lost.append(
-                    (
-                        session.slot,
-                        f"an environment step took longer than step_timeout = {self._terms.step_timeout:g} s",
-                    )
-                )
+                lost.append((slot, f"no sign of life for {silence:.1f} s"))
+            elif not session.entry.waiting and busy > self._terms.step_timeout:
+                limit = self._terms.step_timeout
+                lost.append((slot, f"an environment step took longer than step_timeout = {limit:g} s"))
         return lost
 
     def connected(self, slot: int) -> bool:
-        """Tell whether a worker has a session."""
-        return any(session.slot == slot for session in self._sessions.values())
+        """Tell whether a worker is there."""
+        entry = self._ledger.of_slot(slot)
+        return entry is not None and self._sessions[entry.session].alive
 
     def drop(self, slot: int) -> None:
-        """End the session of a worker that has died; its open episodes stay as truncated."""
-        for session in [session for session in self._sessions.values() if session.slot == slot]:
-            del self._sessions[session.number]
-            if session.sequence:
-                self._learner.abandon(session.agents)
+        """Note that a worker is dead; its open episodes wait for the last step that its successor may bring."""
+        entry = self._ledger.of_slot(slot)
+        if entry is not None:
+            self._sessions[entry.session].alive = False
+
+    def close_forgotten(self) -> None:
+        """Close the sessions of dead workers for which no successor came within ``patience``."""
+        now = time.monotonic()
+        for session in list(self._sessions.values()):
+            if not session.alive and now - session.seen > self._terms.patience:
+                self._close(session.entry.session)
 
     def close(self, reason: str) -> None:
         """Say GOODBYE to every worker and close the socket."""
         for session in self._sessions.values():
-            self._send(
-                session.route,
-                encode_control(Goodbye(reason), session=session.number, epoch=self._terms.epoch),
-            )
+            farewell = encode_control(Goodbye(reason), session=session.entry.session, epoch=self._terms.epoch)
+            self._send(session.route, farewell)
         self._socket.close()
         self._context.term()
 
     def delays(self) -> tuple[float, float]:
         """Return median and 99th percentile of the added delay in microseconds, averaged over the workers."""
-        lives = [session.life for session in self._sessions.values()]
+        lives = [session.life for session in self._sessions.values() if session.alive]
         middle, tail = np.mean([(life.delay_p50_us, life.delay_p99_us) for life in lives], axis=0)
         return float(middle), float(tail)
 
     def workers(self) -> list[dict[str, Any]]:
-        """Return what is known of each connected worker, for the status."""
+        """Return what is known of each worker that is there, for the status."""
         now = time.monotonic()
         return [
             {
-                "slot": session.slot,
-                "pid": session.hello.pid,
-                "host": session.hello.host,
+                "slot": session.entry.slot,
+                "pid": session.pid,
+                "host": session.host,
                 "agents": session.agents.tolist(),
-                "starts": self._starts[session.slot],
+                "starts": self._ledger.starts[session.entry.slot],
                 "last_sign_of_life_seconds": round(now - session.seen, 3),
                 "steps": session.life.steps,
                 "step_seconds": round(session.life.step_seconds, 3),
                 "delay_p50_us": round(session.life.delay_p50_us, 1),
                 "delay_p99_us": round(session.life.delay_p99_us, 1),
+                "resends": session.life.resends,
+                "failures": session.life.failures,
+                "failure": session.life.failure,
             }
-            for session in sorted(self._sessions.values(), key=lambda session: session.slot)
+            for session in sorted(self._sessions.values(), key=lambda session: session.entry.slot)
+            if session.alive
         ]

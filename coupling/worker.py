@@ -2,14 +2,18 @@
 
 ``python -m coupling.worker --connect FILE --slot N --environments K`` is started by a launcher. It says HELLO
 with its spaces, resets its environments with the seeds of WELCOME, and then exchanges one STEP for one ACTION
-over all of its environments. It ends, saying why on stderr, when an environment fails, when it is refused,
-when it finds no learner for a bounded time, and at once when the process that started it dies.
+over all of its environments. A STEP is kept, in the outbox too if there is one, and sent again until its ACTION is
+there, over new connections and to a restarted learner. The worker ends, saying why on stderr, when it is refused,
+when its environments cannot be made or reset, when it hears nothing of a learner for a bounded time, and at once
+when the process that started it dies.
 """
 
 import argparse
+import contextlib
 import ctypes
 import os
 import random
+import secrets
 import signal
 import socket
 import sys
@@ -22,9 +26,12 @@ from typing import Any, NoReturn
 import numpy as np
 import zmq
 
-from coupling.connection import Connection, read_connection, task_hash
-from coupling.environments import final_observations, make_vector
+from coupling.connection import read_connection, task_hash
+from coupling.environments import failures_of, final_observations, make_vector
+from coupling.outbox import Outbox
 from coupling.protocol import (
+    HEADER_SIZE,
+    VERSION,
     Error,
     Goodbye,
     Header,
@@ -76,15 +83,62 @@ class WorkerStoppedError(Exception):
         self.code = code
 
 
-class Heart(threading.Thread):
-    """Signs of life from beside the environment step, over a socket of its own.
+class Line:
+    """A connection to the learner, which can be made anew: to where the connection file says it is by then.
 
     Parameters
     ----------
     context
         ZeroMQ context of the process.
-    endpoint
-        Where the learner listens.
+    file
+        The connection file.
+
+    Attributes
+    ----------
+    connection
+        What it said last.
+    """
+
+    def __init__(self, context: "zmq.Context[zmq.Socket[bytes]]", file: Path) -> None:
+        self._context, self._file = context, file
+        self.connection = read_connection(file)
+        self._open()
+
+    def _open(self) -> None:
+        self._socket = self._context.socket(zmq.DEALER)
+        self._socket.linger = 0
+        self._socket.set(zmq.RECONNECT_IVL, 100)
+        self._socket.set(zmq.RECONNECT_IVL_MAX, 10_000)
+        self._socket.connect(self.connection.endpoint)
+
+    def renew(self) -> None:
+        """Connect again; what was not sent yet is dropped."""
+        with contextlib.suppress(OSError, ValueError):  # a learner that is being started again writes a new one
+            self.connection = read_connection(self._file)
+        self._socket.close()
+        self._open()
+
+    def send(self, frame: bytes) -> None:
+        """Send without waiting; a message that cannot leave is lost, as any may be."""
+        with contextlib.suppress(zmq.Again):
+            self._socket.send(frame, zmq.NOBLOCK)
+
+    def receive(self, seconds: float) -> bytes | None:
+        """Wait for a frame; None when none came in time."""
+        return self._socket.recv() if self._socket.poll(max(0, int(1000 * seconds))) else None
+
+    def close(self) -> None:
+        """Close it; a last word has a second to leave."""
+        self._socket.close(1000)
+
+
+class Heart(threading.Thread):
+    """Signs of life from beside the environment step, over a connection of its own.
+
+    Parameters
+    ----------
+    context, file
+        As of :class:`Line`.
     welcome
         The session and the period.
 
@@ -92,34 +146,51 @@ class Heart(threading.Thread):
     ----------
     answered
         Monotonic time of the learner's last answer.
+    steps, step_began, resends, failures, failure
+        What the signs tell.
+    delays
+        Seconds from STEP to ACTION, lately.
     """
 
-    def __init__(self, context: "zmq.Context[zmq.Socket[bytes]]", endpoint: str, welcome: Welcome) -> None:
+    def __init__(self, context: "zmq.Context[zmq.Socket[bytes]]", file: Path, welcome: Welcome) -> None:
         super().__init__(name="heartbeat", daemon=True)
         self.answered = time.monotonic()
-        self.steps = 0
+        self.steps = self.resends = self.failures = 0
+        self.failure = ""
         self.step_began = 0.0
-        self.delays: deque[float] = deque(maxlen=4096)  # seconds from STEP to ACTION
-        self._context, self._endpoint, self._welcome = context, endpoint, welcome
+        self.delays: deque[float] = deque(maxlen=4096)
+        self._context, self._file, self._welcome = context, file, welcome
 
     def run(self) -> None:
         """Send a HEARTBEAT each period and note the answers, until the process ends."""
-        with self._context.socket(zmq.DEALER) as dealer:
-            dealer.linger = 0
-            dealer.connect(self._endpoint)
-            while True:
-                if parent_is_gone():
-                    os._exit(1)
-                dealer.send(encode_control(self._sign_of_life(), session=self._welcome.session))
-                if dealer.poll(int(1000 * self._welcome.heartbeat)):
-                    dealer.recv()
-                    self.answered = time.monotonic()
-                    time.sleep(self._welcome.heartbeat)
+        line, period, missed = Line(self._context, self._file), self._welcome.heartbeat, 0
+        while True:
+            if parent_is_gone():
+                os._exit(1)
+            line.send(self.sign_of_life())
+            if line.receive(period) is None:
+                missed += 1
+                if missed % 3 == 0:
+                    line.renew()
+                continue
+            while line.receive(0) is not None:  # the learner was busy and answers all at once
+                pass
+            missed, self.answered = 0, time.monotonic()
+            time.sleep(period)
 
-    def _sign_of_life(self) -> Heartbeat:
+    @property
+    def silence(self) -> float:
+        """Seconds since the learner's last answer."""
+        return time.monotonic() - self.answered
+
+    def sign_of_life(self) -> bytes:
+        """Return the frame of a HEARTBEAT that tells how things stand."""
         began, delays = self.step_began, np.array(self.delays.copy() or [0.0])
         middle, tail = np.percentile(delays, (50, 99)) * 1e6
-        return Heartbeat(self.steps, time.monotonic() - began if began else 0.0, float(middle), float(tail))
+        seconds = time.monotonic() - began if began else 0.0
+        delays_us = float(middle), float(tail)
+        beat = Heartbeat(self.steps, seconds, *delays_us, self.resends, self.failures, self.failure[:1000])
+        return encode_control(beat, session=self._welcome.session)
 
 
 class Worker:
@@ -127,24 +198,38 @@ class Worker:
 
     Parameters
     ----------
-    connection
-        Where the learner is and which task it learns.
+    file
+        The connection file: where the learner is and which task it learns.
     slot
-        Number of this worker.
+        Number of this worker; None takes a free one.
     environments
         How many environments to host.
+    outbox
+        Where to keep the last message, so that the next process can bring it when this one is killed; without it
+        the death of the process loses the step under way to the learner.
+
+    Raises
+    ------
+    OSError, ValueError
+        When the connection file, the task or the outbox cannot be used.
     """
 
-    def __init__(self, connection: Connection, slot: int, environments: int) -> None:
-        self._connection, self._slot, self._count = connection, slot, environments
-        self._vector = make_vector(connection.env, connection.env_options, environments)
+    def __init__(self, file: Path, slot: int | None, environments: int, outbox: Path | None = None) -> None:
+        self._file, self._slot, self._count = file, slot, environments
+        self._context = zmq.Context()
+        self._line = Line(self._context, file)
+        self._make()
         space = self._vector.single_action_space
         self._low, self._high, self._action_dtype = space.low, space.high, space.dtype  # type: ignore[attr-defined]
-        self._context = zmq.Context()
-        self._socket = self._context.socket(zmq.DEALER)
-        self._socket.linger = 1000  # an ERROR or GOODBYE still leaves; a gone learner holds nothing up
-        self._socket.connect(connection.endpoint)
+        self._size = int(np.prod(self._vector.single_observation_space.shape or ()))
+        room = HEADER_SIZE + environments * (8 + 8 * self._size + 1)
+        self._outbox = Outbox(outbox, room) if outbox else None
         self._sequence = self._session = 0
+        self._random = np.random.default_rng()
+
+    def _make(self) -> None:
+        task = self._line.connection
+        self._vector = make_vector(task.env, task.env_options, self._count, guarded=True)
 
     def run(self) -> NoReturn:
         """Host the environments until the learner says GOODBYE.
@@ -156,50 +241,96 @@ class Worker:
         """
         self._welcome = self._join()
         self._session = self._welcome.session
-        self._heart = Heart(self._context, self._connection.endpoint, self._welcome)
+        self._heart = Heart(self._context, self._file, self._welcome)
         self._heart.start()
-        seeds = self._welcome.seeds
-        observations, _ = self._vector.reset(seed=seeds)  # type: ignore[arg-type]  # vector environments take lists
-        body = np.ascontiguousarray(observations, "<f4").tobytes()
-        kind = Kind.RESET
+        observations, _ = self._vector.reset(seed=self._welcome.seeds)  # type: ignore[arg-type]  # vectors take lists
+        kind, body = Kind.RESET, np.ascontiguousarray(observations, "<f4").tobytes()
         while True:
             actions = self._ask(kind, body)
             kind, body = Kind.STEP, encode_step(self._step(actions))
 
-    def fail(self, reason: str) -> None:
-        """Tell the learner why this worker ends."""
-        self._socket.send(encode_control(Error(reason), session=self._session))
+    def last_word(self, message: Error | Goodbye) -> None:
+        """Tell the learner that and why this worker ends."""
+        if self._session:
+            self._line.send(encode_control(message, session=self._session))
 
     def close(self) -> None:
-        """Close the environments and the socket; the context goes with the process."""
+        """Close the environments and the connection; the context goes with the process."""
         self._vector.close()
-        self._socket.close()
+        self._line.close()
+
+    # --- environments -------------------------------------------------------------------------------------
 
     def _step(self, actions: np.ndarray) -> Step:
-        """Clip the actions to the task's bounds and step all environments."""
+        """Clip the actions to the task's bounds and step all environments; one that fails begins anew."""
         self._heart.step_began = time.monotonic()
         clipped = np.clip(actions, self._low, self._high).astype(self._action_dtype)
-        observations, rewards, terminated, truncated, infos = self._vector.step(clipped)
-        self._heart.step_began = 0.0
+        try:
+            outcome = self._vector.step(clipped)
+        except Exception as error:
+            return self._all_anew(f"{type(error).__name__}: {error}")
+        finally:
+            self._heart.step_began = 0.0
         self._heart.steps += 1
-        observations = np.asarray(observations, np.float32)
+        observations, rewards, terminated, truncated, infos = outcome
+        observations, reasons = np.asarray(observations, np.float32), failures_of(infos, self._count)
+        for reason in filter(None, reasons):
+            self._note_failure(reason)
+        failed = np.array([bool(reason) for reason in reasons])
+        terminated, truncated = terminated & ~failed, truncated & ~failed
+        rewards = np.where(failed, 0.0, rewards)
         ended = terminated | truncated
         final = final_observations(infos, ended) if ended.any() else observations[:0]
-        step = Step(rewards, observations, terminated, truncated, self._diverged(infos) & ended, final)
-        broken = ~(np.isfinite(rewards) & np.isfinite(observations).all(axis=1))
-        if broken.any() or not np.isfinite(final).all():
-            raise FloatingPointError(
-                f"a reward or observation is not finite in environments {np.flatnonzero(broken | ended)}"
-            )
-        return step
+        step = Step(rewards, observations, terminated, truncated, self._diverged(infos) & ended, failed, final)
+        if np.isfinite(rewards).all() and np.isfinite(observations).all() and np.isfinite(final).all():
+            return step
+        return self._without_broken(step)
+
+    def _without_broken(self, step: Step) -> Step:
+        """Begin all environments of a batch anew, one of which gave numbers that are not finite; the others are cut."""
+        resulting = step.observations.copy()
+        resulting[step.ended] = step.final
+        broken = ~(np.isfinite(step.rewards) & np.isfinite(resulting).all(axis=1))
+        broken |= ~np.isfinite(step.observations).all(axis=1)
+        anew = self._all_anew(f"a reward or observation of environments {np.flatnonzero(broken)} is not finite")
+        terminated = step.terminated & ~broken
+        return Step(
+            np.where(broken, 0.0, step.rewards),
+            anew.observations,
+            terminated,
+            ~broken & ~terminated,
+            step.diverged & ~broken,
+            broken,
+            resulting[~broken],
+        )
+
+    def _all_anew(self, reason: str) -> Step:
+        """Make and reset all environments again after a failure that left them in no known state."""
+        self._note_failure(reason)
+        with contextlib.suppress(Exception):  # it is broken already
+            self._vector.close()
+        self._make()
+        seeds = [int(seed) for seed in self._random.integers(2**31, size=self._count)]
+        observations, _ = self._vector.reset(seed=seeds)  # type: ignore[arg-type]
+        no, size = np.zeros(self._count, bool), self._size
+        rewards, none = np.zeros(self._count), np.zeros((0, size), np.float32)
+        return Step(rewards, np.asarray(observations, np.float32), no, no, no, ~no, none)
+
+    def _note_failure(self, reason: str) -> None:
+        print(f"worker {self._slot}: an environment failed and begins anew: {reason}", file=sys.stderr, flush=True)
+        self._heart.failures += 1
+        self._heart.failure = reason
+        self._line.send(self._heart.sign_of_life())  # the reason shall be there with the STEP that says it failed
 
     def _diverged(self, infos: dict[str, Any]) -> np.ndarray:
         """Return which episodes ended in a blown-up simulation, as the task's info says."""
         last = infos.get("final_info", infos)
         return np.broadcast_to(np.asarray(last.get("diverged", False), bool), self._count)
 
+    # --- messages -----------------------------------------------------------------------------------------
+
     def _ask(self, kind: Kind, body: bytes) -> np.ndarray:
-        """Send RESET or STEP and wait for the ACTION that answers it."""
+        """Send RESET or STEP, again and again if need be, and wait for the ACTION that answers it."""
         self._sequence += 1
         sent = time.monotonic()
         header = Header(
@@ -209,91 +340,109 @@ class Worker:
             environments=self._count,
             clock=time.monotonic_ns(),
         )
-        self._socket.send(encode(header, body))
-        answer, body = self._receive()
-        if answer.kind != Kind.ACTION or answer.acknowledgement != self._sequence:
-            raise WorkerStoppedError(f"the learner answered step {self._sequence} with {answer}", 1)
-        actions = decode_actions(body, self._count, len(self._low))
-        self._heart.delays.append(time.monotonic() - sent)
-        return actions
-
-    def _receive(self) -> tuple[Header, bytes]:
-        """Wait for the learner as long as it shows signs of life."""
+        frame = encode(header, body)
+        if self._outbox:
+            self._outbox.write(frame)
+        self._line.send(frame)
+        wait = 1.0
         while True:
-            while not self._socket.poll(1000):
-                silence = time.monotonic() - self._heart.answered
-                if silence > self._welcome.patience:
-                    raise WorkerStoppedError(
-                        f"the learner at {self._connection.endpoint} was silent for {silence:.0f} s", 1
-                    )
-            header, body = self._read(self._socket.recv())
-            if header.kind != Kind.WELCOME:  # a HELLO that was said twice is answered twice
-                return header, body
+            answer = self._line.receive(wait)
+            if answer is None:
+                self._check_patience(self._heart.silence)
+                if self._heart.silence > 3 * self._welcome.heartbeat:
+                    self._line.renew()
+                self._heart.resends += 1
+                self._line.send(frame)
+                wait = min(10.0, 2 * wait) * random.uniform(0.8, 1.0)
+                continue
+            header, body = self._read(answer)
+            if header.kind is Kind.ACTION and header.acknowledgement == self._sequence:
+                self._heart.delays.append(time.monotonic() - sent)
+                return decode_actions(body, self._count, len(self._low))
+            if header.kind is Kind.PAUSE and header.acknowledgement == self._sequence:
+                wait = 10.0
 
     def _read(self, frame: bytes) -> tuple[Header, bytes]:
+        """Decode a frame; the ones that end this worker do so."""
         header, body = decode(frame)
-        if header.kind == Kind.REJECT:
-            message = decode_control(header, body)
-            assert isinstance(message, Reject)
+        if header.kind in (Kind.ACTION, Kind.WELCOME):
+            return header, body
+        message = decode_control(header, body)
+        if isinstance(message, Reject | Error):
             raise WorkerStoppedError(f"the learner refused worker {self._slot}: {message.reason}", 1)
-        if header.kind == Kind.GOODBYE:
-            message = decode_control(header, body)
-            assert isinstance(message, Goodbye)
+        if isinstance(message, Goodbye):
             raise WorkerStoppedError(message.reason, 0)
         return header, body
 
+    def _check_patience(self, silence: float) -> None:
+        connection = self._line.connection
+        if silence > connection.patience:
+            raise WorkerStoppedError(f"no learner answered at {connection.endpoint} for {silence:.0f} s", 1)
+
     def _join(self) -> Welcome:
         """Say HELLO until the learner answers, waiting a little longer each time."""
+        connection = self._line.connection
         hello = encode_control(
             Hello(
+                versions=(VERSION[0], VERSION[0]),
+                incarnation=secrets.randbits(63) | 1,
                 slot=self._slot,
                 pid=os.getpid(),
                 host=socket.gethostname(),
                 environments=self._count,
-                observation_size=int(np.prod(self._vector.single_observation_space.shape or ())),
-                action_size=len(self._low),
-                task_hash=task_hash(self._connection.env, self._connection.env_options),
+                observation_size=self._size,
+                action_low=[float(bound) for bound in self._low],
+                action_high=[float(bound) for bound in self._high],
+                task_hash=task_hash(connection.env, connection.env_options),
+                recovered=self._outbox.recovered if self._outbox else b"",
             )
         )
         began, wait = time.monotonic(), 0.1
         while True:
-            waited = time.monotonic() - began
-            if waited > self._connection.patience:
-                where = self._connection.endpoint
-                raise WorkerStoppedError(f"no learner answered at {where} for {waited:.0f} s", 1)
-            self._socket.send(hello)
-            if self._socket.poll(int(1000 * min(wait, self._connection.patience - waited) + 1)):
-                header, body = self._read(self._socket.recv())
-                message = decode_control(header, body)
-                assert isinstance(message, Welcome)
-                return message
-            wait = min(10.0, 2 * wait) * random.uniform(0.8, 1.2)
+            self._line.send(hello)
+            answer = self._line.receive(min(wait, connection.patience))
+            if answer is not None:
+                message = decode_control(*self._read(answer))
+                if isinstance(message, Welcome):
+                    self._slot = message.slot
+                    return message
+                continue
+            self._check_patience(time.monotonic() - began)
+            wait = min(10.0, 2 * wait) * random.uniform(0.8, 1.0)
+            if wait > 1.0:
+                self._line.renew()
 
 
 def main() -> int:
     """Run a worker; return its exit code."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--connect", type=Path, required=True, help="connection.json of the run")
-    parser.add_argument("--slot", type=int, required=True, help="number of this worker")
+    parser.add_argument("--slot", type=int, help="number of this worker; a free one when left out")
     parser.add_argument("--environments", type=int, required=True, help="environments to host")
+    parser.add_argument("--outbox", type=Path, help="keeps the last message for the next process of this worker")
     arguments = parser.parse_args()
     die_with_parent()
+    name = f"worker {'?' if arguments.slot is None else arguments.slot}"
     try:
-        worker = Worker(read_connection(arguments.connect), arguments.slot, arguments.environments)
+        worker = Worker(arguments.connect, arguments.slot, arguments.environments, arguments.outbox)
     except (OSError, ValueError) as error:
-        print(f"worker {arguments.slot}: {error}", file=sys.stderr)
+        print(f"{name}: {error}", file=sys.stderr)
         return 1
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     try:
         worker.run()
     except WorkerStoppedError as stopped:
         if stopped.code:
-            print(f"worker {arguments.slot}: {stopped}", file=sys.stderr)
+            print(f"{name}: {stopped}", file=sys.stderr)
         return stopped.code
     except ProtocolError as error:
-        print(f"worker {arguments.slot}: {error}", file=sys.stderr)
+        print(f"{name}: {error}", file=sys.stderr)
         return 1
+    except (SystemExit, KeyboardInterrupt):
+        worker.last_word(Goodbye("the worker was told to end"))
+        raise
     except Exception as error:
-        worker.fail(f"{type(error).__name__}: {error}")
+        worker.last_word(Error(f"{type(error).__name__}: {error}"))
         raise
     finally:
         worker.close()

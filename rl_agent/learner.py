@@ -32,7 +32,7 @@ from rl_agent.device import DeviceError, check_device
 from rl_agent.exploration import Exploration
 from rl_agent.policy import Policy
 from rl_agent.replay import EpisodeMemory, EpochSampler, RememberForget, make_sampler
-from rl_agent.running import RunningEpisodes
+from rl_agent.running import Decision, RunningEpisodes
 from rl_agent.scaling import RewardScale, StateScale, action_map_of, sizes_of
 from rl_agent.statistics import EpisodeRecord, Statistics
 
@@ -77,6 +77,11 @@ class Learner:
     seed
         Seed of the first weights, of the exploration and of the draws from the memory.
 
+    Attributes
+    ----------
+    notes
+        What whoever drives the learner wants to find in its checkpoint again, fit for JSON.
+
     Raises
     ------
     ValueError
@@ -120,6 +125,7 @@ class Learner:
         self._gradient_steps_per_step = 1 / Fraction(config.steps_per_update).limit_denominator(10**6)
         self._statistics = Statistics()
         self._policy_std = math.nan
+        self.notes: dict[str, Any] = {}
 
     @property
     def _is_on_policy(self) -> bool:
@@ -178,6 +184,16 @@ class Learner:
         FloatingPointError
             If learning has diverged.
         """
+        return self.issue(self.decide(agents))
+
+    def decide(self, agents: npt.ArrayLike) -> Decision:
+        """Draw actions as :meth:`act` does, without issuing them yet: first whoever serves may write them down.
+
+        Raises
+        ------
+        ValueError, FloatingPointError
+            As :meth:`act`.
+        """
         agents = self._checked_agents(agents)
         self._refuse(agents[~self.running.is_open[agents]], "has no open episode to act in")
         self._refuse(agents[self.running.is_waiting[agents]], "already waits for the outcome of an action")
@@ -188,10 +204,24 @@ class Learner:
                 "the policy is not finite any more: learning has diverged, try a smaller learning_rate"
             )
         raw = self.exploration.draw(agents, mean, std, self._explore, has_learned=self.counters.warm_up >= 0)
-        self._policy_std = float(std.mean()) if std.size else math.nan
-        self.running.issue(agents, raw, mean, std, value, state)
-        self.counters.issued += len(agents)
-        return self.action_map(raw)
+        std = np.broadcast_to(std, (len(agents), std.shape[-1]))  # of all states alike in some algorithms
+        random = dict(self._explore.bit_generator.state)
+        return Decision(agents, raw, mean, std, value, state, self.exploration.noise[agents], random)
+
+    def issue(self, decision: Decision) -> F32:
+        """Issue drawn actions; one that was written down before the learner died is issued again by this.
+
+        Returns
+        -------
+        F32
+            Actions in the task's units, as of :meth:`act`.
+        """
+        self.exploration.noise[decision.agents] = decision.noise
+        self._explore.bit_generator.state = decision.random
+        self._policy_std = float(decision.std.mean()) if decision.std.size else math.nan
+        self.running.issue(decision)
+        self.counters.issued += len(decision.agents)
+        return self.action_map(decision.action)
 
     def observe(
         self,
@@ -460,6 +490,7 @@ class Learner:
             "beta": self.refer.beta,
             "reward_scale": vars(self.reward_scale),
             "frozen": self.state_scale.frozen,
+            "notes": self.notes,
             "random": [rng.bit_generator.state for rng in (self._explore, self._draw)],
         }
         write_checkpoint(path, arrays, meta)
@@ -513,6 +544,7 @@ class Learner:
         learner.state_scale.frozen = meta["frozen"]
         vars(learner.reward_scale).update(meta["reward_scale"])
         learner.refer.beta = meta["beta"]
+        learner.notes = meta["notes"]
         learner.counters = Counters(**meta["counters"])
         learner.exploration.noise[:] = arrays["noise"]
         learner.memory.restore(part("memory/"), meta["memory"])

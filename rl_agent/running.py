@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,43 @@ import numpy.typing as npt
 from rl_agent.replay.memory import EPISODE_STEP_FIELDS as PER_STEP
 from rl_agent.replay.memory import Episode
 
-__all__ = ["RunningEpisodes"]
+__all__ = ["Decision", "RunningEpisodes"]
 
 F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Actions drawn for the current observations of n agents, with all that it takes to draw them no second time.
+
+    Attributes
+    ----------
+    agents
+        Their numbers, shape (n,).
+    action
+        Raw actions, shape (n, A).
+    mean, std
+        The policy that they were drawn from, shape (n, A), or probabilities (n, K) and nothing (n, 0).
+    value
+        Values of the observations, shape (n,).
+    state
+        Recurrent state after the observations, shape (n, H).
+    noise
+        State of the Ornstein-Uhlenbeck process, shape (n, A).
+    random
+        State of the random generator after the draw.
+    """
+
+    agents: I64
+    action: F32
+    mean: F32
+    std: F32
+    value: F32
+    state: F32
+    noise: F32
+    random: dict[str, Any]
+
 
 PER_AGENT = ("length", "is_open", "is_waiting", "state", "earlier_return", "earlier_steps")
 
@@ -75,14 +109,15 @@ class RunningEpisodes:
         """Observations that the agents see now, shape (n, S)."""
         return self.observation[agents, self.length[agents]]
 
-    def issue(self, agents: I64, action: F32, mean: F32, std: F32, value: F32, state: F32) -> None:
-        """Record actions drawn for the current observations; arrays of n rows."""
+    def issue(self, decision: Decision) -> None:
+        """Record actions drawn for the current observations."""
+        agents = decision.agents
         at = (agents, self.length[agents])
-        self.action[at] = action
-        self.behaviour_mean[at] = mean
-        self.behaviour_std[at] = std
-        self.value[at] = value
-        self.state[agents] = state
+        self.action[at] = decision.action
+        self.behaviour_mean[at] = decision.mean
+        self.behaviour_std[at] = decision.std
+        self.value[at] = decision.value
+        self.state[agents] = decision.state
         self.is_waiting[agents] = True
 
     def receive(self, agents: I64, rewards: F32, observations: F32) -> None:

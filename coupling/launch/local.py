@@ -5,17 +5,16 @@ import signal
 import subprocess
 import sys
 import time
-from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from coupling.errors import RunError
+from coupling.tally import Tally
 from coupling.worker import PARENT_VARIABLE
 
 __all__ = ["Death", "LocalLauncher"]
 
-_WINDOW = 600.0  # seconds over which restarts are counted
 _QUOTED_LINES = 12
 _THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
@@ -55,12 +54,13 @@ class _Place:
 
     environments: int
     stderr: Path
+    outbox: Path | None
+    deaths: Tally
     process: subprocess.Popen[bytes] | None = None
     started: float = 0.0
     said_before: int = 0  # length of the stderr file when the process started
     killed_for: str = ""
     restart_at: float = 0.0
-    deaths: deque[float] = field(default_factory=deque)
 
 
 class LocalLauncher:
@@ -80,6 +80,8 @@ class LocalLauncher:
         How many deaths of one worker within ten minutes are mended.
     devices
         Numbers of GPUs that workers see, one each, by turns; all GPUs that this process sees unless given.
+    outboxes
+        Whether workers have outboxes, in ``folder``.
     """
 
     def __init__(
@@ -91,14 +93,20 @@ class LocalLauncher:
         threads: int,
         restarts: int,
         devices: Sequence[int] = (),
+        outboxes: bool = True,
     ) -> None:
         folder.mkdir(exist_ok=True)
         self._connection = connection
         self._threads = threads
         self._devices = list(devices)
-        self._allowed = restarts
         self._places = [
-            _Place(count, folder / f"worker-{slot}.stderr") for slot, count in enumerate(environments_of_each)
+            _Place(
+                count,
+                folder / f"worker-{slot}.stderr",
+                folder / f"outbox-{slot}" if outboxes else None,
+                Tally(restarts),
+            )
+            for slot, count in enumerate(environments_of_each)
         ]
         self.restarts = 0
 
@@ -112,6 +120,8 @@ class LocalLauncher:
         place.killed_for, place.started = "", time.monotonic()
         command = [sys.executable, "-m", "coupling.worker", "--connect", str(self._connection)]
         command += ["--slot", str(slot), "--environments", str(place.environments)]
+        if place.outbox:
+            command += ["--outbox", str(place.outbox)]
         environment = os.environ | dict.fromkeys(_THREAD_VARIABLES, str(self._threads))
         environment[PARENT_VARIABLE] = str(os.getpid())
         if self._devices:
@@ -155,15 +165,10 @@ class LocalLauncher:
         how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
         death = Death(slot, place.killed_for or how, self._last_words(place))
         place.process = None
-        place.deaths.append(now)
-        while now - place.deaths[0] > _WINDOW:
-            place.deaths.popleft()
-        if len(place.deaths) > self._allowed:
-            raise RunError(
-                f"worker {slot} died {len(place.deaths)} times within {_WINDOW / 60:.0f} minutes, "
-                f"which is more than workers.restarts = {self._allowed}; {death}"
-            )
-        place.restart_at = now + min(10.0, 0.1 * 2 ** (len(place.deaths) - 1))
+        place.deaths.note(1, now)
+        if place.deaths.exceeded:
+            raise RunError(f"worker {slot} died {place.deaths}; {death}")
+        place.restart_at = now + min(10.0, 0.1 * 2 ** (place.deaths.count - 1))
         return death
 
     def _last_words(self, place: _Place) -> str:

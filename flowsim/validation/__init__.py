@@ -28,7 +28,7 @@ CASES: dict[str, tuple[str, Case]] = {
     "short-times": ("Cylinder at Re 100 just after an impulsive start", cylinder.short_times),
     **{
         f"impulsive-{number}": (
-            f"Impulsively started cylinder at Re {number}{cylinder.IMPULSIVE_NOTES.get(number, '')}",
+            f"Impulsively started cylinder at Re {number}",
             partial(cylinder.impulsive, number),
         )
         for number in cylinder.IMPULSIVE_DRAG

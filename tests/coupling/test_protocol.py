@@ -45,7 +45,8 @@ def a_step(n, size, ended):
         terminated=ended == 1,
         truncated=ended == 2,
         diverged=np.zeros(n, bool),
-        final=rng.normal(size=(np.count_nonzero(ended), size)).astype(np.float32),
+        failed=ended == 3,
+        final=rng.normal(size=(np.count_nonzero((ended == 1) | (ended == 2)), size)).astype(np.float32),
     )
 
 
@@ -67,7 +68,7 @@ def test_golden_step():
     assert protocol.encode_step(step) == GOLDEN_STEP
 
 
-@given(st.lists(st.sampled_from([0, 1, 2]), min_size=1, max_size=30), st.integers(1, 20))
+@given(st.lists(st.sampled_from([0, 1, 2, 3]), min_size=1, max_size=30), st.integers(1, 20))
 def test_step_comes_back_as_it_went(ended, size):
     step = a_step(len(ended), size, ended)
     again = protocol.decode_step(protocol.encode_step(step), len(ended), size)
@@ -119,8 +120,9 @@ def test_an_infinite_reward_and_an_unknown_status_are_refused():
     bad = dataclasses.replace(step, rewards=np.array([1.0, np.inf]))
     with pytest.raises(ProtocolError, match="not finite"):
         protocol.decode_step(protocol.encode_step(bad), 2, 1)
-    with pytest.raises(ProtocolError):
-        protocol.decode_step(protocol.encode_step(step)[:-1] + b"\x08", 2, 1)
+    for status in (4, 9, 16, 255):
+        with pytest.raises(ProtocolError):
+            protocol.decode_step(protocol.encode_step(step)[:-1] + bytes([status]), 2, 1)
 
 
 def test_another_major_version_is_told_apart_and_its_reject_is_read():

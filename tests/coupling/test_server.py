@@ -1,5 +1,7 @@
 """The learner's side against raw sockets: what it answers, whom it refuses, what it hands to the learner."""
 
+import dataclasses
+import itertools
 import time
 
 import numpy as np
@@ -7,8 +9,10 @@ import pytest
 import zmq
 
 from coupling import protocol
+from coupling.experience import ExperienceLog
 from coupling.protocol import Header, Hello, Kind, Step
 from coupling.server import Server, Terms
+from rl_agent.running import Decision
 
 
 class Recorder:
@@ -22,10 +26,14 @@ class Recorder:
     def begin(self, agents, observations):
         self.calls.append(("begin", agents.tolist(), observations.tolist()))
 
-    def act(self, agents):
-        self.calls.append(("act", agents.tolist()))
-        self.owed += len(agents)
-        return np.repeat(agents[:, None], 2, axis=1).astype(np.float32)
+    def decide(self, agents):
+        actions = np.repeat(agents[:, None], 2, axis=1).astype(np.float32)
+        return Decision(agents, actions, actions, actions, actions[:, 0], actions[:, :0], actions, {})
+
+    def issue(self, decision):
+        self.calls.append(("act", decision.agents.tolist()))
+        self.owed += len(decision.agents)
+        return decision.action
 
     def observe(self, agents, rewards, terminated, truncated, observations):
         self.environment_steps += len(agents)
@@ -45,6 +53,9 @@ class Recorder:
         return self.open_gate
 
 
+incarnations = itertools.count(1)
+
+
 class Peer:
     """One DEALER that speaks the protocol by hand."""
 
@@ -53,6 +64,7 @@ class Peer:
         self.socket = context.socket(zmq.DEALER)
         self.socket.connect(server.endpoint)
         self.sequence = self.session = 0
+        self.incarnation = next(incarnations)
 
     def say(self, frame, turns=40):
         """Send a frame (or several as one message) and return what is answered, None for silence."""
@@ -67,47 +79,65 @@ class Peer:
                 return header, body if header.kind == Kind.ACTION else protocol.decode_control(header, body)
         return None
 
-    def join(self, **changes):
+    def hello(self, **changes):
         hello = {
+            "versions": (1, 1),
+            "incarnation": self.incarnation,
             "slot": 0,
             "pid": 1,
             "host": "h",
             "environments": 2,
             "observation_size": 1,
-            "action_size": 2,
+            "action_low": [-1.0, -1.0],
+            "action_high": [1.0, 1.0],
             "task_hash": "t",
         }
-        answer = self.say(protocol.encode_control(Hello(**hello | changes)))
+        return protocol.encode_control(Hello(**hello | changes))
+
+    def join(self, **changes):
+        answer = self.say(self.hello(**changes))
         self.session = answer[0].session
         return answer
 
+    def frame(self, kind, body, sequence, **fields):
+        header = Header(kind, session=self.session, sequence=sequence, **{"environments": 2} | fields)
+        return protocol.encode(header, body)
+
     def tell(self, kind, body, sequence=None, **fields):
-        self.sequence += 1
-        number = self.sequence if sequence is None else sequence
-        header = Header(kind, session=self.session, sequence=number, environments=2, **fields)
-        return self.say(protocol.encode(header, body))
+        """Say a RESET or STEP, with the next sequence unless another one is given."""
+        if sequence is None:
+            self.sequence += 1
+        return self.say(self.frame(kind, body, self.sequence if sequence is None else sequence, **fields))
 
     def reset(self):
         return self.tell(Kind.RESET, np.array([[1.0], [2.0]], "<f4").tobytes())
 
-    def step(self, ended=(False, False), **kwargs):
+    def outcome(self, ended=(False, False)):
         ended = np.array(ended)
-        step = Step(
+        return Step(
             rewards=np.array([5.0, 6.0]),
             observations=np.array([[3.0], [4.0]], np.float32),
             terminated=ended,
             truncated=~ended & False,
             diverged=ended & False,
+            failed=ended & False,
             final=np.full((int(ended.sum()), 1), 9.0, np.float32),
         )
-        return self.tell(Kind.STEP, protocol.encode_step(step), **kwargs)
+
+    def step(self, ended=(False, False), kind=Kind.STEP, **kwargs):
+        return self.tell(kind, protocol.encode_step(self.outcome(ended)), **kwargs)
 
 
 @pytest.fixture
-def served():
+def served(tmp_path):
     learner = Recorder()
-    terms = Terms([2, 2], 1, 2, "t", lambda agent, start: 100 * start + agent, dead_after=0.3, step_timeout=0.6)
-    server = Server(learner, "tcp://127.0.0.1:*", terms, limit=1000)
+    terms = Terms(
+        [2, 2], 1, [-1.0, -1.0], [1.0, 1.0], "t", lambda agent, session: 100 * session + agent,
+        dead_after=0.3, step_timeout=0.6,
+    )  # fmt: skip
+    log = ExperienceLog(tmp_path / "experience")
+    log.begin(0)
+    server = Server(learner, "tcp://127.0.0.1:*", terms, 1000, log)
     context = zmq.Context()
     yield learner, server, lambda: Peer(server, context)
     context.destroy(linger=0)
@@ -154,8 +184,8 @@ def test_all_that_wait_are_answered_by_one_inference(served):
     learner.open_gate = True
     assert one.hear() is not None
     assert ("act", [0, 1, 2, 3]) in learner.calls
-    assert server.batches == 1
-    assert server.round_trips == 4
+    assert server.counts.batches == 1
+    assert server.counts.round_trips == 4
 
 
 def test_gradient_steps_are_done_between_the_messages(served):
@@ -185,12 +215,23 @@ def test_who_does_not_fit_is_refused_with_a_sentence(served, changes, sentence):
     assert not server.connected(0)
 
 
-def test_a_worker_that_is_there_already_is_refused_and_a_repeated_hello_is_not(served):
+def test_a_repeated_hello_is_answered_by_the_same_welcome(served):
     _, _, peer = served
     worker = peer()
     _, welcome = worker.join()
     assert worker.join()[1] == welcome
-    assert "connected already" in peer().join()[1].reason
+    elsewhere = peer()  # the connection was lost before the answer came
+    assert elsewhere.join(incarnation=worker.incarnation)[1] == welcome
+
+
+def test_a_newcomer_is_refused_once_who_is_there_gives_a_sign_of_life(served):
+    _, _, peer = served
+    worker, newcomer = peer(), peer()
+    worker.join()
+    hello = newcomer.hello()
+    assert newcomer.say(hello, turns=4) is None
+    worker.say(protocol.encode_control(protocol.Heartbeat(0, 0.0, 0.0, 0.0), session=worker.session))
+    assert "worker 0 is connected already" in newcomer.say(hello)[1].reason
 
 
 def test_another_version_is_refused_with_a_sentence(served):
@@ -198,28 +239,119 @@ def test_another_version_is_refused_with_a_sentence(served):
     header, message = peer().say(protocol.encode(Header(Kind.HELLO), b"", version=(7, 3)))
     assert header.kind == Kind.REJECT
     assert "version 7.3 was spoken, this side speaks 1.0" in message.reason
-    assert server.violations == 1
+    assert server.counts.violations == 1
 
 
-def test_violations_are_refused_and_never_reach_the_learner(served):
+def test_violations_are_refused_once_and_never_reach_the_learner(served):
     learner, server, peer = served
     worker = peer()
     worker.join()
     worker.reset()
     calls = list(learner.calls)
-    for frame in (b"noise", [b"two", b"frames"], protocol.encode(Header(Kind.STEP, session=12345), b"")):
-        header, _ = worker.say(frame)
+    for frame in (b"noise", [b"two", b"frames"], protocol.encode_control(protocol.Reject("no"))):
+        offender = peer()
+        header, _ = offender.say(frame)
         assert header.kind == Kind.REJECT
-    header, message = worker.step(sequence=7)
-    assert header.kind == Kind.REJECT
-    assert "out of turn" in message.reason
-    header, message = worker.tell(Kind.STEP, bytes(30), sequence=2, first=1)
-    assert "all 2 environments" in message.reason
-    assert server.violations == 5
+        assert offender.say(frame, turns=4) is None
+    assert (server.counts.violations, server.counts.unheard) == (3, 3)
+    assert "not known" in peer().tell(Kind.STEP, b"")[1].reason
+    assert learner.calls == calls
+    assert worker.step() is not None
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes", "sentence"),
+    [
+        (Kind.STEP, {"sequence": 7}, "came after 1: what was between is missing"),
+        (Kind.STEP, {"sequence": 2, "first": 1}, "all 2 environments"),
+        (Kind.RESET, {"sequence": 2}, "RESET is the first"),
+        (Kind.STEP, {"sequence": 1}, "RESET is the first"),
+    ],
+)
+def test_a_message_that_cannot_come_now_ends_the_session(served, kind, changes, sentence):
+    learner, server, peer = served
+    worker = peer()
+    worker.join()
+    worker.reset()
+    calls = list(learner.calls)
+    header, message = worker.tell(kind, bytes(26), **changes)
+    assert header.kind == Kind.ERROR
+    assert sentence in message.reason
+    assert worker.step(sequence=2) is None  # heard no more
+    assert server.counts.violations == 1
     assert learner.calls == calls
 
 
-def test_silence_is_noticed_and_a_drop_abandons_the_episodes(served):
+def test_a_step_before_the_answer_to_the_one_before_ends_the_session(served):
+    learner, _, peer = served
+    worker = peer()
+    worker.join()
+    learner.open_gate = False
+    assert worker.reset() is None
+    header, message = worker.step()
+    assert header.kind == Kind.ERROR
+    assert "before 1 was answered" in message.reason
+
+
+def test_a_message_that_comes_again_is_answered_again_and_counts_once(served):
+    learner, server, peer = served
+    worker = peer()
+    worker.join()
+    worker.reset()
+    first = worker.step()
+    calls = list(learner.calls)
+    again = worker.step(sequence=2)
+    assert again[0] == first[0]
+    assert again[1] == first[1]
+    elsewhere = peer()  # over another connection, too
+    elsewhere.session = worker.session
+    assert elsewhere.step(sequence=2)[1] == first[1]
+    assert worker.step(sequence=1, kind=Kind.RESET) is None  # answered long ago
+    assert learner.calls == calls
+    assert (server.counts.repeats, server.counts.stale) == (2, 1)
+
+
+def test_a_message_that_comes_again_before_its_answer_gets_a_pause(served):
+    learner, server, peer = served
+    worker = peer()
+    worker.join()
+    learner.open_gate = False
+    assert worker.reset() is None
+    header, pause = worker.tell(Kind.RESET, np.array([[1.0], [2.0]], "<f4").tobytes(), sequence=1)
+    assert (header.kind, header.acknowledgement) == (Kind.PAUSE, 1)
+    assert "learning must catch up" in pause.reason
+    learner.open_gate = True
+    assert worker.hear()[0].kind == Kind.ACTION
+    assert [call[0] for call in learner.calls] == ["begin", "act"]
+    assert server.counts.pauses == 1
+
+
+def test_a_failed_environment_gives_no_transition_and_begins_anew(served):
+    learner, server, peer = served
+    worker = peer()
+    worker.join()
+    worker.reset()
+    step = Step(
+        rewards=np.array([5.0, 0.0]),
+        observations=np.array([[3.0], [7.0]], np.float32),
+        terminated=np.zeros(2, bool),
+        truncated=np.zeros(2, bool),
+        diverged=np.zeros(2, bool),
+        failed=np.array([False, True]),
+        final=np.zeros((0, 1), np.float32),
+    )
+    worker.tell(Kind.STEP, protocol.encode_step(step))
+    assert learner.calls[-4:] == [
+        ("observe", [0], [5.0], [False], [[3.0]]),
+        ("abandon", [1]),
+        ("begin", [1], [[7.0]]),
+        ("act", [0, 1]),
+    ]
+    assert server.counts.failed == 1
+    assert server.agent_steps.tolist() == [1, 0, 0, 0]
+
+
+def test_the_successor_of_a_silent_worker_brings_its_last_step(served):
     learner, server, peer = served
     worker = peer()
     worker.join()
@@ -229,9 +361,72 @@ def test_silence_is_noticed_and_a_drop_abandons_the_episodes(served):
     server.turn(0)
     assert [slot for slot, _ in server.lost()] == [0]
     server.drop(0)
+    assert server.lost() == []
+    assert learner.calls[-1] == ("act", [0, 1])  # its episodes wait for what the successor may bring
+    unsent = worker.frame(Kind.STEP, protocol.encode_step(worker.outcome()), sequence=2)
+    _, welcome = peer().join(recovered=unsent)
+    assert welcome.seeds == [100, 101]  # the next session does not repeat the same episodes
+    assert learner.calls[-2:] == [
+        ("observe", [0, 1], [5.0, 6.0], [False, False], [[3.0], [4.0]]),
+        ("abandon", [0, 1]),
+    ]
+    assert server.counts.recovered == 1
+
+
+@pytest.mark.parametrize("what", ["taken before", "of an unknown session", "noise", "nothing"])
+def test_a_recovered_message_that_does_not_count_is_dropped(served, what):
+    learner, server, peer = served
+    worker = peer()
+    worker.join()
+    worker.reset()
+    worker.step()
+    calls = list(learner.calls)
+    server.drop(0)
+    frame = worker.frame(Kind.STEP, protocol.encode_step(worker.outcome()), sequence=2)
+    if what == "of an unknown session":
+        worker.session += 1
+        frame = worker.frame(Kind.STEP, protocol.encode_step(worker.outcome()), sequence=3)
+    recovered = {"noise": b"noise", "nothing": b""}.get(what, frame)
+    assert peer().join(recovered=recovered)[0].kind == Kind.WELCOME
+    assert learner.calls == [*calls, ("abandon", [0, 1])]
+    assert server.counts.recovered == 0
+
+
+def test_a_worker_that_has_a_successor_is_refused(served):
+    _, server, peer = served
+    worker, successor = peer(), peer()
+    worker.join()
+    worker.reset()
+    server.drop(0)
+    successor.join()
+    header, message = worker.step()
+    assert header.kind == Kind.REJECT
+    assert "another process has taken its place" in message.reason
+
+
+def test_a_place_that_is_free_is_given_to_a_worker_that_asks_for_any(served):
+    _, _, peer = served
+    assert [peer().join(slot=None)[1].slot for _ in range(2)] == [0, 1]
+    assert "no place" in peer().join(slot=None)[1].reason
+
+
+def test_the_session_of_a_worker_without_a_successor_is_closed_in_the_end(served):
+    learner, server, peer = served
+    worker = peer()
+    worker.join()
+    worker.reset()
+    server.drop(0)
+    server._terms = dataclasses.replace(server._terms, patience=0.05)
+    server.close_forgotten()
+    time.sleep(0.1)
+    server.close_forgotten()
     assert learner.calls[-1] == ("abandon", [0, 1])
-    _, welcome = peer().join()
-    assert welcome.seeds == [100, 101]  # the next incarnation does not repeat the same episodes
+
+
+def test_status_is_answered_to_anybody(served):
+    _, server, peer = served
+    server.report = '{"state": "training"}'
+    assert peer().say(protocol.encode_control(protocol.Status()))[1].json == server.report
 
 
 def test_a_worker_that_beats_but_does_not_step_is_too_slow(served):

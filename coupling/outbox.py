@@ -1,0 +1,85 @@
+"""The last message of a worker, where it outlives the worker.
+
+Two files are written by turns, so that a message torn by a kill leaves the one before. Their room is taken when they
+are opened: a full disk is noticed then, and no longer by the step whose message must not be lost.
+"""
+
+import fcntl
+import os
+import struct
+import zlib
+from pathlib import Path
+
+__all__ = ["Outbox", "read_outbox"]
+
+_HEAD = struct.Struct("<QII")  # how many messages were written before, length and CRC-32 of this one
+
+
+def _files(path: Path) -> list[Path]:
+    return [path.with_name(f"{path.name}.{turn}") for turn in (0, 1)]
+
+
+def _content(file: Path) -> tuple[int, bytes]:
+    """Return number and message of a file; -1 and nothing when there is no whole one."""
+    try:
+        content = file.read_bytes()
+        number, length, checksum = _HEAD.unpack_from(content)
+    except (OSError, struct.error):
+        return -1, b""
+    message = content[_HEAD.size : _HEAD.size + length]
+    whole = length > 0 and len(message) == length and zlib.crc32(message) == checksum
+    return (number, message) if whole else (-1, b"")
+
+
+def read_outbox(path: Path) -> bytes:
+    """Return the last message that was written whole, empty when there is none."""
+    return max(map(_content, _files(path)))[1]
+
+
+class Outbox:
+    """Keeps the newest message.
+
+    Parameters
+    ----------
+    path
+        The files are this with ``.0`` and ``.1`` behind it.
+    room
+        Bytes of the longest message.
+
+    Attributes
+    ----------
+    recovered
+        What the process before left, empty when there is nothing.
+
+    Raises
+    ------
+    ValueError
+        When another process has it open.
+    OSError
+        When it cannot be written, or there is no room.
+    """
+
+    def __init__(self, path: Path, room: int) -> None:
+        self._handles = [os.open(file, os.O_RDWR | os.O_CREAT, 0o600) for file in _files(path)]
+        try:
+            fcntl.flock(self._handles[0], fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self.close()
+            raise ValueError(f"outbox {path} is in use by another worker") from None
+        self._number, self.recovered = max(map(_content, _files(path)))
+        for handle in self._handles:
+            os.posix_fallocate(handle, 0, _HEAD.size + room)
+
+    def write(self, message: bytes) -> None:
+        """Keep a message in place of the one before the last."""
+        self._number += 1
+        content = _HEAD.pack(self._number, len(message), zlib.crc32(message)) + message
+        handle = self._handles[self._number % 2]
+        written = 0
+        while written < len(content):
+            written += os.pwrite(handle, content[written:], written)
+
+    def close(self) -> None:
+        """Close the files, which stay."""
+        for handle in self._handles:
+            os.close(handle)

@@ -1,0 +1,70 @@
+"""What the server keeps of each worker, and what it counts."""
+
+import time
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from coupling.ledger import Entry
+from coupling.protocol import Header, Heartbeat, Step
+
+__all__ = ["Counts", "Message", "Session"]
+
+
+class Message(NamedTuple):
+    """A RESET or STEP that was read: its frame, its header, and observations or a step."""
+
+    frame: bytes
+    header: Header
+    outcome: np.ndarray | Step
+
+
+@dataclass
+class Counts:
+    """What the service has seen since it began.
+
+    Attributes
+    ----------
+    round_trips, batches
+        Actions given, and in how many batched inferences.
+    diverged, failed
+        Episodes that ended because their simulation blew up, or because their environment raised.
+    repeats, pauses, stale
+        Messages that came again: answered as before, not answered yet, and outdated.
+    recovered
+        Messages of dead workers that their successors brought.
+    violations, unheard
+        Frames that broke the protocol, and later frames of those who sent them.
+    """
+
+    round_trips: int = 0
+    batches: int = 0
+    diverged: int = 0
+    failed: int = 0
+    repeats: int = 0
+    pauses: int = 0
+    stale: int = 0
+    recovered: int = 0
+    violations: int = 0
+    unheard: int = 0
+
+
+@dataclass
+class Session:
+    """One process of a worker as the learner sees it, from its HELLO to that of its successor."""
+
+    entry: Entry
+    route: bytes = b""
+    pid: int = 0
+    host: str = ""
+    alive: bool = False
+    seen: float = field(default_factory=time.monotonic)
+    busy_since: float = field(default_factory=time.monotonic)  # when it last got something to do
+    challenged: float = 0.0  # when another process first claimed the slot
+    life: Heartbeat = field(default_factory=lambda: Heartbeat(0, 0.0, 0.0, 0.0))
+
+    @property
+    def agents(self) -> np.ndarray:
+        """Numbers of its agents."""
+        return np.arange(self.entry.first_agent, self.entry.first_agent + self.entry.environments)
