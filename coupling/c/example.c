@@ -58,6 +58,7 @@ static double roll(struct ball *ball, float action) {
 
 static void report(int environment, const struct ball *ball, const char *how) {
     printf("environment %d steps %d return %.17g %s\n", environment, ball->steps, ball->total, how);
+    fflush(stdout);
 }
 
 int main(int argc, char **argv) {

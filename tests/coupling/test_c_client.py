@@ -14,8 +14,14 @@ import zmq
 
 from coupling import protocol
 from coupling.connection import Connection, task_hash, write_connection
+from coupling.environments import describe_task
+from coupling.experience import ExperienceLog
 from coupling.external import EXTERNAL
+from coupling.outbox import read_outbox
 from coupling.protocol import Header, Kind, Welcome
+from coupling.server import Server, Terms
+from rl_agent.config import AgentConfig
+from rl_agent.learner import Learner
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = json.loads((ROOT / "coupling" / "golden_vectors.json").read_text(encoding="utf-8"))
@@ -435,3 +441,131 @@ def test_a_bad_connection_file_is_one_sentence(built, tmp_path, content, sentenc
     assert done.returncode == 1
     assert sentence in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+# --- training, with the real learner ------------------------------------------------------------------------------
+
+
+class Run:
+    """A learner, its service and processes of an example that are its workers."""
+
+    def __init__(self, folder, *, processes, environments, steps, dead_after=30.0):
+        agents = processes * environments
+        task = describe_task(EXTERNAL, OPTIONS)
+        config = AgentConfig(start=100, memory=4096, batch=16, hidden=(8,), steps_per_update=2.0)
+        self.learner = Learner(config, task.observation_space, task.action_space, agents=agents, seed=1)
+        self.log = ExperienceLog(folder / "experience")
+        self.log.begin(0)
+        low, high = task.action_bounds
+        terms = Terms(
+            [environments] * processes, 2, low, high, HASH, lambda agent, session: 1000 * session + agent,
+            heartbeat=0.1, dead_after=dead_after,
+        )  # fmt: skip
+        self.server = Server(self.learner, "tcp://127.0.0.1:*", terms, steps, self.log)
+        self.file, self.environments, self.processes = folder / "connection.json", environments, []
+        write_connection(self.file, Connection(self.server.endpoint, "run", EXTERNAL, OPTIONS, HASH, patience=30.0))
+
+    def start(self, program, slot, *more):
+        command = [str(word) for word in (program, self.file, slot, self.environments, *more)]
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        self.processes.append(subprocess.Popen(command, **pipes))
+        return self.processes[-1]
+
+    def turn_until(self, condition):
+        until = time.monotonic() + 60
+        while not condition():
+            self.server.turn(0.01)
+            for slot, _ in self.server.lost():
+                self.server.drop(slot)
+            assert not self.server.errors
+            assert time.monotonic() < until
+
+    def finish(self):
+        """Train to the end; return what the processes report, in order."""
+        self.turn_until(lambda: self.server.finished)
+        return self.close()
+
+    def close(self):
+        self.server.close("the run is finished")
+        self.log.close()
+        results = [ended(process) for process in self.processes]
+        assert all(code in (0, -signal.SIGKILL) for code, *_ in results), results
+        return [out for _, out, _ in results]
+
+
+def reported(outputs, environments):
+    """Episodes (agent, length, terminated, return), and the lengths of the open ones, as the examples tell them."""
+    episodes, running = [], {}
+    for slot, out in enumerate(outputs):
+        for line in out.splitlines():
+            _, environment, _, steps, _, total, how = line.split()
+            agent = slot * environments + int(environment)
+            if how == "open":
+                running[agent] = int(steps)
+            else:
+                episodes.append((agent, int(steps), how == "terminated", float(total)))
+    return np.array(sorted(episodes)), running
+
+
+def in_the_memory(learner):
+    """Episodes (length, terminated, return) that the memory holds, after a check of every single step."""
+    memory = learner.memory
+    slots = memory.slots()
+    observation, action = memory.observation[slots].astype(float), memory.action[slots].astype(float)
+    final = memory.final_observation[memory.rows(slots)].astype(float)
+    last = memory.position[slots] + 1 == memory.length[memory.rows(slots)]
+    following = np.where(last[:, None], final, np.roll(observation, -1, axis=0))
+    applied = np.clip(action[:, 0], -1.0, 1.0)
+    v = observation[:, 1] + 0.05 * (observation[:, 0] - 0.1 * observation[:, 1] + 2 * applied)
+    x = observation[:, 0] + 0.05 * v
+    np.testing.assert_allclose(following, np.stack([x, v], axis=1), atol=1e-5)
+    np.testing.assert_allclose(memory.reward[slots], 1 - x**2, atol=1e-5)
+    rows = np.arange(memory.first_serial, memory.next_serial) % len(memory.start)
+    places = [(memory.start[row] + np.arange(memory.length[row])) % memory.capacity for row in rows]
+    totals = [memory.reward[each].astype(float).sum() for each in places]
+    return np.array(sorted(zip(memory.length[rows], memory.terminated[rows], totals, strict=True)))
+
+
+@pytest.mark.parametrize("language", ["c", "fortran"])
+def test_the_memory_holds_exactly_what_the_example_reports(built, tmp_path, language):
+    program = built / {"c": "example", "fortran": "example_fortran"}[language]
+    if language == "fortran" and not shutil.which("gfortran"):
+        pytest.skip("no gfortran")
+    run = Run(tmp_path, processes=2, environments=3, steps=1500)
+    for slot in range(2):
+        run.start(program, slot)
+    outputs = run.finish()
+    learner = run.learner
+    episodes, running = reported(outputs, 3)
+    assert len(episodes) > 5
+    ends = sorted((e.agent, e.length, e.terminated, e.episode_return) for e in learner.finished_episodes())
+    np.testing.assert_allclose(np.array(ends), episodes, atol=1e-4)
+    np.testing.assert_allclose(in_the_memory(learner), sorted(episodes[:, 1:].tolist()), atol=1e-4)
+    assert learner.running.length.tolist() == [running[agent] for agent in range(6)]
+    assert learner.memory.steps + sum(running.values()) == learner.environment_steps >= 1500
+    assert learner.gradient_steps > 300
+    assert run.server.counts.violations == 0
+
+
+def test_a_killed_process_loses_nothing_and_doubles_nothing(built, tmp_path):
+    run = Run(tmp_path, processes=1, environments=3, steps=900, dead_after=1.0)
+    learner, sent = run.learner, 0
+    for planned in (300, 600, None):
+        process = run.start(built / "example", 0, tmp_path / "outbox")
+        if planned is None:
+            break
+        run.turn_until(lambda planned=planned: learner.environment_steps >= planned)
+        time.sleep(0.2)  # nobody answers, so the process has sent its message and waits
+        process.kill()
+        process.wait()
+        sent += 3 * (protocol.decode(read_outbox(tmp_path / "outbox"))[0].sequence - 1)
+        run.turn_until(lambda: not run.server.connected(0))
+    outputs = run.finish()
+    of_the_last, running = reported(outputs[-1:], 3)
+    sent += int(of_the_last[:, 1].sum()) + sum(running.values())
+    assert learner.environment_steps == sent == learner.memory.steps + sum(running.values())
+    told = np.concatenate([reported([out], 3)[0] for out in outputs])[:, 1:]
+    kept = in_the_memory(learner)
+    left = [episode for episode in kept if not np.isclose(episode, told, atol=1e-4).all(axis=1).any()]
+    assert len(kept) - len(told) == len(left) <= 6  # what the killed processes left open
+    assert not any(terminated for _, terminated, _ in left)
