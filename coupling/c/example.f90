@@ -63,6 +63,7 @@ program example
     write (error_unit, '(2a)') 'example: ', flowsim_error(worker)
   end if
   call flowsim_close(worker)
+  deallocate (balls, observations, final_observations, actions, rewards, status)
   if (code /= FLOWSIM_OVER) stop 1
 
 contains

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <float.h>
 #include <math.h>
 #include <pthread.h>
 #include <signal.h>
@@ -21,6 +22,7 @@
 #define VERSION_MINOR 0
 #define HEADER_SIZE 64
 #define MAX_BODY 67108864
+#define MOST 65536 /* workers, environments of one, floats in an observation or an action */
 #define SHORTEST_WAIT 0.1 /* seconds before HELLO is said again */
 #define LONGEST_WAIT 10.0 /* seconds before anything is said again */
 #define FIRST_RESEND 1.0
@@ -106,7 +108,7 @@ static float get_float(const unsigned char *at) {
     return value;
 }
 
-/* Copy a text for the wire: at most size - 1 bytes, with ? for every byte that is not part of UTF-8. */
+/* Copy a text for the wire: at most size - 1 bytes, with ? for what is not UTF-8 or a control character. */
 static void copy_text(char *to, size_t size, const char *from) {
     const unsigned char *at = (const unsigned char *)from;
     char *last = to + size - 1;
@@ -118,11 +120,13 @@ static void copy_text(char *to, size_t size, const char *from) {
         if (good && length > 2)
             good = !((*at == 0xe0 && at[1] < 0xa0) || (*at == 0xed && at[1] > 0x9f) || (*at == 0xf0 && at[1] < 0x90)
                      || (*at == 0xf4 && at[1] > 0x8f));
-        if (last - to < (good ? length : 1)) break;
-        if (good) memcpy(to, at, (size_t)length);
+        int taken = good ? length : 1;
+        bool control = (*at < 0x20 && *at != '\n' && *at != '\t') || *at == 0x7f || (*at == 0xc2 && at[1] < 0xa0);
+        if (last - to < taken) break;
+        if (good && !control) memcpy(to, at, (size_t)taken);
         else *to = '?';
-        to += good ? length : 1;
-        at += good ? length : 1;
+        to += good && !control ? taken : 1;
+        at += taken;
     }
     *to = 0;
 }
@@ -177,6 +181,10 @@ static const char *read_header(const unsigned char *frame, size_t length, struct
     header->environments = (uint32_t)get_little(frame + 44, 4);
     header->clock = get_little(frame + 48, 8);
     header->epoch = (uint32_t)get_little(frame + 56, 4);
+    bool rows = header->kind == RESET || header->kind == STEP || header->kind == ACTION;
+    if (header->first || !rows != !header->sequence || !rows != !header->environments || (rows && !header->session)
+        || header->environments > MOST || (header->acknowledgement && header->kind != ACTION && header->kind != PAUSE))
+        return "a header has fields that mean nothing";
     return NULL;
 }
 
@@ -1050,7 +1058,7 @@ static int ask(flowsim_client *client, float *actions) {
             again = now() + LONGEST_WAIT;
             continue;
         }
-        if (header.sequence != client->sequence || header.first || header.environments != (uint32_t)client->environments
+        if (header.sequence != client->sequence || header.environments != (uint32_t)client->environments
             || !read_actions(body_of(client), body_length(client), count, actions))
             return fail(client, "the learner's ACTION is malformed");
         break;
@@ -1120,15 +1128,25 @@ static size_t buffer_size(const flowsim_client *client) {
 }
 
 static int check_sizes(flowsim_client *client, const double *low, const double *high) {
-    if (client->slot < -1) return fail(client, "slot = %d must be a number from 0, or -1 for any", client->slot);
-    if (client->environments < 1 || client->observation_size < 1 || client->action_size < 1)
-        return fail(client, "environments, observation_size and action_size must be at least 1");
+    if (client->slot < -1 || client->slot >= MOST)
+        return fail(client, "slot = %d must be in [0, %d), or -1 for any", client->slot, MOST);
+    const struct {
+        const char *name;
+        int value;
+    } sizes[] = {
+        {"environments", client->environments},
+        {"observation_size", client->observation_size},
+        {"action_size", client->action_size},
+    };
+    for (int i = 0; i < 3; i++)
+        if (sizes[i].value < 1 || sizes[i].value > MOST)
+            return fail(client, "%s = %d must be in [1, %d]", sizes[i].name, sizes[i].value, MOST);
     /* in floating point, which cannot overflow */
     if ((double)client->environments * (9.0 + 8.0 * client->observation_size) > MAX_BODY
-        || 4.0 * client->environments * client->action_size > MAX_BODY || 18.0 * client->action_size > MAX_BODY / 2)
+        || 4.0 * client->environments * client->action_size > MAX_BODY)
         return fail(client, "a message of %d environments would be too long", client->environments);
     for (int i = 0; i < client->action_size; i++)
-        if (!isfinite(low[i]) || !isfinite(high[i]) || low[i] >= high[i])
+        if (!(fabs(low[i]) <= FLT_MAX && fabs(high[i]) <= FLT_MAX && low[i] < high[i]))
             return fail(client, "the bounds of number %d of an action are [%g, %g]", i, low[i], high[i]);
     return FLOWSIM_OK;
 }
@@ -1210,7 +1228,7 @@ static int check_step(flowsim_client *client, const double *rewards, const float
         bool ended = status[i] & (FLOWSIM_TERMINATED | FLOWSIM_TRUNCATED);
         if (status[i] < 0 || status[i] > FLOWSIM_FAILED || status[i] == FLOWSIM_DIVERGED)
             return refuse(client, "environment %d has a status %d that there is not", i, status[i]);
-        if (!isfinite(rewards[i]) || (status[i] == FLOWSIM_FAILED && rewards[i] != 0))
+        if (!(fabs(rewards[i]) <= FLT_MAX) || (status[i] == FLOWSIM_FAILED && rewards[i] != 0))
             return refuse(client, "the reward %g of environment %d cannot be given", rewards[i], i);
         if (ended && !final_observations)
             return refuse(client, "environment %d ended without a final observation", i);

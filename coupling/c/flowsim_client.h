@@ -71,8 +71,9 @@ int flowsim_reset(flowsim_client *client, const float *observations, float *acti
  *                     observation that ended them. May be NULL while none ends.
  * status              [environments], FLOWSIM_GOES_ON and so on
  *
- * Numbers that are not finite and statuses that there are not give FLOWSIM_BROKEN, and nothing is sent: such an
- * environment can be begun anew and the step be given again, with its status FLOWSIM_FAILED and its reward 0. */
+ * Numbers that are not finite, rewards beyond single precision and statuses that there are not give FLOWSIM_BROKEN, and
+ * nothing is sent: such an environment can be begun anew and the step be given again, with its status FLOWSIM_FAILED
+ * and its reward 0. */
 int flowsim_step(flowsim_client *client, const double *rewards, const float *observations,
                  const float *final_observations, const int *status, float *actions);
 
