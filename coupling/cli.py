@@ -117,17 +117,24 @@ def evaluate(
 
 @app.command(epilog="Example: flowsim status runs/demo --json")
 @told_in_a_sentence
-def status(path: Run, as_json: Json = False) -> None:
+def status(
+    path: Run,
+    as_json: Json = False,
+    prometheus: Annotated[bool, typer.Option("--prometheus", help="print metrics as Prometheus reads them")] = False,
+) -> None:
     """Show how a run stands: steps, ratio, rates, agents and workers."""
     from coupling.folder import RunFolder
     from coupling.log import read_status
+    from coupling.metrics import prometheus_text
     from coupling.tables import print_status
 
     folder = RunFolder.find(path)
     if not folder.status.exists():
         raise RunError(f"run {path} has no status yet; it is written once the training begins")
     now = read_status(folder.status)
-    if as_json:
+    if prometheus:
+        print(prometheus_text(now), end="")
+    elif as_json:
         print(json.dumps(now))
     else:
         print_status(now)

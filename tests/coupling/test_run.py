@@ -68,6 +68,8 @@ def test_a_run_from_beginning_to_evaluation(shell):
     # F = 2 environment steps per gradient step, exactly, up to the step that does not fill a gradient step
     assert status["gradient_steps"] == status["steps_after_warm_up"] // 2 > 900
     assert "24 distinct agents" in done.stderr
+    metrics = shell.run("status", "runs/run", "--prometheus").stdout
+    assert f'flowsim_environment_steps_total{{run="run"}} {float(status["environment_steps"])}' in metrics
     assert "untrained" in done.stdout
     assert not workers_of(shell.run_folder)
 
@@ -138,7 +140,7 @@ def test_kill_9_of_the_learner_ends_the_workers_and_resume_goes_on(shell):
     assert read_status(shell.run_folder / "status.json")["state"] == "died"
     reported = shell.status()["environment_steps"]
     kept = Learner.load(shell.run_folder / "checkpoint.npz")
-    assert 0 < kept.environment_steps
+    assert kept.environment_steps > 0
 
     target = kept.environment_steps + 1500
     resumed = shell.run("resume", "runs/run", f"run.steps={target}")
