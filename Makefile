@@ -80,6 +80,7 @@ c-client:
 	else echo "no $(FORTRAN) here: the Fortran example is left out"; fi
 
 c-client-test: c-client
+	$(CC) -shared $(C_BUILD)/flowsim_client.o $(C_LIBRARIES) -o $(C_BUILD)/libflowsim_client.so
 	$(C_COMPILE) tests/coupling/golden_vectors.c $(C_LIBRARIES) -o $(C_BUILD)/golden_vectors
 
 clean:

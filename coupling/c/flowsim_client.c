@@ -30,6 +30,9 @@
 #define MAX_FAILURE 1000  /* characters */
 #define MAX_FILE 1048576  /* bytes of connection.json */
 #define MISSED 3          /* heartbeats without an answer, after which they take a new connection */
+#define BROKEN_OFF 3      /* handshakes that ended without a word, which are a refusal */
+#define FAILED_HANDSHAKES \
+    (ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH)
 #define HEART "inproc://heart"
 
 enum kind {
@@ -287,7 +290,7 @@ static bool read_integer(struct reader *reader, uint64_t *value) {
         *value = code;
         return true;
     }
-    if (code >= 0xcc && code <= 0xcf) return read_big(reader, 1 << (code - 0xcc), value);
+    if (code >= 0xcc && code <= 0xcf) return read_big(reader, 1 << (code - 0xcc), value) && *value <= INT64_MAX;
     if (code < 0xd0 || code > 0xd3) return false;
     int bytes = 1 << (code - 0xd0); /* a signed form is well for a number that is not negative */
     return read_big(reader, bytes, value) && *value >> (8 * bytes - 1) == 0;
@@ -337,7 +340,7 @@ static bool read_integers(struct reader *reader, struct integers *integers) {
     if (count > integers->room) return false;
     for (integers->count = 0; integers->count < count; integers->count++) {
         uint64_t value;
-        if (!read_integer(reader, &value) || value > INT64_MAX) return false;
+        if (!read_integer(reader, &value)) return false;
         integers->values[integers->count] = (int64_t)value;
     }
     return true;
@@ -588,6 +591,8 @@ struct line {
     struct connection connection; /* what the file said last */
     void *socket;
     int queue_only_when_connected;
+    bool watched;
+    void *watch; /* tells of handshakes that failed */
 };
 
 struct flowsim_client {
@@ -676,6 +681,39 @@ static bool secure(void *socket, const struct connection *connection) {
            && set(socket, ZMQ_CURVE_SECRETKEY, connection->secret_key, strlen(connection->secret_key) + 1);
 }
 
+static void close_line(struct line *line) {
+    if (line->socket) zmq_close(line->socket);
+    if (line->watch) zmq_close(line->watch);
+    line->socket = line->watch = NULL;
+}
+
+/* Watch the handshakes of a line's new socket: a DEALER that the learner does not let in waits without a word. */
+static void watch(struct line *line, void *context) {
+    char name[64];
+    snprintf(name, sizeof name, "inproc://watch-%p", line->socket);
+    line->watch = zmq_socket(context, ZMQ_PAIR);
+    if (line->watch
+        && (zmq_socket_monitor(line->socket, name, FAILED_HANDSHAKES) != 0 || zmq_connect(line->watch, name) != 0)) {
+        zmq_close(line->watch);
+        line->watch = NULL;
+    }
+}
+
+/* Read what the watch saw; return why the learner does not let this worker in, or NULL. One handshake that was broken
+ * off may be that of a learner that died. */
+static const char *refusal(struct line *line, int *broken_off) {
+    unsigned char event[64], address[256]; /* an event is a u16, in the order of this machine, and a value */
+    while (line->watch && zmq_recv(line->watch, event, sizeof event, ZMQ_DONTWAIT) >= 2) {
+        uint16_t number;
+        memcpy(&number, event, 2);
+        zmq_recv(line->watch, address, sizeof address, ZMQ_DONTWAIT);
+        if (number == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH) return "refused this worker's key";
+        if (number == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL) return "did not understand this worker's handshake";
+        if (++*broken_off == BROKEN_OFF) return "breaks the handshakes of this worker off";
+    }
+    return NULL;
+}
+
 /* Connect a DEALER to where the connection file said; return what cannot be done, or NULL. */
 static const char *open_line(struct line *line, void *context) {
     int linger = 0;
@@ -683,6 +721,7 @@ static const char *open_line(struct line *line, void *context) {
     const char *cannot = NULL;
     line->socket = zmq_socket(context, ZMQ_DEALER);
     if (!line->socket) return "be made";
+    if (line->watched) watch(line, context);
     if (!set(line->socket, ZMQ_LINGER, &linger, sizeof linger)
         || !set(line->socket, ZMQ_MAXMSGSIZE, &longest, sizeof longest)
         || !set(line->socket, ZMQ_IMMEDIATE, &line->queue_only_when_connected, sizeof(int)))
@@ -691,15 +730,9 @@ static const char *open_line(struct line *line, void *context) {
     else if (zmq_connect(line->socket, line->connection.endpoint) != 0) cannot = "connect";
     if (!cannot) return NULL;
     int reason = errno;
-    zmq_close(line->socket);
-    line->socket = NULL;
+    close_line(line);
     errno = reason;
     return cannot;
-}
-
-static void close_line(struct line *line) {
-    if (line->socket) zmq_close(line->socket);
-    line->socket = NULL;
 }
 
 /* Connect again, to where the file says by then: a learner that is started again writes another one. What was queued
@@ -927,11 +960,12 @@ static int end(flowsim_client *client, const struct header *header) {
     client->dismissed = true;
     if (!read_reason(body_of(client), body_length(client), &reason))
         return fail(client, "the learner's last message is malformed");
-    int characters = reason.length > MAX_FAILURE ? MAX_FAILURE : (int)reason.length;
+    char given[MAX_FAILURE + 1], sentence[MAX_FAILURE + 1];
+    snprintf(given, sizeof given, "%.*s", reason.length > MAX_FAILURE ? MAX_FAILURE : (int)reason.length, reason.begin);
+    copy_text(sentence, sizeof sentence, given); /* it may end up on a terminal */
     if (header->kind != GOODBYE)
-        return fail(client, "the learner %s this worker: %.*s", header->kind == REJECT ? "refused" : "ended",
-                    characters, reason.begin);
-    snprintf(client->error, sizeof client->error, "%.*s", characters, reason.begin);
+        return fail(client, "the learner %s this worker: %s", header->kind == REJECT ? "refused" : "ended", sentence);
+    memcpy(client->error, sentence, sizeof sentence);
     return client->outcome = FLOWSIM_OVER;
 }
 
@@ -1006,6 +1040,8 @@ static void write_hello(flowsim_client *client, uint64_t pid, const char *host, 
 /* Say HELLO until the learner answers, waiting a little longer each time. */
 static int join(flowsim_client *client) {
     double began = now(), wait = SHORTEST_WAIT, again = began;
+    int broken_off = 0;
+    client->line.watched = true;
     for (;;) {
         struct header header;
         bool found;
@@ -1018,12 +1054,17 @@ static int join(flowsim_client *client) {
         }
         if (!code) code = receive(client, again - time < rest ? again - time : rest, &header, &found);
         if (code) return code;
+        const char *why = refusal(&client->line, &broken_off);
+        if (why)
+            return fail(client, "the learner at %s %s; use the connection file of the run's present start",
+                        client->line.connection.endpoint, why);
         if (!found || header.kind != WELCOME) continue;
         struct welcome welcome = {.seeds = {client->seeds, (size_t)client->environments, 0}};
         if (!read_welcome(body_of(client), body_length(client), &welcome)
             || welcome.version != VERSION_MAJOR || (int)welcome.seeds.count != client->environments)
             return fail(client, "the learner's WELCOME is malformed");
         client->welcome = welcome;
+        client->line.watched = false;
         return FLOWSIM_OK;
     }
 }
