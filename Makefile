@@ -84,4 +84,4 @@ c-client-test: c-client
 	$(C_COMPILE) tests/coupling/golden_vectors.c $(C_LIBRARIES) -o $(C_BUILD)/golden_vectors
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(C_BUILD) .mypy_cache .ruff_cache .pytest_cache

@@ -2,7 +2,7 @@
 
 import ctypes
 import json
-import os
+import re
 import shutil
 import signal
 import subprocess
@@ -16,6 +16,7 @@ import zmq
 from zmq.auth.thread import ThreadAuthenticator
 
 from coupling import protocol
+from coupling.config import load_config
 from coupling.connection import Connection, task_hash, write_connection
 from coupling.environments import describe_task
 from coupling.experience import ExperienceLog
@@ -41,7 +42,7 @@ def has_header() -> bool:
 
 
 pytestmark = pytest.mark.skipif(
-    not has_header() and not os.environ.get("FLOWSIM_TEST_C"),
+    not has_header(),
     reason="no C compiler, make or header of libzmq (Debian: gcc make libzmq3-dev)",
 )
 
@@ -647,8 +648,8 @@ class Run:
         self.file, self.environments, self.processes = folder / "connection.json", environments, []
         write_connection(self.file, Connection(self.server.endpoint, "run", EXTERNAL, OPTIONS, HASH, patience=30.0))
 
-    def start(self, program, slot, *more):
-        command = [str(word) for word in (program, self.file, slot, self.environments, *more)]
+    def start(self, program, *more):
+        command = [str(word) for word in (program, self.file, *more)]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
         self.processes.append(subprocess.Popen(command, **pipes))
         return self.processes[-1]
@@ -715,7 +716,7 @@ def test_the_memory_holds_exactly_what_the_example_reports(built, tmp_path, lang
         pytest.skip("no gfortran")
     run = Run(tmp_path, processes=2, environments=3, steps=1500)
     for slot in range(2):
-        run.start(program, slot)
+        run.start(program, slot, 3)
     outputs = run.finish()
     learner = run.learner
     episodes, running = reported(outputs, 3)
@@ -729,11 +730,33 @@ def test_the_memory_holds_exactly_what_the_example_reports(built, tmp_path, lang
     assert run.server.counts.violations == 0
 
 
+def test_the_example_of_the_docs_trains(built, tmp_path):
+    text = (ROOT / "docs" / "clients.md").read_text(encoding="utf-8")
+    blocks = dict(re.findall(r"```(c|yaml)\n(.*?)```", text, re.DOTALL))
+    (tmp_path / "balls.yaml").write_text(blocks["yaml"])
+    config = load_config(str(tmp_path / "balls.yaml"))
+    assert (config.env, config.env_options) == (EXTERNAL, OPTIONS)
+    (tmp_path / "solver.c").write_text(blocks["c"])
+    (command,) = re.findall(r"^gcc solver.c .*", text, re.MULTILINE)
+    words = command.replace("solver.c", str(tmp_path / "solver.c")).split()
+    done = subprocess.run([*words[:-1], str(tmp_path / "solver"), "-Wall", "-Wextra", "-Werror"], cwd=ROOT)
+    assert done.returncode == 0
+    run = Run(tmp_path, processes=1, environments=1, steps=400)
+    run.start(tmp_path / "solver")
+    assert run.finish() == [""]
+    memory, slots = run.learner.memory, run.learner.memory.slots()
+    assert memory.length[: memory.episodes].tolist() == [50] * 8
+    assert not memory.terminated.any()
+    x, v = memory.observation[slots].T.astype(float)
+    v_next = v + 0.1 * (np.clip(memory.action[slots, 0], -1, 1) - x)
+    np.testing.assert_allclose(memory.reward[slots], -((x + 0.1 * v_next) ** 2) - v_next**2, atol=1e-5)
+
+
 def test_a_killed_process_loses_nothing_and_doubles_nothing(built, tmp_path):
     run = Run(tmp_path, processes=1, environments=3, steps=900, dead_after=1.0)
     learner, sent = run.learner, 0
     for planned in (300, 600, None):
-        process = run.start(built / "example", 0, tmp_path / "outbox")
+        process = run.start(built / "example", 0, 3, tmp_path / "outbox")
         if planned is None:
             break
         run.turn_until(lambda planned=planned: learner.environment_steps >= planned)
