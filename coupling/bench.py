@@ -176,10 +176,7 @@ def bench_coupling(
         log.begin(0)
         server = Server(learner, endpoint, terms, 2**62, log)
         connection = Path(name) / "connection.json"
-        write_connection(
-            connection,
-            Connection(server.endpoint, "bench", _TASK, options, terms.task_hash, patience=_START_TIMEOUT),
-        )
+        write_connection(connection, Connection(server.endpoint, "bench", _TASK, options, patience=_START_TIMEOUT))
         launcher = LocalLauncher(connection, split, Path(name) / "workers", threads=1, restarts=0)
         try:
             launcher.start()

@@ -23,18 +23,22 @@ class Connection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Name of the run, for messages.
     env, env_options
         The task that a worker makes.
-    task_hash
-        What :func:`task_hash` gives for it, for workers that cannot compute it.
     patience
         Seconds after which a worker that finds no learner gives up.
+    task_hash
+        What :func:`task_hash` gives for the task, unless given: for workers that cannot compute it.
     """
 
     endpoint: str
     run: str
     env: str
     env_options: dict[str, Any]
-    task_hash: str
     patience: float
+    task_hash: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.task_hash:
+            msgspec.structs.force_setattr(self, "task_hash", task_hash(self.env, self.env_options))
 
 
 def task_hash(env: str, env_options: dict[str, Any]) -> str:

@@ -350,8 +350,7 @@ class _Training:
     def _launch(self) -> None:
         config = self._config
         endpoint, name = self._server.endpoint, self._folder.path.name
-        task = config.env, config.env_options
-        connection = Connection(endpoint, name, *task, task_hash(*task), config.workers.patience)
+        connection = Connection(endpoint, name, config.env, config.env_options, config.workers.patience)
         write_connection(self._folder.connection, connection)
         self._launcher.start()
 

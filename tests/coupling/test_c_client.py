@@ -144,7 +144,7 @@ class Hand:
         self.write_file(self.socket.get_string(zmq.LAST_ENDPOINT))
 
     def write_file(self, endpoint):
-        connection = Connection(endpoint, "hand", EXTERNAL, OPTIONS, task_hash=HASH, patience=self.patience)
+        connection = Connection(endpoint, "hand", EXTERNAL, OPTIONS, self.patience)
         write_connection(self.folder / "connection.json", connection)
 
     def start(self, *more):
@@ -646,7 +646,7 @@ class Run:
         )  # fmt: skip
         self.server = Server(self.learner, "tcp://127.0.0.1:*", terms, steps, self.log)
         self.file, self.environments, self.processes = folder / "connection.json", environments, []
-        write_connection(self.file, Connection(self.server.endpoint, "run", EXTERNAL, OPTIONS, HASH, patience=30.0))
+        write_connection(self.file, Connection(self.server.endpoint, "run", EXTERNAL, OPTIONS, 30.0))
 
     def start(self, program, *more):
         command = [str(word) for word in (program, self.file, *more)]
