@@ -1048,7 +1048,9 @@ static int join(flowsim_client *client) {
         double time = now(), rest = began + client->line.connection.patience - time;
         int code = check_patience(client, time - began, client->line.connection.patience);
         if (!code && time >= again) {
-            code = send_anew(client);
+            if (client->line.socket && wait < FIRST_RESEND) /* a handshake may take its time */
+                zmq_send(client->line.socket, client->frame, client->frame_length, ZMQ_DONTWAIT);
+            else code = send_anew(client);
             again = time + jitter(client, wait);
             wait = longer(wait);
         }
