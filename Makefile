@@ -81,7 +81,7 @@ c-client:
 
 c-client-test: c-client
 	$(CC) -shared $(C_BUILD)/flowsim_client.o $(C_LIBRARIES) -o $(C_BUILD)/libflowsim_client.so
-	$(C_COMPILE) tests/coupling/golden_vectors.c $(C_LIBRARIES) -o $(C_BUILD)/golden_vectors
+	$(C_COMPILE) -g -fsanitize=address,undefined -fno-sanitize-recover=all tests/coupling/golden_vectors.c $(C_LIBRARIES) -o $(C_BUILD)/golden_vectors
 
 clean:
 	rm -rf $(VENV) $(C_BUILD) .mypy_cache .ruff_cache .pytest_cache

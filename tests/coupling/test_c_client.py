@@ -2,11 +2,13 @@
 
 import ctypes
 import json
+import random
 import re
 import shutil
 import signal
 import subprocess
 import time
+import zlib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -22,7 +24,7 @@ from coupling.environments import describe_task
 from coupling.experience import ExperienceLog
 from coupling.external import EXTERNAL
 from coupling.outbox import read_outbox
-from coupling.protocol import Header, Kind, Welcome
+from coupling.protocol import HEADER_SIZE, Header, Kind, Welcome
 from coupling.server import Server, Terms
 from rl_agent.config import AgentConfig
 from rl_agent.learner import Learner
@@ -117,6 +119,31 @@ def test_the_c_client_refuses_what_is_malformed(built):
     answers = told(built, [f"read {entry['hex']}" for entry in entries])
     for entry, answer in zip(entries, answers, strict=True):
         assert "refused" in json.loads(answer), entry["name"]
+
+
+def test_frames_of_chance_are_read_or_refused_and_do_no_harm(built):
+    """The program is built with sanitizers: reading beyond a frame would end it."""
+    rng = random.Random(0)
+    frames = [bytes.fromhex(vector["hex"]) for vector in GOLDEN["vectors"]]
+    lines = []
+    for _ in range(5000):
+        frame = bytearray(rng.choice(frames))
+        for _ in range(rng.randint(1, 4)):
+            place = rng.randrange(HEADER_SIZE, len(frame) + 1)
+            change = rng.choice(("byte", "end", "insertion"))
+            if change == "end":
+                del frame[place:]
+            elif change == "insertion":
+                frame[place:place] = rng.randbytes(rng.randint(1, 6))
+            else:
+                frame[place : place + 1] = rng.randbytes(1)
+        frame[8:12] = (len(frame) - HEADER_SIZE).to_bytes(4, "little")
+        frame[12:16] = bytes(4)
+        frame[12:16] = zlib.crc32(frame).to_bytes(4, "little")  # or it would end at the checksum
+        lines.append(f"read {frame.hex()}")
+    answers = told(built, lines)
+    assert len(answers) == len(lines)
+    assert 500 < sum("refused" in answer for answer in answers) < 4500
 
 
 # --- the worker's state table, against a learner by hand ----------------------------------------------------------
