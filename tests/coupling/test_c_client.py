@@ -660,20 +660,31 @@ class Run:
     """A learner, its service and processes of an example that are its workers."""
 
     def __init__(self, folder, *, processes, environments, steps, dead_after=30.0):
-        agents = processes * environments
+        self.folder, self.layout, self.steps, self.dead_after = folder, [environments] * processes, steps, dead_after
+        self.file, self.processes = folder / "connection.json", []
+        self.begin()
+
+    def begin(self):
+        """Start the learner, from nothing or from the log of the one before."""
         task = describe_task(EXTERNAL, OPTIONS)
         config = AgentConfig(start=100, memory=4096, batch=16, hidden=(8,), steps_per_update=2.0)
-        self.learner = Learner(config, task.observation_space, task.action_space, agents=agents, seed=1)
-        self.log = ExperienceLog(folder / "experience")
-        self.log.begin(0)
+        spaces = task.observation_space, task.action_space
+        self.learner = Learner(config, *spaces, agents=sum(self.layout), seed=1)
+        self.log = ExperienceLog(self.folder / "experience")
         low, high = task.action_bounds
         terms = Terms(
-            [environments] * processes, 2, low, high, HASH, lambda agent, session: 1000 * session + agent,
-            heartbeat=0.1, dead_after=dead_after,
+            self.layout, 2, low, high, HASH, lambda agent, session: 1000 * session + agent,
+            heartbeat=0.1, dead_after=self.dead_after,
         )  # fmt: skip
-        self.server = Server(self.learner, "tcp://127.0.0.1:*", terms, steps, self.log)
-        self.file, self.environments, self.processes = folder / "connection.json", environments, []
+        self.server = Server(self.learner, "tcp://127.0.0.1:*", terms, self.steps, self.log)
+        self.server.replay(self.log.records_since(0))
+        self.log.begin(len(self.log.segments()))
         write_connection(self.file, Connection(self.server.endpoint, "run", EXTERNAL, OPTIONS, 30.0))
+
+    def kill_learner(self):
+        """End it without a word, as a kill does."""
+        self.server._context.destroy(linger=0)
+        self.log.close()
 
     def start(self, program, *more):
         command = [str(word) for word in (program, self.file, *more)]
@@ -736,14 +747,19 @@ def in_the_memory(learner):
     return np.array(sorted(zip(memory.length[rows], memory.terminated[rows], totals, strict=True)))
 
 
+@pytest.mark.parametrize("learners", [1, 4])
 @pytest.mark.parametrize("language", ["c", "fortran"])
-def test_the_memory_holds_exactly_what_the_example_reports(built, tmp_path, language):
+def test_the_memory_holds_exactly_what_the_example_reports(built, tmp_path, language, learners):
     program = built / {"c": "example", "fortran": "example_fortran"}[language]
     if language == "fortran" and not shutil.which("gfortran"):
         pytest.skip("no gfortran")
     run = Run(tmp_path, processes=2, environments=3, steps=1500)
     for slot in range(2):
         run.start(program, slot, 3)
+    for life in range(1, learners):
+        run.turn_until(lambda life=life: run.learner.environment_steps >= 300 * life)
+        run.kill_learner()
+        run.begin()
     outputs = run.finish()
     learner = run.learner
     episodes, running = reported(outputs, 3)
