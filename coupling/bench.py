@@ -1,5 +1,6 @@
 """Speed of the service: round trips per second and the delay that it adds to an environment step."""
 
+import multiprocessing
 import os
 import platform
 import tempfile
@@ -10,13 +11,16 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+import zmq
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from coupling.connection import Connection, task_hash, write_connection
+from coupling.connection import Connection, read_connection, task_hash, write_connection
 from coupling.errors import RunError
 from coupling.experience import ExperienceLog
 from coupling.launch.local import LocalLauncher
+from coupling.protocol import HEADER_SIZE
+from coupling.security import Guard, Keys, secure_client
 from coupling.server import Learning, Server, Terms
 from rl_agent.running import Decision
 
@@ -27,6 +31,8 @@ _OBSERVATION = gym.spaces.Box(-np.inf, np.inf, (14,), np.float32)  # the sizes o
 _ACTION = gym.spaces.Box(-1.0, 1.0, (3,), np.float32)
 _START_TIMEOUT = 60.0  # seconds
 _SIMULATED = 0.05  # seconds of a step beside a learner
+_PINGS = 60
+_ENDPOINTS = {"tcp": "tcp://127.0.0.1:*", "ipc": "ipc://*"}
 
 
 class NullVectorEnv(VectorEnv[Any, Any, Any]):
@@ -133,6 +139,7 @@ def bench_coupling(
     agents: int = 24,
     processes: int = 2,
     transport: str = "tcp",
+    curve: bool = False,
     learning: bool = False,
     step_seconds: float = 0.0,
     seconds: float = 5.0,
@@ -145,9 +152,11 @@ def bench_coupling(
         How many environments, over how many worker processes.
     transport
         ``tcp`` or ``ipc``.
+    curve
+        Whether the connections are encrypted.
     learning
         Whether a V-RACER learner (MLP 2x128, batch 256) answers and learns, one gradient step per environment
-        step; otherwise zeros are answered.
+        step up to 24 agents and proportionally fewer beyond; otherwise zeros are answered.
     step_seconds
         Duration of an environment step, asleep. Beside learning it should be long enough that the environments set
         the pace, as a simulation does, and the delay is not that of waiting for the ratio.
@@ -158,7 +167,9 @@ def bench_coupling(
     -------
     dict
         A row of ``flowsim bench coupling``. An answered environment is one round trip; the delay is measured
-        in the worker, from sending its STEP to holding the ACTION.
+        in the worker, from sending its STEP to holding the ACTION. Where the environments set the pace, ``echo_p50_us``
+        is the median delay of bare ZeroMQ sockets that say as many bytes at the same pace: mostly the time that this
+        machine takes to wake a process up.
 
     Raises
     ------
@@ -170,21 +181,26 @@ def bench_coupling(
     split = [len(part) for part in np.array_split(np.arange(agents), processes)]
     low, high = _ACTION.low.tolist(), _ACTION.high.tolist()
     terms = Terms(split, 14, low, high, task_hash(_TASK, options), lambda agent, session: agent, heartbeat=0.5)
-    endpoint = "tcp://127.0.0.1:*" if transport == "tcp" else "ipc://*"
+    endpoint = _ENDPOINTS[transport]
     with tempfile.TemporaryDirectory(prefix="flowsim-bench-") as name:
         log = ExperienceLog(Path(name) / "experience")
         log.begin(0)
-        server = Server(learner, endpoint, terms, 2**62, log)
+        keys = Keys.draw() if curve else None
+        server = Server(learner, endpoint, terms, 2**62, log, keys)
         connection = Path(name) / "connection.json"
-        write_connection(connection, Connection(server.endpoint, "bench", _TASK, options, patience=_START_TIMEOUT))
+        where = Connection(
+            server.endpoint, "bench", _TASK, options, _START_TIMEOUT, **keys.for_workers() if keys else {}
+        )
+        write_connection(connection, where)
         launcher = LocalLauncher(connection, split, Path(name) / "workers", threads=1, restarts=0)
         try:
             launcher.start()
             _warm_up(server, launcher, learning, learner)
-            trips, began = server.counts.round_trips, time.perf_counter()
+            trips, updated, began = server.counts.round_trips, learner.gradient_steps, time.perf_counter()
             while (elapsed := time.perf_counter() - began) < seconds:
                 server.turn()
             rate = (server.counts.round_trips - trips) / elapsed
+            updates = (learner.gradient_steps - updated) / elapsed
             middle, tail = server.delays()
         finally:
             server.close("the measurement is over")
@@ -194,29 +210,77 @@ def bench_coupling(
         "agents": agents,
         "processes": processes,
         "transport": transport,
-        "curve": False,
+        "curve": curve,
         "learning": learning,
         "step_ms": 1000 * options["step_seconds"],
         "round_trips_per_second": round(rate),
+        "updates_per_second": round(updates),
         "p50_us": round(middle),
         "p99_us": round(tail),
+        "echo_p50_us": _echo(processes, split[0], keys, transport, step_seconds) if step_seconds else None,
     }
 
 
 def standard_rows(say: Callable[[str], None]) -> list[dict[str, Any]]:
-    """Measure the layouts that ``flowsim bench coupling`` reports."""
-    layouts: list[dict[str, Any]] = [
-        {"processes": 2, "transport": "tcp", "learning": False},
-        {"processes": 2, "transport": "ipc", "learning": False},
-        {"processes": 24, "transport": "tcp", "learning": False},
-        {"processes": 2, "transport": "tcp", "learning": False, "step_seconds": _SIMULATED},
-        {"processes": 2, "transport": "tcp", "learning": True, "step_seconds": _SIMULATED},
-    ]
+    """Measure the layouts that ``flowsim bench coupling`` reports: at full speed, and at the pace of a simulation."""
+    lines: list[dict[str, Any]] = [{"transport": "tcp"}, {"transport": "ipc"}, {"transport": "tcp", "curve": True}]
+    sizes: list[dict[str, Any]] = [{"agents": agents, "processes": min(2, agents)} for agents in (1, 24, 96, 256)]
+    full = [size | line for size in sizes for line in lines] + [lines[0] | {"agents": 24, "processes": 24}]
+    slow: dict[str, Any] = {"step_seconds": _SIMULATED}
+    paced = [sizes[1] | lines[0] | slow]
+    paced += [size | line | slow | {"learning": True} for size in sizes for line in lines]
     rows = []
-    for layout in layouts:
-        say(f"measuring 24 agents, {layout}")
+    for layout in full + paced:
+        say(f"measuring {layout}")
         rows.append(bench_coupling(**layout))
     return rows
+
+
+def _echo(pingers: int, environments: int, keys: Keys | None, transport: str, pause: float) -> float:
+    """Return the median microseconds of a bare echo between as many processes, with messages of the same sizes."""
+    step, action = HEADER_SIZE + environments * (8 + 4 * 14 + 1), bytes(HEADER_SIZE + environments * 4 * 3)
+    context = zmq.Context()
+    with context.socket(zmq.ROUTER) as router, tempfile.TemporaryDirectory(prefix="flowsim-echo-") as folder:
+        guard = Guard(router, _ENDPOINTS[transport], keys)
+        router.bind(_ENDPOINTS[transport])
+        where = Connection(
+            router.get_string(zmq.LAST_ENDPOINT), "echo", _TASK, {}, 1.0, **keys.for_workers() if keys else {}
+        )
+        file = Path(folder) / "connection.json"
+        write_connection(file, where)
+        spawn = multiprocessing.get_context("spawn")
+        answers = spawn.SimpleQueue()
+        processes = [spawn.Process(target=_ping, args=(file, step, pause, answers)) for _ in range(pingers)]
+        for process in processes:
+            process.start()
+        while any(process.is_alive() for process in processes):
+            guard.attend()
+            if router.poll(20):
+                route, _ = router.recv_multipart()
+                router.send_multipart((route, action))
+        guard.close()
+    context.term()
+    if any(process.exitcode for process in processes):
+        raise RunError("a process that measured the echo failed")
+    return round(float(np.mean([answers.get() for _ in processes])))
+
+
+def _ping(file: Path, size: int, pause: float, answers: "multiprocessing.SimpleQueue[float]") -> None:
+    """Send messages of ``size`` bytes with pauses between them, and tell the median delay of the answers."""
+    connection, delays = read_connection(file), []
+    context = zmq.Context()
+    with context.socket(zmq.DEALER) as dealer:
+        secure_client(dealer, connection)
+        dealer.connect(connection.endpoint)
+        for _ in range(_PINGS):
+            time.sleep(pause)
+            began = time.perf_counter()
+            dealer.send(bytes(size))
+            if not dealer.poll(int(1000 * _START_TIMEOUT)):
+                raise RunError("the echo was not answered")
+            dealer.recv()
+            delays.append(1e6 * (time.perf_counter() - began))
+    answers.put(float(np.median(delays)))
 
 
 def _warm_up(server: Server, launcher: LocalLauncher, learning: bool, learner: Learning) -> None:
@@ -234,5 +298,6 @@ def _v_racer(agents: int) -> Learning:
     from rl_agent.config import AgentConfig
     from rl_agent.learner import Learner
 
-    config = AgentConfig(start=2400, memory=2**15, batch=256, hidden=(128, 128))
+    ratio = max(1.0, agents / 24)
+    config = AgentConfig(start=2400, memory=2**15, batch=256, hidden=(128, 128), steps_per_update=ratio)
     return Learner(config, _OBSERVATION, _ACTION, agents=agents, seed=0)

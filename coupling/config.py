@@ -45,10 +45,11 @@ class WorkerSettings(BaseModel):
     threads: int = Field(default=1, ge=1, description="threads of each worker's numerical libraries")
     devices: list[int] = Field(default_factory=list, description="GPUs, one worker after the other takes the next")
     transport: Literal["tcp", "ipc"] = Field(default="tcp", description="how local workers are reached")
+    curve: Literal["auto", "always"] = Field(default="auto", description="encrypt beyond this machine only, or always")
     step_timeout: float = Field(default=300.0, gt=0, description="longest environment step in seconds")
-    heartbeat: float = Field(default=1.0, gt=0, description="seconds between signs of life")
+    heartbeat: float = Field(default=1.0, gt=0, le=1e9, description="seconds between signs of life")
     dead_after: float = Field(default=5.0, gt=0, description="seconds of silence after which a worker is dead")
-    patience: float = Field(default=600.0, gt=0, description="seconds a worker looks for its learner")
+    patience: float = Field(default=600.0, gt=0, le=1e9, description="seconds a worker looks for its learner")
     restarts: int = Field(
         default=10, ge=0, description="deaths of one worker, or failures of its environments, mended within ten minutes"
     )

@@ -2,10 +2,14 @@
 
 import hashlib
 import json
+import os
+import stat
+import struct
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from zmq.utils import z85
 
 from coupling.files import write_atomically
 
@@ -25,6 +29,8 @@ class Connection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         The task that a worker makes.
     patience
         Seconds after which a worker that finds no learner gives up.
+    server_key, public_key, secret_key
+        Z85 text: the learner's public key and the workers' own pair; empty when nothing is encrypted.
     task_hash
         What :func:`task_hash` gives for the task, unless given: for workers that cannot compute it.
     """
@@ -34,11 +40,17 @@ class Connection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     env: str
     env_options: dict[str, Any]
     patience: float
+    server_key: str = ""
+    public_key: str = ""
+    secret_key: str = ""
     task_hash: str = ""
 
     def __post_init__(self) -> None:
         if not self.task_hash:
             msgspec.structs.force_setattr(self, "task_hash", task_hash(self.env, self.env_options))
+
+    def __repr__(self) -> str:
+        return f"Connection({self.run!r} at {self.endpoint})"  # without the keys: it may end up in a log
 
 
 def task_hash(env: str, env_options: dict[str, Any]) -> str:
@@ -58,11 +70,30 @@ def read_connection(path: Path) -> Connection:
     Raises
     ------
     ValueError
-        When it is not what :func:`write_connection` writes.
+        When it is not what :func:`write_connection` writes, or holds keys and others may read it.
     OSError
         When it cannot be read.
     """
+    with path.open("rb") as file:
+        mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+        content = file.read()
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Connection)
-    except msgspec.DecodeError as error:
+        connection = msgspec.json.decode(content, type=Connection)
+    except ValueError as error:  # text that is not UTF-8 is no DecodeError
         raise ValueError(f"{path} is no connection file: {error}") from error
+    keys = [connection.server_key, connection.public_key, connection.secret_key]
+    if any(keys):
+        if not all(map(_is_key, keys)):
+            raise ValueError(f"{path} is no connection file: its three keys must be Z85 text of 40 characters")
+        if mode & 0o077:
+            raise ValueError(
+                f"{path} holds keys and others may read it (mode {mode:04o}); make it yours alone: chmod 600 {path}"
+            )
+    return connection
+
+
+def _is_key(text: str) -> bool:
+    try:
+        return len(z85.decode(text.encode())) == 32
+    except (KeyError, ValueError, struct.error):
+        return False

@@ -27,6 +27,8 @@ _COUNTERS = {
     "pauses": "Messages that came again before they were answered.",
     "stale": "Messages that came again after a later one.",
     "recovered": "Last messages of dead workers that their successors brought.",
+    "refused": "Peers that did not get through the handshake.",
+    "strangers": "Messages of sessions that are not known.",
     "violations": "Frames that broke the protocol.",
     "unheard": "Later frames of those who had sent such.",
 }

@@ -5,18 +5,24 @@ arrays laid out by the sizes agreed in HELLO; all other bodies are small msgpack
 Nothing from the wire is ever unpickled.
 """
 
+import re
 import struct
 import zlib
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Annotated
 
 import msgspec
 import numpy as np
+from msgspec import Meta
 
 __all__ = [
     "HEADER_SIZE",
     "MAGIC",
     "MAX_BODY",
+    "MAX_ENVIRONMENTS",
+    "MAX_FLOATS",
+    "MAX_TEXT",
     "VERSION",
     "Error",
     "Goodbye",
@@ -40,11 +46,16 @@ __all__ = [
     "encode",
     "encode_control",
     "encode_step",
+    "sentence",
 ]
 
 MAGIC = b"FSIM"
 VERSION = (1, 0)
 MAX_BODY = 64 * 2**20  # bytes; 65,536 environments with 200 floats each and all of them ending fit
+MAX_ENVIRONMENTS = 65_536  # of a worker
+MAX_FLOATS = 65_536  # in an observation or an action
+MAX_TEXT = 4_096  # characters of a reason
+MAX_FAILURE = 1_000  # characters of why an environment failed
 
 # magic, major, minor, type, flags, body length, checksum | session, sequence, acknowledgement |
 # first environment, environments | clock (ns) | epoch, reserved
@@ -154,7 +165,7 @@ def decode(frame: bytes) -> tuple[Header, bytes]:
     VersionMismatchError
         When the major version is another one.
     ProtocolError
-        For every other departure: length, magic, checksum, unknown type, non-zero flags.
+        For every other departure: length, magic, checksum, unknown type, fields that must be 0 or must not.
     """
     if len(frame) < HEADER_SIZE:
         raise ProtocolError(f"a frame of {len(frame)} bytes is shorter than the header of {HEADER_SIZE}")
@@ -165,8 +176,7 @@ def decode(frame: bytes) -> tuple[Header, bytes]:
         raise VersionMismatchError(major, minor)
     if length > MAX_BODY or len(frame) != HEADER_SIZE + length:
         raise ProtocolError(f"a frame of {len(frame)} bytes says that its body has {length}")
-    without = frame[: _CHECKSUM.start] + bytes(4) + frame[_CHECKSUM.stop :]
-    if zlib.crc32(without) != checksum:
+    if _checksum(memoryview(frame)) != checksum:
         raise ProtocolError("a frame's checksum is wrong")
     if flags or reserved:
         raise ProtocolError("a frame has flags set that mean nothing")
@@ -174,10 +184,54 @@ def decode(frame: bytes) -> tuple[Header, bytes]:
         known = Kind(kind)
     except ValueError as error:
         raise ProtocolError(f"message type {kind} is unknown") from error
-    return Header(known, *fields), frame[HEADER_SIZE:]
+    header = Header(known, *fields)
+    _check_fields(header)
+    return header, frame[HEADER_SIZE:]
+
+
+def _checksum(frame: memoryview) -> int:
+    """Return the CRC-32 of a frame with zeros in place of its checksum."""
+    before = zlib.crc32(bytes(_CHECKSUM.stop - _CHECKSUM.start), zlib.crc32(frame[: _CHECKSUM.start]))
+    return zlib.crc32(frame[_CHECKSUM.stop :], before)
+
+
+def _check_fields(header: Header) -> None:
+    """Refuse a header whose fields mean nothing in its type of message."""
+    name = header.kind.name
+    if header.kind in (Kind.RESET, Kind.STEP, Kind.ACTION):
+        if not (header.session and header.sequence and 0 < header.environments <= MAX_ENVIRONMENTS):
+            raise ProtocolError(f"{name} needs a session, a sequence and 1 to {MAX_ENVIRONMENTS} environments")
+    elif header.sequence or header.first or header.environments:
+        raise ProtocolError(f"{name} speaks of a sequence or of environments, which only RESET, STEP and ACTION do")
+    if header.acknowledgement and header.kind not in (Kind.ACTION, Kind.PAUSE):
+        raise ProtocolError(f"{name} has an acknowledgement, which only the learner's ACTION and PAUSE have")
 
 
 # --- control messages -------------------------------------------------------------------------------------
+
+
+_LARGEST_FLOAT = float(np.finfo(np.float32).max)
+_NO_CONTROL_CHARACTERS = r"\A[^\x00-\x08\x0b-\x1f\x7f-\x9f]*\Z"  # newline and tab may be there
+
+_Major = Annotated[int, Meta(ge=0, le=255)]
+_Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+_Number = Annotated[int, Meta(ge=1, le=2**63 - 1)]
+_Slot = Annotated[int, Meta(ge=0, lt=MAX_ENVIRONMENTS)]
+_Seconds = Annotated[float, Meta(ge=0.0, le=1e9)]  # these bounds also refuse what is not a number
+_Period = Annotated[float, Meta(gt=0.0, le=1e9)]
+_Microseconds = Annotated[float, Meta(ge=0.0, le=1e15)]
+_Bounds = Annotated[
+    list[Annotated[float, Meta(ge=-_LARGEST_FLOAT, le=_LARGEST_FLOAT)]], Meta(min_length=1, max_length=MAX_FLOATS)
+]
+_Name = Annotated[str, Meta(max_length=255, pattern=_NO_CONTROL_CHARACTERS)]
+_Text = Annotated[str, Meta(max_length=MAX_TEXT, pattern=_NO_CONTROL_CHARACTERS)]
+_Failure = Annotated[str, Meta(max_length=MAX_FAILURE, pattern=_NO_CONTROL_CHARACTERS)]
+
+
+def sentence(text: str, longest: int = MAX_TEXT) -> str:
+    """Make a text fit to be sent: not too long, and without characters that drive a terminal."""
+    clean = re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]", "?", text[: longest + 1])
+    return clean if len(clean) <= longest else clean[: longest - 1] + "…"
 
 
 class _Control(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -209,17 +263,25 @@ class Hello(_Control, frozen=True, forbid_unknown_fields=True):
         Frame of the last RESET or STEP of the worker's process before this one, from its outbox; else empty.
     """
 
-    versions: tuple[int, int]
-    incarnation: int
-    slot: int | None
-    pid: int
-    host: str
-    environments: int
-    observation_size: int
-    action_low: list[float]
-    action_high: list[float]
-    task_hash: str
-    recovered: bytes = b""
+    versions: tuple[_Major, _Major]
+    incarnation: _Number
+    slot: _Slot | None
+    pid: _Count
+    host: _Name
+    environments: Annotated[int, Meta(ge=1, le=MAX_ENVIRONMENTS)]
+    observation_size: Annotated[int, Meta(ge=1, le=MAX_FLOATS)]
+    action_low: _Bounds
+    action_high: _Bounds
+    task_hash: _Name
+    recovered: Annotated[bytes, Meta(max_length=HEADER_SIZE + MAX_BODY)] = b""
+
+    def __post_init__(self) -> None:
+        if self.versions[0] > self.versions[1]:
+            raise ValueError(f"the lowest of the versions {self.versions} is above the highest")
+        if len(self.action_low) != len(self.action_high):
+            raise ValueError(f"{len(self.action_low)} lower bounds of actions, {len(self.action_high)} upper ones")
+        if any(low > high for low, high in zip(self.action_low, self.action_high, strict=True)):
+            raise ValueError("a lower bound of an action is above the upper one")
 
 
 class Welcome(_Control, frozen=True, forbid_unknown_fields=True):
@@ -237,19 +299,26 @@ class Welcome(_Control, frozen=True, forbid_unknown_fields=True):
         Seconds between signs of life, and after which a worker that hears nothing gives up.
     """
 
-    version: int
-    session: int
-    slot: int
-    first_agent: int
-    seeds: list[int]
-    heartbeat: float
-    patience: float
+    version: _Major
+    session: _Number
+    slot: _Slot
+    first_agent: _Count
+    seeds: Annotated[list[_Count], Meta(min_length=1, max_length=MAX_ENVIRONMENTS)]
+    heartbeat: _Period
+    patience: _Period
 
 
-class Reject(_Control, frozen=True, forbid_unknown_fields=True):
+class _Reasoned(_Control, frozen=True, forbid_unknown_fields=True):
+    """Base of the maps with nothing but a reason, which is made to fit here and refused there if it does not."""
+
+    reason: _Text
+
+    def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "reason", sentence(self.reason))
+
+
+class Reject(_Reasoned, frozen=True, forbid_unknown_fields=True):
     """Learner to worker: no, and why, in a sentence a person understands."""
-
-    reason: str
 
 
 class Heartbeat(_Control, frozen=True, forbid_unknown_fields=True):
@@ -269,35 +338,32 @@ class Heartbeat(_Control, frozen=True, forbid_unknown_fields=True):
         Environments that failed and were reset so far, and why the latest one did.
     """
 
-    steps: int
-    step_seconds: float
-    delay_p50_us: float
-    delay_p99_us: float
-    resends: int = 0
-    failures: int = 0
-    failure: str = ""
+    steps: _Count
+    step_seconds: _Seconds
+    delay_p50_us: _Microseconds
+    delay_p99_us: _Microseconds
+    resends: _Count = 0
+    failures: _Count = 0
+    failure: _Failure = ""
+
+    def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "failure", sentence(self.failure, MAX_FAILURE))
 
 
-class Pause(_Control, frozen=True, forbid_unknown_fields=True):
+class Pause(_Reasoned, frozen=True, forbid_unknown_fields=True):
     """Learner to worker: the message is safe, its answer takes longer; and why."""
 
-    reason: str
 
-
-class Error(_Control, frozen=True, forbid_unknown_fields=True):
+class Error(_Reasoned, frozen=True, forbid_unknown_fields=True):
     """Either side to the other: this session cannot go on, and why."""
 
-    reason: str
 
-
-class Goodbye(_Control, frozen=True, forbid_unknown_fields=True):
+class Goodbye(_Reasoned, frozen=True, forbid_unknown_fields=True):
     """The last message of either side."""
-
-    reason: str
 
 
 class Status(_Control, frozen=True, forbid_unknown_fields=True):
-    """Anybody to the learner: say how the run stands."""
+    """Anybody to the learner, who asks how the run stands."""
 
 
 class StatusReply(_Control, frozen=True, forbid_unknown_fields=True):
@@ -341,8 +407,8 @@ def decode_control(header: Header, body: bytes) -> _Control:
         return _DECODERS[header.kind].decode(body)
     except KeyError as error:
         raise ProtocolError(f"{header.kind.name} is no control message") from error
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ProtocolError(f"the body of {header.kind.name} is malformed: {error}") from error
+    except (ValueError, RecursionError) as error:  # text that is not UTF-8 is no DecodeError
+        raise ProtocolError(sentence(f"the body of {header.kind.name} is malformed: {error}")) from error
 
 
 # --- arrays -----------------------------------------------------------------------------------------------
@@ -405,7 +471,8 @@ def decode_step(body: bytes, environments: int, size: int) -> Step:
     Raises
     ------
     ProtocolError
-        When the length does not fit, a status bit is unknown or a number is not finite.
+        When the length does not fit, a status does not occur, a number is not finite or too large, or a failed
+        environment has a reward.
     """
     n = environments
     fixed = n * (8 + 4 * size + 1)
@@ -418,8 +485,11 @@ def decode_step(body: bytes, environments: int, size: int) -> Step:
         raise ProtocolError(f"a STEP of {n} environments, {ended} of them ended, has a body of {len(body)} bytes")
     rewards = np.frombuffer(body, "<f8", n)
     floats = np.frombuffer(body, "<f4", (n + ended) * size, 8 * n).reshape(n + ended, size)
-    if not (np.isfinite(rewards).all() and np.isfinite(floats).all()):
-        raise ProtocolError("a STEP holds a number that is not finite")
+    # the learner keeps rewards as f32; the comparison is false for what is not a number
+    if not ((np.abs(rewards) <= _LARGEST_FLOAT).all() and np.isfinite(floats).all()):
+        raise ProtocolError("a STEP holds a number that is not finite, or a reward too large for single precision")
+    if rewards[status == _FAILED].any():
+        raise ProtocolError("a STEP holds a reward of a failed environment, which must be 0")
     return Step(
         rewards=rewards,
         observations=floats[:n],

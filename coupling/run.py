@@ -20,6 +20,7 @@ from coupling.folder import RunFolder
 from coupling.launch.local import LocalLauncher
 from coupling.log import RunLog, Speedometer, write_status
 from coupling.outbox import read_outbox
+from coupling.security import Keys, is_loopback
 from coupling.server import Server, Terms
 from coupling.tally import Tally
 from rl_agent.checkpoint import CheckpointError
@@ -289,7 +290,8 @@ class _Training:
             epoch=self._epoch,
         )
         endpoint = "tcp://127.0.0.1:*" if workers.transport == "tcp" else "ipc://*"
-        self._server = Server(learner, endpoint, terms, config.run.steps, self._experience)
+        self._keys = Keys.draw() if workers.curve == "always" or not is_loopback(endpoint) else None
+        self._server = Server(learner, endpoint, terms, config.run.steps, self._experience, self._keys)
         self._launcher = LocalLauncher(
             folder.connection,
             terms.agents_of_each,
@@ -300,7 +302,7 @@ class _Training:
             outboxes=workers.outbox,
         )
         self._speed = Speedometer()
-        self._errors_told = 0
+        self._refusals_told = 0
         self._failures = {slot: Tally(workers.restarts) for slot in range(workers.processes)}
         self._failures_told: dict[int, int] = {}
         self._unwritten: list[dict[str, Any]] = []
@@ -350,7 +352,8 @@ class _Training:
     def _launch(self) -> None:
         config = self._config
         endpoint, name = self._server.endpoint, self._folder.path.name
-        connection = Connection(endpoint, name, config.env, config.env_options, config.workers.patience)
+        keys = self._keys.for_workers() if self._keys else {}
+        connection = Connection(endpoint, name, config.env, config.env_options, config.workers.patience, **keys)
         write_connection(self._folder.connection, connection)
         self._launcher.start()
 
@@ -390,9 +393,12 @@ class _Training:
 
     def _supervise(self) -> None:
         """Notice workers that died, hang or keep silent; tell why, and have them started again."""
-        for slot, reason in self._server.errors[self._errors_told :]:
+        for slot, reason in self._server.errors:
             self._screen.say(f"worker {slot}: its environment failed: {reason}")
-        self._errors_told = len(self._server.errors)
+        self._server.errors.clear()
+        for refusal in self._server.refusals[self._refusals_told :]:
+            self._screen.say(refusal)
+        self._refusals_told = len(self._server.refusals)
         for slot, reason in self._server.lost():
             self._launcher.kill(slot, reason)
             self._server.drop(slot)
@@ -487,6 +493,7 @@ class _Training:
             "round_trips_per_second": rates.round_trips,
             "batch_size": server.counts.round_trips / server.counts.batches if server.counts.batches else None,
             "restarts": self._launcher.restarts,
+            "refused": server.refused,
             **{key: value for key, value in vars(server.counts).items() if key not in ("round_trips", "batches")},
             "agents": {str(agent): int(count) for agent, count in enumerate(server.agent_steps) if count},
             "workers": server.workers(),

@@ -12,7 +12,7 @@ is drawn, written to the log, and only then issued and sent. A learner that is k
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Any
 
 import numpy as np
@@ -44,6 +44,7 @@ from coupling.protocol import (
     encode,
     encode_control,
 )
+from coupling.security import Guard, Keys
 from coupling.sessions import Counts, Message, Session
 from coupling.terms import Learning, Terms
 
@@ -51,6 +52,8 @@ __all__ = ["Counts", "Learning", "Server", "Session", "Terms"]
 
 _MESSAGES_A_TURN = 4096  # a peer that floods the socket cannot keep the learner from learning
 _REMEMBERED_OFFENDERS = 65536
+_MESSAGES_OF_A_PEER = 32  # in its queues: a peer that floods them, or reads nothing, does not fill the memory
+_LEAST_LIMIT = 2**20  # bytes of a frame, whatever the run needs
 
 
 class Server:
@@ -68,6 +71,8 @@ class Server:
         Environment steps after which no more actions are given.
     log
         Where everything is written before it counts; a segment of it must have begun before the first turn.
+    keys
+        Encrypt, and let in only who has the workers' key; None does neither, which loopback alone allows.
 
     Attributes
     ----------
@@ -81,15 +86,31 @@ class Server:
         Workers that said that they cannot go on, with the reason.
     report
         JSON text that answers STATUS.
+
+    Raises
+    ------
+    ConfigError
+        When other machines reach the endpoint and there are no keys.
     """
 
-    def __init__(self, learner: Learning, endpoint: str, terms: Terms, limit: int, log: ExperienceLog) -> None:
+    def __init__(
+        self,
+        learner: Learning,
+        endpoint: str,
+        terms: Terms,
+        limit: int,
+        log: ExperienceLog,
+        keys: Keys | None = None,
+    ) -> None:
         self._learner, self._terms, self._limit, self._log = learner, terms, limit, log
         self._context = zmq.Context()
         self._socket = self._context.socket(zmq.ROUTER)
         self._socket.set(zmq.ROUTER_MANDATORY, 1)
-        self._socket.set(zmq.MAXMSGSIZE, HEADER_SIZE + MAX_BODY)
+        self._socket.set(zmq.MAXMSGSIZE, _longest_frame(terms))
+        self._socket.set(zmq.RCVHWM, _MESSAGES_OF_A_PEER)
+        self._socket.set(zmq.SNDHWM, _MESSAGES_OF_A_PEER)
         self._socket.set(zmq.LINGER, 1000)  # so that GOODBYE leaves
+        self._guard = Guard(self._socket, endpoint, keys)
         self._socket.bind(endpoint)
         self.endpoint = self._socket.get_string(zmq.LAST_ENDPOINT)
         self._ledger = Ledger()
@@ -130,6 +151,7 @@ class Server:
         taken: list[Message] = []
         if milliseconds:
             self._socket.poll(milliseconds)
+        self._guard.attend()
         for _ in range(_MESSAGES_A_TURN):
             try:
                 route, *frames = self._socket.recv_multipart(zmq.NOBLOCK)
@@ -196,6 +218,7 @@ class Server:
         """Return the session of a message, with its sign of life noted; refuse a message of an unknown one."""
         session = self._sessions.get(header.session)
         if session is None:
+            self.counts.strangers += 1
             reason = "this session is not known: another process has taken its place, or the learner has begun anew"
             self._send(route, encode_control(Reject(reason), session=header.session, epoch=self._terms.epoch))
             return None
@@ -236,7 +259,7 @@ class Server:
             if holder.alive:
                 self._challenge(holder, route)
                 return
-            self._recover(hello.recovered)
+            self._recover(hello.recovered, {before.session})
             self._close(before.session)
         first = int(self._last_agent[slot])
         opened = Opened(secrets.randbits(63) | 1, hello.incarnation, slot, first, hello.environments)
@@ -254,13 +277,15 @@ class Server:
             reason = f"worker {holder.entry.slot} is connected already"
             self._send(route, encode_control(Reject(reason), epoch=self._terms.epoch))
 
-    def _recover(self, frame: bytes) -> None:
-        """Take in the last message of a dead process that its successor brings, unless it came already."""
+    def _recover(self, frame: bytes, sessions: Container[int]) -> None:
+        """Take in the last message of one of these dead sessions, unless it came already."""
         if not frame:
             return
         try:
             header, body = decode(frame)
-            if header.session not in self._ledger or self._ledger.judge(header) is not Verdict.TAKE:
+            if header.kind not in (Kind.RESET, Kind.STEP) or header.session not in sessions:
+                return
+            if self._ledger.judge(header) is not Verdict.TAKE:
                 return
             message = Message(frame, header, self._outcome(header, body))
         except ProtocolError:
@@ -472,7 +497,7 @@ class Server:
     def retire(self, outboxes: Iterable[bytes]) -> None:
         """End all sessions, with the last messages of their processes: the agents are given to other workers."""
         for frame in outboxes:
-            self._recover(frame)
+            self._recover(frame, self._sessions)
         for number in list(self._sessions):
             self._close(number)
 
@@ -525,7 +550,18 @@ class Server:
             farewell = encode_control(Goodbye(reason), session=session.entry.session, epoch=self._terms.epoch)
             self._send(session.route, farewell)
         self._socket.close()
+        self._guard.close()
         self._context.term()
+
+    @property
+    def refused(self) -> int:
+        """How many peers did not get through the handshake."""
+        return self._guard.refused
+
+    @property
+    def refusals(self) -> list[str]:
+        """Why peers were refused, one sentence for each reason."""
+        return self._guard.refusals
 
     def delays(self) -> tuple[float, float]:
         """Return median and 99th percentile of the added delay in microseconds, averaged over the workers."""
@@ -555,3 +591,9 @@ class Server:
             for session in sorted(self._sessions.values(), key=lambda session: session.entry.slot)
             if session.alive
         ]
+
+
+def _longest_frame(terms: Terms) -> int:
+    """Return the bytes of the longest frame that a worker of this run may send: a HELLO that holds its last STEP."""
+    step = HEADER_SIZE + max(terms.agents_of_each) * (8 + 2 * 4 * terms.observation_size + 1)
+    return min(HEADER_SIZE + MAX_BODY, max(_LEAST_LIMIT, 2 * step + 32 * terms.action_size))

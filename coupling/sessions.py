@@ -34,6 +34,8 @@ class Counts:
         Messages that came again: answered as before, not answered yet, and outdated.
     recovered
         Messages of dead workers that their successors brought.
+    strangers
+        Messages of sessions that are not known.
     violations, unheard
         Frames that broke the protocol, and later frames of those who sent them.
     """
@@ -46,6 +48,7 @@ class Counts:
     pauses: int = 0
     stale: int = 0
     recovered: int = 0
+    strangers: int = 0
     violations: int = 0
     unheard: int = 0
 

@@ -22,7 +22,7 @@ class Tally:
 
     def note(self, events: int, now: float) -> None:
         """Count events that happened now, seconds of a monotonic clock."""
-        self._times.extend([now] * events)
+        self._times.extend([now] * min(events, self.allowed + 1))  # more are too many all the same
         while self._times and now - self._times[0] > _WINDOW:
             self._times.popleft()
 

@@ -49,10 +49,12 @@ from coupling.protocol import (
     encode_control,
     encode_step,
 )
+from coupling.security import RefusedError, Watch, secure_client
 
 __all__ = ["Worker", "WorkerStoppedError", "main"]
 
 PARENT_VARIABLE = "FLOWSIM_PARENT"
+_READ_AGAIN = 3.0  # seconds for which a refused worker looks for a newer connection file
 
 
 def die_with_parent() -> None:
@@ -109,6 +111,8 @@ class Line:
         self._socket.linger = 0
         self._socket.set(zmq.RECONNECT_IVL, 100)
         self._socket.set(zmq.RECONNECT_IVL_MAX, 10_000)
+        secure_client(self._socket, self.connection)
+        self._watch = Watch(self._socket, self.connection)
         self._socket.connect(self.connection.endpoint)
 
     def renew(self) -> None:
@@ -116,6 +120,7 @@ class Line:
         with contextlib.suppress(OSError, ValueError):  # a learner that is being started again writes a new one
             self.connection = read_connection(self._file)
         self._socket.close()
+        self._watch.close()
         self._open()
 
     def send(self, frame: bytes) -> None:
@@ -124,12 +129,35 @@ class Line:
             self._socket.send(frame, zmq.NOBLOCK)
 
     def receive(self, seconds: float) -> bytes | None:
-        """Wait for a frame; None when none came in time."""
-        return self._socket.recv() if self._socket.poll(max(0, int(1000 * seconds))) else None
+        """Wait for a frame; None when none came in time.
+
+        Raises
+        ------
+        RefusedError
+            When the learner does not let this worker in, and the connection file stays as it was.
+        """
+        try:
+            return self._socket.recv() if self._watch.poll(max(0, int(1000 * seconds))) else None
+        except RefusedError:
+            if not self._changed():
+                raise
+            self.renew()
+            return None
+
+    def _changed(self) -> bool:
+        """Wait a little for the connection file of a learner that was started again with other keys."""
+        until = time.monotonic() + _READ_AGAIN
+        while time.monotonic() < until:
+            with contextlib.suppress(OSError, ValueError):
+                if read_connection(self._file) != self.connection:
+                    return True
+            time.sleep(0.1)
+        return False
 
     def close(self) -> None:
         """Close it; a last word has a second to leave."""
         self._socket.close(1000)
+        self._watch.close()
 
 
 class Heart(threading.Thread):
@@ -168,15 +196,23 @@ class Heart(threading.Thread):
             if parent_is_gone():
                 os._exit(1)
             line.send(self.sign_of_life())
-            if line.receive(period) is None:
+            if not self._hears(line, period):
                 missed += 1
                 if missed % 3 == 0:
                     line.renew()
                 continue
-            while line.receive(0) is not None:  # the learner was busy and answers all at once
-                pass
             missed, self.answered = 0, time.monotonic()
             time.sleep(period)
+
+    def _hears(self, line: Line, seconds: float) -> bool:
+        """Wait for an answer, and take all that are there: a learner that was busy answers all at once."""
+        try:
+            heard = line.receive(seconds) is not None
+            while heard and line.receive(0) is not None:
+                pass
+        except RefusedError:  # the worker finds out and says so by its own line
+            return False
+        return heard
 
     @property
     def silence(self) -> float:
@@ -435,7 +471,7 @@ def main() -> int:
         if stopped.code:
             print(f"{name}: {stopped}", file=sys.stderr)
         return stopped.code
-    except ProtocolError as error:
+    except (ProtocolError, RefusedError) as error:
         print(f"{name}: {error}", file=sys.stderr)
         return 1
     except (SystemExit, KeyboardInterrupt):

@@ -27,7 +27,9 @@
 #define LONGEST_WAIT 10.0 /* seconds before anything is said again */
 #define FIRST_RESEND 1.0
 #define DELAYS 512        /* of the latest steps, for the percentiles in HEARTBEAT */
-#define MAX_FAILURE 1000  /* characters */
+#define MAX_FAILURE 1000  /* characters of why an environment failed */
+#define MAX_TEXT 4096     /* characters of a reason */
+#define MAX_SECONDS 1e9
 #define MAX_FILE 1048576  /* bytes of connection.json */
 #define MISSED 3          /* heartbeats without an answer, after which they take a new connection */
 #define BROKEN_OFF 3      /* handshakes that ended without a word, which are a refusal */
@@ -111,25 +113,30 @@ static float get_float(const unsigned char *at) {
     return value;
 }
 
-/* Copy a text for the wire: at most size - 1 bytes, with ? for what is not UTF-8 or a control character. */
-static void copy_text(char *to, size_t size, const char *from) {
-    const unsigned char *at = (const unsigned char *)from;
-    char *last = to + size - 1;
-    while (*at) {
-        int length = *at < 0x80 ? 1 : *at < 0xe0 ? 2 : *at < 0xf0 ? 3 : 4;
-        bool good = *at < 0x80 || (*at >= 0xc2 && *at < 0xf5);
-        for (int i = 1; i < length && good; i++) good = (at[i] & 0xc0) == 0x80;
-        /* no overlong forms, no surrogates, nothing beyond U+10FFFF */
-        if (good && length > 2)
-            good = !((*at == 0xe0 && at[1] < 0xa0) || (*at == 0xed && at[1] > 0x9f) || (*at == 0xf0 && at[1] < 0x90)
-                     || (*at == 0xf4 && at[1] > 0x8f));
-        int taken = good ? length : 1;
-        bool control = (*at < 0x20 && *at != '\n' && *at != '\t') || *at == 0x7f || (*at == 0xc2 && at[1] < 0xa0);
-        if (last - to < taken) break;
-        if (good && !control) memcpy(to, at, (size_t)taken);
+/* Bytes of the character that stands first; 0 when it is not UTF-8, or a control character that drives a terminal. */
+static size_t character(const unsigned char *at, size_t left) {
+    if (*at < 0x80) return (*at >= 0x20 && *at != 0x7f) || *at == '\n' || *at == '\t';
+    size_t length = *at < 0xe0 ? 2 : *at < 0xf0 ? 3 : 4;
+    if (*at < 0xc2 || *at > 0xf4 || length > left) return 0;
+    for (size_t i = 1; i < length; i++)
+        if ((at[i] & 0xc0) != 0x80) return 0;
+    /* control characters, overlong forms, surrogates, what lies beyond U+10FFFF */
+    bool bad = (*at == 0xc2 && at[1] < 0xa0) || (*at == 0xe0 && at[1] < 0xa0) || (*at == 0xed && at[1] > 0x9f)
+               || (*at == 0xf0 && at[1] < 0x90) || (*at == 0xf4 && at[1] > 0x8f);
+    return bad ? 0 : length;
+}
+
+/* Copy a text for the wire or a terminal: at most size - 1 bytes, with ? for what is no such character. */
+static void copy_text(char *to, size_t size, const char *from, size_t length) {
+    const unsigned char *at = (const unsigned char *)from, *end = at + length;
+    while (at < end) {
+        size_t good = character(at, (size_t)(end - at)), taken = good ? good : 1;
+        if (taken >= size) break;
+        if (good) memcpy(to, at, taken);
         else *to = '?';
-        to += good && !control ? taken : 1;
         at += taken;
+        to += taken;
+        size -= taken;
     }
     *to = 0;
 }
@@ -392,13 +399,20 @@ static bool read_welcome(const unsigned char *body, size_t length, struct welcom
         {"seeds", INTEGERS, &welcome->seeds},        {"heartbeat", NUMBER, &welcome->heartbeat},
         {"patience", NUMBER, &welcome->patience},
     };
-    return read_map(body, length, fields, 7) && welcome->session && welcome->heartbeat > 0 && welcome->patience > 0
-           && isfinite(welcome->heartbeat) && isfinite(welcome->patience);
+    return read_map(body, length, fields, 7) && welcome->session && welcome->slot < MOST && welcome->heartbeat > 0
+           && welcome->heartbeat <= MAX_SECONDS && welcome->patience > 0 && welcome->patience <= MAX_SECONDS;
 }
 
 static bool read_reason(const unsigned char *body, size_t length, struct text *reason) {
     const struct field fields[] = {{"reason", TEXT, reason}};
-    return read_map(body, length, fields, 1);
+    if (!read_map(body, length, fields, 1)) return false;
+    size_t at = 0;
+    for (int characters = 0; at < reason->length && characters < MAX_TEXT; characters++) {
+        size_t good = character((const unsigned char *)reason->begin + at, reason->length - at);
+        if (!good) return false;
+        at += good;
+    }
+    return at == reason->length;
 }
 
 static bool read_actions(const unsigned char *body, size_t length, size_t count, float *actions) {
@@ -960,9 +974,8 @@ static int end(flowsim_client *client, const struct header *header) {
     client->dismissed = true;
     if (!read_reason(body_of(client), body_length(client), &reason))
         return fail(client, "the learner's last message is malformed");
-    char given[MAX_FAILURE + 1], sentence[MAX_FAILURE + 1];
-    snprintf(given, sizeof given, "%.*s", reason.length > MAX_FAILURE ? MAX_FAILURE : (int)reason.length, reason.begin);
-    copy_text(sentence, sizeof sentence, given); /* it may end up on a terminal */
+    char sentence[MAX_FAILURE + 1];
+    copy_text(sentence, sizeof sentence, reason.begin, reason.length);
     if (header->kind != GOODBYE)
         return fail(client, "the learner %s this worker: %s", header->kind == REJECT ? "refused" : "ended", sentence);
     memcpy(client->error, sentence, sizeof sentence);
@@ -1239,7 +1252,7 @@ int flowsim_open(flowsim_client **opened, const char *connection_file, int slot,
 
     char name[256] = "", host[256];
     gethostname(name, sizeof name - 1);
-    copy_text(host, sizeof host, name);
+    copy_text(host, sizeof host, name, strlen(name));
     unsigned char *recovered = malloc(2 * longest_message(client));
     if (!recovered) return fail(client, "there is no memory for the outbox");
     size_t length = outbox ? recover(client, recovered, recovered + longest_message(client)) : 0;
@@ -1300,7 +1313,7 @@ int flowsim_step(flowsim_client *client, const double *rewards, const float *obs
 
 void flowsim_explain(flowsim_client *client, const char *reason) {
     pthread_mutex_lock(&client->lock);
-    copy_text(client->life.failure, sizeof client->life.failure, reason);
+    copy_text(client->life.failure, sizeof client->life.failure, reason, strlen(reason));
     pthread_mutex_unlock(&client->lock);
 }
 
@@ -1326,7 +1339,8 @@ static void say_farewell(flowsim_client *client, const char *reason) {
     char text[MAX_FAILURE + 1];
     unsigned char frame[HEADER_SIZE + sizeof text + 32];
     int linger = 1000; /* it may take so long to leave */
-    copy_text(text, sizeof text, reason ? reason : "the worker leaves the run");
+    const char *word = reason ? reason : "the worker leaves the run";
+    copy_text(text, sizeof text, word, strlen(word));
     size_t length = write_farewell(frame, reason ? ERROR : GOODBYE, client->welcome.session, text);
     zmq_setsockopt(client->line.socket, ZMQ_LINGER, &linger, sizeof linger);
     zmq_send(client->line.socket, frame, length, ZMQ_DONTWAIT);

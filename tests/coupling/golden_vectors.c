@@ -4,7 +4,7 @@
  *     write TYPE SESSION SEQUENCE CLOCK ...    the frame in hex, of those messages that a client sends */
 #include "flowsim_client.c"
 
-enum { ENVIRONMENTS = 2, OBSERVATION_SIZE = 3, ACTION_SIZE = 2, LONGEST = 4096 };
+enum { ENVIRONMENTS = 2, OBSERVATION_SIZE = 3, ACTION_SIZE = 2, LONGEST = 8192 };
 
 static const char *const names[] = {"", "HELLO", "WELCOME", "REJECT", "RESET", "STEP", "ACTION", "HEARTBEAT",
                                     "PAUSE", "ERROR", "GOODBYE", "STATUS", "STATUS_REPLY"};
@@ -88,8 +88,7 @@ static void rows(float *values, int count) {
 static void hex_text(char *text, size_t room) {
     unsigned char bytes[LONGEST];
     size_t length = from_hex(word(), bytes);
-    bytes[length < LONGEST ? length : LONGEST - 1] = 0;
-    copy_text(text, room, (char *)bytes);
+    copy_text(text, room, (char *)bytes, bytes[0] ? length : 0);
 }
 
 static void answer_write(void) {

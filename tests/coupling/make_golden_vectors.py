@@ -188,6 +188,21 @@ def malformed() -> list[dict[str, str]]:
         "a map that is longer than the body": control("PAUSE", b"\xdf\xff\xff\xff\xff\xa6reason\xa2no"),
         "an action too short": frame("ACTION", floats([[0.0] * 2]), sizes | {"sequence": 1, "acknowledgement": 1}),
         "an action that is not finite": frame("ACTION", nan, sizes | {"sequence": 1, "acknowledgement": 1}),
+        "an action without a session": frame("ACTION", floats([[0.0] * 2] * 2), {"environments": 2, "sequence": 1}),
+        "an action without a sequence": frame("ACTION", floats([[0.0] * 2] * 2), sizes),
+        "a pause with a sequence": frame("PAUSE", reason, {"session": SESSION, "sequence": 1}),
+        "a pause with environments": frame("PAUSE", reason, {"session": SESSION, "environments": 2}),
+        "a reject with an acknowledgement": frame("REJECT", reason, {"acknowledgement": 1}),
+        "a number that is negative": control("WELCOME", WELCOME | {"first_agent": -1}),
+        "a number of 64 bits": control("WELCOME", WELCOME | {"first_agent": 2**63}),
+        "a slot beyond all": control("WELCOME", WELCOME | {"slot": 65536}),
+        "no heartbeat": control("WELCOME", WELCOME | {"heartbeat": 0.0}),
+        "a time that is not finite": control("WELCOME", WELCOME | {"patience": float("inf")}),
+        "a time that is no number": control("WELCOME", WELCOME | {"heartbeat": float("nan")}),
+        "a time beyond all": control("WELCOME", WELCOME | {"patience": 2e9}),
+        "text that is not UTF-8": control("PAUSE", b"\x81\xa6reason\xa2n\xff"),
+        "text that drives a terminal": control("PAUSE", {"reason": "\x1b[31mno"}),
+        "a reason beyond its length": control("PAUSE", {"reason": "n" * 4097}),
     }  # fmt: skip
     return [{"name": name, "hex": content.hex()} for name, content in frames.items()]
 

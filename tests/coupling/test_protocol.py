@@ -40,7 +40,7 @@ def a_step(n, size, ended):
     rng = np.random.default_rng(n * size)
     ended = np.array(ended)
     return Step(
-        rewards=rng.normal(size=n),
+        rewards=np.where(ended == 3, 0.0, rng.normal(size=n)),
         observations=rng.normal(size=(n, size)).astype(np.float32),
         terminated=ended == 1,
         truncated=ended == 2,

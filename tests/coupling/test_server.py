@@ -254,7 +254,10 @@ def test_violations_are_refused_once_and_never_reach_the_learner(served):
         assert header.kind == Kind.REJECT
         assert offender.say(frame, turns=4) is None
     assert (server.counts.violations, server.counts.unheard) == (3, 3)
-    assert "not known" in peer().tell(Kind.STEP, b"")[1].reason
+    stranger = peer()
+    stranger.session = 5
+    assert "not known" in stranger.tell(Kind.STEP, b"")[1].reason
+    assert server.counts.strangers == 1
     assert learner.calls == calls
     assert worker.step() is not None
 
@@ -373,7 +376,9 @@ def test_the_successor_of_a_silent_worker_brings_its_last_step(served):
     assert server.counts.recovered == 1
 
 
-@pytest.mark.parametrize("what", ["taken before", "of an unknown session", "noise", "nothing"])
+@pytest.mark.parametrize(
+    "what", ["taken before", "of an unknown session", "of another worker", "an action", "noise", "nothing"]
+)
 def test_a_recovered_message_that_does_not_count_is_dropped(served, what):
     learner, server, peer = served
     worker = peer()
@@ -386,6 +391,12 @@ def test_a_recovered_message_that_does_not_count_is_dropped(served, what):
     if what == "of an unknown session":
         worker.session += 1
         frame = worker.frame(Kind.STEP, protocol.encode_step(worker.outcome()), sequence=3)
+    if what == "of another worker":
+        other = peer()
+        other.join(slot=1)
+        frame = other.frame(Kind.RESET, np.array([[1.0], [2.0]], "<f4").tobytes(), sequence=1)
+    if what == "an action":  # its body has the form of a RESET's
+        frame = worker.frame(Kind.ACTION, np.array([[1.0], [2.0]], "<f4").tobytes(), sequence=3)
     recovered = {"noise": b"noise", "nothing": b""}.get(what, frame)
     assert peer().join(recovered=recovered)[0].kind == Kind.WELCOME
     assert learner.calls == [*calls, ("abandon", [0, 1])]

@@ -1,0 +1,300 @@
+"""Who may talk to the learner, and how both sides learn of a refusal.
+
+On one machine the learner listens on loopback and nothing is encrypted. Beyond it every connection is encrypted by
+CURVE, and only the key of the run's connection file is let in. libzmq asks who is allowed over a socket of the
+learner's context (ZAP, ZeroMQ RFC 27); the learner answers between its other messages, so that there is no further
+thread. A domain that libzmq must enforce makes it refuse everybody if nobody answers, where it would otherwise let in
+any key.
+"""
+
+import contextlib
+import ipaddress
+import socket as network
+import time
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import zmq
+from zmq.utils import z85
+from zmq.utils.monitor import parse_monitor_message
+
+from coupling.errors import ConfigError
+
+if TYPE_CHECKING:
+    from coupling.connection import Connection
+
+__all__ = ["Guard", "Keys", "RefusedError", "Watch", "is_loopback", "secure_client"]
+
+_ZAP = "inproc://zeromq.zap.01"
+_DOMAIN = "flowsim"
+_FAILED = zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
+_UNREADABLE = zmq.PROTOCOL_ERROR_ZMTP_CRYPTOGRAPHIC
+_MESSAGES_A_CALL = 256  # refusals that are attended to at once: a flood of them does not keep the learner from learning
+_SENTENCES = 64  # different refusals that are told; all are counted
+_BROKEN_OFF = 3  # handshakes in a row that ended without a word,
+_BROKEN_OFF_WITHIN = 5.0  # in as many seconds, are a refusal if ZeroMQ answers there
+
+
+class RefusedError(Exception):
+    """The learner does not let this worker in; the sentence says why."""
+
+
+@dataclass(frozen=True)
+class Keys:
+    """The key pairs of the learner and of its workers, as Z85 text.
+
+    Attributes
+    ----------
+    server_public, server_secret
+        Of the learner; the secret one stays in its memory.
+    worker_public, worker_secret
+        Of all workers of the run; they get them by the connection file.
+    """
+
+    server_public: str
+    server_secret: str = field(repr=False)
+    worker_public: str
+    worker_secret: str = field(repr=False)
+
+    @classmethod
+    def draw(cls) -> "Keys":
+        """Draw new keys.
+
+        Raises
+        ------
+        ConfigError
+            When libzmq was built without CURVE.
+        """
+        if not zmq.has("curve"):
+            raise ConfigError("libzmq was built without CURVE, so workers can be on this machine only")
+        pairs = (*zmq.curve_keypair(), *zmq.curve_keypair())
+        return cls(*(key.decode() for key in pairs))
+
+    def for_workers(self) -> dict[str, str]:
+        """Return what the connection file holds of them."""
+        return {
+            "server_key": self.server_public,
+            "public_key": self.worker_public,
+            "secret_key": self.worker_secret,
+        }
+
+
+def is_loopback(endpoint: str) -> bool:
+    """Tell whether an endpoint can be reached from this machine only."""
+    transport, _, address = endpoint.partition("://")
+    if transport != "tcp":
+        return transport in ("ipc", "inproc")
+    host = address.rpartition(":")[0].strip("[]")
+    with contextlib.suppress(ValueError):
+        return ipaddress.ip_address(host).is_loopback
+    return host == "localhost"
+
+
+def secure_client(socket: "zmq.Socket[bytes]", connection: "Connection") -> None:
+    """Encrypt what a worker's socket sends, if its connection file says so; to be called before ``connect``."""
+    if connection.server_key:
+        socket.curve_serverkey = connection.server_key.encode()
+        socket.curve_publickey = connection.public_key.encode()
+        socket.curve_secretkey = connection.secret_key.encode()
+
+
+class Guard:
+    """Lets the run's workers in at the learner's socket and nobody else, and notes who was refused.
+
+    Make it before the socket is bound, and call :meth:`attend` at least once a second.
+
+    Parameters
+    ----------
+    socket
+        The learner's ROUTER.
+    endpoint
+        The address that it will be bound to.
+    keys
+        Of the learner and of those who are let in; None lets in everybody, without encryption.
+
+    Attributes
+    ----------
+    refused
+        How many handshakes failed.
+    refusals
+        One sentence for each different reason, at most 64.
+
+    Raises
+    ------
+    ConfigError
+        When the endpoint can be reached from other machines and there are no keys.
+    """
+
+    def __init__(self, socket: "zmq.Socket[bytes]", endpoint: str, keys: Keys | None) -> None:
+        if keys is None and not is_loopback(endpoint):
+            raise ConfigError(
+                f"{endpoint} can be reached from other machines and would be bound without encryption; give the "
+                "service keys, or bind a loopback address such as tcp://127.0.0.1:*"
+            )
+        self.refused = 0
+        self.refusals: list[str] = []
+        self._keys = keys
+        self._zap: zmq.Socket[bytes] | None = None
+        if keys is not None:
+            self._zap = socket.context.socket(zmq.REP)
+            self._zap.linger = 0
+            self._zap.bind(_ZAP)
+            socket.curve_server = True
+            socket.curve_secretkey = keys.server_secret.encode()
+            socket.curve_publickey = keys.server_public.encode()
+            socket.set_string(zmq.ZAP_DOMAIN, _DOMAIN)
+            socket.set(zmq.ZAP_ENFORCE_DOMAIN, 1)
+        self._monitor = _monitor(socket, _FAILED)
+
+    def attend(self) -> None:
+        """Answer who may come in, and note who could not; without waiting."""
+        with contextlib.suppress(zmq.Again):
+            for _ in range(_MESSAGES_A_CALL):
+                if self._zap is None:
+                    break
+                self._judge(self._zap, self._zap.recv_multipart(zmq.NOBLOCK))
+        with contextlib.suppress(zmq.Again):
+            for _ in range(_MESSAGES_A_CALL):
+                self._note(self._monitor.recv_multipart(zmq.NOBLOCK))
+
+    def close(self) -> None:
+        """Close the guard's own sockets, after the one that it guards."""
+        self._monitor.close(linger=0)
+        if self._zap is not None:
+            self._zap.close(linger=0)
+
+    def _judge(self, zap: "zmq.Socket[bytes]", request: list[bytes]) -> None:
+        """Answer one request of libzmq: version, id, domain, address, identity, mechanism, key."""
+        version, number, _, address, _, mechanism, *credentials = request
+        assert self._keys is not None
+        allowed = mechanism == b"CURVE" and [z85.encode(key).decode() for key in credentials] == [
+            self._keys.worker_public
+        ]
+        if not allowed:
+            self._tell(
+                f"a peer at {address.decode(errors='replace')} with an unknown key was refused; workers need the "
+                "connection file of this start of the run"
+            )
+        status = (b"200", b"") if allowed else (b"400", b"unknown key")
+        zap.send_multipart((version, number, *status, b"", b""))
+
+    def _note(self, message: list[bytes]) -> None:
+        """Count a handshake that failed; an unknown key was told already, with the address."""
+        self.refused += 1
+        event = parse_monitor_message(message)
+        if event["event"] == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
+            return
+        if event["event"] == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL and event["value"] == _UNREADABLE:
+            self._tell("a peer that takes this learner for another one was refused: its server key is not ours")
+            return
+        speaks = "with encryption (CURVE)" if self._keys else "without encryption"
+        self._tell(f"a peer did not get through the handshake: this learner speaks {speaks}, the peer perhaps not")
+
+    def _tell(self, sentence: str) -> None:
+        if sentence not in self.refusals and len(self.refusals) < _SENTENCES:
+            self.refusals.append(sentence)
+
+
+class Watch:
+    """Waits for the learner's messages and notices when the learner does not let this worker in.
+
+    A DEALER whose key is refused waits forever without a word; only its monitor knows. A learner that is not there yet
+    fails no handshake, so it is waited for.
+
+    Parameters
+    ----------
+    socket
+        The worker's DEALER, not yet connected.
+    connection
+        Where the learner is, and the keys.
+    """
+
+    def __init__(self, socket: "zmq.Socket[bytes]", connection: "Connection") -> None:
+        self._socket, self._endpoint, self._encrypted = socket, connection.endpoint, bool(connection.server_key)
+        self._monitor = _monitor(socket, _FAILED | zmq.EVENT_HANDSHAKE_SUCCEEDED)
+        self._broken_off: deque[float] = deque(maxlen=_BROKEN_OFF)
+        self._poller = zmq.Poller()
+        self._poller.register(socket, zmq.POLLIN)
+        self._poller.register(self._monitor, zmq.POLLIN)
+
+    def poll(self, milliseconds: int) -> bool:
+        """Wait for a message as ``socket.poll`` does.
+
+        Returns
+        -------
+        bool
+            Whether there is one.
+
+        Raises
+        ------
+        RefusedError
+            When the learner refuses this worker's key or speaks another encryption.
+        """
+        until = time.monotonic() + milliseconds / 1000
+        while True:
+            ready = dict(self._poller.poll(max(0, round(1000 * (until - time.monotonic())))))
+            if self._monitor in ready:
+                self._judge(parse_monitor_message(self._monitor.recv_multipart()))
+            if self._socket in ready:
+                return True
+            if time.monotonic() >= until:
+                return False
+
+    def close(self) -> None:
+        """Close the watch's own socket, after the one that it watches."""
+        self._monitor.close(linger=0)
+
+    def _judge(self, event: Mapping[str, Any]) -> None:
+        """Raise if the handshake ended in a way that will not mend itself."""
+        if event["event"] == zmq.EVENT_HANDSHAKE_SUCCEEDED:
+            self._broken_off.clear()
+        elif event["event"] == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
+            raise RefusedError(
+                f"the learner at {self._endpoint} refused this worker's key; use the connection file of the run's "
+                "present start"
+            )
+        elif event["event"] == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL:
+            ours, its = ("with", "without") if self._encrypted else ("without", "with")
+            raise RefusedError(
+                f"the learner at {self._endpoint} did not understand this worker's handshake: the worker speaks {ours} "
+                f"encryption (CURVE), the learner probably {its}; use the connection file of the run's present start"
+            )
+        else:
+            self._broken_off.append(time.monotonic())
+            if not self._keeps_breaking_off():
+                return
+            self._broken_off.clear()
+            if _greets(self._endpoint):
+                raise RefusedError(
+                    f"the learner at {self._endpoint} broke {_BROKEN_OFF} handshakes off: its encryption or its key is "
+                    "not that of the connection file; use the file of the run's present start"
+                )
+
+    def _keeps_breaking_off(self) -> bool:
+        """Tell a refusal from a learner that died or is busy, which breaks off one handshake or takes long over it."""
+        full = len(self._broken_off) == _BROKEN_OFF
+        return full and self._broken_off[-1] - self._broken_off[0] < _BROKEN_OFF_WITHIN
+
+
+def _monitor(socket: "zmq.Socket[bytes]", events: int) -> "zmq.Socket[bytes]":
+    """Return a socket that tells of these events; its queue is bounded, libzmq waits when it is full."""
+    address = f"inproc://monitor-{id(socket):x}"
+    socket.monitor(address, events)
+    monitor = socket.context.socket(zmq.PAIR)
+    monitor.linger = 0
+    monitor.connect(address)
+    return monitor
+
+
+def _greets(endpoint: str) -> bool:
+    """Tell whether ZeroMQ answers at a TCP endpoint: a tunnel whose learner is away accepts and says nothing."""
+    if not endpoint.startswith("tcp://"):
+        return True
+    host, _, port = endpoint.removeprefix("tcp://").rpartition(":")
+    try:
+        with network.create_connection((host.strip("[]"), int(port)), timeout=1.0) as connection:
+            return connection.recv(1) == b"\xff"  # ZMTP's signature
+    except (OSError, ValueError):
+        return False
