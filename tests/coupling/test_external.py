@@ -37,9 +37,13 @@ def test_stepping_it_in_python_is_one_sentence():
         make_vector(EXTERNAL, OPTIONS, 1)
 
 
-def test_the_commands_say_so(shell):
-    preset = shell.preset(env=EXTERNAL, env_options=OPTIONS, run={"evaluate_episodes": 2})
-    done = shell.run("train", preset)
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [([], "flowsim serve"), (["workers.launcher=none", "run.evaluate_episodes=2"], "run.evaluate_episodes must be 0")],
+)
+def test_who_would_step_it_in_python_is_told_before_anything_is_made(shell, words, sentence):
+    done = shell.run("train", shell.preset(env=EXTERNAL, env_options=OPTIONS), *words)
     assert done.returncode == 2
-    assert "lives outside Python" in done.stderr
-    assert "Traceback" not in done.stderr
+    assert sentence in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert not (shell.folder / "runs").exists()
