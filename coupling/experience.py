@@ -166,7 +166,7 @@ class ExperienceLog:
                 self._path(segment).unlink()
 
     def records_since(self, number: int) -> Iterator[Record]:
-        """Read the records of a segment and all later ones.
+        """Read the records of a segment and all later ones; the torn end of the last one is cut off.
 
         Raises
         ------
@@ -174,7 +174,7 @@ class ExperienceLog:
             When a segment is missing, or damaged elsewhere than at the end of the last one.
         """
         segments = [segment for segment in self.segments() if segment >= number]
-        if segments != list(range(number, number + len(segments))):
+        if segments != list(range(number, number + max(1, len(segments)))):
             raise RunError(
                 f"the experience log {self._folder} has segments {segments}: some from {number} on are missing"
             )
@@ -187,9 +187,10 @@ class ExperienceLog:
         while at < len(content):
             record = _record_at(content, at)
             if record is None:
-                if is_last:
-                    return  # torn: it was never acted on
-                raise RunError(f"the experience log {self._path(number)} is damaged at byte {at}")
+                if not is_last:
+                    raise RunError(f"the experience log {self._path(number)} is damaged at byte {at}")
+                os.truncate(self._path(number), at)  # torn: it was never acted on, and later segments may follow
+                return
             yield _DECODER.decode(record)
             at += _HEAD.size + len(record)
 

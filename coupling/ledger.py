@@ -5,7 +5,7 @@ do with a message, and notes what it did. What the ledger knows lives as long as
 checkpoint, and the experience log says how it went on from there.
 """
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from enum import Enum
@@ -14,6 +14,9 @@ from typing import Any
 from coupling.protocol import Header, Kind, ProtocolError
 
 __all__ = ["Entry", "Ledger", "OrderError", "Verdict"]
+
+
+_REMEMBERED_PROCESSES = 4096
 
 
 class OrderError(ProtocolError):
@@ -81,6 +84,7 @@ class Ledger:
     def __init__(self) -> None:
         self.starts: Counter[int] = Counter()
         self._entries: dict[int, Entry] = {}
+        self._closed: deque[int] = deque(maxlen=_REMEMBERED_PROCESSES)
 
     def __iter__(self) -> Iterator[Entry]:
         return iter(self._entries.values())
@@ -116,7 +120,11 @@ class Ledger:
 
     def close(self, session: int) -> None:
         """Forget a session; its messages are not known any more."""
-        del self._entries[session]
+        self._closed.append(self._entries.pop(session).incarnation)
+
+    def has_closed(self, incarnation: int) -> bool:
+        """Tell whether a process had a session that was closed: it can have no other."""
+        return incarnation in self._closed
 
     def judge(self, header: Header) -> Verdict:
         """Say what to do with a RESET or STEP of a known session; nothing changes by it.
@@ -154,10 +162,11 @@ class Ledger:
     def save(self) -> dict[str, Any]:
         """Return what :meth:`restore` needs, fit for JSON."""
         entries = [asdict(entry) | {"answer": entry.answer.hex()} for entry in self]
-        return {"starts": sorted(self.starts.items()), "entries": entries}
+        return {"starts": sorted(self.starts.items()), "entries": entries, "closed": list(self._closed)}
 
     def restore(self, saved: dict[str, Any]) -> None:
         """Take over the result of :meth:`save`."""
         self.starts = Counter(dict(saved["starts"]))
         entries = [Entry(**entry | {"answer": bytes.fromhex(entry["answer"])}) for entry in saved["entries"]]
         self._entries = {entry.session: entry for entry in entries}
+        self._closed = deque(saved["closed"], _REMEMBERED_PROCESSES)

@@ -12,7 +12,11 @@ from pathlib import Path
 
 __all__ = ["Outbox", "read_outbox"]
 
-_HEAD = struct.Struct("<QII")  # how many messages were written before, length and CRC-32 of this one
+_HEAD = struct.Struct("<QII")  # how many messages were written before, length of this one, CRC-32 of it and its number
+
+
+def _checksum(number: int, message: bytes) -> int:
+    return zlib.crc32(message, zlib.crc32(number.to_bytes(8, "little")))
 
 
 def _files(path: Path) -> list[Path]:
@@ -27,7 +31,7 @@ def _content(file: Path) -> tuple[int, bytes]:
     except (OSError, struct.error):
         return -1, b""
     message = content[_HEAD.size : _HEAD.size + length]
-    whole = length > 0 and len(message) == length and zlib.crc32(message) == checksum
+    whole = length > 0 and len(message) == length and _checksum(number, message) == checksum
     return (number, message) if whole else (-1, b"")
 
 
@@ -73,7 +77,7 @@ class Outbox:
     def write(self, message: bytes) -> None:
         """Keep a message in place of the one before the last."""
         self._number += 1
-        content = _HEAD.pack(self._number, len(message), zlib.crc32(message)) + message
+        content = _HEAD.pack(self._number, len(message), _checksum(self._number, message)) + message
         handle = self._handles[self._number % 2]
         written = 0
         while written < len(content):

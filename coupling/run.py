@@ -158,7 +158,7 @@ def resume(path: Path, overrides: list[str], screen: Screen) -> RunFolder:
     with _as_run_error(folder):
         folder.lock()
         learner = load_learner(folder, config.agent.device)
-        if learner.environment_steps >= config.run.steps:
+        if _is_finished(learner, config.run.steps):
             raise ConfigError(
                 f"run {path} is finished: it has done {learner.environment_steps} of {config.run.steps} "
                 f"steps; to train longer, give more: run.steps={2 * config.run.steps}"
@@ -168,6 +168,11 @@ def resume(path: Path, overrides: list[str], screen: Screen) -> RunFolder:
     screen.say(f"resuming {folder.path}, whose checkpoint has {learner.environment_steps} environment steps")
     _carry_through(folder, config, task, learner, screen)
     return folder
+
+
+def _is_finished(learner: Learner, steps: int) -> bool:
+    """Tell whether all steps are done, the outcomes of all actions are in, and no gradient step is owed."""
+    return learner.environment_steps >= steps and not learner.running.is_waiting.any() and not learner.updates_due()
 
 
 def load_learner(folder: RunFolder, device: str | None = None) -> Learner:
@@ -335,12 +340,11 @@ class _Training:
 
     def _recover(self) -> None:
         """Do again what the experience log holds beyond the checkpoint, and make that the next checkpoint."""
-        notes = self._learner.notes
-        self._segment = notes.get("segment", 0)
-        if notes:
+        notes, came_back = self._learner.notes, 0
+        if notes:  # without them nothing was begun yet
             self._server.restore(notes)
-        came_back = self._server.replay(self._experience.records_since(self._segment))
-        self._segment = max([self._segment, *self._experience.segments()])
+            came_back = self._server.replay(self._experience.records_since(notes["segment"]))
+        self._segment = max([0, *self._experience.segments()])
         if came_back:
             steps = self._learner.environment_steps
             self._screen.say(f"going on at {steps} environment steps, {came_back} of them from the experience log")

@@ -121,6 +121,7 @@ class Server:
         self.counts = Counts()
         self.errors: list[tuple[int, str]] = []
         self.report = "{}"
+        self._looked = time.monotonic()
 
     # --- the turn -----------------------------------------------------------------------------------------
 
@@ -207,6 +208,8 @@ class Server:
             self._send(route, session.entry.answer)
         elif verdict is Verdict.WAIT:
             self.counts.pauses += 1
+            self._take_in(taken)  # what is paused has to be safe
+            taken.clear()
             self._log.flush()
             pause = Pause("the learner has it; learning must catch up before the next action")
             ids = {"session": header.session, "acknowledgement": header.sequence, "epoch": self._terms.epoch}
@@ -316,6 +319,8 @@ class Server:
         if not hello.versions[0] <= VERSION[0] <= hello.versions[1]:
             low, high = hello.versions
             return f"it speaks versions {low} to {high} of the protocol, this learner speaks {VERSION[0]}"
+        if self._ledger.has_closed(hello.incarnation):  # a HELLO that was long on its way
+            return "another process has taken its place"
         if hello.task_hash != terms.task_hash:
             return "it hosts another task, or the same one with other options, than this run learns"
         sizes = (hello.observation_size, len(hello.action_low))
@@ -514,6 +519,11 @@ class Server:
     def lost(self) -> list[tuple[int, str]]:
         """Return the workers that are silent or too slow, with the reason; call it right after a turn."""
         now = time.monotonic()
+        away, self._looked = now - self._looked, now
+        if away > self._terms.heartbeat:  # this process was stopped, or busy: nobody could be heard meanwhile
+            for session in self._sessions.values():
+                session.seen += away
+                session.busy_since += away
         lost = []
         for session in self._sessions.values():
             slot, silence, busy = session.entry.slot, now - session.seen, now - session.busy_since

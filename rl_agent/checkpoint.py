@@ -42,7 +42,7 @@ def write_checkpoint(path: Path, arrays: Arrays, meta: dict[str, Any]) -> None:
     """
     path = Path(path)
     text = json.dumps({"format": FORMAT, "version": VERSION, **meta})
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".{path.name}.tmp")  # the next one overwrites what a kill left behind
     try:
         with temporary.open("wb") as file:
             np.savez(file, allow_pickle=False, **{META: np.frombuffer(text.encode(), np.uint8)}, **arrays)

@@ -1,28 +1,55 @@
 """An environment whose rewards say which episode and step they belong to, so that a memory can be audited.
 
-The reward of the s-th step of an environment's e-th episode is 1000 e + s; the observations are (e, s, seed).
-Workers find this module on PYTHONPATH and register it by the id ``oracle:test/Oracle-v0``.
+The reward of the s-th step of an environment's e-th episode is 1000 e + s, with e counted modulo 16000 so that float32
+holds it exactly; the observations are (e, s, name, name), a name of 2 x 24 bits being drawn by each environment that is
+made. Workers find this module on PYTHONPATH and register it by the id ``oracle:test/Oracle-v0``.
+
+With ``journal`` each environment in a worker writes down every step that returned, for ``audit.py``: one write at the
+very end of ``step()``. Importing this module also arms the labelled points of ``faults.py`` that the process's
+environment asks for.
 """
 
 import os
+import secrets
+import struct
+import sys
 import time
+from pathlib import Path
 
+import faults
 import gymnasium as gym
 import numpy as np
 
+ENTRY = struct.Struct("<IIBd2f")  # episode, step, flags, reward, action
+TERMINATED, TRUNCATED = 1, 2
+PROCESS = secrets.token_hex(4)
+
+
+def reward_of(episode, step):
+    return 1000.0 * (episode % 16000) + step
+
+
+def in_worker():
+    """Whether this process is a worker: others make the task to look at its spaces, or to judge a policy."""
+    return getattr(sys.modules["__main__"].__spec__, "name", "") == "coupling.worker"
+
 
 class Oracle(gym.Env):
-    observation_space = gym.spaces.Box(-np.inf, np.inf, (3,), np.float32)
+    observation_space = gym.spaces.Box(-np.inf, np.inf, (4,), np.float32)
     action_space = gym.spaces.Box(-1.0, 1.0, (2,), np.float32)
 
-    def __init__(self, *, fail_at=0, hang_at=0, nan_at=0, step_seconds=0.0):
+    def __init__(self, *, fail_at=0, hang_at=0, nan_at=0, step_seconds=0.0, journal=""):
         self.fail_at, self.hang_at, self.nan_at, self.step_seconds = fail_at, hang_at, nan_at, step_seconds
-        self.episode, self.total, self.mark = 0, 0, 0
+        self.episode, self.total = 0, 0
+        self.name = np.frombuffer(secrets.token_bytes(8), np.uint32) % 2**24  # exact in float32
+        self.journal = None
+        if journal and in_worker():
+            faults.keep_found_outbox(Path(journal) / f"{PROCESS}.found")
+            name = f"{PROCESS}-{self.name[0]:06x}{self.name[1]:06x}.steps"
+            self.journal = os.open(Path(journal) / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
-        if seed is not None:
-            self.mark = seed % 2**23  # exact in float32
         self.episode += 1
         self.step_number = 0
         self.last = int(self.np_random.integers(3, 30))
@@ -38,11 +65,24 @@ class Oracle(gym.Env):
         if self.total == self.hang_at and os.environ.get("FLOWSIM_PARENT"):
             time.sleep(1000)
         over = self.step_number == self.last
-        reward = np.nan if self.total == self.nan_at else 1000.0 * self.episode + self.step_number
-        return self._observation(), reward, over and self.last % 2 == 0, over and self.last % 2 == 1, {}
+        terminated, truncated = over and self.last % 2 == 0, over and self.last % 2 == 1
+        reward = reward_of(self.episode, self.step_number)
+        if self.total == self.nan_at:
+            return self._observation(), np.nan, terminated, truncated, {}
+        outcome = self._observation(), reward, terminated, truncated, {}
+        if self.journal is not None:
+            flags = TERMINATED * terminated + TRUNCATED * truncated
+            os.write(self.journal, ENTRY.pack(self.episode, self.step_number, flags, reward, *action))
+        return outcome
+
+    def close(self):
+        if self.journal is not None:
+            os.close(self.journal)
+            self.journal = None
 
     def _observation(self):
-        return np.array([self.episode, self.step_number, self.mark], np.float32)
+        return np.array([self.episode, self.step_number, *self.name], np.float32)
 
 
 gym.register(id="test/Oracle-v0", entry_point="oracle:Oracle")
+faults.arm()

@@ -9,7 +9,7 @@ import pytest
 import zmq
 
 from coupling import protocol
-from coupling.experience import ExperienceLog
+from coupling.experience import ExperienceLog, Taken
 from coupling.protocol import Header, Hello, Kind, Step
 from coupling.server import Server, Terms
 from rl_agent.running import Decision
@@ -329,6 +329,26 @@ def test_a_message_that_comes_again_before_its_answer_gets_a_pause(served):
     assert server.counts.pauses == 1
 
 
+def test_what_is_paused_is_safe(served, tmp_path):
+    learner, server, peer = served
+    worker = peer()
+    worker.join()
+    learner.open_gate = False
+    reset = worker.frame(Kind.RESET, np.array([[1.0], [2.0]], "<f4").tobytes(), 1)
+    said = []
+
+    def note(route, frame):
+        safe = [record for record in ExperienceLog(tmp_path / "experience").records_since(0) if type(record) is Taken]
+        said.append((protocol.decode(frame)[0].kind, len(safe)))
+
+    server._send = note
+    for _ in range(2):  # both come within one turn
+        worker.socket.send(reset)
+    time.sleep(0.2)
+    server.turn(0)
+    assert said == [(Kind.PAUSE, 1)]
+
+
 def test_a_failed_environment_gives_no_transition_and_begins_anew(served):
     learner, server, peer = served
     worker = peer()
@@ -401,6 +421,42 @@ def test_a_recovered_message_that_does_not_count_is_dropped(served, what):
     assert peer().join(recovered=recovered)[0].kind == Kind.WELCOME
     assert learner.calls == [*calls, ("abandon", [0, 1])]
     assert server.counts.recovered == 0
+
+
+def test_a_hello_of_a_process_that_had_its_place_before_is_refused(served):
+    _, server, peer = served
+    worker, successor = peer(), peer()
+    worker.join()
+    worker.reset()
+    late = worker.hello()
+    server.drop(0)
+    successor.join()
+    successor.reset()
+    server.drop(0)
+    for _ in range(2):
+        assert "another process has taken its place" in peer().say(late)[1].reason
+        notes = server.notes()
+        server.restore(notes)  # a restarted learner knows it too
+    unsent = successor.frame(Kind.STEP, protocol.encode_step(successor.outcome()), sequence=2)
+    peer().join(recovered=unsent)
+    assert server.counts.recovered == 1
+
+
+def test_silence_counts_only_while_somebody_listens(served):
+    _, server, peer = served
+    server._terms = dataclasses.replace(server._terms, heartbeat=0.1)
+    worker = peer()
+    worker.join()
+    worker.reset()
+    assert server.lost() == []
+    time.sleep(0.4)  # the learner was stopped, or waited for a disk
+    server.turn(0)
+    assert server.lost() == []
+    until = time.monotonic() + 0.4
+    while time.monotonic() < until:
+        server.turn(0.02)
+        lost = server.lost()
+    assert [slot for slot, _ in lost] == [0]
 
 
 def test_a_worker_that_has_a_successor_is_refused(served):

@@ -1,0 +1,192 @@
+"""Lay siege to runs for up to twenty minutes, and audit what their learners hold.
+
+    make chaos
+    python benchmarks/chaos.py --seconds 300 --seed 5 --parts messages everything
+
+Each part is one run of the oracle environment, whose journals say which steps returned. It is killed, stopped and cut
+off as the part says, resumed whenever it died, and finished in peace; then memory and journals are compared, and the
+ratio of environment to gradient steps is checked. Writes benchmarks/results/coupling/chaos.json; the exit code says
+whether anything was lost, doubled or otherwise wrong. The folder of a part that failed is kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import shutil
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests" / "coupling"))
+
+from faults import LEARNER, WORKER  # noqa: E402
+from proxy import MessageProxy, TcpProxy  # noqa: E402
+from siege import Siege, SiegeError  # noqa: E402
+
+from coupling.bench import machine  # noqa: E402
+from coupling.folder import provenance  # noqa: E402
+
+FINISH = 20.0  # seconds that the end of a part takes, about
+MEMORY = 2**20  # steps; no part does as many
+
+
+def processes(siege: Siege, seconds: float) -> None:
+    """Kill and stop workers and learner at Poisson moments."""
+    siege.disturb(
+        seconds, {"kill_worker": 0.6, "stop_worker": 0.1, "kill_learner": 0.07, "stop_learner": 0.05, "kill_all": 0.03}
+    )
+
+
+def points(siege: Siege, seconds: float) -> None:
+    """Kill the learner and workers at each labelled point, by turns, after a random number of passes."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        for point in [*LEARNER, *WORKER]:
+            if time.monotonic() > until:
+                return
+            if point == "learner.replaying":
+                siege.start()
+                siege.wait_steps(300)
+                siege.kill_learner()
+            most = {"learner.replaying": 20, "learner.before-save": 3, "learner.before-rename": 3}.get(point, 100)
+            most = 3 if point in ("learner.after-rename", "learner.before-forget") else most
+            siege.die_at(point, siege.random.randint(1, most))
+            siege.kill_learner()
+
+
+def restarts(siege: Siege, seconds: float) -> None:
+    """Kill the learner twenty times in a row, each time as soon as it has gone on."""
+    for _ in range(20):
+        siege.start()
+        siege.wait_steps(20)
+        siege.kill_learner()
+
+
+def everything(siege: Siege, seconds: float) -> None:
+    """Kill learner and workers at once, again and again."""
+    siege.disturb(seconds, {"kill_all": 0.25})
+
+
+def messages(siege: Siege, seconds: float) -> None:
+    """Drop, duplicate, delay and reorder messages, and kill now and then."""
+    seed = siege.random.randrange(2**32)
+    siege.through(lambda target: MessageProxy(target, drop=0.02, duplicate=0.05, hold=0.1, delay=0.5, seed=seed))
+    siege.disturb(seconds, {"kill_worker": 0.2, "kill_learner": 0.03, "stop_worker": 0.05})
+
+
+def connections(siege: Siege, seconds: float) -> None:
+    """Delay bytes, reset connections, let some carry nothing for seconds, and kill now and then."""
+    seed = siege.random.randrange(2**32)
+    siege.through(lambda target: TcpProxy(siege.learner_address, delay=0.01, seed=seed))
+    siege.disturb(seconds, {"cut": 1.0, "swallow": 0.2, "kill_worker": 0.1, "kill_learner": 0.03})
+
+
+SINGLE = {"workers": {"processes": 8, "agents": 8}, "env_options": {"step_seconds": 0.01}}
+BATCHES = {"workers": {"processes": 3, "agents": 24}, "env_options": {"step_seconds": 0.002, "fail_at": 997}}
+LSTM = {"agent": {"network": "lstm", "hidden": [8], "window": 4, "steps_per_update": 4.0}}
+NO_OUTBOX = {"workers": SINGLE["workers"] | {"outbox": False}, "env_options": SINGLE["env_options"]}
+FSYNC = {"run": {"durability": "fsync"}, "agent": {"algorithm": "ddpg", "replay": "none", "steps_per_update": 2.0}}
+
+PARTS: dict[str, tuple[Any, dict[str, Any], float]] = {
+    "processes": (processes, SINGLE, 3.0),
+    "batches": (processes, BATCHES, 2.0),
+    "points": (points, {}, 3.0),
+    "restarts": (restarts, {}, 2.0),
+    "everything": (everything, SINGLE | FSYNC, 1.5),
+    "messages": (messages, SINGLE | LSTM, 3.0),
+    "connections": (connections, SINGLE, 3.0),
+    "no_outbox": (processes, NO_OUTBOX, 2.0),
+}
+"""What is done, the settings of the run, and the share of the time."""
+
+
+def carry_out(name: str, seconds: float, seed: int) -> dict[str, Any]:
+    """Do one part; returns its row."""
+    do, settings, _ = PARTS[name]
+    folder = Path(tempfile.mkdtemp(prefix=f"flowsim-chaos-{name}-"))
+    siege, began = Siege(folder, seed, memory=MEMORY, **settings), time.monotonic()
+    row: dict[str, Any] = {"part": name, "what": do.__doc__.strip(), "seed": seed}
+    try:
+        do(siege, seconds)
+        audit = siege.finish()
+        row |= {"audit": audit.counts(), "passed": audit.is_clean}
+        if not audit.is_clean:
+            row["found"] = str(audit)
+    except SiegeError as error:
+        row |= {"passed": False, "found": str(error)}
+    finally:
+        siege.close()
+    status = siege.status()
+    row |= {"done": siege.done(), "seconds": round(time.monotonic() - began, 1)}
+    row |= {key: status.get(key) for key in ("environment_steps", "steps_after_warm_up", "gradient_steps", "epoch")}
+    if row["passed"]:
+        shutil.rmtree(folder)
+    else:
+        row["folder"] = str(folder)
+    return row
+
+
+def kinds(done: dict[str, int]) -> Counter[str]:
+    """Sum up what was done to a run by the kinds of the table."""
+    died = {key.removeprefix("died_at_"): count for key, count in done.items() if key.startswith("died_at_")}
+    return Counter(
+        {
+            "kills of workers": done.get("worker_kills", 0) + sum(died[key] for key in died if key in WORKER),
+            "kills of the learner": done.get("learner_kills", 0) + sum(died[key] for key in died if key in LEARNER),
+            "of those at labelled points": sum(died.values()),
+            "kills of everything": done.get("kills_of_everything", 0),
+            "stops": done.get("worker_stops", 0) + done.get("learner_stops", 0),
+            "resumes": done.get("resumes", 0),
+            "cuts": done.get("cuts", 0) + done.get("black_holes", 0),
+            "messages dropped": done.get("dropped", 0),
+            "duplicated": done.get("duplicated", 0),
+            "held back": done.get("held_back", 0),
+        }
+    )
+
+
+def main() -> int:
+    """Carry out the parts and keep what came out."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seconds", type=float, default=1080.0, help="of all parts together, about")
+    parser.add_argument("--seed", type=int, default=None, help="of all moments; drawn unless given")
+    parser.add_argument("--parts", nargs="+", choices=list(PARTS), default=list(PARTS))
+    parser.add_argument("-o", "--output", type=Path, default=ROOT / "benchmarks" / "results" / "coupling")
+    options = parser.parse_args()
+    seed = random.SystemRandom().randrange(2**31) if options.seed is None else options.seed
+    made_by, began = provenance(), time.monotonic()
+    rows: list[dict[str, Any]] = []
+    shares = {name: PARTS[name][2] for name in options.parts}
+    for number, name in enumerate(options.parts):
+        left = options.seconds - (time.monotonic() - began) - FINISH * (len(shares) - number)
+        seconds = max(10.0, left * shares[name] / sum(list(shares.values())[number:]))
+        row = carry_out(name, seconds, seed + number)
+        rows.append(row)
+        print(json.dumps({key: row[key] for key in row if key != "what"}), flush=True)
+    total: Counter[str] = sum((kinds(row["done"]) for row in rows), Counter())
+    audits: Counter[str] = sum((Counter(row.get("audit", {})) for row in rows), Counter())
+    passed = all(row["passed"] for row in rows)
+    report = {
+        "machine": machine(),
+        **made_by,
+        "seed": seed,
+        "seconds": round(time.monotonic() - began, 1),
+        "passed": passed,
+        "done": dict(total),
+        "audit": {key: audits[key] for key in sorted({key for row in rows for key in row.get("audit", {})})},
+        "parts": rows,
+    }
+    options.output.mkdir(parents=True, exist_ok=True)
+    (options.output / "chaos.json").write_text(json.dumps(report, indent=1))
+    print(json.dumps({key: report[key] for key in ("passed", "seconds", "done", "audit")}, indent=1))
+    return 0 if passed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

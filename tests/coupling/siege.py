@@ -1,0 +1,313 @@
+"""A run under siege: real commands, real processes, killed, stopped and cut off at random and at chosen moments.
+
+:class:`Siege` starts `flowsim train`, disturbs it for a while, resumes it whenever it died, lets it finish in peace and
+audits what the learner then holds against the journals of the environments.
+"""
+
+import contextlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import psutil
+import yaml
+from audit import Audit, audit
+
+from rl_agent.learner import Learner
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+
+
+class SiegeError(AssertionError):
+    """The run did what it must not: ended by itself, hung, or left its ratio."""
+
+
+class Siege:
+    """One run and what is done to it.
+
+    Parameters
+    ----------
+    folder
+        Where the run is made.
+    seed
+        Of the moments and of the run.
+    memory
+        Steps that the replay memory holds: more than the run will have.
+    env_options, agent, workers, run
+        What differs from the defaults below.
+
+    Attributes
+    ----------
+    counts
+        Kills, stops and starts, by kind.
+    proxy
+        What the workers reach the learner through, if anything; see :meth:`through`.
+    """
+
+    def __init__(self, folder: Path, seed=0, *, memory=2**17, env_options=None, agent=None, workers=None, run=None):
+        self.folder, self.run_folder, self.journal = folder, folder / "runs" / "run", folder / "journal"
+        self.journal.mkdir(parents=True)
+        self.random = random.Random(seed)
+        self.counts: Counter[str] = Counter()
+        self.proxy = None
+        self._process: subprocess.Popen | None = None
+        self._outboxes = self.run_folder / "workers" if (workers or {}).get("outbox", True) else None
+        content = {
+            "env": "oracle:test/Oracle-v0",
+            "env_options": {"journal": str(self.journal), "step_seconds": 0.001} | (env_options or {}),
+            "agent": {"start": 500, "memory": memory, "batch": 16, "hidden": [8]} | (agent or {}),
+            "workers": {"processes": 2, "agents": 6, "restarts": 10**6, "heartbeat": 0.2, "dead_after": 2.0}
+            | (workers or {}),
+            "run": {"steps": 10**9, "name": "run", "checkpoint_every": 1.0, "seed": seed} | (run or {}),
+        }
+        (folder / "preset.yaml").write_text(yaml.safe_dump(content))
+        self._notes = folder / "deaths"
+        self._environment = os.environ | {
+            "PYTHONPATH": os.pathsep.join([str(ROOT), str(HERE)]),
+            "OMP_NUM_THREADS": "1",
+            "FLOWSIM_FAULT_NOTES": str(self._notes),
+        }
+
+    # --- the run --------------------------------------------------------------------------------------------
+
+    def through(self, make) -> None:
+        """Let the workers reach the learner through a proxy that ``make(endpoint function)`` makes."""
+        self.proxy = make(self.learner_endpoint)
+        self._environment["FLOWSIM_PROXY"] = str(self.proxy.port)
+
+    def learner_endpoint(self) -> str | None:
+        """Return where the learner itself listens."""
+        try:
+            return json.loads((self.run_folder / "direct.json").read_text())["endpoint"]
+        except (OSError, ValueError):
+            return None
+
+    def learner_address(self) -> tuple[str, int] | None:
+        """Return the same as host and port."""
+        endpoint = self.learner_endpoint()
+        return (split.hostname, split.port) if endpoint and (split := urlsplit(endpoint)) else None
+
+    def start(self, faults="", overrides=()) -> None:
+        """Begin the run, or go on with it; ``faults`` as of ``faults.py``."""
+        begun = (self.run_folder / "checkpoint.npz").exists()
+        words = ["resume", "runs/run"] if begun else ["train", "preset.yaml"]
+        self.counts["resumes" if begun else "starts"] += 1
+        with (self.folder / "stderr").open("ab") as stderr:
+            stderr.write(f"--- {' '.join(words)} {faults}\n".encode())
+            stderr.flush()
+            self._said_before = stderr.tell()
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "coupling.cli", *words, *overrides],
+                cwd=self.folder,
+                env=self._environment | {"FLOWSIM_FAULTS": faults},
+                stdin=subprocess.DEVNULL,
+                stdout=stderr,
+                stderr=stderr,
+                start_new_session=True,
+            )
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def said(self) -> str:
+        """Return what the learner has said since it was started last."""
+        with (self.folder / "stderr").open("rb") as file:
+            file.seek(self._said_before)
+            return file.read().decode(errors="replace")
+
+    def wait_end(self, seconds=120.0) -> int:
+        """Wait until the learner has ended; returns its exit code."""
+        try:
+            return self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.close()
+            raise SiegeError(f"the learner did not end within {seconds:g} s:\n{self.said()[-3000:]}") from None
+
+    def wait_steps(self, steps: int, seconds=120.0) -> None:
+        """Wait until the run has done so many environment steps since it was started last, or has died."""
+        until, first = time.monotonic() + seconds, None
+        while self.running:
+            now = self.status_of_this_start().get("environment_steps")
+            first = now if first is None else first
+            if now is not None and now - first >= steps:
+                return
+            if time.monotonic() > until:
+                raise SiegeError(f"{steps} steps were not done within {seconds:g} s:\n{self.said()[-3000:]}")
+            time.sleep(0.05)
+
+    def status(self) -> dict:
+        with contextlib.suppress(OSError, ValueError):
+            return json.loads((self.run_folder / "status.json").read_text())
+        return {}
+
+    def status_of_this_start(self) -> dict:
+        status = self.status()
+        return status if status.get("pid") == self._process.pid else {}
+
+    def workers(self) -> list[psutil.Process]:
+        """Return the living worker processes that the learner has started."""
+        found = []
+        with contextlib.suppress(psutil.Error):
+            for child in psutil.Process(self._process.pid).children():
+                with contextlib.suppress(psutil.Error):
+                    if "coupling.worker" in child.cmdline():
+                        found.append(child)
+        return found
+
+    # --- what is done to it ---------------------------------------------------------------------------------
+
+    def kill_worker(self) -> None:
+        """Kill a worker by SIGKILL."""
+        if workers := self.workers():
+            with contextlib.suppress(psutil.Error):
+                self.random.choice(workers).kill()
+                self.counts["worker_kills"] += 1
+
+    def stop_worker(self) -> None:
+        """Stop a worker by SIGSTOP for a while; often for longer than the learner believes in it."""
+        if workers := self.workers():
+            worker = self.random.choice(workers)
+            with contextlib.suppress(psutil.Error):
+                worker.suspend()
+                self.counts["worker_stops"] += 1
+                time.sleep(self.random.uniform(0.1, 3.0))
+                worker.resume()
+
+    def kill_learner(self) -> None:
+        """Kill the learner by SIGKILL; its workers die with it."""
+        if self.running:
+            self._process.kill()
+            self._process.wait()
+            self.counts["learner_kills"] += 1
+
+    def stop_learner(self) -> None:
+        """Stop the learner by SIGSTOP for a while."""
+        if self.running:
+            self._process.send_signal(signal.SIGSTOP)
+            self.counts["learner_stops"] += 1
+            time.sleep(self.random.uniform(0.1, 3.0))
+            self._process.send_signal(signal.SIGCONT)
+
+    def kill_all(self) -> None:
+        """Kill learner and workers at once."""
+        workers = self.workers()
+        if self.running:
+            os.kill(self._process.pid, signal.SIGKILL)
+            for worker in workers:
+                with contextlib.suppress(psutil.Error):
+                    worker.kill()
+            self._process.wait()
+            self.counts["kills_of_everything"] += 1
+
+    def cut(self) -> None:
+        """Reset a connection."""
+        self.proxy.cut()
+
+    def swallow(self) -> None:
+        """Let a connection carry nothing for a while."""
+        self.proxy.swallow(self.random.uniform(0.5, 5.0))
+
+    def disturb(self, seconds: float, rates: dict[str, float], faults=lambda random: "") -> None:
+        """Do things to the run at Poisson moments, and resume it whenever it is dead.
+
+        Parameters
+        ----------
+        seconds
+            How long.
+        rates
+            How often per second, by the name of a method above.
+        faults
+            Gives the labelled deaths of each start.
+        """
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            if not self.running:
+                self._check_death()
+                self.start(faults(self.random))
+                self._wait_for_workers()
+            time.sleep(min(self.random.expovariate(sum(rates.values())), max(0.0, until - time.monotonic())))
+            if self.running:
+                getattr(self, self.random.choices(list(rates), list(rates.values()))[0])()
+
+    def die_at(self, point: str, count: int, seconds=120.0) -> None:
+        """Start the run and wait until it, or a worker, has died at a labelled point."""
+        before = self.deaths()[point]
+        self.start(f"{point}={count}")
+        until = time.monotonic() + seconds
+        while self.deaths()[point] == before:
+            if time.monotonic() > until or not (self.running or self.deaths()[point] > before):
+                raise SiegeError(f"nothing died at {point}:\n{self.said()[-3000:]}")
+            time.sleep(0.02)
+        if point.startswith("learner."):
+            self.wait_end()
+
+    def deaths(self) -> Counter[str]:
+        """Return how often something died at each labelled point."""
+        return Counter(self._notes.read_text().split()) if self._notes.exists() else Counter()
+
+    def _wait_for_workers(self, seconds=60.0) -> None:
+        """Wait until something can be disturbed."""
+        until = time.monotonic() + seconds
+        while self.running and not self.workers():
+            if time.monotonic() > until:
+                raise SiegeError(f"no worker was started within {seconds:g} s:\n{self.said()[-3000:]}")
+            time.sleep(0.05)
+
+    def _check_death(self) -> None:
+        """Make sure that the learner was killed and did not end by itself."""
+        if self._process is not None and self._process.returncode != -signal.SIGKILL:
+            raise SiegeError(f"the learner ended with {self._process.returncode}:\n{self.said()[-3000:]}")
+
+    # --- the end --------------------------------------------------------------------------------------------
+
+    def finish(self, more=500) -> Audit:
+        """Let the run finish in peace, and check that nothing is lost or doubled and that the ratio is exact."""
+        if self.running:
+            self._process.send_signal(signal.SIGINT)
+            code = self.wait_end()
+            if code not in (130, -signal.SIGKILL):
+                raise SiegeError(f"told to stop, the learner ended with {code}:\n{self.said()[-3000:]}")
+        steps = max(self.status().get("environment_steps", 0), Learner.load(self.checkpoint).environment_steps) + more
+        for attempt in range(3):  # the log may hold more than the status had said
+            self.start(overrides=[f"run.steps={steps + attempt * 10_000}"])
+            if self.wait_end() == 0:
+                break
+        else:
+            raise SiegeError(f"the run did not finish:\n{self.said()[-3000:]}")
+        status, learner = self.status(), Learner.load(self.checkpoint)
+        planned = int(status["steps_after_warm_up"] / status["steps_per_update"])
+        if status["state"] != "finished" or status["gradient_steps"] != planned:
+            raise SiegeError(f"the run is {status['state']}, with {status['gradient_steps']} of {planned} updates")
+        if sum(status["agents"].values()) != learner.environment_steps:
+            raise SiegeError(f"agents reported {sum(status['agents'].values())}, not {learner.environment_steps} steps")
+        return audit(learner, self.journal, self._outboxes)
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.run_folder / "checkpoint.npz"
+
+    def done(self) -> dict[str, int]:
+        """Return all that was done to the run."""
+        labelled = {f"died_at_{point}": count for point, count in sorted(self.deaths().items())}
+        return dict(self.counts) | labelled | (dict(self.proxy.counts) if self.proxy else {})
+
+    def close(self) -> None:
+        """End whatever still runs."""
+        workers = self.workers() if self.running else []
+        if self.running:
+            self._process.kill()
+            self._process.wait()
+        for worker in workers:
+            with contextlib.suppress(psutil.Error):
+                worker.kill()
+        if self.proxy is not None:
+            self.proxy.close()

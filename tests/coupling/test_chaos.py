@@ -1,0 +1,172 @@
+"""Runs under siege, in short: `make chaos` is the long form. See siege.py, and audit.py for what is compared."""
+
+import copy
+import shutil
+
+import numpy as np
+import pytest
+from audit import audit
+from faults import WORKER
+from oracle import ENTRY
+from proxy import MessageProxy, TcpProxy
+from siege import Siege
+
+from rl_agent.learner import Learner
+from rl_agent.replay import Episode
+
+BATCHES = {"env_options": {"fail_at": 150}}
+SINGLE = {"workers": {"processes": 4, "agents": 4}}
+
+
+@pytest.fixture
+def laid(tmp_path):
+    """Make sieges whose processes are gone in the end."""
+    sieges = []
+
+    def lay(**settings):
+        sieges.append(Siege(tmp_path / str(len(sieges)), seed=4, **settings))
+        return sieges[-1]
+
+    yield lay
+    for siege in sieges:
+        siege.close()
+
+
+def test_deaths_at_labelled_points(laid):
+    siege = laid(**BATCHES)
+    siege.die_at("learner.before-save", 1)  # before the first checkpoint that has a log
+    siege.die_at("learner.torn", 60)
+    siege.die_at("learner.before-rename", 1)  # and again in the first checkpoint after the torn tail
+    siege.die_at("learner.after-taken", 60)
+    siege.die_at("learner.replaying", 10)
+    siege.die_at("learner.before-send", 40)
+    siege.die_at("learner.before-forget", 2)
+    siege.start(",".join(f"{point}={30 + 10 * number}" for number, point in enumerate(WORKER)))
+    siege.wait_steps(600)
+    siege.kill_all()
+    report = siege.finish()
+    assert report.is_clean, report
+    assert report.returned > 700
+    assert siege.deaths()["worker.stepped"] > 0
+    assert len(report.in_window) >= siege.deaths()["worker.stepped"]
+    assert not [file for file in siege.run_folder.iterdir() if file.suffix == ".tmp"]
+
+
+def test_a_bad_network_of_messages(laid):
+    siege = laid(**SINGLE, agent={"network": "lstm", "window": 3, "steps_per_update": 4.0})
+    siege.through(lambda target: MessageProxy(target, drop=0.03, duplicate=0.1, hold=0.1, delay=0.3, seed=1))
+    siege.start()
+    siege.wait_steps(1)
+    siege.disturb(5, {"kill_worker": 0.4})
+    siege.kill_learner()
+    report = siege.finish()
+    assert report.is_clean, report
+    assert all(siege.done()[kind] > 0 for kind in ("dropped", "duplicated", "held_back", "worker_kills"))
+
+
+def test_a_bad_network_of_connections(laid):
+    siege = laid(**SINGLE)
+    siege.through(lambda target: TcpProxy(siege.learner_address, delay=0.005, seed=1))
+    siege.start()
+    siege.wait_steps(1)
+    siege.disturb(5, {"cut": 2.0, "swallow": 0.5, "stop_worker": 0.1, "stop_learner": 0.1})
+    report = siege.finish()
+    assert report.is_clean, report
+    assert siege.done()["cuts"] > 0
+    assert report.returned == report.held  # nobody died
+
+
+def test_without_outboxes_a_death_costs_each_environment_one_step_at_most(laid):
+    siege = laid(workers={"outbox": False})
+    siege.start()
+    siege.wait_steps(1)
+    siege.disturb(4, {"kill_worker": 2.0})
+    report = siege.finish()
+    assert report.is_clean, report
+    assert siege.counts["worker_kills"] > 0
+    assert len(report.without_outbox) <= report.environments
+
+
+# --- the audit itself -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    siege = Siege(tmp_path_factory.mktemp("finished") / "run", seed=2)
+    try:
+        siege.start()
+        siege.wait_steps(600)
+        assert siege.finish().is_clean
+    finally:
+        siege.close()
+    return siege
+
+
+@pytest.fixture
+def found(finished, tmp_path):
+    """Audit the finished run after something was changed in its memory or its journals."""
+    learner, journal = Learner.load(finished.checkpoint), tmp_path / "journal"
+    shutil.copytree(finished.journal, journal)
+
+    def look():
+        return audit(learner, journal, finished.run_folder / "workers")
+
+    return learner, journal, look
+
+
+def episode_of(learner, row):
+    memory = learner.memory
+    slots = memory.start[row] + np.arange(memory.length[row])
+    names = ("observation", "action", "behaviour_mean", "behaviour_std", "reward", "value")
+    parts = {name: getattr(memory, name)[slots] for name in names}
+    return Episode(**parts, final_observation=memory.final_observation[row], final_value=0.0, terminated=False)
+
+
+def test_the_audit_finds_nothing_in_a_good_run(found):
+    _, _, look = found
+    report = look()
+    assert report.is_clean
+    assert report.returned == report.held > 1000
+    assert report.counts()["environments"] == 12  # six of each start
+
+
+def test_the_audit_notices_a_lost_step(found):
+    learner, journal, look = found
+    file = max(journal.glob("*.steps"), key=lambda path: path.stat().st_size)
+    content = file.read_bytes()
+    episode, _, _, _, *action = ENTRY.unpack(content[-ENTRY.size :])
+    assert learner.running.length.any()
+    file.write_bytes(content + ENTRY.pack(episode + 1, 1, 0, 1000.0 * (episode + 1) + 1, *action))
+    report = look()
+    assert len(report.lost) == 1
+    assert not report.is_clean
+
+
+def test_the_audit_notices_a_doubled_episode_and_its_order(found):
+    learner, _, look = found
+    learner.memory.add(episode_of(learner, 0), 0.99, 1.0)
+    report = look()
+    assert len(report.doubled) == learner.memory.length[0]
+    assert report.disordered
+    assert not report.is_clean
+
+
+def test_the_audit_notices_an_invented_step(found):
+    _, journal, look = found
+    file = max(journal.glob("*.steps"), key=lambda path: path.stat().st_size)
+    file.write_bytes(file.read_bytes()[: -2 * ENTRY.size])
+    report = look()
+    assert len(report.invented) == 2
+    assert not report.is_clean
+
+
+@pytest.mark.parametrize("what", ["reward", "action", "terminated", "final_observation"])
+def test_the_audit_notices_what_is_otherwise_than_it_was(found, what):
+    learner, _, look = found
+    array = getattr(learner.memory, what)
+    before = copy.deepcopy(array[3])
+    array[3] = ~before if array.dtype == bool else 0.5 * before
+    assert not np.array_equal(array[3], before)
+    report = look()
+    assert report.wrong
+    assert not report.is_clean
