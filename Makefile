@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help install test test-all lint demo validate bench gpu clean
+.PHONY: help install test test-all lint demo validate bench gpu c-client c-client-test clean
 
 help:
 	@echo "make demo   train the D-cylinder wake for a few minutes, evaluate it, and leave a film and a plot"
@@ -12,6 +12,7 @@ help:
 	@echo "make validate  the solver beside published values, all cases (about 15 minutes), and their page in docs"
 	@echo "make bench  the speed of the solver on this machine, beside jax-cfd (2 minutes; leave it alone meanwhile)"
 	@echo "make gpu    everything there is to check and measure on a GPU, in under nine minutes"
+	@echo "make c-client  the client for environments in C and Fortran, with its examples, into build/c"
 	@echo "make clean  remove the virtual environment and the caches"
 
 install: $(VENV)/.installed
@@ -67,5 +68,27 @@ bench: install
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[bench]'
 	$(BIN)/flowsim bench solver
 
+# needs gcc and libzmq's header (Debian: gcc libzmq3-dev), and gfortran for the Fortran part
+C_BUILD ?= build/c
+C_FLAGS := -O2 -Wall -Wextra -Werror -Icoupling/c
+C_LIBRARIES := -lzmq -lpthread -lm
+C_COMPILE = $(CC) -std=c99 -pedantic $(C_FLAGS)
+FORTRAN ?= gfortran
+
+c-client:
+	@mkdir -p $(C_BUILD)
+	@echo '#include <zmq.h>' | $(CC) -fsyntax-only -x c - || (echo "make c-client needs gcc and the header of libzmq" && false)
+	$(C_COMPILE) -fPIC -c coupling/c/flowsim_client.c -o $(C_BUILD)/flowsim_client.o
+	ar rcs $(C_BUILD)/libflowsim_client.a $(C_BUILD)/flowsim_client.o
+	$(C_COMPILE) coupling/c/example.c $(C_BUILD)/libflowsim_client.a $(C_LIBRARIES) -o $(C_BUILD)/example
+	@if command -v $(FORTRAN) > /dev/null; then set -ex; \
+	$(FORTRAN) -std=f2008 $(C_FLAGS) -J$(C_BUILD) coupling/c/flowsim_client.f90 coupling/c/example.f90 \
+		$(C_BUILD)/libflowsim_client.a $(C_LIBRARIES) -o $(C_BUILD)/example_fortran; \
+	else echo "no $(FORTRAN) here: the Fortran example is left out"; fi
+
+c-client-test: c-client
+	$(CC) -shared $(C_BUILD)/flowsim_client.o $(C_LIBRARIES) -o $(C_BUILD)/libflowsim_client.so
+	$(C_COMPILE) -g -fsanitize=address,undefined -fno-sanitize-recover=all tests/coupling/golden_vectors.c $(C_LIBRARIES) -o $(C_BUILD)/golden_vectors
+
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(C_BUILD) .mypy_cache .ruff_cache .pytest_cache

@@ -243,9 +243,8 @@ def _echo(pingers: int, environments: int, keys: Keys | None, transport: str, pa
     with context.socket(zmq.ROUTER) as router, tempfile.TemporaryDirectory(prefix="flowsim-echo-") as folder:
         guard = Guard(router, _ENDPOINTS[transport], keys)
         router.bind(_ENDPOINTS[transport])
-        where = Connection(
-            router.get_string(zmq.LAST_ENDPOINT), "echo", _TASK, {}, 1.0, **keys.for_workers() if keys else {}
-        )
+        endpoint, secrets = router.get_string(zmq.LAST_ENDPOINT), keys.for_workers() if keys else {}
+        where = Connection(endpoint, "echo", _TASK, {}, 1.0, [environments], **secrets)
         file = Path(folder) / "connection.json"
         write_connection(file, where)
         spawn = multiprocessing.get_context("spawn")

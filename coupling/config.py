@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from coupling.address import is_loopback
 from coupling.errors import ConfigError
+from coupling.external import EXTERNAL
 from rl_agent.config import AgentConfig
 
 __all__ = [
@@ -168,6 +169,17 @@ class RunConfig(BaseModel):
     agent: AgentConfig = Field(default_factory=AgentConfig)
     workers: WorkerSettings = Field(default_factory=WorkerSettings)
     run: RunSettings = Field(default_factory=RunSettings)
+
+    @pydantic.model_validator(mode="after")
+    def _external_environments_come_by_themselves(self) -> "RunConfig":
+        if self.env == EXTERNAL and self.workers.launcher != "none":
+            raise ValueError(
+                f"workers.launcher = {self.workers.launcher} starts environments in Python, which {EXTERNAL} has none of; "
+                "use `flowsim serve`, or workers.launcher=none"
+            )
+        if self.env == EXTERNAL and self.run.evaluate_episodes:
+            raise ValueError(f"run.evaluate_episodes must be 0: {EXTERNAL} has no environments in Python to judge by")
+        return self
 
     @pydantic.field_validator("agent", mode="before")
     @classmethod

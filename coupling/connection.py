@@ -34,6 +34,8 @@ class Connection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         How many environments each worker hosts, by its slot.
     server_key, public_key, secret_key
         Z85 text: the learner's public key and the workers' own pair; empty when nothing is encrypted.
+    task_hash
+        What :func:`task_hash` gives for the task, unless given: for workers that cannot compute it.
     """
 
     endpoint: str
@@ -45,6 +47,11 @@ class Connection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     server_key: str = ""
     public_key: str = ""
     secret_key: str = ""
+    task_hash: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.task_hash:
+            msgspec.structs.force_setattr(self, "task_hash", task_hash(self.env, self.env_options))
 
     def __repr__(self) -> str:
         return f"Connection({self.run!r} at {self.endpoint})"  # without the keys: it may end up in a log

@@ -13,6 +13,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
 from coupling.errors import ConfigError
+from coupling.external import EXTERNAL, external_spaces
 
 __all__ = [
     "Guarded",
@@ -150,8 +151,13 @@ def make_vector(env: str, env_options: dict[str, Any], count: int, *, guarded: b
     ------
     ConfigError
         For an unknown id, an option that the task does not have or a value it refuses, a device that is not there or
-        too small.
+        too small, a task that lives outside Python.
     """
+    if env == EXTERNAL:
+        raise ConfigError(
+            f"env = {env!r} lives outside Python: only the program that connects with the client in coupling/c can "
+            "step it"
+        )
     try:
         import cases  # noqa: F401  (registers the flow tasks)
 
@@ -194,13 +200,16 @@ def _spec(env: str) -> gym.envs.registration.EnvSpec:
 def describe_task(env: str, env_options: dict[str, Any]) -> Task:
     """Make the task once, step it once and return its spaces.
 
-    The one step also compiles what the task compiles, into the cache that the worker processes read.
+    The one step also compiles what the task compiles, into the cache that the worker processes read. Of a task that
+    lives outside Python only the options are looked at.
 
     Raises
     ------
     ConfigError
         As :func:`make_vector`, and for spaces that are neither flat boxes nor, as actions, discrete.
     """
+    if env == EXTERNAL:
+        return Task(*external_spaces(env_options))
     vector = make_vector(env, env_options, 1)
     try:
         spaces = vector.single_observation_space, vector.single_action_space

@@ -4,6 +4,7 @@ import contextlib
 import json
 import signal
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
@@ -33,6 +34,7 @@ __all__ = ["Interrupted", "Screen", "resume", "train"]
 _EVALUATION_SEED = 10**6  # starts that are judged are not those that are trained on
 _SUPERVISE_EVERY = 0.2  # seconds
 _STATUS_EVERY = 1.0
+_DEATHS_SHOWN = 20
 
 
 class Screen(Protocol):
@@ -308,6 +310,7 @@ class _Training:
         self._failures = {slot: Tally(workers.restarts) for slot in range(workers.processes)}
         self._failures_told: dict[int, int] = {}
         self._unwritten: list[dict[str, Any]] = []
+        self._deaths: deque[dict[str, Any]] = deque(maxlen=_DEATHS_SHOWN)
 
     def carry_out(self) -> None:
         """Train to the last step, then write the last checkpoint; end the workers in any case."""
@@ -413,6 +416,7 @@ class _Training:
         for death in self._launcher.supervise():
             self._server.drop(death.slot)
             self._failures_told.pop(death.slot, None)
+            self._deaths.append({"time": time.time(), "slot": death.slot, "reason": str(death)})
             self._screen.say(str(death))
         self._wait_for_workers()
         for worker in self._server.workers():
@@ -522,6 +526,7 @@ class _Training:
             **{key: value for key, value in vars(server.counts).items() if key not in ("round_trips", "batches")},
             "agents": {str(agent): int(count) for agent, count in enumerate(server.agent_steps) if count},
             "workers": server.workers(),
+            "deaths": list(self._deaths),
         }
         server.report = write_status(self._folder.status, status)
         return status

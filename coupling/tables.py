@@ -51,7 +51,7 @@ def print_status(status: dict[str, Any]) -> None:
     """Print how a run stands."""
     table = Table("what", "value", title=f"run {status['run']}: {status['state']}")
     for key, value in status.items():
-        if key not in ("run", "state", "agents", "workers", "written"):
+        if key not in ("run", "state", "agents", "workers", "deaths", "written"):
             table.add_row(key.replace("_", " "), _number(value))
     table.add_row("written", time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(status["written"])))
     counts = status["agents"]
@@ -60,6 +60,8 @@ def print_status(status: dict[str, Any]) -> None:
     _show(table)
     if status["workers"]:
         print_rows([worker | {"agents": _span(worker["agents"])} for worker in status["workers"]])
+    for death in status["deaths"]:
+        print(f"{time.strftime('%H:%M:%S', time.localtime(death['time']))} {death['reason']}")
 
 
 def _span(agents: list[int]) -> str:

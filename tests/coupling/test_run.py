@@ -114,6 +114,8 @@ def test_a_killed_worker_is_replaced_and_ctrl_c_leaves_a_checkpoint_and_no_orpha
         )
     )
     assert {worker["slot"]: worker["pid"] for worker in status["workers"]}[1] == pids[1]
+    assert "worker 0 died (signal SIGKILL)" in status["deaths"][0]["reason"]
+    assert "worker 0 died (signal SIGKILL)" in shell.run("status", "runs/run").stdout
     seen = status["environment_steps"]
 
     process.send_signal(signal.SIGINT)

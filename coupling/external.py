@@ -1,0 +1,61 @@
+"""The task whose environments live outside Python: a C, C++ or Fortran solver with the client in ``coupling/c``.
+
+``env: flowsim/External-v0`` says nothing but the spaces, in ``env_options``. Whoever steps such a task in Python, to
+evaluate it, film it or host it in a worker of this package, is told so in a sentence.
+"""
+
+from typing import Annotated, Any
+
+import numpy as np
+import pydantic
+from gymnasium.spaces import Box
+from pydantic import BaseModel, ConfigDict, Field
+
+from coupling.errors import ConfigError
+
+__all__ = ["EXTERNAL", "external_spaces"]
+
+EXTERNAL = "flowsim/External-v0"
+
+_Bounds = Annotated[list[Annotated[float, Field(allow_inf_nan=False)]], Field(min_length=1)]
+
+
+class _Options(BaseModel):
+    """The spaces of one environment, as ``env_options`` gives them."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    observation_size: int = Field(ge=1, strict=True)
+    action_low: _Bounds
+    action_high: _Bounds
+
+
+def external_spaces(env_options: dict[str, Any]) -> tuple[Box, Box]:
+    """Return the observation and the action space of an external task.
+
+    Parameters
+    ----------
+    env_options
+        ``observation_size``, the floats in an observation, and ``action_low`` and ``action_high``, the bounds of each
+        number of an action.
+
+    Raises
+    ------
+    ConfigError
+        For a key that is missing, unknown or out of range.
+    """
+    try:
+        options = _Options.model_validate(env_options)
+    except pydantic.ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(word) for word in ("env_options", *first["loc"]))
+        raise ConfigError(
+            f"{key}: {first['msg']}; env = {EXTERNAL!r} takes observation_size, action_low and action_high"
+        ) from error
+    low, high = (np.array(bounds, np.float32) for bounds in (options.action_low, options.action_high))
+    if len(low) != len(high) or not (low < high).all():
+        raise ConfigError(
+            f"env_options.action_low = {options.action_low} must be below action_high = {options.action_high}, "
+            "number by number"
+        )
+    return Box(-np.inf, np.inf, (options.observation_size,), np.float32), Box(low, high, dtype=np.float32)

@@ -1,0 +1,49 @@
+"""The task that lives outside Python: its spaces are known, and nobody tries to step it."""
+
+import pytest
+
+from coupling.environments import describe_task, make_vector
+from coupling.errors import ConfigError
+from coupling.external import EXTERNAL
+
+OPTIONS = {"observation_size": 4, "action_low": [-1.0, 0.0], "action_high": [1.0, 0.5]}
+
+
+def test_the_options_give_the_spaces():
+    task = describe_task(EXTERNAL, OPTIONS)
+    assert task.observation_space.shape == (4,)
+    assert task.action_bounds == ([-1.0, 0.0], [1.0, 0.5])
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"observation_size": 0}, "env_options.observation_size"),
+        ({"observation_size": 2.5}, "env_options.observation_size"),
+        ({"action_low": []}, "env_options.action_low"),
+        ({"action_low": [-1.0, float("inf")]}, "env_options.action_low.1"),
+        ({"action_low": [-1.0, 0.5]}, "must be below action_high"),
+        ({"action_low": [-1.0]}, "number by number"),
+        ({"grid": 3}, "env_options.grid"),
+    ],
+)
+def test_bad_options_are_one_sentence(changes, sentence):
+    with pytest.raises(ConfigError, match=sentence):
+        describe_task(EXTERNAL, OPTIONS | changes)
+
+
+def test_stepping_it_in_python_is_one_sentence():
+    with pytest.raises(ConfigError, match="lives outside Python"):
+        make_vector(EXTERNAL, OPTIONS, 1)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [([], "flowsim serve"), (["workers.launcher=none", "run.evaluate_episodes=2"], "run.evaluate_episodes must be 0")],
+)
+def test_who_would_step_it_in_python_is_told_before_anything_is_made(shell, words, sentence):
+    done = shell.run("train", shell.preset(env=EXTERNAL, env_options=OPTIONS), *words)
+    assert done.returncode == 2
+    assert sentence in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert not (shell.folder / "runs").exists()

@@ -1,0 +1,105 @@
+"""The frames that every client shares, written without the implementation, against the implementation."""
+
+import json
+import runpy
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from coupling import protocol
+from coupling.protocol import Header, Kind, ProtocolError, Step
+
+ROOT = Path(__file__).parents[2]
+GOLDEN = json.loads((ROOT / "coupling" / "golden_vectors.json").read_text(encoding="utf-8"))
+N, SIZE, ACTION_SIZE = 2, GOLDEN["observation_size"], GOLDEN["action_size"]
+MESSAGES = {kind: getattr(protocol, kind.name.title().replace("_", "")) for kind in Kind if kind not in (4, 5, 6)}
+
+
+def entries(part):
+    return [pytest.param(entry, id=entry["name"]) for entry in GOLDEN[part]]
+
+
+def content(vector):
+    """The body as the dataclasses have it: bytes as bytes, arrays of a HELLO as tuples where they are."""
+    body = {
+        key: bytes.fromhex(value[4:]) if isinstance(value, str) and value.startswith("hex:") else value
+        for key, value in vector["body"].items()
+    }
+    return body | {"versions": tuple(body["versions"])} if "versions" in body else body
+
+
+def a_step(body):
+    status = np.array(body["status"], np.uint8)
+    terminated, truncated, diverged, failed = ((status & bit).astype(bool) for bit in (1, 2, 4, 8))
+    return Step(
+        rewards=np.array(body["rewards"]),
+        observations=np.array(body["observations"], np.float32),
+        final=np.array(body["final"], np.float32).reshape(-1, SIZE),
+        terminated=terminated,
+        truncated=truncated,
+        diverged=diverged,
+        failed=failed,
+    )
+
+
+def encoded(kind, body):
+    if kind == Kind.STEP:
+        return protocol.encode_step(a_step(body))
+    return np.array(body["observations" if kind == Kind.RESET else "actions"], "<f4").tobytes()
+
+
+def decoded(kind, header, body):
+    if kind == Kind.STEP:
+        return vars(protocol.decode_step(body, header.environments, SIZE))
+    if kind == Kind.RESET:
+        return protocol.decode_observations(body, header.environments, SIZE)
+    if kind == Kind.ACTION:
+        return protocol.decode_actions(body, header.environments, ACTION_SIZE)
+    return protocol.decode_control(header, body)
+
+
+def read(frame):
+    header, body = protocol.decode(frame)
+    return header, decoded(header.kind, header, body)
+
+
+def test_the_file_is_what_the_script_writes():
+    script = runpy.run_path(str(ROOT / "tests" / "coupling" / "make_golden_vectors.py"))
+    assert (ROOT / "coupling" / "golden_vectors.json").read_text(encoding="utf-8") == script["text"]()
+
+
+def test_every_type_is_there():
+    assert {vector["type"] for vector in GOLDEN["vectors"]} == {kind.name for kind in Kind}
+
+
+@pytest.mark.parametrize("vector", entries("vectors"))
+def test_a_frame_is_read_as_it_was_meant(vector):
+    kind = Kind[vector["type"]]
+    header, found = read(bytes.fromhex(vector["hex"]))
+    assert header == Header(kind, **vector["header"])
+    if kind == Kind.STEP:
+        for name, value in vars(a_step(vector["body"])).items():
+            np.testing.assert_array_equal(found[name], value, strict=True)
+    elif kind in MESSAGES:
+        assert found == MESSAGES[kind](**content(vector))
+    else:
+        np.testing.assert_array_equal(found, next(iter(vector["body"].values())))
+
+
+@pytest.mark.parametrize("vector", [entry for entry in entries("vectors") if entry.values[0]["canonical"]])
+def test_a_frame_is_written_to_the_byte(vector):
+    kind = Kind[vector["type"]]
+    if kind in MESSAGES:
+        given = {key: vector["header"][key] for key in ("session", "acknowledgement", "epoch", "clock")}
+        frame = protocol.encode_control(MESSAGES[kind](**content(vector)), **given)
+    else:
+        frame = protocol.encode(Header(kind, **vector["header"]), encoded(kind, vector["body"]))
+    assert frame.hex() == vector["hex"]
+
+
+@pytest.mark.parametrize("entry", entries("malformed"))
+def test_a_malformed_frame_is_refused(entry):
+    frame = bytes.fromhex(entry["hex"])
+    with pytest.raises(ProtocolError):
+        read(frame)
