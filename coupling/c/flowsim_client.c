@@ -891,7 +891,8 @@ static void stop_heart(flowsim_client *client) {
 
 /* --- the outbox: two files written by turns, so that a torn write leaves the message before --------------------- */
 
-/* As the Python workers write them: number of the message u64, its length u32, its CRC-32, the message. */
+/* As the Python workers write them: number of the message u64, its length u32, CRC-32 of number and message, the
+   message. */
 #define OUTBOX_HEAD 16
 
 /* The longest RESET or STEP. */
@@ -926,7 +927,7 @@ static size_t recover(flowsim_client *client, unsigned char *frame, unsigned cha
         size_t length = (size_t)get_little(head + 8, 4);
         if (!length || length > longest_message(client) || (found && number < client->kept)) continue;
         if (pread(client->outbox[i], candidate, length, OUTBOX_HEAD) != (ssize_t)length) continue;
-        if (crc32(0, candidate, length) != get_little(head + 12, 4)) continue;
+        if (crc32(crc32(0, head, 8), candidate, length) != get_little(head + 12, 4)) continue;
         memcpy(frame, candidate, length);
         found = length;
         client->kept = number;
@@ -953,7 +954,7 @@ static int keep(flowsim_client *client) {
     int file = client->outbox[++client->kept % 2];
     put_little(head, client->kept, 8);
     put_little(head + 8, client->frame_length, 4);
-    put_little(head + 12, crc32(0, client->frame, client->frame_length), 4);
+    put_little(head + 12, crc32(crc32(0, head, 8), client->frame, client->frame_length), 4);
     if (write_at(file, head, OUTBOX_HEAD, 0) && write_at(file, client->frame, client->frame_length, OUTBOX_HEAD))
         return FLOWSIM_OK;
     return fail(client, "the outbox cannot be written: %s", strerror(errno));
