@@ -677,7 +677,8 @@ class Run:
             heartbeat=0.1, dead_after=self.dead_after,
         )  # fmt: skip
         self.server = Server(self.learner, "tcp://127.0.0.1:*", terms, self.steps, self.log)
-        self.server.replay(self.log.records_since(0))
+        if self.log.segments():
+            self.server.replay(self.log.records_since(0))
         self.log.begin(len(self.log.segments()))
         write_connection(self.file, Connection(self.server.endpoint, "run", EXTERNAL, OPTIONS, 30.0))
 
