@@ -926,7 +926,7 @@ static size_t recover(flowsim_client *client, unsigned char *frame, unsigned cha
         size_t length = (size_t)get_little(head + 8, 4);
         if (!length || length > longest_message(client) || (found && number < client->kept)) continue;
         if (pread(client->outbox[i], candidate, length, OUTBOX_HEAD) != (ssize_t)length) continue;
-        if (crc32(0, candidate, length) != get_little(head + 12, 4)) continue;
+        if (crc32(crc32(0, head, 8), candidate, length) != get_little(head + 12, 4)) continue;
         memcpy(frame, candidate, length);
         found = length;
         client->kept = number;
@@ -953,7 +953,7 @@ static int keep(flowsim_client *client) {
     int file = client->outbox[++client->kept % 2];
     put_little(head, client->kept, 8);
     put_little(head + 8, client->frame_length, 4);
-    put_little(head + 12, crc32(0, client->frame, client->frame_length), 4);
+    put_little(head + 12, crc32(crc32(0, head, 8), client->frame, client->frame_length), 4);
     if (write_at(file, head, OUTBOX_HEAD, 0) && write_at(file, client->frame, client->frame_length, OUTBOX_HEAD))
         return FLOWSIM_OK;
     return fail(client, "the outbox cannot be written: %s", strerror(errno));

@@ -677,7 +677,8 @@ class Run:
             heartbeat=0.1, dead_after=self.dead_after,
         )  # fmt: skip
         self.server = Server(self.learner, "tcp://127.0.0.1:*", terms, self.steps, self.log)
-        self.server.replay(self.log.records_since(0))
+        if self.log.segments():
+            self.server.replay(self.log.records_since(0))
         self.log.begin(len(self.log.segments()))
         write_connection(self.file, Connection(self.server.endpoint, "run", EXTERNAL, OPTIONS, 30.0))
 
@@ -777,7 +778,7 @@ def test_the_example_of_the_docs_trains(built, tmp_path):
     text = (ROOT / "docs" / "clients.md").read_text(encoding="utf-8")
     blocks = dict(re.findall(r"```(c|yaml)\n(.*?)```", text, re.DOTALL))
     (tmp_path / "balls.yaml").write_text(blocks["yaml"])
-    config = load_config(str(tmp_path / "balls.yaml"))
+    config = load_config(str(tmp_path / "balls.yaml"), ["workers.launcher=none"])  # as flowsim serve does
     assert (config.env, config.env_options) == (EXTERNAL, OPTIONS)
     (tmp_path / "solver.c").write_text(blocks["c"])
     (command,) = re.findall(r"^gcc solver.c .*", text, re.MULTILINE)
