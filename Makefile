@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help install test test-all lint demo validate bench gpu c-client c-client-test clean
+.PHONY: help install test test-all lint demo validate bench chaos gpu c-client c-client-test clean
 
 help:
 	@echo "make demo   train the D-cylinder wake for a few minutes, evaluate it, and leave a film and a plot"
@@ -11,6 +11,7 @@ help:
 	@echo "make test-all  the same with the optional libraries installed: a Ray cluster of two nodes here, too"
 	@echo "make validate  the solver beside published values, all cases (about 15 minutes), and their page in docs"
 	@echo "make bench  the speed of the solver on this machine, beside jax-cfd (2 minutes; leave it alone meanwhile)"
+	@echo "make chaos  runs under siege for up to twenty minutes, audited for lost and doubled experience"
 	@echo "make gpu    everything there is to check and measure on a GPU, in under nine minutes"
 	@echo "make c-client  the client for environments in C and Fortran, with its examples, into build/c"
 	@echo "make clean  remove the virtual environment and the caches"
@@ -89,6 +90,10 @@ c-client:
 c-client-test: c-client
 	$(CC) -shared $(C_BUILD)/flowsim_client.o $(C_LIBRARIES) -o $(C_BUILD)/libflowsim_client.so
 	$(C_COMPILE) -g -fsanitize=address,undefined -fno-sanitize-recover=all tests/coupling/golden_vectors.c $(C_LIBRARIES) -o $(C_BUILD)/golden_vectors
+
+# the soak of half an hour is apart: .venv/bin/python benchmarks/soak.py
+chaos: install
+	$(BIN)/python benchmarks/chaos.py $(CHAOS)
 
 clean:
 	rm -rf $(VENV) $(C_BUILD) .mypy_cache .ruff_cache .pytest_cache

@@ -37,10 +37,9 @@ MEMORY = 2**20  # steps; no part does as many
 
 
 def processes(siege: Siege, seconds: float) -> None:
-    """Kill and stop workers and learner at Poisson moments."""
-    siege.disturb(
-        seconds, {"kill_worker": 0.6, "stop_worker": 0.1, "kill_learner": 0.07, "stop_learner": 0.05, "kill_all": 0.03}
-    )
+    """Kill and stop workers and learner at random moments, and leave them no room on the disk now and then."""
+    kills = {"kill_worker": 0.6, "kill_learner": 0.07, "kill_all": 0.03}
+    siege.disturb(seconds, kills | {"stop_worker": 0.1, "stop_learner": 0.05, "fill_disk": 0.03})
 
 
 def points(siege: Siege, seconds: float) -> None:
@@ -73,6 +72,11 @@ def everything(siege: Siege, seconds: float) -> None:
     siege.disturb(seconds, {"kill_all": 0.25})
 
 
+def elsewhere(siege: Siege, seconds: float) -> None:
+    """Kill the learner at random moments under workers that outlive it, and some of them."""
+    siege.disturb(seconds, {"kill_learner": 0.2, "kill_worker": 0.2, "stop_learner": 0.05, "stop_worker": 0.05})
+
+
 def messages(siege: Siege, seconds: float) -> None:
     """Drop, duplicate, delay and reorder messages, and kill now and then."""
     seed = siege.random.randrange(2**32)
@@ -90,20 +94,25 @@ def connections(siege: Siege, seconds: float) -> None:
 SINGLE = {"workers": {"processes": 8, "agents": 8}, "env_options": {"step_seconds": 0.01}}
 BATCHES = {"workers": {"processes": 3, "agents": 24}, "env_options": {"step_seconds": 0.002, "fail_at": 997}}
 LSTM = {"agent": {"network": "lstm", "hidden": [8], "window": 4, "steps_per_update": 4.0}}
+BY_HAND = {"workers": SINGLE["workers"] | {"launcher": "none"}, "env_options": SINGLE["env_options"]}
 NO_OUTBOX = {"workers": SINGLE["workers"] | {"outbox": False}, "env_options": SINGLE["env_options"]}
 FSYNC = {"run": {"durability": "fsync"}, "agent": {"algorithm": "ddpg", "replay": "none", "steps_per_update": 2.0}}
 
 PARTS: dict[str, tuple[Any, dict[str, Any], float]] = {
     "processes": (processes, SINGLE, 3.0),
     "batches": (processes, BATCHES, 2.0),
-    "points": (points, {}, 3.0),
+    "points": (points, {}, 4.0),
     "restarts": (restarts, {}, 2.0),
     "everything": (everything, SINGLE | FSYNC, 1.5),
+    "elsewhere": (elsewhere, BY_HAND, 2.0),
     "messages": (messages, SINGLE | LSTM, 3.0),
     "connections": (connections, SINGLE, 3.0),
-    "no_outbox": (processes, NO_OUTBOX, 2.0),
+    "no_outbox": (processes, NO_OUTBOX, 1.5),
 }
 """What is done, the settings of the run, and the share of the time."""
+
+OTHERWISE = {"restarts": ["workers.processes=3"]}
+"""What the last start of a part changes: here the agents are split among other workers."""
 
 
 def carry_out(name: str, seconds: float, seed: int) -> dict[str, Any]:
@@ -114,7 +123,7 @@ def carry_out(name: str, seconds: float, seed: int) -> dict[str, Any]:
     row: dict[str, Any] = {"part": name, "what": do.__doc__.strip(), "seed": seed}
     try:
         do(siege, seconds)
-        audit = siege.finish()
+        audit = siege.finish(overrides=OTHERWISE.get(name, ()))
         row |= {"audit": audit.counts(), "passed": audit.is_clean}
         if not audit.is_clean:
             row["found"] = str(audit)
@@ -142,6 +151,7 @@ def kinds(done: dict[str, int]) -> Counter[str]:
             "of those at labelled points": sum(died.values()),
             "kills of everything": done.get("kills_of_everything", 0),
             "stops": done.get("worker_stops", 0) + done.get("learner_stops", 0),
+            "full disks": done.get("full_disks", 0),
             "resumes": done.get("resumes", 0),
             "cuts": done.get("cuts", 0) + done.get("black_holes", 0),
             "messages dropped": done.get("dropped", 0),

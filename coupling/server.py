@@ -525,8 +525,8 @@ class Server:
         away, self._looked = now - self._looked, now
         if away > self._terms.heartbeat:  # this process was stopped, or busy: nobody could be heard meanwhile
             for session in self._sessions.values():
-                session.seen += away
-                session.busy_since += away
+                session.seen = min(now, session.seen + away)
+                session.busy_since = min(now, session.busy_since + away)
         lost = []
         for session in self._sessions.values():
             slot, silence, busy = session.entry.slot, now - session.seen, now - session.busy_since

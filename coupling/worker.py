@@ -381,17 +381,19 @@ class Worker:
         if self._outbox:
             self._outbox.write(frame)
         self._line.send(frame)
-        wait = 1.0
+        wait, in_vain = 1.0, 0
         while True:
             answer = self._line.receive(wait)
             if answer is None:
                 self._check_patience(self._heart.silence)
-                if self._heart.silence > 3 * self._welcome.heartbeat:
+                in_vain += 1
+                if in_vain > 1:  # this connection is dead, or leads to a learner that was; the heart's may be newer
                     self._line.renew()
                 self._heart.resends += 1
                 self._line.send(frame)
                 wait = min(10.0, 2 * wait) * random.uniform(0.8, 1.0)
                 continue
+            in_vain = 0
             header, body = self._read(answer)
             if header.kind is Kind.ACTION and header.acknowledgement == self._sequence:
                 self._heart.delays.append(time.monotonic() - sent)

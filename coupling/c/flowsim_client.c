@@ -891,7 +891,8 @@ static void stop_heart(flowsim_client *client) {
 
 /* --- the outbox: two files written by turns, so that a torn write leaves the message before --------------------- */
 
-/* As the Python workers write them: number of the message u64, its length u32, its CRC-32, the message. */
+/* As the Python workers write them: number of the message u64, its length u32, CRC-32 of number and message, the
+   message. */
 #define OUTBOX_HEAD 16
 
 /* The longest RESET or STEP. */

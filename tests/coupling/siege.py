@@ -8,14 +8,17 @@ import contextlib
 import json
 import os
 import random
+import resource
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import numpy as np
 import psutil
 import yaml
 from audit import Audit, audit
@@ -42,7 +45,8 @@ class Siege:
     memory
         Steps that the replay memory holds: more than the run will have.
     env_options, agent, workers, run
-        What differs from the defaults below.
+        What differs from the defaults below. With ``workers.launcher: none`` the siege starts the workers, as somebody
+        by hand would, and starts those again that end: they outlive the learner.
 
     Attributes
     ----------
@@ -59,7 +63,6 @@ class Siege:
         self.counts: Counter[str] = Counter()
         self.proxy = None
         self._process: subprocess.Popen | None = None
-        self._outboxes = self.run_folder / "workers" if (workers or {}).get("outbox", True) else None
         content = {
             "env": "oracle:test/Oracle-v0",
             "env_options": {"journal": str(self.journal), "step_seconds": 0.001} | (env_options or {}),
@@ -69,8 +72,10 @@ class Siege:
             "run": {"steps": 10**9, "name": "run", "checkpoint_every": 1.0, "seed": seed} | (run or {}),
         }
         (folder / "preset.yaml").write_text(yaml.safe_dump(content))
+        self._hands = Hands(self, content["workers"]) if content["workers"].get("launcher") == "none" else None
+        self._outboxes = self.run_folder / "workers" if content["workers"].get("outbox", True) else None
         self._notes = folder / "deaths"
-        self._environment = os.environ | {
+        self.environment = os.environ | {
             "PYTHONPATH": os.pathsep.join([str(ROOT), str(HERE)]),
             "OMP_NUM_THREADS": "1",
             "FLOWSIM_FAULT_NOTES": str(self._notes),
@@ -81,7 +86,7 @@ class Siege:
     def through(self, make) -> None:
         """Let the workers reach the learner through a proxy that ``make(endpoint function)`` makes."""
         self.proxy = make(self.learner_endpoint)
-        self._environment["FLOWSIM_PROXY"] = str(self.proxy.port)
+        self.environment["FLOWSIM_PROXY"] = str(self.proxy.port)
 
     def learner_endpoint(self) -> str | None:
         """Return where the learner itself listens."""
@@ -107,7 +112,7 @@ class Siege:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "coupling.cli", *words, *overrides],
                 cwd=self.folder,
-                env=self._environment | {"FLOWSIM_FAULTS": faults},
+                env=self.environment | {"FLOWSIM_FAULTS": faults},
                 stdin=subprocess.DEVNULL,
                 stdout=stderr,
                 stderr=stderr,
@@ -154,7 +159,9 @@ class Siege:
         return status if status.get("pid") == self._process.pid else {}
 
     def workers(self) -> list[psutil.Process]:
-        """Return the living worker processes that the learner has started."""
+        """Return the living worker processes that the learner has started, or somebody by hand."""
+        if self._hands is not None:
+            return self._hands.living()
         found = []
         with contextlib.suppress(psutil.Error):
             for child in psutil.Process(self._process.pid).children():
@@ -207,6 +214,16 @@ class Siege:
                     worker.kill()
             self._process.wait()
             self.counts["kills_of_everything"] += 1
+
+    def fill_disk(self) -> None:
+        """Leave the learner no room for a while; a limit on the size of files stands for the disk."""
+        if self.running:
+            resource.prlimit(self._process.pid, resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY))
+            self.counts["full_disks"] += 1
+            time.sleep(self.random.uniform(0.5, 4.0))
+            with contextlib.suppress(ProcessLookupError):
+                unlimited = resource.RLIM_INFINITY, resource.RLIM_INFINITY
+                resource.prlimit(self._process.pid, resource.RLIMIT_FSIZE, unlimited)
 
     def cut(self) -> None:
         """Reset a connection."""
@@ -269,7 +286,7 @@ class Siege:
 
     # --- the end --------------------------------------------------------------------------------------------
 
-    def finish(self, more=500) -> Audit:
+    def finish(self, more=500, overrides=()) -> Audit:
         """Let the run finish in peace, and check that nothing is lost or doubled and that the ratio is exact."""
         if self.running:
             self._process.send_signal(signal.SIGINT)
@@ -278,7 +295,7 @@ class Siege:
                 raise SiegeError(f"told to stop, the learner ended with {code}:\n{self.said()[-3000:]}")
         steps = max(self.status().get("environment_steps", 0), Learner.load(self.checkpoint).environment_steps) + more
         for attempt in range(3):  # the log may hold more than the status had said
-            self.start(overrides=[f"run.steps={steps + attempt * 10_000}"])
+            self.start(overrides=[f"run.steps={steps + attempt * 10_000}", *overrides])
             if self.wait_end() == 0:
                 break
         else:
@@ -302,6 +319,8 @@ class Siege:
 
     def close(self) -> None:
         """End whatever still runs."""
+        if self._hands is not None:
+            self._hands.close()
         workers = self.workers() if self.running else []
         if self.running:
             self._process.kill()
@@ -311,3 +330,52 @@ class Siege:
                 worker.kill()
         if self.proxy is not None:
             self.proxy.close()
+
+
+class Hands:
+    """Somebody who starts the workers of a run, and starts those again that have ended."""
+
+    def __init__(self, siege: Siege, workers):
+        self._siege = siege
+        self._agents = np.array_split(np.arange(workers["agents"]), workers["processes"])
+        self._processes: dict[int, subprocess.Popen] = {}
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._tend, daemon=True)
+        self._thread.start()
+
+    def _tend(self):
+        while not self._ended.wait(0.3):
+            if not (self._siege.run_folder / "connection.json").exists():
+                continue
+            for slot, agents in enumerate(self._agents):
+                process = self._processes.get(slot)
+                if process is None or process.poll() is not None:
+                    self._processes[slot] = self._start(slot, len(agents))
+
+    def _start(self, slot, environments):
+        folder = self._siege.run_folder / "workers"
+        folder.mkdir(exist_ok=True)
+        words = ["--connect", str(self._siege.run_folder / "connection.json"), "--slot", str(slot)]
+        words += ["--environments", str(environments), "--outbox", str(folder / f"outbox-{slot}")]
+        with (folder / f"worker-{slot}.stderr").open("ab") as stderr:
+            return subprocess.Popen(
+                [sys.executable, "-m", "coupling.worker", *words],
+                env=self._siege.environment, stdin=subprocess.DEVNULL, stdout=stderr, stderr=stderr,
+            )  # fmt: skip
+
+    def living(self):
+        """Return the processes that are there."""
+        found = []
+        for process in list(self._processes.values()):
+            with contextlib.suppress(psutil.Error):
+                if process.poll() is None:
+                    found.append(psutil.Process(process.pid))
+        return found
+
+    def close(self):
+        """Start no more, and end those that are there."""
+        self._ended.set()
+        self._thread.join(10)
+        for process in self._processes.values():
+            process.kill()
+            process.wait()

@@ -44,7 +44,7 @@ def test_deaths_at_labelled_points(laid):
     siege.start(",".join(f"{point}={30 + 10 * number}" for number, point in enumerate(WORKER)))
     siege.wait_steps(600)
     siege.kill_all()
-    report = siege.finish()
+    report = siege.finish(overrides=["workers.processes=3"])  # and the agents are split among other workers
     assert report.is_clean, report
     assert report.returned > 700
     assert siege.deaths()["worker.stepped"] > 0
@@ -74,6 +74,24 @@ def test_a_bad_network_of_connections(laid):
     assert report.is_clean, report
     assert siege.done()["cuts"] > 0
     assert report.returned == report.held  # nobody died
+
+
+def test_workers_elsewhere_outlive_the_learner(laid):
+    siege = laid(workers={"processes": 3, "agents": 3, "launcher": "none"}, env_options={"step_seconds": 0.02})
+    siege.start()
+    siege.wait_steps(100)
+    workers = siege.workers()
+    for _ in range(2):
+        siege.kill_learner()
+        siege.start()
+        siege.wait_steps(150)
+    siege.kill_worker()
+    siege.wait_steps(300)
+    before = {worker.pid for worker in workers}
+    assert len(before & {worker.pid for worker in siege.workers()}) == 2
+    report = siege.finish()
+    assert report.is_clean, report
+    assert report.returned >= 700
 
 
 def test_without_outboxes_a_death_costs_each_environment_one_step_at_most(laid):
