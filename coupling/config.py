@@ -174,8 +174,8 @@ class RunConfig(BaseModel):
     def _external_environments_come_by_themselves(self) -> "RunConfig":
         if self.env == EXTERNAL and self.workers.launcher != "none":
             raise ValueError(
-                f"workers.launcher = {self.workers.launcher} starts environments in Python, which {EXTERNAL} has none of; "
-                "use `flowsim serve`, or workers.launcher=none"
+                f"workers.launcher = {self.workers.launcher} would start environments in Python, which {EXTERNAL} "
+                "does not have; use `flowsim serve`, or workers.launcher=none"
             )
         if self.env == EXTERNAL and self.run.evaluate_episodes:
             raise ValueError(f"run.evaluate_episodes must be 0: {EXTERNAL} has no environments in Python to judge by")

@@ -272,11 +272,14 @@ class Server:
         self._welcome(session)
 
     def _challenge(self, holder: Session, route: bytes) -> None:
-        """Refuse a newcomer once the holder of its place has given a sign of life after its first HELLO."""
+        """Refuse a newcomer once the holder of its place has given a sign of life well after its first HELLO.
+
+        What the holder sent before it died may still be on its way when the newcomer is there.
+        """
         now = time.monotonic()
         if now - holder.challenged > 2 * self._terms.dead_after:
             holder.challenged = now
-        elif holder.seen > holder.challenged:
+        elif holder.seen > holder.challenged + self._terms.heartbeat:
             reason = f"worker {holder.entry.slot} is connected already"
             self._send(route, encode_control(Reject(reason), epoch=self._terms.epoch))
 

@@ -150,12 +150,12 @@ def keep_found_outbox(file):
 def lead_through_proxy(port):
     import msgspec
 
-    from coupling import run
+    from coupling import training
 
-    write = run.write_connection
+    write = training.write_connection
 
     def write_both(path, connection, *rest):
         write(path.with_name("direct.json"), connection, *rest)
         write(path, msgspec.structs.replace(connection, endpoint=f"tcp://127.0.0.1:{port}"), *rest)
 
-    run.write_connection = write_both
+    training.write_connection = write_both

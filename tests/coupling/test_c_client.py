@@ -778,7 +778,7 @@ def test_the_example_of_the_docs_trains(built, tmp_path):
     text = (ROOT / "docs" / "clients.md").read_text(encoding="utf-8")
     blocks = dict(re.findall(r"```(c|yaml)\n(.*?)```", text, re.DOTALL))
     (tmp_path / "balls.yaml").write_text(blocks["yaml"])
-    config = load_config(str(tmp_path / "balls.yaml"))
+    config = load_config(str(tmp_path / "balls.yaml"), ["workers.launcher=none"])  # as flowsim serve does
     assert (config.env, config.env_options) == (EXTERNAL, OPTIONS)
     (tmp_path / "solver.c").write_text(blocks["c"])
     (command,) = re.findall(r"^gcc solver.c .*", text, re.MULTILINE)

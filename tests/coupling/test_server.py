@@ -225,12 +225,17 @@ def test_a_repeated_hello_is_answered_by_the_same_welcome(served):
 
 
 def test_a_newcomer_is_refused_once_who_is_there_gives_a_sign_of_life(served):
-    _, _, peer = served
+    _, server, peer = served
+    server._terms = dataclasses.replace(server._terms, heartbeat=0.2)
     worker, newcomer = peer(), peer()
     worker.join()
     hello = newcomer.hello()
+    beat = protocol.encode_control(protocol.Heartbeat(0, 0.0, 0.0, 0.0), session=worker.session)
     assert newcomer.say(hello, turns=4) is None
-    worker.say(protocol.encode_control(protocol.Heartbeat(0, 0.0, 0.0, 0.0), session=worker.session))
+    worker.say(beat)  # it may have been on its way before
+    assert newcomer.say(hello, turns=4) is None
+    time.sleep(0.2)
+    worker.say(beat)
     assert "worker 0 is connected already" in newcomer.say(hello)[1].reason
 
 
