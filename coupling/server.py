@@ -250,7 +250,7 @@ class Server:
             session.route, session.seen, session.alive = route, time.monotonic(), True
             self._welcome(session)
             return
-        slot = self._free_slot(hello.environments) if hello.slot is None else hello.slot
+        slot = self._place_for(hello) if hello.slot is None else hello.slot
         reason = self._refusal(hello, slot)
         if reason:
             self._send(route, encode_control(Reject(reason), epoch=self._terms.epoch))
@@ -309,10 +309,13 @@ class Server:
         self._log.flush()
         self._send(session.route, encode_control(welcome, session=entry.session, epoch=terms.epoch))
 
-    def _free_slot(self, environments: int) -> int | None:
-        """Return the first worker's number that hosts as many environments and is not there."""
+    def _place_for(self, hello: Hello) -> int | None:
+        """Return the place of the process whose last message a worker brings, or else the first that is free."""
+        for entry in self._ledger:
+            if entry.environments == hello.environments and _session_of(hello.recovered) == entry.session:
+                return entry.slot
         for slot, count in enumerate(self._terms.agents_of_each):
-            if count == environments and not self.connected(slot):
+            if count == hello.environments and not self.connected(slot):
                 return slot
         return None
 
@@ -604,6 +607,13 @@ class Server:
             for session in sorted(self._sessions.values(), key=lambda session: session.entry.slot)
             if session.alive
         ]
+
+
+def _session_of(frame: bytes) -> int | None:
+    try:
+        return decode(frame)[0].session
+    except ProtocolError:
+        return None
 
 
 def _longest_frame(terms: Terms) -> int:
