@@ -262,6 +262,8 @@ class Server:
             if holder.alive:
                 self._challenge(holder, route)
                 return
+            if self._is_kept(slot) and _session_of(hello.recovered) != before.session:
+                return  # who was there may live: the learner was started just now
             self._recover(hello.recovered, {before.session})
             self._close(before.session)
         first = int(self._last_agent[slot])
@@ -314,10 +316,14 @@ class Server:
         for entry in self._ledger:
             if entry.environments == hello.environments and _session_of(hello.recovered) == entry.session:
                 return entry.slot
-        for slot, count in enumerate(self._terms.agents_of_each):
-            if count == hello.environments and not self.connected(slot):
-                return slot
-        return None
+        each = enumerate(self._terms.agents_of_each)
+        free = [slot for slot, count in each if count == hello.environments and not self.connected(slot)]
+        return min(free, key=self._is_kept, default=None)
+
+    def _is_kept(self, slot: int) -> bool:
+        """Tell whether a place is kept for a worker that may find the restarted learner soon."""
+        entry = self._ledger.of_slot(slot)
+        return entry is not None and time.monotonic() < self._sessions[entry.session].kept_until
 
     def _refusal(self, hello: Hello, slot: int | None) -> str:
         """Return why a worker cannot take part, or an empty string."""
@@ -482,6 +488,9 @@ class Server:
     def replay(self, records: Iterable[Record]) -> int:
         """Do again what the log says was done since the checkpoint; gradient steps are done as they become due.
 
+        The workers may live, and find this learner soon: until they are heard, or known to be dead, their places are
+        kept for a while.
+
         Returns
         -------
         int
@@ -503,6 +512,8 @@ class Server:
                 self._issue(record.sessions, actions, record.epoch)
             else:
                 self._end(record.session)
+        for session in self._sessions.values():
+            session.kept_until = time.monotonic() + 2 * self._terms.dead_after
         return self._learner.environment_steps - before
 
     def retire(self, outboxes: Iterable[bytes]) -> None:
@@ -551,7 +562,8 @@ class Server:
         """Note that a worker is dead; its open episodes wait for the last step that its successor may bring."""
         entry = self._ledger.of_slot(slot)
         if entry is not None:
-            self._sessions[entry.session].alive = False
+            session = self._sessions[entry.session]
+            session.alive, session.kept_until = False, 0.0
 
     def close_forgotten(self) -> None:
         """Close the sessions of dead workers for which no successor came within ``patience``."""
