@@ -55,8 +55,9 @@ def points(siege: Siege, seconds: float) -> None:
             if point == "learner.replaying":
                 siege.start()
                 siege.wait_steps(300)
+                time.sleep(0.5)  # the last checkpoint is some records ago
                 siege.kill_learner()
-            most = {"learner.replaying": 20, "learner.before-save": 3, "learner.before-rename": 3}.get(point, 100)
+            most = {"learner.replaying": 5, "learner.before-save": 3, "learner.before-rename": 3}.get(point, 100)
             most = 3 if point in ("learner.after-rename", "learner.before-forget") else most
             siege.die_at(point, siege.random.randint(1, most))
             siege.kill_learner()

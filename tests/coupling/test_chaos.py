@@ -2,6 +2,7 @@
 
 import copy
 import shutil
+import time
 
 import numpy as np
 import pytest
@@ -32,21 +33,33 @@ def laid(tmp_path):
         siege.close()
 
 
-def test_deaths_at_labelled_points(laid):
-    siege = laid(**BATCHES)
-    siege.die_at("learner.before-save", 1)  # before the first checkpoint that has a log
-    siege.die_at("learner.torn", 60)
-    siege.die_at("learner.before-rename", 1)  # and again in the first checkpoint after the torn tail
-    siege.die_at("learner.after-taken", 60)
-    siege.die_at("learner.replaying", 10)
-    siege.die_at("learner.before-send", 40)
-    siege.die_at("learner.before-forget", 2)
-    siege.start(",".join(f"{point}={30 + 10 * number}" for number, point in enumerate(WORKER)))
-    siege.wait_steps(600)
-    siege.kill_all()
-    report = siege.finish(overrides=["workers.processes=3"])  # and the agents are split among other workers
+@pytest.fixture(scope="module")
+def besieged(tmp_path_factory):
+    """A finished run in which something died at labelled points again and again; and its audit."""
+    siege = Siege(tmp_path_factory.mktemp("besieged") / "run", seed=2, **BATCHES)
+    try:
+        siege.die_at("learner.before-save", 1)  # before the first checkpoint that has a log
+        siege.die_at("learner.torn", 60)
+        siege.die_at("learner.before-rename", 1)  # and again in the first checkpoint after the torn tail
+        siege.start()
+        siege.wait_steps(200)
+        time.sleep(0.4)  # the last checkpoint is some records ago
+        siege.kill_all()
+        siege.die_at("learner.replaying", 3)
+        siege.die_at("learner.before-send", 40)
+        siege.start(",".join(f"{point}={30 + 10 * number}" for number, point in enumerate(WORKER)))
+        siege.wait_steps(400)
+        siege.kill_all()
+        report = siege.finish(overrides=["workers.processes=3"])  # and the agents are split among other workers
+    finally:
+        siege.close()
+    return siege, report
+
+
+def test_deaths_at_labelled_points(besieged):
+    siege, report = besieged
     assert report.is_clean, report
-    assert report.returned > 700
+    assert report.returned > 1000
     assert siege.deaths()["worker.stepped"] > 0
     assert len(report.in_window) >= siege.deaths()["worker.stepped"]
     assert not [file for file in siege.run_folder.iterdir() if file.suffix == ".tmp"]
@@ -57,9 +70,9 @@ def test_a_bad_network_of_messages(laid):
     siege.through(lambda target: MessageProxy(target, drop=0.03, duplicate=0.1, hold=0.1, delay=0.3, seed=1))
     siege.start()
     siege.wait_steps(1)
-    siege.disturb(5, {"kill_worker": 0.4})
+    siege.disturb(4, {"kill_worker": 0.5})
     siege.kill_learner()
-    report = siege.finish()
+    report = siege.finish(more=200)
     assert report.is_clean, report
     assert all(siege.done()[kind] > 0 for kind in ("dropped", "duplicated", "held_back", "worker_kills"))
 
@@ -69,8 +82,8 @@ def test_a_bad_network_of_connections(laid):
     siege.through(lambda target: TcpProxy(siege.learner_address, delay=0.005, seed=1))
     siege.start()
     siege.wait_steps(1)
-    siege.disturb(5, {"cut": 2.0, "swallow": 0.5, "stop_worker": 0.1, "stop_learner": 0.1})
-    report = siege.finish()
+    siege.disturb(4, {"cut": 2.0, "swallow": 0.5, "stop_worker": 0.1, "stop_learner": 0.1})
+    report = siege.finish(more=200)
     assert report.is_clean, report
     assert siege.done()["cuts"] > 0
     assert report.returned == report.held  # nobody died
@@ -79,19 +92,19 @@ def test_a_bad_network_of_connections(laid):
 def test_workers_elsewhere_outlive_the_learner(laid):
     siege = laid(workers={"processes": 3, "agents": 3, "launcher": "none"}, env_options={"step_seconds": 0.02})
     siege.start()
-    siege.wait_steps(100)
+    siege.wait_steps(60)
     workers = siege.workers()
     for _ in range(2):
         siege.kill_learner()
         siege.start()
-        siege.wait_steps(150)
+        siege.wait_steps(60)
     siege.kill_worker()
-    siege.wait_steps(300)
+    siege.wait_steps(60)
     before = {worker.pid for worker in workers}
     assert len(before & {worker.pid for worker in siege.workers()}) == 2
-    report = siege.finish()
+    report = siege.finish(more=200)
     assert report.is_clean, report
-    assert report.returned >= 700
+    assert report.returned >= 300
 
 
 def test_without_outboxes_a_death_costs_each_environment_one_step_at_most(laid):
@@ -99,7 +112,7 @@ def test_without_outboxes_a_death_costs_each_environment_one_step_at_most(laid):
     siege.start()
     siege.wait_steps(1)
     siege.disturb(4, {"kill_worker": 2.0})
-    report = siege.finish()
+    report = siege.finish(more=200)
     assert report.is_clean, report
     assert siege.counts["worker_kills"] > 0
     assert len(report.without_outbox) <= report.environments
@@ -108,26 +121,15 @@ def test_without_outboxes_a_death_costs_each_environment_one_step_at_most(laid):
 # --- the audit itself -----------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory):
-    siege = Siege(tmp_path_factory.mktemp("finished") / "run", seed=2)
-    try:
-        siege.start()
-        siege.wait_steps(600)
-        assert siege.finish().is_clean
-    finally:
-        siege.close()
-    return siege
-
-
 @pytest.fixture
-def found(finished, tmp_path):
-    """Audit the finished run after something was changed in its memory or its journals."""
-    learner, journal = Learner.load(finished.checkpoint), tmp_path / "journal"
-    shutil.copytree(finished.journal, journal)
+def found(besieged, tmp_path):
+    """Audit the besieged run after something was changed in its memory or its journals."""
+    siege, _ = besieged
+    learner, journal = Learner.load(siege.checkpoint), tmp_path / "journal"
+    shutil.copytree(siege.journal, journal)
 
     def look():
-        return audit(learner, journal, finished.run_folder / "workers")
+        return audit(learner, journal, siege.run_folder / "workers")
 
     return learner, journal, look
 
@@ -138,14 +140,6 @@ def episode_of(learner, row):
     names = ("observation", "action", "behaviour_mean", "behaviour_std", "reward", "value")
     parts = {name: getattr(memory, name)[slots] for name in names}
     return Episode(**parts, final_observation=memory.final_observation[row], final_value=0.0, terminated=False)
-
-
-def test_the_audit_finds_nothing_in_a_good_run(found):
-    _, _, look = found
-    report = look()
-    assert report.is_clean
-    assert report.returned == report.held > 1000
-    assert report.counts()["environments"] == 12  # six of each start
 
 
 def test_the_audit_notices_a_lost_step(found):
