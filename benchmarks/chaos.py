@@ -2,11 +2,13 @@
 
     make chaos
     python benchmarks/chaos.py --seconds 300 --seed 5 --parts messages everything
+    python benchmarks/chaos.py --page     # only write docs/chaos.md anew from the results that are there
 
 Each part is one run of the oracle environment, whose journals say which steps returned. It is killed, stopped and cut
 off as the part says, resumed whenever it died, and finished in peace; then memory and journals are compared, and the
-ratio of environment to gradient steps is checked. Writes benchmarks/results/coupling/chaos.json; the exit code says
-whether anything was lost, doubled or otherwise wrong. The folder of a part that failed is kept.
+ratio of environment to gradient steps is checked. Writes benchmarks/results/coupling/chaos.json and the tables of
+docs/chaos.md; the exit code says whether anything was lost, doubled or otherwise wrong. The folder of a part that
+failed is kept.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ from siege import Siege, SiegeError  # noqa: E402
 from coupling.bench import machine  # noqa: E402
 from coupling.folder import provenance  # noqa: E402
 
+RESULTS, PAGE = ROOT / "benchmarks" / "results" / "coupling", ROOT / "docs" / "chaos.md"
 FINISH = 20.0  # seconds that the end of a part takes, about
 MEMORY = 2**20  # steps; no part does as many
 
@@ -161,14 +164,64 @@ def kinds(done: dict[str, int]) -> Counter[str]:
     )
 
 
+def chaos_table(report: dict[str, Any]) -> str:
+    """Return the table of a campaign in Markdown, with what it was made by."""
+    died = "killed: workers, learner, all at once"
+    columns = ["part", died, "besides", "resumes", "steps checked", "lost", "doubled", "wrong", "window"]
+    lines = ["| " + " | ".join(columns) + " |", "| --- | --- | --- |" + " --: |" * (len(columns) - 3)]
+    every = Counter(report["done"]), Counter(report["audit"])
+    rows = [(row["part"], kinds(row["done"]), Counter(row.get("audit", {}))) for row in report["parts"]]
+    for name, done, audit in [*rows, ("**all**", *every)]:
+        died = ", ".join(str(done[key]) for key in ("kills of workers", "kills of the learner", "kills of everything"))
+        besides = ("stops", "full disks", "cuts", "messages dropped", "duplicated", "held back")
+        others = ", ".join(f"{done[key]} {key}" for key in besides if done[key])
+        wrong = audit["wrong"] + audit["invented"] + audit["disordered"]
+        window = f"{audit['in_window'] - audit['in_batch']} + {audit['in_batch']}"
+        window = f"({audit['without_outbox']})" if name == "no_outbox" else window
+        numbers = (done["resumes"], audit["returned"], audit["lost"], audit["doubled"], wrong, window)
+        lines.append(f"| {name} | {died} | {others} | " + " | ".join(map(str, numbers)) + " |")
+    made = f"{report['seconds']:.0f} s on {report['machine']['cpu']} ({report['machine']['cores']} cores)"
+    lines += ["", f"Seed {report['seed']}, {made}, commit `{report['commit']}`."]
+    return "\n".join(lines)
+
+
+def soak_table(report: dict[str, Any]) -> str:
+    """Return the table of a soak in Markdown, with what it was made by."""
+    learner, worker, units = report["rise_of_learner"], report["largest_rise_of_a_worker"], {"memory": 1e-6}
+    lines = ["| rise of the fitted line | learner | largest of a worker | allowed |", "| --- | --: | --: | --: |"]
+    for key, allowed in report["allowed_rise"].items():
+        numbers = (number * units.get(key, 1.0) for number in (learner[key], worker[key], allowed))
+        name = f"{key} / MB" if key == "memory" else key
+        cells = " | ".join(f"{round(number, 2) + 0.0:.2f}" for number in numbers)
+        lines.append(f"| {name} | {cells} |")
+    done = f"{report['workers']} workers, {report['seconds'] / 60:.0f} minutes, {report['environment_steps']} steps"
+    lines += ["", f"{done}, {report['restarts']} restarts, commit `{report['commit']}`."]
+    return "\n".join(lines)
+
+
+def write_page(results: Path) -> None:
+    """Put the tables of the results that are there between their marks in docs/chaos.md."""
+    text = PAGE.read_text()
+    for name, table in (("chaos", chaos_table), ("soak", soak_table)):
+        if (file := results / f"{name}.json").exists():
+            begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
+            before, rest = text.split(begin)
+            text = f"{before}{begin}\n{table(json.loads(file.read_text()))}\n{end}{rest.split(end)[1]}"
+    PAGE.write_text(text)
+
+
 def main() -> int:
     """Carry out the parts and keep what came out."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=1080.0, help="of all parts together, about")
     parser.add_argument("--seed", type=int, default=None, help="of all moments; drawn unless given")
     parser.add_argument("--parts", nargs="+", choices=list(PARTS), default=list(PARTS))
-    parser.add_argument("-o", "--output", type=Path, default=ROOT / "benchmarks" / "results" / "coupling")
+    parser.add_argument("-o", "--output", type=Path, default=RESULTS)
+    parser.add_argument("--page", action="store_true", help="only write docs/chaos.md anew")
     options = parser.parse_args()
+    if options.page:
+        write_page(options.output)
+        return 0
     seed = random.SystemRandom().randrange(2**31) if options.seed is None else options.seed
     made_by, began = provenance(), time.monotonic()
     rows: list[dict[str, Any]] = []
@@ -194,6 +247,8 @@ def main() -> int:
     }
     options.output.mkdir(parents=True, exist_ok=True)
     (options.output / "chaos.json").write_text(json.dumps(report, indent=1))
+    if options.output == RESULTS:
+        write_page(RESULTS)
     print(json.dumps({key: report[key] for key in ("passed", "seconds", "done", "audit")}, indent=1))
     return 0 if passed else 1
 

@@ -250,7 +250,7 @@ class Server:
             session.route, session.seen, session.alive = route, time.monotonic(), True
             self._welcome(session)
             return
-        slot = self._free_slot(hello.environments) if hello.slot is None else hello.slot
+        slot = self._place_for(hello) if hello.slot is None else hello.slot
         reason = self._refusal(hello, slot)
         if reason:
             self._send(route, encode_control(Reject(reason), epoch=self._terms.epoch))
@@ -262,6 +262,8 @@ class Server:
             if holder.alive:
                 self._challenge(holder, route)
                 return
+            if self._is_kept(slot) and _session_of(hello.recovered) != before.session:
+                return  # who was there may live: the learner was started just now
             self._recover(hello.recovered, {before.session})
             self._close(before.session)
         first = int(self._last_agent[slot])
@@ -309,12 +311,19 @@ class Server:
         self._log.flush()
         self._send(session.route, encode_control(welcome, session=entry.session, epoch=terms.epoch))
 
-    def _free_slot(self, environments: int) -> int | None:
-        """Return the first worker's number that hosts as many environments and is not there."""
-        for slot, count in enumerate(self._terms.agents_of_each):
-            if count == environments and not self.connected(slot):
-                return slot
-        return None
+    def _place_for(self, hello: Hello) -> int | None:
+        """Return the place of the process whose last message a worker brings, or else the first that is free."""
+        for entry in self._ledger:
+            if entry.environments == hello.environments and _session_of(hello.recovered) == entry.session:
+                return entry.slot
+        each = enumerate(self._terms.agents_of_each)
+        free = [slot for slot, count in each if count == hello.environments and not self.connected(slot)]
+        return min(free, key=self._is_kept, default=None)
+
+    def _is_kept(self, slot: int) -> bool:
+        """Tell whether a place is kept for a worker that may find the restarted learner soon."""
+        entry = self._ledger.of_slot(slot)
+        return entry is not None and time.monotonic() < self._sessions[entry.session].kept_until
 
     def _refusal(self, hello: Hello, slot: int | None) -> str:
         """Return why a worker cannot take part, or an empty string."""
@@ -479,6 +488,9 @@ class Server:
     def replay(self, records: Iterable[Record]) -> int:
         """Do again what the log says was done since the checkpoint; gradient steps are done as they become due.
 
+        The workers may live, and find this learner soon: until they are heard, or known to be dead, their places are
+        kept for a while.
+
         Returns
         -------
         int
@@ -500,6 +512,8 @@ class Server:
                 self._issue(record.sessions, actions, record.epoch)
             else:
                 self._end(record.session)
+        for session in self._sessions.values():
+            session.kept_until = time.monotonic() + 2 * self._terms.dead_after
         return self._learner.environment_steps - before
 
     def retire(self, outboxes: Iterable[bytes]) -> None:
@@ -548,7 +562,8 @@ class Server:
         """Note that a worker is dead; its open episodes wait for the last step that its successor may bring."""
         entry = self._ledger.of_slot(slot)
         if entry is not None:
-            self._sessions[entry.session].alive = False
+            session = self._sessions[entry.session]
+            session.alive, session.kept_until = False, 0.0
 
     def close_forgotten(self) -> None:
         """Close the sessions of dead workers for which no successor came within ``patience``."""
@@ -604,6 +619,13 @@ class Server:
             for session in sorted(self._sessions.values(), key=lambda session: session.entry.slot)
             if session.alive
         ]
+
+
+def _session_of(frame: bytes) -> int | None:
+    try:
+        return decode(frame)[0].session
+    except ProtocolError:
+        return None
 
 
 def _longest_frame(terms: Terms) -> int:

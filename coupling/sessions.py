@@ -65,6 +65,7 @@ class Session:
     seen: float = field(default_factory=time.monotonic)
     busy_since: float = field(default_factory=time.monotonic)  # when it last got something to do
     challenged: float = 0.0  # when another process first claimed the slot
+    kept_until: float = 0.0  # when the place stops being kept for a worker that the learner before had
     life: Heartbeat = field(default_factory=lambda: Heartbeat(0, 0.0, 0.0, 0.0))
 
     @property

@@ -171,6 +171,9 @@ class Training:
             endpoint, name, config.env, config.env_options, workers.patience, workers.agents_of_each(), **keys
         )
         write_connection(self._folder.connection, connection)
+        if workers.launcher == "local":
+            for slot in range(workers.processes):
+                self._server.drop(slot)  # the workers of the learner before died with it
         self._launcher.start()
 
     def _when_full(self, error: OSError, waited: float) -> None:

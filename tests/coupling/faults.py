@@ -58,9 +58,9 @@ def arm():
     points = wanted()
     if any(point in WORKER for point in points) and "Worker" in vars(sys.modules["__main__"]):
         arm_worker(sys.modules["__main__"])
-    elif any(point in LEARNER for point in points) and "coupling.run" in sys.modules:
+    elif any(point in LEARNER for point in points) and "coupling.training" in sys.modules:
         arm_learner()
-    if os.environ.get("FLOWSIM_PROXY") and "coupling.run" in sys.modules:
+    if os.environ.get("FLOWSIM_PROXY") and "coupling.training" in sys.modules:
         lead_through_proxy(int(os.environ["FLOWSIM_PROXY"]))
 
 

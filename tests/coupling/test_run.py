@@ -14,6 +14,7 @@ from conftest import ORACLE, ROOT, wait_until, workers_of
 
 from coupling import cli
 from coupling.config import load_config
+from coupling.environments import describe_task
 from coupling.folder import RunFolder
 from coupling.log import read_status
 from coupling.plot import plot_runs
@@ -217,6 +218,32 @@ def test_a_corrupt_checkpoint_is_one_sentence(shell, words, monkeypatch, capsys)
     assert code == 1
     assert "checkpoint.npz" in stderr
     assert len(stderr.splitlines()) == 1
+
+
+def test_a_run_that_owes_gradient_steps_is_not_finished(shell, monkeypatch, capsys):
+    """It died between its last environment step and the gradient steps for it."""
+    config = load_config(str(shell.folder / shell.preset(agent={"start": 10}, run={"steps": 40})))
+    monkeypatch.syspath_prepend(str(ROOT / "tests" / "coupling"))
+    task = describe_task(ORACLE, {})
+    learner = Learner(config.agent, task.observation_space, task.action_space, agents=4, seed=0)
+    agents, no = np.arange(4), np.zeros(4, bool)
+    learner.begin(agents, np.zeros((4, 4)))
+    for step in range(10):
+        learner.act(agents)
+        learner.observe(agents, np.ones(4), no, no | (step == 3), np.full((4, 4), step))
+        if step == 3:
+            learner.begin(agents, np.zeros((4, 4)))
+    assert learner.environment_steps == 40
+    assert learner.updates_due() == 24
+    folder = RunFolder(shell.run_folder)
+    folder.create(config, lambda: learner.save(folder.checkpoint))
+    folder.unlock()
+    code, stderr = main_in_process(shell, ["resume", "runs/run"], monkeypatch, capsys)
+    assert code == 0, stderr
+    assert Learner.load(folder.checkpoint).gradient_steps == shell.status()["gradient_steps"] == 24
+    code, stderr = main_in_process(shell, ["resume", "runs/run"], monkeypatch, capsys)
+    assert code == 2
+    assert "is finished: it has done 40 of 40 steps" in stderr
 
 
 def test_no_learner_is_a_reason_to_leave(shell):

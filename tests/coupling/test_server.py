@@ -482,6 +482,49 @@ def test_a_place_that_is_free_is_given_to_a_worker_that_asks_for_any(served):
     assert "no place" in peer().join(slot=None)[1].reason
 
 
+def test_a_restarted_learner_keeps_the_places_of_its_workers_for_a_while(served):
+    _, server, peer = served
+    workers = [peer(), peer()]
+    for slot, worker in enumerate(workers):
+        worker.join(slot=slot)
+        worker.reset()
+    server.restore(server.notes())
+    server.replay([])
+    spare = peer()
+    hello = spare.hello(slot=None)
+    assert spare.say(hello, turns=4) is None
+    unsent = workers[1].frame(Kind.STEP, protocol.encode_step(workers[1].outcome()), sequence=2)
+    assert peer().join(slot=None, recovered=unsent)[1].slot == 1  # it brings the proof that the other is dead
+    assert workers[0].step() is not None
+    assert "no place" in spare.say(hello)[1].reason
+
+
+def test_places_are_not_kept_for_ever(served):
+    _, server, peer = served
+    worker, newcomer = peer(), peer()
+    worker.join()
+    worker.reset()
+    server.restore(server.notes())
+    server.replay([])
+    assert newcomer.say(newcomer.hello(), turns=2) is None
+    time.sleep(0.7)  # more than twice dead_after
+    assert newcomer.join()[0].kind == Kind.WELCOME
+
+
+def test_successors_that_ask_for_any_place_in_another_order_lose_nothing(served):
+    learner, server, peer = served
+    workers = [peer(), peer()]
+    for slot, worker in enumerate(workers):
+        worker.join(slot=slot)
+        worker.reset()
+        server.drop(slot)
+    unsent = [worker.frame(Kind.STEP, protocol.encode_step(worker.outcome()), sequence=2) for worker in workers]
+    assert [peer().join(slot=None, recovered=frame)[1].slot for frame in unsent[::-1]] == [1, 0]
+    observed = [call[1] for call in learner.calls if call[0] == "observe"]
+    assert sorted(observed) == [[0, 1], [2, 3]]
+    assert server.counts.recovered == 2
+
+
 def test_the_session_of_a_worker_without_a_successor_is_closed_in_the_end(served):
     learner, server, peer = served
     worker = peer()
