@@ -128,7 +128,7 @@ class LocalLauncher:
     def kill(self, slot: int, reason: str) -> None:
         """End a worker that hangs; its death is collected by the next :meth:`supervise`."""
         place = self._places[slot]
-        if place.process is not None and place.process.poll() is None:
+        if place.process is not None and place.process.poll() is None and not place.killed_for:
             place.killed_for = reason
             place.process.kill()
 

@@ -29,18 +29,18 @@ def rows_of(file):
 def audit(learner):
     """Check that no transition in the memory stands twice and none is missing inside an episode.
 
-    The oracle's reward is 1000 e + s, its observation (e, s, mark): every stored episode has to be the steps
+    The oracle's reward is 1000 e + s, its observation (e, s, name, name): every stored episode has to be the steps
     1, 2, 3, ... of one episode of one environment.
     """
     memory = learner.memory
     slots = memory.slots()
-    episode, step, mark = memory.observation[slots].T
+    episode, step, *names = memory.observation[slots].T
     reward = memory.reward[slots]
     np.testing.assert_array_equal(reward, 1000 * episode + step + 1)
-    identity = set(zip(mark, episode, step, strict=True))
+    identity = set(zip(*names, episode, step, strict=True))
     assert len(identity) == len(slots)
-    for m, e, s in identity:
-        assert s == 0 or (m, e, s - 1) in identity
+    for *name, e, s in identity:
+        assert s == 0 or (*name, e, s - 1) in identity
     return len(slots)
 
 
