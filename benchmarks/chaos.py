@@ -237,8 +237,8 @@ def main() -> int:
     audits: Counter[str] = sum((Counter(row.get("audit", {})) for row in rows), Counter())
     passed = all(row["passed"] for row in rows)
     report = {
-        "machine": machine(),
         **made_by,
+        "machine": machine(),
         "seed": seed,
         "seconds": round(time.monotonic() - began, 1),
         "passed": passed,

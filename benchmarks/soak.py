@@ -154,8 +154,8 @@ def main() -> int:
     flat = all(rise[name][key] <= limit for name in rise for key, limit in RISE.items())
     passed = flat and len(rise) == options.workers + 1 and result["exit_code"] == 130
     report = {
-        "machine": machine(),
         **made_by,
+        "machine": machine(),
         "workers": options.workers,
         "seconds": options.seconds,
         "environment_steps": status["environment_steps"],
