@@ -133,6 +133,10 @@ class ExperienceLog:
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
         self._file = os.open(self._path(number), flags, 0o600)
         self._end = 0
+        if self._fsync:  # the disk has to know the name of the file, too
+            folder = os.open(self._folder, os.O_RDONLY)
+            os.fsync(folder)
+            os.close(folder)
 
     def append(self, record: Record) -> None:
         """Write a record whole, or nothing of it; a full disk is waited for."""

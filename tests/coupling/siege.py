@@ -5,6 +5,7 @@ audits what the learner then holds against the journals of the environments.
 """
 
 import contextlib
+import csv
 import json
 import os
 import random
@@ -306,6 +307,12 @@ class Siege:
             raise SiegeError(f"the run is {status['state']}, with {status['gradient_steps']} of {planned} updates")
         if sum(status["agents"].values()) != learner.environment_steps:
             raise SiegeError(f"agents reported {sum(status['agents'].values())}, not {learner.environment_steps} steps")
+        with (self.run_folder / "episodes.csv").open(newline="") as file:
+            lengths = [int(row["length"]) for row in csv.DictReader(file)]
+        if (len(lengths), sum(lengths)) != (learner.episodes, learner.memory.steps):
+            raise SiegeError(
+                f"episodes.csv has {len(lengths)} episodes of {sum(lengths)} steps, not {learner.episodes}"
+            )
         return audit(learner, self.journal, self._outboxes)
 
     @property
