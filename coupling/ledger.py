@@ -169,4 +169,4 @@ class Ledger:
         self.starts = Counter(dict(saved["starts"]))
         entries = [Entry(**entry | {"answer": bytes.fromhex(entry["answer"])}) for entry in saved["entries"]]
         self._entries = {entry.session: entry for entry in entries}
-        self._closed = deque(saved["closed"], _REMEMBERED_PROCESSES)
+        self._closed = deque(saved.get("closed", ()), _REMEMBERED_PROCESSES)  # none in older checkpoints
