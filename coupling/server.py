@@ -259,11 +259,12 @@ class Server:
         before = self._ledger.of_slot(slot)
         if before is not None:
             holder = self._sessions[before.session]
-            if holder.alive:
-                self._challenge(holder, route)
-                return
-            if self._is_kept(slot) and _session_of(hello.recovered) != before.session:
-                return  # who was there may live: the learner was started just now
+            if _session_of(hello.recovered) != before.session:  # who has the outbox of a process proves that it is dead
+                if holder.alive:
+                    self._challenge(holder, route)
+                    return
+                if self._is_kept(slot):
+                    return  # the holder may live: the learner was started just now
             self._recover(hello.recovered, {before.session})
             self._close(before.session)
         first = int(self._last_agent[slot])

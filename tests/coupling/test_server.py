@@ -499,6 +499,19 @@ def test_a_restarted_learner_keeps_the_places_of_its_workers_for_a_while(served)
     assert "no place" in spare.say(hello)[1].reason
 
 
+def test_who_brings_the_last_message_of_a_process_has_its_place_at_once(served):
+    learner, server, peer = served
+    worker = peer()
+    worker.join()
+    worker.reset()
+    server.drop(0)
+    worker.say(protocol.encode_control(protocol.Heartbeat(0, 0.0, 0.0, 0.0), session=worker.session))  # it came late
+    assert server.connected(0)
+    unsent = worker.frame(Kind.STEP, protocol.encode_step(worker.outcome()), sequence=2)
+    assert peer().join(recovered=unsent)[0].kind == Kind.WELCOME
+    assert server.counts.recovered == 1
+
+
 def test_places_are_not_kept_for_ever(served):
     _, server, peer = served
     worker, newcomer = peer(), peer()
