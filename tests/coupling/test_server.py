@@ -500,7 +500,7 @@ def test_a_restarted_learner_keeps_the_places_of_its_workers_for_a_while(served)
 
 
 def test_who_brings_the_last_message_of_a_process_has_its_place_at_once(served):
-    learner, server, peer = served
+    _, server, peer = served
     worker = peer()
     worker.join()
     worker.reset()
