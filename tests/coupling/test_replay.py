@@ -142,7 +142,7 @@ class Original:
         actors = [Actor(slot, self.server, context, random) for slot in (0, 1)]
         for actor in actors:
             actor.join()
-        while len(self.records) < records:
+        while len(self.records) < records or self.learner.gradient_steps <= 10:
             for actor in actors:
                 actor.speak()
             for actor in actors:
