@@ -298,5 +298,6 @@ def _v_racer(agents: int) -> Learning:
     from rl_agent.learner import Learner
 
     ratio = max(1.0, agents / 24)
-    config = AgentConfig(start=2400, memory=2**15, batch=256, hidden=(128, 128), steps_per_update=ratio)
+    start = min(2400, 100 * agents)  # an episode of each
+    config = AgentConfig(start=start, memory=2**15, batch=256, hidden=(128, 128), steps_per_update=ratio)
     return Learner(config, _OBSERVATION, _ACTION, agents=agents, seed=0)

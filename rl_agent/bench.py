@@ -1,10 +1,9 @@
 """Speed of the learner: gradient steps per second, with everything that belongs to one.
 
 A row's ``updates_per_second`` counts whole calls of ``Learner.update``: drawing, gathering, gradient,
-Adam, refresh of V and rho, backward sweeps. Its peer is the plain PyTorch way to do the gradient alone on a
+Adam, refresh of V and rho, backward sweeps. V-RACER's peer is the plain PyTorch way to do the gradient alone on a
 fixed batch: ``torch.nn`` modules, ``torch.distributions``, autograd and fused Adam, on as many threads and the same
-device. The other algorithms, each with its own network and batch, have no peer here. PPO is left out: it updates
-between its horizons only.
+device. TD3's, SAC's and PPO's are those of stable-baselines3, where it is installed, with the same networks and batch.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ import gymnasium
 import numpy as np
 import torch
 
+from rl_agent.bench_sb3 import measure_sb3, sb3_is_there
 from rl_agent.config import AgentConfig, Algorithm
 from rl_agent.learner import Learner
 
@@ -32,6 +32,7 @@ CASES: tuple[tuple[Algorithm, Literal["mlp", "lstm"], int, int], ...] = (
     ("td3", "mlp", 17, 6),
     ("sac", "mlp", 17, 6),
     ("acer", "mlp", 17, 6),
+    ("ppo", "mlp", 17, 6),
 )
 """Algorithm, network, observation and action sizes of the rows: HalfCheetah, and the flow tasks."""
 PEER = f"PyTorch {torch.__version__.split('+')[0]}, autograd and fused Adam, gradient only"
@@ -57,11 +58,9 @@ def bench_learner(seconds: float = 4.0, threads: int = 1) -> list[dict[str, Any]
     rows = []
     for device in DEVICES if torch.cuda.is_available() else DEVICES[:1]:
         for algorithm, network, observation, action in CASES:
-            config = AgentConfig(
-                algorithm=algorithm, network=network, memory=2**15, start=2**14, threads=threads, device=device
-            )
-            has_peer = algorithm == "vracer"
-            learner = warm_learner(config, observation, action)
+            memory: dict[str, Any] = {} if algorithm == "ppo" else {"memory": 2**15, "start": 2**14}
+            config = AgentConfig(algorithm=algorithm, network=network, threads=threads, device=device, **memory)
+            peer, peer_speed = _peer(config, observation, action, seconds)
             rows.append(
                 {
                     "algorithm": config.algorithm,
@@ -71,12 +70,26 @@ def bench_learner(seconds: float = 4.0, threads: int = 1) -> list[dict[str, Any]
                     "action": action,
                     "threads": threads,
                     "device": device,
-                    "updates_per_second": measure_updates(learner.update, seconds),
-                    "peer": PEER if has_peer else None,
-                    "peer_updates_per_second": measure_peer(config, observation, action, seconds) if has_peer else None,
+                    "updates_per_second": _speed(config, observation, action, seconds),
+                    "peer": peer,
+                    "peer_updates_per_second": peer_speed,
                 }
             )
     return rows
+
+
+def _speed(config: AgentConfig, observation: int, action: int, seconds: float) -> float:
+    learner = warm_learner(config, observation, action)
+    return (
+        _measure_iterations(learner, seconds) if config.algorithm == "ppo" else measure_updates(learner.update, seconds)
+    )
+
+
+def _peer(config: AgentConfig, observation: int, action: int, seconds: float) -> tuple[str | None, float | None]:
+    """Return what a learner is measured beside, and its gradient steps per second."""
+    if config.algorithm == "vracer":
+        return PEER, measure_peer(config, observation, action, seconds)
+    return measure_sb3(config, observation, action, seconds) if sb3_is_there(config) else (None, None)
 
 
 def warm_learner(config: AgentConfig, observation: int, action: int) -> Learner:
@@ -89,15 +102,37 @@ def warm_learner(config: AgentConfig, observation: int, action: int) -> Learner:
         agents=AGENTS,
         seed=0,
     )
+    while learner.memory.steps < config.start and not learner.updates_due():
+        _play(learner, rng)
+    return learner
+
+
+def _play(learner: Learner, rng: np.random.Generator) -> None:
+    """Let every agent live through a random episode, up to the next iteration of PPO."""
     agents = np.arange(AGENTS)
     nobody = np.zeros(AGENTS, np.bool_)
-    while learner.memory.steps < config.start:
-        learner.begin(agents, rng.standard_normal((AGENTS, observation)))
-        for step in range(EPISODE_STEPS):
-            learner.act(agents)
-            rewards, observations = rng.standard_normal(AGENTS), rng.standard_normal((AGENTS, observation))
-            learner.observe(agents, rewards, nobody, nobody | (step == EPISODE_STEPS - 1), observations)
-    return learner
+    shape = AGENTS, learner.sizes.observation
+    learner.begin(agents, rng.standard_normal(shape))
+    for step in range(EPISODE_STEPS):
+        if learner.config.algorithm == "ppo" and learner.updates_due():
+            return
+        learner.act(agents)
+        rewards, observations = rng.standard_normal(AGENTS), rng.standard_normal(shape)
+        learner.observe(agents, rewards, nobody, nobody | (step == EPISODE_STEPS - 1), observations)
+
+
+def _measure_iterations(learner: Learner, seconds: float) -> float:
+    """Count gradient steps per second of PPO, which does them between its horizons; playing does not count."""
+    rng, updates, spent = np.random.default_rng(1), 0, 0.0
+    while spent < seconds:
+        while not learner.updates_due():
+            _play(learner, rng)
+        due, began = learner.updates_due(), time.perf_counter()
+        for _ in range(due):
+            learner.update()
+        spent += time.perf_counter() - began
+        updates += due
+    return round(updates / spent, 1)
 
 
 def measure_updates(update: Callable[[], None], seconds: float) -> float:

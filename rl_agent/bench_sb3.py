@@ -1,0 +1,98 @@
+"""Gradient steps per second of stable-baselines3's learners, beside which ours are measured (extra ``sb3``)."""
+
+from __future__ import annotations
+
+import importlib.util
+import time
+from typing import Any
+
+import gymnasium
+import numpy as np
+import torch
+
+from rl_agent.config import AgentConfig
+
+__all__ = ["measure_sb3", "sb3_is_there"]
+
+STEPS = 4096  # in the memory
+
+
+class _Random(gymnasium.Env[np.ndarray, np.ndarray]):
+    """Spaces to make a learner of; it is never asked for more than a first observation."""
+
+    def __init__(self, observation: int, action: int) -> None:
+        self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (observation,), np.float32)
+        self.action_space = gymnasium.spaces.Box(-1.0, 1.0, (action,), np.float32)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
+        """Return zeros."""
+        return np.zeros(self.observation_space.shape or (), np.float32), {}
+
+
+def sb3_is_there(config: AgentConfig) -> bool:
+    """Tell whether stable-baselines3 is installed and has a like of this learner."""
+    has_like = config.algorithm in ("sac", "td3", "ppo") and config.network == "mlp"
+    return has_like and importlib.util.find_spec("stable_baselines3") is not None
+
+
+def measure_sb3(config: AgentConfig, observation: int, action: int, seconds: float) -> tuple[str, float]:
+    """Count gradient steps per second of stable-baselines3's learner with the same networks and batch.
+
+    Its time is that of its ``train``: drawing, gradient and targets, as often as it has to be called.
+
+    Parameters
+    ----------
+    config
+        Settings of ours.
+    observation, action
+        Sizes of the spaces.
+    seconds
+        Time spent.
+
+    Returns
+    -------
+    tuple of str and float
+        What was measured, and its gradient steps per second.
+    """
+    import stable_baselines3 as sb3
+    from stable_baselines3.common.logger import Logger
+
+    torch.set_num_threads(config.threads)
+    make = getattr(sb3, config.algorithm.upper())
+    common = {"batch_size": config.batch, "policy_kwargs": {"net_arch": list(config.hidden_sizes)}, "seed": 0}
+    own = (
+        {"n_steps": config.horizon, "n_epochs": config.epochs} if config.algorithm == "ppo" else {"buffer_size": STEPS}
+    )
+    model = make("MlpPolicy", _Random(observation, action), device=config.device, **common, **own)
+    model.set_logger(Logger(None, []))
+    draw = np.random.default_rng(0).standard_normal
+    updates, spent = 0, 0.0
+    if config.algorithm == "ppo":
+        per_call = config.horizon // config.batch * config.epochs
+        train = model.train
+    else:
+        per_call, train = 1, lambda: model.train(gradient_steps=1, batch_size=config.batch)
+        for _ in range(STEPS):
+            ends = np.zeros(1, np.bool_)
+            model.replay_buffer.add(
+                draw((1, observation)), draw((1, observation)), draw((1, action)), draw(1), ends, [{}]
+            )
+    while spent < seconds:
+        if config.algorithm == "ppo":
+            _fill(model, draw, observation, action)
+        began = time.perf_counter()
+        train()
+        spent += time.perf_counter() - began
+        updates += per_call
+    return f"stable-baselines3 {sb3.__version__} {config.algorithm.upper()}", round(updates / spent, 1)
+
+
+def _fill(model: Any, draw: Any, observation: int, action: int) -> None:
+    """Give PPO a horizon of random steps."""
+    buffer, zeros = model.rollout_buffer, torch.zeros(1)
+    buffer.reset()
+    for _ in range(buffer.buffer_size):
+        buffer.add(draw((1, observation)), draw((1, action)), draw(1), np.zeros(1), zeros, zeros - action)
+    buffer.compute_returns_and_advantage(zeros, np.zeros(1))
