@@ -200,7 +200,9 @@ def test_a_full_disk_is_one_sentence_and_leaves_the_last_checkpoint(shell):
     assert "the run waits up to 4 s for room" in done.stderr
     assert "Traceback" not in done.stderr
     learner = Learner.load(shell.run_folder / "checkpoint.npz")
-    assert learner.environment_steps > 0
+    resumed = shell.run("resume", "runs/run", f"run.steps={learner.environment_steps + 3000}")  # there is room again
+    assert resumed.returncode == 0, resumed.stderr
+    assert audit(Learner.load(shell.run_folder / "checkpoint.npz")) > 0
     assert not [file.name for file in shell.run_folder.iterdir() if file.suffix in (".tmp", ".new")]
     assert not workers_of(shell.run_folder)
 
