@@ -130,7 +130,8 @@ def audit(learner, journal: Path, outboxes: Path | None) -> Audit:
                 report.in_batch += min(others) < len(entries)
             else:
                 report.lost.append((name, episode, step))
-    report.invented += [(name, episode) for name, episodes in pieces.items() for episode in episodes]
+    for name, episodes in pieces.items():
+        report.invented += steps_in(name, episodes)
     return report
 
 
@@ -180,8 +181,14 @@ def compare(name, entries, pieces, report):
         for piece in pieces.pop(episode, []):
             if piece.end <= len(returned):
                 differences(piece, returned, report)
-    report.invented += [(name, episode) for episode in pieces]
+    report.invented += steps_in(name, pieces)
     return lost
+
+
+def steps_in(name, episodes):
+    """Name every step of the pieces of episodes of one environment."""
+    pieces = [piece for of_episode in episodes.values() for piece in of_episode]
+    return [(name, piece.episode, step) for piece in pieces for step in range(piece.begin + 1, piece.end + 1)]
 
 
 def differences(piece, returned, report):
