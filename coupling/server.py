@@ -21,8 +21,6 @@ import zmq
 from coupling.experience import Answered, Closed, ExperienceLog, Opened, Record, Taken, decision_of
 from coupling.ledger import Ledger, OrderError, Verdict
 from coupling.protocol import (
-    HEADER_SIZE,
-    MAX_BODY,
     VERSION,
     Error,
     Goodbye,
@@ -53,7 +51,6 @@ __all__ = ["Counts", "Learning", "Server", "Session", "Terms"]
 _MESSAGES_A_TURN = 4096  # a peer that floods the socket cannot keep the learner from learning
 _REMEMBERED_OFFENDERS = 65536
 _MESSAGES_OF_A_PEER = 32  # in its queues: a peer that floods them, or reads nothing, does not fill the memory
-_LEAST_LIMIT = 2**20  # bytes of a frame, whatever the run needs
 
 
 class Server:
@@ -106,7 +103,7 @@ class Server:
         self._context = zmq.Context()
         self._socket = self._context.socket(zmq.ROUTER)
         self._socket.set(zmq.ROUTER_MANDATORY, 1)
-        self._socket.set(zmq.MAXMSGSIZE, _longest_frame(terms))
+        self._socket.set(zmq.MAXMSGSIZE, terms.longest_frame)
         self._socket.set(zmq.RCVHWM, _MESSAGES_OF_A_PEER)
         self._socket.set(zmq.SNDHWM, _MESSAGES_OF_A_PEER)
         self._socket.set(zmq.LINGER, 1000)  # so that GOODBYE leaves
@@ -251,7 +248,8 @@ class Server:
             self._welcome(session)
             return
         slot = self._place_for(hello) if hello.slot is None else hello.slot
-        reason = self._refusal(hello, slot)
+        has_closed = self._ledger.has_closed(hello.incarnation)  # a HELLO that was long on its way
+        reason = "another process has taken its place" if has_closed else self._terms.refusal(hello, slot)
         if reason:
             self._send(route, encode_control(Reject(reason), epoch=self._terms.epoch))
             return
@@ -325,32 +323,6 @@ class Server:
         """Tell whether a place is kept for a worker that may find the restarted learner soon."""
         entry = self._ledger.of_slot(slot)
         return entry is not None and time.monotonic() < self._sessions[entry.session].kept_until
-
-    def _refusal(self, hello: Hello, slot: int | None) -> str:
-        """Return why a worker cannot take part, or an empty string."""
-        terms = self._terms
-        if not hello.versions[0] <= VERSION[0] <= hello.versions[1]:
-            low, high = hello.versions
-            return f"it speaks versions {low} to {high} of the protocol, this learner speaks {VERSION[0]}"
-        if self._ledger.has_closed(hello.incarnation):  # a HELLO that was long on its way
-            return "another process has taken its place"
-        if hello.task_hash != terms.task_hash:
-            return "it hosts another task, or the same one with other options, than this run learns"
-        sizes = (hello.observation_size, len(hello.action_low))
-        if sizes != (terms.observation_size, terms.action_size):
-            return (
-                f"its observations and actions have {sizes[0]} and {sizes[1]} numbers, "
-                f"this run's have {terms.observation_size} and {terms.action_size}"
-            )
-        if (hello.action_low, hello.action_high) != (list(terms.action_low), list(terms.action_high)):
-            return f"its actions lie in {hello.action_low} to {hello.action_high}, not within this run's bounds"
-        if slot is None:
-            return f"no place for a worker of {hello.environments} environments is free in this run"
-        if not 0 <= slot < len(terms.agents_of_each):
-            return f"there is no worker {slot} in this run, only 0 to {len(terms.agents_of_each) - 1}"
-        if hello.environments != terms.agents_of_each[slot]:
-            return f"it hosts {hello.environments} environments, this run gives it {terms.agents_of_each[slot]}"
-        return ""
 
     # --- what counts, live and in a replay ------------------------------------------------------------------
 
@@ -600,25 +572,10 @@ class Server:
 
     def workers(self) -> list[dict[str, Any]]:
         """Return what is known of each worker that is there, for the status."""
-        now = time.monotonic()
+        there = [session for session in self._sessions.values() if session.alive]
         return [
-            {
-                "slot": session.entry.slot,
-                "pid": session.pid,
-                "host": session.host,
-                "agents": session.agents.tolist(),
-                "starts": self._ledger.starts[session.entry.slot],
-                "last_sign_of_life_seconds": round(now - session.seen, 3),
-                "steps": session.life.steps,
-                "step_seconds": round(session.life.step_seconds, 3),
-                "delay_p50_us": round(session.life.delay_p50_us, 1),
-                "delay_p99_us": round(session.life.delay_p99_us, 1),
-                "resends": session.life.resends,
-                "failures": session.life.failures,
-                "failure": session.life.failure,
-            }
-            for session in sorted(self._sessions.values(), key=lambda session: session.entry.slot)
-            if session.alive
+            session.summary() | {"starts": self._ledger.starts[session.entry.slot]}
+            for session in sorted(there, key=lambda session: session.entry.slot)
         ]
 
 
@@ -627,9 +584,3 @@ def _session_of(frame: bytes) -> int | None:
         return decode(frame)[0].session
     except ProtocolError:
         return None
-
-
-def _longest_frame(terms: Terms) -> int:
-    """Return the bytes of the longest frame that a worker of this run may send: a HELLO that holds its last STEP."""
-    step = HEADER_SIZE + max(terms.agents_of_each) * (8 + 2 * 4 * terms.observation_size + 1)
-    return min(HEADER_SIZE + MAX_BODY, max(_LEAST_LIMIT, 2 * step + 32 * terms.action_size))

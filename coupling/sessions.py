@@ -2,7 +2,7 @@
 
 import time
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -72,3 +72,21 @@ class Session:
     def agents(self) -> np.ndarray:
         """Numbers of its agents."""
         return np.arange(self.entry.first_agent, self.entry.first_agent + self.entry.environments)
+
+    def summary(self) -> dict[str, Any]:
+        """Return what is known of it, for the status."""
+        life = self.life
+        return {
+            "slot": self.entry.slot,
+            "pid": self.pid,
+            "host": self.host,
+            "agents": self.agents.tolist(),
+            "last_sign_of_life_seconds": round(time.monotonic() - self.seen, 3),
+            "steps": life.steps,
+            "step_seconds": round(life.step_seconds, 3),
+            "delay_p50_us": round(life.delay_p50_us, 1),
+            "delay_p99_us": round(life.delay_p99_us, 1),
+            "resends": life.resends,
+            "failures": life.failures,
+            "failure": life.failure,
+        }

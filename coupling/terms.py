@@ -6,9 +6,12 @@ from typing import Protocol
 
 import numpy as np
 
+from coupling.protocol import HEADER_SIZE, MAX_BODY, VERSION, Hello
 from rl_agent.running import Decision
 
 __all__ = ["Learning", "Terms"]
+
+_LEAST_LIMIT = 2**20  # bytes of a frame, whatever the run needs
 
 
 class Learning(Protocol):
@@ -95,3 +98,32 @@ class Terms:
     def action_size(self) -> int:
         """Floats in an action."""
         return len(self.action_low)
+
+    @property
+    def longest_frame(self) -> int:
+        """Bytes of the longest frame that a worker may send: a HELLO that holds its last STEP, and at least 1 MiB."""
+        step = HEADER_SIZE + max(self.agents_of_each) * (8 + 2 * 4 * self.observation_size + 1)
+        return min(HEADER_SIZE + MAX_BODY, max(_LEAST_LIMIT, 2 * step + 32 * self.action_size))
+
+    def refusal(self, hello: Hello, slot: int | None) -> str:
+        """Return why a worker cannot take part in a place, or an empty string."""
+        if not hello.versions[0] <= VERSION[0] <= hello.versions[1]:
+            low, high = hello.versions
+            return f"it speaks versions {low} to {high} of the protocol, this learner speaks {VERSION[0]}"
+        if hello.task_hash != self.task_hash:
+            return "it hosts another task, or the same one with other options, than this run learns"
+        sizes = (hello.observation_size, len(hello.action_low))
+        if sizes != (self.observation_size, self.action_size):
+            return (
+                f"its observations and actions have {sizes[0]} and {sizes[1]} numbers, "
+                f"this run's have {self.observation_size} and {self.action_size}"
+            )
+        if (hello.action_low, hello.action_high) != (list(self.action_low), list(self.action_high)):
+            return f"its actions lie in {hello.action_low} to {hello.action_high}, not within this run's bounds"
+        if slot is None:
+            return f"no place for a worker of {hello.environments} environments is free in this run"
+        if not 0 <= slot < len(self.agents_of_each):
+            return f"there is no worker {slot} in this run, only 0 to {len(self.agents_of_each) - 1}"
+        if hello.environments != self.agents_of_each[slot]:
+            return f"it hosts {hello.environments} environments, this run gives it {self.agents_of_each[slot]}"
+        return ""
