@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-__all__ = ["Adam"]
+__all__ = ["Adam", "follow"]
 
 F32 = npt.NDArray[np.float32]
 
@@ -45,3 +45,10 @@ def _step(w: F32, g: F32, m: F32, v: F32, rate: np.float32, per_root: np.float32
         m[i] = b1 * m[i] + c1 * g[i]
         v[i] = b2 * v[i] + c2 * g[i] * g[i]
         w[i] -= rate * m[i] / (np.sqrt(v[i]) * per_root + eps)
+
+
+@njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
+def follow(target: F32, weights: F32, rate: np.float32) -> None:
+    """Move the weights of a target network: ``target += rate (weights - target)``, both of shape (size,)."""
+    for i in range(target.shape[0]):
+        target[i] += rate * (weights[i] - target[i])

@@ -1,12 +1,12 @@
-"""A gradient step as a torch program: autograd and Adam on one flat vector, on the CPU or captured as a CUDA graph.
+"""A gradient step: autograd of a loss and Adam on one flat vector, on the CPU or captured as a CUDA graph.
 
 Stretches of the vector (a policy, a critic) have moments and a learning rate of their own, and may sit out a step. A
 target network follows the weights: w~ <- (1 - alpha) w~ + alpha w, after each step.
 
-The loss of an algorithm is a function of tensors alone. On the CPU it is called anew for every step; on a CUDA
-device the whole step (loss, its gradient, Adam) is captured once for fixed shapes and replayed: one copy of the
-inputs to the device, one launch, one copy of the results back. Without the graph the hundreds of small kernels
-of a step would each wait for their launch.
+The loss of an algorithm is a function of tensors alone. On the CPU it is called anew for every step, and Adam is one
+compiled pass (``rl_agent/adam.py``); on a CUDA device the whole step (loss, its gradient, Adam) is captured once for
+fixed shapes and replayed: one copy of the inputs to the device, one launch, one copy of the results back. Without the
+graph the hundreds of small kernels of a step would each wait for their launch.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from rl_agent.adam import BETA_1, BETA_2, EPSILON, Adam
+from rl_agent.adam import BETA_1, BETA_2, EPSILON, Adam, follow
 
-__all__ = ["GradientStep", "Loss"]
+__all__ = ["GradientStep", "Loss", "descend"]
 
 F32 = npt.NDArray[np.float32]
 Tensors = dict[str, torch.Tensor]
@@ -68,7 +68,8 @@ class GradientStep:
             self._host += [adam.first, adam.second]
         if target is not None:
             self._host.append(target)
-        self._loss, self._has_target = loss, target is not None
+        self._loss = loss
+        self._target = target
         self._device = torch.device(device)
         self._is_graphed = self._device.type == "cuda"
         self._copies = [torch.from_numpy(array).to(self._device) for array in self._host] if self._is_graphed else []
@@ -94,7 +95,37 @@ class GradientStep:
         dict of str to F32
             Results of the loss at the weights before the step, with ``gradient_norm`` added.
         """
-        numbers: dict[str, float] = {"target_rate": target_rate}
+        arrays = {name: np.asarray(value, np.float32) for name, value in inputs.items()}
+        if not self._is_graphed:
+            return self._step_on_host(arrays, rates, target_rate)
+        self._stale = True
+        numbers = self._numbers(rates) | {"target_rate": target_rate}
+        arrays |= {name: np.asarray(value, np.float32) for name, value in numbers.items()}
+        program = (tuple(rates), *((name, array.shape) for name, array in arrays.items()))
+        if program not in self._programs:
+            self._programs[program] = _Program(self._compute, self._copies, arrays)
+        return self._programs[program](arrays)
+
+    def _step_on_host(
+        self, arrays: Mapping[str, F32], rates: Mapping[str, float], target_rate: float
+    ) -> dict[str, F32]:
+        weights = self._host[0]
+        tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
+        if self._target is not None:
+            tensors["target_weights"] = torch.from_numpy(self._target)
+        results, slope = self._differentiate(torch.from_numpy(weights), tensors)
+        gradient = slope.numpy()
+        for name, rate in rates.items():
+            place, adam = self._stretches[name]
+            adam.step(weights[place], gradient[place], rate)
+        if self._target is not None and target_rate > 0.0:
+            follow(self._target, weights, np.float32(target_rate))
+        norm = np.asarray(math.sqrt(float(gradient @ gradient)), np.float32)
+        return {name: result.numpy() for name, result in results.items()} | {"gradient_norm": norm}
+
+    def _numbers(self, rates: Mapping[str, float]) -> dict[str, float]:
+        """Count a step of every stretch that is due, and tell what Adam needs to know of it."""
+        numbers: dict[str, float] = {}
         for name, (_, adam) in self._stretches.items():
             is_due = name in rates
             adam.steps += is_due
@@ -102,15 +133,7 @@ class GradientStep:
             numbers[f"due/{name}"] = float(is_due)
             numbers[f"rate/{name}"] = rates.get(name, 0.0) / (1.0 - BETA_1**steps)
             numbers[f"per_root/{name}"] = 1.0 / math.sqrt(1.0 - BETA_2**steps)
-        arrays = {name: np.asarray(value, np.float32) for name, value in (dict(inputs) | numbers).items()}
-        self._stale = self._is_graphed
-        if not self._is_graphed:
-            results = self._compute({name: torch.from_numpy(array) for name, array in arrays.items()})
-            return {name: result.numpy() for name, result in results.items()}
-        shapes = tuple((name, array.shape) for name, array in arrays.items())
-        if shapes not in self._programs:
-            self._programs[shapes] = _Program(self._compute, self._copies, arrays)
-        return self._programs[shapes](arrays)
+        return numbers
 
     def pull(self) -> None:
         """Bring weights and moments on the host up to date."""
@@ -124,26 +147,43 @@ class GradientStep:
         for array, tensor in zip(self._host, self._copies, strict=False):
             tensor.copy_(torch.from_numpy(array))
 
-    def _compute(self, inputs: Tensors) -> Tensors:
-        """One step of Adam on every stretch that is due, as operations on the device."""
-        weights, *moments = self._copies or [torch.from_numpy(array) for array in self._host]
-        if self._has_target:
-            inputs = inputs | {"target_weights": moments[-1]}
+    def _differentiate(self, weights: torch.Tensor, inputs: Tensors) -> tuple[Tensors, torch.Tensor]:
+        """Compute the results of the loss, and its gradient."""
         leaf = weights.detach().requires_grad_()
         loss, results = self._loss(leaf, inputs)
         (gradient,) = torch.autograd.grad(loss, leaf)
-        results = {name: result.detach().clone() for name, result in results.items()}
-        with torch.no_grad():
-            for k, (name, (place, _)) in enumerate(self._stretches.items()):
-                g, first, second = gradient[place], moments[2 * k], moments[2 * k + 1]
-                due = inputs[f"due/{name}"]
-                first.add_((g - first) * ((1.0 - BETA_1) * due))
-                second.add_((g * g - second) * ((1.0 - BETA_2) * due))
-                root = second.sqrt() * inputs[f"per_root/{name}"] + EPSILON
-                weights[place] -= inputs[f"rate/{name}"] * first / root
-            if self._has_target:
-                moments[-1].add_((weights - moments[-1]) * inputs["target_rate"])
+        return {name: result.detach().clone() for name, result in results.items()}, gradient
+
+    def _compute(self, inputs: Tensors) -> Tensors:
+        """One step of Adam on every stretch that is due, as operations on the device."""
+        weights, *moments = self._copies
+        if self._target is not None:
+            inputs = inputs | {"target_weights": moments[-1]}
+        results, gradient = self._differentiate(weights, inputs)
+        for k, (name, (place, _)) in enumerate(self._stretches.items()):
+            numbers = (inputs[f"{of}/{name}"] for of in ("due", "rate", "per_root"))
+            descend(weights[place], gradient[place], moments[2 * k], moments[2 * k + 1], *numbers)
+        if self._target is not None:
+            moments[-1].add_((weights - moments[-1]) * inputs["target_rate"])
         return results | {"gradient_norm": gradient.norm()}
+
+
+def descend(
+    weights: torch.Tensor,
+    gradient: torch.Tensor,
+    first: torch.Tensor,
+    second: torch.Tensor,
+    due: torch.Tensor,
+    rate: torch.Tensor,
+    per_root: torch.Tensor,
+) -> None:
+    """Take a step of Adam in place as operations on a device; nothing moves with ``due`` = 0.
+
+    ``rate`` and ``per_root`` hold the corrections of the first steps (``Adam.step``).
+    """
+    first.add_((gradient - first) * ((1.0 - BETA_1) * due))
+    second.add_((gradient * gradient - second) * ((1.0 - BETA_2) * due))
+    weights -= rate * first / (second.sqrt() * per_root + EPSILON)
 
 
 class _Program:

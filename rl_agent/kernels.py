@@ -12,12 +12,15 @@ from numba import njit
 
 __all__ = [
     "add_bias",
+    "bias_relu",
     "bias_softsign",
     "cell_backward",
     "cell_forward",
     "column_sums",
+    "relu_backward",
     "scan_backward",
     "scan_forward",
+    "softsign_backward",
 ]
 
 F32 = npt.NDArray[np.float32]
@@ -77,6 +80,25 @@ def softsign_backward(d: F32, y: F32, bias_gradient: F32) -> None:
         for j in range(d.shape[1]):
             slope = ONE - abs(y[b, j])
             x = d[b, j] * slope * slope
+            d[b, j] = x
+            bias_gradient[j] += x
+
+
+@njit(cache=True, nogil=True)
+def bias_relu(y: F32, bias: F32) -> None:
+    """``y = max(y + bias, 0)`` for y of shape (B, n)."""
+    for b in range(y.shape[0]):
+        for j in range(y.shape[1]):
+            y[b, j] = max(y[b, j] + bias[j], ZERO)
+
+
+@njit(cache=True, nogil=True)
+def relu_backward(d: F32, y: F32, bias_gradient: F32) -> None:
+    """Turn d = dL/dy into dL/dx for y = max(x, 0), and sum it over rows."""
+    bias_gradient[:] = ZERO
+    for b in range(d.shape[0]):
+        for j in range(d.shape[1]):
+            x = d[b, j] if y[b, j] > ZERO else ZERO
             d[b, j] = x
             bias_gradient[j] += x
 
@@ -172,7 +194,7 @@ def scan_forward(begun: I64, weight: F32, x: F32, gates: F32, c: F32, tanh_c: F3
     size = c.shape[1]
     inputs = x.shape[1] - 1 - size
     first = 0
-    while begun[first] == 0:
+    while first < steps - 1 and begun[first] == 0:
         first += 1
     x[first, inputs:-1] = ZERO
     c[first] = ZERO
@@ -189,7 +211,16 @@ def scan_forward(begun: I64, weight: F32, x: F32, gates: F32, c: F32, tanh_c: F3
 
 @njit(cache=True, nogil=True)
 def scan_backward(
-    begun: I64, weight_t: F32, x: F32, gates: F32, c: F32, tanh_c: F32, dh: F32, gradient: F32, below: F32
+    begun: I64,
+    weight_t: F32,
+    x: F32,
+    gates: F32,
+    c: F32,
+    tanh_c: F32,
+    dh: F32,
+    dc: F32,
+    gradient: F32,
+    below: F32,
 ) -> None:
     """Back-propagate through ``scan_forward``.
 
@@ -201,19 +232,19 @@ def scan_backward(
         Transposed weight, shape (S + H + 1, 4H), contiguous.
     dh
         dL/dh of every step from above, shape (T, H, B).
+    dc
+        dL/dc of the last step from elsewhere, shape (H, B); overwritten.
     gradient
-        Written: dL/d(weight), shape (4H, S + H + 1).
+        dL/d(weight) is added to it, shape (4H, S + H + 1).
     below
         Written: dL/d(input) of every step, shape (T, S, B). With no rows (T, 0, B) this part is left out.
     """
     size, batch = c.shape[1], c.shape[2]
     inputs = x.shape[1] - 1 - size
     wanted = below.shape[1]
-    gradient[:] = ZERO
     share = np.empty(gradient.shape, np.float32)
     back = np.zeros((wanted + size, batch), np.float32)
     backwards = weight_t[inputs - wanted : inputs + size]
-    dc = np.zeros((size, batch), np.float32)
     d = np.empty((size, batch), np.float32)
     for t in range(gates.shape[0] - 1, -1, -1):
         if begun[t] == 0:

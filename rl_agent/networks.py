@@ -4,6 +4,10 @@
 same network written out over BLAS and the compiled kernels, several times faster. Both read the same
 flat float32 vector of weights, so that the optimiser, checkpoints and snapshots handle one array.
 
+A critic reads actions beside the observations: its ``inputs`` are S + A, and it may be given several actions for each
+window. They stand beside the last observation of the window, zeros beside the earlier ones, so that an LSTM reads the
+window up to its last step once for all of them.
+
 Initialisation (appendix A): hidden weights Glorot-uniform, bound sqrt(6 / (fan_in + fan_out)); output
 weights uniform in +-0.1 / sqrt(fan_in), so that the outputs start near zero; biases zero, except the
 forget gate's (1, so that a cell starts by remembering; the paper is silent).
@@ -23,14 +27,10 @@ import torch
 from rl_agent import kernels
 from rl_agent.config import AgentConfig
 
-__all__ = ["LSTM", "MLP", "Network", "Parts", "Views", "WindowLSTM", "make_network"]
+__all__ = ["LSTM", "MLP", "Network", "WindowLSTM", "make_network"]
 
 F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
-
-
-Views = dict[str, dict[str, torch.Tensor]]
-"""Blocks of weights by the name of their network and their own."""
 
 
 class Network(ABC):
@@ -38,7 +38,8 @@ class Network(ABC):
 
     Windows are time-major and end at the step of interest: shape (T, B, S). ``lengths`` says how many
     observations of each window exist (the rest are zeros before the episode began); rows must be
-    sorted by descending length.
+    sorted by descending length. A critic gets K actions for every window, shape (K, B, A), with A = inputs - S; its
+    outputs have K B rows, those of the first actions first.
 
     Attributes
     ----------
@@ -80,16 +81,18 @@ class Network(ABC):
     ) -> torch.Tensor:
         """Compute outputs of shape (B, outputs) as a graph that autograd differentiates.
 
-        ``weights`` are flat, or the views of a flat vector.
+        ``weights`` are flat, or the views of a flat vector; a critic's windows (T, B, inputs) hold the actions.
         """
 
     @abstractmethod
-    def tape(self, steps: int, batch: int) -> dict[str, F32]:
-        """Allocate what ``forward`` fills and ``backward`` reads, for windows (steps, batch, inputs)."""
+    def tape(self, steps: int, batch: int, actions: int = 0) -> dict[str, F32]:
+        """Allocate what ``forward`` fills and ``backward`` reads, for windows (steps, batch, S) and K actions each."""
 
     @abstractmethod
-    def forward(self, weights: dict[str, F32], windows: F32, lengths: I64, tape: dict[str, F32]) -> F32:
-        """Compute outputs of shape (B, outputs); ``weights`` are ``views`` of the flat vector."""
+    def forward(
+        self, weights: dict[str, F32], windows: F32, lengths: I64, tape: dict[str, F32], actions: F32 | None = None
+    ) -> F32:
+        """Compute outputs of shape (B, outputs), a critic's (K B, outputs); ``weights`` are ``views``."""
 
     @abstractmethod
     def backward(
@@ -98,9 +101,22 @@ class Network(ABC):
         tape: dict[str, F32],
         lengths: I64,
         d_outputs: F32,
-        gradient: dict[str, F32],
+        gradient: dict[str, F32] | None,
+        d_actions: F32 | None = None,
     ) -> None:
-        """Write into ``gradient`` that of a loss with dL/d(outputs) ``d_outputs``; uses up the tape."""
+        """Write the gradient of a loss with dL/d(outputs) ``d_outputs``; uses up the tape.
+
+        Parameters
+        ----------
+        weights, tape, lengths
+            As in ``forward``.
+        d_outputs
+            Shape of the outputs.
+        gradient
+            Written: dL/d(weights), ``views`` of a flat vector. Left out where it is ``None``.
+        d_actions
+            Written: dL/d(actions) of a critic, shape (K, B, A). Left out where it is ``None``.
+        """
 
     @abstractmethod
     def step(self, weights: dict[str, F32], observations: F32, state: F32) -> tuple[F32, F32]:
@@ -158,24 +174,27 @@ class MLP(Network):
             h = activate(torch.addmm(w[f"bias{layer}"], h, w[f"weight{layer}"]))
         return torch.addmm(w[f"bias{self.layers - 1}"], h, w[f"weight{self.layers - 1}"])
 
-    def tape(self, steps: int, batch: int) -> dict[str, F32]:
+    def tape(self, steps: int, batch: int, actions: int = 0) -> dict[str, F32]:
         """Allocate activations and their gradients, layer by layer."""
+        rows = batch * max(actions, 1)
         names = {f"h{n + 1}": width for n, width in enumerate(self.widths[1:])}
         names |= {f"d{n + 1}": width for n, width in enumerate(self.widths[1:-1])}
-        return {name: np.empty((batch, width), np.float32) for name, width in names.items()}
+        return {name: np.empty((rows, width), np.float32) for name, width in names.items()}
 
-    def forward(self, weights: dict[str, F32], windows: F32, lengths: I64, tape: dict[str, F32]) -> F32:
-        """Compute outputs at the last step of each window, shape (B, outputs)."""
-        tape["h0"] = windows[-1]
+    def forward(
+        self, weights: dict[str, F32], windows: F32, lengths: I64, tape: dict[str, F32], actions: F32 | None = None
+    ) -> F32:
+        """Compute outputs at the last step of each window, shape (B, outputs), a critic's (K B, outputs)."""
+        tape["h0"] = windows[-1] if actions is None else _beside(windows[-1], actions)
         for layer in range(self.layers):
-            y = tape[f"h{layer + 1}"]
+            y, bias = tape[f"h{layer + 1}"], weights[f"bias{layer}"]
             np.matmul(tape[f"h{layer}"], weights[f"weight{layer}"], out=y)
-            if layer < self.layers - 1 and self.activation == "softsign":
-                kernels.bias_softsign(y, weights[f"bias{layer}"])
-                continue
-            kernels.add_bias(y, weights[f"bias{layer}"])
-            if layer < self.layers - 1:
-                np.tanh(y, out=y) if self.activation == "tanh" else np.maximum(y, 0.0, out=y)
+            if layer == self.layers - 1 or self.activation == "tanh":
+                kernels.add_bias(y, bias)
+            else:
+                (kernels.bias_softsign if self.activation == "softsign" else kernels.bias_relu)(y, bias)
+            if layer < self.layers - 1 and self.activation == "tanh":
+                np.tanh(y, out=y)
         return tape[f"h{self.layers}"]
 
     def backward(
@@ -184,23 +203,30 @@ class MLP(Network):
         tape: dict[str, F32],
         lengths: I64,
         d_outputs: F32,
-        gradient: dict[str, F32],
+        gradient: dict[str, F32] | None,
+        d_actions: F32 | None = None,
     ) -> None:
-        """Write the gradient of the weights from dL/d(outputs), shape (B, outputs)."""
+        """Write the gradients from dL/d(outputs)."""
         d = d_outputs
-        kernels.column_sums(d, gradient[f"bias{self.layers - 1}"])
+        if gradient is not None:
+            kernels.column_sums(d, gradient[f"bias{self.layers - 1}"])
         for layer in range(self.layers - 1, -1, -1):
-            np.matmul(tape[f"h{layer}"].T, d, out=gradient[f"weight{layer}"])
+            weight = weights[f"weight{layer}"]
+            if gradient is not None:
+                np.matmul(tape[f"h{layer}"].T, d, out=gradient[f"weight{layer}"])
             if layer > 0:
-                below = tape[f"d{layer}"]
-                np.matmul(d, weights[f"weight{layer}"].T, out=below)
-                h, bias = tape[f"h{layer}"], gradient[f"bias{layer - 1}"]
-                if self.activation == "softsign":
-                    kernels.softsign_backward(below, h, bias)
-                else:
-                    below *= 1.0 - h * h if self.activation == "tanh" else h > 0.0
+                below = np.matmul(d, weight.T, out=tape[f"d{layer}"])
+                h = tape[f"h{layer}"]
+                bias = np.empty(self.widths[layer], np.float32) if gradient is None else gradient[f"bias{layer - 1}"]
+                if self.activation == "tanh":
+                    below *= 1.0 - h * h
                     kernels.column_sums(below, bias)
+                else:
+                    back = kernels.softsign_backward if self.activation == "softsign" else kernels.relu_backward
+                    back(below, h, bias)
                 d = below
+            elif d_actions is not None:
+                np.matmul(d, weight[-d_actions.shape[2] :].T, out=d_actions.reshape(len(d), -1))
 
     def step(self, weights: dict[str, F32], observations: F32, state: F32) -> tuple[F32, F32]:
         """Act for one observation per agent; the state is empty."""
@@ -265,23 +291,37 @@ class LSTM(Network):
                 x = h[layer]
         return h[-1] @ w["weight"].T + w["bias"]
 
-    def tape(self, steps: int, batch: int) -> dict[str, F32]:
-        """Allocate inputs, gates and states of every step and layer; batches run along the last axis."""
+    def tape(self, steps: int, batch: int, actions: int = 0) -> dict[str, F32]:
+        """Allocate inputs, gates and states of every step and layer; batches run along the last axis.
+
+        With actions the last step is apart (``last_...``), for K times as many rows.
+        """
         out: dict[str, F32] = {}
+        steps, rows = steps - (actions > 0), actions * batch
         for layer, (fan_in, width) in enumerate(pairwise((self.inputs, *self.hidden))):
-            out[f"x{layer}"] = np.ones((steps + 1, fan_in + width + 1, batch), np.float32)
+            out[f"x{layer}"] = np.empty((steps + 1, fan_in + width + 1, batch), np.float32)
             out[f"gates{layer}"] = np.empty((steps, 4, width * batch), np.float32)
             out[f"c{layer}"] = np.empty((steps + 1, width, batch), np.float32)
             out[f"tanh_c{layer}"] = np.empty((steps, width, batch), np.float32)
-            out[f"dh{layer}"] = np.zeros((steps, width, batch), np.float32)
+            out[f"dh{layer}"] = np.empty((steps, width, batch), np.float32)
+            out[f"last_x{layer}"] = np.empty((fan_in + width + 1, rows), np.float32)
+            out[f"last_gates{layer}"] = np.empty((4 * width, rows), np.float32)
+            out[f"last_c{layer}"] = np.empty((width, rows), np.float32)
+            out[f"last_tanh_c{layer}"] = np.empty((width, rows), np.float32)
+            out[f"x{layer}"][:, -1] = out[f"last_x{layer}"][-1] = 1.0
         out[f"x{len(self.hidden)}"] = np.empty((steps, self.hidden[-1], batch), np.float32)
+        out[f"last_x{len(self.hidden)}"] = np.empty((self.hidden[-1], rows), np.float32)
         out["nothing"] = np.empty((steps, 0, batch), np.float32)
         return out
 
-    def forward(self, weights: dict[str, F32], windows: F32, lengths: I64, tape: dict[str, F32]) -> F32:
-        """Compute outputs at the last step of each window, shape (B, outputs)."""
-        begun = _begun(lengths, windows.shape[0])
-        tape["x0"][:-1, : self.inputs] = windows.transpose(0, 2, 1)
+    def forward(
+        self, weights: dict[str, F32], windows: F32, lengths: I64, tape: dict[str, F32], actions: F32 | None = None
+    ) -> F32:
+        """Compute outputs at the last step of each window, shape (B, outputs), a critic's (K B, outputs)."""
+        steps, (total, _, size) = len(tape["nothing"]), windows.shape
+        begun = _begun(lengths, total)[:steps]
+        tape["x0"][:-1, :size] = windows[:steps].transpose(0, 2, 1)
+        tape["x0"][:-1, size : self.inputs] = 0.0
         for layer in range(len(self.hidden)):
             kernels.scan_forward(
                 begun,
@@ -292,8 +332,30 @@ class LSTM(Network):
                 tape[f"tanh_c{layer}"],
                 tape[f"x{layer + 1}"],
             )
-        top = tape[f"x{len(self.hidden)}"][-1]
+        if actions is None:
+            top = tape[f"x{len(self.hidden)}"][-1]
+        else:
+            tape["last_x0"][: self.inputs] = _beside(windows[-1], actions).T
+            top = self._last_step(weights, tape, len(actions))
         return np.ascontiguousarray((weights["weight"] @ top).T) + weights["bias"]
+
+    def _last_step(self, weights: dict[str, F32], tape: dict[str, F32], actions: int) -> F32:
+        """Go on from the states before the last step with every action; the output of the last layer, (H, K B)."""
+        for layer, width in enumerate(self.hidden):
+            x, gates, c = tape[f"last_x{layer}"], tape[f"last_gates{layer}"], tape[f"last_c{layer}"]
+            x[-1 - width : -1] = np.tile(tape[f"x{layer}"][-1, -1 - width : -1], actions)
+            c[...] = np.tile(tape[f"c{layer}"][-1], actions)
+            np.matmul(weights[f"cell{layer}"], x, out=gates)
+            h, after = np.empty_like(c), np.empty_like(c)
+            kernels.cell_forward(
+                gates.reshape(4, -1),
+                c.reshape(-1),
+                after.reshape(-1),
+                tape[f"last_tanh_c{layer}"].reshape(-1),
+                h.reshape(-1),
+            )
+            tape[f"last_x{layer + 1}"][:width] = h
+        return tape[f"last_x{len(self.hidden)}"]
 
     def backward(
         self,
@@ -301,27 +363,75 @@ class LSTM(Network):
         tape: dict[str, F32],
         lengths: I64,
         d_outputs: F32,
-        gradient: dict[str, F32],
+        gradient: dict[str, F32] | None,
+        d_actions: F32 | None = None,
     ) -> None:
-        """Write the gradient of the weights, through the whole window."""
-        layers = len(self.hidden)
-        begun = _begun(lengths, len(tape["nothing"]))
-        np.matmul(d_outputs.T, tape[f"x{layers}"][-1].T, out=gradient["weight"])
-        kernels.column_sums(d_outputs, gradient["bias"])
-        np.matmul(weights["weight"].T, d_outputs.T, out=tape[f"dh{layers - 1}"][-1])
+        """Write the gradients, that of the weights through the whole window."""
+        layers, (steps, _, batch) = len(self.hidden), tape["nothing"].shape
+        has_actions = tape["last_x0"].shape[1] > 0
+        top = tape[f"last_x{layers}"] if has_actions else tape[f"x{layers}"][-1]
+        if gradient is not None:
+            np.matmul(d_outputs.T, top.T, out=gradient["weight"])
+            kernels.column_sums(d_outputs, gradient["bias"])
+            for layer in range(layers):
+                gradient[f"cell{layer}"][...] = 0.0
+        d_top = weights["weight"].T @ d_outputs.T
+        dc = [np.zeros((width, batch), np.float32) for width in self.hidden]
+        dh = [np.zeros((width, batch), np.float32) for width in self.hidden]
+        if has_actions:
+            self._last_step_backward(weights, tape, d_top, dh, dc, gradient, d_actions)
+        else:
+            dh[-1] = d_top
+        if gradient is None:
+            return
+        begun = _begun(lengths, steps + has_actions)[:steps]
+        tape[f"dh{layers - 1}"][...] = 0.0
         for layer in range(layers - 1, -1, -1):
-            weight_t = np.ascontiguousarray(weights[f"cell{layer}"].T)
+            tape[f"dh{layer}"][-1] += dh[layer]
             kernels.scan_backward(
                 begun,
-                weight_t,
+                np.ascontiguousarray(weights[f"cell{layer}"].T),
                 tape[f"x{layer}"],
                 tape[f"gates{layer}"],
                 tape[f"c{layer}"],
                 tape[f"tanh_c{layer}"],
                 tape[f"dh{layer}"],
+                dc[layer],
                 gradient[f"cell{layer}"],
                 tape[f"dh{layer - 1}"] if layer > 0 else tape["nothing"],
             )
+
+    def _last_step_backward(
+        self,
+        weights: dict[str, F32],
+        tape: dict[str, F32],
+        d_top: F32,
+        dh: list[F32],
+        dc: list[F32],
+        gradient: dict[str, F32] | None,
+        d_actions: F32 | None,
+    ) -> None:
+        """Reverse ``_last_step``; ``dh`` and ``dc`` receive the gradients of the states before it, (H, B) each."""
+        d = d_top
+        for layer in range(len(self.hidden) - 1, -1, -1):
+            width, x, gates = self.hidden[layer], tape[f"last_x{layer}"], tape[f"last_gates{layer}"]
+            through = np.zeros_like(d)
+            kernels.cell_backward(
+                gates.reshape(4, -1),
+                tape[f"last_c{layer}"].reshape(-1),
+                tape[f"last_tanh_c{layer}"].reshape(-1),
+                np.ascontiguousarray(d).reshape(-1),
+                through.reshape(-1),
+            )
+            if gradient is not None:
+                np.matmul(gates, x.T, out=gradient[f"cell{layer}"])
+            dx = weights[f"cell{layer}"][:, :-1].T @ gates
+            dh[layer][...] = dx[-width:].reshape(width, -1, dh[layer].shape[1]).sum(1)
+            dc[layer][...] = through.reshape(width, -1, dc[layer].shape[1]).sum(1)
+            d = dx[:-width]
+        if d_actions is not None:
+            count, batch, size = d_actions.shape
+            d_actions[...] = d[-size:].reshape(size, count, batch).transpose(1, 2, 0)
 
     def step(self, weights: dict[str, F32], observations: F32, state: F32) -> tuple[F32, F32]:
         """Act for one observation per agent; a state is (c, h) of every layer, one after the other."""
@@ -368,68 +478,18 @@ class WindowLSTM(LSTM):
         return outputs, following
 
 
-class Parts:
-    """Several networks and loose parameters, one after the other in a flat vector.
-
-    Parameters
-    ----------
-    **parts
-        By name, a network or a number of loose parameters.
-
-    Attributes
-    ----------
-    places
-        Where each part lies in the flat vector.
-    size
-        Length of the flat vector.
-    """
-
-    def __init__(self, **parts: Network | int) -> None:
-        self.parts = parts
-        self.places: dict[str, slice] = {}
-        self.size = 0
-        for name, part in parts.items():
-            end = self.size + (part if isinstance(part, int) else part.size)
-            self.places[name] = slice(self.size, end)
-            self.size = end
-
-    def initialise(self, rng: np.random.Generator) -> F32:
-        """Draw fresh weights of the networks; loose parameters are zero."""
-        return np.concatenate(
-            [
-                np.zeros(part, np.float32) if isinstance(part, int) else part.initialise(rng)
-                for part in self.parts.values()
-            ]
-        )
-
-    def views(self, weights: torch.Tensor) -> Views:
-        """Cut a flat vector into the blocks of every network, and the loose parameters (under the name ``""``).
-
-        One cut for all blocks is one node of the graph; a slice for each would add up as many full-size gradients.
-        """
-        shapes: list[tuple[str, str, tuple[int, ...]]] = []
-        for name, part in self.parts.items():
-            blocks = [("", (part,))] if isinstance(part, int) else part.blocks
-            shapes += [(name, block, shape) for block, shape in blocks]
-        out: Views = {name: {} for name in self.parts}
-        pieces = torch.split(weights, [math.prod(shape) for _, _, shape in shapes])
-        for (name, block, shape), piece in zip(shapes, pieces, strict=True):
-            out[name][block] = piece.view(shape)
-        return out
-
-    def __call__(self, name: str, views: Views, windows: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-        """Compute the outputs of the network ``name``, with its ``views``."""
-        network = self.parts[name]
-        assert isinstance(network, Network)
-        return network.reference(views[name], windows, lengths)
-
-
 def make_network(config: AgentConfig, inputs: int, outputs: int) -> Network:
     """Build the network that ``config.network`` names."""
     if config.network == "mlp":
         return MLP(inputs, config.hidden_sizes, outputs, config.activation)
     kind = WindowLSTM if config.acting == "window" else LSTM
     return kind(inputs, config.hidden_sizes, outputs, config.window)
+
+
+def _beside(observations: F32, actions: F32) -> F32:
+    """Observations (B, S), again for each of K actions (K, B, A), and the actions: shape (K B, S + A)."""
+    count, batch, size = actions.shape
+    return np.concatenate([np.tile(observations, (count, 1)), actions.reshape(count * batch, size)], axis=1)
 
 
 def _begun(lengths: I64, steps: int) -> I64:

@@ -46,9 +46,10 @@ import torch
 
 from rl_agent import densities, distributions
 from rl_agent.actor import Actor
-from rl_agent.algorithms.algorithm import Algorithm, Source, Tensors, nearness, with_action
+from rl_agent.algorithms.algorithm import Algorithm, Source, Tensors, nearness
 from rl_agent.config import AgentConfig
-from rl_agent.networks import Parts, Views, make_network
+from rl_agent.networks import make_network
+from rl_agent.parts import Parts, Views
 from rl_agent.scaling import Sizes
 
 __all__ = ["ACER", "Stretches", "make_actor", "retrace", "trust_region_step"]
@@ -230,7 +231,7 @@ class ACER(Algorithm):
         values = self.parts("critic", views, inputs["windows"], inputs["lengths"])[:, 0]
         value, last = values[:m], values[m:].detach() * inputs["goes_on"]
         every = torch.cat([action[None], drawn])
-        raw = torch.stack([self.parts("advantage", views, with_action(windows, a), lengths)[:, 0] for a in every])
+        raw = self.parts("advantage", views, windows, lengths, every)[..., 0]
         centre = raw[2:].mean(0)
         q, q_drawn = value + raw[0] - centre, (value + raw[1] - centre).detach()
 

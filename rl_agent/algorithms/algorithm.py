@@ -21,7 +21,7 @@ from rl_agent.actor import Acting, Actor
 from rl_agent.adam import Adam
 from rl_agent.config import AgentConfig
 from rl_agent.gradient_step import GradientStep
-from rl_agent.networks import Parts
+from rl_agent.parts import Parts
 from rl_agent.replay.memory import EpisodeMemory
 from rl_agent.scaling import Sizes
 
@@ -33,7 +33,6 @@ __all__ = [
     "compare_gaussians",
     "evaluation_of",
     "nearness",
-    "with_action",
 ]
 
 F32 = npt.NDArray[np.float32]
@@ -147,12 +146,6 @@ def compare_gaussians(
     return rho, densities.gaussian_kl(*behaviour, mean, std), *nearness(rho, inputs)
 
 
-def with_action(windows: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
-    """Windows of a critic Q(s, a): the action (B, A) beside the last observation, zeros beside the earlier ones."""
-    beside = torch.zeros(*windows.shape[:2], action.shape[-1], dtype=windows.dtype, device=windows.device)
-    return torch.cat([windows, torch.cat([beside[:-1], action[None]])], dim=-1)
-
-
 class Algorithm(ABC):
     """Weights of an algorithm, how they act and how they learn.
 
@@ -180,6 +173,8 @@ class Algorithm(ABC):
         date.
     torch_step
         The update by autograd, on the device.
+    due
+        Stretches that move in the step under way; a loss may leave out what the others would learn from.
     uses_value_targets
         Whether it learns from the stored V_tbc.
     """
@@ -204,6 +199,7 @@ class Algorithm(ABC):
         places = {
             name: slice(parts.places[first].start, parts.places[last].stop) for name, (first, last) in stretches.items()
         }
+        self.due = frozenset(places)
         self.adams = {name: Adam(place.stop - place.start) for name, place in places.items()}
         moving = {name: (place, self.adams[name]) for name, place in places.items()}
         self.torch_step = GradientStep(self.weights, moving, self.loss, config.device, self.target)
@@ -269,6 +265,7 @@ class Algorithm(ABC):
             "rho_clip": rho_clip,
         }
         rates = self.rates(learning_rate / self.config.learning_rate)
+        self.due = frozenset(rates)
         return evaluation_of(self.sorted_results(self.torch_step(inputs, rates, self.target_rate())))
 
     def sorted_results(self, results: dict[str, Any]) -> dict[str, Any]:
@@ -292,10 +289,12 @@ class Algorithm(ABC):
     def loss(self, weights: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, Tensors]:
         """Loss of a batch as a torch graph of ``weights``, and the results that ``evaluation_of`` sorts."""
 
-    def mean_squares(self, weights: torch.Tensor, *names: str) -> torch.Tensor:
-        """Half the sum of squares of the weights of some parts, for an L2 decay."""
+    def decay(self, weights: torch.Tensor, *names: str) -> torch.Tensor:
+        """L2 decay of critics: l/2 times the sum of squares of the weights of these parts, l being ``critic_l2``."""
+        if self.config.critic_l2 == 0.0:
+            return weights.new_zeros(())
         squares = [(weights[self.parts.places[name]] ** 2).sum() for name in names]
-        return 0.5 * torch.stack(squares).sum()
+        return 0.5 * self.config.critic_l2 * torch.stack(squares).sum()
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Arrays of a checkpoint: the weights, moments and target themselves, not copies."""

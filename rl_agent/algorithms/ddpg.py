@@ -17,7 +17,7 @@ What the paper leaves open, or is done otherwise:
 1. The critic sees actions clipped to [-1, 1], which is what the environment does with them; rho takes the raw ones.
 2. Both networks move in the same step, from the gradients before it.
 3. beta weighs the policy's loss alone, as algorithm 4 has it; the critic's has no penalty to be weighed against.
-4. A critic on an lstm sees the past observations without the past actions (``with_action``).
+4. A critic on an lstm sees the past observations without the past actions (``rl_agent/parts.py``).
 5. Weights of a prioritised sampler multiply the critic's loss; the policy's gradient is not weighted.
 """
 
@@ -28,9 +28,10 @@ import numpy.typing as npt
 import torch
 
 from rl_agent.actor import Actor
-from rl_agent.algorithms.algorithm import Algorithm, Tensors, compare_gaussians, with_action
+from rl_agent.algorithms.algorithm import Algorithm, Tensors, compare_gaussians
 from rl_agent.config import AgentConfig
-from rl_agent.networks import Parts, Views, make_network
+from rl_agent.networks import make_network
+from rl_agent.parts import Parts
 from rl_agent.scaling import Sizes
 
 __all__ = ["DDPG", "make_actor"]
@@ -65,25 +66,18 @@ class DDPG(Algorithm):
         with torch.no_grad():
             target, after = self.parts.views(inputs["target_weights"]), (inputs["next_windows"], inputs["next_lengths"])
             best = torch.tanh(self.parts("policy", target, *after))
-            following = self.q("critic", target, after[0], after[1], best)
+            following = self.parts("critic", target, *after, best)[:, 0]
             q_target = inputs["reward"] + self.config.gamma * inputs["goes_on"] * following
         mean = torch.tanh(self.parts("policy", views, windows, lengths))
         std = torch.full_like(mean[0], self.config.sigma)
         rho, kl, far, kept = compare_gaussians(inputs, mean, std)
 
-        q = self.q("critic", views, windows, lengths, action.clamp(-1.0, 1.0))
+        q = self.parts("critic", views, windows, lengths, action.clamp(-1.0, 1.0))[:, 0]
         error = q_target - q
         value_loss = 0.5 * inputs["weight"] * error**2 * kept
-        policy_loss = -self.q("critic", held, windows, lengths, mean) * kept
+        policy_loss = -self.parts("critic", held, windows, lengths, mean)[:, 0] * kept
         loss = value_loss + inputs["beta"] * policy_loss + (1.0 - inputs["beta"]) * kl
-        decay = self.config.critic_l2 * self.mean_squares(weights, "critic")
         count = kept.sum().clamp(min=1.0)
         results = {"value": q, "rho": rho, "kl": kl, "far": far, "td_error": error}
         results |= {"policy_loss": policy_loss.sum() / count, "value_loss": value_loss.sum() / count}
-        return loss.mean() + decay, results
-
-    def q(
-        self, name: str, views: Views, windows: torch.Tensor, lengths: torch.Tensor, action: torch.Tensor
-    ) -> torch.Tensor:
-        """Compute Q(s, a) of the critic ``name``, shape (B,), for actions (B, A) in the units of the policy's mean."""
-        return self.parts(name, views, with_action(windows, action), lengths)[:, 0]
+        return loss.mean() + self.decay(weights, "critic"), results

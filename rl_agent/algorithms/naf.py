@@ -21,7 +21,8 @@ from rl_agent.actor import Actor
 from rl_agent.algorithms.advantages import lower_triangular
 from rl_agent.algorithms.algorithm import Algorithm, Tensors, compare_gaussians
 from rl_agent.config import AgentConfig
-from rl_agent.networks import Parts, make_network
+from rl_agent.networks import make_network
+from rl_agent.parts import Parts
 from rl_agent.scaling import Sizes
 
 __all__ = ["NAF", "make_actor", "q_value"]

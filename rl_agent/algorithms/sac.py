@@ -34,9 +34,10 @@ import torch
 
 from rl_agent import densities
 from rl_agent.actor import Actor
-from rl_agent.algorithms.algorithm import Algorithm, Tensors, compare_gaussians, with_action
+from rl_agent.algorithms.algorithm import Algorithm, Tensors, compare_gaussians
 from rl_agent.config import AgentConfig
-from rl_agent.networks import Parts, Views, make_network
+from rl_agent.networks import make_network
+from rl_agent.parts import Parts, Views
 from rl_agent.scaling import Sizes
 
 __all__ = ["SAC", "make_actor"]
@@ -96,18 +97,17 @@ class SAC(Algorithm):
         raw, log_pi, mean, std = self._draw(views, windows, lengths, inputs["noise"])
         rho, kl, far, kept = compare_gaussians(inputs, mean, std)
 
-        seen = with_action(windows, torch.tanh(action))
-        q, other = (self.parts(name, views, seen, lengths)[:, 0] for name in ("critic", "other"))
+        taken = torch.tanh(action)
+        q, other = (self.parts(name, views, windows, lengths, taken)[:, 0] for name in ("critic", "other"))
         error = q_target - q
         value_loss = 0.5 * inputs["weight"] * (error**2 + (q_target - other) ** 2) * kept
         policy_loss = (temperature * log_pi - self._lesser_q(held, windows, lengths, raw)) * kept
         entropy_loss = -(log_temperature * (log_pi.detach() + self._target_entropy))
         loss = value_loss + inputs["beta"] * policy_loss + (1.0 - inputs["beta"]) * kl + entropy_loss
-        decay = self.config.critic_l2 * self.mean_squares(weights, "critic", "other")
         count = kept.sum().clamp(min=1.0)
         results = {"value": q, "rho": rho, "kl": kl, "far": far, "td_error": error}
         results |= {"policy_loss": policy_loss.sum() / count, "value_loss": value_loss.sum() / count}
-        return loss.mean() + decay, results
+        return loss.mean() + self.decay(weights, "critic", "other"), results
 
     def _draw(
         self, views: Views, windows: torch.Tensor, lengths: torch.Tensor, noise: torch.Tensor
@@ -119,5 +119,5 @@ class SAC(Algorithm):
         return raw, densities.squashed_log_density(raw, mean, std), mean, std
 
     def _lesser_q(self, views: Views, windows: torch.Tensor, lengths: torch.Tensor, raw: torch.Tensor) -> torch.Tensor:
-        seen = with_action(windows, torch.tanh(raw))
-        return torch.minimum(*(self.parts(name, views, seen, lengths)[:, 0] for name in ("critic", "other")))
+        drawn = torch.tanh(raw)
+        return torch.minimum(*(self.parts(name, views, windows, lengths, drawn)[:, 0] for name in ("critic", "other")))

@@ -23,10 +23,11 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from rl_agent.algorithms.algorithm import Algorithm, Tensors, compare_gaussians, with_action
+from rl_agent.algorithms.algorithm import Algorithm, Tensors, compare_gaussians
 from rl_agent.algorithms.ddpg import make_actor
 from rl_agent.config import AgentConfig
-from rl_agent.networks import Parts, make_network
+from rl_agent.networks import make_network
+from rl_agent.parts import Parts
 from rl_agent.scaling import Sizes
 
 __all__ = ["TD3", "make_actor"]
@@ -70,21 +71,21 @@ class TD3(Algorithm):
         with torch.no_grad():
             target, after = self.parts.views(inputs["target_weights"]), (inputs["next_windows"], inputs["next_lengths"])
             chosen = (torch.tanh(self.parts("policy", target, *after)) + inputs["noise"]).clamp(-1.0, 1.0)
-            seen = with_action(after[0], chosen)
-            following = torch.minimum(*(self.parts(name, target, seen, after[1])[:, 0] for name in ("critic", "other")))
+            both = (self.parts(name, target, *after, chosen)[:, 0] for name in ("critic", "other"))
+            following = torch.minimum(*both)
             q_target = inputs["reward"] + self.config.gamma * inputs["goes_on"] * following
-        mean = torch.tanh(self.parts("policy", views, windows, lengths))
+        learns = views if "policy" in self.due else held
+        mean = torch.tanh(self.parts("policy", learns, windows, lengths))
         std = torch.full_like(mean[0], self.config.sigma)
         rho, kl, far, kept = compare_gaussians(inputs, mean, std)
 
-        seen = with_action(windows, action.clamp(-1.0, 1.0))
-        q, other = (self.parts(name, views, seen, lengths)[:, 0] for name in ("critic", "other"))
+        taken = action.clamp(-1.0, 1.0)
+        q, other = (self.parts(name, views, windows, lengths, taken)[:, 0] for name in ("critic", "other"))
         error = q_target - q
         value_loss = 0.5 * inputs["weight"] * (error**2 + (q_target - other) ** 2) * kept
-        policy_loss = -self.parts("critic", held, with_action(windows, mean), lengths)[:, 0] * kept
+        policy_loss = -self.parts("critic", held, windows, lengths, mean)[:, 0] * kept
         loss = value_loss + inputs["beta"] * policy_loss + (1.0 - inputs["beta"]) * kl
-        decay = self.config.critic_l2 * self.mean_squares(weights, "critic", "other")
         count = kept.sum().clamp(min=1.0)
         results = {"value": q, "rho": rho, "kl": kl, "far": far, "td_error": error}
         results |= {"policy_loss": policy_loss.sum() / count, "value_loss": value_loss.sum() / count}
-        return loss.mean() + decay, results
+        return loss.mean() + self.decay(weights, "critic", "other"), results

@@ -50,16 +50,66 @@ def a_batch(learner, seed=1):
     return learner.algorithm.gather(source, drawn)
 
 
-def loss_and_gradient(algorithm, batch, terms=TERMS, target=None, inputs=None):
-    """The loss in double precision."""
+def loss_and_gradient(algorithm, batch, terms=TERMS, target=None, inputs=None, dtype=np.float64):
+    """The loss, by default in double precision."""
     inputs = (algorithm.inputs(batch, None) if inputs is None else inputs) | terms
-    inputs = {name: torch.as_tensor(np.asarray(value, np.float64)) for name, value in inputs.items()}
+    inputs = {name: torch.as_tensor(np.asarray(value, dtype)) for name, value in inputs.items()}
     if algorithm.target is not None:
-        inputs["target_weights"] = torch.as_tensor((algorithm.target if target is None else target).astype(float))
-    weights = torch.tensor(algorithm.weights.astype(float), requires_grad=True)
+        inputs["target_weights"] = torch.as_tensor((algorithm.target if target is None else target).astype(dtype))
+    weights = torch.tensor(algorithm.weights.astype(dtype), requires_grad=True)
     loss, results = algorithm.loss(weights, inputs)
     (gradient,) = torch.autograd.grad(loss, weights)
     return loss.item(), {n: r.detach().numpy() for n, r in results.items()}, gradient.numpy()
+
+
+FAST = {
+    "ddpg": {"critic_l2": 0.01},
+    "naf": {},
+    "td3": {"critic_l2": 0.01},
+    "sac": {},
+    "acer": {"episodes": 5, "segment": 6},
+    "acer, discrete": {"episodes": 5, "segment": 6, "choices": 3},
+    "ppo": {"horizon": 64},
+    "vracer": {"advantage": "gaussian"},
+    "vracer, discrete": {"choices": 3},
+}
+
+
+@pytest.mark.parametrize("net", ["mlp", "lstm"])
+@pytest.mark.parametrize("name", FAST)
+def test_the_fast_path_equals_the_reference_of_autograd(name, net):
+    """Single precision runs the written-out passes, double precision plain torch (``rl_agent/parts.py``)."""
+    if (name, net) == ("ppo", "lstm"):
+        pytest.skip("PPO has no lstm")
+    learner = a_learner(name.split(",")[0], network=net, **FAST[name])
+    algorithm = learner.algorithm
+    if algorithm.target is not None:
+        algorithm.target[:] -= np.float32(0.05)
+    _, batch = a_batch(learner)
+    inputs = algorithm.inputs(batch, None)
+    expected, results, gradient = loss_and_gradient(algorithm, batch, inputs=inputs)
+    loss, fast, slope = loss_and_gradient(algorithm, batch, inputs=inputs, dtype=np.float32)
+    assert loss == pytest.approx(expected, rel=1e-4, abs=1e-5)
+    scale = np.abs(gradient).max()
+    assert scale > 1e-3
+    np.testing.assert_allclose(slope, gradient, atol=3e-5 * scale)
+    for kind in ("value", "rho", "kl"):
+        np.testing.assert_allclose(fast[kind], results[kind], rtol=3e-4, atol=3e-5)
+
+
+def test_td3_leaves_the_policy_out_of_the_steps_between():
+    learner = a_learner("td3", target_noise=0.5, policy_delay=2)
+    algorithm = learner.algorithm
+    _, batch = a_batch(learner)
+    inputs = algorithm.inputs(batch, None)
+    _, results, gradient = loss_and_gradient(algorithm, batch, inputs=inputs)
+    algorithm.due = frozenset({"critic"})
+    _, between, slope = loss_and_gradient(algorithm, batch, inputs=inputs)
+    policy, critic = algorithm.parts.places["policy"], slice(algorithm.parts.places["critic"].start, None)
+    np.testing.assert_array_equal(slope[critic], gradient[critic])
+    assert np.abs(gradient[policy]).max() > 1e-3
+    assert not slope[policy].any()
+    assert between["policy_loss"] == results["policy_loss"]
 
 
 def network(algorithm, name, x, flat=None):

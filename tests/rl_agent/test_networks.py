@@ -5,6 +5,7 @@ import torch
 
 from rl_agent import AgentConfig, Learner
 from rl_agent.networks import LSTM, MLP, make_network
+from rl_agent.parts import Parts
 
 NETWORKS = {
     "mlp": MLP(5, (16, 8), 3),
@@ -50,6 +51,52 @@ def test_written_out_passes_equal_autograd(name):
         np.testing.assert_allclose(outputs, reference.detach().numpy(), atol=3e-6)
         np.testing.assert_allclose(gradient, expected.numpy(), atol=3e-5)
         assert expected.abs().max() > 1.0
+
+
+@pytest.mark.parametrize("wanted", ["both", "weights", "actions"])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_written_out_passes_of_a_critic_equal_autograd(name, wanted):
+    """Several actions for windows in any order, some of one observation only."""
+    parts, rng = Parts(other=3, critic=NETWORKS[name]), np.random.default_rng(8)
+    network = NETWORKS[name]
+    weights = np.concatenate([np.ones(3), random_weights(network, rng)]).astype(np.float32)
+    windows, lengths = windows_of(network, rng, batch=23)
+    shuffled = rng.permutation(23)
+    windows, lengths = windows[:, shuffled, :-2], lengths[shuffled]
+    assert 1 in lengths
+    actions = rng.standard_normal((4, 23, 2)).astype(np.float32)
+    slope = torch.tensor(rng.standard_normal((4, 23, network.outputs)))
+
+    def outputs_and_gradients(dtype):
+        flat = torch.tensor(weights, dtype=dtype, requires_grad=wanted != "actions")
+        judged = torch.tensor(actions, dtype=dtype, requires_grad=wanted != "weights")
+        inputs = torch.tensor(windows, dtype=dtype), torch.tensor(lengths)
+        outputs = parts("critic", parts.views(flat), *inputs, judged)
+        leaves = [leaf for leaf in (flat, judged) if leaf.requires_grad]
+        return outputs, torch.autograd.grad((outputs * slope.to(dtype)).sum(), leaves)
+
+    outputs, gradients = outputs_and_gradients(torch.float32)
+    expected, references = outputs_and_gradients(torch.float64)
+    np.testing.assert_allclose(outputs.detach(), expected.detach(), atol=3e-6)
+    for gradient, reference in zip(gradients, references, strict=True):
+        scale = float(reference.abs().max())
+        assert scale > 5e-3
+        np.testing.assert_allclose(gradient, reference, atol=1e-5 * max(scale, 0.1))
+
+
+def test_windows_that_all_begin_with_the_action_need_no_earlier_steps():
+    network = NETWORKS["lstm"]
+    parts, rng = Parts(critic=network), np.random.default_rng(9)
+    views = parts.views(torch.tensor(random_weights(network, rng), requires_grad=True))
+    windows, _ = windows_of(network, rng, lengths=np.full(5, 1))
+    one, action = torch.ones(5), torch.tensor(windows[-1, :, 3:])
+    outputs = parts("critic", views, torch.tensor(windows[:, :, :3].copy()), one, action)
+    plain = parts("critic", views, torch.tensor(windows), one)
+    np.testing.assert_allclose(outputs.detach(), plain.detach(), atol=1e-6)
+    for of in (outputs, plain):
+        (slope,) = torch.autograd.grad(of.sum(), views["critic"]["cell0"], retain_graph=True)
+        assert not slope[:, 5:-1].any()
+        assert slope[:, :5].abs().max() > 0.01
 
 
 def test_windows_that_all_begin_late_need_no_earlier_steps():

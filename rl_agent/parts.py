@@ -1,0 +1,174 @@
+"""The networks of an algorithm in one flat vector, as functions that autograd knows.
+
+In single precision on a CPU the two written-out passes of ``rl_agent/networks.py`` do the work, as one node of the
+graph per network; elsewhere (on a GPU, and in the double precision of the tests) their ``reference`` does.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from rl_agent.networks import Network
+
+__all__ = ["Parts", "Views"]
+
+F32 = npt.NDArray[np.float32]
+
+Views = dict[str, dict[str, torch.Tensor]]
+"""Blocks of weights by the name of their network and their own."""
+
+
+class Parts:
+    """Several networks and loose parameters, one after the other in a flat vector.
+
+    Parameters
+    ----------
+    **parts
+        By name, a network or a number of loose parameters.
+
+    Attributes
+    ----------
+    places
+        Where each part lies in the flat vector.
+    size
+        Length of the flat vector.
+    """
+
+    def __init__(self, **parts: Network | int) -> None:
+        self.parts = parts
+        self.places: dict[str, slice] = {}
+        self.size = 0
+        for name, part in parts.items():
+            end = self.size + (part if isinstance(part, int) else part.size)
+            self.places[name] = slice(self.size, end)
+            self.size = end
+        self._blocks: list[tuple[str, str, tuple[int, ...]]] = []
+        for name, part in parts.items():
+            blocks = [("", (part,))] if isinstance(part, int) else part.blocks
+            self._blocks += [(name, block, shape) for block, shape in blocks]
+        self._sizes = [math.prod(shape) for _, _, shape in self._blocks]
+
+    def initialise(self, rng: np.random.Generator) -> F32:
+        """Draw fresh weights of the networks; loose parameters are zero."""
+        return np.concatenate(
+            [
+                np.zeros(part, np.float32) if isinstance(part, int) else part.initialise(rng)
+                for part in self.parts.values()
+            ]
+        )
+
+    def views(self, weights: torch.Tensor) -> Views:
+        """Cut a flat vector into the blocks of every network, and the loose parameters (under the name ``""``).
+
+        One cut for all blocks is one node of the graph; a slice for each would add up as many full-size gradients.
+        """
+        out: Views = {name: {} for name in self.parts}
+        pieces = torch.split(weights, self._sizes)
+        for (name, block, shape), piece in zip(self._blocks, pieces, strict=True):
+            out[name][block] = piece.view(shape)
+        return out
+
+    def __call__(
+        self,
+        name: str,
+        views: Views,
+        windows: torch.Tensor,
+        lengths: torch.Tensor,
+        actions: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """Compute the outputs of a network.
+
+        Parameters
+        ----------
+        name
+            Of the network.
+        views
+            All blocks of weights, of which it takes its own.
+        windows, lengths
+            Windows (T, B, S) with ``lengths`` observations each, in any order.
+        actions
+            What a critic judges, shape (B, A), or several for each window, shape (K, B, A).
+
+        Returns
+        -------
+        Tensor
+            Shape (B, outputs), or (K, B, outputs) for several actions.
+        """
+        network = self.parts[name]
+        assert isinstance(network, Network)
+        if actions is not None and actions.ndim == 2:
+            return self(name, views, windows, lengths, actions[None])[0]
+        if windows.device.type == "cpu" and windows.dtype == torch.float32:
+            blocks = [views[name][block] for block, _ in network.blocks]
+            outputs: torch.Tensor = _WrittenOut.apply(network, windows, lengths, actions, *blocks)
+            return outputs if actions is None else outputs.view(*actions.shape[:2], -1)
+        if actions is None:
+            return network.reference(views[name], windows, lengths)
+        seen = [_with_action(windows, action) for action in actions]
+        return torch.stack([network.reference(views[name], both, lengths) for both in seen])
+
+
+class _WrittenOut(torch.autograd.Function):
+    """A network's ``forward`` and ``backward`` as one node of the graph."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        network: Network,
+        windows: torch.Tensor,
+        lengths: torch.Tensor,
+        actions: torch.Tensor | None,
+        *blocks: torch.Tensor,
+    ) -> torch.Tensor:
+        weights = {name: block.detach().numpy() for (name, _), block in zip(network.blocks, blocks, strict=True)}
+        seen, judged = windows.numpy(), None if actions is None else actions.detach().numpy()
+        long = lengths.numpy().astype(np.int64)
+        order = None if (np.diff(long) <= 0).all() else np.argsort(-long, kind="stable")
+        if order is not None:
+            seen, long = np.ascontiguousarray(seen[:, order]), long[order]
+            judged = None if judged is None else judged[:, order]
+        steps, batch, _ = seen.shape
+        tape = network.tape(steps, batch, 0 if judged is None else len(judged))
+        outputs = network.forward(weights, seen, long, tape, judged)
+        ctx.all = network, weights, tape, long, order, None if judged is None else judged.shape
+        return torch.from_numpy(_put_back(outputs, order))
+
+    @staticmethod
+    def backward(ctx: Any, *d: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        network, weights, tape, lengths, order, shape = ctx.all
+        is_taught = any(ctx.needs_input_grad[4:])
+        gradient = {name: np.empty(size, np.float32) for name, size in network.blocks} if is_taught else None
+        d_actions = np.empty(shape, np.float32) if ctx.needs_input_grad[3] else None
+        network.backward(weights, tape, lengths, _take(d[0].numpy(), order), gradient, d_actions)
+        of_actions = None
+        if d_actions is not None:
+            of_actions = torch.from_numpy(_put_back(d_actions.reshape(-1, shape[2]), order).reshape(shape))
+        of_weights = [torch.from_numpy(block) for block in gradient.values()] if gradient else [None] * len(weights)
+        return None, None, None, of_actions, *of_weights
+
+
+def _take(rows: F32, order: npt.NDArray[np.int64] | None) -> F32:
+    """Sort K times B rows, each B of them by ``order``."""
+    if order is None:
+        return np.ascontiguousarray(rows)
+    return np.ascontiguousarray(rows.reshape(-1, len(order), rows.shape[1])[:, order]).reshape(rows.shape)
+
+
+def _put_back(rows: F32, order: npt.NDArray[np.int64] | None) -> F32:
+    """Reverse ``_take``."""
+    if order is None:
+        return rows
+    out = np.empty_like(rows)
+    out.reshape(-1, len(order), rows.shape[1])[:, order] = rows.reshape(-1, len(order), rows.shape[1])
+    return out
+
+
+def _with_action(windows: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
+    """Windows of a critic Q(s, a): the action (B, A) beside the last observation, zeros beside the earlier ones."""
+    beside = torch.zeros(*windows.shape[:2], action.shape[-1], dtype=windows.dtype, device=windows.device)
+    return torch.cat([windows, torch.cat([beside[:-1], action[None]])], dim=-1)
