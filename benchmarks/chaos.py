@@ -95,7 +95,7 @@ def connections(siege: Siege, seconds: float) -> None:
     siege.disturb(seconds, {"cut": 1.0, "swallow": 0.2, "kill_worker": 0.1, "kill_learner": 0.03})
 
 
-SINGLE = {"workers": {"processes": 8, "agents": 8}, "env_options": {"step_seconds": 0.01}}
+SINGLE: dict[str, Any] = {"workers": {"processes": 8, "agents": 8}, "env_options": {"step_seconds": 0.01}}
 BATCHES = {"workers": {"processes": 3, "agents": 24}, "env_options": {"step_seconds": 0.002, "fail_at": 997}}
 LSTM = {"agent": {"network": "lstm", "hidden": [8], "window": 4, "steps_per_update": 4.0}}
 BY_HAND = {"workers": SINGLE["workers"] | {"launcher": "none"}, "env_options": SINGLE["env_options"]}

@@ -424,7 +424,8 @@ class Siege:
 
         They come at the end of the session: the server may take one in as the worker's next message.
         """
-        valid, invalid = [], []
+        valid: list[bytes] = []
+        invalid: list[bytes] = []
         for _ in range(AT_ONCE):
             near = self._rng.choice((sequence, sequence + 1, sequence + 1, sequence + 2))
             frames = valid_frames(self._rng, self._numbers, self._rng.choice((session, session, session, 7)), near)
