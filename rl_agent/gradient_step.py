@@ -115,13 +115,18 @@ class GradientStep:
             tensors["target_weights"] = torch.from_numpy(self._target)
         results, slope = self._differentiate(torch.from_numpy(weights), tensors)
         gradient = slope.numpy()
+        self.descend(gradient, rates, target_rate)
+        norm = np.asarray(math.sqrt(float(gradient @ gradient)), np.float32)
+        return {name: result.numpy() for name, result in results.items()} | {"gradient_norm": norm}
+
+    def descend(self, gradient: F32, rates: Mapping[str, float], target_rate: float = 0.0) -> None:
+        """Take a step on the host against a gradient of the shape of the weights; see ``__call__``."""
+        weights = self._host[0]
         for name, rate in rates.items():
             place, adam = self._stretches[name]
             adam.step(weights[place], gradient[place], rate)
         if self._target is not None and target_rate > 0.0:
             follow(self._target, weights, np.float32(target_rate))
-        norm = np.asarray(math.sqrt(float(gradient @ gradient)), np.float32)
-        return {name: result.numpy() for name, result in results.items()} | {"gradient_norm": norm}
 
     def _numbers(self, rates: Mapping[str, float]) -> dict[str, float]:
         """Count a step of every stretch that is due, and tell what Adam needs to know of it."""

@@ -15,12 +15,15 @@ import torch
 
 from rl_agent.networks import Network
 
-__all__ = ["Parts", "Views"]
+__all__ = ["Arrays", "Parts", "Pass", "Views"]
 
 F32 = npt.NDArray[np.float32]
 
 Views = dict[str, dict[str, torch.Tensor]]
 """Blocks of weights by the name of their network and their own."""
+
+Arrays = dict[str, dict[str, F32]]
+"""The same as arrays of the host."""
 
 
 class Parts:
@@ -73,6 +76,19 @@ class Parts:
             out[name][block] = piece.view(shape)
         return out
 
+    def arrays(self, weights: F32) -> Arrays:
+        """Cut a flat vector of the host like ``views``; the pieces are views of it."""
+        return {
+            name: {"": weights[place]} if isinstance(part := self.parts[name], int) else part.views(weights[place])
+            for name, place in self.places.items()
+        }
+
+    def passes(self, name: str) -> Pass:
+        """Make the two written-out passes of a network."""
+        network = self.parts[name]
+        assert isinstance(network, Network)
+        return Pass(network)
+
     def __call__(
         self,
         name: str,
@@ -113,6 +129,35 @@ class Parts:
         return torch.stack([network.reference(views[name], both, lengths) for both in seen])
 
 
+class Pass:
+    """A network forward and backward on the host, with a tape that is kept from batch to batch.
+
+    Parameters
+    ----------
+    network
+        Its weights come with every batch.
+    """
+
+    def __init__(self, network: Network) -> None:
+        self.network = network
+        self._shape = (0, 0, 0)
+        self._tape: dict[str, F32] = {}
+
+    def forward(
+        self, weights: dict[str, F32], windows: F32, lengths: npt.NDArray[np.int64], actions: F32 | None = None
+    ) -> F32:
+        """Compute the outputs (``Network.forward``)."""
+        shape = len(windows), windows.shape[1], 0 if actions is None else len(actions)
+        if shape != self._shape:
+            self._tape, self._shape = self.network.tape(*shape), shape
+        self._weights, self._lengths = weights, lengths
+        return self.network.forward(weights, windows, lengths, self._tape, actions)
+
+    def backward(self, d_outputs: F32, gradient: dict[str, F32] | None, d_actions: F32 | None = None) -> None:
+        """Write the gradients of the last ``forward`` (``Network.backward``)."""
+        self.network.backward(self._weights, self._tape, self._lengths, d_outputs, gradient, d_actions)
+
+
 class _WrittenOut(torch.autograd.Function):
     """A network's ``forward`` and ``backward`` as one node of the graph."""
 
@@ -132,23 +177,23 @@ class _WrittenOut(torch.autograd.Function):
         if order is not None:
             seen, long = np.ascontiguousarray(seen[:, order]), long[order]
             judged = None if judged is None else judged[:, order]
-        steps, batch, _ = seen.shape
-        tape = network.tape(steps, batch, 0 if judged is None else len(judged))
-        outputs = network.forward(weights, seen, long, tape, judged)
-        ctx.all = network, weights, tape, long, order, None if judged is None else judged.shape
+        passes = Pass(network)
+        outputs = passes.forward(weights, seen, long, judged)
+        ctx.all = passes, order, None if judged is None else judged.shape
         return torch.from_numpy(_put_back(outputs, order))
 
     @staticmethod
     def backward(ctx: Any, *d: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        network, weights, tape, lengths, order, shape = ctx.all
+        passes, order, shape = ctx.all
+        blocks = passes.network.blocks
         is_taught = any(ctx.needs_input_grad[4:])
-        gradient = {name: np.empty(size, np.float32) for name, size in network.blocks} if is_taught else None
+        gradient = {name: np.empty(size, np.float32) for name, size in blocks} if is_taught else None
         d_actions = np.empty(shape, np.float32) if ctx.needs_input_grad[3] else None
-        network.backward(weights, tape, lengths, _take(d[0].numpy(), order), gradient, d_actions)
+        passes.backward(_take(d[0].numpy(), order), gradient, d_actions)
         of_actions = None
         if d_actions is not None:
             of_actions = torch.from_numpy(_put_back(d_actions.reshape(-1, shape[2]), order).reshape(shape))
-        of_weights = [torch.from_numpy(block) for block in gradient.values()] if gradient else [None] * len(weights)
+        of_weights = [torch.from_numpy(block) for block in gradient.values()] if gradient else [None] * len(blocks)
         return None, None, None, of_actions, *of_weights
 
 

@@ -2,7 +2,8 @@
 
 An algorithm keeps all its weights in one flat vector, those of its ``Actor`` first. Its loss is one torch function of
 that vector and of a batch; whatever must not carry a gradient is detached there, so that one scalar trains all the
-networks. ``GradientStep`` does the rest, on either device.
+networks. ``GradientStep`` does the rest, on either device. Where the networks are small, more than half of such a step
+on a CPU is autograd's own work; there an algorithm may have its gradient written out, too (``gradient``).
 """
 
 from __future__ import annotations
@@ -175,11 +176,18 @@ class Algorithm(ABC):
         The update by autograd, on the device.
     due
         Stretches that move in the step under way; a loss may leave out what the others would learn from.
+    last_gradient
+        dL/dw of the last step whose gradient was written out, shape of ``weights``.
+    host_weights, host_target, host_gradient
+        ``weights``, ``target`` and ``last_gradient`` cut into the blocks of the networks.
+    is_written_out
+        Whether ``gradient`` takes the place of autograd.
     uses_value_targets
         Whether it learns from the stored V_tbc.
     """
 
     uses_value_targets = False
+    is_written_out = False
 
     def __init__(
         self,
@@ -204,6 +212,9 @@ class Algorithm(ABC):
         moving = {name: (place, self.adams[name]) for name, place in places.items()}
         self.torch_step = GradientStep(self.weights, moving, self.loss, config.device, self.target)
         self._act = actor.bind(self.weights)
+        self.last_gradient: F32 = np.zeros_like(self.weights)
+        self.host_weights, self.host_gradient = parts.arrays(self.weights), parts.arrays(self.last_gradient)
+        self.host_target = {} if self.target is None else parts.arrays(self.target)
 
     def act(self, observations: F32, state: F32) -> Acting:
         """Tell what the newest policy says about standardised observations (n, S)."""
@@ -258,15 +269,35 @@ class Algorithm(ABC):
         weight
             Importance-sampling weights of a prioritised sampler, shape (B,); 1 if left out.
         """
+        rates = self.rates(learning_rate / self.config.learning_rate)
+        self.due = frozenset(rates)
+        if self.is_written_out:
+            evaluation = self.gradient(batch, c_max=c_max, beta=beta, rule_1=rule_1, rho_clip=rho_clip, weight=weight)
+            self.descend(rates)
+            return evaluation
         inputs = self.inputs(batch, weight) | {
             "c_max": c_max,
             "beta": beta,
             "rule_1": float(rule_1),
             "rho_clip": rho_clip,
         }
-        rates = self.rates(learning_rate / self.config.learning_rate)
-        self.due = frozenset(rates)
         return evaluation_of(self.sorted_results(self.torch_step(inputs, rates, self.target_rate())))
+
+    def gradient(
+        self, batch: Any, *, c_max: float, beta: float, rule_1: bool, rho_clip: float, weight: F32 | None = None
+    ) -> Evaluation:
+        """Write dL/dw of a batch into ``last_gradient``, without autograd; arguments of ``update``.
+
+        Raises
+        ------
+        NotImplementedError
+            By an algorithm that has not ``is_written_out``.
+        """
+        raise NotImplementedError
+
+    def descend(self, rates: Mapping[str, float]) -> None:
+        """Take a step of Adam against ``last_gradient`` with the given learning rates; the target follows."""
+        self.torch_step.descend(self.last_gradient, rates, self.target_rate() if self.target is not None else 0.0)
 
     def sorted_results(self, results: dict[str, Any]) -> dict[str, Any]:
         """Bring the results of the loss into the order of the gathered ``slots``."""

@@ -48,12 +48,11 @@ import numpy.typing as npt
 import torch
 from numba import njit
 
-from rl_agent import densities, distributions
+from rl_agent import densities, distributions, gaussians
 from rl_agent.actor import Actor
 from rl_agent.algorithms import advantages
 from rl_agent.algorithms.algorithm import Algorithm, Evaluation, Source, Tensors, evaluation_of, nearness
 from rl_agent.config import AgentConfig
-from rl_agent.densities import LOG_RHO_BOUND
 from rl_agent.networks import make_network
 from rl_agent.parts import Parts
 from rl_agent.replay.batch import Batch
@@ -123,14 +122,10 @@ class VRacer(Algorithm):
         self.weights[actor.network.size :] = distributions.inverse_softplus(config.sigma - config.sigma_min)
         self.torch_step.push()
         self.adam = self.adams["all"]
-        self.last_gradient: F32 = np.zeros_like(self.weights)
-        self._is_fast = (
+        self.is_written_out = (
             config.device == "cpu" and config.advantage == "none" and config.sampler == "uniform" and not sizes.choices
         )
-        self._views = self.network.views(self.weights)
-        if self._is_fast:
-            self._tape = self.network.tape(self.network.history + 1, config.batch)
-            self._gradient_views = self.network.views(self.last_gradient)
+        self._pass = self.parts.passes("network")
 
     @property
     def std(self) -> F32:
@@ -143,7 +138,8 @@ class VRacer(Algorithm):
         self.torch_step.pull()
         order = np.argsort(-lengths, kind="stable")
         tape = self.network.tape(windows.shape[0], len(lengths))
-        outputs = self.network.forward(self._views, np.ascontiguousarray(windows[:, order]), lengths[order], tape)
+        held = self.host_weights["network"]
+        outputs = self.network.forward(held, np.ascontiguousarray(windows[:, order]), lengths[order], tape)
         values = np.empty(len(lengths), np.float32)
         values[order] = outputs[:, 0]
         return values
@@ -152,49 +148,16 @@ class VRacer(Algorithm):
         """Gather drawn steps with their stored targets."""
         return source.memory.gather(slots, self.network.history, *source[1:])
 
-    def update(
-        self,
-        batch: Batch,
-        learning_rate: float,
-        *,
-        c_max: float,
-        beta: float,
-        rule_1: bool,
-        rho_clip: float,
-        weight: F32 | None = None,
+    def gradient(
+        self, batch: Batch, *, c_max: float, beta: float, rule_1: bool, rho_clip: float, weight: F32 | None = None
     ) -> Evaluation:
-        """Take an Adam step against the gradient of a batch (arguments of ``Algorithm.update``)."""
-        if not self._is_fast:
-            return super().update(
-                batch, learning_rate, c_max=c_max, beta=beta, rule_1=rule_1, rho_clip=rho_clip, weight=weight
-            )
-        evaluation = self.gradient(batch, c_max=c_max, beta=beta, rule_1=rule_1, rho_clip=rho_clip)
-        self.descend(learning_rate)
-        return evaluation
-
-    def gradient(self, batch: Batch, *, c_max: float, beta: float, rule_1: bool, rho_clip: float) -> Evaluation:
-        """Write dL/dw of a batch into ``last_gradient``, shape of ``weights``.
-
-        Parameters
-        ----------
-        batch
-            ``config.batch`` drawn steps.
-        c_max
-            Bound of near-policy importance weights.
-        beta
-            Weight of the loss against the KL penalty.
-        rule_1
-            Whether far-policy steps contribute no gradient of the loss.
-        rho_clip
-            Upper bound of the importance weights in the loss; those above it have no gradient of L_pi.
-        """
-        outputs = self.network.forward(self._views, batch.windows, batch.lengths, self._tape)
+        """Write dL/dw of a batch, which has no weights; steps above ``rho_clip`` have no gradient of L_pi."""
+        outputs = self._pass.forward(self.host_weights["network"], batch.windows, batch.lengths)
         size, sigma = len(outputs), self.std
         d_outputs = np.empty_like(outputs)
-        rho, kl = np.empty(size, np.float32), np.empty(size, np.float32)
-        moved, far = np.empty(size, np.bool_), np.empty(size, np.bool_)
         behaviour = (batch.action, batch.behaviour_mean, batch.behaviour_std)
-        _compare(outputs, sigma, *behaviour, np.float32(c_max), np.float32(rho_clip), rho, kl, moved, far)
+        bounds = np.float32(c_max), np.float32(rho_clip)
+        rho, kl, far, moved = gaussians.compare(outputs[:, 1:], sigma, *behaviour, *bounds)
         advantage = batch.q_ret - outputs[:, 0]
         if self.config.center_advantages:
             near = rho * ~far
@@ -204,7 +167,7 @@ class VRacer(Algorithm):
         d_sigma = _output_gradients(
             outputs, sigma, *behaviour, batch.v_tbc, advantage, rho * moved, loss_share, kl_share, d_outputs
         )
-        self.network.backward(self._views, self._tape, batch.lengths, d_outputs, self._gradient_views)
+        self._pass.backward(d_outputs, self.host_gradient["network"])
         # d softplus(x) / dx = 1 - exp(-softplus(x))
         self.last_gradient[-self.action_size :] = d_sigma * -np.expm1(np.float32(self.config.sigma_min) - sigma)
         kept = (loss_share > 0) if rule_1 else np.ones(size, np.bool_)
@@ -221,10 +184,6 @@ class VRacer(Algorithm):
             far_fraction=float(far.mean()),
             gradient_norm=math.sqrt(float(self.last_gradient @ self.last_gradient)),
         )
-
-    def descend(self, learning_rate: float) -> None:
-        """Take an Adam step against ``last_gradient``."""
-        self.adam.step(self.weights, self.last_gradient, learning_rate)
 
     def reference_gradient(
         self,
@@ -297,38 +256,6 @@ class VRacer(Algorithm):
         loss = (beta * both + (1.0 - beta) * kl * inputs["weight"]).mean()
         count = kept.sum().clamp(min=1.0)
         return loss, results | {"policy_loss": policy_loss.sum() / count, "value_loss": value_loss.sum() / count}
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _compare(
-    outputs: F32,
-    sigma: F32,
-    action: F32,
-    mu_mean: F32,
-    mu_std: F32,
-    c_max: np.float32,
-    rho_clip: np.float32,
-    rho: F32,
-    kl: F32,
-    moved: npt.NDArray[np.bool_],
-    far: npt.NDArray[np.bool_],
-) -> None:
-    """Write rho, KL and the far-policy flags of a batch, and where the gradient of rho is not cut off by a clip."""
-    half, bound = np.float32(0.5), np.float32(LOG_RHO_BOUND)
-    batch, size = action.shape
-    for b in range(batch):
-        log_rho, divergence = np.float32(0.0), np.float32(0.0)
-        for j in range(size):
-            s, s_mu = sigma[j], mu_std[b, j]
-            m, m_mu = outputs[b, 1 + j], mu_mean[b, j]
-            z, z_mu = (action[b, j] - m) / s, (action[b, j] - m_mu) / s_mu
-            log_ratio = np.log(s / s_mu)
-            log_rho += half * (z_mu * z_mu - z * z) - log_ratio
-            divergence += log_ratio + (s_mu * s_mu + (m_mu - m) ** 2) / (np.float32(2.0) * s * s) - half
-        weight = np.exp(min(max(log_rho, -bound), bound))
-        moved[b] = abs(log_rho) <= bound and weight <= rho_clip
-        rho[b], kl[b] = min(weight, rho_clip), divergence
-        far[b] = not (np.float32(1.0) / c_max < rho[b] < c_max)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -97,6 +97,39 @@ def test_the_fast_path_equals_the_reference_of_autograd(name, net):
         np.testing.assert_allclose(fast[kind], results[kind], rtol=3e-4, atol=3e-5)
 
 
+WRITTEN_OUT = {
+    "ddpg": {"critic_l2": 0.01},
+    "ddpg, plain": {"replay": "none"},
+    "ddpg, weighted": {"replay": "refer-1", "sampler": "rank"},
+    "naf": {"replay": "refer-1"},
+    "naf, plain": {"replay": "none"},
+    "naf, weighted": {"replay": "none", "sampler": "proportional"},
+}
+
+
+@pytest.mark.parametrize("net", ["mlp", "lstm"])
+@pytest.mark.parametrize("name", WRITTEN_OUT)
+def test_the_gradient_that_is_written_out_equals_autograd(name, net):
+    learner = a_learner(name.split(",")[0], network=net, **WRITTEN_OUT[name])
+    algorithm = learner.algorithm
+    algorithm.target[:] -= np.float32(0.05)
+    _, batch = a_batch(learner)
+    refer = learner.refer
+    terms = {"c_max": 30.0, "beta": refer.beta, "rule_1": refer.rule_1, "rho_clip": np.inf}
+    weight = np.random.default_rng(3).uniform(0.2, 1.0, 16).astype(np.float32) if "weighted" in name else None
+    found = algorithm.gradient(batch, **terms, weight=weight)
+    _, results, expected = loss_and_gradient(algorithm, batch, terms, inputs=algorithm.inputs(batch, weight))
+    np.testing.assert_allclose(algorithm.last_gradient, expected, atol=3e-5 * np.abs(expected).max())
+    assert found.gradient_norm == pytest.approx(np.linalg.norm(expected), rel=1e-4)
+    assert 0 < found.far.sum() < 16
+    np.testing.assert_array_equal(found.far, results["far"])
+    for kind in ("value", "rho", "kl", "td_error"):
+        np.testing.assert_allclose(getattr(found, kind), results[kind], rtol=3e-4, atol=3e-5)
+    for kind in ("policy_loss", "value_loss"):
+        assert getattr(found, kind) == pytest.approx(float(results[kind]), rel=1e-4)
+    assert np.abs(expected).max() > 1e-3
+
+
 def test_td3_leaves_the_policy_out_of_the_steps_between():
     learner = a_learner("td3", target_noise=0.5, policy_delay=2)
     algorithm = learner.algorithm

@@ -158,7 +158,7 @@ def test_a_step_makes_good_actions_likelier_and_bad_ones_rarer():
     batch = Batch(**vars(batch) | {"q_ret": value + advantage, "v_tbc": value})
     before = algorithm.gradient(batch, **TERMS | {"beta": 1.0}).rho
     for _ in range(3):
-        algorithm.descend(1e-3)
+        algorithm.descend({"all": 1e-3})
     after = algorithm.gradient(batch, **TERMS | {"beta": 1.0}).rho
     assert np.mean(np.sign(advantage) * np.log(after / before)) > 0.01
 
@@ -171,7 +171,7 @@ def test_the_penalty_alone_pulls_the_policy_to_the_behaviour():
     first = algorithm.gradient(batch, **TERMS | {"beta": 0.0}).mean_kl
     for _ in range(1500):
         last = algorithm.gradient(batch, **TERMS | {"beta": 0.0}).mean_kl
-        algorithm.descend(3e-3)
+        algorithm.descend({"all": 3e-3})
     assert last < 0.01 * first
     np.testing.assert_allclose(algorithm.std, 0.7, atol=0.03)
 
