@@ -33,6 +33,11 @@ CASES: tuple[tuple[Algorithm, Literal["mlp", "lstm"], int, int], ...] = (
     ("sac", "mlp", 17, 6),
     ("acer", "mlp", 17, 6),
     ("ppo", "mlp", 17, 6),
+    ("ddpg", "lstm", 14, 3),
+    ("naf", "lstm", 14, 3),
+    ("td3", "lstm", 14, 3),
+    ("sac", "lstm", 14, 3),
+    ("acer", "lstm", 14, 3),
 )
 """Algorithm, network, observation and action sizes of the rows: HalfCheetah, and the flow tasks."""
 PEER = f"PyTorch {torch.__version__.split('+')[0]}, autograd and fused Adam, gradient only"
