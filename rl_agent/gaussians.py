@@ -26,7 +26,7 @@ def compare(
     Parameters
     ----------
     mean, sigma
-        Statistics of pi, shapes (B, A) and (A,).
+        Statistics of pi, shapes (B, A) and (B, A) or (1, A).
     action, mu_mean, mu_std
         What was done, and the statistics of mu, shape (B, A).
     c_max
@@ -48,7 +48,7 @@ def compare(
     for b in range(batch):
         log_rho, divergence = np.float32(0.0), np.float32(0.0)
         for j in range(size):
-            s, s_mu = sigma[j], mu_std[b, j]
+            s, s_mu = sigma[b if sigma.shape[0] > 1 else 0, j], mu_std[b, j]
             m, m_mu = mean[b, j], mu_mean[b, j]
             z, z_mu = (action[b, j] - m) / s, (action[b, j] - m_mu) / s_mu
             log_ratio = np.log(s / s_mu)

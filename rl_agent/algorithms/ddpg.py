@@ -30,9 +30,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from rl_agent import gaussians
 from rl_agent.actor import Actor
-from rl_agent.algorithms.algorithm import Algorithm, Evaluation, Tensors, compare_gaussians, evaluation_of
+from rl_agent.algorithms.algorithm import Algorithm, Evaluation, Tensors, compare_gaussians
+from rl_agent.algorithms.critics import compare_behaviour, evaluate, judge, teach
 from rl_agent.config import AgentConfig
 from rl_agent.networks import make_network
 from rl_agent.parts import Parts
@@ -64,7 +64,7 @@ class DDPG(Algorithm):
         stretches = {"policy": ("policy", "policy"), "critic": ("critic", "critic")}
         super().__init__(config, sizes, actor, parts, stretches, rng, has_target=True)
         self.is_written_out = config.device == "cpu"
-        self._passes = {name: parts.passes(name.split()[-1]) for name in ("policy", "critic", "judging critic")}
+        self._passes = {name: parts.passes(name.split()[-1]) for name in ("policy", "critic", "held critic")}
 
     def gradient(
         self,
@@ -77,39 +77,23 @@ class DDPG(Algorithm):
         weight: F32 | None = None,
     ) -> Evaluation:
         """Write d(L_Q + L_m)/dw of a batch of transitions."""
-        policy, critic, judge = self._passes.values()
-        w, target, slope = self.host_weights, self.host_target, self.host_gradient
-        now, after, size = (batch.windows, batch.lengths), (batch.next_windows, batch.next_lengths), len(batch.action)
+        policy, critic, held = self._passes.values()
+        w, target, size = self.host_weights, self.host_target, np.float32(len(batch.action))
+        now, after = (batch.windows, batch.lengths), (batch.next_windows, batch.next_lengths)
         best = np.tanh(policy.forward(target["policy"], *after))
         following = critic.forward(target["critic"], *after, best[None])[:, 0]
         q_target = batch.reward + np.float32(self.config.gamma) * batch.goes_on * following
-        mean, std = np.tanh(policy.forward(w["policy"], *now)), np.float32(self.config.sigma)
-        behaviour = batch.action, batch.behaviour_mean, batch.behaviour_std
-        bounds = np.float32(c_max), np.float32(np.inf)
-        rho, kl, far, _ = gaussians.compare(mean, np.full(mean.shape[1], std), *behaviour, *bounds)
-        kept = (~(far & rule_1)).astype(np.float32)
+        mean: F32 = np.tanh(policy.forward(w["policy"], *now))
+        std = np.float32(self.config.sigma)
+        near, kept = compare_behaviour(batch, mean, np.full((1, mean.shape[1]), std), c_max, rule_1)
 
-        q = critic.forward(w["critic"], *now, batch.action.clip(-1.0, 1.0)[None])[:, 0].copy()
-        error = q_target - q
         of_error = kept if weight is None else kept * weight
-        critic.backward((-of_error * error / np.float32(size))[:, None], slope["critic"])
-        if self.config.critic_l2:
-            place = self.parts.places["critic"]
-            self.last_gradient[place] += np.float32(self.config.critic_l2) * self.weights[place]
-
-        judged, of_action = judge.forward(w["critic"], *now, mean[None])[:, 0], np.empty((1, *mean.shape), np.float32)
-        judge.backward((kept * np.float32(-beta / size))[:, None], None, of_action)
-        of_mean = of_action[0] + np.float32((1.0 - beta) / size) * (mean - batch.behaviour_mean) / std**2
-        policy.backward(of_mean * (1.0 - mean**2), slope["policy"])
-        count = max(1.0, float(kept.sum()))
-        return evaluation_of(
-            {"value": q, "rho": rho, "kl": kl, "far": far, "td_error": error}
-            | {
-                "policy_loss": np.asarray(-(judged @ kept) / count),
-                "value_loss": np.asarray(0.5 * (of_error @ error**2) / count),
-                "gradient_norm": np.asarray(np.linalg.norm(self.last_gradient)),
-            }
-        )
+        q = teach(self, critic, "critic", now, batch.action.clip(-1.0, 1.0), q_target, of_error / size)
+        judged, of_mean = judge(self, {"critic": held}, now, mean, kept * np.float32(-beta) / size)
+        of_mean += np.float32(1.0 - beta) / size * (mean - batch.behaviour_mean) / std**2
+        policy.backward(of_mean * (np.float32(1.0) - mean * mean), self.host_gradient["policy"])
+        error = q_target - q
+        return evaluate(self, near, q, error, kept, -judged * kept, 0.5 * of_error * error**2)
 
     def loss(self, weights: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, Tensors]:
         """L_Q + L_m of a batch of transitions."""

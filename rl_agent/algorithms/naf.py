@@ -21,10 +21,10 @@ import numpy.typing as npt
 import torch
 from numba import njit
 
-from rl_agent import gaussians
 from rl_agent.actor import Actor
 from rl_agent.algorithms.advantages import lower_triangular
-from rl_agent.algorithms.algorithm import Algorithm, Evaluation, Tensors, compare_gaussians, evaluation_of
+from rl_agent.algorithms.algorithm import Algorithm, Evaluation, Tensors, compare_gaussians
+from rl_agent.algorithms.critics import compare_behaviour, evaluate
 from rl_agent.config import AgentConfig
 from rl_agent.networks import make_network
 from rl_agent.parts import Parts
@@ -81,24 +81,15 @@ class NAF(Algorithm):
         following = self._pass.forward(self.host_target["network"], batch.next_windows, batch.next_lengths)[:, 0]
         q_target = batch.reward + np.float32(self.config.gamma) * batch.goes_on * following
         outputs = self._pass.forward(self.host_weights["network"], batch.windows, batch.lengths)
-        mean, std = outputs[:, 1 : 1 + number], np.full(number, self.config.sigma, np.float32)
-        behaviour = action, batch.behaviour_mean, batch.behaviour_std
-        rho, kl, far, _ = gaussians.compare(mean, std, *behaviour, np.float32(c_max), np.float32(np.inf))
-        kept = (~(far & rule_1)).astype(np.float32)
+        mean, std = outputs[:, 1 : 1 + number], np.full((1, number), self.config.sigma, np.float32)
+        near, kept = compare_behaviour(batch, mean, std, c_max, rule_1)
 
         of_error = kept if weight is None else kept * weight
         error, of_outputs = _differentiate(outputs, action, q_target, of_error * np.float32(beta / size))
         of_outputs[:, 1 : 1 + number] += np.float32((1.0 - beta) / size) * (mean - batch.behaviour_mean) / std**2
         value = outputs[:, 0].copy()
         self._pass.backward(of_outputs, self.host_gradient["network"])
-        return evaluation_of(
-            {"value": value, "rho": rho, "kl": kl, "far": far, "td_error": error}
-            | {
-                "policy_loss": np.zeros(()),
-                "value_loss": np.asarray(0.5 * (of_error @ error**2) / max(1.0, float(kept.sum()))),
-                "gradient_norm": np.asarray(np.linalg.norm(self.last_gradient)),
-            }
-        )
+        return evaluate(self, near, value, error, kept, np.zeros(1, np.float32), 0.5 * of_error * error**2)
 
     def loss(self, weights: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, Tensors]:
         """L of a batch of transitions."""

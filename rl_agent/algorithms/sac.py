@@ -21,6 +21,9 @@ Done otherwise than in the papers:
 3. Actions of the agents (not those of the losses) are cut at three standard deviations, as everywhere here.
 4. Initialisation, and scaling of states and rewards: T is then in units of scaled rewards.
 5. The remarks 4 and 5 of DDPG.
+
+``gradient`` is the sum of the losses differentiated by hand, for the CPU; ``loss`` is the same for autograd, which the
+tests hold it to and a GPU runs.
 """
 
 from __future__ import annotations
@@ -34,10 +37,12 @@ import torch
 
 from rl_agent import densities
 from rl_agent.actor import Actor
-from rl_agent.algorithms.algorithm import Algorithm, Tensors, compare_gaussians
+from rl_agent.algorithms.algorithm import Algorithm, Evaluation, Tensors, compare_gaussians
+from rl_agent.algorithms.critics import Windows, compare_behaviour, evaluate, judge, teach
 from rl_agent.config import AgentConfig
 from rl_agent.networks import make_network
 from rl_agent.parts import Parts, Views
+from rl_agent.replay.batch import Transitions
 from rl_agent.scaling import Sizes
 
 __all__ = ["SAC", "make_actor"]
@@ -72,15 +77,76 @@ class SAC(Algorithm):
             "temperature": ("temperature", "temperature"),
         }
         super().__init__(config, sizes, actor, parts, stretches, rng, has_target=True)
+        self.is_written_out = config.device == "cpu"
+        self._policy = parts.passes("policy")
+        self._critics, self._held = ({name: parts.passes(name) for name in ("critic", "other")} for _ in range(2))
         self.weights[self.parts.places["temperature"]] = math.log(config.temperature)
         self.torch_step.push()
         self._target_entropy = -float(sizes.action) if config.target_entropy is None else config.target_entropy
 
     def inputs(self, batch: Any, weight: F32 | None) -> dict[str, Any]:
         """Add the noise of the actions now and next."""
-        shape = batch.action.shape
-        noise = {name: self._rng.standard_normal(shape, np.float32) for name in ("noise", "next_noise")}
-        return super().inputs(batch, weight) | noise
+        noise, next_noise = self._noise(batch.action.shape)
+        return super().inputs(batch, weight) | {"noise": noise, "next_noise": next_noise}
+
+    def _noise(self, shape: tuple[int, ...]) -> tuple[F32, F32]:
+        return self._rng.standard_normal(shape, np.float32), self._rng.standard_normal(shape, np.float32)
+
+    def gradient(
+        self,
+        batch: Transitions,
+        *,
+        c_max: float,
+        beta: float,
+        rule_1: bool,
+        rho_clip: float,
+        weight: F32 | None = None,
+    ) -> Evaluation:
+        """Write d(L_Q + L_pi + L_T)/dw of a batch of transitions.
+
+        With u = m + sigma n the noise n is held, so log pi moves with u through the slope of tanh and with sigma:
+        d log pi/du = 2 tanh(u), d log pi/dsigma = -1/sigma.
+        """
+        w, target, size = self.host_weights, self.host_target, np.float32(len(batch.action))
+        now, after = (batch.windows, batch.lengths), (batch.next_windows, batch.next_lengths)
+        log_temperature, (noise, next_noise) = w["temperature"][""], self._noise(batch.action.shape)
+        temperature = np.exp(log_temperature)
+        drawn, log_pi, _, _ = self._draw_on_host(after, next_noise)
+        both = [one.forward(target[name], *after, drawn[None])[:, 0] for name, one in self._critics.items()]
+        soft = np.minimum(*both) - temperature * log_pi
+        q_target = batch.reward + np.float32(self.config.gamma) * batch.goes_on * soft
+        drawn, log_pi, mean, log_std = self._draw_on_host(now, noise)
+        bounded = log_std.clip(*LOG_STD_BOUNDS)
+        std = np.exp(bounded)
+        near, kept = compare_behaviour(batch, mean, std, c_max, rule_1)
+
+        of_error, taken = kept if weight is None else kept * weight, np.tanh(batch.action)
+        share = of_error / size
+        q, other = (teach(self, one, name, now, taken, q_target, share) for name, one in self._critics.items())
+        share = kept * np.float32(beta) / size
+        judged, of_drawn = judge(self, self._held, now, drawn, -share)
+        push, pull = (temperature * share)[:, None], np.float32(1.0 - beta) / size
+        of_raw = of_drawn * (1.0 - drawn**2) + 2.0 * push * drawn
+        apart = mean - batch.behaviour_mean
+        of_mean = of_raw + pull * apart / std**2
+        of_std = of_raw * noise - push / std + pull * (1.0 - (batch.behaviour_std**2 + apart**2) / std**2) / std
+        of_outputs = np.concatenate([of_mean, of_std * std * (bounded == log_std)], axis=1)
+        self._policy.backward(of_outputs, self.host_gradient["policy"])
+        self.host_gradient["temperature"][""][:] = -(log_pi.mean() + self._target_entropy)
+        error = q_target - q
+        policy_loss, value_loss = temperature * log_pi - judged, error**2 + (q_target - other) ** 2
+        return evaluate(self, near, q, error, kept, policy_loss * kept, 0.5 * of_error * value_loss)
+
+    def _draw_on_host(self, windows: Windows, noise: F32) -> tuple[F32, F32, F32, F32]:
+        """Draw actions; returns them after their tanh, log pi, the mean and the log sigma before its bounds."""
+        outputs = self._policy.forward(self.host_weights["policy"], *windows)
+        mean, log_std = np.split(outputs, 2, axis=1)
+        log_std = log_std + np.float32(math.log(self.config.sigma))
+        bounded = log_std.clip(*LOG_STD_BOUNDS)
+        raw = mean + np.exp(bounded) * noise
+        log_slope = 2.0 * (math.log(2.0) - raw - np.logaddexp(np.float32(0.0), -2.0 * raw))
+        log_pi = -0.5 * noise**2 - bounded - np.float32(0.5 * math.log(2.0 * math.pi)) - log_slope
+        return np.tanh(raw), log_pi.sum(1), mean, log_std
 
     def loss(self, weights: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, Tensors]:
         """L_Q + L_pi + L_T of a batch of transitions."""

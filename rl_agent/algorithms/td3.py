@@ -13,6 +13,9 @@ Done otherwise than in the papers:
 1. The learning rate is 3e-4 (that table prints 5e-3, the authors' later code has 3e-4), not annealed.
 2. The gradient of the policy is taken at the critics before their step, not after.
 3. Initialisation, scaling of states and rewards, and the remarks 1, 4 and 5 of DDPG.
+
+``gradient`` is the sum of the losses differentiated by hand, for the CPU; ``loss`` is the same for autograd, which the
+tests hold it to and a GPU runs.
 """
 
 from __future__ import annotations
@@ -23,11 +26,13 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from rl_agent.algorithms.algorithm import Algorithm, Tensors, compare_gaussians
+from rl_agent.algorithms.algorithm import Algorithm, Evaluation, Tensors, compare_gaussians
+from rl_agent.algorithms.critics import compare_behaviour, evaluate, judge, teach
 from rl_agent.algorithms.ddpg import make_actor
 from rl_agent.config import AgentConfig
 from rl_agent.networks import make_network
 from rl_agent.parts import Parts
+from rl_agent.replay.batch import Transitions
 from rl_agent.scaling import Sizes
 
 __all__ = ["TD3", "make_actor"]
@@ -44,6 +49,9 @@ class TD3(Algorithm):
         parts = Parts(policy=actor.network, critic=critic, other=critic)
         stretches = {"policy": ("policy", "policy"), "critic": ("critic", "other")}
         super().__init__(config, sizes, actor, parts, stretches, rng, has_target=True)
+        self.is_written_out = config.device == "cpu"
+        self._policy, self._held = parts.passes("policy"), parts.passes("critic")
+        self._critics = {name: parts.passes(name) for name in ("critic", "other")}
 
     @property
     def _moves_policy(self) -> bool:
@@ -60,9 +68,47 @@ class TD3(Algorithm):
 
     def inputs(self, batch: Any, weight: F32 | None) -> dict[str, Any]:
         """Add the noise of the target's actions."""
-        noise = self.config.target_noise * self._rng.standard_normal(batch.action.shape)
+        return super().inputs(batch, weight) | {"noise": self._noise(batch.action.shape)}
+
+    def _noise(self, shape: tuple[int, ...]) -> F32:
+        noise = np.float32(self.config.target_noise) * self._rng.standard_normal(shape, np.float32)
         bound = self.config.target_noise_clip
-        return super().inputs(batch, weight) | {"noise": np.clip(noise, -bound, bound)}
+        return noise.clip(-bound, bound)
+
+    def gradient(
+        self,
+        batch: Transitions,
+        *,
+        c_max: float,
+        beta: float,
+        rule_1: bool,
+        rho_clip: float,
+        weight: F32 | None = None,
+    ) -> Evaluation:
+        """Write d(L_Q + L_m)/dw of a batch of transitions; of the policy only where it is due."""
+        w, target, size = self.host_weights, self.host_target, np.float32(len(batch.action))
+        now, after = (batch.windows, batch.lengths), (batch.next_windows, batch.next_lengths)
+        best = np.tanh(self._policy.forward(target["policy"], *after)) + self._noise(batch.action.shape)
+        chosen = best.clip(-1.0, 1.0)[None]
+        both = [passes.forward(target[name], *after, chosen)[:, 0] for name, passes in self._critics.items()]
+        q_target = batch.reward + np.float32(self.config.gamma) * batch.goes_on * np.minimum(*both)
+        mean: F32 = np.tanh(self._policy.forward(w["policy"], *now))
+        std = np.float32(self.config.sigma)
+        near, kept = compare_behaviour(batch, mean, np.full((1, mean.shape[1]), std), c_max, rule_1)
+
+        of_error, taken = kept if weight is None else kept * weight, batch.action.clip(-1.0, 1.0)
+        share = of_error / size
+        q, other = (teach(self, passes, name, now, taken, q_target, share) for name, passes in self._critics.items())
+        if "policy" in self.due:
+            judged, of_mean = judge(self, {"critic": self._held}, now, mean, kept * np.float32(-beta) / size)
+            of_mean += np.float32(1.0 - beta) / size * (mean - batch.behaviour_mean) / std**2
+            self._policy.backward(of_mean * (np.float32(1.0) - mean * mean), self.host_gradient["policy"])
+        else:
+            judged = self._held.forward(w["critic"], *now, mean[None])[:, 0]
+            self.last_gradient[self.parts.places["policy"]] = 0.0
+        error = q_target - q
+        value_loss = 0.5 * of_error * (error**2 + (q_target - other) ** 2)
+        return evaluate(self, near, q, error, kept, -judged * kept, value_loss)
 
     def loss(self, weights: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, Tensors]:
         """L_Q + L_m of a batch of transitions."""

@@ -157,7 +157,7 @@ class VRacer(Algorithm):
         d_outputs = np.empty_like(outputs)
         behaviour = (batch.action, batch.behaviour_mean, batch.behaviour_std)
         bounds = np.float32(c_max), np.float32(rho_clip)
-        rho, kl, far, moved = gaussians.compare(outputs[:, 1:], sigma, *behaviour, *bounds)
+        rho, kl, far, moved = gaussians.compare(outputs[:, 1:], sigma[None], *behaviour, *bounds)
         advantage = batch.q_ret - outputs[:, 0]
         if self.config.center_advantages:
             near = rho * ~far

@@ -104,6 +104,11 @@ WRITTEN_OUT = {
     "naf": {"replay": "refer-1"},
     "naf, plain": {"replay": "none"},
     "naf, weighted": {"replay": "none", "sampler": "proportional"},
+    "td3": {"critic_l2": 0.01},
+    "td3, refer": {"replay": "refer"},
+    "sac": {"critic_l2": 0.01, "temperature": 0.7},
+    "sac, refer": {"replay": "refer"},
+    "sac, weighted": {"sampler": "rank"},
 }
 
 
@@ -115,9 +120,13 @@ def test_the_gradient_that_is_written_out_equals_autograd(name, net):
     algorithm.target[:] -= np.float32(0.05)
     _, batch = a_batch(learner)
     refer = learner.refer
-    terms = {"c_max": 30.0, "beta": refer.beta, "rule_1": refer.rule_1, "rho_clip": np.inf}
+    # such that some of the steps are far-policy, and some are not
+    c_max = 1.3 if name.startswith("sac") else 30.0
+    terms = {"c_max": c_max, "beta": refer.beta, "rule_1": refer.rule_1, "rho_clip": np.inf}
     weight = np.random.default_rng(3).uniform(0.2, 1.0, 16).astype(np.float32) if "weighted" in name else None
+    random = algorithm._rng.bit_generator.state
     found = algorithm.gradient(batch, **terms, weight=weight)
+    algorithm._rng.bit_generator.state = random
     _, results, expected = loss_and_gradient(algorithm, batch, terms, inputs=algorithm.inputs(batch, weight))
     np.testing.assert_allclose(algorithm.last_gradient, expected, atol=3e-5 * np.abs(expected).max())
     assert found.gradient_norm == pytest.approx(np.linalg.norm(expected), rel=1e-4)
