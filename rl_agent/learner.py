@@ -307,15 +307,7 @@ class Learner:
         slots, batch = algorithm.gather(
             Source(memory, self.state_scale.mean, self.state_scale.per_std, gamma, scale), drawn
         )
-        e = algorithm.update(
-            batch,
-            self.refer.learning_rate(step),
-            c_max=self.refer.c_max(step),
-            beta=self.refer.beta,
-            rule_1=self.refer.rule_1,
-            rho_clip=self.refer.rho_clip,
-            weight=self.sampler.weights(slots),
-        )
+        e = algorithm.update(batch, self.refer.learning_rate(step), self.refer.rules(step), self.sampler.weights(slots))
         if algorithm.uses_value_targets:
             memory.refresh(slots, e.value, e.rho, e.kl, e.far, gamma, scale, e.advantage)
         else:

@@ -24,6 +24,7 @@ from rl_agent.config import AgentConfig
 from rl_agent.gradient_step import GradientStep
 from rl_agent.parts import Parts
 from rl_agent.replay.memory import EpisodeMemory
+from rl_agent.replay.refer import Rules
 from rl_agent.scaling import Sizes
 
 __all__ = [
@@ -239,17 +240,7 @@ class Algorithm(ABC):
             slots, self.network.history, source.mean, source.per_std, source.reward_scale
         )
 
-    def update(
-        self,
-        batch: Any,
-        learning_rate: float,
-        *,
-        c_max: float,
-        beta: float,
-        rule_1: bool,
-        rho_clip: float,
-        weight: F32 | None = None,
-    ) -> Evaluation:
+    def update(self, batch: Any, learning_rate: float, rules: Rules, weight: F32 | None = None) -> Evaluation:
         """Take a gradient step.
 
         Parameters
@@ -258,34 +249,21 @@ class Algorithm(ABC):
             From ``gather``.
         learning_rate
             Present value of ``config.learning_rate``; all rates are annealed alike.
-        c_max
-            Bound of near-policy importance weights.
-        beta
-            Weight of the loss against the KL penalty.
-        rule_1
-            Whether far-policy steps contribute no gradient of the loss.
-        rho_clip
-            Upper bound of the importance weights in the loss.
+        rules
+            Of remember-and-forget.
         weight
             Importance-sampling weights of a prioritised sampler, shape (B,); 1 if left out.
         """
         rates = self.rates(learning_rate / self.config.learning_rate)
         self.due = frozenset(rates)
         if self.is_written_out:
-            evaluation = self.gradient(batch, c_max=c_max, beta=beta, rule_1=rule_1, rho_clip=rho_clip, weight=weight)
+            evaluation = self.gradient(batch, rules, weight)
             self.descend(rates)
             return evaluation
-        inputs = self.inputs(batch, weight) | {
-            "c_max": c_max,
-            "beta": beta,
-            "rule_1": float(rule_1),
-            "rho_clip": rho_clip,
-        }
+        inputs = self.inputs(batch, weight) | rules._asdict()
         return evaluation_of(self.sorted_results(self.torch_step(inputs, rates, self.target_rate())))
 
-    def gradient(
-        self, batch: Any, *, c_max: float, beta: float, rule_1: bool, rho_clip: float, weight: F32 | None = None
-    ) -> Evaluation:
+    def gradient(self, batch: Any, rules: Rules, weight: F32 | None = None) -> Evaluation:
         """Write dL/dw of a batch into ``last_gradient``, without autograd; arguments of ``update``.
 
         Raises

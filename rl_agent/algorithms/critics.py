@@ -11,6 +11,7 @@ from rl_agent import gaussians
 from rl_agent.algorithms.algorithm import Algorithm, Evaluation, evaluation_of
 from rl_agent.parts import Pass
 from rl_agent.replay.batch import Transitions
+from rl_agent.replay.refer import Rules
 
 __all__ = ["Windows", "compare_behaviour", "evaluate", "judge", "teach"]
 
@@ -19,9 +20,7 @@ Windows = tuple[F32, npt.NDArray[np.int64]]
 """Windows (T, B, S) and their lengths (B,)."""
 
 
-def compare_behaviour(
-    batch: Transitions, mean: F32, std: F32, c_max: float, rule_1: bool
-) -> tuple[dict[str, npt.NDArray[Any]], F32]:
+def compare_behaviour(batch: Transitions, mean: F32, std: F32, rules: Rules) -> tuple[dict[str, npt.NDArray[Any]], F32]:
     """Compare a Gaussian policy with the stored behaviour.
 
     Returns
@@ -30,8 +29,8 @@ def compare_behaviour(
         rho, kl and far by name, and 1 for the steps that teach under rule 1, else 0, shape (B,).
     """
     behaviour = batch.action, batch.behaviour_mean, batch.behaviour_std
-    rho, kl, far, _ = gaussians.compare(mean, std, *behaviour, np.float32(c_max), np.float32(np.inf))
-    return {"rho": rho, "kl": kl, "far": far}, (~(far & rule_1)).astype(np.float32)
+    rho, kl, far, _ = gaussians.compare(mean, std, *behaviour, np.float32(rules.c_max), np.float32(np.inf))
+    return {"rho": rho, "kl": kl, "far": far}, (~(far & rules.rule_1)).astype(np.float32)
 
 
 def teach(

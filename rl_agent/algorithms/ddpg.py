@@ -37,6 +37,7 @@ from rl_agent.config import AgentConfig
 from rl_agent.networks import make_network
 from rl_agent.parts import Parts
 from rl_agent.replay.batch import Transitions
+from rl_agent.replay.refer import Rules
 from rl_agent.scaling import Sizes
 
 __all__ = ["DDPG", "make_actor"]
@@ -66,16 +67,7 @@ class DDPG(Algorithm):
         self.is_written_out = config.device == "cpu"
         self._passes = {name: parts.passes(name.split()[-1]) for name in ("policy", "critic", "held critic")}
 
-    def gradient(
-        self,
-        batch: Transitions,
-        *,
-        c_max: float,
-        beta: float,
-        rule_1: bool,
-        rho_clip: float,
-        weight: F32 | None = None,
-    ) -> Evaluation:
+    def gradient(self, batch: Transitions, rules: Rules, weight: F32 | None = None) -> Evaluation:
         """Write d(L_Q + L_m)/dw of a batch of transitions."""
         policy, critic, held = self._passes.values()
         w, target, size = self.host_weights, self.host_target, np.float32(len(batch.action))
@@ -85,12 +77,12 @@ class DDPG(Algorithm):
         q_target = batch.reward + np.float32(self.config.gamma) * batch.goes_on * following
         mean: F32 = np.tanh(policy.forward(w["policy"], *now))
         std = np.float32(self.config.sigma)
-        near, kept = compare_behaviour(batch, mean, np.full((1, mean.shape[1]), std), c_max, rule_1)
+        near, kept = compare_behaviour(batch, mean, np.full((1, mean.shape[1]), std), rules)
 
         of_error = kept if weight is None else kept * weight
         q = teach(self, critic, "critic", now, batch.action.clip(-1.0, 1.0), q_target, of_error / size)
-        judged, of_mean = judge(self, {"critic": held}, now, mean, kept * np.float32(-beta) / size)
-        of_mean += np.float32(1.0 - beta) / size * (mean - batch.behaviour_mean) / std**2
+        judged, of_mean = judge(self, {"critic": held}, now, mean, kept * np.float32(-rules.beta) / size)
+        of_mean += np.float32(1.0 - rules.beta) / size * (mean - batch.behaviour_mean) / std**2
         policy.backward(of_mean * (np.float32(1.0) - mean * mean), self.host_gradient["policy"])
         error = q_target - q
         return evaluate(self, near, q, error, kept, -judged * kept, 0.5 * of_error * error**2)

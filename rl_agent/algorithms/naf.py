@@ -29,6 +29,7 @@ from rl_agent.config import AgentConfig
 from rl_agent.networks import make_network
 from rl_agent.parts import Parts
 from rl_agent.replay.batch import Transitions
+from rl_agent.replay.refer import Rules
 from rl_agent.scaling import Sizes
 
 __all__ = ["NAF", "make_actor", "q_value"]
@@ -66,27 +67,18 @@ class NAF(Algorithm):
         self.is_written_out = config.device == "cpu"
         self._pass = parts.passes("network")
 
-    def gradient(
-        self,
-        batch: Transitions,
-        *,
-        c_max: float,
-        beta: float,
-        rule_1: bool,
-        rho_clip: float,
-        weight: F32 | None = None,
-    ) -> Evaluation:
+    def gradient(self, batch: Transitions, rules: Rules, weight: F32 | None = None) -> Evaluation:
         """Write dL/dw of a batch of transitions."""
         action, (size, number) = batch.action, batch.action.shape
         following = self._pass.forward(self.host_target["network"], batch.next_windows, batch.next_lengths)[:, 0]
         q_target = batch.reward + np.float32(self.config.gamma) * batch.goes_on * following
         outputs = self._pass.forward(self.host_weights["network"], batch.windows, batch.lengths)
         mean, std = outputs[:, 1 : 1 + number], np.full((1, number), self.config.sigma, np.float32)
-        near, kept = compare_behaviour(batch, mean, std, c_max, rule_1)
+        near, kept = compare_behaviour(batch, mean, std, rules)
 
         of_error = kept if weight is None else kept * weight
-        error, of_outputs = _differentiate(outputs, action, q_target, of_error * np.float32(beta / size))
-        of_outputs[:, 1 : 1 + number] += np.float32((1.0 - beta) / size) * (mean - batch.behaviour_mean) / std**2
+        error, of_outputs = _differentiate(outputs, action, q_target, of_error * np.float32(rules.beta / size))
+        of_outputs[:, 1 : 1 + number] += np.float32((1.0 - rules.beta) / size) * (mean - batch.behaviour_mean) / std**2
         value = outputs[:, 0].copy()
         self._pass.backward(of_outputs, self.host_gradient["network"])
         return evaluate(self, near, value, error, kept, np.zeros(1, np.float32), 0.5 * of_error * error**2)

@@ -43,6 +43,7 @@ from rl_agent.config import AgentConfig
 from rl_agent.networks import make_network
 from rl_agent.parts import Parts, Views
 from rl_agent.replay.batch import Transitions
+from rl_agent.replay.refer import Rules
 from rl_agent.scaling import Sizes
 
 __all__ = ["SAC", "make_actor"]
@@ -92,16 +93,7 @@ class SAC(Algorithm):
     def _noise(self, shape: tuple[int, ...]) -> tuple[F32, F32]:
         return self._rng.standard_normal(shape, np.float32), self._rng.standard_normal(shape, np.float32)
 
-    def gradient(
-        self,
-        batch: Transitions,
-        *,
-        c_max: float,
-        beta: float,
-        rule_1: bool,
-        rho_clip: float,
-        weight: F32 | None = None,
-    ) -> Evaluation:
+    def gradient(self, batch: Transitions, rules: Rules, weight: F32 | None = None) -> Evaluation:
         """Write d(L_Q + L_pi + L_T)/dw of a batch of transitions.
 
         With u = m + sigma n the noise n is held, so log pi moves with u through the slope of tanh and with sigma:
@@ -118,14 +110,14 @@ class SAC(Algorithm):
         drawn, log_pi, mean, log_std = self._draw_on_host(now, noise)
         bounded = log_std.clip(*LOG_STD_BOUNDS)
         std = np.exp(bounded)
-        near, kept = compare_behaviour(batch, mean, std, c_max, rule_1)
+        near, kept = compare_behaviour(batch, mean, std, rules)
 
         of_error, taken = kept if weight is None else kept * weight, np.tanh(batch.action)
         share = of_error / size
         q, other = (teach(self, one, name, now, taken, q_target, share) for name, one in self._critics.items())
-        share = kept * np.float32(beta) / size
+        share = kept * np.float32(rules.beta) / size
         judged, of_drawn = judge(self, self._held, now, drawn, -share)
-        push, pull = (temperature * share)[:, None], np.float32(1.0 - beta) / size
+        push, pull = (temperature * share)[:, None], np.float32(1.0 - rules.beta) / size
         of_raw = of_drawn * (1.0 - drawn**2) + 2.0 * push * drawn
         apart = mean - batch.behaviour_mean
         of_mean = of_raw + pull * apart / std**2

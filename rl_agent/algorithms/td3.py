@@ -33,6 +33,7 @@ from rl_agent.config import AgentConfig
 from rl_agent.networks import make_network
 from rl_agent.parts import Parts
 from rl_agent.replay.batch import Transitions
+from rl_agent.replay.refer import Rules
 from rl_agent.scaling import Sizes
 
 __all__ = ["TD3", "make_actor"]
@@ -75,16 +76,7 @@ class TD3(Algorithm):
         bound = self.config.target_noise_clip
         return noise.clip(-bound, bound)
 
-    def gradient(
-        self,
-        batch: Transitions,
-        *,
-        c_max: float,
-        beta: float,
-        rule_1: bool,
-        rho_clip: float,
-        weight: F32 | None = None,
-    ) -> Evaluation:
+    def gradient(self, batch: Transitions, rules: Rules, weight: F32 | None = None) -> Evaluation:
         """Write d(L_Q + L_m)/dw of a batch of transitions; of the policy only where it is due."""
         w, target, size = self.host_weights, self.host_target, np.float32(len(batch.action))
         now, after = (batch.windows, batch.lengths), (batch.next_windows, batch.next_lengths)
@@ -94,14 +86,14 @@ class TD3(Algorithm):
         q_target = batch.reward + np.float32(self.config.gamma) * batch.goes_on * np.minimum(*both)
         mean: F32 = np.tanh(self._policy.forward(w["policy"], *now))
         std = np.float32(self.config.sigma)
-        near, kept = compare_behaviour(batch, mean, np.full((1, mean.shape[1]), std), c_max, rule_1)
+        near, kept = compare_behaviour(batch, mean, np.full((1, mean.shape[1]), std), rules)
 
         of_error, taken = kept if weight is None else kept * weight, batch.action.clip(-1.0, 1.0)
         share = of_error / size
         q, other = (teach(self, passes, name, now, taken, q_target, share) for name, passes in self._critics.items())
         if "policy" in self.due:
-            judged, of_mean = judge(self, {"critic": self._held}, now, mean, kept * np.float32(-beta) / size)
-            of_mean += np.float32(1.0 - beta) / size * (mean - batch.behaviour_mean) / std**2
+            judged, of_mean = judge(self, {"critic": self._held}, now, mean, kept * np.float32(-rules.beta) / size)
+            of_mean += np.float32(1.0 - rules.beta) / size * (mean - batch.behaviour_mean) / std**2
             self._policy.backward(of_mean * (np.float32(1.0) - mean * mean), self.host_gradient["policy"])
         else:
             judged = self._held.forward(w["critic"], *now, mean[None])[:, 0]

@@ -56,6 +56,7 @@ from rl_agent.config import AgentConfig
 from rl_agent.networks import make_network
 from rl_agent.parts import Parts
 from rl_agent.replay.batch import Batch
+from rl_agent.replay.refer import Rules
 from rl_agent.scaling import Sizes
 
 __all__ = ["VRacer", "make_actor"]
@@ -148,29 +149,27 @@ class VRacer(Algorithm):
         """Gather drawn steps with their stored targets."""
         return source.memory.gather(slots, self.network.history, *source[1:])
 
-    def gradient(
-        self, batch: Batch, *, c_max: float, beta: float, rule_1: bool, rho_clip: float, weight: F32 | None = None
-    ) -> Evaluation:
+    def gradient(self, batch: Batch, rules: Rules, weight: F32 | None = None) -> Evaluation:
         """Write dL/dw of a batch, which has no weights; steps above ``rho_clip`` have no gradient of L_pi."""
         outputs = self._pass.forward(self.host_weights["network"], batch.windows, batch.lengths)
         size, sigma = len(outputs), self.std
         d_outputs = np.empty_like(outputs)
         behaviour = (batch.action, batch.behaviour_mean, batch.behaviour_std)
-        bounds = np.float32(c_max), np.float32(rho_clip)
+        bounds = np.float32(rules.c_max), np.float32(rules.rho_clip)
         rho, kl, far, moved = gaussians.compare(outputs[:, 1:], sigma[None], *behaviour, *bounds)
         advantage = batch.q_ret - outputs[:, 0]
         if self.config.center_advantages:
             near = rho * ~far
             advantage -= near @ advantage / max(near.sum(), np.float32(1e-6))
-        loss_share = np.where(far & rule_1, 0.0, beta / size).astype(np.float32)
-        kl_share = np.float32((1.0 - beta) / size)
+        loss_share = np.where(far & rules.rule_1, 0.0, rules.beta / size).astype(np.float32)
+        kl_share = np.float32((1.0 - rules.beta) / size)
         d_sigma = _output_gradients(
             outputs, sigma, *behaviour, batch.v_tbc, advantage, rho * moved, loss_share, kl_share, d_outputs
         )
         self._pass.backward(d_outputs, self.host_gradient["network"])
         # d softplus(x) / dx = 1 - exp(-softplus(x))
         self.last_gradient[-self.action_size :] = d_sigma * -np.expm1(np.float32(self.config.sigma_min) - sigma)
-        kept = (loss_share > 0) if rule_1 else np.ones(size, np.bool_)
+        kept = (loss_share > 0) if rules.rule_1 else np.ones(size, np.bool_)
         count = max(1, int(kept.sum()))
         return Evaluation(
             value=outputs[:, 0].copy(),
@@ -186,19 +185,11 @@ class VRacer(Algorithm):
         )
 
     def reference_gradient(
-        self,
-        batch: Batch,
-        *,
-        c_max: float,
-        beta: float,
-        rule_1: bool,
-        rho_clip: float,
-        dtype: torch.dtype = torch.float32,
+        self, batch: Batch, rules: Rules, dtype: torch.dtype = torch.float32
     ) -> tuple[npt.NDArray[Any], Evaluation]:
         """Compute the result of ``gradient`` by autograd, from the loss as the paper writes it."""
         weights = torch.tensor(self.weights, dtype=dtype, requires_grad=True)
-        terms = {"c_max": c_max, "beta": beta, "rule_1": float(rule_1), "rho_clip": rho_clip}
-        inputs = self.inputs(batch, None) | terms
+        inputs = self.inputs(batch, None) | rules._asdict()
         loss, results = self.loss(weights, {n: torch.as_tensor(x, dtype=dtype) for n, x in inputs.items()})
         (gradient,) = torch.autograd.grad(loss, weights)
         results["gradient_norm"] = gradient.norm()

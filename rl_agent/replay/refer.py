@@ -13,11 +13,34 @@ clipped at 1000 (section 5.3); ``none`` has neither.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from rl_agent.config import AgentConfig
 
-__all__ = ["RememberForget"]
+__all__ = ["RememberForget", "Rules"]
 
 RHO_CLIP_WITHOUT_RULE_1 = 1e3
+
+
+class Rules(NamedTuple):
+    """What remember-and-forget asks of a gradient step.
+
+    Attributes
+    ----------
+    c_max
+        Bound of near-policy importance weights.
+    beta
+        Weight of the loss against the KL penalty.
+    rule_1
+        Whether far-policy steps contribute no gradient of the loss.
+    rho_clip
+        Upper bound of the importance weights in the loss.
+    """
+
+    c_max: float
+    beta: float
+    rule_1: bool
+    rho_clip: float
 
 
 class RememberForget:
@@ -44,6 +67,10 @@ class RememberForget:
         self.rule_2 = config.replay in ("refer", "refer-2")
         self.beta = config.beta if self.rule_2 else 1.0
         self.rho_clip = RHO_CLIP_WITHOUT_RULE_1 if config.replay == "refer-2" else float("inf")
+
+    def rules(self, step: int) -> Rules:
+        """Return the rules of a gradient step after ``step`` environment steps."""
+        return Rules(self.c_max(step), self.beta, self.rule_1, self.rho_clip)
 
     def c_max(self, step: int) -> float:
         """Bound of the near-policy importance weights after ``step`` environment steps."""

@@ -12,9 +12,10 @@ from rl_agent import AgentConfig, Learner
 from rl_agent.algorithms import Source, make_algorithm
 from rl_agent.algorithms.acer import retrace, trust_region_step
 from rl_agent.algorithms.naf import q_value
+from rl_agent.replay.refer import Rules
 from rl_agent.scaling import Sizes
 
-TERMS = {"c_max": 3.0, "beta": 0.4, "rule_1": True, "rho_clip": np.inf}
+RULES = Rules(c_max=3.0, beta=0.4, rule_1=True, rho_clip=np.inf)
 GAMMA = 0.9
 ONE_STEP = ("ddpg", "naf", "td3", "sac")
 
@@ -50,9 +51,9 @@ def a_batch(learner, seed=1):
     return learner.algorithm.gather(source, drawn)
 
 
-def loss_and_gradient(algorithm, batch, terms=TERMS, target=None, inputs=None, dtype=np.float64):
+def loss_and_gradient(algorithm, batch, rules=RULES, target=None, inputs=None, dtype=np.float64):
     """The loss, by default in double precision."""
-    inputs = (algorithm.inputs(batch, None) if inputs is None else inputs) | terms
+    inputs = (algorithm.inputs(batch, None) if inputs is None else inputs) | rules._asdict()
     inputs = {name: torch.as_tensor(np.asarray(value, dtype)) for name, value in inputs.items()}
     if algorithm.target is not None:
         inputs["target_weights"] = torch.as_tensor((algorithm.target if target is None else target).astype(dtype))
@@ -119,15 +120,14 @@ def test_the_gradient_that_is_written_out_equals_autograd(name, net):
     algorithm = learner.algorithm
     algorithm.target[:] -= np.float32(0.05)
     _, batch = a_batch(learner)
-    refer = learner.refer
     # such that some of the steps are far-policy, and some are not
     c_max = 1.3 if name.startswith("sac") else 30.0
-    terms = {"c_max": c_max, "beta": refer.beta, "rule_1": refer.rule_1, "rho_clip": np.inf}
+    rules = learner.refer.rules(0)._replace(c_max=c_max)
     weight = np.random.default_rng(3).uniform(0.2, 1.0, 16).astype(np.float32) if "weighted" in name else None
     random = algorithm._rng.bit_generator.state
-    found = algorithm.gradient(batch, **terms, weight=weight)
+    found = algorithm.gradient(batch, rules, weight)
     algorithm._rng.bit_generator.state = random
-    _, results, expected = loss_and_gradient(algorithm, batch, terms, inputs=algorithm.inputs(batch, weight))
+    _, results, expected = loss_and_gradient(algorithm, batch, rules, inputs=algorithm.inputs(batch, weight))
     np.testing.assert_allclose(algorithm.last_gradient, expected, atol=3e-5 * np.abs(expected).max())
     assert found.gradient_norm == pytest.approx(np.linalg.norm(expected), rel=1e-4)
     assert 0 < found.far.sum() < 16
@@ -274,8 +274,8 @@ def test_td3_is_its_algorithm_1():
     _, batch = a_batch(learner)
     inputs = algorithm.inputs(batch, None)
     assert np.abs(inputs["noise"]).max() == pytest.approx(0.6)
-    terms = TERMS | {"beta": 1.0, "rule_1": False}
-    _, _, gradient = loss_and_gradient(algorithm, batch, terms, inputs=inputs)
+    rules = RULES._replace(beta=1.0, rule_1=False)
+    _, _, gradient = loss_and_gradient(algorithm, batch, rules, inputs=inputs)
     actor = lambda s, flat: np.tanh(network(algorithm, "policy", s, flat))  # noqa: E731
     critic = lambda name, s, a, flat: network(algorithm, name, np.r_[s, a], flat)[0]  # noqa: E731
     held = algorithm.weights.astype(float)
@@ -324,8 +324,8 @@ def test_sac_is_its_three_losses():
     algorithm.target[:] -= np.float32(0.05)
     _, batch = a_batch(learner)
     inputs = algorithm.inputs(batch, None)
-    terms = TERMS | {"beta": 1.0, "rule_1": False}
-    _, _, gradient = loss_and_gradient(algorithm, batch, terms, inputs=inputs)
+    rules = RULES._replace(beta=1.0, rule_1=False)
+    _, _, gradient = loss_and_gradient(algorithm, batch, rules, inputs=inputs)
     held = algorithm.weights.astype(float)
     temperature = np.exp(held[-1])
 
@@ -424,10 +424,10 @@ def test_weights_of_a_prioritised_sampler_weigh_the_values_loss(name):
     learner = a_learner(name, replay="none", critic_l2=0.0 if name != "naf" else AgentConfig().critic_l2)
     algorithm = learner.algorithm
     _, batch = a_batch(learner)
-    terms = TERMS | {"beta": 1.0, "rule_1": False}
+    rules = RULES._replace(beta=1.0, rule_1=False)
     inputs = algorithm.inputs(batch, None)
     part = "network" if name == "naf" else "critic"
-    of = lambda weight: loss_and_gradient(algorithm, batch, terms, inputs=inputs | {"weight": weight})[2][  # noqa: E731
+    of = lambda weight: loss_and_gradient(algorithm, batch, rules, inputs=inputs | {"weight": weight})[2][  # noqa: E731
         algorithm.parts.places[part]
     ]
     rng = np.random.default_rng(0)

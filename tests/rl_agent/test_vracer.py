@@ -8,9 +8,10 @@ import torch
 from rl_agent import AgentConfig, Learner
 from rl_agent.algorithms import VRacer
 from rl_agent.replay import Batch, UniformSampler
+from rl_agent.replay.refer import Rules
 from rl_agent.scaling import Sizes
 
-TERMS = {"c_max": 4.0, "beta": 0.4, "rule_1": True, "rho_clip": math.inf}
+RULES = Rules(c_max=4.0, beta=0.4, rule_1=True, rho_clip=math.inf)
 
 
 def vracer(network="mlp", batch=256, size=(5, 3), **settings):
@@ -43,16 +44,16 @@ def batch_for(algorithm, seed=2, far_out=0.5):
 
 @pytest.mark.parametrize("network", ["mlp", "lstm"])
 @pytest.mark.parametrize(
-    "terms",
-    [TERMS, TERMS | {"beta": 1.0}, TERMS | {"rule_1": False, "rho_clip": 1.5}, TERMS | {"rule_1": False}],
+    "rules",
+    [RULES, RULES._replace(beta=1.0), RULES._replace(rule_1=False, rho_clip=1.5), RULES._replace(rule_1=False)],
     ids=["refer", "refer-1", "clipped", "uniform"],
 )
 @pytest.mark.parametrize("settings", [{}, {"center_advantages": True, "sigma_min": 0.15}], ids=["paper", "options"])
-def test_fast_gradient_equals_autograd(network, terms, settings):
+def test_fast_gradient_equals_autograd(network, rules, settings):
     algorithm = vracer(network, **settings)
     batch = batch_for(algorithm)
-    fast = algorithm.gradient(batch, **terms)
-    expected, reference = algorithm.reference_gradient(batch, **terms, dtype=torch.float64)
+    fast = algorithm.gradient(batch, rules)
+    expected, reference = algorithm.reference_gradient(batch, rules, dtype=torch.float64)
     assert 0.05 < fast.far_fraction < 0.8
     scale = np.abs(expected).max()
     np.testing.assert_allclose(algorithm.last_gradient / scale, expected / scale, atol=1e-5)
@@ -70,8 +71,8 @@ def test_the_torch_step_of_a_gpu_equals_the_fast_update(network):
     fast, torch_way = vracer(network), vracer(network)
     for seed in range(5):
         batch = batch_for(fast, seed)
-        evaluation = fast.update(batch, 1e-3, **TERMS)
-        results = torch_way.torch_step(torch_way.inputs(batch, None) | TERMS, {"all": 1e-3})
+        evaluation = fast.update(batch, 1e-3, RULES)
+        results = torch_way.torch_step(torch_way.inputs(batch, None) | RULES._asdict(), {"all": 1e-3})
         np.testing.assert_array_equal(results["far"] > 0.5, evaluation.far)
         np.testing.assert_allclose(results["value"], evaluation.value, atol=1e-5)
         for name in ("policy_loss", "value_loss", "gradient_norm"):
@@ -86,7 +87,7 @@ def test_the_torch_step_of_a_gpu_equals_the_fast_update(network):
 def test_reference_loss_gradient_equals_finite_differences_of_the_papers_loss():
     algorithm = vracer(batch=8)
     batch = batch_for(algorithm)
-    gradient, evaluation = algorithm.reference_gradient(batch, **TERMS, dtype=torch.float64)
+    gradient, evaluation = algorithm.reference_gradient(batch, RULES, dtype=torch.float64)
     assert 0 < evaluation.far.sum() < 8
     held = evaluation.value.astype(float)
 
@@ -103,9 +104,9 @@ def test_reference_loss_gradient_equals_finite_differences_of_the_papers_loss():
             )
             rho = density(mean, sigma) / density(m_mu, s_mu)
             kl = np.sum(np.log(sigma / s_mu) + (s_mu**2 + (m_mu - mean) ** 2) / (2 * sigma**2) - 0.5)
-            is_near = 1 / TERMS["c_max"] < rho < TERMS["c_max"]
+            is_near = 1 / RULES.c_max < rho < RULES.c_max
             both = -rho * (batch.q_ret[b] - held[b]) + 0.5 * (value - batch.v_tbc[b]) ** 2
-            total += TERMS["beta"] * both * is_near + (1 - TERMS["beta"]) * kl
+            total += RULES.beta * both * is_near + (1 - RULES.beta) * kl
         return total / 8
 
     weights = algorithm.weights.astype(float)
@@ -131,20 +132,20 @@ def numpy_outputs(algorithm, weights, observations):
 def test_far_policy_steps_give_exactly_no_gradient_of_the_loss(network):
     algorithm = vracer(network)
     batch = batch_for(algorithm)
-    far = algorithm.gradient(batch, **TERMS).far
+    far = algorithm.gradient(batch, RULES).far
     gradient = algorithm.last_gradient.copy()
     # targets of far-policy steps may be anything: not one bit of the gradient moves
     wild = np.where(far, np.float32(1e6), np.float32(0.0))
     changed = Batch(**vars(batch) | {"q_ret": batch.q_ret + wild, "v_tbc": batch.v_tbc - wild})
-    algorithm.gradient(changed, **TERMS)
+    algorithm.gradient(changed, RULES)
     np.testing.assert_array_equal(algorithm.last_gradient, gradient)
     near = Batch(**vars(batch) | {"q_ret": batch.q_ret + np.where(far, 0, 1).astype(np.float32)})
-    algorithm.gradient(near, **TERMS)
+    algorithm.gradient(near, RULES)
     assert np.abs(algorithm.last_gradient - gradient).max() > 1e-3
 
     # and a batch of nothing else, without the penalty, gives zero
     nowhere = Batch(**vars(batch) | {"action": batch.action + 50.0})
-    evaluation = algorithm.gradient(nowhere, **TERMS | {"beta": 1.0})
+    evaluation = algorithm.gradient(nowhere, RULES._replace(beta=1.0))
     assert evaluation.far.all()
     assert np.isfinite(evaluation.rho).all()
     assert not algorithm.last_gradient.any()
@@ -153,13 +154,13 @@ def test_far_policy_steps_give_exactly_no_gradient_of_the_loss(network):
 def test_a_step_makes_good_actions_likelier_and_bad_ones_rarer():
     algorithm = vracer(batch=4, learning_rate=1e-3)
     batch = batch_for(algorithm, far_out=0.05)
-    value = algorithm.gradient(batch, **TERMS).value
+    value = algorithm.gradient(batch, RULES).value
     advantage = np.array([5.0, -5.0, 5.0, -5.0], np.float32)
     batch = Batch(**vars(batch) | {"q_ret": value + advantage, "v_tbc": value})
-    before = algorithm.gradient(batch, **TERMS | {"beta": 1.0}).rho
+    before = algorithm.gradient(batch, RULES._replace(beta=1.0)).rho
     for _ in range(3):
         algorithm.descend({"all": 1e-3})
-    after = algorithm.gradient(batch, **TERMS | {"beta": 1.0}).rho
+    after = algorithm.gradient(batch, RULES._replace(beta=1.0)).rho
     assert np.mean(np.sign(advantage) * np.log(after / before)) > 0.01
 
 
@@ -168,9 +169,9 @@ def test_the_penalty_alone_pulls_the_policy_to_the_behaviour():
     batch = batch_for(algorithm)
     mean = np.full_like(batch.behaviour_mean, 0.3)
     batch = Batch(**vars(batch) | {"behaviour_mean": mean, "behaviour_std": np.full_like(mean, 0.7)})
-    first = algorithm.gradient(batch, **TERMS | {"beta": 0.0}).mean_kl
+    first = algorithm.gradient(batch, RULES._replace(beta=0.0)).mean_kl
     for _ in range(1500):
-        last = algorithm.gradient(batch, **TERMS | {"beta": 0.0}).mean_kl
+        last = algorithm.gradient(batch, RULES._replace(beta=0.0)).mean_kl
         algorithm.descend({"all": 3e-3})
     assert last < 0.01 * first
     np.testing.assert_allclose(algorithm.std, 0.7, atol=0.03)
@@ -182,7 +183,7 @@ def test_importance_weights_cannot_overflow():
     tight = Batch(
         **vars(batch) | {"behaviour_std": np.full_like(batch.behaviour_std, 1e-4), "action": batch.action * 0}
     )
-    evaluation = algorithm.gradient(tight, **TERMS | {"rule_1": False})
+    evaluation = algorithm.gradient(tight, RULES._replace(rule_1=False))
     assert np.isfinite(evaluation.rho).all()
     assert np.isfinite(algorithm.last_gradient).all()
     assert evaluation.rho.max() <= np.exp(20.0) * 1.0001
@@ -290,9 +291,9 @@ def test_a_full_update_equals_a_slow_one_written_from_the_paper():
 def test_a_common_shift_of_the_advantages_does_not_move_a_centred_policy():
     algorithm = vracer(center_advantages=True)
     batch = batch_for(algorithm)
-    algorithm.gradient(batch, **TERMS)
+    algorithm.gradient(batch, RULES)
     gradient = algorithm.last_gradient.copy()
-    algorithm.gradient(Batch(**vars(batch) | {"q_ret": batch.q_ret + np.float32(3.0)}), **TERMS)
+    algorithm.gradient(Batch(**vars(batch) | {"q_ret": batch.q_ret + np.float32(3.0)}), RULES)
     np.testing.assert_allclose(algorithm.last_gradient, gradient, atol=1e-5 * np.abs(gradient).max())
 
 
