@@ -48,8 +48,7 @@ from rl_agent import densities, distributions
 from rl_agent.actor import Actor
 from rl_agent.algorithms.algorithm import Algorithm, Source, Tensors, nearness
 from rl_agent.config import AgentConfig
-from rl_agent.networks import make_network
-from rl_agent.parts import Parts, Views
+from rl_agent.networks import Parts, Views, make_network
 from rl_agent.scaling import Sizes
 
 __all__ = ["ACER", "Stretches", "make_actor", "retrace", "trust_region_step"]

@@ -22,7 +22,7 @@ from rl_agent.actor import Acting, Actor
 from rl_agent.adam import Adam
 from rl_agent.config import AgentConfig
 from rl_agent.gradient_step import GradientStep
-from rl_agent.parts import Parts
+from rl_agent.networks import Parts
 from rl_agent.replay.memory import EpisodeMemory
 from rl_agent.replay.refer import Rules
 from rl_agent.scaling import Sizes

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from rl_agent import gaussians
 from rl_agent.algorithms.algorithm import Algorithm, Evaluation, evaluation_of
-from rl_agent.parts import Pass
+from rl_agent.networks import Pass
 from rl_agent.replay.batch import Transitions
 from rl_agent.replay.refer import Rules
 

@@ -17,7 +17,7 @@ What the paper leaves open, or is done otherwise:
 1. The critic sees actions clipped to [-1, 1], which is what the environment does with them; rho takes the raw ones.
 2. Both networks move in the same step, from the gradients before it.
 3. beta weighs the policy's loss alone, as algorithm 4 has it; the critic's has no penalty to be weighed against.
-4. A critic on an lstm sees the past observations without the past actions (``rl_agent/parts.py``).
+4. A critic on an lstm sees the past observations without the past actions (``rl_agent/networks/parts.py``).
 5. Weights of a prioritised sampler multiply the critic's loss; the policy's gradient is not weighted.
 
 ``gradient`` is L_Q + L_m differentiated by hand, for the CPU; ``loss`` is the same for autograd, which the tests hold
@@ -34,8 +34,7 @@ from rl_agent.actor import Actor
 from rl_agent.algorithms.algorithm import Algorithm, Evaluation, Tensors, compare_gaussians
 from rl_agent.algorithms.critics import compare_behaviour, evaluate, judge, teach
 from rl_agent.config import AgentConfig
-from rl_agent.networks import make_network
-from rl_agent.parts import Parts
+from rl_agent.networks import Parts, make_network
 from rl_agent.replay.batch import Transitions
 from rl_agent.replay.refer import Rules
 from rl_agent.scaling import Sizes

@@ -26,8 +26,7 @@ from rl_agent.algorithms.advantages import lower_triangular
 from rl_agent.algorithms.algorithm import Algorithm, Evaluation, Tensors, compare_gaussians
 from rl_agent.algorithms.critics import compare_behaviour, evaluate
 from rl_agent.config import AgentConfig
-from rl_agent.networks import make_network
-from rl_agent.parts import Parts
+from rl_agent.networks import Parts, make_network
 from rl_agent.replay.batch import Transitions
 from rl_agent.replay.refer import Rules
 from rl_agent.scaling import Sizes

@@ -40,8 +40,7 @@ from rl_agent.actor import Actor
 from rl_agent.algorithms.algorithm import Algorithm, Evaluation, Tensors, compare_gaussians
 from rl_agent.algorithms.critics import Windows, compare_behaviour, evaluate, judge, teach
 from rl_agent.config import AgentConfig
-from rl_agent.networks import make_network
-from rl_agent.parts import Parts, Views
+from rl_agent.networks import Parts, Views, make_network
 from rl_agent.replay.batch import Transitions
 from rl_agent.replay.refer import Rules
 from rl_agent.scaling import Sizes

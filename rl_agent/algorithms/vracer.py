@@ -53,8 +53,7 @@ from rl_agent.actor import Actor
 from rl_agent.algorithms import advantages
 from rl_agent.algorithms.algorithm import Algorithm, Evaluation, Source, Tensors, evaluation_of, nearness
 from rl_agent.config import AgentConfig
-from rl_agent.networks import make_network
-from rl_agent.parts import Parts
+from rl_agent.networks import Parts, make_network
 from rl_agent.replay.batch import Batch
 from rl_agent.replay.refer import Rules
 from rl_agent.scaling import Sizes

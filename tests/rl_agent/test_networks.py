@@ -4,8 +4,7 @@ import pytest
 import torch
 
 from rl_agent import AgentConfig, Learner
-from rl_agent.networks import LSTM, MLP, make_network
-from rl_agent.parts import Parts
+from rl_agent.networks import LSTM, MLP, Parts, make_network
 
 NETWORKS = {
     "mlp": MLP(5, (16, 8), 3),
@@ -13,6 +12,7 @@ NETWORKS = {
     "mlp of tanh": MLP(5, (16, 8), 3, "tanh"),
     "lstm": LSTM(5, (8, 6), 3, window=7),
     "deep lstm": LSTM(4, (5, 6, 7), 2, window=3),
+    "lstm without a past": LSTM(5, (8, 6), 3, window=0),
 }
 
 

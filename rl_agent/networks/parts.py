@@ -1,6 +1,6 @@
 """The networks of an algorithm in one flat vector, as functions that autograd knows.
 
-In single precision on a CPU the two written-out passes of ``rl_agent/networks.py`` do the work, as one node of the
+In single precision on a CPU the two written-out passes of a network do the work, as one node of the
 graph per network; elsewhere (on a GPU, and in the double precision of the tests) their ``reference`` does.
 """
 
@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from rl_agent.networks import Network
+from rl_agent.networks.network import Network
 
 __all__ = ["Arrays", "Parts", "Pass", "Views"]
 

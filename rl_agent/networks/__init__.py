@@ -1,0 +1,30 @@
+"""The networks of the paper, each with two passes that a test holds equal.
+
+``reference`` is a few lines of torch that autograd differentiates; ``forward`` and ``backward`` are the
+same network written out over BLAS and the compiled kernels, several times faster. Both read the same
+flat float32 vector of weights, so that the optimiser, checkpoints and snapshots handle one array.
+
+A critic reads actions beside the observations: its ``inputs`` are S + A, and it may be given several actions for each
+window. They stand beside the last observation of the window, zeros beside the earlier ones, so that an LSTM reads the
+window up to its last step once for all of them.
+
+Initialisation (appendix A): hidden weights Glorot-uniform, bound sqrt(6 / (fan_in + fan_out)); output
+weights uniform in +-0.1 / sqrt(fan_in), so that the outputs start near zero; biases zero, except the
+forget gate's (1, so that a cell starts by remembering; the paper is silent).
+"""
+
+from rl_agent.config import AgentConfig
+from rl_agent.networks.lstm import LSTM, WindowLSTM
+from rl_agent.networks.mlp import MLP
+from rl_agent.networks.network import Network
+from rl_agent.networks.parts import Arrays, Parts, Pass, Views
+
+__all__ = ["LSTM", "MLP", "Arrays", "Network", "Parts", "Pass", "Views", "WindowLSTM", "make_network"]
+
+
+def make_network(config: AgentConfig, inputs: int, outputs: int) -> Network:
+    """Build the network that ``config.network`` names."""
+    if config.network == "mlp":
+        return MLP(inputs, config.hidden_sizes, outputs, config.activation)
+    kind = WindowLSTM if config.acting == "window" else LSTM
+    return kind(inputs, config.hidden_sizes, outputs, config.window)

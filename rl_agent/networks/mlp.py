@@ -1,0 +1,128 @@
+"""Feed-forward networks."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from rl_agent.networks import kernels
+from rl_agent.networks.network import Network, beside, fill_glorot, fill_near_zero
+
+__all__ = ["MLP"]
+
+F32 = npt.NDArray[np.float32]
+I64 = npt.NDArray[np.int64]
+
+
+class MLP(Network):
+    """Hidden layers of one activation and a linear output layer.
+
+    Parameters
+    ----------
+    inputs, hidden, outputs
+        Widths of the layers.
+    activation
+        ``softsign``, ``relu`` or ``tanh``.
+    """
+
+    history = 0
+    state_shape = (0,)
+
+    def __init__(
+        self,
+        inputs: int,
+        hidden: tuple[int, ...],
+        outputs: int,
+        activation: Literal["softsign", "relu", "tanh"] = "softsign",
+    ) -> None:
+        self.activation = activation
+        self.widths = (inputs, *hidden, outputs)
+        blocks: list[tuple[str, tuple[int, ...]]] = []
+        for layer, (fan_in, fan_out) in enumerate(pairwise(self.widths)):
+            blocks += [(f"weight{layer}", (fan_in, fan_out)), (f"bias{layer}", (fan_out,))]
+        super().__init__(inputs, outputs, blocks)
+        self.layers = len(hidden) + 1
+
+    def initialise(self, rng: np.random.Generator) -> F32:
+        """Draw fresh weights by appendix A, shape (size,)."""
+        flat = np.zeros(self.size, np.float32)
+        w = self.views(flat)
+        for layer in range(self.layers):
+            if layer < self.layers - 1:
+                fill_glorot(w[f"weight{layer}"], rng)
+            else:
+                fill_near_zero(w[f"weight{layer}"], self.widths[-2], rng)
+        return flat
+
+    def reference(
+        self, weights: torch.Tensor | dict[str, torch.Tensor], windows: torch.Tensor, lengths: torch.Tensor
+    ) -> torch.Tensor:
+        """Compute outputs at the last step of each window, shape (B, outputs)."""
+        w = weights if isinstance(weights, dict) else self.views(weights)
+        h = windows[-1]
+        activate = {"softsign": torch.nn.functional.softsign, "relu": torch.relu, "tanh": torch.tanh}[self.activation]
+        for layer in range(self.layers - 1):
+            h = activate(torch.addmm(w[f"bias{layer}"], h, w[f"weight{layer}"]))
+        return torch.addmm(w[f"bias{self.layers - 1}"], h, w[f"weight{self.layers - 1}"])
+
+    def tape(self, steps: int, batch: int, actions: int = 0) -> dict[str, F32]:
+        """Allocate activations and their gradients, layer by layer."""
+        rows = batch * max(actions, 1)
+        names = {f"h{n + 1}": width for n, width in enumerate(self.widths[1:])}
+        names |= {f"d{n + 1}": width for n, width in enumerate(self.widths[1:-1])}
+        return {name: np.empty((rows, width), np.float32) for name, width in names.items()}
+
+    def forward(
+        self, weights: dict[str, F32], windows: F32, lengths: I64, tape: dict[str, F32], actions: F32 | None = None
+    ) -> F32:
+        """Compute outputs at the last step of each window, shape (B, outputs), a critic's (K B, outputs)."""
+        tape["h0"] = windows[-1] if actions is None else beside(windows[-1], actions)
+        for layer in range(self.layers):
+            y, bias = tape[f"h{layer + 1}"], weights[f"bias{layer}"]
+            np.matmul(tape[f"h{layer}"], weights[f"weight{layer}"], out=y)
+            if layer == self.layers - 1 or self.activation == "tanh":
+                kernels.add_bias(y, bias)
+            else:
+                (kernels.bias_softsign if self.activation == "softsign" else kernels.bias_relu)(y, bias)
+            if layer < self.layers - 1 and self.activation == "tanh":
+                np.tanh(y, out=y)
+        return tape[f"h{self.layers}"]
+
+    def backward(
+        self,
+        weights: dict[str, F32],
+        tape: dict[str, F32],
+        lengths: I64,
+        d_outputs: F32,
+        gradient: dict[str, F32] | None,
+        d_actions: F32 | None = None,
+    ) -> None:
+        """Write the gradients from dL/d(outputs)."""
+        d = d_outputs
+        if gradient is not None:
+            kernels.column_sums(d, gradient[f"bias{self.layers - 1}"])
+        for layer in range(self.layers - 1, -1, -1):
+            weight = weights[f"weight{layer}"]
+            if gradient is not None:
+                np.matmul(tape[f"h{layer}"].T, d, out=gradient[f"weight{layer}"])
+            if layer > 0:
+                below = np.matmul(d, weight.T, out=tape[f"d{layer}"])
+                h = tape[f"h{layer}"]
+                bias = np.empty(self.widths[layer], np.float32) if gradient is None else gradient[f"bias{layer - 1}"]
+                if self.activation == "tanh":
+                    below *= 1.0 - h * h
+                    kernels.column_sums(below, bias)
+                else:
+                    back = kernels.softsign_backward if self.activation == "softsign" else kernels.relu_backward
+                    back(below, h, bias)
+                d = below
+            elif d_actions is not None:
+                np.matmul(d, weight[-d_actions.shape[2] :].T, out=d_actions.reshape(len(d), -1))
+
+    def step(self, weights: dict[str, F32], observations: F32, state: F32) -> tuple[F32, F32]:
+        """Act for one observation per agent; the state is empty."""
+        return self.forward(weights, observations[None], np.ones(0, np.int64), self.tape(1, len(observations))), state

@@ -1,0 +1,124 @@
+"""What every network has, and how its weights begin."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+__all__ = ["Network", "beside", "fill_glorot", "fill_near_zero"]
+
+F32 = npt.NDArray[np.float32]
+I64 = npt.NDArray[np.int64]
+
+
+class Network(ABC):
+    """A function from windows of observations to outputs, with its weights kept outside in a flat vector.
+
+    Windows are time-major and end at the step of interest: shape (T, B, S). ``lengths`` says how many
+    observations of each window exist (the rest are zeros before the episode began); rows must be
+    sorted by descending length. A critic gets K actions for every window, shape (K, B, A), with A = inputs - S; its
+    outputs have K B rows, those of the first actions first.
+
+    Attributes
+    ----------
+    history
+        Steps that the network looks back (0 for a feed-forward one); T = history + 1 for training.
+    blocks
+        Name and shape of every block of weights, in the order of the flat vector.
+    size
+        Length of the flat vector.
+    state_shape
+        Shape of the recurrent state of one agent.
+    """
+
+    history: int
+    state_shape: tuple[int, ...]
+
+    def __init__(self, inputs: int, outputs: int, blocks: list[tuple[str, tuple[int, ...]]]) -> None:
+        self.inputs = inputs
+        self.outputs = outputs
+        self.blocks = blocks
+        self.size = sum(math.prod(shape) for _, shape in blocks)
+
+    def views(self, flat: Any) -> dict[str, Any]:
+        """Split into blocks a flat vector of weights or gradients (NumPy array or torch tensor)."""
+        out, offset = {}, 0
+        for name, shape in self.blocks:
+            end = offset + math.prod(shape)
+            out[name] = flat[offset:end].reshape(shape)
+            offset = end
+        return out
+
+    @abstractmethod
+    def initialise(self, rng: np.random.Generator) -> F32:
+        """Draw fresh weights, shape (size,)."""
+
+    @abstractmethod
+    def reference(
+        self, weights: torch.Tensor | dict[str, torch.Tensor], windows: torch.Tensor, lengths: torch.Tensor
+    ) -> torch.Tensor:
+        """Compute outputs of shape (B, outputs) as a graph that autograd differentiates.
+
+        ``weights`` are flat, or the views of a flat vector; a critic's windows (T, B, inputs) hold the actions.
+        """
+
+    @abstractmethod
+    def tape(self, steps: int, batch: int, actions: int = 0) -> dict[str, F32]:
+        """Allocate what ``forward`` fills and ``backward`` reads, for windows (steps, batch, S) and K actions each."""
+
+    @abstractmethod
+    def forward(
+        self, weights: dict[str, F32], windows: F32, lengths: I64, tape: dict[str, F32], actions: F32 | None = None
+    ) -> F32:
+        """Compute outputs of shape (B, outputs), a critic's (K B, outputs); ``weights`` are ``views``."""
+
+    @abstractmethod
+    def backward(
+        self,
+        weights: dict[str, F32],
+        tape: dict[str, F32],
+        lengths: I64,
+        d_outputs: F32,
+        gradient: dict[str, F32] | None,
+        d_actions: F32 | None = None,
+    ) -> None:
+        """Write the gradient of a loss with dL/d(outputs) ``d_outputs``; uses up the tape.
+
+        Parameters
+        ----------
+        weights, tape, lengths
+            As in ``forward``.
+        d_outputs
+            Shape of the outputs.
+        gradient
+            Written: dL/d(weights), ``views`` of a flat vector. Left out where it is ``None``.
+        d_actions
+            Written: dL/d(actions) of a critic, shape (K, B, A). Left out where it is ``None``.
+        """
+
+    @abstractmethod
+    def step(self, weights: dict[str, F32], observations: F32, state: F32) -> tuple[F32, F32]:
+        """Act: outputs (n, outputs) and next states for observations (n, inputs), states (n, state_shape)."""
+
+
+def beside(observations: F32, actions: F32) -> F32:
+    """Observations (B, S), again for each of K actions (K, B, A), and the actions: shape (K B, S + A)."""
+    count, batch, size = actions.shape
+    return np.concatenate([np.tile(observations, (count, 1)), actions.reshape(count * batch, size)], axis=1)
+
+
+def fill_glorot(block: F32, rng: np.random.Generator) -> None:
+    """Draw the weights of a hidden layer, Glorot-uniform."""
+    bound = math.sqrt(6.0 / sum(block.shape))
+    block[:] = rng.uniform(-bound, bound, block.shape)
+
+
+def fill_near_zero(block: F32, fan_in: int, rng: np.random.Generator) -> None:
+    """Draw the weights of an output layer."""
+    bound = 0.1 / math.sqrt(fan_in)
+    block[:] = rng.uniform(-bound, bound, block.shape)
