@@ -139,6 +139,25 @@ def test_the_gradient_that_is_written_out_equals_autograd(name, net):
     assert np.abs(expected).max() > 1e-3
 
 
+@pytest.mark.parametrize("name", ONE_STEP)
+def test_updates_by_either_way_move_weights_and_target_alike(name):
+    """Five of them: TD3 moves its policy and its targets in two."""
+    fast, slow = (a_learner(name) for _ in range(2))
+    slow.algorithm.is_written_out = False
+    before = {kind: array.copy() for kind, array in fast.algorithm.arrays().items()}
+    for _ in range(5):
+        fast.update()
+        slow.update()
+    for kind, array in slow.algorithm.arrays().items():
+        moved = np.abs(array - before[kind]).max()
+        assert moved > 0
+        np.testing.assert_allclose(fast.algorithm.arrays()[kind], array, atol=2e-3 * moved)
+    assert {n: adam.steps for n, adam in fast.algorithm.adams.items()} == {
+        n: adam.steps for n, adam in slow.algorithm.adams.items()
+    }
+    np.testing.assert_allclose(fast.memory.value, slow.memory.value, atol=1e-5)
+
+
 def test_td3_leaves_the_policy_out_of_the_steps_between():
     learner = a_learner("td3", target_noise=0.5, policy_delay=2)
     algorithm = learner.algorithm
