@@ -85,7 +85,7 @@ def write_page(plan: dict[str, Suite], results: Path, docs: Path) -> None:
         if found[name]:
             picture = docs / "images" / f"learning_{slug(name)}.png"
             groups = _groups(name, suite, found)
-            _draw(groups, picture)
+            _draw(groups, set(suite.contestants), picture)
             sections.append(_section(name, suite, groups, picture.relative_to(docs)))
     (docs / "learning.md").write_text("\n\n".join(sections) + "\n", encoding="utf-8")
 
@@ -125,10 +125,12 @@ def _groups(name: str, suite: Suite, found: dict[str, Seeds]) -> Groups:
     order = {contestant: place for place, contestant in enumerate(suite.contestants)}
     for result in sorted(found[name], key=lambda result: order.get(result["settings"]["contestant"], len(order))):
         groups[_task(result)][result["settings"]["contestant"]].append(result)
-    for other in suite.beside:
+    for beside in suite.beside:
+        other, _, only = beside.partition("/")
         for result in found[other]:
-            if _task(result) in groups:
-                groups[_task(result)][result["settings"]["contestant"]].append(result)
+            contestant = result["settings"]["contestant"]
+            if _task(result) in groups and only in ("", contestant):
+                groups[_task(result)][contestant].append(result)
     return groups
 
 
@@ -136,25 +138,28 @@ def _task(result: Result) -> str:
     return str(result["settings"]["env"]).rpartition("/")[2]
 
 
-def _draw(groups: Groups, picture: Path) -> None:
+def _draw(groups: Groups, own: set[str], picture: Path) -> None:
+    """Draw all curves as far as those of the suite's ``own`` contestants go."""
     figure = Figure(figsize=(9, 3.2 * len(groups)), layout="constrained")
     FigureCanvasAgg(figure)
     names = list(dict.fromkeys(name for contestants in groups.values() for name in contestants))
     for row, (task, contestants) in zip(figure.subplots(len(groups), 2, squeeze=False), groups.items(), strict=True):
         for axes, axis, label in zip(row, (0, 1), ("environment steps", "CPU seconds"), strict=True):
+            own_end = max(read_curve(seed)[-1, axis] for name in own & contestants.keys() for seed in contestants[name])
             for name, seeds in contestants.items():
-                _draw_curve(axes, seeds, axis, name, f"C{names.index(name)}")
+                _draw_curve(axes, seeds, axis, own_end, name, f"C{names.index(name)}")
+            axes.locator_params(axis="x", nbins=6)
             axes.set(xlabel=label, ylabel="return of training episodes", title=task)
         row[0].legend(fontsize="small")
     picture.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(picture, dpi=110)
 
 
-def _draw_curve(axes: Axes, seeds: Seeds, axis: int, name: str, color: str) -> None:
+def _draw_curve(axes: Axes, seeds: Seeds, axis: int, end: float, name: str, color: str) -> None:
     curves = [curve for curve in map(read_curve, seeds) if len(curve)]
     if not curves:
         return
-    first, last = max(curve[0, axis] for curve in curves), min(curve[-1, axis] for curve in curves)
+    first, last = max(curve[0, axis] for curve in curves), min(end, *(curve[-1, axis] for curve in curves))
     places = np.linspace(first, last, POINTS)
     values = np.array([curve_at(curve, axis, places) for curve in curves])
     count = f"{len(curves)} seed" + "s" * (len(curves) > 1)

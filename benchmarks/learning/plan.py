@@ -38,7 +38,7 @@ class Suite(BaseModel):
     contestants
         By name: ``{}`` for the preset's agent, settings of an agent, or ``{sb3: CLASS, ...}``.
     beside
-        Suites whose curves on the same tasks are drawn beside these.
+        Suites whose curves on the same tasks are drawn beside these, or single contestants as ``SUITE/CONTESTANT``.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -118,10 +118,15 @@ def read_plan(path: Path) -> dict[str, Suite]:
     """Read and validate the suites."""
     plan = {name: Suite.model_validate(content) for name, content in read_yaml(path).items()}
     for name, suite in plan.items():
-        unknown = set(suite.beside) - set(plan)
+        unknown = {of for of in suite.beside if not _is_known(of, plan)}
         if unknown:
             raise ValueError(f"suite {name} is beside {', '.join(sorted(unknown))}, which {path} does not have")
     return plan
+
+
+def _is_known(beside: str, plan: dict[str, Suite]) -> bool:
+    suite, _, contestant = beside.partition("/")
+    return suite in plan and (not contestant or contestant in plan[suite].contestants)
 
 
 def jobs_of(name: str, suite: Suite) -> list[Job]:

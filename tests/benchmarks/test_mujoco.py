@@ -112,6 +112,41 @@ def test_a_failing_job_is_named_and_the_others_go_on(tmp_path: Path, plan: Path,
     assert 0 < (tmp_path / "images" / "learning_tiny.png").stat().st_size < 1_500_000
 
 
+def test_what_stands_beside_a_suite_must_be_there(plan: Path):
+    module = importlib.import_module("benchmarks.learning.plan")
+    other = TINY["tiny"] | {"beside": ["tiny/V-RACER", "tiny"]}
+    plan.write_text(yaml.safe_dump(TINY | {"other": other}))
+    assert module.read_plan(plan)["other"].beside == ["tiny/V-RACER", "tiny"]
+    plan.write_text(yaml.safe_dump(TINY | {"other": other | {"beside": ["tiny/SAC"]}}))
+    with pytest.raises(ValueError, match="suite other is beside tiny/SAC, which"):
+        module.read_plan(plan)
+
+
+def test_the_page_shows_what_stands_beside_as_far_as_the_suite_goes(tmp_path: Path, plan: Path, page):
+    module = importlib.import_module("benchmarks.learning.plan")
+    beside = {"Two": {"sb3": "SAC"}, "Three": {"sb3": "TD3"}}
+    other = TINY["tiny"] | {"contestants": beside}
+    plan.write_text(yaml.safe_dump({"tiny": TINY["tiny"] | {"beside": ["other/Two"]}, "other": other}))
+    for suite, name, end in (("tiny", "V-RACER", 1500), ("other", "Two", 9000), ("other", "Three", 9000)):
+        folder = tmp_path / "results" / suite
+        folder.mkdir(parents=True, exist_ok=True)
+        settings = {"contestant": name, "env": "InvertedPendulum-v5", "seed": 0}
+        score = {"mean_return": 1.0, "mean_length": 1.0}
+        judged = {"deterministic": score, "drawing": score}
+        kept = {"settings": settings, "steps": end, "cpu_seconds": end / 10, "evaluation": judged}
+        (folder / f"{name}.json").write_text(json.dumps(kept))
+        rows = "".join(f"{steps},{steps / 10},1,1,{steps},1\n" for steps in range(500, end + 1, 500))
+        columns = "environment_steps,cpu_seconds,wall_seconds,episodes,mean_return,mean_length\n"
+        (folder / f"{name}.csv").write_text(columns + rows)
+    page.write_page(module.read_plan(plan), tmp_path / "results", tmp_path / "docs")
+    shown = (tmp_path / "docs" / "learning.md").read_text().partition("## tiny")[2].partition("## other")[0]
+    # returns grow like the steps, so both stand at the same value when the shorter one ends
+    assert "| V-RACER | 0 | 1,500 | 10 | 1500 | 1500 | 1500 |" in shown
+    assert "| Two | 0 | 9,000 | 10 | 9000 | 1500 | 1500 |" in shown
+    assert "Three" not in shown
+    assert (tmp_path / "docs" / "images" / "learning_tiny.png").stat().st_size > 1000
+
+
 def test_the_interquartile_mean_drops_a_quarter_on_each_side(page):
     assert page.interquartile_mean(np.array([-100.0, 1.0, 2.0, 900.0])) == 1.5
 
