@@ -1,0 +1,117 @@
+"""The fast ways of a gradient step against autograd."""
+
+import numpy as np
+import pytest
+from learners import a_batch, a_learner, loss_and_gradient
+
+ONE_STEP = ("ddpg", "naf", "td3", "sac")
+
+
+FAST = {
+    "ddpg": {"critic_l2": 0.01},
+    "naf": {},
+    "td3": {"critic_l2": 0.01},
+    "sac": {},
+    "acer": {"episodes": 5, "segment": 6},
+    "acer, discrete": {"episodes": 5, "segment": 6, "choices": 3},
+    "ppo": {"horizon": 64},
+    "vracer": {"advantage": "gaussian"},
+    "vracer, discrete": {"choices": 3},
+}
+
+
+@pytest.mark.parametrize("net", ["mlp", "lstm"])
+@pytest.mark.parametrize("name", FAST)
+def test_the_fast_path_equals_the_reference_of_autograd(name, net):
+    """Single precision runs the written-out passes, double precision plain torch (``rl_agent/networks/parts.py``)."""
+    if (name, net) == ("ppo", "lstm"):
+        pytest.skip("PPO has no lstm")
+    learner = a_learner(name.split(",")[0], network=net, **FAST[name])
+    algorithm = learner.algorithm
+    if algorithm.target is not None:
+        algorithm.target[:] -= np.float32(0.05)
+    _, batch = a_batch(learner)
+    inputs = algorithm.inputs(batch, None)
+    expected, results, gradient = loss_and_gradient(algorithm, batch, inputs=inputs)
+    loss, fast, slope = loss_and_gradient(algorithm, batch, inputs=inputs, dtype=np.float32)
+    assert loss == pytest.approx(expected, rel=1e-4, abs=1e-5)
+    scale = np.abs(gradient).max()
+    assert scale > 1e-3
+    np.testing.assert_allclose(slope, gradient, atol=3e-5 * scale)
+    for kind in ("value", "rho", "kl"):
+        np.testing.assert_allclose(fast[kind], results[kind], rtol=3e-4, atol=3e-5)
+
+
+WRITTEN_OUT = {
+    "ddpg": {"critic_l2": 0.01},
+    "ddpg, plain": {"replay": "none"},
+    "ddpg, weighted": {"replay": "refer-1", "sampler": "rank"},
+    "naf": {"replay": "refer-1"},
+    "naf, plain": {"replay": "none"},
+    "naf, weighted": {"replay": "none", "sampler": "proportional"},
+    "td3": {"critic_l2": 0.01},
+    "td3, refer": {"replay": "refer"},
+    "sac": {"critic_l2": 0.01, "temperature": 0.7},
+    "sac, refer": {"replay": "refer"},
+    "sac, weighted": {"sampler": "rank"},
+}
+
+
+@pytest.mark.parametrize("net", ["mlp", "lstm"])
+@pytest.mark.parametrize("name", WRITTEN_OUT)
+def test_the_gradient_that_is_written_out_equals_autograd(name, net):
+    learner = a_learner(name.split(",")[0], network=net, **WRITTEN_OUT[name])
+    algorithm = learner.algorithm
+    algorithm.target[:] -= np.float32(0.05)
+    _, batch = a_batch(learner)
+    # such that some of the steps are far-policy, and some are not
+    c_max = 1.3 if name.startswith("sac") else 30.0
+    rules = learner.refer.rules(0)._replace(c_max=c_max)
+    weight = np.random.default_rng(3).uniform(0.2, 1.0, 16).astype(np.float32) if "weighted" in name else None
+    random = algorithm._rng.bit_generator.state
+    found = algorithm.gradient(batch, rules, weight)
+    algorithm._rng.bit_generator.state = random
+    _, results, expected = loss_and_gradient(algorithm, batch, rules, inputs=algorithm.inputs(batch, weight))
+    np.testing.assert_allclose(algorithm.last_gradient, expected, atol=3e-5 * np.abs(expected).max())
+    assert found.gradient_norm == pytest.approx(np.linalg.norm(expected), rel=1e-4)
+    assert 0 < found.far.sum() < 16
+    np.testing.assert_array_equal(found.far, results["far"])
+    for kind in ("value", "rho", "kl", "td_error"):
+        np.testing.assert_allclose(getattr(found, kind), results[kind], rtol=3e-4, atol=3e-5)
+    for kind in ("policy_loss", "value_loss"):
+        assert getattr(found, kind) == pytest.approx(float(results[kind]), rel=1e-4)
+    assert np.abs(expected).max() > 1e-3
+
+
+@pytest.mark.parametrize("name", ONE_STEP)
+def test_updates_by_either_way_move_weights_and_target_alike(name):
+    """Five of them: TD3 moves its policy and its targets in two."""
+    fast, slow = (a_learner(name) for _ in range(2))
+    slow.algorithm.is_written_out = False
+    before = {kind: array.copy() for kind, array in fast.algorithm.arrays().items()}
+    for _ in range(5):
+        fast.update()
+        slow.update()
+    for kind, array in slow.algorithm.arrays().items():
+        moved = np.abs(array - before[kind]).max()
+        assert moved > 0
+        np.testing.assert_allclose(fast.algorithm.arrays()[kind], array, atol=2e-3 * moved)
+    assert {n: adam.steps for n, adam in fast.algorithm.adams.items()} == {
+        n: adam.steps for n, adam in slow.algorithm.adams.items()
+    }
+    np.testing.assert_allclose(fast.memory.value, slow.memory.value, atol=1e-5)
+
+
+def test_td3_leaves_the_policy_out_of_the_steps_between():
+    learner = a_learner("td3", target_noise=0.5, policy_delay=2)
+    algorithm = learner.algorithm
+    _, batch = a_batch(learner)
+    inputs = algorithm.inputs(batch, None)
+    _, results, gradient = loss_and_gradient(algorithm, batch, inputs=inputs)
+    algorithm.due = frozenset({"critic"})
+    _, between, slope = loss_and_gradient(algorithm, batch, inputs=inputs)
+    policy, critic = algorithm.parts.places["policy"], slice(algorithm.parts.places["critic"].start, None)
+    np.testing.assert_array_equal(slope[critic], gradient[critic])
+    assert np.abs(gradient[policy]).max() > 1e-3
+    assert not slope[policy].any()
+    assert between["policy_loss"] == results["policy_loss"]
