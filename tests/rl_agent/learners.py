@@ -54,3 +54,36 @@ def loss_and_gradient(algorithm, batch, rules=RULES, target=None, inputs=None, d
     loss, results = algorithm.loss(weights, inputs)
     (gradient,) = torch.autograd.grad(loss, weights)
     return loss.item(), {n: r.detach().numpy() for n, r in results.items()}, gradient.numpy()
+
+
+def network(algorithm, name, x, flat=None):
+    """One hidden layer in plain numpy, at one input."""
+    flat = algorithm.weights if flat is None else flat
+    part = algorithm.parts.parts[name]
+    w = part.views(flat[algorithm.parts.places[name]].astype(float))
+    z = x @ w["weight0"] + w["bias0"]
+    h = {"softsign": z / (1 + np.abs(z)), "relu": np.maximum(z, 0), "tanh": np.tanh(z)}[part.activation]
+    return h @ w["weight1"] + w["bias1"]
+
+
+def finite_differences(function, flat, where):
+    """The gradient of ``function`` of flat weights at the indices ``where``."""
+    out = []
+    for k in where:
+        step = np.zeros(len(flat))
+        step[k] = 1e-5
+        out.append((function(flat + step) - function(flat - step)) / 2e-5)
+    return np.array(out)
+
+
+def gaussian(a, m, s):
+    return np.prod(np.exp(-0.5 * ((a - m) / s) ** 2) / (np.sqrt(2 * np.pi) * s))
+
+
+def divergence(m_mu, s_mu, m, s):
+    return np.sum(np.log(s / s_mu) + (s_mu**2 + (m_mu - m) ** 2) / (2 * s**2) - 0.5)
+
+
+def some(algorithm, part, count=12):
+    place = algorithm.parts.places[part]
+    return np.random.default_rng(0).permutation(np.arange(place.start, place.stop))[:count]

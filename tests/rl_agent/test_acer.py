@@ -1,0 +1,196 @@
+"""ACER against the equations of its paper."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from learners import (
+    GAMMA,
+    a_batch,
+    a_learner,
+    finite_differences,
+    gaussian,
+    loss_and_gradient,
+    network,
+    some,
+)
+from scipy.optimize import minimize
+
+from rl_agent.algorithms import Source
+from rl_agent.algorithms.acer import retrace, trust_region_step
+
+
+def test_the_trust_region_solves_its_quadratic_program():
+    rng = np.random.default_rng(0)
+    binding = 0
+    for _ in range(20):
+        g, k = rng.normal(size=3) * 2, rng.normal(size=3)
+        z = trust_region_step(torch.tensor(g), torch.tensor(k), 0.5).numpy()
+        constraint = {"type": "ineq", "fun": lambda z, k=k: 0.5 - k @ z}
+        solution = minimize(lambda z, g=g: 0.5 * np.sum((g - z) ** 2), g, constraints=[constraint], tol=1e-12)
+        np.testing.assert_allclose(z, solution.x, atol=1e-5)
+        binding += k @ g > 0.5
+    assert 3 < binding < 17
+
+
+def test_without_divergence_the_trust_region_lets_every_gradient_pass():
+    g = torch.tensor([[3.0, -2.0]])
+    torch.testing.assert_close(trust_region_step(g, torch.zeros(1, 2), 1.0), g)
+
+
+def test_retrace_equals_its_sum_over_later_errors():
+    """Eq. 5 of the ACER paper, and the definition of Munos et al. 2016: a sum of discounted, traced errors."""
+    rng = np.random.default_rng(0)
+    r, v, q = rng.normal(size=(3, 6, 2))
+    trace, last = rng.uniform(0, 1, (6, 2)), rng.normal(size=2)
+    tensors = [torch.tensor(x) for x in (r, v, q, trace, last)]
+    targets = retrace(*tensors, GAMMA).numpy()
+    following = np.concatenate([v[1:], last[None]])
+    for b, i in itertools.product(range(2), range(6)):
+        total = q[i, b]
+        for j in range(i, 6):
+            error = r[j, b] + GAMMA * following[j, b] - q[j, b]
+            total += GAMMA ** (j - i) * np.prod(trace[i + 1 : j + 1, b]) * error
+        assert targets[i, b] == pytest.approx(total, rel=1e-10)
+
+
+def test_retrace_of_full_traces_and_no_critic_is_the_discounted_return():
+    r = np.random.default_rng(0).normal(size=(5, 1))
+    nothing = torch.zeros(5, 1, dtype=torch.float64)
+    targets = retrace(torch.tensor(r), nothing, nothing, nothing + 1, torch.zeros(1, dtype=torch.float64), GAMMA)
+    for i in range(5):
+        assert targets[i, 0].item() == pytest.approx(sum(GAMMA ** (j - i) * r[j, 0] for j in range(i, 5)))
+
+
+def test_stretches_of_acer_are_those_of_the_episodes():
+    learner = a_learner("acer", episodes=5, segment=6)
+    memory = learner.memory
+    source = Source(memory, learner.state_scale.mean, learner.state_scale.per_std, GAMMA, 1.0)
+    ends = np.array([2, 9, 13, memory.start[2] + memory.length[2] - 1, memory.start[3]])
+    slots, batch = learner.algorithm.gather(source, ends)
+    exists = batch.exists > 0.5
+    np.testing.assert_array_equal(exists.sum(0), np.minimum(memory.position[ends] + 1, 6))
+    np.testing.assert_array_equal(slots, np.where(exists, ends - np.arange(5, -1, -1)[:, None], -1)[exists])
+    is_last = memory.position[ends] + 1 == memory.length[memory.rows(ends)]
+    np.testing.assert_array_equal(batch.goes_on, ~(is_last & memory.terminated[memory.rows(ends)]))
+    after = np.where(
+        is_last[:, None], memory.final_observation[memory.rows(ends)], memory.observation[(ends + 1) % 400]
+    )
+    np.testing.assert_allclose(batch.windows[-1, -5:], (after - source.mean) * source.per_std, rtol=1e-5)
+
+
+def test_places_before_an_episode_change_nothing():
+    """A graph has rows for them, because its shapes are fixed; on the CPU they are left out."""
+    learner = a_learner("acer", choices=3, episodes=4, segment=14)
+    algorithm = learner.algorithm
+    source = Source(learner.memory, learner.state_scale.mean, learner.state_scale.per_std, GAMMA, 1.7)
+    ends = np.array([3, 9, 15, 27])
+    slots, batch = algorithm.gather(source, ends)
+    _, _, gradient = loss_and_gradient(algorithm, batch)
+    algorithm.config = algorithm.config.model_copy(update={"device": "cuda"})
+    same_slots, padded = algorithm.gather(source, ends)
+    np.testing.assert_array_equal(same_slots, slots)
+    assert len(padded.action) == 4 * 14 > len(batch.action) == len(slots)
+    _, results, same = loss_and_gradient(algorithm, padded)
+    np.testing.assert_allclose(same, gradient, atol=1e-12)
+    assert len(algorithm.sorted_results(results)["rho"]) == len(slots)
+
+
+@pytest.mark.parametrize("choices", [0, 3])
+def test_acer_is_its_pseudo_code(choices):
+    """Algorithms 2 and 3 stretch by stretch: dtheta and dtheta_v as they are accumulated there."""
+    settings = {
+        "truncation": 1.2,
+        "trust_region": 0.05,
+        "episodes": 4,
+        "segment": 5,
+        "dueling_samples": 2,
+        "sigma": 0.5,
+    }
+    learner = a_learner("acer", choices=choices, **settings)
+    algorithm = learner.algorithm
+    algorithm.target[:] -= 0.3 * np.random.default_rng(5).standard_normal(len(algorithm.target)).astype(np.float32)
+    _, batch = a_batch(learner)
+    inputs = algorithm.inputs(batch, None)
+    _, _, gradient = loss_and_gradient(algorithm, batch, inputs=inputs)
+    held = algorithm.weights.astype(float)
+    softmax = lambda x: np.exp(x) / np.exp(x).sum()  # noqa: E731
+    phi_of = lambda s, flat: network(algorithm, "policy", s, flat)  # noqa: E731
+    if choices:
+        logits, phi_of = phi_of, lambda s, flat: softmax(network(algorithm, "policy", s, flat))
+        del logits
+    value_of = lambda s, flat: network(algorithm, "critic", s, flat)  # noqa: E731
+
+    pushes, targets = [], []
+    steps, n = batch.exists.shape
+    row_of = {int(place): row for row, place in enumerate(batch.place)}
+    truncated_weights = corrected = bound = 0
+    for b in range(n):
+        last = batch.windows[0, len(batch.action) + b].astype(float)
+        q_ret = (phi_of(last, held) @ value_of(last, held) if choices else value_of(last, held)[0]) * batch.goes_on[b]
+        q_opc = q_ret
+        for i in range(steps - 1, -1, -1):
+            if batch.exists[i, b] < 0.5:
+                continue
+            k = row_of[i * n + b]
+            s, a, mu = batch.windows[0, k].astype(float), batch.action[k].astype(float), batch.behaviour_mean[k]
+            mu, r = mu.astype(float), float(batch.reward[k])
+            phi, average = phi_of(s, held), phi_of(s, algorithm.target)
+            q_ret, q_opc = r + GAMMA * q_ret, r + GAMMA * q_opc
+            if choices:
+                chosen = int(a[0])
+                q_all = value_of(s, held)
+                v, q = phi @ q_all, q_all[chosen]
+                rho_all = phi / mu
+                rho = rho_all[chosen]
+                g = np.zeros(3)
+                g[chosen] = min(1.2, rho) * (q_ret - v) / phi[chosen]
+                for j in range(3):
+                    g[j] += max(0.0, 1 - 1.2 / rho_all[j]) * phi[j] * (q_all[j] - v) / phi[j]
+                    corrected += rho_all[j] > 1.2
+                kl = -average / phi
+                trace = min(1.0, rho)
+            else:
+                std_mu = batch.behaviour_std[k].astype(float)
+                v = value_of(s, held)[0]
+                lead = lambda x, s=s: network(algorithm, "advantage", np.r_[s, x], held)[0]  # noqa: E731
+                draws = phi + 0.5 * inputs["noise"][:, k]
+                centre = np.mean([lead(u) for u in draws[1:]])
+                q, q_drawn = v + lead(a) - centre, v + lead(draws[0]) - centre
+                rho = gaussian(a, phi, 0.5) / gaussian(a, mu, std_mu)
+                rho_drawn = gaussian(draws[0], phi, 0.5) / gaussian(draws[0], mu, std_mu)
+                g = min(1.2, rho) * (q_opc - v) * (a - phi) / 0.25
+                g = g + max(0.0, 1 - 1.2 / rho_drawn) * (q_drawn - v) * (draws[0] - phi) / 0.25
+                corrected += rho_drawn > 1.2
+                kl = (phi - average) / 0.25
+                trace = min(1.0, rho**0.5)
+            truncated_weights += rho > 1.2
+            excess = max(0.0, (kl @ g - 0.05) / (kl @ kl))
+            bound += excess > 0
+            pushes.append((s, g - excess * kl))
+            targets.append((s, a, q_ret, v + min(1.0, rho) * (q_ret - q), None if choices else draws[1:]))
+            q_ret = trace * (q_ret - q) + v
+            q_opc = (q_opc - q) + v
+    assert min(truncated_weights, corrected, bound) > 0
+    assert bound < len(pushes)
+
+    def policys_loss(flat):
+        return -np.mean([phi_of(s, flat) @ z for s, z in pushes])
+
+    def critics_loss(flat):
+        total = 0.0
+        for s, a, q_ret, v_target, draws in targets:
+            if choices:
+                total += 0.5 * (q_ret - value_of(s, flat)[int(a[0])]) ** 2
+                continue
+            lead = lambda x, s=s: network(algorithm, "advantage", np.r_[s, x], flat)[0]  # noqa: E731
+            v = value_of(s, flat)[0]
+            total += 0.5 * (q_ret - (v + lead(a) - np.mean([lead(u) for u in draws]))) ** 2 + 0.5 * (v_target - v) ** 2
+        return total / len(targets)
+
+    parts = {"policy": policys_loss, "critic": critics_loss} | ({} if choices else {"advantage": critics_loss})
+    for part, loss in parts.items():
+        where = some(algorithm, part)
+        np.testing.assert_allclose(gradient[where], finite_differences(loss, held, where), atol=1e-6, rtol=2e-4)
+        assert np.abs(gradient[where]).max() > 1e-2

@@ -1,0 +1,84 @@
+"""V-RACER where it has no fast path: discrete actions and closed-form advantages."""
+
+import numpy as np
+import pytest
+from learners import (
+    GAMMA,
+    a_batch,
+    a_learner,
+    divergence,
+    finite_differences,
+    gaussian,
+    loss_and_gradient,
+    network,
+    some,
+)
+
+
+@pytest.mark.parametrize(("choices", "form"), [(3, "none"), (0, "quadratic"), (0, "gaussian")])
+def test_vracer_with_choices_and_with_closed_forms_is_eqs_6_to_10_and_23(choices, form):
+    learner = a_learner("vracer", choices=choices, advantage=form)
+    algorithm = learner.algorithm
+    _, batch = a_batch(learner)
+    _, results, gradient = loss_and_gradient(algorithm, batch)
+    held = algorithm.weights.astype(float)
+    assert 0 <= results["far"].sum() < 16
+    softplus = lambda x: np.log1p(np.exp(x))  # noqa: E731
+
+    def lead(coefficients, a, m, sigma):
+        """A(s, a) with plain loops, eqs. 18 to 22."""
+        d = a - m
+        if form == "quadratic":
+            lower = np.array([[softplus(coefficients[0]), 0.0], [coefficients[1], softplus(coefficients[2])]])
+            square = lower @ lower.T
+            return -0.5 * d @ square @ d + 0.5 * np.trace(square @ np.diag(sigma**2))
+        k, up, down = softplus(coefficients[0]), softplus(coefficients[1:3]), softplus(coefficients[3:])
+        mean = k * np.prod((np.sqrt(up / (up + sigma**2)) + np.sqrt(down / (down + sigma**2))) / 2)
+        return k * np.exp(-0.5 * sum(d[i] ** 2 / (up[i] if d[i] > 0 else down[i]) for i in range(2))) - mean
+
+    def loss(flat):
+        total = 0.0
+        for b in range(16):
+            s, a, mu = (x.astype(float) for x in (batch.windows[0, b], batch.action[b], batch.behaviour_mean[b]))
+            outputs, constant = (network(algorithm, "network", s, w) for w in (flat, held))
+            q_ret, v_tbc = float(batch.q_ret[b]), float(batch.v_tbc[b])
+            if choices:
+                p, p_held = (np.exp(x[1:]) / np.exp(x[1:]).sum() for x in (outputs, constant))
+                rho, rho_held = p[int(a[0])] / mu[int(a[0])], p_held[int(a[0])] / mu[int(a[0])]
+                kl = np.sum(mu * np.log(mu / p))
+            else:
+                s_mu, sigma, sigma_held = batch.behaviour_std[b].astype(float), softplus(flat[-2:]), softplus(held[-2:])
+                rho = gaussian(a, outputs[1:3], sigma) / gaussian(a, mu, s_mu)
+                rho_held = gaussian(a, constant[1:3], sigma_held) / gaussian(a, mu, s_mu)
+                kl = divergence(mu, s_mu, outputs[1:3], sigma)
+            one = -rho * (q_ret - constant[0]) + 0.5 * (outputs[0] - v_tbc) ** 2
+            if form != "none":
+                error = lead(outputs[3:], a, constant[1:3], sigma_held) + constant[0] - q_ret
+                one += 0.5 * (rho_held * error) ** 2
+            total += 0.4 * one * (1 / 3 < rho_held < 3) + 0.6 * kl
+        return total / 16
+
+    where = np.r_[some(algorithm, "network", 30), np.arange(len(held) - 2, len(held))]
+    np.testing.assert_allclose(gradient[where], finite_differences(loss, held, where), atol=1e-6, rtol=2e-4)
+    assert np.abs(gradient[where]).max() > 1e-2
+    if form != "none":
+        places = algorithm.network.views(np.arange(algorithm.network.size))["weight1"][:, 3:].ravel()
+        assert np.abs(gradient[places]).max() > 1e-3
+
+
+def test_closed_forms_enter_the_stored_targets():
+    learner = a_learner("vracer", advantage="quadratic")
+    for _ in range(20):
+        learner.update()
+    memory = learner.memory
+    slots = memory.slots()
+    assert np.abs(memory.advantage[slots]).max() > 1e-2
+    scale = learner.reward_scale.value
+    for serial in range(memory.first_serial, memory.next_serial):
+        row = serial % len(memory.start)
+        following = float(memory.final_value[row])
+        for k in range(memory.start[row] + memory.length[row] - 1, memory.start[row] - 1, -1):
+            q_ret = memory.reward[k] / scale + GAMMA * following
+            q = memory.value[k] + memory.advantage[k]
+            following = memory.value[k] + min(1.0, memory.rho[k]) * (q_ret - q)
+            assert memory.v_tbc[k] == pytest.approx(following, abs=1e-4)
