@@ -10,6 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from rl_agent.compiling import FUSED
+
 __all__ = [
     "add_bias",
     "bias_relu",
@@ -41,7 +43,7 @@ Q0, Q1 = np.float32(4.89352518554385e-03), np.float32(2.26843463243900e-03)
 Q2, Q3 = np.float32(1.18534705686654e-04), np.float32(1.19825839466702e-06)
 
 
-@njit(inline="always", error_model="numpy", fastmath=True)
+@njit(inline="always", error_model="numpy", fastmath=FUSED)
 def _tanh(x: np.float32) -> np.float32:
     x = min(max(x, -BOUND), BOUND)
     s = x * x
@@ -50,7 +52,7 @@ def _tanh(x: np.float32) -> np.float32:
     return x * p / q
 
 
-@njit(inline="always", error_model="numpy", fastmath=True)
+@njit(inline="always", error_model="numpy", fastmath=FUSED)
 def _sigmoid(x: np.float32) -> np.float32:
     return HALF + HALF * _tanh(HALF * x)
 
@@ -63,7 +65,7 @@ def add_bias(y: F32, bias: F32) -> None:
             y[b, j] += bias[j]
 
 
-@njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=FUSED, error_model="numpy")
 def bias_softsign(y: F32, bias: F32) -> None:
     """``y = softsign(y + bias)``, softsign(x) = x / (1 + |x|), for y of shape (B, n)."""
     for b in range(y.shape[0]):
@@ -72,7 +74,7 @@ def bias_softsign(y: F32, bias: F32) -> None:
             y[b, j] = x / (ONE + abs(x))
 
 
-@njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=FUSED, error_model="numpy")
 def softsign_backward(d: F32, y: F32, bias_gradient: F32) -> None:
     """Turn d = dL/dy into dL/dx for y = softsign(x), (1 - |y|)^2 being its slope; and sum it over rows."""
     bias_gradient[:] = ZERO
@@ -103,7 +105,7 @@ def relu_backward(d: F32, y: F32, bias_gradient: F32) -> None:
             bias_gradient[j] += x
 
 
-@njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=FUSED, error_model="numpy")
 def column_sums(x: F32, out: F32) -> None:
     """Sum the rows of x, shape (B, n), into ``out``, shape (n,)."""
     out[:] = ZERO
@@ -112,7 +114,7 @@ def column_sums(x: F32, out: F32) -> None:
             out[j] += x[b, j]
 
 
-@njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=FUSED, error_model="numpy")
 def cell_forward(gates: F32, c_before: F32, c: F32, tanh_c: F32, h: F32) -> None:
     """Run one LSTM cell for H units and n agents, N = H n numbers in all.
 
@@ -146,7 +148,7 @@ def cell_forward(gates: F32, c_before: F32, c: F32, tanh_c: F32, h: F32) -> None
         h[k] = o[k] * t
 
 
-@njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=FUSED, error_model="numpy")
 def cell_backward(gates: F32, c_before: F32, tanh_c: F32, dh: F32, dc: F32) -> None:
     """Reverse ``cell_forward``: ``gates`` become dL/d(pre-activations), ``dc`` becomes dL/d(c_before).
 

@@ -1,0 +1,12 @@
+"""How elementwise passes are compiled."""
+
+from __future__ import annotations
+
+__all__ = ["FUSED"]
+
+FUSED = {"contract"}
+"""What a compiler may do to their arithmetic: fuse a product and a sum, nothing else.
+
+A compiled loop runs in vectors, or number by number at its end and wherever its arrays lie close together in
+memory. With leave to reorder, the two differ in the last bit, and a training takes one of two courses by chance.
+"""
