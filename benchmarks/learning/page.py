@@ -140,7 +140,7 @@ def _task(result: Result) -> str:
 
 def _draw(groups: Groups, own: set[str], picture: Path) -> None:
     """Draw all curves as far as those of the suite's ``own`` contestants go."""
-    figure = Figure(figsize=(9, 3.2 * len(groups)), layout="constrained")
+    figure = Figure(figsize=(11, 3.2 * len(groups)), layout="constrained")
     FigureCanvasAgg(figure)
     names = list(dict.fromkeys(name for contestants in groups.values() for name in contestants))
     for row, (task, contestants) in zip(figure.subplots(len(groups), 2, squeeze=False), groups.items(), strict=True):
@@ -150,7 +150,7 @@ def _draw(groups: Groups, own: set[str], picture: Path) -> None:
                 _draw_curve(axes, seeds, axis, own_end, name, f"C{names.index(name)}")
             axes.locator_params(axis="x", nbins=6)
             axes.set(xlabel=label, ylabel="return of training episodes", title=task)
-        row[0].legend(fontsize="small")
+        row[1].legend(fontsize="small", loc="upper left", bbox_to_anchor=(1.0, 1.0))
     picture.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(picture, dpi=110)
 
