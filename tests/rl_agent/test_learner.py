@@ -154,6 +154,7 @@ def test_an_endless_episode_is_stored_in_parts_of_the_size_of_the_memory():
     assert (learner.memory.steps, learner.episodes) == (60, 2)
 
 
+@pytest.mark.filterwarnings("ignore:invalid value")
 def test_a_diverged_policy_is_reported():
     learner = make_learner()
     learner.begin([0], np.zeros((1, 2)))
