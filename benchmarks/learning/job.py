@@ -237,8 +237,8 @@ def carry_out(job: Job, results: Path, work: Path, checkpoint_every: float, told
             "wall_seconds": round(curve.clock.wall, 3),
             "starts": json.loads((folder / "starts.json").read_text()),
             "evaluation": judged,
-            "machine": machine(),
             **provenance(),
+            "machine": machine(),
             "task_versions": {"gymnasium": gymnasium.__version__, **_versions("mujoco", "stable-baselines3")},
         }
         write_atomically(kept.with_suffix(".csv"), (folder / "curve.csv").read_bytes())

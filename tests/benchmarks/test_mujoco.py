@@ -83,6 +83,7 @@ def test_a_killed_queue_goes_on_and_no_job_runs_twice(tmp_path: Path, plan: Path
         found = json.loads((results / f"{curve.parent.name}.json").read_text())
         assert found["steps"] == STEPS
         assert found["settings"]["agent"]["hidden"] == [8]
+        assert found["machine"]["blas"]
         starts = found["starts"]
         assert len(starts) == 1 + (curve in interrupted)
         assert starts[0] == 0
