@@ -5,16 +5,7 @@ import itertools
 import numpy as np
 import pytest
 import torch
-from learners import (
-    GAMMA,
-    a_batch,
-    a_learner,
-    finite_differences,
-    gaussian,
-    loss_and_gradient,
-    network,
-    some,
-)
+from learners import GAMMA, a_batch, a_learner, finite_differences, gaussian, loss_and_gradient, network, some
 from scipy.optimize import minimize
 
 from rl_agent.algorithms import Source

@@ -2,17 +2,7 @@
 
 import numpy as np
 import pytest
-from learners import (
-    GAMMA,
-    a_batch,
-    a_learner,
-    box,
-    finite_differences,
-    gaussian,
-    loss_and_gradient,
-    network,
-    some,
-)
+from learners import GAMMA, a_batch, a_learner, box, finite_differences, gaussian, loss_and_gradient, network, some
 
 from rl_agent import AgentConfig, Learner
 
