@@ -2,17 +2,7 @@
 
 import numpy as np
 import pytest
-from learners import (
-    GAMMA,
-    a_batch,
-    a_learner,
-    divergence,
-    finite_differences,
-    gaussian,
-    loss_and_gradient,
-    network,
-    some,
-)
+from learners import a_batch, a_learner, divergence, finite_differences, gaussian, loss_and_gradient, network, some
 
 
 @pytest.mark.parametrize(("choices", "form"), [(3, "none"), (0, "quadratic"), (0, "gaussian")])
@@ -78,7 +68,7 @@ def test_closed_forms_enter_the_stored_targets():
         row = serial % len(memory.start)
         following = float(memory.final_value[row])
         for k in range(memory.start[row] + memory.length[row] - 1, memory.start[row] - 1, -1):
-            q_ret = memory.reward[k] / scale + GAMMA * following
+            q_ret = memory.reward[k] / scale + learner.config.gamma * following
             q = memory.value[k] + memory.advantage[k]
             following = memory.value[k] + min(1.0, memory.rho[k]) * (q_ret - q)
             assert memory.v_tbc[k] == pytest.approx(following, abs=1e-4)
