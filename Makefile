@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help install test test-all lint demo validate bench chaos gpu c-client c-client-test clean
+.PHONY: help install test test-all lint demo validate bench chaos evidence gpu c-client c-client-test clean
 
 help:
 	@echo "make demo   train the D-cylinder wake for a few minutes, evaluate it, and leave a film and a plot"
@@ -12,6 +12,7 @@ help:
 	@echo "make validate  the solver beside published values, all cases (about 15 minutes), and their page in docs"
 	@echo "make bench  the speed of the solver on this machine, beside jax-cfd (2 minutes; leave it alone meanwhile)"
 	@echo "make chaos  runs under siege for up to twenty minutes, audited for lost and doubled experience"
+	@echo "make evidence  all of these on one clean commit, and the page that says which commit each result is of"
 	@echo "make gpu    everything there is to check and measure on a GPU, in under nine minutes"
 	@echo "make c-client  the client for environments in C and Fortran, with its examples, into build/c"
 	@echo "make clean  remove the virtual environment and the caches"
@@ -96,6 +97,11 @@ c-client-test: c-client
 # the soak of half an hour is apart: .venv/bin/python benchmarks/soak.py
 chaos: install
 	$(BIN)/python benchmarks/chaos.py $(CHAOS)
+
+# resumable; only what the code of this commit has no result of yet
+evidence: install
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,bench,sb3]'
+	$(BIN)/python benchmarks/evidence.py $(EVIDENCE)
 
 clean:
 	rm -rf $(VENV) $(C_BUILD) .mypy_cache .ruff_cache .pytest_cache

@@ -1,0 +1,330 @@
+"""Make the evidence anew on one clean commit: validation, chaos, fuzz, benches and the demo.
+
+    make evidence                                  # all parts that this commit lacks, then results and pages
+    python benchmarks/evidence.py --only demo      # some parts
+    python benchmarks/evidence.py --list           # what there is, and which commit it is of
+    python benchmarks/evidence.py --page           # only write docs/evidence.md anew
+
+A part writes into runs/evidence/COMMIT, which git ignores, so the tree stays clean while the others run. After an
+interruption the parts that are done stay done. A part counts only when the tree is clean before and after it, and at
+the same commit. At the end the results of the finished parts replace those in benchmarks/results, the pages are
+written, and benchmarks/results/evidence.json and docs/evidence.md say which commit each of them is of.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from coupling.bench import machine
+from flowsim.validation import CASES
+
+ROOT = Path(__file__).resolve().parents[1]
+RECORD = Path("benchmarks/results/evidence.json")
+PAGE = Path("docs/evidence.md")
+LONGEST = 3600.0  # seconds that a part may take
+PYTHON = sys.executable
+FLOWSIM = str(Path(PYTHON).parent / "flowsim")
+
+
+class EvidenceError(Exception):
+    """Why there can be no evidence; one sentence."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One thing to run.
+
+    Attributes
+    ----------
+    name
+        Unique; parts before a slash are shown as one row.
+    command
+        What runs in the repository; ``{out}`` is the folder to write into, ``{short}`` the commit in twelve digits.
+    keeps
+        Files that it leaves and where they belong in the repository.
+    shown
+        The pages and sections that show them.
+    stdout
+        File that gets its standard output.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    keeps: tuple[tuple[str, str], ...]
+    shown: str
+    stdout: str | None = None
+
+
+def _validation(case: str) -> Part:
+    file = f"validation/{case}.json"
+    command = (FLOWSIM, "validate", "--case", case, "-o", "{out}/validation")
+    return Part(f"validation/{case}", command, (("{out}/" + file, f"benchmarks/results/{file}"),),
+                "docs/validation.md; README, the solver")  # fmt: skip
+
+
+def _bench(what: str) -> Part:
+    file = f"bench/{what}.json"
+    return Part(f"bench/{what}", (FLOWSIM, "bench", what, "--json", "--full"),
+                (("{out}/" + file, f"benchmarks/results/{file}"),), "README, speed", "{out}/" + file)  # fmt: skip
+
+
+def _script(name: str, file: str, shown: str, *options: str) -> Part:
+    command = (PYTHON, f"benchmarks/{name}.py", *options)
+    return Part(name, command, (("{out}/" + file, f"benchmarks/results/{file}"),), shown)
+
+
+_DEMO = "runs/evidence-{short}/"
+
+PARTS: tuple[Part, ...] = (
+    *map(_validation, CASES),
+    _script("chaos", "coupling/chaos.json", "docs/chaos.md; README, what dies", "--seconds", "300",
+            "-o", "{out}/coupling"),
+    _script("fuzz_protocol", "coupling/fuzz.json", "docs/security.md", "--frames", "200000", "--by-sockets", "10000",
+            "-o", "{out}/coupling/fuzz.json"),
+    *map(_bench, ("solver", "learner", "coupling")),
+    Part("demo", ("make", "demo", "DEMO=evidence-{short}"),
+         (("{out}/demo/output.txt", "benchmarks/results/demo/output.txt"),
+          *((_DEMO + name, f"benchmarks/results/demo/{name}") for name in ("evaluation.json", "starts.jsonl")),
+          (_DEMO + "wake.gif", "docs/images/wake.gif"), (_DEMO + "curves.png", "docs/images/demo.png")),
+         "README, the film and the demo", "{out}/demo/output.txt"),
+)  # fmt: skip
+
+PAGES: tuple[tuple[str, ...], ...] = (
+    (FLOWSIM, "validate", "-o", "benchmarks/results/validation", "--page", "docs/validation.md"),
+    (PYTHON, "benchmarks/chaos.py", "--page"),
+)
+"""What writes the pages from the results."""
+
+
+def clean_commit(repository: Path) -> str:
+    """Return the commit of a checkout in which nothing is changed.
+
+    Raises
+    ------
+    EvidenceError
+        When something is changed or new, or this is no checkout.
+    """
+    answers = []
+    for words in (["rev-parse", "HEAD"], ["status", "--porcelain"]):
+        done = subprocess.run(["git", *words], cwd=repository, capture_output=True, text=True, timeout=60)
+        if done.returncode:
+            raise EvidenceError(f"{repository} is no git checkout, so evidence could not name its commit")
+        answers.append(done.stdout.strip())
+    commit, changed = answers
+    if changed:
+        raise EvidenceError(f"evidence is of a commit, and this tree is changed: {', '.join(changed.splitlines()[:5])}")
+    return commit
+
+
+def _same_code(repository: Path, commit: str) -> bool:
+    """Tell whether nothing but results and pages has changed since a commit."""
+    words = ["diff", "--quiet", commit, "HEAD", "--", ".", ":!benchmarks/results", ":!docs", ":!README.md"]
+    return subprocess.run(["git", *words], cwd=repository, capture_output=True, timeout=60).returncode == 0
+
+
+def gather(
+    parts: Iterable[Part], repository: Path, work: Path, say: Callable[[str], None], expected: dict[str, float]
+) -> list[str]:
+    """Run the parts that there is no result of yet, of this commit or of one with the same code.
+
+    Parameters
+    ----------
+    parts
+        In this order.
+    repository
+        A clean checkout.
+    work
+        Gets a folder for the commit, with the outputs and ``done.json``.
+    say
+        Shows a line.
+    expected
+        Seconds that parts took the last time, for the estimate.
+
+    Returns
+    -------
+    list of str
+        The parts that failed.
+
+    Raises
+    ------
+    EvidenceError
+        When the tree is not clean, or changes on the way.
+    """
+    commit = clean_commit(repository)
+    out = work / commit
+    out.mkdir(parents=True, exist_ok=True)
+    done = _read(out / "done.json")
+    current = {name for name, item in _read(repository / RECORD).items() if _same_code(repository, item["commit"])}
+    todo = [part for part in parts if part.name not in done and part.name not in current]
+    failed = []
+    for number, part in enumerate(todo):
+        left = sum(expected.get(other.name, 60.0) for other in todo[number:])
+        say(f"{number + 1}/{len(todo)} {part.name} (all that is left: about {left / 60:.0f} minutes)")
+        record = _run(part, repository, out, commit)
+        if clean_commit(repository) != commit:
+            raise EvidenceError("the checkout moved to another commit on the way: what the last part found is dropped")
+        if record is None:
+            failed.append(part.name)
+            say(f"{part.name} failed: {out / 'logs'} has what it said")
+            continue
+        done[part.name] = record
+        _write(out / "done.json", done)
+    return failed
+
+
+def _run(part: Part, repository: Path, out: Path, commit: str) -> dict[str, Any] | None:
+    """Run a part and return its record, or None when it failed or left out a file that it should leave."""
+    names = {"out": str(out), "short": commit[:12]}
+    command = [word.format(**names) for word in part.command]
+    log = out / "logs" / (part.name.replace("/", "-") + ".txt")
+    stdout = Path(part.stdout.format(**names)) if part.stdout else log
+    for file in (log, stdout):
+        file.parent.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(repository / _DEMO.format(**names), ignore_errors=True)  # of a demo that was cut off
+    began, clock = time.strftime("%Y-%m-%dT%H:%M:%S%z"), time.monotonic()
+    with log.open("w") as errors, stdout.open("w") if stdout != log else errors as output:
+        try:
+            code = subprocess.run(command, cwd=repository, stdout=output, stderr=errors, timeout=LONGEST).returncode
+        except subprocess.TimeoutExpired:
+            code = 124
+    files = [(repository / source.format(**names), target) for source, target in part.keeps]
+    if code or not all(file.exists() for file, _ in files):
+        return None
+    shown = [word.replace(str(out), "OUT").replace(str(Path(PYTHON).parent) + "/", "") for word in command]
+    for file, target in files:
+        kept = out / "kept" / target
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file, kept)
+    return {
+        "commit": commit,
+        "command": " ".join(shown),
+        "began": began,
+        "seconds": round(time.monotonic() - clock, 1),
+        "machine": machine(),
+        "files": [target for _, target in part.keeps],
+        "shown": part.shown,
+    }
+
+
+def publish(repository: Path, work: Path, pages: Iterable[tuple[str, ...]]) -> None:
+    """Put the results of this commit's finished parts into the repository and write its pages from them."""
+    out = work / clean_commit(repository)
+    done = _read(out / "done.json")
+    if not done:
+        return
+    for record in done.values():
+        for target in record["files"]:
+            (repository / target).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(out / "kept" / target, repository / target)
+    _write(repository / RECORD, _read(repository / RECORD) | done)
+    for command in pages:
+        subprocess.run(command, cwd=repository, check=True, timeout=600)
+    (repository / PAGE).write_text(page(repository))
+
+
+def page(repository: Path) -> str:
+    """Return docs/evidence.md: which commit the results of each part, and of each long run, are of."""
+    record = _read(repository / RECORD)
+    lines = [
+        "# Which commit is the evidence of?",
+        "",
+        "`make evidence` writes this page; do not edit it.",
+        "It runs every part of the first table on one clean commit and refuses a changed tree.",
+        "A part that it could not finish keeps its older result, and its row names the older commit.",
+        "",
+        "| part | shown in | command | commit | began | minutes |",
+        "| --- | --- | --- | --- | --- | --: |",
+    ]
+    for name, shared in _rows(record).items():
+        first = shared[0]
+        commits = ", ".join(sorted({f"`{item['commit'][:12]}`" for item in shared}))
+        command = first["command"].replace(f"--case {name}", "--case ...") if len(shared) == 1 else "flowsim validate"
+        minutes = sum(item["seconds"] for item in shared) / 60
+        began = min(item["began"] for item in shared)[:16].replace("T", " ")
+        lines.append(f"| {name} | {first['shown']} | `{command}` | {commits} | {began} | {minutes:.1f} |")
+    lines += ["", "Long runs are not repeated each time. Their results name the commits that they were made at:", ""]
+    lines += ["| results | files | commits |", "| --- | --: | --- |"]
+    known = {target for item in record.values() for target in item["files"]}
+    for folder, found in sorted(_long_runs(repository, known).items()):
+        files, named = found
+        lines.append(f"| `{folder}` | {files} | {', '.join(f'`{commit}`' for commit in sorted(named))} |")
+    return "\n".join(lines) + "\n"
+
+
+def _rows(record: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    """Return the parts as rows: the cases of the validation are one."""
+    rows: dict[str, list[dict[str, Any]]] = {}
+    for name, item in sorted(record.items()):
+        rows.setdefault("validation" if name.startswith("validation/") else name, []).append(item)
+    return rows
+
+
+def _long_runs(repository: Path, known: set[str]) -> dict[str, tuple[int, set[str]]]:
+    """Return how many result files of each folder name which commits, but for those of the parts."""
+    found: dict[str, tuple[int, set[str]]] = {}
+    results = repository / RECORD.parent
+    for file in sorted(results.rglob("*.json*")):
+        if str(file.relative_to(repository)) in known:
+            continue
+        lines = file.read_text().splitlines() if file.suffix == ".jsonl" else [file.read_text()]
+        commits = {item["commit"] for item in map(json.loads, lines) if isinstance(item, dict) and item.get("commit")}
+        if commits:
+            folder = str(file.parent.relative_to(results))
+            count, before = found.get(folder, (0, set()))
+            named = {commit[:12] + (" with changes" if commit.endswith("-dirty") else "") for commit in commits}
+            found[folder] = count + 1, before | named
+    return found
+
+
+def _read(file: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
+    return content
+
+
+def _write(file: Path, content: dict[str, Any]) -> None:
+    beside = file.with_name(f".{file.name}")
+    beside.write_text(json.dumps(content, indent=1) + "\n")
+    beside.replace(file)
+
+
+def main() -> int:
+    """Gather what is missing, and publish what is there."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", nargs="+", metavar="PART", help="parts, or what their names begin with")
+    parser.add_argument("--list", action="store_true", help="say which commit each part is of, and run nothing")
+    parser.add_argument("--page", action="store_true", help=f"only write {PAGE} anew")
+    options = parser.parse_args()
+    record = _read(ROOT / RECORD)
+    if options.page:
+        (ROOT / PAGE).write_text(page(ROOT))
+        return 0
+    if options.list:
+        for part in PARTS:
+            print(f"{part.name}: {record.get(part.name, {}).get('commit', 'not yet')}")
+        return 0
+    chosen = [part for part in PARTS if not options.only or part.name.startswith(tuple(options.only))]
+    expected = {name: item["seconds"] for name, item in record.items()}
+    try:
+        failed = gather(chosen, ROOT, ROOT / "runs" / "evidence", lambda text: print(text, flush=True), expected)
+        publish(ROOT, ROOT / "runs" / "evidence", PAGES)
+    except EvidenceError as error:
+        print(f"evidence: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("evidence: interrupted; the finished parts are kept, and the next call goes on", file=sys.stderr)
+        return 130
+    print(f"{PAGE} says which commit each part is of; commit it with the results")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,117 @@
+"""Evidence is of one clean commit, resumes, and every page names only results that are there."""
+
+import importlib
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SUFFIXES = (".py", ".yaml", ".json", ".md", ".c", ".h", ".f90")
+MADE_BY_THE_READER = {"benchmarks/results/gpu/", "benchmarks/results/gpu/NAME", "flowsim/runs/wake/connection.json"}
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), ROOT / "coupling" / "PROTOCOL.md"]
+
+
+@pytest.fixture
+def evidence(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT))
+    return importlib.import_module("benchmarks.evidence")
+
+
+@pytest.fixture
+def repository(tmp_path):
+    """A checkout with one commit, which ignores what is written on the way."""
+    folder = tmp_path / "repository"
+    (folder / "benchmarks" / "results").mkdir(parents=True)
+    (folder / "docs").mkdir()
+    (folder / ".gitignore").write_text("runs/\n")
+    (folder / "code.py").write_text("print(1)\n")
+    git(folder, "init", "-q")
+    commit(folder)
+    return folder
+
+
+def git(folder: Path, *words: str) -> str:
+    names = ["-c", "user.name=a", "-c", "user.email=a@b"]
+    return subprocess.run(["git", *names, *words], cwd=folder, check=True, capture_output=True, text=True).stdout
+
+
+def commit(folder: Path) -> str:
+    git(folder, "add", "-A")
+    git(folder, "commit", "-q", "-m", "A step")
+    return git(folder, "rev-parse", "HEAD").strip()
+
+
+def part(evidence, name: str, code: str = "print('a result')"):
+    file = f"{name}.txt"
+    keeps = (("{out}/" + file, f"benchmarks/results/{file}"),)
+    return evidence.Part(name, (sys.executable, "-c", code), keeps, "a page", "{out}/" + file)
+
+
+def gather(evidence, repository, parts):
+    said: list[str] = []
+    failed = evidence.gather(parts, repository, repository / "runs", said.append, {})
+    return failed, [line.split()[1] for line in said if "all that is left" in line]
+
+
+def test_a_changed_tree_is_refused(evidence, repository):
+    (repository / "code.py").write_text("print(2)\n")
+    with pytest.raises(evidence.EvidenceError, match=r"changed: M code\.py"):
+        gather(evidence, repository, [part(evidence, "one")])
+
+
+def test_what_is_done_stays_done_and_a_failure_is_tried_again(evidence, repository):
+    parts = [part(evidence, "one"), part(evidence, "two", "import sys; sys.exit(1)"), part(evidence, "three")]
+    assert gather(evidence, repository, parts) == (["two"], ["one", "two", "three"])
+    assert gather(evidence, repository, parts) == (["two"], ["two"])
+
+
+def test_a_part_that_changes_the_tree_does_not_count(evidence, repository):
+    with pytest.raises(evidence.EvidenceError, match=r"code\.py"):
+        gather(evidence, repository, [part(evidence, "one", "open('code.py', 'w').write('2')")])
+    git(repository, "checkout", "code.py")
+    assert gather(evidence, repository, [part(evidence, "one")])[1] == ["one"]
+
+
+def test_results_name_their_commit_and_are_made_anew_for_other_code_alone(evidence, repository):
+    parts = [part(evidence, "one"), part(evidence, "two")]
+    first = git(repository, "rev-parse", "HEAD").strip()
+    gather(evidence, repository, parts)
+    evidence.publish(repository, repository / "runs", ())
+    assert (repository / "benchmarks/results/one.txt").read_text() == "a result\n"
+    record = json.loads((repository / evidence.RECORD).read_text())
+    assert {item["commit"] for item in record.values()} == {first}
+    assert f"`{first[:12]}`" in (repository / evidence.PAGE).read_text()
+    commit(repository)
+    assert gather(evidence, repository, parts)[1] == [], "only results were added since"
+    (repository / "code.py").write_text("print(2)\n")
+    second = commit(repository)
+    assert gather(evidence, repository, parts[:1])[1] == ["one"]
+    evidence.publish(repository, repository / "runs", ())
+    text = (repository / evidence.PAGE).read_text()
+    assert f"`{first[:12]}`" in text, "of the part that was not repeated"
+    assert f"`{second[:12]}`" in text
+
+
+def test_the_page_is_that_of_the_results(evidence):
+    assert (ROOT / evidence.PAGE).read_text() == evidence.page(ROOT), "python benchmarks/evidence.py --page"
+
+
+def test_what_the_parts_keep_is_what_lies_in_the_results(evidence):
+    record = json.loads((ROOT / evidence.RECORD).read_text())
+    missing = [target for item in record.values() for target in item["files"] if not (ROOT / target).exists()]
+    assert not missing
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_pages_name_only_files_that_are_there(path):
+    text = path.read_text()
+    linked = {target for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text) if "://" not in target}
+    missing = [target for target in linked if not (path.parent / target).exists()]
+    named = re.findall(r"(?<![\w/.-])((?:benchmarks|docs|coupling|cases|rl_agent|flowsim|tests)/[\w./-]+)", text)
+    files = {name.rstrip(".") for name in named if name.startswith(("benchmarks/", "docs/")) or name.endswith(SUFFIXES)}
+    missing += [name for name in files if not (ROOT / name).exists() and name not in MADE_BY_THE_READER]
+    assert not missing, f"{path.name} names {missing}"
