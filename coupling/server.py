@@ -12,14 +12,14 @@ is drawn, written to the log, and only then issued and sent. A learner that is k
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Container, Iterable
+from collections.abc import Callable, Container, Iterable
 from typing import Any
 
 import numpy as np
 import zmq
 
 from coupling.experience import Answered, Closed, ExperienceLog, Opened, Record, Taken, decision_of
-from coupling.ledger import Ledger, OrderError, Verdict
+from coupling.ledger import Entry, Ledger, OrderError, Verdict
 from coupling.protocol import (
     VERSION,
     Error,
@@ -70,6 +70,8 @@ class Server:
         Where everything is written before it counts; a segment of it must have begun before the first turn.
     keys
         Encrypt, and let in only who has the workers' key; None does neither, which loopback alone allows.
+    clock
+        Tells the seconds by which silence and slowness are judged.
 
     Attributes
     ----------
@@ -98,8 +100,10 @@ class Server:
         limit: int,
         log: ExperienceLog,
         keys: Keys | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._learner, self._terms, self._limit, self._log = learner, terms, limit, log
+        self._clock = clock
         self._context = zmq.Context()
         self._socket = self._context.socket(zmq.ROUTER)
         self._socket.set(zmq.ROUTER_MANDATORY, 1)
@@ -118,7 +122,7 @@ class Server:
         self.counts = Counts()
         self.errors: list[tuple[int, str]] = []
         self.report = "{}"
-        self._looked = time.monotonic()
+        self._looked = self._clock()
 
     # --- the turn -----------------------------------------------------------------------------------------
 
@@ -222,7 +226,7 @@ class Server:
             reason = "this session is not known: another process has taken its place, or the learner has begun anew"
             self._send(route, encode_control(Reject(reason), session=header.session, epoch=self._terms.epoch))
             return None
-        session.seen, session.alive = time.monotonic(), True
+        session.seen, session.alive = self._clock(), True
         return session
 
     def _sign_of_life(self, route: bytes, header: Header, message: Heartbeat | Error | Goodbye) -> None:
@@ -244,7 +248,7 @@ class Server:
         known = self._ledger.of_incarnation(hello.incarnation)
         if known is not None:  # HELLO was said again before the answer arrived
             session = self._sessions[known.session]
-            session.route, session.seen, session.alive = route, time.monotonic(), True
+            session.route, session.seen, session.alive = route, self._clock(), True
             self._welcome(session)
             return
         slot = self._place_for(hello) if hello.slot is None else hello.slot
@@ -277,7 +281,7 @@ class Server:
 
         What the holder sent before it died may still be on its way when the newcomer is there.
         """
-        now = time.monotonic()
+        now = self._clock()
         if now - holder.challenged > 2 * self._terms.dead_after:
             holder.challenged = now
         elif holder.seen > holder.challenged + self._terms.heartbeat:
@@ -322,7 +326,7 @@ class Server:
     def _is_kept(self, slot: int) -> bool:
         """Tell whether a place is kept for a worker that may find the restarted learner soon."""
         entry = self._ledger.of_slot(slot)
-        return entry is not None and time.monotonic() < self._sessions[entry.session].kept_until
+        return entry is not None and self._clock() < self._sessions[entry.session].kept_until
 
     # --- what counts, live and in a replay ------------------------------------------------------------------
 
@@ -330,8 +334,12 @@ class Server:
         entry = self._ledger.open(
             opened.session, opened.incarnation, opened.slot, opened.first_agent, opened.environments
         )
-        session = self._sessions[entry.session] = Session(entry)
+        session = self._sessions[entry.session] = self._new_session(entry)
         return session
+
+    def _new_session(self, entry: Entry) -> Session:
+        now = self._clock()
+        return Session(entry, seen=now, busy_since=now)
 
     def _close(self, number: int) -> None:
         """End a session for good; its open episodes stay as truncated."""
@@ -416,7 +424,7 @@ class Server:
         self.counts.batches += 1
         for session in chosen:
             self.counts.round_trips += len(session.agents)
-            session.busy_since = time.monotonic()
+            session.busy_since = self._clock()
             self._send(session.route, session.entry.answer)
 
     def _issue(self, sessions: list[int], actions: np.ndarray, epoch: int) -> None:
@@ -456,7 +464,7 @@ class Server:
         """Take over the result of :meth:`notes`, before the first turn."""
         self._ledger.restore(notes["ledger"])
         self.agent_steps[:] = notes["agent_steps"]
-        self._sessions = {entry.session: Session(entry) for entry in self._ledger}
+        self._sessions = {entry.session: self._new_session(entry) for entry in self._ledger}
 
     def replay(self, records: Iterable[Record]) -> int:
         """Do again what the log says was done since the checkpoint; gradient steps are done as they become due.
@@ -486,7 +494,7 @@ class Server:
             else:
                 self._end(record.session)
         for session in self._sessions.values():
-            session.kept_until = time.monotonic() + 2 * self._terms.dead_after
+            session.kept_until = self._clock() + 2 * self._terms.dead_after
         return self._learner.environment_steps - before
 
     def retire(self, outboxes: Iterable[bytes]) -> None:
@@ -508,7 +516,7 @@ class Server:
 
     def lost(self) -> list[tuple[int, str]]:
         """Return the workers that are silent or too slow, with the reason; call it right after a turn."""
-        now = time.monotonic()
+        now = self._clock()
         away, self._looked = now - self._looked, now
         if away > self._terms.heartbeat:  # this process was stopped, or busy: nobody could be heard meanwhile
             for session in self._sessions.values():
@@ -540,7 +548,7 @@ class Server:
 
     def close_forgotten(self) -> None:
         """Close the sessions of dead workers for which no successor came within ``patience``."""
-        now = time.monotonic()
+        now = self._clock()
         for session in list(self._sessions.values()):
             if not session.alive and now - session.seen > self._terms.patience:
                 self._close(session.entry.session)
@@ -572,9 +580,9 @@ class Server:
 
     def workers(self) -> list[dict[str, Any]]:
         """Return what is known of each worker that is there, for the status."""
-        there = [session for session in self._sessions.values() if session.alive]
+        now, there = self._clock(), [session for session in self._sessions.values() if session.alive]
         return [
-            session.summary() | {"starts": self._ledger.starts[session.entry.slot]}
+            session.summary(now) | {"starts": self._ledger.starts[session.entry.slot]}
             for session in sorted(there, key=lambda session: session.entry.slot)
         ]
 

@@ -1,6 +1,5 @@
 """What the server keeps of each worker, and what it counts."""
 
-import time
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -58,12 +57,12 @@ class Session:
     """One process of a worker as the learner sees it, from its HELLO to that of its successor."""
 
     entry: Entry
+    seen: float  # when it last gave a sign of life, by the server's clock
+    busy_since: float  # when it last got something to do
     route: bytes = b""
     pid: int = 0
     host: str = ""
     alive: bool = False
-    seen: float = field(default_factory=time.monotonic)
-    busy_since: float = field(default_factory=time.monotonic)  # when it last got something to do
     challenged: float = 0.0  # when another process first claimed the slot
     kept_until: float = 0.0  # when the place stops being kept for a worker that the learner before had
     life: Heartbeat = field(default_factory=lambda: Heartbeat(0, 0.0, 0.0, 0.0))
@@ -73,15 +72,15 @@ class Session:
         """Numbers of its agents."""
         return np.arange(self.entry.first_agent, self.entry.first_agent + self.entry.environments)
 
-    def summary(self) -> dict[str, Any]:
-        """Return what is known of it, for the status."""
+    def summary(self, now: float) -> dict[str, Any]:
+        """Return what is known of it at a time of the server's clock, for the status."""
         life = self.life
         return {
             "slot": self.entry.slot,
             "pid": self.pid,
             "host": self.host,
             "agents": self.agents.tolist(),
-            "last_sign_of_life_seconds": round(time.monotonic() - self.seen, 3),
+            "last_sign_of_life_seconds": round(now - self.seen, 3),
             "steps": life.steps,
             "step_seconds": round(life.step_seconds, 3),
             "delay_p50_us": round(life.delay_p50_us, 1),

@@ -1,6 +1,5 @@
 """The learner's side against raw sockets: what it answers, whom it refuses, what it hands to the learner."""
 
-import dataclasses
 import itertools
 import time
 
@@ -66,18 +65,39 @@ class Peer:
         self.sequence = self.session = 0
         self.incarnation = next(incarnations)
 
-    def say(self, frame, turns=40):
-        """Send a frame (or several as one message) and return what is answered, None for silence."""
+    def send(self, frame):
+        """Send a frame, or several as one message."""
         self.socket.send_multipart([frame] if isinstance(frame, bytes) else frame)
-        return self.hear(turns)
 
-    def hear(self, turns=40):
-        for _ in range(turns):
+    def say(self, frame):
+        """Send and return what is answered."""
+        self.send(frame)
+        return self.hear()
+
+    def hear(self):
+        """Wait for a message, however slow this machine is."""
+        self.serve_until(lambda: self.socket.poll(5))
+        header, body = protocol.decode(self.socket.recv())
+        return header, body if header.kind == Kind.ACTION else protocol.decode_control(header, body)
+
+    def serve_until(self, condition):
+        until = time.monotonic() + 60
+        while not condition():
+            assert time.monotonic() < until, "waited 60 s in vain"
             self.server.turn(0.01)
-            if self.socket.poll(5):
-                header, body = protocol.decode(self.socket.recv())
-                return header, body if header.kind == Kind.ACTION else protocol.decode_control(header, body)
-        return None
+
+    def is_left_waiting(self, frame):
+        """Send and tell whether nothing comes but the answers to two STATUS behind it, with whole turns between."""
+        self.send(frame)
+        return all(self.say(protocol.encode_control(protocol.Status()))[0].kind == Kind.STATUS_REPLY for _ in range(2))
+
+    def is_not_heard(self, frame):
+        """Send and tell whether the server takes it for the word of an offender, and says nothing."""
+        unheard = self.server.counts.unheard
+        self.send(frame)
+        self.serve_until(lambda: self.server.counts.unheard > unheard)
+        self.server.turn(0)
+        return not self.socket.poll(50)
 
     def hello(self, **changes):
         hello = {
@@ -105,12 +125,18 @@ class Peer:
 
     def tell(self, kind, body, sequence=None, **fields):
         """Say a RESET or STEP, with the next sequence unless another one is given."""
+        return self.say(self.message(kind, body, sequence, **fields))
+
+    def message(self, kind, body, sequence=None, **fields):
         if sequence is None:
             self.sequence += 1
-        return self.say(self.frame(kind, body, self.sequence if sequence is None else sequence, **fields))
+        return self.frame(kind, body, self.sequence if sequence is None else sequence, **fields)
 
     def reset(self):
-        return self.tell(Kind.RESET, np.array([[1.0], [2.0]], "<f4").tobytes())
+        return self.say(self.reset_message())
+
+    def reset_message(self, **kwargs):
+        return self.message(Kind.RESET, np.array([[1.0], [2.0]], "<f4").tobytes(), **kwargs)
 
     def outcome(self, ended=(False, False)):
         ended = np.array(ended)
@@ -124,24 +150,77 @@ class Peer:
             final=np.full((int(ended.sum()), 1), 9.0, np.float32),
         )
 
-    def step(self, ended=(False, False), kind=Kind.STEP, **kwargs):
-        return self.tell(kind, protocol.encode_step(self.outcome(ended)), **kwargs)
+    def step(self, ended=(False, False), **kwargs):
+        return self.say(self.step_message(ended, **kwargs))
+
+    def step_message(self, ended=(False, False), **kwargs):
+        return self.message(Kind.STEP, protocol.encode_step(self.outcome(ended)), **kwargs)
+
+    def beat(self):
+        return protocol.encode_control(protocol.Heartbeat(1, 1.0, 0.0, 0.0), session=self.session)
+
+
+class Clock:
+    """A clock that goes when it is told to."""
+
+    def __init__(self):
+        self.now = 1000.0
+
+    def __call__(self):
+        return self.now
+
+
+class WatchedLog(ExperienceLog):
+    """Notes at each flush whether a peer has heard something before it."""
+
+    peer = None
+
+    def __init__(self, folder):
+        super().__init__(folder)
+        self.heard_before = []
+
+    def flush(self):
+        if self.peer:
+            self.heard_before.append(bool(self.peer.socket.poll(50)))
+        super().flush()
 
 
 @pytest.fixture
-def served(tmp_path):
-    learner = Recorder()
-    terms = Terms(
-        [2, 2], 1, [-1.0, -1.0], [1.0, 1.0], "t", lambda agent, session: 100 * session + agent,
-        dead_after=0.3, step_timeout=0.6,
-    )  # fmt: skip
-    log = ExperienceLog(tmp_path / "experience")
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def log(tmp_path):
+    log = WatchedLog(tmp_path / "experience")
     log.begin(0)
-    server = Server(learner, "tcp://127.0.0.1:*", terms, 1000, log)
-    context = zmq.Context()
-    yield learner, server, lambda: Peer(server, context)
+    return log
+
+
+@pytest.fixture
+def serve(clock, log):
+    """Begin a service: its learner, its server and what makes peers of it."""
+    context, servers = zmq.Context(), []
+
+    def begin(limit=1000, **more):
+        learner = Recorder()
+        terms = Terms(
+            [2, 2], 1, [-1.0, -1.0], [1.0, 1.0], "t", lambda agent, session: 100 * session + agent,
+            **{"dead_after": 3.0, "step_timeout": 6.0} | more,
+        )  # fmt: skip
+        server = Server(learner, "tcp://127.0.0.1:*", terms, limit, log, clock=clock)
+        servers.append(server)
+        return learner, server, lambda: Peer(server, context)
+
+    yield begin
     context.destroy(linger=0)
-    server.close("over")
+    for server in servers:
+        server.close("over")
+
+
+@pytest.fixture
+def served(serve):
+    return serve()
 
 
 def test_a_worker_joins_acts_and_reports(served):
@@ -179,10 +258,10 @@ def test_all_that_wait_are_answered_by_one_inference(served):
     one.join(slot=0)
     two.join(slot=1)
     learner.open_gate = False
-    assert one.reset() is None
-    assert two.reset() is None
+    assert one.is_left_waiting(one.reset_message())
+    assert two.is_left_waiting(two.reset_message())
     learner.open_gate = True
-    assert one.hear() is not None
+    assert one.hear()[0].kind == Kind.ACTION
     assert ("act", [0, 1, 2, 3]) in learner.calls
     assert server.counts.batches == 1
     assert server.counts.round_trips == 4
@@ -224,18 +303,16 @@ def test_a_repeated_hello_is_answered_by_the_same_welcome(served):
     assert elsewhere.join(incarnation=worker.incarnation)[1] == welcome
 
 
-def test_a_newcomer_is_refused_once_who_is_there_gives_a_sign_of_life(served):
-    _, server, peer = served
-    server._terms = dataclasses.replace(server._terms, heartbeat=0.2)
+def test_a_newcomer_is_refused_once_who_is_there_gives_a_sign_of_life(served, clock):
+    _, _, peer = served
     worker, newcomer = peer(), peer()
     worker.join()
     hello = newcomer.hello()
-    beat = protocol.encode_control(protocol.Heartbeat(0, 0.0, 0.0, 0.0), session=worker.session)
-    assert newcomer.say(hello, turns=4) is None
-    worker.say(beat)  # it may have been on its way before
-    assert newcomer.say(hello, turns=4) is None
-    time.sleep(0.2)
-    worker.say(beat)
+    assert newcomer.is_left_waiting(hello)
+    worker.say(worker.beat())  # it may have been on its way before
+    assert newcomer.is_left_waiting(hello)
+    clock.now += 1.1  # the heartbeat's period is a second
+    worker.say(worker.beat())
     assert "worker 0 is connected already" in newcomer.say(hello)[1].reason
 
 
@@ -257,14 +334,14 @@ def test_violations_are_refused_once_and_never_reach_the_learner(served):
         offender = peer()
         header, _ = offender.say(frame)
         assert header.kind == Kind.REJECT
-        assert offender.say(frame, turns=4) is None
+        assert offender.is_not_heard(frame)
     assert (server.counts.violations, server.counts.unheard) == (3, 3)
     stranger = peer()
     stranger.session = 5
     assert "not known" in stranger.tell(Kind.STEP, b"")[1].reason
     assert server.counts.strangers == 1
     assert learner.calls == calls
-    assert worker.step() is not None
+    assert worker.step()[0].kind == Kind.ACTION
 
 
 @pytest.mark.parametrize(
@@ -285,7 +362,7 @@ def test_a_message_that_cannot_come_now_ends_the_session(served, kind, changes, 
     header, message = worker.tell(kind, bytes(26), **changes)
     assert header.kind == Kind.ERROR
     assert sentence in message.reason
-    assert worker.step(sequence=2) is None  # heard no more
+    assert worker.is_not_heard(worker.step_message(sequence=2))
     assert server.counts.violations == 1
     assert learner.calls == calls
 
@@ -295,7 +372,7 @@ def test_a_step_before_the_answer_to_the_one_before_ends_the_session(served):
     worker = peer()
     worker.join()
     learner.open_gate = False
-    assert worker.reset() is None
+    assert worker.is_left_waiting(worker.reset_message())
     header, message = worker.step()
     assert header.kind == Kind.ERROR
     assert "before 1 was answered" in message.reason
@@ -314,7 +391,7 @@ def test_a_message_that_comes_again_is_answered_again_and_counts_once(served):
     elsewhere = peer()  # over another connection, too
     elsewhere.session = worker.session
     assert elsewhere.step(sequence=2)[1] == first[1]
-    assert worker.step(sequence=1, kind=Kind.RESET) is None  # answered long ago
+    assert worker.is_left_waiting(worker.reset_message(sequence=1))  # answered long ago
     assert learner.calls == calls
     assert (server.counts.repeats, server.counts.stale) == (2, 1)
 
@@ -324,8 +401,8 @@ def test_a_message_that_comes_again_before_its_answer_gets_a_pause(served):
     worker = peer()
     worker.join()
     learner.open_gate = False
-    assert worker.reset() is None
-    header, pause = worker.tell(Kind.RESET, np.array([[1.0], [2.0]], "<f4").tobytes(), sequence=1)
+    assert worker.is_left_waiting(worker.reset_message())
+    header, pause = worker.say(worker.reset_message(sequence=1))
     assert (header.kind, header.acknowledgement) == (Kind.PAUSE, 1)
     assert "learning must catch up" in pause.reason
     learner.open_gate = True
@@ -334,24 +411,17 @@ def test_a_message_that_comes_again_before_its_answer_gets_a_pause(served):
     assert server.counts.pauses == 1
 
 
-def test_what_is_paused_is_safe(served, tmp_path):
-    learner, server, peer = served
+def test_what_is_paused_is_safe(served, log, tmp_path):
+    learner, _, peer = served
     worker = peer()
     worker.join()
     learner.open_gate = False
-    reset = worker.frame(Kind.RESET, np.array([[1.0], [2.0]], "<f4").tobytes(), 1)
-    said = []
-
-    def note(route, frame):
-        safe = [record for record in ExperienceLog(tmp_path / "experience").records_since(0) if type(record) is Taken]
-        said.append((protocol.decode(frame)[0].kind, len(safe)))
-
-    server._send = note
-    for _ in range(2):  # both come within one turn
-        worker.socket.send(reset)
-    time.sleep(0.2)
-    server.turn(0)
-    assert said == [(Kind.PAUSE, 1)]
+    log.peer = worker
+    for _ in range(2):  # as a rule both come within one turn
+        worker.send(worker.reset_message(sequence=1))
+    assert worker.hear()[0].kind == Kind.PAUSE
+    assert log.heard_before == [False]
+    assert [type(record) for record in ExperienceLog(tmp_path / "experience").records_since(0)][1:] == [Taken]
 
 
 def test_a_failed_environment_gives_no_transition_and_begins_anew(served):
@@ -379,13 +449,13 @@ def test_a_failed_environment_gives_no_transition_and_begins_anew(served):
     assert server.agent_steps.tolist() == [1, 0, 0, 0]
 
 
-def test_the_successor_of_a_silent_worker_brings_its_last_step(served):
-    learner, server, peer = served
+def test_the_successor_of_a_silent_worker_brings_its_last_step(serve, clock):
+    learner, server, peer = serve(heartbeat=10.0)  # so that the clock's step is no stop of the learner
     worker = peer()
     worker.join()
     worker.reset()
     assert server.lost() == []
-    time.sleep(0.4)
+    clock.now += 4.0
     server.turn(0)
     assert [slot for slot, _ in server.lost()] == [0]
     server.drop(0)
@@ -447,21 +517,21 @@ def test_a_hello_of_a_process_that_had_its_place_before_is_refused(served):
     assert server.counts.recovered == 1
 
 
-def test_silence_counts_only_while_somebody_listens(served):
+def test_silence_counts_only_while_somebody_listens(served, clock):
     _, server, peer = served
-    server._terms = dataclasses.replace(server._terms, heartbeat=0.1)
     worker = peer()
     worker.join()
     worker.reset()
     assert server.lost() == []
-    time.sleep(0.4)  # the learner was stopped, or waited for a disk
+    clock.now += 4.0  # the learner was stopped, or waited for a disk
     server.turn(0)
     assert server.lost() == []
-    until = time.monotonic() + 0.4
-    while time.monotonic() < until:
-        server.turn(0.02)
-        lost = server.lost()
-    assert [slot for slot, _ in lost] == [0]
+    for _ in range(6):
+        clock.now += 0.5
+        server.turn(0)
+        assert server.lost() == []
+    clock.now += 0.5
+    assert server.lost() == [(0, "no sign of life for 3.5 s")]
 
 
 def test_a_worker_that_has_a_successor_is_refused(served):
@@ -492,10 +562,10 @@ def test_a_restarted_learner_keeps_the_places_of_its_workers_for_a_while(served)
     server.replay([])
     spare = peer()
     hello = spare.hello(slot=None)
-    assert spare.say(hello, turns=4) is None
+    assert spare.is_left_waiting(hello)
     unsent = workers[1].frame(Kind.STEP, protocol.encode_step(workers[1].outcome()), sequence=2)
     assert peer().join(slot=None, recovered=unsent)[1].slot == 1  # it brings the proof that the other is dead
-    assert workers[0].step() is not None
+    assert workers[0].step()[0].kind == Kind.ACTION
     assert "no place" in spare.say(hello)[1].reason
 
 
@@ -505,22 +575,22 @@ def test_who_brings_the_last_message_of_a_process_has_its_place_at_once(served):
     worker.join()
     worker.reset()
     server.drop(0)
-    worker.say(protocol.encode_control(protocol.Heartbeat(0, 0.0, 0.0, 0.0), session=worker.session))  # it came late
+    worker.say(worker.beat())  # it came late
     assert server.connected(0)
     unsent = worker.frame(Kind.STEP, protocol.encode_step(worker.outcome()), sequence=2)
     assert peer().join(recovered=unsent)[0].kind == Kind.WELCOME
     assert server.counts.recovered == 1
 
 
-def test_places_are_not_kept_for_ever(served):
+def test_places_are_not_kept_for_ever(served, clock):
     _, server, peer = served
     worker, newcomer = peer(), peer()
     worker.join()
     worker.reset()
     server.restore(server.notes())
     server.replay([])
-    assert newcomer.say(newcomer.hello(), turns=2) is None
-    time.sleep(0.7)  # more than twice dead_after
+    assert newcomer.is_left_waiting(newcomer.hello())
+    clock.now += 6.1  # more than twice dead_after
     assert newcomer.join()[0].kind == Kind.WELCOME
 
 
@@ -538,15 +608,17 @@ def test_successors_that_ask_for_any_place_in_another_order_lose_nothing(served)
     assert server.counts.recovered == 2
 
 
-def test_the_session_of_a_worker_without_a_successor_is_closed_in_the_end(served):
-    learner, server, peer = served
+def test_the_session_of_a_worker_without_a_successor_is_closed_in_the_end(serve, clock):
+    learner, server, peer = serve(patience=5.0)
     worker = peer()
     worker.join()
     worker.reset()
     server.drop(0)
-    server._terms = dataclasses.replace(server._terms, patience=0.05)
+    calls = list(learner.calls)
+    clock.now += 4.9
     server.close_forgotten()
-    time.sleep(0.1)
+    assert learner.calls == calls
+    clock.now += 0.2
     server.close_forgotten()
     assert learner.calls[-1] == ("abandon", [0, 1])
 
@@ -557,27 +629,27 @@ def test_status_is_answered_to_anybody(served):
     assert peer().say(protocol.encode_control(protocol.Status()))[1].json == server.report
 
 
-def test_a_worker_that_beats_but_does_not_step_is_too_slow(served):
+def test_a_worker_that_beats_but_does_not_step_is_too_slow(served, clock):
     _, server, peer = served
     worker = peer()
     worker.join()
     worker.reset()
-    for _ in range(8):
-        time.sleep(0.1)
-        worker.say(protocol.encode_control(protocol.Heartbeat(1, 1.0, 0.0, 0.0), session=worker.session))
+    for _ in range(7):
+        assert server.lost() == []
+        clock.now += 0.9
+        worker.say(worker.beat())
     ((slot, reason),) = server.lost()
     assert slot == 0
-    assert "step_timeout = 0.6" in reason
+    assert "step_timeout = 6 s" in reason
 
 
-def test_no_action_is_given_beyond_the_limit(served):
-    learner, server, peer = served
-    server._limit = 4
+def test_no_action_is_given_beyond_the_limit(serve):
+    learner, server, peer = serve(limit=4)
     worker = peer()
     worker.join()
     worker.reset()
-    assert worker.step() is not None
-    assert worker.step() is None
+    assert worker.step()[0].kind == Kind.ACTION
+    assert worker.is_left_waiting(worker.step_message())
     assert learner.environment_steps == 4
     while learner.owed:
         assert not server.finished
