@@ -92,7 +92,7 @@ def learner() -> dict[str, Any]:
     """Gradient steps per second."""
     from rl_agent.bench import bench_learner
 
-    return {"rows": bench_learner(seconds=2.0)}
+    return {"rows": bench_learner(lambda text: print(text, file=sys.stderr), full=True, seconds=2.0)}
 
 
 def actions() -> dict[str, Any]:

@@ -229,17 +229,29 @@ def bench_coupling(
     }
 
 
-def standard_rows(say: Callable[[str], None]) -> list[dict[str, Any]]:
-    """Measure the layouts that ``flowsim bench coupling`` reports: at full speed, and at the pace of a simulation."""
+def standard_rows(say: Callable[[str], None], *, full: bool = False) -> list[dict[str, Any]]:
+    """Measure the layouts that ``flowsim bench coupling`` reports: at full speed, and at the pace of a simulation.
+
+    Parameters
+    ----------
+    say
+        Told what is measured, before each row.
+    full
+        Every number of agents over every kind of connection, in place of those that differ most.
+    """
     lines: list[dict[str, Any]] = [{"transport": "tcp"}, {"transport": "ipc"}, {"transport": "tcp", "curve": True}]
     sizes: list[dict[str, Any]] = [{"agents": agents, "processes": min(2, agents)} for agents in (1, 24, 96, 256)]
-    full = [size | line for size in sizes for line in lines] + [lines[0] | {"agents": 24, "processes": 24}]
+    one, usual, _, many = sizes
+    fast = [one | lines[0], *(usual | line for line in lines), many | lines[0]]
     slow: dict[str, Any] = {"step_seconds": _SIMULATED}
-    paced = [sizes[1] | lines[0] | slow]
-    paced += [size | line | slow | {"learning": True} for size in sizes for line in lines]
+    paced = [usual | lines[0] | slow, usual | lines[0] | slow | {"learning": True}]
+    if full:
+        fast = [size | line for size in sizes for line in lines] + [lines[0] | {"agents": 24, "processes": 24}]
+        paced = paced[:1] + [size | line | slow | {"learning": True} for size in sizes for line in lines]
     rows = []
-    for layout in full + paced:
-        say(f"measuring {layout}")
+    for number, layout in enumerate(fast + paced, 1):
+        words = ", ".join(f"{key} {value}" for key, value in layout.items())
+        say(f"{number}/{len(fast + paced)}: {words}")
         rows.append(bench_coupling(**layout))
     return rows
 

@@ -4,14 +4,20 @@ import functools
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import StrEnum
+from importlib import metadata
 from pathlib import Path
-from typing import Annotated, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar
 
 import typer
 
+from coupling import hints
 from coupling.errors import ConfigError, RunError, describe_os_error
+from coupling.files import refuse_unwritable
+
+if TYPE_CHECKING:
+    from coupling.folder import RunFolder
 
 __all__ = ["app", "main"]
 
@@ -58,19 +64,52 @@ def told_in_a_sentence(command: Callable[P, R]) -> Callable[P, R]:
     return wrapper
 
 
+def _print_version(asked: bool) -> None:
+    if asked:
+        print(f"flowsim {metadata.version('flowsim')}")
+        raise typer.Exit
+
+
+@app.callback()
+def flowsim(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="print the version and exit")
+    ] = False,
+) -> None:
+    """Train agents that live in a real flow, look at them and measure them."""
+
+
 @app.command(epilog="Example: flowsim train d_cylinder_wake/quick run.name=demo run.steps=20000 agent.gamma=0.97")
 @told_in_a_sentence
 def train(
-    preset: Annotated[str, typer.Argument(help="a YAML file, or the name of a shipped preset", show_default=False)],
+    preset: Annotated[
+        str | None, typer.Argument(help="a YAML file, or the name of a shipped preset", show_default=False)
+    ] = None,
     overrides: Overrides = None,
 ) -> None:
     """Train one run in runs/NAME, with logs and checkpoints; Ctrl-C stops it cleanly."""
+    if preset is None:
+        _print_presets()
+        raise ConfigError("which preset? Give one of these names, or a YAML file")
     from coupling import run
     from coupling.screen import ConsoleScreen
 
     with ConsoleScreen() as screen:
         folder = run.train(preset, overrides or [], screen)
-    _print_judgement(folder.evaluation)
+    _print_outcome(folder)
+
+
+@app.command(epilog="Example: flowsim presets --json")
+@told_in_a_sentence
+def presets(as_json: Json = False) -> None:
+    """List the presets that can be trained by name."""
+    from coupling.presets import describe_presets
+
+    if as_json:
+        print(json.dumps(describe_presets()))
+        return
+    _print_presets()
+    _print_next([("flowsim train d_cylinder_wake/quick run.name=first", "train the first of the wakes")])
 
 
 @app.command(epilog="Example: flowsim resume runs/demo run.steps=40000")
@@ -82,7 +121,7 @@ def resume(path: Run, overrides: Overrides = None) -> None:
 
     with ConsoleScreen() as screen:
         folder = run.resume(path, overrides or [], screen)
-    _print_judgement(folder.evaluation)
+    _print_outcome(folder)
 
 
 @app.command(epilog="Example: flowsim serve d_cylinder_wake/quick run.name=far workers.processes=8")
@@ -103,7 +142,7 @@ def serve(
     words = ["workers.launcher=none", *words]
     with ConsoleScreen() as screen:
         folder = run.resume(Path(what), words, screen) if Path(what).is_dir() else run.train(what, words, screen)
-    _print_judgement(folder.evaluation)
+    _print_outcome(folder)
 
 
 @app.command(epilog="Example: flowsim worker --connect runs/far/connection.json")
@@ -163,6 +202,7 @@ def evaluate(
         print(json.dumps(result))
     else:
         _print_results({"agent": result} | result["baselines"])
+        _print_next(hints.after_evaluation(path, config.env))
 
 
 @app.command(epilog="Example: flowsim status runs/demo --json")
@@ -188,6 +228,8 @@ def status(
         print(json.dumps(now))
     else:
         print_status(now)
+        config = folder.config()
+        _print_next(hints.after_status(path, config.env, now["state"], config.run.steps))
 
 
 @app.command(epilog="Example: flowsim render runs/demo -o wake.mp4 --beside zero --beside pd")
@@ -238,6 +280,7 @@ def render(
         print(f"{label}: return {value:.2f}")
     for file in files:
         print(file)
+    _print_next(hints.after_film(path))
 
 
 @app.command(epilog="Example: flowsim simulate d_cylinder_wake/quick --time 10 -o wake")
@@ -270,6 +313,7 @@ def simulate(
     from coupling.simulate import simulate as run_solver
     from coupling.simulation_files import parse_size
 
+    refuse_unwritable("--output", output, is_folder=True)
     size = None if max_size is None else parse_size(max_size)
     simulation = load_case(case, overrides or [], seed)
     print(simulation.describe(), file=sys.stderr)
@@ -287,6 +331,7 @@ def simulate(
             progress=progress,
         )
     print(f"{output}: {ending}")
+    _print_next(hints.after_simulation(case, output, duration))
 
 
 @app.command(epilog="Example: flowsim plot runs/seed-0 runs/seed-1 runs/seed-2 -o curves.png")
@@ -299,8 +344,10 @@ def plot(
     from coupling.folder import RunFolder
     from coupling.plot import plot_runs
 
+    refuse_unwritable("--output", output)
     plot_runs([RunFolder.find(path) for path in paths], output)
     print(output)
+    _print_next(hints.after_film(paths[0]))
 
 
 class Part(StrEnum):
@@ -314,30 +361,36 @@ class Part(StrEnum):
 @app.command(epilog="Example: flowsim bench coupling --json")
 @told_in_a_sentence
 def bench(
-    part: Annotated[Part, typer.Argument(help="what is measured", show_default=False)], as_json: Json = False
+    part: Annotated[Part, typer.Argument(help="what is measured", show_default=False)],
+    as_json: Json = False,
+    full: Annotated[bool, typer.Option("--full", help="all rows; without it those of three minutes at most")] = False,
 ) -> None:
     """Measure the speed of a part on this machine."""
     from coupling import bench as service
     from coupling.tables import print_rows
+
+    def say(text: str) -> None:
+        print(f"measuring {text}", file=sys.stderr, flush=True)
 
     if part is Part.solver:
         from flowsim.backend import cuda_is_there
         from flowsim.bench import bench_solver, printed
         from flowsim.bench_cuda import bench_cuda
 
-        rows = bench_solver() + (bench_cuda() if cuda_is_there() else [])
+        rows = bench_solver(say, full=full) + (bench_cuda() if cuda_is_there() else [])
         if not as_json:
             rows = [printed(row) for row in rows]
     elif part is Part.learner:
         from rl_agent.bench import bench_learner
 
-        rows = bench_learner()
+        rows = bench_learner(say, full=full)
     else:
-        rows = service.standard_rows(say=lambda text: print(text, file=sys.stderr))
+        rows = service.standard_rows(say, full=full)
     if as_json:
         print(json.dumps({"machine": service.machine(), "rows": rows}))
     else:
         print_rows(rows)
+        _print_next(hints.after_bench(part, full))
 
 
 @app.command(epilog="Example: flowsim validate --case taylor-green --case cylinder-100 --quick")
@@ -366,6 +419,7 @@ def validate(
         write_page(output, page)
         print(page)
         return
+    refuse_unwritable("--output", output, is_folder=True)
     report = run_cases(case or [], output, quick=quick, threads=threads, backend=backend)
     if as_json:
         print(json.dumps(report))
@@ -374,23 +428,47 @@ def validate(
         from flowsim.validation.report import printed
 
         print_rows([printed(row) for row in report["rows"]])
+        _print_next(hints.after_validation(output))
     if not all(row["passed"] for row in report["rows"]):
         raise typer.Exit(1)
 
 
-def _print_judgement(file: Path) -> None:
-    """Print the evaluation that a training made, if it made one."""
-    if file.exists():
-        judged: dict[str, Any] = json.loads(file.read_text())
+def _print_outcome(folder: "RunFolder") -> None:
+    """Print what a training came to: its last returns, the evaluation if it made one, and what to do next."""
+    from coupling.log import read_status
+
+    status, config = read_status(folder.status), folder.config()
+    if status["mean_return"] is not None:
+        episodes = min(100, status["episodes"])
+        print(
+            f"while training, over the last {episodes} episodes: mean return {status['mean_return']:.4g}, "
+            f"mean length {status['mean_length']:.4g} steps"
+        )
+    if folder.evaluation.exists():
+        judged: dict[str, Any] = json.loads(folder.evaluation.read_text())
         after = judged["after"]
         rows = {"untrained": judged["before"], "trained": after, "trained, drawing": judged["drawing"]}
         _print_results(rows | after["baselines"])
+    _print_next(hints.after_training(folder.path, config.env, config.run.steps))
 
 
 def _print_results(results: dict[str, dict[str, Any]]) -> None:
     from coupling.tables import print_results
 
     print_results(results)
+
+
+def _print_presets() -> None:
+    from coupling.presets import describe_presets
+    from coupling.tables import print_rows
+
+    print_rows(describe_presets())
+
+
+def _print_next(commands: Sequence[tuple[str, str]]) -> None:
+    """Print what a person does next, one command a line."""
+    for number, (command, why) in enumerate(commands):
+        print(f"{'next: ' if number == 0 else '  or: '}{command}   ({why})")
 
 
 def main() -> None:

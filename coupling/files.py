@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Table", "write_atomically"]
+from coupling.errors import ConfigError
+
+__all__ = ["Table", "refuse_unwritable", "write_atomically"]
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -26,6 +28,32 @@ def write_atomically(path: Path, content: bytes) -> None:
     except OSError:
         beside.unlink(missing_ok=True)
         raise
+
+
+def refuse_unwritable(key: str, path: Path, *, is_folder: bool = False) -> None:
+    """Refuse a path that nothing can be written to, before any work is done for it.
+
+    Parameters
+    ----------
+    key
+        The setting or option that names it.
+    path
+        It need not exist yet: what has to be writable is the first parent that does.
+    is_folder
+        Whether it is to be a folder itself.
+
+    Raises
+    ------
+    ConfigError
+        With the folder, and why.
+    """
+    folder = path.absolute() if is_folder else path.absolute().parent
+    while not folder.exists():
+        folder = folder.parent
+    if not folder.is_dir():
+        raise ConfigError(f"{key} = {path}: {folder} is a file, not a folder")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise ConfigError(f"{key} = {path}: the folder {folder} cannot be written to")
 
 
 class Table:

@@ -10,7 +10,7 @@ from coupling.config import RunConfig, dump_config, load_config, preset_name, wi
 from coupling.environments import Task, describe_task
 from coupling.errors import ConfigError, RunError, describe_os_error
 from coupling.evaluate import PolicyController, evaluate, evaluate_with_baselines
-from coupling.files import write_atomically
+from coupling.files import refuse_unwritable, write_atomically
 from coupling.folder import RunFolder
 from coupling.launch import check_launcher
 from coupling.training import Screen, Signals, Training
@@ -48,6 +48,7 @@ def train(preset: str, overrides: list[str], screen: Screen) -> RunFolder:
         When it was stopped by a signal; the checkpoint is written.
     """
     config = load_config(preset, overrides)
+    refuse_unwritable("run.folder", Path(config.run.folder), is_folder=True)
     check_launcher(config.workers)
     folder = RunFolder.choose(config, preset_name(preset))
     task = describe_task(config.env, config.env_options)

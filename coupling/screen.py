@@ -12,6 +12,8 @@ from rich.table import Column
 __all__ = ["ConsoleScreen", "progress_bar"]
 
 _LINE_EVERY = 10.0  # seconds, where there is no terminal
+_LINE = 200  # characters of numbers, where there is no terminal
+_BAR_AND_COUNTS = 10 + 1 + 7 + 4 + 4  # bar, slash, time left, "left" and the gaps between the columns
 
 
 class ConsoleScreen:
@@ -24,7 +26,7 @@ class ConsoleScreen:
             MofNCompleteColumn(table_column=Column(no_wrap=True)),
             TimeRemainingColumn(table_column=Column(no_wrap=True)),
             TextColumn("left", table_column=Column(no_wrap=True)),
-            TextColumn("{task.fields[numbers]}"),  # the one that wraps in a narrow terminal
+            TextColumn("{task.fields[numbers]}", table_column=Column(no_wrap=True)),
             console=self._console,
             speed_estimate_period=120,
         )
@@ -50,12 +52,12 @@ class ConsoleScreen:
         done, total = status["environment_steps"], status["steps_planned"]
         self._first = self._first or (time.monotonic(), done)
         if self._console.is_terminal:
-            self._bar.update(
-                self._task, completed=done, total=total, numbers=_numbers(status), visible=True, refresh=True
-            )
+            room = self._console.width - _BAR_AND_COUNTS - 2 * len(str(total))
+            numbers = _numbers(status, room).ljust(room)
+            self._bar.update(self._task, completed=done, total=total, numbers=numbers, visible=True, refresh=True)
         elif time.monotonic() >= self._next_line:
             self._next_line = time.monotonic() + _LINE_EVERY
-            self.say(f"{done}/{total} steps, {self._left(done, total)} left, {_numbers(status)}")
+            self.say(f"{done}/{total} steps, {self._left(done, total)} left, {_numbers(status, _LINE)}")
 
     def _left(self, done: int, total: int) -> str:
         assert self._first is not None
@@ -74,9 +76,15 @@ def progress_bar(what: str) -> Iterator[Callable[[float], None]]:
         yield lambda done: bar.update(task, completed=done)
 
 
-def _numbers(status: dict[str, Any]) -> str:
-    """Return the numbers beside the bar: return, survival and rates."""
+def _numbers(status: dict[str, Any], room: int) -> str:
+    """Return as many numbers as there is room for, the most important first: return, survival, rates."""
     parts = [f"{status['steps_per_second']:.0f} steps/s", f"{status['updates_per_second']:.0f} updates/s"]
     if status["mean_return"] is not None:
         parts = [f"return {status['mean_return']:.4g}", f"survival {status['mean_length']:.4g} steps", *parts]
-    return ", ".join(parts)
+    text = ""
+    for part in parts:
+        longer = f"{text}, {part}" if text else part
+        if len(longer) > room:
+            break
+        text = longer
+    return text

@@ -41,11 +41,17 @@ SWEEPS = ("begin_step", "fill_ghosts", "predict", "penalize", "update_sides", "c
 PRESSURE_SWEEPS = ("divergence", "transform", "solve_systems", "restore")
 
 
-def bench_solver(seconds: float = 2.0, threads: tuple[int, ...] = THREADS) -> list[dict[str, Any]]:
+def bench_solver(
+    say: Callable[[str], None], *, full: bool = False, seconds: float = 2.0, threads: tuple[int, ...] = THREADS
+) -> list[dict[str, Any]]:
     """Measure whole steps of the wake of a D-section with a free ellipse in it, float32.
 
     Parameters
     ----------
+    say
+        Told what is measured, before each row.
+    full
+        Every number of threads, in place of the largest alone.
     seconds
         Time spent on each measurement.
     threads
@@ -62,11 +68,13 @@ def bench_solver(seconds: float = 2.0, threads: tuple[int, ...] = THREADS) -> li
         ``times_floor``; ``stages``, the share of each sweep in the time of a step (``other`` is Python).
     """
     counts = [n for n in threads if n <= most_threads()]
-    rows = []
+    counts = counts if full else counts[-1:]
+    rows: list[dict[str, Any]] = []
     for count in counts:
         use_threads(count)
         memory = _bandwidth(MEMORY_BYTES)
         for nx, ny, batch in CASES:
+            say(f"{len(rows) + 1}/{len(counts) * len(CASES)}: {batch} x {nx}x{ny}, {count} threads")
             sim = _our_simulation(nx, ny, batch, count)
             with_peer = count == counts[-1] and batch == 1 and nx * ny >= PEER_CELLS
             ours, theirs = _medians(_our_step(sim), _peer_step(nx, ny) if with_peer else None, seconds)

@@ -40,15 +40,23 @@ CASES: tuple[tuple[Algorithm, Literal["mlp", "lstm"], int, int], ...] = (
     ("acer", "lstm", 14, 3),
 )
 """Algorithm, network, observation and action sizes of the rows: HalfCheetah, and the flow tasks."""
+USUAL = 8
+"""So many of them are measured unless all are asked for."""
 PEER = f"PyTorch {torch.__version__.split('+')[0]}, autograd and fused Adam, gradient only"
 DEVICES: tuple[Literal["cpu"], Literal["cuda"]] = ("cpu", "cuda")
 
 
-def bench_learner(seconds: float = 4.0, threads: int = 1) -> list[dict[str, Any]]:
+def bench_learner(
+    say: Callable[[str], None], *, full: bool = False, seconds: float = 4.0, threads: int = 1
+) -> list[dict[str, Any]]:
     """Measure the learner beside its peer.
 
     Parameters
     ----------
+    say
+        Told what is measured, before each row.
+    full
+        The LSTMs of all algorithms, too, in place of V-RACER's alone.
     seconds
         Time spent on each measurement.
     threads
@@ -60,9 +68,12 @@ def bench_learner(seconds: float = 4.0, threads: int = 1) -> list[dict[str, Any]
         One row per case and device: ``algorithm``, ``network``, ``batch``, ``observation``, ``action``, ``threads``,
         ``device``, ``updates_per_second``, ``peer``, ``peer_updates_per_second`` (``None`` without a peer).
     """
-    rows = []
-    for device in DEVICES if torch.cuda.is_available() else DEVICES[:1]:
-        for algorithm, network, observation, action in CASES:
+    rows: list[dict[str, Any]] = []
+    devices = DEVICES if torch.cuda.is_available() else DEVICES[:1]
+    cases = CASES if full else CASES[:USUAL]
+    for device in devices:
+        for algorithm, network, observation, action in cases:
+            say(f"{len(rows) + 1}/{len(devices) * len(cases)}: {algorithm}, {network}, {device}")
             memory: dict[str, Any] = {} if algorithm == "ppo" else {"memory": 2**15, "start": 2**14}
             config = AgentConfig(algorithm=algorithm, network=network, threads=threads, device=device, **memory)
             peer, peer_speed = _peer(config, observation, action, seconds)

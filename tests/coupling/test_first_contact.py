@@ -1,0 +1,128 @@
+"""What a newcomer types first, and what the commands say at their end."""
+
+import re
+from importlib import metadata
+
+import pytest
+
+from coupling import bench, cli, hints
+from coupling.config import shipped_presets
+from coupling.screen import ConsoleScreen
+
+STATUS = {
+    "environment_steps": 0, "steps_planned": 1_000_000, "steps_per_second": 1234.5, "updates_per_second": 1234.5,
+    "mean_return": None, "mean_length": None,
+}  # fmt: skip
+
+
+@pytest.fixture
+def command(monkeypatch, capsys):
+    """Run the command in this process; gives exit code, stdout and stderr."""
+
+    def run(*words):
+        monkeypatch.setattr("sys.argv", ["flowsim", *words])
+        with pytest.raises(SystemExit) as caught:
+            cli.main()
+        out = capsys.readouterr()
+        return caught.value.code, out.out, out.err
+
+    return run
+
+
+def test_it_tells_its_version(command):
+    assert command("--version") == (0, f"flowsim {metadata.version('flowsim')}\n", "")
+
+
+def test_presets_are_listed_with_what_they_are_for(command):
+    code, out, _ = command("presets")
+    assert code == 0
+    for name in shipped_presets():
+        (row,) = [line for line in out.splitlines() if f" {name} " in line and "│" in line]
+        assert len(row.split("│")[3].split()) > 3, "a sentence says what it is"
+    assert "next: flowsim train" in out
+
+
+def test_train_alone_lists_the_presets_and_asks_for_one(command):
+    code, out, err = command("train")
+    assert code == 2
+    assert set(re.findall(r"[a-z_]+/[a-z_0-9]+", out)) == set(shipped_presets())
+    assert err.count("\n") == 1
+    assert "which preset?" in err
+
+
+def test_a_run_ends_with_its_return_and_what_to_do_next(shell):
+    done = shell.run("train", shell.preset())
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"over the last \d+ episodes: mean return [\d.e+-]+, mean length [\d.]+ steps", done.stdout)
+    assert "next: flowsim evaluate runs/run " in done.stdout
+    assert "flowsim resume runs/run run.steps=2000 " in done.stdout
+    status = shell.run("status", "runs/run")
+    assert "next: flowsim evaluate runs/run " in status.stdout
+    picture = shell.run("plot", "runs/run", "-o", "curves.png")
+    assert "next: flowsim evaluate runs/run " in picture.stdout
+
+
+def test_the_hints_are_commands_that_exist(command, tmp_path):
+    run = tmp_path / "runs" / "wake"
+    groups = [
+        hints.after_training(run, "flowsim/DCylinderWake-v0", 1000), hints.after_evaluation(run, "Hopper-v5"),
+        hints.after_film(run), hints.after_status(run, "Hopper-v5", "died", 1000),
+        hints.after_status(run, "Hopper-v5", "training", 1000), hints.after_validation(run),
+        hints.after_bench("solver", True), hints.after_bench("solver", False),
+    ]  # fmt: skip
+    for words in (line.split() for group in groups for line, _ in group):
+        code, out, _ = command(words[1], "--help")
+        assert code == 0
+        assert [word for word in words if word.startswith("-") and word not in out] == []
+
+
+def test_a_stopped_run_is_told_to_resume_and_a_flow_to_be_filmed(tmp_path):
+    assert hints.after_status(tmp_path, "Hopper-v5", "stopped", 10)[0][0] == f"flowsim resume {tmp_path}"
+    films = [line for line, _ in hints.after_training(tmp_path, "cases:flowsim/DCylinderWake-v0", 10)]
+    curves = [line for line, _ in hints.after_training(tmp_path, "Hopper-v5", 10)]
+    assert any(line.startswith("flowsim render ") for line in films)
+    assert not any(line.startswith("flowsim render ") for line in curves)
+
+
+def test_the_progress_bar_is_one_line_of_eighty_columns(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    returns = (None, -70.08, -1.234e-05, 123456.789)
+    with ConsoleScreen() as screen:
+        for done, value in zip((0, 10, 99_999, 1_000_000), returns, strict=True):
+            screen.progress(STATUS | {"environment_steps": done, "mean_return": value, "mean_length": 1000.0})
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", capsys.readouterr().err).replace("\r", "\n")
+    frames = [line for line in text.splitlines() if "/1000000" in line]
+    assert {line for line in text.splitlines() if line.strip()} == set(frames), "one line each"
+    assert len({len(line) for line in frames}) == 1
+    assert len(frames[0]) <= 80
+    assert any("return 1.235e+05, survival 1000 steps" in line for line in frames)
+
+
+@pytest.mark.parametrize(
+    ("words", "key"),
+    [
+        (["train", "classic/cartpole", "run.folder=taken/runs"], "run.folder"),
+        (["simulate", "d_cylinder_wake/quick", "-o", "taken/here"], "--output"),
+        (["validate", "--case", "taylor-green", "-o", "taken"], "--output"),
+    ],
+)
+def test_a_folder_that_cannot_be_written_is_named_before_any_work(command, tmp_path, monkeypatch, words, key):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "taken").write_text("a file")
+    code, out, err = command(*words)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"flowsim: {key} = taken")
+    assert err.count("\n") == 1
+    assert "is a file, not a folder" in err
+
+
+def test_the_benchmark_tells_every_row_before_it_is_measured(monkeypatch):
+    order: list[str] = []
+    monkeypatch.setattr(bench, "bench_coupling", lambda **layout: order.append("measured") or layout)
+    usual = bench.standard_rows(order.append)
+    assert [text == "measured" for text in order] == [False, True] * len(usual)
+    whole = bench.standard_rows(order.append, full=True)
+    assert len(usual) < len(whole) / 2
+    assert all(row in whole for row in usual)
