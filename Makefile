@@ -3,11 +3,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help install test test-all lint demo validate bench chaos evidence gpu c-client c-client-test clean
+.PHONY: help install test test-all test-hard checks lint demo validate bench chaos evidence gpu c-client c-client-test clean
 
 help:
 	@echo "make demo   train the D-cylinder wake for a few minutes, evaluate it, and leave a film and a plot"
 	@echo "make test   lint, types and tests"
+	@echo "make test-hard the tests ten times in a row, on a busy machine and with processes that are stopped (hours)"
 	@echo "make test-all  the same with the optional libraries installed: a Ray cluster of two nodes here, too"
 	@echo "make validate  the solver beside published values, all cases (about 15 minutes), and their page in docs"
 	@echo "make bench  the speed of the solver on this machine, beside jax-cfd (2 minutes; leave it alone meanwhile)"
@@ -31,10 +32,27 @@ lint: install
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+TEST_WORKERS ?= 2
+PYTEST := $(BIN)/python -m pytest -q
+CHECKS := build/checks.log
+
 # the kernels for the GPU run in numba's simulator, which has to be chosen before numba is imported
-test: lint
-	$(BIN)/python -m pytest -q --durations=10 -m 'not cluster'
-	NUMBA_ENABLE_CUDASIM=1 $(BIN)/python -m pytest -q tests/cuda
+checks: lint
+	NUMBA_ENABLE_CUDASIM=1 $(PYTEST) tests/cuda
+
+# lint, types and the simulator beside the tests: what they say is shown at once when they fail, and as a line when not
+test: install
+	@mkdir -p $(dir $(CHECKS))
+	@($(MAKE) --no-print-directory checks > $(CHECKS) 2>&1 \
+		&& echo && echo "lint, types and the kernels in the simulator of a GPU are fine: $$(tail -n 1 $(CHECKS))" \
+		|| (cat $(CHECKS); false)) & checks=$$!; trap 'kill $$checks 2> /dev/null' INT TERM; \
+	$(PYTEST) -n $(TEST_WORKERS) --dist worksteal --durations=10 -m 'not cluster'; tests=$$?; \
+	wait $$checks || { echo "lint, types or the kernels in the simulator failed: see above, or $(CHECKS)"; exit 1; }; \
+	exit $$tests
+
+# ten whole runs, beside busy processes and with processes that are stopped now and then; resumable
+test-hard: install
+	$(BIN)/python benchmarks/hard_tests.py $(HARD)
 
 # with everything that is optional: a Ray cluster of two nodes on this machine
 test-all: install

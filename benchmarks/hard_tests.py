@@ -1,0 +1,242 @@
+"""Run all tests again and again where they have it hard, and keep what each run gave.
+
+    make test-hard                                            # five runs of either kind, resumable
+    python benchmarks/hard_tests.py --runs 0,3 --only tests/coupling/test_run.py -o /tmp/hard   # a part, in short
+
+Runs of the kind ``busy`` have two processes beside them that compute without end. In runs of the kind ``stopped`` a
+random process that the run has started, workers of pytest included, is stopped by SIGSTOP for two seconds, again and
+again. No test may fail by either. Each finished run is a JSON file; one that is there for this commit and these tests
+is not done again. A run that takes longer than ``--limit`` is killed and counts as red.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from coupling.files import write_atomically
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "benchmarks" / "results" / "hard_tests"
+TELL_EVERY = 60.0  # seconds
+LAST_LINES = 15
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How the runs are done: which tests, how many workers of pytest, how often something is stopped for how long."""
+
+    tests: list[str]
+    workers: int
+    limit: float
+    stop_every: float
+    stop_for: float
+
+
+def main() -> int:
+    """Do the runs that are not there yet; return 1 when any is red."""
+    options = _options()
+    setting = Setting(options.only, options.workers, options.limit, options.stop_every, options.stop_for)
+    commit, folder = _commit(), options.output
+    folder.mkdir(parents=True, exist_ok=True)
+    planned = [
+        (kind, number) for kind, count in zip(("busy", "stopped"), options.runs, strict=True) for number in range(count)
+    ]
+    results: list[dict[str, Any]] = []
+    for kind, number in planned:
+        file = folder / f"{kind}-{number + 1}.json"
+        result = _kept(file, commit, setting)
+        if result is None:
+            result = _run(
+                kind, f"run {len(results) + 1} of {len(planned)}, {kind}", setting, file, results, len(planned)
+            )
+            result = {"kind": kind, "commit": commit, "tests": setting.tests} | result
+            write_atomically(file, json.dumps(result, indent=1).encode())
+        results.append(result)
+        print(f"{file.stem}: {_verdict(result)}", flush=True)
+    red = [result for result in results if not result["green"]]
+    print(f"{len(results) - len(red)} of {len(results)} runs are green; they are kept in {folder}")
+    return int(bool(red))
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--runs", type=_counts, default=(5, 5), help="runs of the kinds busy,stopped (5,5)")
+    parser.add_argument("--only", nargs="+", default=["tests"], help="files or tests, as pytest takes them")
+    parser.add_argument("-o", "--output", type=Path, default=RESULTS, help="where the results are kept")
+    parser.add_argument("--workers", type=int, default=2, help="workers of pytest-xdist; 0 for none")
+    parser.add_argument("--limit", type=float, default=7200.0, help="seconds after which a run counts as hung")
+    parser.add_argument("--stop-every", type=float, default=3.0, help="mean seconds between stops")
+    parser.add_argument("--stop-for", type=float, default=2.0, help="seconds of a stop")
+    return parser.parse_args()
+
+
+def _counts(text: str) -> tuple[int, int]:
+    busy, stopped = map(int, text.split(","))
+    return busy, stopped
+
+
+def _commit() -> str:
+    """Return the commit, with a word when the tree differs from it."""
+
+    def git(*words: str) -> str:
+        return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, timeout=60).stdout.strip()
+
+    return git("rev-parse", "HEAD") + (" and uncommitted changes" if git("status", "--porcelain", "-uno") else "")
+
+
+def _kept(file: Path, commit: str, setting: Setting) -> dict[str, Any] | None:
+    """Return the result of a run that was done for this commit and these tests."""
+    if not file.exists():
+        return None
+    result: dict[str, Any] = json.loads(file.read_text())
+    return result if (result["commit"], result["tests"]) == (commit, setting.tests) else None
+
+
+def _verdict(result: dict[str, Any]) -> str:
+    counts = ", ".join(f"{count} {what}" for what, count in result["counts"].items())
+    failures = "".join(f"\n    {name}" for name in result["failures"])
+    how = "green" if result["green"] else f"RED ({result['end']})"
+    return f"{how}: {counts or 'no counts'} in {result['seconds']:.0f} s, {result['stops']} stops{failures}"
+
+
+def _run(
+    kind: str, name: str, setting: Setting, file: Path, before: list[dict[str, Any]], planned: int
+) -> dict[str, Any]:
+    """Do one run; return what it gave."""
+    log, report = file.with_suffix(".log"), file.with_suffix(".xml")
+    report.unlink(missing_ok=True)
+    command = [sys.executable, "-m", "pytest", "-q", "-m", "not cluster", f"--junitxml={report}", *setting.tests]
+    if setting.workers:
+        command += ["-n", str(setting.workers), "--dist", "worksteal"]
+    earlier = [result["seconds"] for result in before]
+    began = time.monotonic()
+    with log.open("wb") as output, contextlib.ExitStack() as stack:
+        process = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=output, start_new_session=True)
+        stack.callback(_end, process)
+        if kind == "busy":
+            stack.enter_context(_busy())
+        stops = stack.enter_context(_stops(process.pid, setting)) if kind == "stopped" else [0]
+        end = _wait(process, name, log, began + setting.limit, earlier, planned)
+    lines = log.read_text(errors="replace").splitlines()
+    counts, failures = _read(report)
+    result = {
+        "green": end == 0,
+        "end": f"exit code {end}" if end is not None else f"killed after {setting.limit:g} s",
+        "seconds": round(time.monotonic() - began, 1),
+        "stops": stops[0],
+        "counts": counts,
+        "failures": failures,
+        "last_lines": lines[-LAST_LINES:],
+    }
+    report.unlink(missing_ok=True)
+    if end == 0:
+        log.unlink()  # of a red one it says why
+    return result
+
+
+def _wait(
+    process: subprocess.Popen[bytes], name: str, log: Path, until: float, earlier: list[float], planned: int
+) -> int | None:
+    """Wait for the end of a run and say how far it is; None when it takes too long."""
+    began = time.monotonic()
+    while time.monotonic() < until:
+        try:
+            return process.wait(min(TELL_EVERY, max(0.0, until - time.monotonic())))
+        except subprocess.TimeoutExpired:
+            here = time.monotonic() - began
+            done = int((re.findall(rb"\[ *(\d+)%\]", log.read_bytes()) or [b"0"])[-1])
+            each = sum(earlier) / len(earlier) if earlier else 100 * here / done if done else 0.0
+            left = max(0.0, each * (planned - len(earlier)) - here)
+            print(f"{name}: {done} % after {here:.0f} s" + (f"; about {left / 60:.0f} min for all" if left else ""),
+                  flush=True)  # fmt: skip
+    return None
+
+
+def _read(report: Path) -> tuple[dict[str, int], list[str]]:
+    """Return the counts and the names of the tests that failed, from the XML report of pytest."""
+    if not report.exists():
+        return {}, []
+    suites = ET.parse(report).getroot().findall("testsuite")
+    number = {
+        key: sum(int(suite.get(key, 0)) for suite in suites) for key in ("tests", "failures", "errors", "skipped")
+    }
+    counts = {"passed": number["tests"] - number["failures"] - number["errors"] - number["skipped"]}
+    counts |= {"failed": number["failures"], "errors": number["errors"], "skipped": number["skipped"]}
+    bad = [
+        f"{case.get('classname')}::{case.get('name')}"
+        for suite in suites
+        for case in suite.findall("testcase")
+        if case.find("failure") is not None or case.find("error") is not None
+    ]
+    return counts, bad
+
+
+@contextlib.contextmanager
+def _busy() -> Iterator[None]:
+    """Have two processes compute without end."""
+    processes = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2)]
+    try:
+        yield
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+@contextlib.contextmanager
+def _stops(pid: int, setting: Setting) -> Iterator[list[int]]:
+    """Stop random descendants of a process again and again; yields how often that was."""
+    over, count, chance = threading.Event(), [0], random.Random()
+
+    def stop_some() -> None:
+        while not over.wait(chance.expovariate(1 / setting.stop_every)):
+            with contextlib.suppress(psutil.Error, IndexError):
+                victim = chance.choice(psutil.Process(pid).children(recursive=True))
+                victim.suspend()
+                count[0] += 1
+                over.wait(setting.stop_for)
+                victim.resume()
+
+    thread = threading.Thread(target=stop_some)
+    thread.start()
+    try:
+        yield count
+    finally:
+        over.set()
+        thread.join()
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Kill what is left of a run: the process, all that it started, and all of its session."""
+    with contextlib.suppress(psutil.Error):
+        for child in psutil.Process(process.pid).children(recursive=True):
+            with contextlib.suppress(psutil.Error):
+                child.kill()
+    with contextlib.suppress(OSError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        print("stopped; the finished runs are kept, and the same command goes on", file=sys.stderr)
+        sys.exit(130)

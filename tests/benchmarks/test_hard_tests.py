@@ -1,0 +1,66 @@
+"""The script behind `make test-hard`, on folders of one tiny test."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+GREEN = "def test_that_passes(): pass\n"
+RED = "def test_that_fails(): assert 1 == 2\ndef test_that_passes(): pass\n"
+HANGS = "import time\ndef test_that_hangs(): time.sleep(10000)\n"
+STOPPED = """
+import signal, subprocess, sys
+
+def test_that_waits_until_its_child_was_stopped():
+    code = "import signal; signal.sigwait([signal.SIGCONT])"
+    child = subprocess.Popen([sys.executable, "-c", code], preexec_fn=block)
+    assert child.wait(120) == 0
+
+def block():
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCONT])
+"""
+
+
+@pytest.fixture
+def hard(tmp_path):
+    def run(content, *words):
+        (tmp_path / "test_tiny.py").write_text(content)
+        command = [sys.executable, "benchmarks/hard_tests.py", "--only", str(tmp_path / "test_tiny.py"), "-o",
+                   str(tmp_path / "kept"), "--workers", "0", *words]  # fmt: skip
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
+        files = sorted((tmp_path / "kept").glob("*.json"))
+        return done, {file.stem: json.loads(file.read_text()) for file in files}
+
+    return run
+
+
+def test_runs_are_kept_and_not_done_again(hard, tmp_path):
+    done, kept = hard(GREEN, "--runs", "1,0")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert kept["busy-1"]["green"]
+    assert kept["busy-1"]["counts"] == {"passed": 1, "failed": 0, "errors": 0, "skipped": 0}
+    before = (tmp_path / "kept" / "busy-1.json").stat().st_mtime_ns
+    done, kept = hard(RED, "--runs", "1,1", "--stop-every", "1000")
+    assert (tmp_path / "kept" / "busy-1.json").stat().st_mtime_ns == before
+    assert done.returncode == 1
+    assert "1 of 2 runs are green" in done.stdout
+    assert kept["stopped-1"]["failures"][0].endswith("::test_that_fails")
+    assert kept["stopped-1"]["counts"] == {"passed": 1, "failed": 1, "errors": 0, "skipped": 0}
+    assert "1 failed, 1 passed" in kept["stopped-1"]["last_lines"][-1]
+
+
+def test_what_a_run_has_started_is_stopped_and_goes_on(hard):
+    done, kept = hard(STOPPED, "--runs", "0,1", "--stop-every", "0.1", "--stop-for", "0.1")
+    assert done.returncode == 0, kept
+    assert kept["stopped-1"]["stops"] > 0
+
+
+def test_a_run_that_hangs_is_red(hard):
+    done, kept = hard(HANGS, "--runs", "1,0", "--limit", "3")
+    assert done.returncode == 1
+    assert not kept["busy-1"]["green"]
+    assert kept["busy-1"]["end"] == "killed after 3 s"

@@ -1,0 +1,46 @@
+"""For all tests: threads that leave room for the other workers of pytest-xdist, no deadlines, and what was skipped."""
+
+import os
+import re
+from collections import Counter
+
+if "PYTEST_XDIST_WORKER" in os.environ:  # before the first import of a numerical library
+    for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(variable, "1")
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+import hypothesis
+
+hypothesis.settings.register_profile(
+    "any machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("any machine")
+
+# what a reason for a skip holds, and how to have what was skipped; the first that fits counts
+HOW = {
+    "numba's simulator": "`make test` runs them in numba's simulator beside these; on a machine with a GPU, `make gpu`",
+    "header of libzmq": "install a C compiler and the header: `apt install gcc make libzmq3-dev` on Debian",
+    "gfortran": "install a Fortran compiler: `apt install gfortran` on Debian",
+    "there is a": "a machine without a GPU",
+    "CUDA|GPU": "a machine with an NVIDIA GPU, and `make gpu`",
+    "Ray|submitit": "`make test-all`, which installs the optional libraries",
+    "stable_baselines3": "`pip install 'flowsim[sb3]'`",
+    "mujoco": "`pip install 'flowsim[mujoco]'`",
+    "loopback": "a machine with a network",
+    "one thread": "a machine with two cores, or NUMBA_NUM_THREADS=2",
+}
+
+
+def how_to_have(reason):
+    return next((how for words, how in HOW.items() if re.search(words, reason)), "")
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Say what was skipped, how often, and how to have it, a line for each reason."""
+    reports = [report for report in terminalreporter.getreports("skipped") if not hasattr(report, "wasxfail")]
+    reasons = Counter(str(report.longrepr[2]).removeprefix("Skipped: ") for report in reports)
+    if reasons:
+        terminalreporter.section("skipped here, and how to have it")
+    for reason, count in reasons.most_common():
+        how = how_to_have(reason)
+        terminalreporter.line(f"{count} skipped: {' '.join(reason.split())}{f'. To have them: {how}' if how else ''}")
