@@ -1,7 +1,9 @@
 """The address that the learner binds and its workers connect to."""
 
 import ipaddress
+import os
 import socket
+import tempfile
 
 from coupling import security
 from coupling.errors import ConfigError
@@ -34,7 +36,8 @@ def endpoint_to_bind(transport: str, bind: str) -> str:
     ConfigError
         When this machine does not have the address, or the port is taken.
     """
-    if transport == "ipc":
+    if transport == "ipc":  # libzmq makes a folder of mode 0700, but in the current one unless it is told where
+        os.environ.setdefault("TMPDIR", tempfile.gettempdir())
         return "ipc://*"
     host, colon, port = bind.partition(":")
     if colon and not (port.isdecimal() and 0 < int(port) < 65536):

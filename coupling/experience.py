@@ -17,6 +17,7 @@ import msgspec
 import numpy as np
 
 from coupling.errors import FULL, RunError
+from coupling.files import private_opener
 from rl_agent.running import Decision
 
 __all__ = ["Answered", "Closed", "ExperienceLog", "Opened", "Record", "Taken", "decision_of", "keep_trying"]
@@ -116,7 +117,7 @@ class ExperienceLog:
     """
 
     def __init__(self, folder: Path, *, fsync: bool = False, when_full: WhenFull | None = None) -> None:
-        folder.mkdir(exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
         self._folder, self._fsync = folder, fsync
         self._when_full = when_full or _give_up
         self._file: int | None = None
@@ -131,7 +132,7 @@ class ExperienceLog:
         """Begin a new segment, which later records go to."""
         self.close()
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-        self._file = os.open(self._path(number), flags, 0o600)
+        self._file = private_opener(str(self._path(number)), flags)
         self._end = 0
         if self._fsync:  # the disk has to know the name of the file, too
             folder = os.open(self._folder, os.O_RDONLY)

@@ -1,14 +1,55 @@
-"""Files of a run folder that are either whole or not there, and tables that a resumed run goes on with."""
+"""Files of a run folder: its owner's alone, either whole or not there; tables that a resumed run goes on with.
+
+Who knows the number of a session can speak for its worker, and the checkpoint, the experience log and the outboxes hold
+such numbers. So a run folder has mode 0700 and its files 0600, whatever the umask is.
+"""
 
 import csv
+import io
 import os
-from collections.abc import Mapping, Sequence
+import stat
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from coupling.errors import ConfigError
 
-__all__ = ["Table", "refuse_unwritable", "write_atomically"]
+__all__ = ["Table", "make_private", "private_opener", "refuse_unwritable", "write_atomically"]
+
+_OTHERS = 0o077  # what anybody but the owner may do
+
+
+def private_opener(name: str, flags: int) -> int:
+    """Open a file for :func:`open` so that a new one has mode 0600, and never through a symbolic link."""
+    return os.open(name, flags | os.O_NOFOLLOW, 0o600)
+
+
+def make_private(folder: Path) -> int:
+    """Take from everybody but the owner what they may do in a folder and all that is in it.
+
+    Returns
+    -------
+    int
+        What others could do in the folder itself before: the lowest six bits of its mode.
+
+    Raises
+    ------
+    OSError
+        When something in it belongs to somebody else.
+    """
+    before = stat.S_IMODE(folder.stat().st_mode) & _OTHERS
+    folder.chmod(stat.S_IMODE(folder.stat().st_mode) & ~_OTHERS)  # first: nobody comes in meanwhile
+    for path in _below(folder):
+        mode = stat.S_IMODE(path.lstat().st_mode)
+        if mode & _OTHERS:
+            path.chmod(mode & ~_OTHERS)
+    return before
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    """Yield the files and folders in a folder, but no symbolic links."""
+    for root, folders, files in os.walk(folder):
+        yield from (path for name in (*folders, *files) if not (path := Path(root, name)).is_symlink())
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -21,8 +62,8 @@ def write_atomically(path: Path, content: bytes) -> None:
     """
     beside = path.with_name(f".{path.name}.new")
     try:
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
+        beside.unlink(missing_ok=True)  # what a kill left behind, or a link that somebody put there
+        with open(beside, "xb", opener=private_opener) as file:
             file.write(content)
         beside.replace(path)
     except OSError:
@@ -80,7 +121,7 @@ class Table:
             self._rewrite(self.read())
         before = self.path.stat().st_size
         try:
-            with self.path.open("a", newline="") as file:
+            with open(self.path, "a", newline="", opener=private_opener) as file:
                 csv.DictWriter(file, self._columns).writerows(rows)
         except OSError:
             os.truncate(self.path, before)
@@ -102,13 +143,8 @@ class Table:
             self._rewrite(rows)
 
     def _rewrite(self, rows: list[dict[str, str]]) -> None:
-        beside = self.path.with_name(f".{self.path.name}.new")
-        try:
-            with beside.open("w", newline="") as file:
-                writer = csv.DictWriter(file, self._columns)
-                writer.writeheader()
-                writer.writerows(rows)
-            beside.replace(self.path)
-        except OSError:
-            beside.unlink(missing_ok=True)
-            raise
+        text = io.StringIO(newline="")
+        writer = csv.DictWriter(text, self._columns)
+        writer.writeheader()
+        writer.writerows(rows)
+        write_atomically(self.path, text.getvalue().encode())

@@ -14,7 +14,7 @@ from typing import IO, Any
 
 from coupling.config import RunConfig, dump_config, load_config
 from coupling.errors import ConfigError, RunError
-from coupling.files import write_atomically
+from coupling.files import private_opener, write_atomically
 
 __all__ = ["RunFolder", "provenance"]
 
@@ -81,7 +81,7 @@ class RunFolder:
         return folder
 
     def create(self, config: RunConfig, first_files: Callable[[], None]) -> None:
-        """Make the folder with its configuration and first checkpoint, or leave nothing behind.
+        """Make the folder, its owner's alone, with its configuration and first checkpoint, or leave nothing behind.
 
         Parameters
         ----------
@@ -90,7 +90,8 @@ class RunFolder:
         first_files
             Writes what else belongs into a folder that can be resumed.
         """
-        self.path.mkdir(parents=True)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.path.mkdir(mode=0o700)
         try:
             write_atomically(self.config_file, dump_config(config).encode())
             self.lock()
@@ -112,7 +113,7 @@ class RunFolder:
         RunError
             When another process holds it.
         """
-        lock = (self.path / ".lock").open("a+")
+        lock = os.fdopen(private_opener(str(self.path / ".lock"), os.O_RDWR | os.O_CREAT), "r+")
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -142,7 +143,7 @@ class RunFolder:
             "pid": os.getpid(),
             **provenance(),
         }
-        with self.starts.open("a") as file:
+        with open(self.starts, "a", opener=private_opener) as file:
             file.write(json.dumps(start) + "\n")
         return epoch
 

@@ -65,6 +65,7 @@ class RunLog:
         self._seconds_before = float(kept[-1]["seconds"]) if kept else 0.0
         self._began = time.monotonic()
         self._next = STATISTICS_EVERY * (environment_steps // STATISTICS_EVERY + 1)
+        folder.tensorboard.mkdir(mode=0o700, exist_ok=True)
         self._board = SummaryWriter(str(folder.tensorboard), purge_step=environment_steps or None, flush_secs=15)
         self.recent: deque[tuple[float, int]] = deque(((float(row["return"]), int(row["length"])) for row in rows), 100)
         self.episode_count = len(rows)

@@ -10,6 +10,8 @@ import struct
 import zlib
 from pathlib import Path
 
+from coupling.files import private_opener
+
 __all__ = ["Outbox", "read_outbox"]
 
 _HEAD = struct.Struct("<QII")  # how many messages were written before, length of this one, CRC-32 of it and its number
@@ -64,7 +66,7 @@ class Outbox:
     """
 
     def __init__(self, path: Path, room: int) -> None:
-        self._handles = [os.open(file, os.O_RDWR | os.O_CREAT, 0o600) for file in _files(path)]
+        self._handles = [private_opener(str(file), os.O_RDWR | os.O_CREAT) for file in _files(path)]
         try:
             fcntl.flock(self._handles[0], fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

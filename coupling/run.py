@@ -10,7 +10,7 @@ from coupling.config import RunConfig, dump_config, load_config, preset_name, wi
 from coupling.environments import Task, describe_task
 from coupling.errors import ConfigError, RunError, describe_os_error
 from coupling.evaluate import PolicyController, evaluate, evaluate_with_baselines
-from coupling.files import refuse_unwritable, write_atomically
+from coupling.files import make_private, refuse_unwritable, write_atomically
 from coupling.folder import RunFolder
 from coupling.launch import check_launcher
 from coupling.training import Screen, Signals, Training
@@ -99,6 +99,12 @@ def resume(path: Path, overrides: list[str], screen: Screen) -> RunFolder:
     check_launcher(config.workers)
     task = describe_task(config.env, config.env_options)
     with _as_run_error(folder):
+        others = make_private(folder.path)
+        if others:
+            screen.say(
+                f"others could look into {folder.path} (mode 07{others:02o}), where the session numbers of its workers "
+                "are; it is yours alone now (0700)"
+            )
         folder.lock()
         learner = load_learner(folder, config.agent.device)
         if _is_finished(learner, config.run.steps):

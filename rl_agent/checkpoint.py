@@ -2,7 +2,8 @@
 
 The archive is an uncompressed zip, whose members carry CRC-32 sums that are verified on reading; no
 pickle is written or read. Writing goes to a temporary file beside the target, which is flushed to
-the disk and then renamed: the old checkpoint stays until the new one is complete.
+the disk and then renamed: the old checkpoint stays until the new one is complete. Its mode is 0600: what stands in
+the notes, such as the numbers of a service's sessions, may be nobody else's business.
 """
 
 from __future__ import annotations
@@ -42,9 +43,10 @@ def write_checkpoint(path: Path, arrays: Arrays, meta: dict[str, Any]) -> None:
     """
     path = Path(path)
     text = json.dumps({"format": FORMAT, "version": VERSION, **meta})
-    temporary = path.with_name(f".{path.name}.tmp")  # the next one overwrites what a kill left behind
+    temporary = path.with_name(f".{path.name}.tmp")
     try:
-        with temporary.open("wb") as file:
+        temporary.unlink(missing_ok=True)  # what a kill left behind, or a link that somebody put there
+        with open(temporary, "xb", opener=_private_opener) as file:
             np.savez(file, allow_pickle=False, **{META: np.frombuffer(text.encode(), np.uint8)}, **arrays)
             file.flush()
             os.fsync(file.fileno())
@@ -93,6 +95,10 @@ def _check_version(path: Path, meta: dict[str, Any]) -> None:
         raise CheckpointError(
             f"checkpoint {path} has format version {meta.get('version')}, this program reads {VERSION}"
         )
+
+
+def _private_opener(name: str, flags: int) -> int:
+    return os.open(name, flags | os.O_NOFOLLOW, 0o600)
 
 
 def _flush_folder(folder: Path) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from coupling.files import private_opener
 from coupling.launch.launcher import Death, Mending, describe_exit, last_words, worker_command, worker_environment
 
 __all__ = ["LocalLauncher"]
@@ -57,7 +58,7 @@ class LocalLauncher:
         devices: Sequence[int] = (),
         outboxes: bool = True,
     ) -> None:
-        folder.mkdir(exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
         self._connection = connection
         self._threads = threads
         self._devices = list(devices)
@@ -79,7 +80,7 @@ class LocalLauncher:
         environment = worker_environment(self._threads)
         if self._devices:
             environment["CUDA_VISIBLE_DEVICES"] = str(self._devices[slot % len(self._devices)])
-        with place.stderr.open("ab") as stderr:
+        with open(place.stderr, "ab", opener=private_opener) as stderr:
             place.said_before = stderr.tell()
             place.process = subprocess.Popen(
                 worker_command(self._connection, slot, place.environments, place.outbox),

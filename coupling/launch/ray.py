@@ -27,7 +27,7 @@ from typing import Any
 from coupling.address import is_loopback
 from coupling.config import WorkerSettings
 from coupling.errors import RunError
-from coupling.files import write_atomically
+from coupling.files import private_opener, write_atomically
 from coupling.launch.launcher import Death, Mending, describe_exit, last_words, worker_command, worker_environment
 
 __all__ = ["Host", "RayLauncher", "Report"]
@@ -89,7 +89,7 @@ class Host:
         """Write the connection file; start the worker unless one is running, which then finds its new learner there."""
         write_atomically(self._connection, connection)
         if self._process is None or self._process.poll() is not None:
-            with self._stderr.open("ab") as stderr:
+            with open(self._stderr, "ab", opener=private_opener) as stderr:
                 self._said_before = stderr.tell()
                 self._process = subprocess.Popen(
                     worker_command(self._connection, self._slot, self._environments, self._outbox),
@@ -367,7 +367,7 @@ def _knock(address: str) -> None:
 
 def _name_of_run(folder: Path) -> str:
     """Return a name that no other run has, the same after a resume: it is kept in the run's folder."""
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(mode=0o700, exist_ok=True)
     file = folder / "ray-namespace"
     if not file.exists():
         write_atomically(file, f"flowsim-{secrets.token_hex(8)}".encode())

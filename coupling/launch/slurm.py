@@ -18,7 +18,7 @@ from typing import Any
 
 from coupling.config import WorkerSettings
 from coupling.errors import RunError
-from coupling.files import write_atomically
+from coupling.files import private_opener, write_atomically
 from coupling.launch.launcher import Death, Mending, describe_exit, last_words, worker_command, worker_environment
 
 __all__ = ["Hosting", "SlurmLauncher"]
@@ -52,8 +52,8 @@ class Hosting:
 
     def __call__(self) -> int:
         """Run the worker and return its exit code."""
-        self.mark.write_text(json.dumps({"host": socket.gethostname(), "pid": os.getpid()}))
-        with self.stderr.open("ab") as stderr:
+        write_atomically(self.mark, json.dumps({"host": socket.gethostname(), "pid": os.getpid()}).encode())
+        with open(self.stderr, "ab", opener=private_opener) as stderr:
             process = subprocess.Popen(
                 worker_command(self.connection, self.slot, self.environments, self.outbox),
                 env=worker_environment(self.threads),
@@ -121,7 +121,7 @@ class SlurmLauncher:
         import submitit
 
         self._submitit, self._workers = submitit, workers
-        folder.mkdir(exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
         folder, settings = folder.resolve(), workers.slurm
         self._record, self._logs = folder / "jobs.json", folder / "jobs"
         self._logs.mkdir(mode=0o700, exist_ok=True)

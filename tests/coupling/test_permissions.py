@@ -1,0 +1,170 @@
+"""A run folder is its owner's alone, whatever the umask: with a session number read there anybody could be a worker."""
+
+import os
+import signal
+import stat
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import wait_until
+
+from coupling.connection import read_connection
+from coupling.errors import RunError
+from coupling.experience import ExperienceLog
+from coupling.files import Table, make_private, write_atomically
+from coupling.folder import RunFolder
+from coupling.outbox import Outbox
+from coupling.run import resume
+from rl_agent.checkpoint import write_checkpoint
+
+SHARED_BY_ITS_FOLDER = "tensorboard"  # TensorBoard writes it, and no session number
+
+
+class Said:
+    def __init__(self):
+        self.lines = []
+
+    def say(self, text):
+        self.lines.append(text)
+
+    def progress(self, status):
+        pass
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.lstat().st_mode)
+
+
+def open_to_others(folder: Path) -> list[str]:
+    """What in a folder anybody but the owner may read, write or enter."""
+    found = [folder, *folder.rglob("*")]
+    return [str(path) for path in found if mode(path) & 0o077 and path.parent.name != SHARED_BY_ITS_FOLDER]
+
+
+@pytest.fixture(params=[0, 0o022], ids=["umask 0", "umask 022"])
+def umask(request):
+    before = os.umask(request.param)
+    yield request.param
+    os.umask(before)
+
+
+def test_all_that_is_written_into_a_run_folder_is_private(shell):
+    """A real run under a umask of 0, looked at while it goes on and afterwards; then an older, laxer folder."""
+    preset = shell.preset(workers={"transport": "ipc"}, run={"steps": 10**6})
+    command = shell.command("train", preset)
+    learner = subprocess.Popen(
+        command, cwd=shell.folder, env=shell.environment, umask=0, stderr=subprocess.PIPE, text=True
+    )
+    shell.started.append(learner)
+    run = shell.run_folder
+    wanted = {"checkpoint.npz", "connection.json", "status.json", "starts.jsonl", "config.yaml", "episodes.csv"}
+    wanted |= {".lock", "worker-0.stderr", "outbox-1.1"}
+    wait_until(lambda: wanted <= {path.name for path in run.rglob("*")}, seconds=300)
+    endpoint = read_connection(run / "connection.json").endpoint
+    sockets = Path(endpoint.removeprefix("ipc://")).parent
+    assert sockets.is_absolute()  # workers may be started in another folder
+    assert mode(sockets) == 0o700
+    assert list(run.glob("experience/*.log"))
+    assert open_to_others(run) == []
+    learner.send_signal(signal.SIGINT)
+    learner.communicate(timeout=300)
+    assert open_to_others(run) == []
+
+    for path in [run, *run.rglob("*")]:
+        path.chmod(0o777 if path.is_dir() else 0o666)
+    screen, other = Said(), RunFolder(run)
+    other.lock()
+    with pytest.raises(RunError, match="another process"):  # it is made private before anything else is done
+        resume(run, [], screen)
+    other.unlock()
+    assert [path for path in (run, *run.rglob("*")) if mode(path) & 0o077] == []
+    assert "others could look into" in screen.lines[0]
+    assert "mode 0777" in screen.lines[0]
+
+
+def test_no_writer_leaves_a_file_to_others(tmp_path, umask):
+    write_atomically(tmp_path / "status.json", b"{}")
+    Table(tmp_path / "episodes.csv").append([{"a": 1}])
+    table = Table(tmp_path / "episodes.csv")
+    table.append([{"a": 1, "b": 2}])
+    write_checkpoint(tmp_path / "checkpoint.npz", {"a": np.zeros(3)}, {})
+    log = ExperienceLog(tmp_path / "experience")
+    log.begin(1)
+    log.close()
+    Outbox(tmp_path / "outbox", 10).close()
+    assert [path.name for path in tmp_path.rglob("*") if mode(path) & 0o077] == []
+    assert len(list(tmp_path.iterdir())) == 6
+
+
+def write_bytes(path):
+    write_atomically(path, b"new")
+
+
+def write_arrays(path):
+    write_checkpoint(path, {"a": np.zeros(3)}, {})
+
+
+def write_rows(path):
+    Table(path).append([{"a": 1}])
+
+
+@pytest.mark.parametrize(
+    ("write", "beside"), [(write_bytes, ".{}.new"), (write_arrays, ".{}.tmp"), (write_rows, ".{}.new")]
+)
+@pytest.mark.parametrize("planted", ["link", "dangling link", "stale file"])
+def test_what_lies_at_the_name_of_the_temporary_is_neither_followed_nor_in_the_way(tmp_path, write, beside, planted):
+    target, mine = tmp_path / "file", tmp_path / "precious"
+    temporary = tmp_path / beside.format(target.name)
+    if planted == "stale file":
+        temporary.write_bytes(b"of a process that was killed")
+        temporary.chmod(0o666)
+    else:
+        temporary.symlink_to(mine)
+        if planted == "link":
+            mine.write_bytes(b"precious")
+    write(target)
+    assert not target.is_symlink()
+    assert target.stat().st_size
+    assert mode(target) == 0o600
+    assert not os.path.lexists(temporary)
+    assert mine.exists() == (planted == "link")
+    assert not mine.exists() or mine.read_bytes() == b"precious"
+
+
+def test_a_temporary_that_is_put_there_again_and_again_is_an_error(tmp_path, monkeypatch):
+    mine = tmp_path / "precious"
+    (tmp_path / ".file.new").symlink_to(mine)
+    monkeypatch.setattr(Path, "unlink", lambda path, missing_ok=False: None)  # it is back before the file is opened
+    with pytest.raises(FileExistsError):
+        write_atomically(tmp_path / "file", b"new")
+    assert not mine.exists()
+
+
+def test_a_link_in_the_place_of_a_file_that_grows_is_not_followed(tmp_path):
+    mine = tmp_path / "precious"
+    folder = tmp_path / "experience"
+    folder.mkdir()
+    (folder / "00000001.log").symlink_to(mine)
+    with pytest.raises(OSError, match="symbolic link"):
+        ExperienceLog(folder).begin(1)
+    (tmp_path / "outbox.0").symlink_to(mine)
+    with pytest.raises(OSError, match="symbolic link"):
+        Outbox(tmp_path / "outbox", 10)
+    assert not mine.exists()
+
+
+def test_a_lax_folder_is_made_private_without_following_links(tmp_path):
+    outside = tmp_path / "outside"
+    outside.write_text("shared on purpose")
+    outside.chmod(0o644)
+    run = tmp_path / "run"
+    (run / "experience").mkdir(parents=True)
+    (run / "experience" / "1.log").write_text("session 5")
+    (run / "shared").symlink_to(outside)
+    run.chmod(0o755)
+    assert make_private(run) == 0o055
+    assert [path for path in (run, *run.rglob("*")) if not path.is_symlink() and mode(path) & 0o077] == []
+    assert mode(outside) == 0o644
+    assert make_private(run) == 0
