@@ -25,7 +25,7 @@ from coupling.security import Guard, Keys, secure_client
 from coupling.server import Learning, Server, Terms
 from rl_agent.running import Decision
 
-__all__ = ["NullVectorEnv", "bench_coupling", "machine", "standard_rows"]
+__all__ = ["NullLearner", "NullVectorEnv", "bench_coupling", "machine", "standard_rows"]
 
 _TASK = "coupling.bench:flowsim/Null-v0"
 _OBSERVATION = gym.spaces.Box(-np.inf, np.inf, (14,), np.float32)  # the sizes of the flow tasks
@@ -76,7 +76,7 @@ class NullVectorEnv(VectorEnv[Any, Any, Any]):
 gym.register(id="flowsim/Null-v0", vector_entry_point="coupling.bench:NullVectorEnv")
 
 
-class _NullLearner:
+class NullLearner:
     """Answers zeros and learns nothing."""
 
     def __init__(self) -> None:
@@ -185,7 +185,7 @@ def bench_coupling(
         When the workers do not connect.
     """
     options = {"step_seconds": step_seconds}
-    learner: Learning = _v_racer(agents) if learning else _NullLearner()
+    learner: Learning = _v_racer(agents) if learning else NullLearner()
     split = [len(part) for part in np.array_split(np.arange(agents), processes)]
     low, high = _ACTION.low.tolist(), _ACTION.high.tolist()
     terms = Terms(split, 14, low, high, task_hash(_TASK, options), lambda agent, session: agent, heartbeat=0.5)

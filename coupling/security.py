@@ -10,6 +10,7 @@ any key.
 import contextlib
 import ipaddress
 import socket as network
+import struct
 import time
 from collections import deque
 from collections.abc import Mapping
@@ -20,6 +21,7 @@ import zmq
 from zmq.utils import z85
 from zmq.utils.monitor import parse_monitor_message
 
+from coupling.door import Door
 from coupling.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -30,8 +32,10 @@ __all__ = ["Guard", "Keys", "RefusedError", "Watch", "is_loopback", "secure_clie
 _ZAP = "inproc://zeromq.zap.01"
 _DOMAIN = "flowsim"
 _FAILED = zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
+_EVENT = struct.Struct("=HI")  # of a monitor's first frame: which, and its value
 _UNREADABLE = zmq.PROTOCOL_ERROR_ZMTP_CRYPTOGRAPHIC
-_MESSAGES_A_CALL = 256  # refusals that are attended to at once: a flood of them does not keep the learner from learning
+_MESSAGES_A_CALL = 4096  # that are attended to at once: a flood of them does not keep the learner from learning
+_HANDSHAKE_WITHIN = 5000  # milliseconds; longer than the time in which a worker takes broken handshakes for a refusal
 _SENTENCES = 64  # different refusals that are told; all are counted
 _BROKEN_OFF = 3  # handshakes in a row that ended without a word,
 _BROKEN_OFF_WITHIN = 5.0  # in as many seconds, are a refusal if ZeroMQ answers there
@@ -103,7 +107,7 @@ def secure_client(socket: "zmq.Socket[bytes]", connection: "Connection") -> None
 class Guard:
     """Lets the run's workers in at the learner's socket and nobody else, and notes who was refused.
 
-    Make it before the socket is bound, and call :meth:`attend` at least once a second.
+    Make it, let it bind the socket, and call :meth:`attend` at least once a second.
 
     Parameters
     ----------
@@ -135,7 +139,9 @@ class Guard:
             )
         self.refused = 0
         self.refusals: list[str] = []
-        self._keys = keys
+        self._socket, self._endpoint, self._keys = socket, endpoint, keys
+        self._door: Door | None = None
+        socket.set(zmq.HANDSHAKE_IVL, _HANDSHAKE_WITHIN)  # so long may a connection be half open
         self._zap: zmq.Socket[bytes] | None = None
         if keys is not None:
             self._zap = socket.context.socket(zmq.REP)
@@ -146,7 +152,28 @@ class Guard:
             socket.curve_publickey = keys.server_public.encode()
             socket.set_string(zmq.ZAP_DOMAIN, _DOMAIN)
             socket.set(zmq.ZAP_ENFORCE_DOMAIN, 1)
-        self._monitor = _monitor(socket, _FAILED)
+        self._monitor = _monitor(socket, _FAILED | zmq.EVENT_ACCEPTED)
+
+    def bind(self, guests: int) -> str:
+        """Bind the socket, behind a door if the endpoint is one of TCP.
+
+        Parameters
+        ----------
+        guests
+            How many workers will connect.
+
+        Returns
+        -------
+        str
+            The endpoint that was bound.
+        """
+        host, _, port = self._endpoint.removeprefix("tcp://").rpartition(":")
+        if self._endpoint.startswith("tcp://") and Door.fits(host):
+            self._door = Door(host, 0 if port == "*" else int(port), guests)
+            self._socket.set(zmq.USE_FD, self._door.descriptor())
+            self._endpoint = f"tcp://{host}:{self._door.port}"
+        self._socket.bind(self._endpoint)
+        return self._socket.get_string(zmq.LAST_ENDPOINT)
 
     def attend(self) -> None:
         """Answer who may come in, and note who could not; without waiting."""
@@ -155,15 +182,29 @@ class Guard:
                 if self._zap is None:
                     break
                 self._judge(self._zap, self._zap.recv_multipart(zmq.NOBLOCK))
+        accepted = 0
         with contextlib.suppress(zmq.Again):
             for _ in range(_MESSAGES_A_CALL):
-                self._note(self._monitor.recv_multipart(zmq.NOBLOCK))
+                event, value = _EVENT.unpack(self._monitor.recv_multipart(zmq.NOBLOCK)[0])
+                if event == zmq.EVENT_ACCEPTED:
+                    accepted += 1
+                else:
+                    self._note(event, value)
+        if self._door is not None:
+            self._door.tend(accepted)
+            if self._door.floods:
+                self._tell(
+                    f"more than {self._door.budget} connections came within a second; while that goes on, few new ones "
+                    "are let in, and workers that are there go on"
+                )
 
     def close(self) -> None:
         """Close the guard's own sockets, after the one that it guards."""
         self._monitor.close(linger=0)
         if self._zap is not None:
             self._zap.close(linger=0)
+        if self._door is not None:
+            self._door.close()
 
     def _judge(self, zap: "zmq.Socket[bytes]", request: list[bytes]) -> None:
         """Answer one request of libzmq: version, id, domain, address, identity, mechanism, key."""
@@ -172,6 +213,8 @@ class Guard:
         allowed = mechanism == b"CURVE" and [z85.encode(key).decode() for key in credentials] == [
             self._keys.worker_public
         ]
+        if allowed and self._door is not None:
+            self._door.know(address.decode(errors="replace"))
         if not allowed:
             self._tell(
                 f"a peer at {address.decode(errors='replace')} with an unknown key was refused; workers need the "
@@ -180,13 +223,12 @@ class Guard:
         status = (b"200", b"") if allowed else (b"400", b"unknown key")
         zap.send_multipart((version, number, *status, b"", b""))
 
-    def _note(self, message: list[bytes]) -> None:
+    def _note(self, event: int, value: int) -> None:
         """Count a handshake that failed; an unknown key was told already, with the address."""
         self.refused += 1
-        event = parse_monitor_message(message)
-        if event["event"] == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
+        if event == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
             return
-        if event["event"] == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL and event["value"] == _UNREADABLE:
+        if event == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL and value == _UNREADABLE:
             self._tell("a peer that takes this learner for another one was refused: its server key is not ours")
             return
         speaks = "with encryption (CURVE)" if self._keys else "without encryption"
@@ -279,11 +321,15 @@ class Watch:
 
 
 def _monitor(socket: "zmq.Socket[bytes]", events: int) -> "zmq.Socket[bytes]":
-    """Return a socket that tells of these events; its queue is bounded, libzmq waits when it is full."""
+    """Return a socket that tells of these events.
+
+    Its queue has no bound, because libzmq's thread, which carries everybody's messages, would wait where it is full.
+    """
     address = f"inproc://monitor-{id(socket):x}"
     socket.monitor(address, events)
     monitor = socket.context.socket(zmq.PAIR)
     monitor.linger = 0
+    monitor.rcvhwm = 0
     monitor.connect(address)
     return monitor
 

@@ -112,8 +112,7 @@ class Server:
         self._socket.set(zmq.SNDHWM, _MESSAGES_OF_A_PEER)
         self._socket.set(zmq.LINGER, 1000)  # so that GOODBYE leaves
         self._guard = Guard(self._socket, endpoint, keys)
-        self._socket.bind(endpoint)
-        self.endpoint = self._socket.get_string(zmq.LAST_ENDPOINT)
+        self.endpoint = self._guard.bind(len(terms.agents_of_each))
         self._ledger = Ledger()
         self._sessions: dict[int, Session] = {}
         self._offenders: OrderedDict[bytes, None] = OrderedDict()

@@ -1,0 +1,162 @@
+"""A flood of connections is kept out by the kernel, and who is there goes on."""
+
+import contextlib
+import resource
+import select
+import socket
+
+import pytest
+import zmq
+from conftest import wait_until
+
+from coupling.connection import task_hash
+from coupling.door import Door
+from coupling.experience import ExperienceLog
+from coupling.protocol import Status, encode_control
+from coupling.server import Server, Terms
+
+pytestmark = pytest.mark.skipif(not Door.fits("127.0.0.1"), reason="only Linux has filters of sockets")
+
+
+class Clock:
+    def __init__(self):
+        self.now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def opened():
+    """Ask for connections without waiting; all are closed at the end."""
+    with contextlib.ExitStack() as stack:
+
+        def ask(port, source="127.0.0.1"):
+            peer = stack.enter_context(socket.socket())
+            peer.bind((source, 0))
+            peer.setblocking(False)
+            peer.connect_ex(("127.0.0.1", port))
+            return peer
+
+        yield ask
+
+
+@pytest.fixture
+def make(clock):
+    with contextlib.ExitStack() as stack:
+
+        def make(guests=1):
+            return stack.enter_context(contextlib.closing(Door("127.0.0.1", 0, guests, clock)))
+
+        yield make
+
+
+def stands(peer, seconds=0.0):
+    return bool(select.select([], [peer], [], seconds)[1])
+
+
+def is_let_in(peer):
+    return wait_until(lambda: stands(peer, 0.1))
+
+
+def is_kept_out(peer):
+    return not stands(peer, 0.3)
+
+
+def test_who_comes_after_the_budget_is_kept_out_until_the_second_is_over(make, clock, opened):
+    door = make()
+    before = opened(door.port)
+    assert is_let_in(before)
+    door.tend(door.budget)
+    assert is_let_in(opened(door.port))
+    door.tend(1)
+    assert door.floods == 1
+    late = opened(door.port)
+    assert is_kept_out(late)
+    clock.now += 0.9
+    door.tend(0)
+    assert is_kept_out(opened(door.port))
+    clock.now += 0.2
+    door.tend(0)
+    assert is_let_in(opened(door.port))
+    assert is_let_in(late)  # TCP asked again
+    assert door.floods == 1
+
+
+def test_a_connection_that_stands_is_not_touched(make, opened):
+    door = make()
+    peer = opened(door.port)
+    assert is_let_in(peer)
+    with socket.socket(fileno=door.descriptor()) as listener:
+        end, _ = listener.accept()
+    door.tend(2 * door.budget + 2)
+    with end:
+        for words in (b"to and", b"fro"):
+            peer.send(words)
+            assert select.select([end], [], [], 60)[0]
+            assert end.recv(100) == words
+            end.send(words)
+            assert select.select([peer], [], [], 60)[0]
+            assert peer.recv(100) == words
+    assert is_kept_out(opened(door.port))
+
+
+def test_addresses_of_workers_have_a_budget_of_their_own(make, opened):
+    door = make()
+    for number in range(1, 256):
+        door.know(f"10.0.0.{number}")
+    door.know("127.0.0.2")
+    door.know("not an address")
+    door.tend(door.budget + 1)
+    assert is_kept_out(opened(door.port))
+    assert is_let_in(opened(door.port, "127.0.0.2"))
+    door.tend(door.budget + 1)
+    assert is_kept_out(opened(door.port, "127.0.0.2"))
+
+
+def test_more_addresses_than_a_filter_holds_do_no_harm(make, opened):
+    door = make()
+    for number in range(5000):
+        door.know(f"10.0.{number // 256}.{number % 256}")
+    door.know("127.0.0.2")  # the latest are kept
+    door.tend(door.budget + 1)
+    assert is_let_in(opened(door.port, "127.0.0.2"))
+    assert is_kept_out(opened(door.port))
+
+
+def test_it_is_shut_while_descriptors_are_short(make, clock, opened):
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.ExitStack() as stack:
+        lowest = stack.enter_context(socket.socket()).fileno()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (lowest + 200, hard))
+        stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        door = make()
+        door.tend(1)
+        assert is_let_in(opened(door.port))
+        with contextlib.ExitStack() as hoard:
+            for _ in range(100):
+                hoard.enter_context(socket.socket())
+            door.tend(1)
+            clock.now += 5.0
+            door.tend(0)
+            assert is_kept_out(opened(door.port))
+        door.tend(0)
+        assert is_let_in(opened(door.port))
+
+
+def test_a_flood_ends_at_the_door_and_an_honest_peer_is_answered(tmp_path, clock):
+    """Of hundreds of connections within a second, Python hears of the budget and what came before it was noticed."""
+    at_once, rounds = 20, 30
+    terms = Terms([1], 3, [-2.0], [2.0], task_hash("Pendulum-v1", {}), lambda agent, session: agent)
+    with ExperienceLog(tmp_path / "experience") as log, zmq.Context() as context:
+        log.begin(0)
+        server = Server(None, "tcp://127.0.0.1:*", terms, 1, log, clock=clock)
+        port = int(server.endpoint.rpartition(":")[2])
+        honest = context.socket(zmq.DEALER)
+        honest.linger = 0
+        honest.connect(server.endpoint)
