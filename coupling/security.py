@@ -13,7 +13,7 @@ import socket as network
 import struct
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -120,8 +120,8 @@ class Guard:
 
     Attributes
     ----------
-    refused
-        How many handshakes failed.
+    accepted, refused
+        How many connections came, and how many handshakes failed.
     refusals
         One sentence for each different reason, at most 64.
 
@@ -137,7 +137,7 @@ class Guard:
                 f"{endpoint} can be reached from other machines and would be bound without encryption; give the "
                 "service keys, or bind a loopback address such as tcp://127.0.0.1:*"
             )
-        self.refused = 0
+        self.accepted = self.refused = 0
         self.refusals: list[str] = []
         self._socket, self._endpoint, self._keys = socket, endpoint, keys
         self._door: Door | None = None
@@ -154,13 +154,15 @@ class Guard:
             socket.set(zmq.ZAP_ENFORCE_DOMAIN, 1)
         self._monitor = _monitor(socket, _FAILED | zmq.EVENT_ACCEPTED)
 
-    def bind(self, guests: int) -> str:
+    def bind(self, guests: int, clock: Callable[[], float] = time.monotonic) -> str:
         """Bind the socket, behind a door if the endpoint is one of TCP.
 
         Parameters
         ----------
         guests
             How many workers will connect.
+        clock
+            Seconds that rise.
 
         Returns
         -------
@@ -169,7 +171,7 @@ class Guard:
         """
         host, _, port = self._endpoint.removeprefix("tcp://").rpartition(":")
         if self._endpoint.startswith("tcp://") and Door.fits(host):
-            self._door = Door(host, 0 if port == "*" else int(port), guests)
+            self._door = Door(host, 0 if port == "*" else int(port), guests, clock)
             self._socket.set(zmq.USE_FD, self._door.descriptor())
             self._endpoint = f"tcp://{host}:{self._door.port}"
         self._socket.bind(self._endpoint)
@@ -182,16 +184,16 @@ class Guard:
                 if self._zap is None:
                     break
                 self._judge(self._zap, self._zap.recv_multipart(zmq.NOBLOCK))
-        accepted = 0
+        before = self.accepted
         with contextlib.suppress(zmq.Again):
             for _ in range(_MESSAGES_A_CALL):
                 event, value = _EVENT.unpack(self._monitor.recv_multipart(zmq.NOBLOCK)[0])
                 if event == zmq.EVENT_ACCEPTED:
-                    accepted += 1
+                    self.accepted += 1
                 else:
                     self._note(event, value)
         if self._door is not None:
-            self._door.tend(accepted)
+            self._door.tend(self.accepted - before)
             if self._door.floods:
                 self._tell(
                     f"more than {self._door.budget} connections came within a second; while that goes on, few new ones "

@@ -112,7 +112,7 @@ class Server:
         self._socket.set(zmq.SNDHWM, _MESSAGES_OF_A_PEER)
         self._socket.set(zmq.LINGER, 1000)  # so that GOODBYE leaves
         self._guard = Guard(self._socket, endpoint, keys)
-        self.endpoint = self._guard.bind(len(terms.agents_of_each))
+        self.endpoint = self._guard.bind(len(terms.agents_of_each), clock)
         self._ledger = Ledger()
         self._sessions: dict[int, Session] = {}
         self._offenders: OrderedDict[bytes, None] = OrderedDict()
@@ -560,6 +560,11 @@ class Server:
         self._socket.close()
         self._guard.close()
         self._context.term()
+
+    @property
+    def accepted(self) -> int:
+        """How many connections came."""
+        return self._guard.accepted
 
     @property
     def refused(self) -> int:

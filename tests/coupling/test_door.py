@@ -4,16 +4,20 @@ import contextlib
 import resource
 import select
 import socket
+import sys
 
 import pytest
 import zmq
-from conftest import wait_until
+from conftest import ROOT, wait_until
 
 from coupling.connection import task_hash
 from coupling.door import Door
 from coupling.experience import ExperienceLog
 from coupling.protocol import Status, encode_control
 from coupling.server import Server, Terms
+
+sys.path.insert(0, str(ROOT / "benchmarks"))
+import flooder
 
 pytestmark = pytest.mark.skipif(not Door.fits("127.0.0.1"), reason="only Linux has filters of sockets")
 
@@ -149,14 +153,76 @@ def test_it_is_shut_while_descriptors_are_short(make, clock, opened):
         assert is_let_in(opened(door.port))
 
 
-def test_a_flood_ends_at_the_door_and_an_honest_peer_is_answered(tmp_path, clock):
-    """Of hundreds of connections within a second, Python hears of the budget and what came before it was noticed."""
-    at_once, rounds = 20, 30
+class Idle:
+    """A learner that nobody has begun with."""
+
+    environment_steps = gradient_steps = 0
+
+    def updates_due(self):
+        return 0
+
+
+@pytest.fixture
+def server(tmp_path, clock):
     terms = Terms([1], 3, [-2.0], [2.0], task_hash("Pendulum-v1", {}), lambda agent, session: agent)
-    with ExperienceLog(tmp_path / "experience") as log, zmq.Context() as context:
-        log.begin(0)
-        server = Server(None, "tcp://127.0.0.1:*", terms, 1, log, clock=clock)
-        port = int(server.endpoint.rpartition(":")[2])
-        honest = context.socket(zmq.DEALER)
+    log = ExperienceLog(tmp_path / "experience")
+    log.begin(0)
+    server = Server(Idle(), "tcp://127.0.0.1:*", terms, 1, log, clock=clock)
+    yield server
+    server.close("over")
+    log.close()
+
+
+@pytest.fixture
+def ask_for_status(server):
+    """Ask as an honest peer does that has been there before the flood, until the answer comes."""
+    with zmq.Context() as context, context.socket(zmq.DEALER) as honest:
         honest.linger = 0
         honest.connect(server.endpoint)
+
+        def ask():
+            def answered():
+                server.turn(0.01)
+                return honest.poll(0)
+
+            honest.send(encode_control(Status()))
+            wait_until(answered)
+            return honest.recv()
+
+        ask()
+        yield ask
+
+
+@pytest.mark.parametrize("kind", flooder.KINDS)
+def test_of_a_flood_python_hears_no_more_than_the_budget(server, ask_for_status, kind):
+    """Everything happens within one second of the server's clock, and an honest peer is answered all the while."""
+    port, budget, at_once = int(server.endpoint.rpartition(":")[2]), 64 + 4, 20
+    asked = 0
+    while asked < 400:
+        asked += flooder.flood(("127.0.0.1", port), kind, rate=1000.0, seconds=at_once / 1000)["asked"]
+        ask_for_status()
+    came = server.accepted
+    assert budget < came <= budget + 2 * at_once
+    assert server.refused + server.counts.violations <= 2 * came
+    assert sum("connections came within a second" in refusal for refusal in server.refusals) == 1
+
+
+def test_after_the_flood_a_new_peer_gets_in(server, ask_for_status, clock):
+    port = int(server.endpoint.rpartition(":")[2])
+    while server.accepted <= 64 + 4:
+        flooder.flood(("127.0.0.1", port), "noise", rate=1000.0, seconds=0.02)
+        ask_for_status()
+    with zmq.Context() as context, context.socket(zmq.DEALER) as late:
+        late.linger = 0
+        late.connect(server.endpoint)
+        late.send(encode_control(Status()))
+        for _ in range(10):
+            ask_for_status()
+        assert not late.poll(200)
+        clock.now += 1.0
+
+        def answered():
+            server.turn(0.01)
+            return late.poll(0)
+
+        wait_until(answered)
