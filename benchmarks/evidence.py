@@ -126,8 +126,9 @@ def clean_commit(repository: Path) -> str:
 
 
 def _same_code(repository: Path, commit: str) -> bool:
-    """Tell whether nothing but results and pages has changed since a commit."""
-    words = ["diff", "--quiet", commit, "HEAD", "--", ".", ":!benchmarks/results", ":!docs", ":!README.md"]
+    """Tell whether nothing but results, pages and tests has changed since a commit."""
+    others = (":!benchmarks/results", ":!docs", ":!README.md", ":(exclude,glob)tests/**/test_*.py")
+    words = ["diff", "--quiet", commit, "HEAD", "--", ".", *others]
     return subprocess.run(["git", *words], cwd=repository, capture_output=True, timeout=60).returncode == 0
 
 
