@@ -74,7 +74,7 @@ class Terms:
     seed_of
         Seed of an agent's environment, from the agent and how many processes its worker had before.
     step_timeout
-        Seconds that an environment step, or the start of a worker, may take.
+        Seconds that an environment step may take.
     heartbeat, dead_after, patience
         Seconds between signs of life; of silence after which a worker is dead; after which a worker gives up, and
         after which nobody waits any more for the successor of a dead one.

@@ -27,6 +27,7 @@ __all__ = ["Interrupted", "Screen", "Signals", "Training"]
 
 _SUPERVISE_EVERY = 0.2  # seconds
 _STATUS_EVERY = 1.0
+_CONNECT_WITHIN = 60.0  # that a new process has at least, however short the steps of its environments are
 _DEATHS_SHOWN = 20
 
 
@@ -221,10 +222,10 @@ class Training:
         for slot, reason in self._server.lost():
             self._launcher.kill(slot, reason)
             self._server.drop(slot)
+        limit = max(_CONNECT_WITHIN, self._config.workers.step_timeout)
         for slot in range(self._config.workers.processes):
-            slow = self._launcher.running_for(slot) > self._config.workers.step_timeout
-            if slow and not self._server.connected(slot):
-                self._launcher.kill(slot, f"it had not connected after {self._config.workers.step_timeout:g} s")
+            if self._launcher.running_for(slot) > limit and not self._server.connected(slot):
+                self._launcher.kill(slot, f"it had not connected after {limit:g} s")
         for death in self._launcher.supervise():
             self._server.drop(death.slot)
             self._failures_told.pop(death.slot, None)

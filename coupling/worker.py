@@ -95,6 +95,8 @@ class Line:
         ZeroMQ context of the process.
     file
         The connection file.
+    look_again
+        Seconds for which a refused worker looks for a newer one.
 
     Attributes
     ----------
@@ -102,8 +104,8 @@ class Line:
         What it said last.
     """
 
-    def __init__(self, context: "zmq.Context[zmq.Socket[bytes]]", file: Path) -> None:
-        self._context, self._file = context, file
+    def __init__(self, context: "zmq.Context[zmq.Socket[bytes]]", file: Path, look_again: float = _READ_AGAIN) -> None:
+        self._context, self._file, self._look_again = context, file, look_again
         self.connection = read_connection(file)
         self._open()
 
@@ -147,7 +149,7 @@ class Line:
 
     def _changed(self) -> bool:
         """Wait a little for the connection file of a learner that was started again with other keys."""
-        until = time.monotonic() + _READ_AGAIN
+        until = time.monotonic() + self._look_again
         while time.monotonic() < until:
             with contextlib.suppress(OSError, ValueError):
                 if read_connection(self._file) != self.connection:
@@ -276,15 +278,19 @@ class Worker:
         WorkerStoppedError
             When the learner ends or refuses this worker, or is not there.
         """
-        self._welcome = self._join()
-        self._session = self._welcome.session
-        self._heart = Heart(self._context, self._file, self._welcome)
+        welcome = self._join()
+        self.take_up(welcome)
         self._heart.start()
-        observations, _ = self._vector.reset(seed=self._welcome.seeds)  # type: ignore[arg-type]  # vectors take lists
+        observations, _ = self._vector.reset(seed=welcome.seeds)  # type: ignore[arg-type]  # vectors take lists
         kind, body = Kind.RESET, np.ascontiguousarray(observations, "<f4").tobytes()
         while True:
             actions = self._ask(kind, body)
             kind, body = Kind.STEP, encode_step(self._step(actions))
+
+    def take_up(self, welcome: Welcome) -> None:
+        """Begin the session of a WELCOME, without a message yet."""
+        self._session = welcome.session
+        self._heart = Heart(self._context, self._file, welcome)
 
     def last_word(self, message: Error | Goodbye) -> None:
         """Tell the learner that and why this worker ends."""

@@ -13,6 +13,7 @@ import yaml
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 ORACLE = "oracle:test/Oracle-v0"
+GUARD = 300.0  # seconds, against a hang only: no test may depend on how fast or busy the machine is
 
 
 class Shell:
@@ -31,7 +32,8 @@ class Shell:
             "env": env,
             "env_options": env_options or {},
             "agent": {"start": 200, "memory": 4096, "batch": 16, "hidden": [8]} | (agent or {}),
-            "workers": {"processes": 2, "agents": 4} | (workers or {}),
+            # a worker that stands still for a while is no dead one, unless a test says so
+            "workers": {"processes": 2, "agents": 4, "dead_after": 120.0} | (workers or {}),
             "run": {"steps": 1000, "name": "run"} | (run or {}),
         }
         (self.folder / "preset.yaml").write_text(yaml.safe_dump(content))
@@ -43,7 +45,7 @@ class Shell:
     def run(self, *words: str, **kwargs) -> subprocess.CompletedProcess:
         return subprocess.run(
             self.command(*words), cwd=self.folder, env=self.environment, capture_output=True, text=True,
-            timeout=120, **kwargs,
+            timeout=2 * GUARD, **kwargs,
         )  # fmt: skip
 
     def start(self, *words: str) -> subprocess.Popen:
@@ -69,7 +71,7 @@ class Shell:
             process.communicate()
 
 
-def wait_until(condition, seconds: float = 60.0):
+def wait_until(condition, seconds: float = GUARD):
     """Wait for a condition and return what it gave; fail loudly when it takes too long."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:

@@ -28,6 +28,7 @@ from rl_agent.learner import Learner
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
+GUARD = 600.0  # seconds, against a hang only
 
 
 class SiegeError(AssertionError):
@@ -130,7 +131,7 @@ class Siege:
             file.seek(self._said_before)
             return file.read().decode(errors="replace")
 
-    def wait_end(self, seconds=120.0) -> int:
+    def wait_end(self, seconds=GUARD) -> int:
         """Wait until the learner has ended; returns its exit code."""
         try:
             return self._process.wait(seconds)
@@ -138,7 +139,7 @@ class Siege:
             self.close()
             raise SiegeError(f"the learner did not end within {seconds:g} s:\n{self.said()[-3000:]}") from None
 
-    def wait_steps(self, steps: int, seconds=120.0) -> None:
+    def wait_steps(self, steps: int, seconds=GUARD) -> None:
         """Wait until the run has done so many environment steps since it was started last, or has died."""
         until, first = time.monotonic() + seconds, None
         while self.running:
@@ -216,6 +217,19 @@ class Siege:
             self._process.wait()
             self.counts["kills_of_everything"] += 1
 
+    def kill_all_amid_records(self, size=8192) -> None:
+        """Kill learner and workers at a moment when the log holds some records that are in no checkpoint."""
+        until = time.monotonic() + GUARD
+        while time.monotonic() < until:
+            self._process.send_signal(signal.SIGSTOP)  # so that no checkpoint comes between
+            segments = (self.run_folder / "experience").iterdir()
+            if max(segments, key=lambda path: path.name).stat().st_size >= size:
+                self.kill_all()
+                return
+            self._process.send_signal(signal.SIGCONT)
+            time.sleep(0.05)
+        raise SiegeError(f"the log never held {size} bytes:\n{self.said()[-3000:]}")
+
     def fill_disk(self) -> None:
         """Leave the learner no room for a while; a limit on the size of files stands for the disk."""
         if self.running:
@@ -234,7 +248,7 @@ class Siege:
         """Let a connection carry nothing for a while."""
         self.proxy.swallow(self.random.uniform(0.5, 5.0))
 
-    def disturb(self, seconds: float, rates: dict[str, float], faults=lambda random: "") -> None:
+    def disturb(self, seconds: float, rates: dict[str, float], faults=lambda random: "", needed=()) -> None:
         """Do things to the run at Poisson moments, and resume it whenever it is dead.
 
         Parameters
@@ -245,18 +259,26 @@ class Siege:
             How often per second, by the name of a method above.
         faults
             Gives the labelled deaths of each start.
+        needed
+            What has to have happened in the end, by its name in :meth:`done`, however long that takes.
         """
         until = time.monotonic() + seconds
-        while time.monotonic() < until:
+        guard = until + GUARD
+        while time.monotonic() < until or (not self._has_done(needed) and time.monotonic() < guard):
             if not self.running:
                 self._check_death()
                 self.start(faults(self.random))
                 self._wait_for_workers()
-            time.sleep(min(self.random.expovariate(sum(rates.values())), max(0.0, until - time.monotonic())))
+            left = until - time.monotonic()
+            time.sleep(min(self.random.expovariate(sum(rates.values())), left if left > 0 else 1.0))
             if self.running:
                 getattr(self, self.random.choices(list(rates), list(rates.values()))[0])()
 
-    def die_at(self, point: str, count: int, seconds=120.0) -> None:
+    def _has_done(self, needed) -> bool:
+        done = self.done()
+        return all(done.get(name, 0) for name in needed)
+
+    def die_at(self, point: str, count: int, seconds=GUARD) -> None:
         """Start the run and wait until it, or a worker, has died at a labelled point."""
         before = self.deaths()[point]
         self.start(f"{point}={count}")
@@ -272,7 +294,7 @@ class Siege:
         """Return how often something died at each labelled point."""
         return Counter(self._notes.read_text().split()) if self._notes.exists() else Counter()
 
-    def _wait_for_workers(self, seconds=60.0) -> None:
+    def _wait_for_workers(self, seconds=GUARD) -> None:
         """Wait until something can be disturbed."""
         until = time.monotonic() + seconds
         while self.running and not self.workers():

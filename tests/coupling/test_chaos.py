@@ -2,7 +2,6 @@
 
 import copy
 import shutil
-import time
 
 import numpy as np
 import pytest
@@ -43,8 +42,7 @@ def besieged(tmp_path_factory):
         siege.die_at("learner.before-rename", 1)  # and again in the first checkpoint after the torn tail
         siege.start()
         siege.wait_steps(200)
-        time.sleep(0.4)  # the last checkpoint is some records ago
-        siege.kill_all()
+        siege.kill_all_amid_records()
         siege.die_at("learner.replaying", 3)
         siege.die_at("learner.before-send", 40)
         siege.start(",".join(f"{point}={30 + 10 * number}" for number, point in enumerate(WORKER)))
@@ -70,19 +68,20 @@ def test_a_bad_network_of_messages(laid):
     siege.through(lambda target: MessageProxy(target, drop=0.03, duplicate=0.1, hold=0.1, delay=0.3, seed=1))
     siege.start()
     siege.wait_steps(1)
-    siege.disturb(4, {"kill_worker": 0.5})
+    kinds = "dropped", "duplicated", "held_back", "worker_kills"
+    siege.disturb(4, {"kill_worker": 0.5}, needed=kinds)
     siege.kill_learner()
     report = siege.finish(more=200)
     assert report.is_clean, report
-    assert all(siege.done()[kind] > 0 for kind in ("dropped", "duplicated", "held_back", "worker_kills"))
+    assert all(siege.done()[kind] > 0 for kind in kinds)
 
 
 def test_a_bad_network_of_connections(laid):
-    siege = laid(**SINGLE)
+    siege = laid(workers=SINGLE["workers"] | {"dead_after": 600.0})
     siege.through(lambda target: TcpProxy(siege.learner_address, delay=0.005, seed=1))
     siege.start()
     siege.wait_steps(1)
-    siege.disturb(4, {"cut": 2.0, "swallow": 0.5, "stop_worker": 0.1, "stop_learner": 0.1})
+    siege.disturb(4, {"cut": 2.0, "swallow": 0.5, "stop_worker": 0.1, "stop_learner": 0.1}, needed=["cuts"])
     report = siege.finish(more=200)
     assert report.is_clean, report
     assert siege.done()["cuts"] > 0
@@ -111,7 +110,7 @@ def test_without_outboxes_a_death_costs_each_environment_one_step_at_most(laid):
     siege = laid(workers={"outbox": False})
     siege.start()
     siege.wait_steps(1)
-    siege.disturb(4, {"kill_worker": 2.0})
+    siege.disturb(4, {"kill_worker": 2.0}, needed=["worker_kills"])
     report = siege.finish(more=200)
     assert report.is_clean, report
     assert siege.counts["worker_kills"] > 0

@@ -1,9 +1,9 @@
 """Who starts workers, and what they see."""
 
-import time
 from pathlib import Path
 
 import pytest
+from conftest import wait_until
 
 from coupling.launch.local import LocalLauncher
 
@@ -23,10 +23,8 @@ def test_workers_take_the_devices_by_turns(tmp_path):
         seen = []
         for place in launcher._places:
             assert place.process is not None
-            deadline = time.monotonic() + 10
-            while "CUDA_VISIBLE_DEVICES" not in (found := variables(place.process.pid)) and time.monotonic() < deadline:
-                time.sleep(0.01)  # the process has not become the worker yet
-            seen.append(found.get("CUDA_VISIBLE_DEVICES"))
+            # it may take until the process has become the worker
+            seen.append(wait_until(lambda pid=place.process.pid: variables(pid).get("CUDA_VISIBLE_DEVICES")))
         assert seen == ["3", "5", "3"]
     finally:
         launcher.stop()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from conftest import ROOT, wait_until
+from conftest import GUARD, ROOT, wait_until
 from test_run import audit
 
 from coupling import cli
@@ -169,12 +169,12 @@ def test_serve_waits_for_workers_that_are_started_by_hand(shell):
     far = shell.folder / "copy.json"  # as it would be copied to another machine
     far.write_bytes(connection.read_bytes())
     workers = [shell.start("worker", "--connect", str(file)) for file in (connection, far)]
-    _, stderr = learner.communicate(timeout=60)
+    _, stderr = learner.communicate(timeout=GUARD)
     assert learner.returncode == 0, stderr
     assert "flowsim worker --connect runs/run/connection.json" in stderr
     assert len(shell.status()["agents"]) == 4
     for worker in workers:
-        assert worker.wait(30) == 0, worker.stderr.read()
+        assert worker.wait(GUARD) == 0, worker.stderr.read()
     done = shell.run("serve", preset, "workers.launcher=ray")
     assert (done.returncode, done.stdout) == (2, "")
     assert "flowsim serve starts no workers" in done.stderr
@@ -197,7 +197,7 @@ def test_submitit_on_this_machine(shell):
     again = wait_until(lambda: (now := training(shell)) and now["restarts"] == 1 and now)
     assert {worker["slot"]: worker["pid"] for worker in again["workers"]}[1] == pids[1]
     learner.send_signal(signal.SIGINT)
-    _, stderr = learner.communicate(timeout=60)
+    _, stderr = learner.communicate(timeout=GUARD)
     assert learner.returncode == 130, stderr
     assert "worker 0 died (signal SIGKILL)" in stderr
     assert not hosts_of(shell.folder)
@@ -279,7 +279,7 @@ def test_jobs_of_slurm_are_an_array_requeued_and_taken_over(shell, slurm):
     wait_until(lambda: shell.status().get("epoch") == 1 and training(shell))
     assert set(jobs_of(shell)) == {"1_0", "1_1"}
     resumed.send_signal(signal.SIGINT)
-    _, stderr = resumed.communicate(timeout=60)
+    _, stderr = resumed.communicate(timeout=GUARD)
     assert resumed.returncode == 130, stderr
     wait_until(lambda: not hosts_of(shell.folder))
     assert {job["state"] for job in jobs_of(shell).values()} <= {"COMPLETED", "CANCELLED"}
@@ -315,7 +315,7 @@ def test_the_scripts_of_the_docs_train_and_go_on(shell, slurm, script):
         )  # fmt: skip
         (name,) = [name for name, content in jobs_of(shell).items() if content["script"].endswith(f"{script}.sbatch")
                    and content["state"] in ("PENDING", "RUNNING")]  # fmt: skip
-        wait_until(lambda name=name: jobs_of(shell)[name]["state"] not in ("PENDING", "RUNNING"), seconds=120)
+        wait_until(lambda name=name: jobs_of(shell)[name]["state"] not in ("PENDING", "RUNNING"))
         assert jobs_of(shell)[name]["state"] == "COMPLETED"
         assert shell.status()["state"] == "finished"
         assert shell.status()["environment_steps"] >= steps
@@ -385,7 +385,7 @@ def test_ray_workers_and_actors_that_are_killed_come_back(shell, cluster):
     ray_hosts(shell)[0].parent().kill()  # the actor, whose worker dies with it
     wait_until(lambda: (now := training(shell)) and now["restarts"] == 2)
     learner.send_signal(signal.SIGINT)
-    _, stderr = learner.communicate(timeout=60)
+    _, stderr = learner.communicate(timeout=GUARD)
     assert learner.returncode == 130, stderr
     assert "died (signal SIGKILL)" in stderr
     assert "its actor has died" in stderr
@@ -404,7 +404,7 @@ def test_a_resumed_run_takes_its_ray_workers_over(shell, cluster):
     wait_until(lambda: shell.status().get("epoch") == 1 and training(shell))
     assert {host.pid for host in ray_hosts(shell)} == pids
     resumed.send_signal(signal.SIGINT)
-    _, stderr = resumed.communicate(timeout=60)
+    _, stderr = resumed.communicate(timeout=GUARD)
     assert resumed.returncode == 130, stderr
     assert nothing_is_left(shell)
     everything_is_there_once(shell)

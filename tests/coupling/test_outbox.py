@@ -97,7 +97,7 @@ def test_a_process_that_was_killed_leaves_message_and_lock(path):
         "import os, sys; from pathlib import Path; from coupling.outbox import Outbox; "
         "box = Outbox(Path(sys.argv[1]), 100); box.write(b'last'); os.kill(os.getpid(), 9)"
     )
-    done = subprocess.run([sys.executable, "-c", code, str(path)], env={"PYTHONPATH": str(ROOT)}, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code, str(path)], env={"PYTHONPATH": str(ROOT)}, timeout=300)
     assert done.returncode == -9
     box = Outbox(path, 100)
     assert box.recovered == b"last"
@@ -115,7 +115,7 @@ def test_no_room_is_noticed_at_the_start_and_not_by_a_message(path):
             env={"PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"},
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
             preexec_fn=lambda room=room: resource.setrlimit(resource.RLIMIT_FSIZE, (room, room)),
         )
         assert expected in done.stdout + done.stderr

@@ -10,7 +10,7 @@ import signal
 import gymnasium as gym
 import numpy as np
 import pytest
-from conftest import ORACLE, ROOT, wait_until, workers_of
+from conftest import GUARD, ORACLE, ROOT, wait_until, workers_of
 
 from coupling import cli
 from coupling.config import load_config
@@ -120,7 +120,7 @@ def test_a_killed_worker_is_replaced_and_ctrl_c_leaves_a_checkpoint_and_no_orpha
     seen = status["environment_steps"]
 
     process.send_signal(signal.SIGINT)
-    _, stderr = process.communicate(timeout=30)
+    _, stderr = process.communicate(timeout=GUARD)
     assert process.returncode == 130
     assert "worker 0 died (signal SIGKILL)" in stderr
     assert "flowsim resume" in stderr
@@ -139,7 +139,7 @@ def test_kill_9_of_the_learner_ends_the_workers_and_resume_goes_on(shell):
     assert len(workers_of(shell.run_folder)) == 2
     process.send_signal(signal.SIGKILL)
     process.wait()
-    wait_until(lambda: not workers_of(shell.run_folder), seconds=5)
+    wait_until(lambda: not workers_of(shell.run_folder))
     assert read_status(shell.run_folder / "status.json")["state"] == "died"
     reported = shell.status()["environment_steps"]
     kept = Learner.load(shell.run_folder / "checkpoint.npz")
@@ -180,12 +180,12 @@ def test_an_environment_that_fails_again_and_again_stops_the_run(shell, options,
 def test_an_environment_that_hangs_is_replaced_after_its_deadline(shell):
     preset = shell.preset(
         env_options={"hang_at": 200},
-        workers={"agents": 2, "step_timeout": 10.0},
+        workers={"agents": 2, "step_timeout": 5.0},
         run={"steps": 500},
     )
     done = shell.run("train", preset)
     assert done.returncode == 0, done.stderr
-    assert "longer than step_timeout = 10 s" in done.stderr
+    assert "longer than step_timeout = 5 s" in done.stderr
     assert shell.status()["restarts"] >= 2
 
 
@@ -200,7 +200,8 @@ def test_a_full_disk_is_one_sentence_and_leaves_the_last_checkpoint(shell):
     assert "the run waits up to 4 s for room" in done.stderr
     assert "Traceback" not in done.stderr
     learner = Learner.load(shell.run_folder / "checkpoint.npz")
-    resumed = shell.run("resume", "runs/run", f"run.steps={learner.environment_steps + 3000}")  # there is room again
+    more = f"run.steps={learner.environment_steps + 3000}"  # there is room again
+    resumed = shell.run("resume", "runs/run", more, "workers.patience=600")
     assert resumed.returncode == 0, resumed.stderr
     assert audit(Learner.load(shell.run_folder / "checkpoint.npz")) > 0
     assert not [file.name for file in shell.run_folder.iterdir() if file.suffix in (".tmp", ".new")]
@@ -260,7 +261,8 @@ def test_no_learner_is_a_reason_to_leave(shell):
     shell.command = lambda *words: [os.sys.executable, "-m", "coupling.worker", *words]
     done = shell.run("--connect", "connection.json", "--slot", "0", "--environments", "1")
     assert done.returncode == 1
-    assert "no learner answered at tcp://127.0.0.1:9 for 1 s" in done.stderr
+    (seconds,) = re.findall(r"no learner answered at tcp://127.0.0.1:9 for (\d+) s", done.stderr)
+    assert int(seconds) >= 1
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import numpy as np
 import psutil
 import pytest
 import zmq
-from conftest import ROOT, wait_until, workers_of
+from conftest import GUARD, ROOT, wait_until, workers_of
 
 from coupling.connection import Connection, read_connection, task_hash, write_connection
 from coupling.errors import ConfigError
@@ -71,8 +71,8 @@ def keys_of(keys):
     return keys.for_workers() if keys else {}
 
 
-def until(condition, learner, watch=None, seconds=5.0):
-    """Serve until the condition holds, at most 5 seconds: so soon must a refusal be known."""
+def until(condition, learner, watch=None, seconds=GUARD):
+    """Serve until the condition holds."""
     end = time.monotonic() + seconds
     while not (answer := condition()):
         learner.turn()
@@ -146,7 +146,7 @@ def test_a_learner_that_is_not_there_yet_is_waited_for(make):
         endpoint = f"tcp://127.0.0.1:{tunnel.getsockname()[1]}"
         peer = make(Peer, endpoint, keys)
         tunnel.settimeout(0.01)
-        dropped, end = 0, time.monotonic() + 20.0
+        dropped, end = 0, time.monotonic() + GUARD
         while dropped < 12 and time.monotonic() < end:
             try:
                 tunnel.accept()[0].close()
@@ -348,7 +348,7 @@ def test_who_records_the_wire_reads_it_only_without_encryption(make, tmp_path, e
         try:
             wait_until(lambda: service.learner.environment_steps >= 200)
             service.close()
-            assert worker.wait(20) == 0, worker.stderr.read()
+            assert worker.wait(GUARD) == 0, worker.stderr.read()
         finally:
             worker.kill()
             worker.communicate()
@@ -364,7 +364,7 @@ def test_a_worker_with_an_unknown_key_ends_with_a_sentence_and_the_learner_knows
     stranger = Keys(keys.server_public, "", other.worker_public, other.worker_secret)
     service = make(Service, tmp_path, keys)
     worker = start_worker(service.invite(stranger))
-    _, said = worker.communicate(timeout=60)
+    _, said = worker.communicate(timeout=GUARD)
     assert worker.returncode == 1
     assert said == (
         f"worker 0: the learner at {service.server.endpoint} refused this worker's key; "
@@ -376,7 +376,7 @@ def test_a_worker_with_an_unknown_key_ends_with_a_sentence_and_the_learner_knows
 
 
 @pytest.mark.parametrize("case", ["unknown key", "null at curve", "curve at null", "another server"])
-def test_a_refusal_is_known_within_five_seconds(make, tmp_path, case):
+def test_a_refusal_is_known_after_a_few_handshakes(make, tmp_path, case):
     keys, other = Keys.draw(), Keys.draw()
     service = make(Service, tmp_path, None if case == "curve at null" else keys)
     presented = {
@@ -386,12 +386,11 @@ def test_a_refusal_is_known_within_five_seconds(make, tmp_path, case):
         "another server": Keys(other.server_public, "", keys.worker_public, keys.worker_secret),
     }[case]
     context = zmq.Context()
-    began = time.monotonic()
-    line = Line(context, service.invite(presented))
+    line = Line(context, service.invite(presented), look_again=0.0)
     with pytest.raises(RefusedError, match="connection file"):
-        line.receive(30.0)
-    assert time.monotonic() - began < 5.0
-    wait_until(lambda: service.server.refusals, 1.0)
+        line.receive(GUARD)
+    wait_until(lambda: service.server.refusals)
+    assert service.server.refused <= 5  # 0.1 s lies between the first two, and at most twice as much after each
     line.close()
     context.term()
 
@@ -401,14 +400,14 @@ def test_a_worker_that_is_refused_looks_for_the_connection_file_of_a_new_start(m
     old, new = Keys.draw(), Keys.draw()
     service = make(Service, tmp_path, new)
     context = zmq.Context()
-    line = Line(context, service.invite(old))
+    line = Line(context, service.invite(old), look_again=GUARD)
     threading.Timer(0.5, lambda: service.invite(new)).start()
 
     def answered():
         line.send(encode_control(Status()))
         return line.receive(0.5)
 
-    wait_until(answered, 20.0)
+    wait_until(answered)
     line.close()
     context.term()
 
@@ -430,7 +429,7 @@ def test_a_frame_that_is_longer_than_the_run_needs_is_not_taken(make, tmp_path):
         honest.linger = 0
         honest.connect(service.server.endpoint)
         honest.send(encode_control(Status()))
-        assert honest.poll(10_000)
+        assert honest.poll(1000 * GUARD)
     assert service.server.counts.violations == 0
 
 
@@ -463,10 +462,10 @@ def test_the_keys_of_a_run_are_in_its_connection_file_and_nowhere_else(shell, ma
         Peer, connection.endpoint, Keys(connection.server_key, "", other.worker_public, other.worker_secret)
     )
     with pytest.raises(RefusedError):
-        stranger.watch.poll(5000)
-    wait_until(lambda: shell.status()["refused"] == 1, 5.0)
+        stranger.watch.poll(int(1000 * GUARD))
+    wait_until(lambda: shell.status()["refused"] == 1)
     learner.send_signal(signal.SIGINT)
-    out, said = learner.communicate(timeout=60)
+    out, said = learner.communicate(timeout=GUARD)
     assert learner.returncode == 130, said
     assert holders() == set()
     assert not any(key in (out + said).encode() for key in keys)

@@ -10,7 +10,7 @@ from coupling import protocol
 from coupling.connection import Connection, write_connection
 from coupling.environments import failures_of, make_vector
 from coupling.protocol import Welcome
-from coupling.worker import Heart, Worker
+from coupling.worker import Worker
 
 BOX = gym.spaces.Box(-1.0, 1.0, (1,), np.float32)
 
@@ -78,7 +78,7 @@ def worker(tmp_path):
         write_connection(file, Connection("tcp://127.0.0.1:9", "run", env, {}, 1.0))
         worker = Worker(file, 0, environments)
         workers.append(worker)
-        worker._heart = Heart(worker._context, file, Welcome(1, 1, 0, 0, [0] * environments, 1.0, 1.0))
+        worker.take_up(Welcome(1, 1, 0, 0, [0] * environments, 1.0, 1.0))
         worker._vector.reset(seed=0)
         return worker
 

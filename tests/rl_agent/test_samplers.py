@@ -4,7 +4,7 @@ import scipy.stats
 
 from rl_agent import AgentConfig
 from rl_agent.replay import Episode, EpisodeMemory, EpochSampler, SegmentSampler, UniformSampler, make_sampler
-from rl_agent.replay.prioritised import ProportionalSampler, RankSampler
+from rl_agent.replay.prioritised import SORT_INTERVAL, ProportionalSampler, RankSampler
 
 KINDS = {"proportional": ProportionalSampler, "rank": RankSampler}
 
@@ -58,7 +58,8 @@ def test_steps_are_drawn_with_the_probabilities_of_the_paper(kind):
         priority = np.abs(errors.astype(float)) + 1e-6
     else:
         priority = 1.0 / scipy.stats.rankdata(-np.abs(errors))
-        sampler._draws = 0  # the next draw sorts
+        for _ in range(SORT_INTERVAL - 1):  # the next draw sorts
+            sampler.draw(memory, 1, rng)
     probabilities = priority**0.7 / np.sum(priority**0.7)
     # a draw for each batch: the stretches of one batch are not independent
     drawn = np.concatenate([sampler.draw(memory, 1, rng) for _ in range(20_000)])
