@@ -1,11 +1,14 @@
 """Tiny flow tasks, and a cache of wake banks that no other run sees."""
 
+from pathlib import Path
+
 import gymnasium
 import numpy as np
 import pytest
 
 import cases  # noqa: F401
 from cases.d_cylinder_wake import wake_bank
+from flowsim.backend.cpu import compiling
 
 IDS = ("flowsim/DCylinderWake-v0", "flowsim/EllipticalSwimmer-v0")
 TINY = {"cells_per_diameter": 8}
@@ -16,6 +19,8 @@ def wake_cache(tmp_path_factory):
     """Short banks in a folder of this session's own."""
     with pytest.MonkeyPatch.context() as patch:
         folder = tmp_path_factory.mktemp("cache")
+        # what is compiled stays where it is: a process with an empty folder would compile everything anew
+        patch.setenv("NUMBA_CACHE_DIR", str(Path(compiling._CACHE_FOLDER).parents[1]))
         patch.setenv("FLOWSIM_CACHE", str(folder))
         patch.setattr(wake_bank, "DEVELOPMENT_TIME", 8.0)
         patch.setattr(wake_bank, "SNAPSHOTS", 4)
