@@ -338,6 +338,7 @@ class FlowVectorEnv(VectorEnv[npt.NDArray[np.float32], npt.NDArray[np.float32], 
         self.episodes = Episodes(_make_task(self.task_class, preset, options, num_envs))
         self.task = self.episodes.task
         self.num_envs = num_envs
+        self.episode_steps = self.task.options.episode_actions  # longest episode, for the defaults of a learner
         self.single_observation_space = self.task.observation_space
         self.single_action_space = self.task.action_space
         self.observation_space = batch_space(self.single_observation_space, num_envs)

@@ -19,6 +19,7 @@ from coupling.address import is_loopback
 from coupling.errors import ConfigError
 from coupling.external import EXTERNAL
 from rl_agent.config import AgentConfig
+from rl_agent.defaults import fit
 
 __all__ = [
     "AgentConfig",
@@ -30,6 +31,7 @@ __all__ = [
     "apply_overrides",
     "dump_config",
     "find_preset",
+    "fitted",
     "load_config",
     "preset_name",
     "read_yaml",
@@ -276,6 +278,27 @@ def with_overrides(config: RunConfig, overrides: Sequence[str]) -> RunConfig:
         As :func:`load_config`.
     """
     return _validate(apply_overrides(config.model_dump(mode="json"), overrides), "the run's configuration")
+
+
+def fitted(config: RunConfig, episode_steps: int | None) -> RunConfig:
+    """Return ``config`` with the settings of the learner that nobody named fitted to the run.
+
+    Parameters
+    ----------
+    config
+        As loaded.
+    episode_steps
+        Longest episode of the task, where it is known.
+
+    Raises
+    ------
+    ConfigError
+        When what was named does not go together with what fits.
+    """
+    try:
+        return config.model_copy(update={"agent": fit(config.agent, config.run.steps, episode_steps)})
+    except pydantic.ValidationError as error:
+        raise ConfigError(f"agent: {sentence_of(error, AgentConfig)}") from error
 
 
 def dump_config(config: RunConfig) -> str:

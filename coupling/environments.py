@@ -13,7 +13,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
 from coupling.errors import ConfigError
-from coupling.external import EXTERNAL, external_spaces
+from coupling.external import EXTERNAL, external_task
 
 __all__ = [
     "Guarded",
@@ -106,10 +106,13 @@ class Task:
     ----------
     observation_space, action_space
         Spaces of one environment: a flat box, and a flat box or discrete.
+    episode_steps
+        Longest episode in steps, where the task says so.
     """
 
     observation_space: gym.spaces.Box
     action_space: gym.spaces.Box | gym.spaces.Discrete
+    episode_steps: int | None = None
 
     @property
     def action_bounds(self) -> tuple[list[float], list[float]]:
@@ -209,7 +212,7 @@ def describe_task(env: str, env_options: dict[str, Any]) -> Task:
         As :func:`make_vector`, and for spaces that are neither flat boxes nor, as actions, discrete.
     """
     if env == EXTERNAL:
-        return Task(*external_spaces(env_options))
+        return Task(*external_task(env_options))
     vector = make_vector(env, env_options, 1)
     try:
         spaces = vector.single_observation_space, vector.single_action_space
@@ -228,7 +231,14 @@ def describe_task(env: str, env_options: dict[str, Any]) -> Task:
         vector.step(np.clip(np.zeros((1, *action.shape), action.dtype), action.low, action.high))
     finally:
         vector.close()
-    return Task(observation, action.choices if isinstance(action, Numbered) else action)
+    actions = action.choices if isinstance(action, Numbered) else action
+    return Task(observation, actions, _longest_episode(env, vector))
+
+
+def _longest_episode(env: str, vector: VectorEnv) -> int | None:
+    """Return the limit of time that a task is registered with, or that its own batch names as ``episode_steps``."""
+    limit = _spec(env).max_episode_steps or getattr(vector, "episode_steps", None)
+    return int(limit) if limit else None
 
 
 def final_observations(infos: dict[str, Any], ended: np.ndarray) -> np.ndarray:

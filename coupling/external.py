@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from coupling.errors import ConfigError
 
-__all__ = ["EXTERNAL", "external_spaces"]
+__all__ = ["EXTERNAL", "external_task"]
 
 EXTERNAL = "flowsim/External-v0"
 
@@ -28,16 +28,17 @@ class _Options(BaseModel):
     observation_size: int = Field(ge=1, strict=True)
     action_low: _Bounds
     action_high: _Bounds
+    episode_steps: int | None = Field(default=None, ge=1, strict=True)
 
 
-def external_spaces(env_options: dict[str, Any]) -> tuple[Box, Box]:
-    """Return the observation and the action space of an external task.
+def external_task(env_options: dict[str, Any]) -> tuple[Box, Box, int | None]:
+    """Return the observation and the action space of an external task, and its longest episode if it is told.
 
     Parameters
     ----------
     env_options
-        ``observation_size``, the floats in an observation, and ``action_low`` and ``action_high``, the bounds of each
-        number of an action.
+        ``observation_size``, the floats in an observation, ``action_low`` and ``action_high``, the bounds of each
+        number of an action, and ``episode_steps``, the longest episode, which may be left out.
 
     Raises
     ------
@@ -50,7 +51,8 @@ def external_spaces(env_options: dict[str, Any]) -> tuple[Box, Box]:
         first = error.errors()[0]
         key = ".".join(str(word) for word in ("env_options", *first["loc"]))
         raise ConfigError(
-            f"{key}: {first['msg']}; env = {EXTERNAL!r} takes observation_size, action_low and action_high"
+            f"{key}: {first['msg']}; env = {EXTERNAL!r} takes observation_size, action_low, "
+            "action_high and episode_steps"
         ) from error
     low, high = (np.array(bounds, np.float32) for bounds in (options.action_low, options.action_high))
     if len(low) != len(high) or not (low < high).all():
@@ -58,4 +60,5 @@ def external_spaces(env_options: dict[str, Any]) -> tuple[Box, Box]:
             f"env_options.action_low = {options.action_low} must be below action_high = {options.action_high}, "
             "number by number"
         )
-    return Box(-np.inf, np.inf, (options.observation_size,), np.float32), Box(low, high, dtype=np.float32)
+    observation = Box(-np.inf, np.inf, (options.observation_size,), np.float32)
+    return observation, Box(low, high, dtype=np.float32), options.episode_steps

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from coupling.config import RunConfig, dump_config, load_config, preset_name, with_overrides
+from coupling.config import RunConfig, dump_config, fitted, load_config, preset_name, with_overrides
 from coupling.environments import Task, describe_task
 from coupling.errors import ConfigError, RunError, describe_os_error
 from coupling.evaluate import PolicyController, evaluate, evaluate_with_baselines
@@ -15,6 +15,7 @@ from coupling.folder import RunFolder
 from coupling.launch import check_launcher
 from coupling.training import Screen, Signals, Training
 from rl_agent.checkpoint import CheckpointError
+from rl_agent.defaults import doubts
 from rl_agent.device import DeviceError
 from rl_agent.learner import Learner
 
@@ -52,6 +53,9 @@ def train(preset: str, overrides: list[str], screen: Screen) -> RunFolder:
     check_launcher(config.workers)
     folder = RunFolder.choose(config, preset_name(preset))
     task = describe_task(config.env, config.env_options)
+    config = fitted(config, task.episode_steps)
+    for doubt in doubts(config.agent, config.run.steps, task.episode_steps, config.workers.agents):
+        screen.say(f"warning: {doubt}")
     try:
         learner = Learner(
             config.agent,

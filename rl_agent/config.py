@@ -8,9 +8,9 @@ algorithm has other defaults than V-RACER they stand in ``DEFAULTS``.
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ModelWrapValidatorHandler, model_validator
 
 __all__ = ["AgentConfig"]
 
@@ -94,13 +94,39 @@ OWNERS: dict[str, tuple[str, ...]] = {
 """Which algorithms read a setting that not all of them have."""
 
 
+def _published(named: dict[str, Any]) -> dict[str, Any]:
+    """Return the defaults of the named algorithm where they differ from the fields'."""
+    algorithm = named.get("algorithm", "vracer")
+    defaults = dict(DEFAULTS.get(algorithm, {})) if isinstance(algorithm, str) else {}
+    if algorithm == "ddpg" and named.get("replay") == "none":
+        # appendix A and section 5.1: without ReF-ER DDPG needs correlated noise and no annealing
+        defaults |= {"noise": "ou", "a": 0.0}
+    if named.get("network") == "lstm":
+        defaults = {key: value for key, value in defaults.items() if key not in ("hidden", "activation")}
+    if algorithm in ("td3", "sac") and named.get("replay", "none") == "none":
+        defaults |= {"random_start": True}
+    if named.get("defaults", "run") == "run":
+        # one of the two named alone: the other one follows until it is fitted to the run
+        fields = {key: defaults.get(key, AgentConfig.model_fields[key].default) for key in ("start", "memory")}
+        start, memory = (named.get(key, fields[key]) for key in ("start", "memory"))
+        if isinstance(start, int) and isinstance(memory, int) and start > memory:
+            defaults |= {"memory": start} if "start" in named else {"start": memory}
+    return defaults
+
+
 class AgentConfig(BaseModel):
     """Settings of one learner.
+
+    What is not named has the paper's value, until ``rl_agent.defaults.fit`` fits it to a run. ``model_fields_set`` is
+    what was named.
 
     Attributes
     ----------
     algorithm
         The learning rule; see ``rl_agent/algorithms``.
+    defaults
+        Where a run takes settings from that are not named: ``run`` fits them to its length and that of its episodes
+        (``rl_agent/defaults.py``), ``paper`` leaves them as published.
     network
         ``mlp`` (softsign layers) or ``lstm`` (recurrent layers, trained on windows).
     hidden
@@ -195,6 +221,7 @@ class AgentConfig(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     algorithm: Algorithm = "vracer"
+    defaults: Literal["run", "paper"] = "run"
     network: Literal["mlp", "lstm"] = "mlp"
     hidden: tuple[PositiveInt, ...] | None = Field(default=None, min_length=1)
     activation: Literal["softsign", "relu", "tanh"] = "softsign"
@@ -242,21 +269,14 @@ class AgentConfig(BaseModel):
     device: Literal["cpu", "cuda"] = "cpu"
     threads: int = Field(default=1, ge=1, le=256)
 
-    @model_validator(mode="before")
+    @model_validator(mode="wrap")
     @classmethod
-    def _take_the_defaults_of_the_algorithm(cls, data: Any) -> Any:
+    def _take_the_defaults_of_the_algorithm(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
         if not isinstance(data, dict):
-            return data
-        algorithm = data.get("algorithm", "vracer")
-        defaults = DEFAULTS.get(algorithm, {}) if isinstance(algorithm, str) else {}
-        if algorithm == "ddpg" and data.get("replay") == "none":
-            # appendix A and section 5.1: without ReF-ER DDPG needs correlated noise and no annealing
-            defaults = defaults | {"noise": "ou", "a": 0.0}
-        if data.get("network") == "lstm":
-            defaults = {key: value for key, value in defaults.items() if key not in ("hidden", "activation")}
-        if algorithm in ("td3", "sac") and data.get("replay", "none") == "none":
-            defaults = defaults | {"random_start": True}
-        return defaults | data
+            return handler(data)
+        config = handler(_published(data) | data)
+        object.__setattr__(config, "__pydantic_fields_set__", set(data))  # what was named, without the defaults
+        return config
 
     @model_validator(mode="after")
     def _settings_belong_to_the_algorithm(self) -> AgentConfig:

@@ -153,7 +153,7 @@ def _job(name: str, suite: Suite, preset: str, contestant: str, seed: int) -> Jo
         env_options=config.env_options,
         agents=suite.agents,
         evaluate_episodes=suite.evaluate_episodes,
-        agent=None if is_foreign else agent.model_dump(mode="json"),
+        agent=None if is_foreign else agent.model_dump(mode="json", exclude={"defaults"}),
         sb3=settings if is_foreign else None,
     )
 

@@ -839,7 +839,7 @@ def test_the_example_of_the_docs_trains(built, tmp_path):
     blocks = dict(re.findall(r"```(c|yaml)\n(.*?)```", text, re.DOTALL))
     (tmp_path / "balls.yaml").write_text(blocks["yaml"])
     config = load_config(str(tmp_path / "balls.yaml"), ["workers.launcher=none"])  # as flowsim serve does
-    assert (config.env, config.env_options) == (EXTERNAL, OPTIONS)
+    assert (config.env, config.env_options) == (EXTERNAL, OPTIONS | {"episode_steps": 50})
     (tmp_path / "solver.c").write_text(blocks["c"])
     (command,) = re.findall(r"^gcc solver.c .*", text, re.MULTILINE)
     words = command.replace("solver.c", str(tmp_path / "solver.c")).split()

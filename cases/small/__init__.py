@@ -1,0 +1,1 @@
+"""Small tasks whose best return is known, to see whether a learner learns with its defaults."""

@@ -1,0 +1,182 @@
+"""Defaults that fit a run: what a learner takes for settings that nobody named, and which named ones do not fit.
+
+The paper's settings (the fields of ``AgentConfig``) are those of runs of ten million steps. ``fit`` scales them to the
+length of a run and of its episodes, by the few rules of ``_rules``; docs/defaults.md has them as a table, with what was
+measured. ``defaults: paper`` leaves everything as published.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rl_agent.config import POLICY_SHARE, AgentConfig
+
+__all__ = ["doubts", "fit"]
+
+PAPER_STEPS = 10_000_000
+"""Length of the paper's runs, forty times its memory."""
+
+FITTED_SHARE = {"ddpg": 0.3, "acer": 0.3}
+"""Learning rate of the policy over that of the critics, where it is not the published one."""
+
+UNKNOWN_EPISODE_GAMMA = 0.98
+
+
+def fit(config: AgentConfig, steps: int, episode_steps: int | None = None) -> AgentConfig:
+    """Fill in what was not named, to fit a run.
+
+    Parameters
+    ----------
+    config
+        Settings; those that were named (``config.model_fields_set``) stay as they are.
+    steps
+        Environment steps of the run, over all agents.
+    episode_steps
+        Longest episode in steps, where it is known.
+
+    Returns
+    -------
+    AgentConfig
+        The resolved settings, all of which count as named; ``config`` itself with ``defaults: paper``.
+    """
+    if config.defaults == "paper":
+        return config
+    named = {key: getattr(config, key) for key in config.model_fields_set}
+    fitted = dict(_rules(config, named, steps, episode_steps))
+    resolved = AgentConfig.model_validate(fitted | named)
+    return AgentConfig.model_validate(resolved.model_dump())
+
+
+def _rules(
+    config: AgentConfig, named: Mapping[str, Any], steps: int, episode_steps: int | None
+) -> Iterator[tuple[str, Any]]:
+    """Yield a value for every setting that has a rule; named ones are taken from ``config``."""
+    algorithm = config.algorithm
+    yield "beta", 1.0
+    yield "gamma", _gamma(episode_steps)
+    if config.network == "lstm" and episode_steps is not None:
+        yield "window", min(config.window, episode_steps)
+    if algorithm in ("td3", "sac"):
+        rate = config.learning_rate
+    else:
+        rate = min(1e-3, max(1e-4, 1e-4 * math.sqrt(PAPER_STEPS / steps)))
+        yield "learning_rate", float(f"{rate:.2g}")
+        if config.a > 0.0:
+            yield "a", float(f"{5.0 / steps:.2g}")
+    if algorithm in POLICY_SHARE:
+        share = FITTED_SHARE.get(algorithm, POLICY_SHARE[algorithm])
+        yield "policy_learning_rate", float(f"{share * named.get('learning_rate', rate):.2g}")
+    if algorithm == "ppo":
+        yield "horizon", min(2048, max(config.batch, steps // 30))
+        return
+    if algorithm == "acer":
+        length = min(config.segment, episode_steps or config.segment)
+        yield "episodes", math.ceil(256 / length)
+        yield "steps_per_update", 4.0
+    memory = named.get("memory", _memory(config, steps))
+    start = named.get("start", min(5000, max(config.batch, steps // 50)))
+    yield "memory", max(memory, named.get("start", 0))
+    yield "start", min(start, memory)
+
+
+def _gamma(episode_steps: int | None) -> float:
+    """Return 1 - 5/L: a horizon of a fifth of the longest episode L, between 33 and 100 steps."""
+    if episode_steps is None:
+        return UNKNOWN_EPISODE_GAMMA
+    return round(min(0.99, max(0.97, 1.0 - 5.0 / episode_steps)), 4)
+
+
+def _memory(config: AgentConfig, steps: int) -> int:
+    """Return a sixth of the run with remember-and-forget, else all of it, as far as published."""
+    if config.replay in ("refer", "refer-2"):
+        return min(2**16, max(2**12, steps // 6))
+    return max(2, min(config.memory, max(steps, 2**12)))
+
+
+def doubts(config: AgentConfig, steps: int, episode_steps: int | None = None, agents: int = 1) -> list[str]:
+    """Say which settings do not fit a run.
+
+    Parameters
+    ----------
+    config, steps, episode_steps
+        As of ``fit``, the settings resolved.
+    agents
+        Environments that take these steps side by side.
+
+    Returns
+    -------
+    list of str
+        A sentence each, with the key, its value and one that would fit.
+    """
+    told = list(_doubts(config, steps, episode_steps))
+    if episode_steps is not None and 2 * agents * episode_steps > steps and config.algorithm != "ppo":
+        told.append(
+            f"workers.agents = {agents} with episodes of up to {episode_steps} steps may take {agents * episode_steps} "
+            f"steps until the first ones end and can be learned from, of run.steps = {steps}; fewer agents fit"
+        )
+    return told
+
+
+def _doubts(config: AgentConfig, steps: int, episode_steps: int | None) -> Iterator[str]:
+    fitting = fit(AgentConfig(algorithm=config.algorithm, network=config.network), steps, episode_steps)
+    if config.algorithm == "ppo":
+        if config.horizon > steps // 5:
+            yield (
+                f"agent.horizon = {config.horizon} leaves only {steps // config.horizon} iterations in "
+                f"run.steps = {steps}; {fitting.horizon} fits"
+            )
+        yield from _doubts_of_every_run(config, steps, episode_steps, fitting)
+        return
+    if config.start >= steps:
+        yield (
+            f"agent.start = {config.start} is not below run.steps = {steps}, so nothing will be learned; "
+            f"{fitting.start} fits"
+        )
+        return
+    updates = (steps - config.start) / config.steps_per_update
+    if config.start > steps // 2:
+        yield (
+            f"agent.start = {config.start} is more than half of run.steps = {steps}, which leaves {updates:.0f} "
+            f"gradient steps; {fitting.start} fits"
+        )
+    elif updates < 1000 and config.steps_per_update > fitting.steps_per_update:
+        yield (
+            f"agent.steps_per_update = {config.steps_per_update:g} leaves {updates:.0f} gradient steps in "
+            f"run.steps = {steps}; {fitting.steps_per_update:g} fits"
+        )
+    if config.batch > config.start and config.algorithm != "acer":
+        yield (
+            f"agent.batch = {config.batch} is more than agent.start = {config.start}, so the first gradients draw the "
+            f"same steps again and again; agent.start={config.batch} fits"
+        )
+    if config.replay in ("refer", "refer-2"):
+        if config.memory > max(steps, fitting.memory):
+            yield (
+                f"agent.memory = {config.memory} holds all of run.steps = {steps}, so ReF-ER keeps the policy near its "
+                f"very first actions; {fitting.memory} fits"
+            )
+        if config.beta < 1.0 and 1.0 / config.learning_rate > updates / 10.0:
+            yield (
+                f"agent.beta = {config.beta:g} rises over 1 / agent.learning_rate = {1.0 / config.learning_rate:.0f} "
+                f"gradient steps, of which the run has {updates:.0f}, and brakes meanwhile; agent.beta=1 fits"
+            )
+    yield from _doubts_of_every_run(config, steps, episode_steps, fitting)
+
+
+def _doubts_of_every_run(
+    config: AgentConfig, steps: int, episode_steps: int | None, fitting: AgentConfig
+) -> Iterator[str]:
+    slower = 1.0 + config.a * steps
+    if slower > 20.0:
+        yield (
+            f"agent.a = {config.a:g} makes the learning rate {slower:.0f} times smaller within run.steps = {steps}; "
+            f"{fitting.a:g} fits"
+        )
+    if episode_steps is not None and config.gamma > max(fitting.gamma, 1.0 - 0.5 / episode_steps):
+        ahead = "for ever" if config.gamma == 1.0 else f"{1.0 / (1.0 - config.gamma):.0f} steps"
+        yield (
+            f"agent.gamma = {config.gamma:g} looks {ahead} ahead, but an episode has at most {episode_steps}; "
+            f"{fitting.gamma:g} fits"
+        )

@@ -1,0 +1,93 @@
+"""The defaults that fit a run, and what is said about settings that do not."""
+
+import itertools
+import re
+
+import pytest
+from pydantic import ValidationError
+
+from rl_agent import AgentConfig
+from rl_agent.config import DEFAULTS
+from rl_agent.defaults import doubts, fit
+
+ALGORITHMS = ("vracer", *DEFAULTS)
+
+
+def test_the_rules_for_vracer():
+    agent = fit(AgentConfig(), 60_000, 20)
+    assert (agent.beta, agent.gamma, agent.learning_rate, agent.start) == (1.0, 0.97, 1e-3, 1200)
+    assert agent.memory == 10_000
+    assert agent.a * 60_000 == pytest.approx(5.0, rel=0.02)
+    long = fit(AgentConfig(), 1_000_000, 1000)
+    assert (long.gamma, long.learning_rate, long.start, long.memory) == (0.99, 3.2e-4, 5000, 65_536)
+    # the paper's own length of run has the paper's pace
+    paper = fit(AgentConfig(), 10_000_000, 1000)
+    assert (paper.learning_rate, paper.a) == (1e-4, 5e-7)
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_what_is_named_stays_and_the_rest_is_resolved(algorithm):
+    named = {"algorithm": algorithm, "gamma": 0.5, "batch": 32}
+    agent = fit(AgentConfig(**named), 20_000, 50)
+    assert {key: getattr(agent, key) for key in named} == named
+    # a resolved configuration is another run's only if someone says so: nothing is fitted twice
+    assert fit(AgentConfig.model_validate(agent.model_dump(mode="json")), 10**6, 1000) == agent
+    assert fit(AgentConfig(defaults="paper", **named), 20_000, 50) == AgentConfig(defaults="paper", **named)
+
+
+def test_start_and_memory_follow_each_other():
+    assert fit(AgentConfig(memory=300), 60_000, 20).start == 300
+    assert fit(AgentConfig(start=50_000), 60_000, 20).memory == 50_000
+    assert fit(AgentConfig(batch=2000), 60_000, 20).start == 2000
+    with pytest.raises(ValidationError, match="start = 131072 must not be above memory = 300"):
+        AgentConfig(defaults="paper", memory=300)
+
+
+def test_a_policy_of_its_own_follows_the_learning_rate_that_was_named():
+    assert fit(AgentConfig(algorithm="ddpg", learning_rate=5e-4), 60_000, 20).policy_rate == pytest.approx(1.5e-4)
+
+
+@pytest.mark.parametrize("network", ["mlp", "lstm"])
+@pytest.mark.parametrize("algorithm", [name for name in ALGORITHMS if name != "ppo"])
+def test_what_is_fitted_fits(algorithm, network):
+    for steps, episode in itertools.product([2000, 60_000, 10**6, 10**8], [None, 4, 50, 1000]):
+        agent = fit(AgentConfig(algorithm=algorithm, network=network), steps, episode)
+        assert doubts(agent, steps, episode) == []
+
+
+def test_what_is_fitted_fits_ppo():
+    for steps, episode in itertools.product([2000, 60_000, 10**6], [None, 4, 1000]):
+        assert doubts(fit(AgentConfig(algorithm="ppo"), steps, episode), steps, episode) == []
+
+
+BALLS = {"memory": 16384, "start": 1000, "defaults": "paper"}
+
+
+def test_more_agents_than_the_run_has_episodes_for_are_too_many():
+    assert doubts(fit(AgentConfig(), 5000, 200), 5000, 200, agents=12) == []
+    (told,) = doubts(fit(AgentConfig(), 5000, 200), 5000, 200, agents=24)
+    assert "workers.agents = 24 with episodes of up to 200 steps may take 4800 steps" in told
+
+
+@pytest.mark.parametrize(
+    ("settings", "steps", "episode", "sentence"),
+    [
+        (BALLS, 60_000, 20, r"agent\.beta = 0\.3 rises .* 10000 gradient steps, of which the run has 59000, .*beta=1 "),
+        (BALLS, 60_000, 20, r"agent\.gamma = 0\.995 looks 200 steps ahead, .* at most 20; 0\.97 fits"),
+        (
+            {"defaults": "paper"},
+            200_000,
+            None,
+            r"agent\.memory = 262144 holds all of run\.steps = 200000, .*33333 fits",
+        ),
+        ({"defaults": "paper"}, 60_000, None, r"agent\.start = 131072 is not below run\.steps = 60000, .*1200 fits"),
+        ({"start": 40_000}, 60_000, None, r"agent\.start = 40000 is more than half of run\.steps = 60000"),
+        ({"start": 20}, 60_000, None, r"agent\.batch = 256 is more than agent\.start = 20"),
+        ({"a": 0.01}, 60_000, None, r"agent\.a = 0\.01 makes the learning rate 601 times smaller"),
+        ({"steps_per_update": 100.0}, 60_000, None, r"agent\.steps_per_update = 100 leaves 588 gradient steps"),
+        ({"algorithm": "ppo", "horizon": 20_000}, 60_000, None, r"agent\.horizon = 20000 leaves only 3 iterations"),
+    ],
+)
+def test_a_setting_that_does_not_fit_is_named_with_one_that_does(settings, steps, episode, sentence):
+    told = doubts(fit(AgentConfig(**settings), steps, episode), steps, episode)
+    assert [doubt for doubt in told if re.search(sentence, doubt)], told
