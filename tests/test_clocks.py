@@ -1,0 +1,81 @@
+"""No test looks at the clock in a way that a machine that is slow, busy or stopped for a while makes fail."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+GUARD = 60.0
+"""Seconds: a shorter limit is no guard against a hang, but a bet on the machine."""
+CLOCKS = {"monotonic", "perf_counter", "time"}
+WRITES_BY_TRADE = {"coupling/faults.py"}  # it makes processes die inside the functions that it replaces
+
+
+def numbers(node):
+    return [
+        part.value for part in ast.walk(node) if isinstance(part, ast.Constant) and type(part.value) in (int, float)
+    ]
+
+
+def reads_the_clock(node):
+    calls = [part.func for part in ast.walk(node) if isinstance(part, ast.Call)]
+    return any(isinstance(call, ast.Attribute) and call.attr in CLOCKS for call in calls)
+
+
+def bets(tree):
+    """Lines with a limit on time that is shorter than the guard."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.keyword) and node.arg == "timeout":
+            short = isinstance(node.value, ast.Constant) and node.value.value < GUARD
+        elif isinstance(node, ast.Assert) and isinstance(node.test, ast.Compare) and reads_the_clock(node.test):
+            short = any(0 < number < GUARD for number in numbers(node.test) if not reads_a_rate(node.test))
+        else:
+            continue
+        if short:
+            yield node.value.lineno if isinstance(node, ast.keyword) else node.lineno
+
+
+def reads_a_rate(test):
+    """Whether what is compared was counted meanwhile: the more time passes, the more there may be."""
+    return any(isinstance(part, ast.Div) for part in ast.walk(test))
+
+
+def private_writes(tree):
+    """Lines that set a private field of anything but the object itself."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign):
+            continue
+        for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+            for part in ast.walk(target):
+                if (
+                    isinstance(part, ast.Attribute)
+                    and isinstance(part.ctx, ast.Store)
+                    and part.attr.startswith("_")
+                    and not (isinstance(part.value, ast.Name) and part.value.id == "self")
+                ):
+                    yield node.lineno
+
+
+@pytest.mark.parametrize("find", [bets, private_writes])
+def test_no_test_bets_on_the_machine_or_writes_what_is_private(find):
+    found = [
+        f"{name}:{line}"
+        for path in sorted(HERE.rglob("*.py"))
+        if (name := path.relative_to(HERE).as_posix()) not in WRITES_BY_TRADE
+        for line in find(ast.parse(path.read_text(encoding="utf-8")))
+    ]
+    assert not found
+
+
+@pytest.mark.parametrize(
+    ("find", "line"),
+    [
+        (bets, "process.communicate(timeout=30)"),
+        (bets, "assert time.monotonic() - began < 5"),
+        (private_writes, "server._limit = 4"),
+        (private_writes, "self.server._a, b = 1, 2"),
+    ],
+)
+def test_the_search_finds_what_it_looks_for(find, line):
+    assert list(find(ast.parse(line))) == [1]
