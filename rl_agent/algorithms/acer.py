@@ -24,7 +24,8 @@ correction sum_a [1 - c / rho_i(a)]+ pi(a|s_i) ( Q(s_i, a) - V_i ) grad_phi log 
 Calls alternate: one on the newest episodes, then Poisson(``replay_ratio``) on the memory (algorithm 1).
 
 Defaults are those of Novati & Koumoutsakos 2019 (appendix A): memory 1e5, 24 episodes a gradient, alpha 0.001, c = 5,
-delta = 1, learning rates 1e-4 (V, A, Q) and 1e-5 (policy).
+delta = 1, learning rates 1e-4 (V, A, Q) and 1e-5 (policy). A run takes fewer episodes a gradient, a gradient per four
+steps, and its own learning rates, gamma, memory, start and annealing where none are named (``rl_agent/defaults.py``).
 
 Done otherwise than there:
 

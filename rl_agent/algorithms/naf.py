@@ -8,7 +8,9 @@ One network gives V(s), the best action m(s) and a lower-triangular L(s) with a 
     L       = beta L_Q [near-policy] + (1 - beta) D_KL( mu_t || pi )                                         (eq. 10)
 
 V~ is that of a target network (rate 0.01). The policy is pi = m + N(0, sigma^2), sigma = 0.2. Defaults (appendix A):
-the common network, learning rate 1e-4, batch 256. m is unbounded, and the environment clips; so Q sees the raw actions.
+the common network, learning rate 1e-4, batch 256; a run takes another learning rate, gamma, memory, start, annealing
+and first beta where none are named (``rl_agent/defaults.py``). m is unbounded, and the environment clips; so Q sees the
+raw actions.
 
 ``gradient`` is L differentiated by hand, for the CPU; ``loss`` is the same for autograd, which the tests hold it to and
 a GPU runs.

@@ -21,6 +21,8 @@ Implementation details that the paper leaves open:
 2. The policy gradient takes the current network's V(s_t) in its bracket; Q_ret is the stored one.
 3. Options that the paper does not have: ``center_advantages`` and ``sigma_min`` (``rl_agent/config.py``).
 4. The densities are those of untruncated normals (``rl_agent/distributions.py``).
+5. A run takes its own gamma, learning rate, memory, start, annealing and first beta (1, not 0.3) where none are named
+   (``rl_agent/defaults.py``).
 
 Discrete actions (Weber et al. 2022, appendix A): the network gives V(s) and the logits of pi(a|s), the Boltzmann
 distribution there with its inverse temperature, which a network of logits can learn by itself, taken as one.

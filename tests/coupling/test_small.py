@@ -1,5 +1,9 @@
 """The small tasks: their best returns, and that learners come near them with what a user gets by default."""
 
+import re
+from pathlib import Path
+
+import gymnasium as gym
 import numpy as np
 import pytest
 import scipy.linalg
@@ -7,11 +11,14 @@ import yaml
 
 from cases.small import best
 from cases.small.env import Chain, Glide, LinearQuadratic, Reach, Recall
-from coupling.config import dump_config, fitted, load_config
+from coupling.config import dump_config, fitted, load_config, shipped_presets
 from coupling.environments import describe_task, make_vector
 from coupling.evaluate import PolicyController, evaluate
+from rl_agent.defaults import doubts
 from rl_agent.learner import Learner
 from rl_agent.serial import SerialRun
+
+ROOT = Path(__file__).parents[2]
 
 
 def test_the_best_of_the_linear_quadratic_task_is_a_clipped_feedback():
@@ -101,7 +108,71 @@ def test_the_resolved_configuration_shows_what_fits_and_stays(tmp_path):
     config = fitted(load_config("small/lq2", ["agent.gamma=0.9"]), 20)
     shown = yaml.safe_load(dump_config(config))["agent"]
     assert (shown["gamma"], shown["beta"], shown["start"], shown["learning_rate"]) == (0.9, 1.0, 1200, 1e-3)
-    # a resumed run reads it back, and takes nothing that fits another length
-    (tmp_path / "config.yaml").write_text(dump_config(config))
-    again = load_config(str(tmp_path / "config.yaml"), ["run.steps=1000000"])
-    assert fitted(again, 500).agent == config.agent
+    # a resumed run reads it back and takes nothing that fits another length, also one from before there were rules
+    older = yaml.safe_load(dump_config(config))
+    del older["agent"]["defaults"]
+    for content in (dump_config(config), yaml.safe_dump(older)):
+        (tmp_path / "config.yaml").write_text(content)
+        again = load_config(str(tmp_path / "config.yaml"), ["run.steps=1000000"])
+        assert fitted(again, 500).agent == config.agent
+
+
+@pytest.mark.parametrize("name", shipped_presets())
+def test_the_shipped_presets_fit_their_runs(name):
+    config = load_config(name)
+    limit = gym.spec(config.env).max_episode_steps or config.env_options["episode_actions"]
+    resolved = fitted(config, limit)
+    assert doubts(resolved.agent, config.run.steps, limit, config.workers.agents) == []
+    if not name.startswith("small/"):
+        assert resolved == config  # they are tuned on top of the published values
+
+
+class Oscillator(gym.Env):
+    """The solver of docs/clients.md."""
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.x, self.v = self.np_random.uniform(0.5, 1.0), 0.0
+        return np.array([self.x, self.v], np.float32), {}
+
+    def step(self, action):
+        self.v += 0.1 * (float(action[0]) - self.x)
+        self.x += 0.1 * self.v
+        return np.array([self.x, self.v], np.float32), -self.x * self.x - self.v * self.v, False, False, {}
+
+
+def test_the_first_example_of_a_solver_of_ones_own_learns(tmp_path):
+    text = (ROOT / "docs" / "clients.md").read_text(encoding="utf-8")
+    (tmp_path / "balls.yaml").write_text(re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)[0])
+    config = load_config(str(tmp_path / "balls.yaml"), ["workers.launcher=none", "run.steps=4000"])
+    task = describe_task(config.env, config.env_options)
+    Oscillator.observation_space, Oscillator.action_space = task.observation_space, task.action_space
+    limited = lambda: gym.wrappers.TimeLimit(Oscillator(), task.episode_steps)  # noqa: E731
+    config, agents = fitted(config, task.episode_steps), config.workers.agents
+    learner = Learner(config.agent, task.observation_space, task.action_space, agents=agents, seed=0)
+    mode = gym.vector.AutoresetMode.SAME_STEP
+    SerialRun(learner, gym.vector.SyncVectorEnv([limited] * agents, autoreset_mode=mode), 0).run(config.run.steps)
+
+    # the feedback of the endless problem with free actions, clipped: a lower bound of the best
+    forward, push = np.array([[0.99, 0.1], [-0.1, 1.0]]), np.array([[0.01], [0.1]])
+    p = scipy.linalg.solve_discrete_are(forward, push, np.eye(2), np.array([[1e-4]]))
+    gain = np.linalg.solve(1e-4 + push.T @ p @ push, push.T @ p @ forward)[0]
+    policy = learner.policy()
+    state = policy.initial_state(1)
+
+    def mean_return(act):
+        returns = []
+        for seed in range(30):
+            environment = limited()
+            (x, _), total, ended = environment.reset(seed=10**6 + seed), 0.0, False
+            while not ended:
+                x, reward, _, ended, _ = environment.step(act(x))
+                total += reward
+            returns.append(total)
+        return np.mean(returns)
+
+    nothing = mean_return(lambda x: np.zeros(1))
+    best = mean_return(lambda x: np.clip([-gain @ x], -1.0, 1.0))
+    learned = mean_return(lambda x: np.clip(policy.act(x[None], state, deterministic=True)[0][0], -1.0, 1.0))
+    assert nothing < 2 * best
+    assert (learned - nothing) / (best - nothing) > 0.8

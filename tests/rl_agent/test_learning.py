@@ -135,20 +135,6 @@ def test_identity_is_learned():
     assert returns.mean() > -0.05
 
 
-def test_one_dimensional_linear_quadratic_problem_ends_near_its_known_optimum():
-    learner = trained(
-        LinearQuadratic,
-        12_000,
-        hidden=(32, 32),
-        gamma=GAMMA,
-        learning_rate=2e-3,
-        batch=64,
-        memory=4000,
-        start=1000,
-    )
-    check_linear_quadratic(learner, LinearQuadratic())
-
-
 @pytest.mark.parametrize("replay", ["refer-1", "refer-2"])
 def test_identity_is_learned_with_one_rule_alone(replay):
     learner = trained(
