@@ -7,7 +7,7 @@ checkpoint, and the experience log says how it went on from there.
 
 from collections import Counter, deque
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from enum import Enum
 from typing import Any
 
@@ -17,10 +17,19 @@ __all__ = ["Entry", "Ledger", "OrderError", "Verdict"]
 
 
 _REMEMBERED_PROCESSES = 4096
+_REMEMBERED_MESSAGES = 16  # of a session: by their checksums a late copy is told from another message
 
 
 class OrderError(ProtocolError):
-    """A message that cannot come next; its session cannot go on."""
+    """A message that cannot come next; its session cannot go on.
+
+    The sentence tells no number but the sender's own: it may be somebody who has the session's number and tries which
+    sequence the learner expects.
+    """
+
+    def __init__(self, what: str, header: Header) -> None:
+        super().__init__(what)
+        self.header = header
 
 
 class Verdict(Enum):
@@ -29,7 +38,8 @@ class Verdict(Enum):
     TAKE = "take it in"
     REPEAT = "send the same ACTION again"
     WAIT = "say PAUSE: it is taken in and not answered yet"
-    DROP = "drop it: it was answered long ago"
+    LATE = "say ERROR: a later one was taken in; if it is no late copy, its sender is not who was heard since"
+    FORK = "say ERROR: another message was taken in under its number"
 
 
 @dataclass
@@ -50,6 +60,8 @@ class Entry:
         The last message that was taken in; 0 before the first.
     answer
         Frame of the ACTION to that message; empty while there is none.
+    checksums
+        Of the last messages that were taken in, the newest last; those of older ones are not known.
     """
 
     session: int
@@ -60,6 +72,7 @@ class Entry:
     environments: int
     sequence: int = 0
     answer: bytes = b""
+    checksums: list[int] = field(default_factory=list)
 
     @property
     def waiting(self) -> bool:
@@ -137,23 +150,33 @@ class Ledger:
         entry = self[header.session]
         name = f"{header.kind.name} {header.sequence}"
         if (header.first, header.environments) != (0, entry.environments):
-            raise OrderError(f"{name} must speak of all {entry.environments} environments of the worker")
+            raise OrderError(f"{name} must speak of all {entry.environments} environments of the worker", header)
         if (header.kind is Kind.RESET) != (header.sequence == 1):
-            raise OrderError(f"{name}: RESET is the first message of a session, and STEP all later ones")
+            raise OrderError(f"{name}: RESET is the first message of a session, and STEP all later ones", header)
         if header.sequence <= entry.sequence:
-            if header.sequence < entry.sequence:
-                return Verdict.DROP
-            return Verdict.REPEAT if entry.answer else Verdict.WAIT
-        if header.sequence > entry.sequence + 1:
-            raise OrderError(f"{name} came after {entry.sequence}: what was between is missing")
-        if entry.waiting:
-            raise OrderError(f"{name} came before {entry.sequence} was answered")
+            return self._judge_known(entry, header)
+        if header.sequence > entry.sequence + 1 or entry.waiting:
+            raise OrderError(
+                f"{name} cannot come now: messages of a session are numbered without a gap, and each waits for the "
+                "answer to the one before",
+                header,
+            )
         return Verdict.TAKE
 
-    def take(self, session: int, sequence: int) -> None:
+    def _judge_known(self, entry: Entry, header: Header) -> Verdict:
+        """Say what to do with a message whose number was taken in before."""
+        age = entry.sequence - header.sequence
+        if age < len(entry.checksums) and entry.checksums[-1 - age] != header.checksum:
+            return Verdict.FORK
+        if age:
+            return Verdict.LATE
+        return Verdict.REPEAT if entry.answer else Verdict.WAIT
+
+    def take(self, header: Header) -> None:
         """Note that a message was taken in."""
-        entry = self[session]
-        entry.sequence, entry.answer = sequence, b""
+        entry = self[header.session]
+        entry.sequence, entry.answer = header.sequence, b""
+        entry.checksums = [*entry.checksums[1 - _REMEMBERED_MESSAGES :], header.checksum]
 
     def answer(self, session: int, frame: bytes) -> None:
         """Note the ACTION to the last message."""

@@ -8,7 +8,7 @@ Nothing from the wire is ever unpickled.
 import re
 import struct
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Annotated
 
@@ -107,7 +107,8 @@ class Header:
     session
         Number that the learner gave this worker in WELCOME; 0 before.
     sequence
-        Rises by one with every RESET or STEP of a session; ACTION repeats the number that it answers.
+        Rises by one with every RESET or STEP of a session; ACTION, and the learner's ERROR, repeat the number that they
+        answer.
     acknowledgement
         In ACTION and PAUSE: the sequence of the RESET or STEP that the learner has taken in for good.
     first, environments
@@ -116,6 +117,8 @@ class Header:
         Nanoseconds of the sender's monotonic clock.
     epoch
         How often the run had been started when the session began.
+    checksum
+        Of the frame that it was read from; says nothing of a header that is to be sent.
     """
 
     kind: Kind
@@ -126,6 +129,7 @@ class Header:
     environments: int = 0
     clock: int = 0
     epoch: int = 0
+    checksum: int = field(default=0, compare=False)
 
 
 def encode(header: Header, body: bytes = b"", version: tuple[int, int] = VERSION) -> bytes:
@@ -184,7 +188,7 @@ def decode(frame: bytes) -> tuple[Header, bytes]:
         known = Kind(kind)
     except ValueError as error:
         raise ProtocolError(f"message type {kind} is unknown") from error
-    header = Header(known, *fields)
+    header = Header(known, *fields, checksum=checksum)
     _check_fields(header)
     return header, frame[HEADER_SIZE:]
 
@@ -201,7 +205,7 @@ def _check_fields(header: Header) -> None:
     if header.kind in (Kind.RESET, Kind.STEP, Kind.ACTION):
         if not (header.session and header.sequence and 0 < header.environments <= MAX_ENVIRONMENTS):
             raise ProtocolError(f"{name} needs a session, a sequence and 1 to {MAX_ENVIRONMENTS} environments")
-    elif header.sequence or header.first or header.environments:
+    elif header.first or header.environments or (header.sequence and header.kind is not Kind.ERROR):
         raise ProtocolError(f"{name} speaks of a sequence or of environments, which only RESET, STEP and ACTION do")
     if header.acknowledgement and header.kind not in (Kind.ACTION, Kind.PAUSE):
         raise ProtocolError(f"{name} has an acknowledgement, which only the learner's ACTION and PAUSE have")
@@ -351,7 +355,7 @@ class Heartbeat(_Control, frozen=True, forbid_unknown_fields=True):
 
 
 class Pause(_Reasoned, frozen=True, forbid_unknown_fields=True):
-    """Learner to worker: the message is safe, its answer takes longer; and why."""
+    """Learner to worker: the message is safe, or the HELLO was heard, its answer takes longer; and why."""
 
 
 class Error(_Reasoned, frozen=True, forbid_unknown_fields=True):
@@ -388,10 +392,10 @@ _DECODERS = {kind: msgspec.msgpack.Decoder(body, strict=True) for kind, body in 
 
 
 def encode_control(
-    body: _Control, *, session: int = 0, acknowledgement: int = 0, epoch: int = 0, clock: int = 0
+    body: _Control, *, session: int = 0, sequence: int = 0, acknowledgement: int = 0, epoch: int = 0, clock: int = 0
 ) -> bytes:
     """Return the frame of a control message; its type follows from the body."""
-    header = Header(_KIND[type(body)], session=session, acknowledgement=acknowledgement, epoch=epoch, clock=clock)
+    header = Header(_KIND[type(body)], session, sequence, acknowledgement, epoch=epoch, clock=clock)
     return encode(header, msgspec.msgpack.encode(body))
 
 

@@ -50,6 +50,7 @@ __all__ = ["Counts", "Learning", "Server", "Session", "Terms"]
 
 _MESSAGES_A_TURN = 4096  # a peer that floods the socket cannot keep the learner from learning
 _REMEMBERED_OFFENDERS = 65536
+_LATE_COPIES = 3  # of messages of a session, which a network may make
 _MESSAGES_OF_A_PEER = 32  # in its queues: a peer that floods them, or reads nothing, does not fill the memory
 
 
@@ -81,8 +82,10 @@ class Server:
         What happened.
     agent_steps
         Outcomes received from each agent, int64 (agents,).
-    errors
-        Workers that said that they cannot go on, with the reason.
+    errors, farewells
+        Workers that said that they cannot go on, and those that left, with the reason.
+    warnings
+        What is wrong with a session, once for each; a sentence that names the worker.
     report
         JSON text that answers STATUS.
 
@@ -120,6 +123,8 @@ class Server:
         self.agent_steps = np.zeros(self._last_agent[-1], np.int64)
         self.counts = Counts()
         self.errors: list[tuple[int, str]] = []
+        self.farewells: list[tuple[int, str]] = []
+        self.warnings: list[str] = []
         self.report = "{}"
         self._looked = self._clock()
 
@@ -189,24 +194,30 @@ class Server:
             self._offenders[route] = None
             if len(self._offenders) > _REMEMBERED_OFFENDERS:
                 self._offenders.popitem(last=False)
-            refusal = Error(str(error)) if isinstance(error, OrderError) else Reject(str(error))
-            self._send(route, encode_control(refusal, epoch=self._terms.epoch))
+            if isinstance(error, OrderError):
+                self._warn(self._sessions[error.header.session], f"sent a message that breaks the order: {error}")
+                self._send_error(route, error.header, str(error))
+            else:
+                self._send(route, encode_control(Reject(str(error)), epoch=self._terms.epoch))
 
     def _order(self, route: bytes, header: Header, frame: bytes, body: bytes, taken: list[Message]) -> None:
         """Do with a RESET or STEP what the ledger says."""
         session = self._found(route, header)
         if session is None:
             return
-        session.route = route
         verdict = self._ledger.judge(header)
+        if verdict in (Verdict.FORK, Verdict.LATE):  # the worker is still answered where it was heard
+            self._contest(route, session, header, verdict)
+            return
+        session.route = route
         if verdict is Verdict.TAKE:
             message = Message(frame, header, self._outcome(header, body))
-            self._ledger.take(header.session, header.sequence)
+            self._ledger.take(header)
             taken.append(message)
         elif verdict is Verdict.REPEAT:
             self.counts.repeats += 1
             self._send(route, session.entry.answer)
-        elif verdict is Verdict.WAIT:
+        else:
             self.counts.pauses += 1
             self._take_in(taken)  # what is paused has to be safe
             taken.clear()
@@ -214,15 +225,42 @@ class Server:
             pause = Pause("the learner has it; learning must catch up before the next action")
             ids = {"session": header.session, "acknowledgement": header.sequence, "epoch": self._terms.epoch}
             self._send(route, encode_control(pause, **ids))
+
+    def _contest(self, route: bytes, session: Session, header: Header, verdict: Verdict) -> None:
+        """Tell the sender at once that its message is not what the session holds, and the run if it is no late copy."""
+        name = f"{header.kind.name} {header.sequence}"
+        if verdict is Verdict.FORK:
+            self.counts.forks += 1
+            what = f"{name} came, but another message had been taken in under its number"
+            self._warn(session, f"{what}: another process speaks for its session")
         else:
             self.counts.stale += 1
+            session.late += 1
+            what = f"{name} came after a later message of its session had been taken in"
+            if session.late == _LATE_COPIES:
+                self._warn(session, f"{what}, {_LATE_COPIES} times by now: it is behind what its session holds")
+        reason = f"{what}; if this worker sent no other one, another process speaks for its session, which cannot go on"
+        self._send_error(route, header, reason)
+
+    def _warn(self, session: Session, what: str) -> None:
+        """Tell the run that something is wrong with a session, once."""
+        if not session.warned:
+            session.warned = True
+            who = f" (process {session.pid} on {session.host})" if session.pid else ""
+            self.warnings.append(f"worker {session.entry.slot}{who}: {what}")
+
+    def _send_error(self, route: bytes, header: Header, reason: str) -> None:
+        ids = {"session": header.session, "sequence": header.sequence, "epoch": self._terms.epoch}
+        self._send(route, encode_control(Error(reason), **ids))
 
     def _found(self, route: bytes, header: Header) -> Session | None:
         """Return the session of a message, with its sign of life noted; refuse a message of an unknown one."""
         session = self._sessions.get(header.session)
-        if session is None:
+        if session is None or session.over:
             self.counts.strangers += 1
             reason = "this session is not known: another process has taken its place, or the learner has begun anew"
+            if session is not None:
+                reason = "this session is over: its worker has said that it leaves"
             self._send(route, encode_control(Reject(reason), session=header.session, epoch=self._terms.epoch))
             return None
         session.seen, session.alive = self._clock(), True
@@ -236,23 +274,27 @@ class Server:
             session.life = message
             self._send(route, encode_control(message, session=header.session, epoch=self._terms.epoch))
             return
-        session.alive = False
-        if isinstance(message, Error):
-            self.errors.append((session.entry.slot, message.reason))
+        session.alive, session.over, session.kept_until = False, True, 0.0
+        told = self.errors if isinstance(message, Error) else self.farewells
+        told.append((session.entry.slot, message.reason))
 
     # --- joining ------------------------------------------------------------------------------------------
 
     def _hello(self, route: bytes, hello: Hello) -> None:
-        """Open a session, or say why not, or wait for a sign of life of who has the place."""
+        """Open a session, or say why not, or that a sign of life of who has the place is waited for."""
         known = self._ledger.of_incarnation(hello.incarnation)
-        if known is not None:  # HELLO was said again before the answer arrived
+        if known is not None and not self._sessions[known.session].over:  # said again before the answer arrived
             session = self._sessions[known.session]
             session.route, session.seen, session.alive = route, self._clock(), True
             self._welcome(session)
             return
         slot = self._place_for(hello) if hello.slot is None else hello.slot
-        has_closed = self._ledger.has_closed(hello.incarnation)  # a HELLO that was long on its way
-        reason = "another process has taken its place" if has_closed else self._terms.refusal(hello, slot)
+        has_closed = known is not None or self._ledger.has_closed(hello.incarnation)  # this was long on its way
+        reason = (
+            "its session is over, or another process has taken its place"
+            if has_closed
+            else self._terms.refusal(hello, slot)
+        )
         if reason:
             self._send(route, encode_control(Reject(reason), epoch=self._terms.epoch))
             return
@@ -265,7 +307,10 @@ class Server:
                     self._challenge(holder, route)
                     return
                 if self._is_kept(slot):
-                    return  # the holder may live: the learner was started just now
+                    left = holder.kept_until - self._clock()
+                    why = f"the learner was started just now, and keeps the place of worker {slot} for {left:.1f} s"
+                    self._send(route, encode_control(Pause(why), epoch=self._terms.epoch))
+                    return
             self._recover(hello.recovered, {before.session})
             self._close(before.session)
         first = int(self._last_agent[slot])
@@ -278,14 +323,18 @@ class Server:
     def _challenge(self, holder: Session, route: bytes) -> None:
         """Refuse a newcomer once the holder of its place has given a sign of life well after its first HELLO.
 
-        What the holder sent before it died may still be on its way when the newcomer is there.
+        What the holder sent before it died may still be on its way when the newcomer is there. Until that is known, the
+        newcomer is told what it waits for.
         """
-        now = self._clock()
+        now, name = self._clock(), f"worker {holder.entry.slot}"
+        answer: Pause | Reject = Pause(
+            f"{name} is connected already; it is given up if it keeps silent for {self._terms.dead_after:g} s"
+        )
         if now - holder.challenged > 2 * self._terms.dead_after:
             holder.challenged = now
         elif holder.seen > holder.challenged + self._terms.heartbeat:
-            reason = f"worker {holder.entry.slot} is connected already"
-            self._send(route, encode_control(Reject(reason), epoch=self._terms.epoch))
+            answer = Reject(f"{name} is connected already")
+        self._send(route, encode_control(answer, epoch=self._terms.epoch))
 
     def _recover(self, frame: bytes, sessions: Container[int]) -> None:
         """Take in the last message of one of these dead sessions, unless it came already."""
@@ -295,13 +344,18 @@ class Server:
             header, body = decode(frame)
             if header.kind not in (Kind.RESET, Kind.STEP) or header.session not in sessions:
                 return
-            if self._ledger.judge(header) is not Verdict.TAKE:
+            verdict = self._ledger.judge(header)
+            if verdict is Verdict.FORK:
+                self.counts.forks += 1
+                session = self._sessions[header.session]
+                self._warn(session, f"its {header.kind.name} {header.sequence} is not what was taken in for it before")
+            if verdict is not Verdict.TAKE:
                 return
             message = Message(frame, header, self._outcome(header, body))
         except ProtocolError:
             self.counts.violations += 1
             return
-        self._ledger.take(header.session, header.sequence)
+        self._ledger.take(header)
         self._take_in([message])
         self.counts.recovered += 1
 
@@ -483,7 +537,7 @@ class Server:
             elif isinstance(record, Taken):
                 read = [(frame, *decode(frame)) for frame in record.frames]
                 for _, header, _ in read:
-                    self._ledger.take(header.session, header.sequence)
+                    self._ledger.take(header)
                 self._apply([Message(frame, header, self._outcome(header, body)) for frame, header, body in read])
             elif isinstance(record, Answered):
                 while not self._learner.may_act():

@@ -31,6 +31,8 @@ class Counts:
         Episodes that ended because their simulation blew up, or because their environment raised.
     repeats, pauses, stale
         Messages that came again: answered as before, not answered yet, and outdated.
+    forks
+        Messages whose number another message had: two processes speak for one session.
     recovered
         Messages of dead workers that their successors brought.
     strangers
@@ -46,6 +48,7 @@ class Counts:
     repeats: int = 0
     pauses: int = 0
     stale: int = 0
+    forks: int = 0
     recovered: int = 0
     strangers: int = 0
     violations: int = 0
@@ -63,6 +66,11 @@ class Session:
     pid: int = 0
     host: str = ""
     alive: bool = False
+    over: bool = (
+        False  # its worker said GOODBYE or ERROR: it can say no more, but its successor may bring its last message
+    )
+    late: int = 0  # messages that came after a later one
+    warned: bool = False  # whether the run was told that something is wrong with it
     challenged: float = 0.0  # when another process first claimed the slot
     kept_until: float = 0.0  # when the place stops being kept for a worker that the learner before had
     life: Heartbeat = field(default_factory=lambda: Heartbeat(0, 0.0, 0.0, 0.0))

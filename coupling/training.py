@@ -121,6 +121,7 @@ class Training:
         self._failures_told: dict[int, int] = {}
         self._unwritten: list[dict[str, Any]] = []
         self._deaths: deque[dict[str, Any]] = deque(maxlen=_DEATHS_SHOWN)
+        self._warnings: deque[dict[str, Any]] = deque(maxlen=_DEATHS_SHOWN)
 
     def carry_out(self) -> None:
         """Train to the last step, then write the last checkpoint; end the workers in any case."""
@@ -214,8 +215,14 @@ class Training:
     def _supervise(self) -> None:
         """Notice workers that died, hang or keep silent; tell why, and have them started again."""
         for slot, reason in self._server.errors:
-            self._screen.say(f"worker {slot}: its environment failed: {reason}")
+            self._warn(f"worker {slot} cannot go on: {reason}")
         self._server.errors.clear()
+        for slot, reason in self._server.farewells:
+            self._screen.say(f"worker {slot} left: {reason}")
+        self._server.farewells.clear()
+        for warning in self._server.warnings:
+            self._warn(warning)
+        self._server.warnings.clear()
         for refusal in self._server.refusals[self._refusals_told :]:
             self._screen.say(refusal)
         self._refusals_told = len(self._server.refusals)
@@ -235,6 +242,11 @@ class Training:
         for worker in self._server.workers():
             self._note_failures(worker["slot"], worker["failures"], worker["failure"])
         self._server.close_forgotten()
+
+    def _warn(self, what: str) -> None:
+        """Say what is wrong, and keep it for the status."""
+        self._warnings.append({"time": time.time(), "text": what})
+        self._screen.say(f"warning: {what}")
 
     def _wait_for_workers(self) -> None:
         """Say what workers wait for that are not there yet.
@@ -339,7 +351,9 @@ class Training:
             **{key: value for key, value in vars(server.counts).items() if key not in ("round_trips", "batches")},
             "agents": {str(agent): int(count) for agent, count in enumerate(server.agent_steps) if count},
             "workers": server.workers(),
+            "absent": [slot for slot in range(self._config.workers.processes) if not server.connected(slot)],
             "deaths": list(self._deaths),
+            "warnings": list(self._warnings),
         }
         server.report = write_status(self._folder.status, status)
         return status

@@ -39,6 +39,7 @@ from coupling.protocol import (
     Heartbeat,
     Hello,
     Kind,
+    Pause,
     ProtocolError,
     Reject,
     Step,
@@ -55,6 +56,9 @@ from coupling.security import RefusedError, Watch, secure_client
 __all__ = ["Worker", "WorkerStoppedError", "main"]
 
 PARENT_VARIABLE = "FLOWSIM_PARENT"
+_ASK_AGAIN = 1.0  # seconds after which a worker says HELLO again whose place is not decided on yet
+_PAUSE = 10.0  # seconds after which a worker asks again whose message is safe, but not answered
+_LONG_PAUSE = 60.0  # seconds of pauses that are worth a word
 _READ_AGAIN = 3.0  # seconds for which a refused worker looks for a newer connection file
 
 
@@ -387,11 +391,13 @@ class Worker:
         if self._outbox:
             self._outbox.write(frame)
         self._line.send(frame)
-        wait, in_vain = 1.0, 0
+        wait, in_vain, answered, said = 1.0, 0, sent, False
         while True:
             answer = self._line.receive(wait)
             if answer is None:
                 self._check_patience(self._heart.silence)
+                silence = time.monotonic() - answered
+                self._check_patience(silence, f"answers signs of life, but did not answer {kind.name} {self._sequence}")
                 in_vain += 1
                 if in_vain > 1:  # this connection is dead, or leads to a learner that was; the heart's may be newer
                     self._line.renew()
@@ -405,7 +411,11 @@ class Worker:
                 self._heart.delays.append(time.monotonic() - sent)
                 return decode_actions(body, self._count, len(self._low))
             if header.kind is Kind.PAUSE and header.acknowledgement == self._sequence:
-                wait = 10.0
+                wait, answered = _PAUSE, time.monotonic()
+                if answered - sent > _LONG_PAUSE and not said:
+                    said = True
+                    reason = decode_control(header, body).reason  # type: ignore[attr-defined]
+                    self._say(f"waits for the answer to {kind.name} {self._sequence}; the learner says: {reason}")
 
     def _read(self, frame: bytes) -> tuple[Header, bytes]:
         """Decode a frame; the ones that end this worker do so."""
@@ -413,16 +423,26 @@ class Worker:
         if header.kind in (Kind.ACTION, Kind.WELCOME):
             return header, body
         message = decode_control(header, body)
+        if isinstance(message, Error) and 0 < header.sequence < self._sequence:
+            return header, body  # it speaks of a late copy of a message that was answered
+        if isinstance(message, Error):  # so that this worker's place is free at once, and the run learns why
+            self.last_word(Error(f"the learner refused its message: {message.reason}"))
         if isinstance(message, Reject | Error):
             raise WorkerStoppedError(f"the learner refused worker {self._slot}: {message.reason}", 1)
         if isinstance(message, Goodbye):
             raise WorkerStoppedError(message.reason, 0)
         return header, body
 
-    def _check_patience(self, silence: float) -> None:
+    def _check_patience(self, silence: float, what: str = "") -> None:
+        """End after too long a wait; ``what`` the learner did meanwhile, if it was there."""
         connection = self._line.connection
         if silence > connection.patience:
-            raise WorkerStoppedError(f"no learner answered at {connection.endpoint} for {silence:.0f} s", 1)
+            who = (
+                f"the learner at {connection.endpoint} {what}"
+                if what
+                else f"no learner answered at {connection.endpoint}"
+            )
+            raise WorkerStoppedError(f"{who}, for {silence:.0f} s" if what else f"{who} for {silence:.0f} s", 1)
 
     def _join(self) -> Welcome:
         """Say HELLO until the learner answers, waiting a little longer each time."""
@@ -442,20 +462,30 @@ class Worker:
                 recovered=self._outbox.recovered if self._outbox else b"",
             )
         )
-        began, wait = time.monotonic(), 0.1
+        began, wait, paused = time.monotonic(), 0.1, ""
         while True:
             self._line.send(hello)
-            answer = self._line.receive(min(wait, connection.patience))
-            if answer is not None:
+            until = time.monotonic() + min(wait, connection.patience)
+            while (answer := self._line.receive(until - time.monotonic())) is not None:
                 message = decode_control(*self._read(answer))
                 if isinstance(message, Welcome):
                     self._slot = message.slot
                     return message
+                if isinstance(message, Pause):
+                    if not paused:
+                        self._say(f"waits for its place: {message.reason}")
+                    paused, wait, until = message.reason, _ASK_AGAIN, time.monotonic() + _ASK_AGAIN
+            self._check_patience(
+                time.monotonic() - began, f"gave worker {self._slot} no place: {paused}" if paused else ""
+            )
+            if paused:
                 continue
-            self._check_patience(time.monotonic() - began)
             wait = min(10.0, 2 * wait) * random.uniform(0.8, 1.0)
             if wait > 1.0:
                 self._line.renew()
+
+    def _say(self, what: str) -> None:
+        print(f"worker {'?' if self._slot is None else self._slot}: {what}", file=sys.stderr, flush=True)
 
 
 def main(words: Sequence[str] | None = None) -> int:

@@ -26,6 +26,7 @@
 #define SHORTEST_WAIT 0.1 /* seconds before HELLO is said again */
 #define LONGEST_WAIT 10.0 /* seconds before anything is said again */
 #define FIRST_RESEND 1.0
+#define ASK_AGAIN 1.0 /* seconds before HELLO is said again once it was answered by PAUSE */
 #define DELAYS 512        /* of the latest steps, for the percentiles in HEARTBEAT */
 #define MAX_FAILURE 1000  /* characters of why an environment failed */
 #define MAX_TEXT 4096     /* characters of a reason */
@@ -192,8 +193,9 @@ static const char *read_header(const unsigned char *frame, size_t length, struct
     header->clock = get_little(frame + 48, 8);
     header->epoch = (uint32_t)get_little(frame + 56, 4);
     bool rows = header->kind == RESET || header->kind == STEP || header->kind == ACTION;
-    if (header->first || !rows != !header->sequence || !rows != !header->environments || (rows && !header->session)
-        || header->environments > MOST || (header->acknowledgement && header->kind != ACTION && header->kind != PAUSE))
+    bool numbered = header->kind == ERROR ? header->sequence != 0 : rows; /* ERROR may repeat a number */
+    if (header->first || !numbered != !header->sequence || !rows != !header->environments
+        || (rows && !header->session) || header->environments > MOST || (header->acknowledgement && header->kind != ACTION && header->kind != PAUSE))
         return "a header has fields that mean nothing";
     return NULL;
 }
@@ -972,7 +974,7 @@ static size_t body_length(flowsim_client *client) {
 
 static int end(flowsim_client *client, const struct header *header) {
     struct text reason = {"", 0};
-    client->dismissed = true;
+    client->dismissed = header->kind != ERROR; /* to ERROR it answers that it leaves, so that its place is free */
     if (!read_reason(body_of(client), body_length(client), &reason))
         return fail(client, "the learner's last message is malformed");
     char sentence[MAX_FAILURE + 1];
@@ -1002,6 +1004,8 @@ static int receive(flowsim_client *client, double seconds, struct header *header
         if (client->welcome.session && header->session != client->welcome.session && !(ends && !header->session))
             return FLOWSIM_OK; /* of an earlier session, over a connection that this process did not make */
         note_heard(client);
+        if (header->kind == ERROR && header->sequence && header->sequence < client->sequence)
+            return FLOWSIM_OK; /* it speaks of a late copy of a message that was answered */
         if (ends) return end(client, header);
         *found = header->kind == WELCOME || header->kind == ACTION || header->kind == PAUSE;
         return FLOWSIM_OK;
@@ -1074,6 +1078,10 @@ static int join(flowsim_client *client) {
         if (why)
             return fail(client, "the learner at %s %s; use the connection file of the run's present start",
                         client->line.connection.endpoint, why);
+        if (found && header.kind == PAUSE) { /* whether its place is free is not known yet */
+            again = now() + ASK_AGAIN;
+            wait = SHORTEST_WAIT;
+        }
         if (!found || header.kind != WELCOME) continue;
         struct welcome welcome = {.seeds = {client->seeds, (size_t)client->environments, 0}};
         if (!read_welcome(body_of(client), body_length(client), &welcome)
@@ -1089,7 +1097,7 @@ static int join(flowsim_client *client) {
 static int ask(flowsim_client *client, float *actions) {
     int code = keep(client);
     if (code) return code;
-    double began = now(), wait = FIRST_RESEND, again = began + jitter(client, wait);
+    double began = now(), answered = began, wait = FIRST_RESEND, again = began + jitter(client, wait);
     size_t count = (size_t)client->environments * (size_t)client->action_size;
     zmq_send(client->line.socket, client->frame, client->frame_length, ZMQ_DONTWAIT);
     for (;;) {
@@ -1097,6 +1105,9 @@ static int ask(flowsim_client *client, float *actions) {
         bool found;
         double time = now(), silence = time - last_heard(client);
         code = check_patience(client, silence, client->welcome.patience);
+        if (!code && time - answered > client->welcome.patience)
+            code = fail(client, "the learner at %s gives signs of life, but did not answer message %llu for %.1f s",
+                        client->line.connection.endpoint, (unsigned long long)client->sequence, time - answered);
         if (!code && time >= again) {
             code = send_anew(client);
             wait = longer(wait);
@@ -1112,7 +1123,8 @@ static int ask(flowsim_client *client, float *actions) {
         if (header.acknowledgement > client->sequence)
             return fail(client, "the learner answers a message that was not sent");
         if (header.kind == PAUSE) {
-            again = now() + LONGEST_WAIT;
+            answered = now();
+            again = answered + LONGEST_WAIT;
             continue;
         }
         if (header.sequence != client->sequence || header.environments != (uint32_t)client->environments

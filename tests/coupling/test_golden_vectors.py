@@ -91,7 +91,7 @@ def test_a_frame_is_read_as_it_was_meant(vector):
 def test_a_frame_is_written_to_the_byte(vector):
     kind = Kind[vector["type"]]
     if kind in MESSAGES:
-        given = {key: vector["header"][key] for key in ("session", "acknowledgement", "epoch", "clock")}
+        given = {key: vector["header"][key] for key in ("session", "sequence", "acknowledgement", "epoch", "clock")}
         frame = protocol.encode_control(MESSAGES[kind](**content(vector)), **given)
     else:
         frame = protocol.encode(Header(kind, **vector["header"]), encoded(kind, vector["body"]))

@@ -98,7 +98,7 @@ class LedgerMachine(RuleBasedStateMachine):
         had = self.memory.count(message)
         if verdict is Verdict.TAKE:
             assert had == 0
-            self.ledger.take(session, sequence)
+            self.ledger.take(header(session, sequence))
             self.memory.append(message)
         elif verdict is Verdict.WAIT:
             assert had == 1
@@ -107,6 +107,7 @@ class LedgerMachine(RuleBasedStateMachine):
             assert had == 1
             self.hear((session, sequence, entry.answer))
         else:
+            assert verdict is Verdict.LATE
             assert had == 1
             assert sequence < entry.sequence
 
@@ -150,14 +151,14 @@ class LedgerMachine(RuleBasedStateMachine):
     def gap(self, choice, ahead):
         process = self.living[sorted(self.living)[choice % len(self.living)]]
         sequence = self.ledger[process.session].sequence + ahead
-        with pytest.raises(OrderError, match="missing"):
+        with pytest.raises(OrderError, match="cannot come now"):
             self.ledger.judge(header(process.session, sequence))
 
     @precondition(lambda self: any(entry.waiting for entry in self.ledger))
     @rule()
     def too_early(self):
         entry = next(entry for entry in self.ledger if entry.waiting)
-        with pytest.raises(OrderError, match="was answered"):
+        with pytest.raises(OrderError, match="cannot come now"):
             self.ledger.judge(header(entry.session, entry.sequence + 1))
 
     @precondition(lambda self: bool(self.living))

@@ -308,9 +308,11 @@ def test_a_newcomer_is_refused_once_who_is_there_gives_a_sign_of_life(served, cl
     worker, newcomer = peer(), peer()
     worker.join()
     hello = newcomer.hello()
-    assert newcomer.is_left_waiting(hello)
+    header, pause = newcomer.say(hello)  # at once
+    assert (header.kind, header.acknowledgement) == (Kind.PAUSE, 0)
+    assert "worker 0 is connected already; it is given up if it keeps silent for" in pause.reason
     worker.say(worker.beat())  # it may have been on its way before
-    assert newcomer.is_left_waiting(hello)
+    assert newcomer.say(hello)[0].kind == Kind.PAUSE
     clock.now += 1.1  # the heartbeat's period is a second
     worker.say(worker.beat())
     assert "worker 0 is connected already" in newcomer.say(hello)[1].reason
@@ -347,7 +349,7 @@ def test_violations_are_refused_once_and_never_reach_the_learner(served):
 @pytest.mark.parametrize(
     ("kind", "changes", "sentence"),
     [
-        (Kind.STEP, {"sequence": 7}, "came after 1: what was between is missing"),
+        (Kind.STEP, {"sequence": 7}, "cannot come now"),
         (Kind.STEP, {"sequence": 2, "first": 1}, "all 2 environments"),
         (Kind.RESET, {"sequence": 2}, "RESET is the first"),
         (Kind.STEP, {"sequence": 1}, "RESET is the first"),
@@ -375,7 +377,7 @@ def test_a_step_before_the_answer_to_the_one_before_ends_the_session(served):
     assert worker.is_left_waiting(worker.reset_message())
     header, message = worker.step()
     assert header.kind == Kind.ERROR
-    assert "before 1 was answered" in message.reason
+    assert "cannot come now" in message.reason
 
 
 def test_a_message_that_comes_again_is_answered_again_and_counts_once(served):
@@ -391,7 +393,8 @@ def test_a_message_that_comes_again_is_answered_again_and_counts_once(served):
     elsewhere = peer()  # over another connection, too
     elsewhere.session = worker.session
     assert elsewhere.step(sequence=2)[1] == first[1]
-    assert worker.is_left_waiting(worker.reset_message(sequence=1))  # answered long ago
+    late = worker.say(worker.reset_message(sequence=1))[0]  # answered long ago: it names whose answer it is
+    assert (late.kind, late.sequence) == (Kind.ERROR, 1)
     assert learner.calls == calls
     assert (server.counts.repeats, server.counts.stale) == (2, 1)
 
@@ -562,7 +565,7 @@ def test_a_restarted_learner_keeps_the_places_of_its_workers_for_a_while(served)
     server.replay([])
     spare = peer()
     hello = spare.hello(slot=None)
-    assert spare.is_left_waiting(hello)
+    assert "keeps the place of worker 0" in spare.say(hello)[1].reason
     unsent = workers[1].frame(Kind.STEP, protocol.encode_step(workers[1].outcome()), sequence=2)
     assert peer().join(slot=None, recovered=unsent)[1].slot == 1  # it brings the proof that the other is dead
     assert workers[0].step()[0].kind == Kind.ACTION
@@ -589,7 +592,7 @@ def test_places_are_not_kept_for_ever(served, clock):
     worker.reset()
     server.restore(server.notes())
     server.replay([])
-    assert newcomer.is_left_waiting(newcomer.hello())
+    assert newcomer.say(newcomer.hello())[0].kind == Kind.PAUSE
     clock.now += 6.1  # more than twice dead_after
     assert newcomer.join()[0].kind == Kind.WELCOME
 
