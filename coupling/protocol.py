@@ -188,7 +188,7 @@ def decode(frame: bytes) -> tuple[Header, bytes]:
         known = Kind(kind)
     except ValueError as error:
         raise ProtocolError(f"message type {kind} is unknown") from error
-    header = Header(known, *fields, checksum=checksum)
+    header = Header(known, *(*fields, checksum))
     _check_fields(header)
     return header, frame[HEADER_SIZE:]
 
