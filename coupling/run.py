@@ -54,8 +54,6 @@ def train(preset: str, overrides: list[str], screen: Screen) -> RunFolder:
     folder = RunFolder.choose(config, preset_name(preset))
     task = describe_task(config.env, config.env_options)
     config = fitted(config, task.episode_steps)
-    for doubt in doubts(config.agent, config.run.steps, task.episode_steps, config.workers.agents):
-        screen.say(f"warning: {doubt}")
     try:
         learner = Learner(
             config.agent,
@@ -69,6 +67,8 @@ def train(preset: str, overrides: list[str], screen: Screen) -> RunFolder:
     with _as_run_error(folder):
         folder.create(config, lambda: learner.save(folder.checkpoint))
     screen.say(f"run folder {folder.path}")
+    for doubt in doubts(config.agent, config.run.steps, task.episode_steps, config.workers.agents):
+        screen.say(f"warning: {doubt}")
     _carry_through(folder, config, task, learner, screen)
     return folder
 

@@ -56,7 +56,7 @@ def main_in_process(shell, words, monkeypatch, capsys):
 
 def test_a_run_from_beginning_to_evaluation(shell):
     preset = shell.preset(
-        agent={"steps_per_update": 2.0},
+        agent={"steps_per_update": 2.0, "a": 0.1},
         workers={"agents": 24},
         run={"steps": 2400, "evaluate_episodes": 3},
     )
@@ -69,6 +69,8 @@ def test_a_run_from_beginning_to_evaluation(shell):
     # F = 2 environment steps per gradient step, exactly, up to the step that does not fill a gradient step
     assert status["gradient_steps"] == status["steps_after_warm_up"] // 2 > 900
     assert "24 distinct agents" in done.stderr
+    assert "warning: agent.a = 0.1 makes the learning rate 241 times smaller within run.steps = 2400" in done.stderr
+    assert RunFolder(shell.run_folder).config().agent.beta == 1.0  # resolved, for a run of this length
     metrics = shell.run("status", "runs/run", "--prometheus").stdout
     assert f'flowsim_environment_steps_total{{run="run"}} {float(status["environment_steps"])}' in metrics
     assert "untrained" in done.stdout
