@@ -67,7 +67,7 @@ DEMO_AGENT ?= agent=sac agent.gamma=0.97 agent.start=1024
 
 demo: install
 	$(BIN)/flowsim train d_cylinder_wake/quick $(DEMO_AGENT) run.name=$(DEMO) run.steps=$(DEMO_STEPS) run.evaluate_episodes=48
-	$(BIN)/flowsim render runs/$(DEMO) -o runs/$(DEMO)/wake.mp4 --seed 4 --actions 40
+	$(BIN)/flowsim render runs/$(DEMO) -o runs/$(DEMO)/wake.mp4
 	$(BIN)/flowsim plot runs/$(DEMO) -o runs/$(DEMO)/curves.png
 	@echo
 	@echo "film:  runs/$(DEMO)/wake.mp4 (and wake.gif)"

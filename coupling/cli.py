@@ -236,48 +236,30 @@ def status(
 @told_in_a_sentence
 def render(
     path: Run,
-    output: Annotated[Path, typer.Option("-o", "--output", help="the film, a .mp4 or .gif file")] = Path("wake.mp4"),
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="the film, a .mp4 or .gif file, or a .png of its end")
+    ] = Path("wake.mp4"),
     beside: Annotated[
         list[str] | None, typer.Option(help="baselines shown beside the agent (zero unless given)")
     ] = None,
-    actions: Annotated[int, typer.Option(min=1, help="length of the film in actions")] = 100,
+    starts: Annotated[int, typer.Option(min=1, help="starts of the agent, all at once; the first one is large")] = 6,
+    actions: Annotated[int, typer.Option(min=1, help="length of the film in actions, at most")] = 100,
     gif: Annotated[bool, typer.Option(help="write a GIF beside a .mp4, too")] = True,
     deterministic: Annotated[bool, typer.Option(help="act with the mean of the policy, or draw from it")] = True,
-    seed: Annotated[int, typer.Option(min=0, help="seed of the start")] = 0,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="seed of the starts; the run's evaluation began with the default's")
+    ] = None,
 ) -> None:
-    """Film a trained agent, its force, sensors, action and return, beside the uncontrolled flow."""
-    from cases.baselines import Controller, baselines
-    from cases.film import render_film
-    from coupling.evaluate import Counted
-    from coupling.folder import RunFolder
-    from coupling.policies import load_controller
-    from coupling.screen import progress_bar
+    """Film a trained agent from several starts, its force, sensors, action and return, beside the uncontrolled flow."""
+    from coupling.render import render as film
 
-    folder = RunFolder.find(path)
-    config = folder.config()
-    shipped = baselines(config.env, seed=seed)
-    chosen = beside or ["zero"]
-    for name in chosen:
-        if name not in shipped:
-            raise ConfigError(f"--beside {name}: the baselines of {config.env} are {', '.join(shipped)}")
     files = [output, output.with_suffix(".gif")] if gif and output.suffix == ".mp4" else [output]
-    agent: Controller = load_controller(folder, deterministic=deterministic, seed=seed)
-    labels = {"zero": "no control", "pd": "PD controller", "random": "random actions"}
-    try:
-        with progress_bar("filming (at most)") as progress:
-            agent = Counted(agent, lambda done: progress(done / actions))
-            returns = render_film(
-                {"trained agent": agent} | {labels[name]: shipped[name] for name in chosen},
-                files,
-                env=config.env,
-                env_options=config.env_options,
-                seed=seed,
-                actions=actions,
-            )
-    except ValueError as error:
-        raise ConfigError(str(error)) from error
-    for label, value in returns.items():
-        print(f"{label}: return {value:.2f}")
+    endings = film(
+        path, files, beside=beside or ["zero"], starts=starts, actions=actions, deterministic=deterministic, seed=seed
+    )
+    for ending in endings:
+        how = "lost" if ending.lost else "held"
+        print(f"{ending.title}: return {ending.episode_return:.2f}, {how} after {ending.actions} actions")
     for file in files:
         print(file)
     _print_next(hints.after_film(path))
@@ -327,6 +309,7 @@ def simulate(
             restart_from=restart_from,
             max_size=size,
             control_volumes=control_volumes,
+            title=Path(case).stem if Path(case).is_file() else case,
             say=lambda text: print(f"flowsim: {text}", file=sys.stderr),
             progress=progress,
         )

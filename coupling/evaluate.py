@@ -11,14 +11,17 @@ from cases.baselines import Controller, baselines
 from coupling.environments import Numbered, episode_seed, make_vector
 
 __all__ = [
+    "EVALUATION_SEED",
     "Controller",
-    "Counted",
     "Evaluation",
     "PolicyController",
     "bootstrap_interval",
     "evaluate",
     "evaluate_with_baselines",
 ]
+
+EVALUATION_SEED = 10**6
+"""Of a run's own evaluation: starts that are judged are not those that are trained on."""
 
 _AT_ONCE = 24  # episodes simulated side by side
 
@@ -51,31 +54,6 @@ class PolicyController:
             observations, self._state, deterministic=self._deterministic, rng=self._rng
         )
         return np.asarray(actions)
-
-
-class Counted:
-    """A controller that tells how many actions it has chosen.
-
-    Parameters
-    ----------
-    controller
-        Who chooses.
-    tell
-        Called with the count after every choice.
-    """
-
-    def __init__(self, controller: Controller, tell: Callable[[int], None]) -> None:
-        self._controller, self._tell, self._count = controller, tell, 0
-
-    def reset(self, n: int) -> None:
-        """Begin ``n`` episodes."""
-        self._controller.reset(n)
-
-    def __call__(self, observations: np.ndarray) -> np.ndarray:
-        """Return the controller's actions."""
-        self._count += 1
-        self._tell(self._count)
-        return self._controller(observations)
 
 
 class _WholeRange:

@@ -9,7 +9,7 @@ from typing import Any
 from coupling.config import RunConfig, dump_config, fitted, load_config, preset_name, with_overrides
 from coupling.environments import Task, describe_task
 from coupling.errors import ConfigError, RunError, describe_os_error
-from coupling.evaluate import PolicyController, evaluate, evaluate_with_baselines
+from coupling.evaluate import EVALUATION_SEED, PolicyController, evaluate, evaluate_with_baselines
 from coupling.files import make_private, refuse_unwritable, write_atomically
 from coupling.folder import RunFolder
 from coupling.launch import check_launcher
@@ -20,8 +20,6 @@ from rl_agent.device import DeviceError
 from rl_agent.learner import Learner
 
 __all__ = ["resume", "train"]
-
-_EVALUATION_SEED = 10**6  # starts that are judged are not those that are trained on
 
 
 def train(preset: str, overrides: list[str], screen: Screen) -> RunFolder:
@@ -195,7 +193,7 @@ def _carry_through(folder: RunFolder, config: RunConfig, task: Task, learner: Le
                 config.env_options,
                 _controller(learner, config, deterministic=True),
                 episodes=config.run.evaluate_episodes,
-                seed=_EVALUATION_SEED,
+                seed=EVALUATION_SEED,
             )
             _write_evaluation(folder, judged)
 
@@ -206,7 +204,7 @@ def _judge(config: RunConfig, learner: Learner, *, deterministic: bool) -> dict[
         config.env_options,
         _controller(learner, config, deterministic=deterministic),
         episodes=config.run.evaluate_episodes,
-        seed=_EVALUATION_SEED,
+        seed=EVALUATION_SEED,
     ).summary()
 
 

@@ -13,7 +13,7 @@ from coupling.simulation_files import ForceTable, SimulationFiles
 from flowsim import Simulation
 from flowsim.films import write_films
 from flowsim.io import read_restart
-from flowsim.viz import VORTICITY_LIMIT, Outline, Picture, Scene, outline, vorticity_picture
+from flowsim.viz import Caption, Outline, Picture, Scene, draw_panel, outline
 
 __all__ = ["simulate"]
 
@@ -33,6 +33,7 @@ def simulate(
     restart_from: Path | None = None,
     max_size: int | None = None,
     control_volumes: bool = True,
+    title: str = "",
     say: Callable[[str], None] = lambda text: None,
     progress: Callable[[float], None] = lambda done: None,
 ) -> str:
@@ -59,6 +60,8 @@ def simulate(
     control_volumes
         Measure the forces a second time, by the momentum balance of control volumes (:mod:`flowsim.forces`). On,
         because it tells whether forces can be trusted, and takes no longer than a step of a small grid for each body.
+    title
+        Written above the pictures, with the Reynolds number.
     say
         Told what was dropped.
     progress
@@ -100,7 +103,7 @@ def simulate(
                 files.save_fields(simulation, number)
             if not simulation.diverged[0]:
                 files.save_restart(simulation, now=n == frames or bool(recorder.ending))
-            yield _picture(simulation)
+            yield _picture(simulation, title)
             progress(n / frames)
             if recorder.ending:
                 return
@@ -177,7 +180,7 @@ def _outside(simulation: Simulation) -> BoolArray:
     return np.asarray(beyond.any(axis=1))
 
 
-def _picture(simulation: Simulation) -> Picture:
+def _picture(simulation: Simulation, title: str) -> Picture:
     state, size = simulation.body_state, np.array(simulation.grid.size)
     periodic = np.array(simulation.sides.periodic)
     outlines = []
@@ -188,10 +191,5 @@ def _picture(simulation: Simulation) -> Picture:
         for copy in itertools.product(*((-1, 0, 1) if wraps else (0,) for wraps in periodic)):
             outlines.append(Outline(points + copy * size, agent=body.motion == "free"))
     scene = Scene(simulation.vorticity()[0], simulation.grid.size, outlines)
-    return _even(np.asarray(vorticity_picture(scene, _WIDTH, VORTICITY_LIMIT)))
-
-
-def _even(picture: Picture) -> Picture:
-    """Cut a line or column that the film's codec cannot take."""
-    height, width, _ = picture.shape
-    return picture[: height - height % 2, : width - width % 2]
+    title = f"{title}   Re = {1.0 / simulation.viscosity[0]:.4g}".strip()
+    return draw_panel(scene, Caption(float(simulation.time[0]), title=title), _WIDTH)

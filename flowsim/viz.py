@@ -22,7 +22,7 @@ Colour = tuple[int, int, int]
 VORTICITY_LIMIT = 8.0
 """Where the colours of the vorticity saturate, in U/D; fixed, so that pictures can be compared."""
 
-_LEVELS = 32  # filled contours: calmer than a continuous scale, and a tenth of its size as a GIF
+_HALF = 512  # colours on each side of zero: more than eight bits a channel can tell apart
 _OVERSAMPLING = 2  # lines are drawn on a finer canvas and averaged down
 _BACKGROUND: Colour = (255, 255, 255)
 _INK: Colour = (32, 36, 44)
@@ -30,6 +30,9 @@ _FAINT: Colour = (120, 126, 138)
 _BODY: Colour = (70, 76, 88)
 _AGENT: Colour = (244, 178, 36)
 _ARROW: Colour = (22, 128, 60)
+_TROUGH: Colour = (232, 234, 238)
+_HELD: Colour = (205, 236, 205)
+_LOST: Colour = (252, 205, 200)
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,8 @@ class Scene:
     alive_box : (x0, x1, y0, y1) or None
         Drawn thinly.
     target : (x, y, radius) or None
+    length : str
+        Name of the unit of length.
     """
 
     vorticity: NDArray[np.floating[Any]]
@@ -66,17 +71,32 @@ class Scene:
     force: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
     alive_box: tuple[float, float, float, float] | None = None
     target: tuple[float, float, float] | None = None
+    length: str = "D"
 
 
 @dataclass(frozen=True)
 class Caption:
-    """The numbers and words around a picture; `action` is (force x, force y, torque), each in [-1, 1]."""
+    """The numbers and words around a picture.
+
+    Attributes
+    ----------
+    time : float
+    episode_return : float or None
+    action : tuple of float
+        (force x, force y, torque), each in [-1, 1].
+    title : str
+    note : str
+        The verdict on an episode that is over; it stands beside the picture, never on it.
+    lost : bool
+        Whether the verdict is a bad one.
+    """
 
     time: float
-    episode_return: float
-    action: tuple[float, ...]
+    episode_return: float | None = None
+    action: tuple[float, ...] = ()
     title: str = ""
     note: str = ""
+    lost: bool = False
 
 
 def outline(body: Body, position: NDArray[np.float64], angle: float) -> NDArray[np.float64]:
@@ -95,24 +115,25 @@ def outline(body: Body, position: NDArray[np.float64], angle: float) -> NDArray[
 
 @cache
 def _colours() -> Picture:
-    """Return the diverging table, shape (_LEVELS, 3): blue is clockwise, red anticlockwise."""
+    """Return the diverging table, shape (2 _HALF + 1, 3): blue is clockwise, white is zero, red anticlockwise."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # cmocean builds its maps in a way matplotlib gives up
         import cmocean
 
-    table = cmocean.cm.balance(np.linspace(0.04, 0.96, _LEVELS))[:, :3]
-    middle = _LEVELS // 2
-    table[middle - 1 : middle + 1] = table[middle - 1 : middle + 1].mean(axis=0)  # still water has one colour
-    colours: Picture = np.round(255 * table).astype(np.uint8)
+    table = cmocean.cm.balance.resampled(2 * _HALF + 1)(np.linspace(0.04, 0.96, 2 * _HALF + 1))[:, :3]
+    colours: Picture = np.round(255 * np.minimum(table / table[_HALF], 1.0)).astype(np.uint8)
     return colours
 
 
 @cache
-def palette() -> Picture:
-    """Return all colours of our pictures, shape (n, 3)."""
+def palette(levels: int) -> Picture:
+    """Return the colours of our pictures with this odd number of vorticities among them, shape (levels + 26, 3)."""
     light, dark = np.array(_BACKGROUND), np.array(_INK)
-    greys = [light + (dark - light) * t for t in np.linspace(0.0, 1.0, 10)]
-    return np.concatenate([_colours(), np.array([*greys, _BODY, _AGENT, _ARROW, _FAINT], dtype=np.uint8)])
+    mixed = [(light, dark, 10), (np.array(_AGENT), dark, 4), (np.array(_HELD), dark, 5), (np.array(_LOST), dark, 5)]
+    others = [a + (b - a) * t for a, b, n in mixed for t in np.linspace(0.0, 1.0, n, endpoint=False)]
+    which = np.round(np.linspace(0, 2 * _HALF, levels)).astype(int)
+    single = np.array([_INK, _BODY, _ARROW, _FAINT], dtype=np.uint8)
+    return np.concatenate([_colours()[which], np.array(others).astype(np.uint8)[1:], single])
 
 
 @cache
@@ -130,11 +151,15 @@ def vorticity_picture(scene: Scene, width: int, limit: float = VORTICITY_LIMIT) 
     vorticity = np.nan_to_num(np.asarray(scene.vorticity, dtype=np.float32), posinf=limit, neginf=-limit)
     image = Image.fromarray(np.ascontiguousarray(vorticity.T[::-1]))
     fine = np.asarray(image.resize((width, height), Image.Resampling.BICUBIC))
-    level = np.clip((fine / limit + 1.0) * (0.5 * _LEVELS), 0, _LEVELS - 1).astype(np.uint8)
-    canvas = Image.fromarray(_colours()[level])
+    canvas = Image.fromarray(_coloured(fine / limit))
     overlay = canvas.resize((width * _OVERSAMPLING, height * _OVERSAMPLING), Image.Resampling.NEAREST)
     _draw_overlay(overlay, scene, overlay.width / scene.size[0])
     return overlay.reduce(_OVERSAMPLING)
+
+
+def _coloured(share: NDArray[np.floating[Any]]) -> Picture:
+    """Return the colours of vorticities given as a share of the limit, with one more axis than `share`."""
+    return _colours()[np.rint((np.clip(share, -1.0, 1.0) + 1.0) * _HALF).astype(np.intp)]
 
 
 def _draw_overlay(canvas: Image.Image, scene: Scene, scale: float) -> None:
@@ -145,6 +170,7 @@ def _draw_overlay(canvas: Image.Image, scene: Scene, scale: float) -> None:
         return float(point[0]) * scale, (scene.size[1] - float(point[1])) * scale
 
     line = max(1, round(0.014 * scale))
+    draw.rectangle((0, 0, canvas.width - 1, canvas.height - 1), outline=_FAINT, width=_OVERSAMPLING)
     if scene.alive_box is not None:
         _dashed_box(draw, [pixel((x, y)) for x, y in _corners(scene.alive_box)], line)
     if scene.target is not None:
@@ -214,32 +240,104 @@ def _arrow(draw: ImageDraw.ImageDraw, start: tuple[float, float], end: tuple[flo
     draw.polygon([end, (neck[0] - wing * y, neck[1] + wing * x), (neck[0] + wing * y, neck[1] - wing * x)], fill=_ARROW)
 
 
-def draw_panel(scene: Scene, caption: Caption, width: int = 640, limit: float = VORTICITY_LIMIT) -> Picture:
-    """Return a picture with its caption: title, time and return above it, the action below.
+def draw_panel(
+    scene: Scene, caption: Caption, width: int = 640, limit: float = VORTICITY_LIMIT, *, legend: bool = True
+) -> Picture:
+    """Return a picture with title, time and return above it, and below it the action or how the episode ended.
+
+    Parameters
+    ----------
+    scene, caption
+        What is shown, and what is written around it.
+    width : int
+        In pixels.
+    limit : float
+        Vorticity at which the colours saturate, in U/D.
+    legend : bool
+        Whether scale and colours are explained below it, too.
 
     Returns
     -------
     uint8, shape (height, width, 3)
         Both sides are even, as video codecs ask for.
     """
-    picture = vorticity_picture(scene, width, limit)
-    size = max(11, width // 44)
-    strip = 2 * size
-    height = picture.height + 2 * strip
-    panel = Image.new("RGB", (width, height + height % 2), _BACKGROUND)
-    panel.paste(picture, (0, strip))
-    draw = ImageDraw.Draw(panel)
-    middle, margin = strip // 2, size // 2
-    draw.text((margin, middle), caption.title, fill=_INK, font=_font(size, bold=True), anchor="lm")
-    numbers = f"t = {caption.time:.1f}    return = {caption.episode_return:.2f}"
-    draw.text((width - margin, middle), numbers, fill=_INK, font=_font(size), anchor="rm")
-    below = strip + picture.height + middle
-    _draw_action(draw, caption.action, (margin, below), size)
-    limits = f"vorticity ±{limit:g} U/D"
-    draw.text((width - margin, below), limits, fill=_FAINT, font=_font(size), anchor="rm")
+    size = text_size(width)
+    numbers = f"t = {caption.time:.1f} {scene.length}/U"
+    if caption.episode_return is not None:
+        numbers += f"   return {caption.episode_return:.1f}"
+    parts = [_strip(width, size, caption.title, numbers), vorticity_picture(scene, width, limit)]
     if caption.note:
-        _draw_note(draw, caption.note, (width // 2, strip + picture.height - 2 * size), size)
-    return np.asarray(panel)
+        parts.append(_strip(width, size, caption.note, "", _LOST if caption.lost else _HELD))
+    elif caption.action:
+        parts.append(_strip(width, size, "", ""))
+        _draw_action(ImageDraw.Draw(parts[-1]), caption.action, (size // 2, size), size)
+    pictures = [np.asarray(part) for part in parts]
+    if legend:
+        pictures.append(draw_legend(width, size, width / scene.size[0], limit, scene.length))
+    return make_even(np.concatenate(pictures))
+
+
+def draw_small_panel(scene: Scene, caption: Caption, width: int, limit: float = VORTICITY_LIMIT) -> Picture:
+    """Return a picture with one line above it: the title, and beside it the return or how the episode ended."""
+    size = text_size(width)
+    tint = _BACKGROUND if not caption.note else _LOST if caption.lost else _HELD
+    numbers = "" if caption.episode_return is None else f"return {caption.episode_return:.1f}"
+    strip = _strip(width, size, caption.title, caption.note or numbers, tint)
+    return make_even(np.concatenate([np.asarray(part) for part in (strip, vorticity_picture(scene, width, limit))]))
+
+
+def text_size(width: int) -> int:
+    """Return the size of the letters around a picture of this width, in pixels."""
+    return min(max(12, width // 34), 22)
+
+
+def make_even(picture: Picture) -> Picture:
+    """Give a picture a white line or column where a video codec needs one more."""
+    height, width, _ = picture.shape
+    return np.pad(picture, ((0, height % 2), (0, width % 2), (0, 0)), constant_values=255)
+
+
+def _strip(width: int, size: int, left: str, right: str, tint: Colour = _BACKGROUND) -> Image.Image:
+    """Return a line of text, with what is to the left in bold."""
+    strip = Image.new("RGB", (width, 2 * size), tint)
+    draw = ImageDraw.Draw(strip)
+    draw.text((size // 2, size), left, fill=_INK, font=_font(size, bold=True), anchor="lm")
+    draw.text((width - size // 2, size), right, fill=_INK, font=_font(size), anchor="rm")
+    return strip
+
+
+def draw_table(width: int, height: int, size: int, title: str, rows: Sequence[tuple[str, str]]) -> Picture:
+    """Return a title and lines of two columns on white."""
+    table = Image.new("RGB", (width, height), _BACKGROUND)
+    table.paste(_strip(width, size, title, ""), (0, 0))
+    draw = ImageDraw.Draw(table)
+    for n, (left, right) in enumerate(rows):
+        y = round((2.5 + 1.5 * n) * size)
+        draw.text((size // 2, y), left, fill=_INK, font=_font(size), anchor="lm")
+        draw.text((width - size // 2, y), right, fill=_INK, font=_font(size, bold=True), anchor="rm")
+    return np.asarray(table)
+
+
+def draw_legend(width: int, size: int, scale: float, limit: float, length: str = "D") -> Picture:
+    """Return a bar of one unit of length, at `scale` pixels for it, and the colours of the vorticity with units."""
+    legend = Image.new("RGB", (width, 3 * size), _BACKGROUND)
+    draw = ImageDraw.Draw(legend)
+    x, y, half = size // 2, size, size // 2
+    draw.line((x, y, x + round(scale), y), fill=_INK, width=2)
+    for end in (x, x + round(scale)):
+        draw.line((end, y - half // 2, end, y + half // 2), fill=_INK, width=2)
+    draw.text((x + round(scale) / 2, 2.2 * size), f"1 {length}", fill=_INK, font=_font(size), anchor="mm")
+    unit, bar = f"U/{length}", 8 * size + 1  # odd: one pixel is zero
+    right = width - size - round(draw.textlength(unit, font=_font(size)))
+    left = right - bar
+    legend.paste(Image.fromarray(np.tile(_coloured(np.linspace(-1.0, 1.0, bar)), (size, 1, 1))), (left, y - half))
+    draw.rectangle((left - 1, y - half - 1, right, y - half + size), outline=_FAINT)
+    draw.text((left - half, y), "vorticity", fill=_INK, font=_font(size), anchor="rm")
+    draw.text((right + half, y), unit, fill=_INK, font=_font(size), anchor="lm")
+    for share in (-1, 0, 1):
+        place = (left + (share + 1) * bar / 2, 2.2 * size)
+        draw.text(place, f"{share * limit:g}", fill=_INK, font=_font(size), anchor="mm")
+    return np.asarray(legend)
 
 
 def _draw_action(draw: ImageDraw.ImageDraw, action: Sequence[float], at: tuple[int, int], size: int) -> None:
@@ -250,20 +348,11 @@ def _draw_action(draw: ImageDraw.ImageDraw, action: Sequence[float], at: tuple[i
         draw.text((x, y), name, fill=_FAINT, font=_font(size), anchor="lm")
         x += int(draw.textlength(name, font=_font(size))) + size // 2
         half, thick = 2 * size, size // 3
-        draw.rectangle((x, y - thick, x + 2 * half, y + thick), fill=(232, 234, 238))
+        draw.rectangle((x, y - thick, x + 2 * half, y + thick), fill=_TROUGH)
         tip = x + half + (half * value if math.isfinite(value) else 0.0)
         draw.rectangle((min(x + half, tip), y - thick, max(x + half, tip), y + thick), fill=_ARROW)
         draw.line((x + half, y - thick - 1, x + half, y + thick + 1), fill=_INK)
         x += 2 * half + size
-
-
-def _draw_note(draw: ImageDraw.ImageDraw, note: str, centre: tuple[int, int], size: int) -> None:
-    font = _font(round(1.4 * size), bold=True)
-    left, top, right, bottom = draw.textbbox(centre, note, font=font, anchor="mm")
-    pad = size // 2
-    box = (left - pad, top - pad, right + pad, bottom + pad)
-    draw.rounded_rectangle(box, radius=pad, fill=_BACKGROUND, outline=_INK, width=1)
-    draw.text(centre, note, fill=_INK, font=font, anchor="mm")
 
 
 class Window:

@@ -150,6 +150,7 @@ class EllipticalSwimmer(FlowTask[SwimmerOptions]):
             force=(position, state.applied_force[index, self.agent] / self.options.force_scale),
             alive_box=self.alive_box,
             target=(float(x), float(y), TARGET_RADIUS),
+            length="L",
         )
 
 

@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from PIL import Image
 
 from flowsim.validation import CASES, store
 from flowsim.validation.result import Picture, Plot
-from flowsim.viz import Outline, Scene, vorticity_picture
+from flowsim.viz import Outline, Scene, draw_legend, text_size, vorticity_picture
 
 INTRODUCTION = """# Validation
 
@@ -153,4 +154,6 @@ def _draw_plot(plot: Plot, file: Path) -> None:
 def _draw_picture(picture: Picture, file: Path) -> None:
     vorticity = picture.levels.astype(np.float32) * (picture.limit / 127)
     scene = Scene(vorticity, picture.size, [Outline(points) for points in picture.outlines])
-    vorticity_picture(scene, 720, picture.limit).quantize(64).save(file, optimize=True)
+    legend = draw_legend(720, text_size(720), 720 / picture.size[0], picture.limit)
+    drawn = np.concatenate([np.asarray(vorticity_picture(scene, 720, picture.limit)), legend])
+    Image.fromarray(drawn).save(file, optimize=True)

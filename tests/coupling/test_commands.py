@@ -11,6 +11,7 @@ from vtkmodules.vtkCommonExecutionModel import vtkStreamingDemandDrivenPipeline
 from vtkmodules.vtkIOHDF import vtkHDFReader
 
 from coupling import cli
+from coupling import render as render_module
 from coupling.bench import bench_coupling
 from coupling.case import load_case
 from coupling.config import load_config
@@ -20,6 +21,7 @@ from coupling.simulate import simulate
 from coupling.simulation_files import parse_size
 from flowsim.backend import cuda_is_there
 from rl_agent.learner import Learner
+from rl_agent.policy import Policy
 
 WITHOUT_A_GPU = pytest.mark.skipif(cuda_is_there(), reason="there is a GPU")
 DISK = """
@@ -194,18 +196,41 @@ def test_render_films_an_agent_beside_baselines(tmp_path, monkeypatch, capsys):
     folder.create(config, lambda: learner.save(folder.checkpoint))
     folder.unlock()
     code, out, _ = command(
-        ["render", "wake", "-o", "film.mp4", "--beside", "zero", "--beside", "pd", "--actions", "2"],
+        ["render", "wake", "-o", "film.mp4", "--beside", "zero", "--beside", "pd", "--actions", "2", "--starts", "3"],
         monkeypatch,
         capsys,
     )
     assert code == 0
-    for words in ("trained agent: return", "no control: return", "PD controller: return"):
+    for words in (
+        "trained agent: start 1: return",
+        "start 3: return",
+        "no control: start 1: return",
+        "PD controller: ",
+    ):
         assert words in out
     assert (tmp_path / "film.mp4").stat().st_size > 1000
     assert (tmp_path / "film.gif").stat().st_size > 1000
-    code, _, err = command(["render", "wake", "-o", "film.avi"], monkeypatch, capsys)
-    assert code == 2
-    assert "film.avi" in err
+    monkeypatch.setattr(Policy, "load", None)  # whatever is refused is refused before any work
+    for file, words in (
+        ("film.avi", "'.avi'"),
+        ("nowhere/film.mp4", "there is no folder nowhere"),
+        ("/proc/a.gif", "/proc"),
+    ):
+        code, _, err = command(["render", "wake", "-o", file], monkeypatch, capsys)
+        assert code == 2
+        assert words in err
+        assert len(err.strip().splitlines()) == 1
+
+
+def test_a_film_counts_all_starts_that_the_run_judged(tmp_path):
+    """The tally is the share of evaluation.json in episodes, of the form of acting that is filmed."""
+    folder = RunFolder(tmp_path)
+    assert render_module._tally(folder, ["zero"], deterministic=True) == []
+    after = {"episodes": 48, "survival": 45 / 48, "baselines": {"zero": {"episodes": 48, "survival": 0.0}}}
+    folder.evaluation.write_text(json.dumps({"after": after, "drawing": {"episodes": 48, "survival": 41 / 48}}))
+    expected = [("evaluation: trained agent", "45 of 48"), ("evaluation: no control", "0 of 48")]
+    assert render_module._tally(folder, ["zero"], deterministic=True) == expected
+    assert render_module._tally(folder, [], deterministic=False) == [("evaluation: trained agent", "41 of 48")]
 
 
 def test_the_benchmark_counts_every_agent_of_a_message():

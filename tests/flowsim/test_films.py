@@ -4,7 +4,7 @@ import imageio.v3 as imageio
 import numpy as np
 import pytest
 
-from flowsim import films
+from flowsim import films, viz
 
 
 def test_films_are_read_back(tmp_path):
@@ -52,3 +52,24 @@ def test_gif_shrinks_until_it_fits(tmp_path):
     with pytest.raises(ValueError, match="does not fit"):
         films.write_gif(tmp_path / "none.gif", frames, max_bytes=100)
     assert not (tmp_path / "none.gif").exists()
+
+
+@pytest.mark.parametrize(("kind", "colours", "step"), [("mp4", 200, 10), ("gif", 45, 30), ("png", 500, 4)])
+def test_a_ramp_of_vorticity_keeps_its_colours(tmp_path, kind, colours, step):
+    """White stays white, both ends stay dark, and between them there are no bands."""
+    ramp = np.tile(np.linspace(-8.0, 8.0, 600)[:, None], (1, 300))
+    picture = np.asarray(viz.vorticity_picture(viz.Scene(ramp, (2.0, 1.0)), 600))
+    file = tmp_path / f"film.{kind}"
+    films.write_films([picture] * 4, **{kind: file}, expected=4)
+    read = imageio.imread(file)
+    row = (read if kind == "png" else read[-1])[150, 1:-1, :3].astype(int)
+    assert len(np.unique(row, axis=0)) >= colours
+    assert np.abs(np.diff(row[2:-2], axis=0)).max() <= step
+    assert np.abs(row - picture[150, 1:-1])[2:-2].mean() < 4
+    assert row[296:302].min() >= 250
+
+
+def test_the_film_says_how_its_colours_are_coded(tmp_path):
+    films.write_mp4(tmp_path / "film.mp4", [np.full((60, 80, 3), (200, 40, 30), np.uint8)] * 3)
+    assert "bt709" in str(imageio.immeta(tmp_path / "film.mp4", plugin="FFMPEG")["pix_fmt"])
+    np.testing.assert_allclose(imageio.imread(tmp_path / "film.mp4")[1].mean(axis=(0, 1)), (200, 40, 30), atol=4)

@@ -71,10 +71,65 @@ def test_any_shape_is_drawn_where_it_is(body):
     assert np.abs(distance(around[np.isfinite(around[:, 0])])).max() < 0.005
     j, i = np.mgrid[:200, :400]
     far = distance(np.stack([(i + 0.5) / 200, 1.0 - (j + 0.5) / 200], axis=-1).reshape(-1, 2)).reshape(200, 400)
-    inner, outer = picture[far < -0.03], picture[far > 0.03]
+    inner, outer = picture[far < -0.03], picture[2:-2, 2:-2][far[2:-2, 2:-2] > 0.03]  # within the frame
     assert len(inner) > 500
     assert np.ptp(inner, axis=0).max() == np.ptp(outer, axis=0).max() == 0
     assert np.abs(inner[0] - outer[0]).max() > 100
+
+
+def test_still_water_is_white_and_the_range_symmetric():
+    picture = np.asarray(viz.vorticity_picture(scene(np.zeros((40, 20))), 200))
+    assert (picture[1:-1, 1:-1] == 255).all()  # within the frame
+    darkest = [
+        np.asarray(viz.vorticity_picture(scene(np.full((40, 20), sign * 8.0)), 200))[50, 100] for sign in (-1, 1)
+    ]
+    luminance = np.array(darkest) @ (0.2126, 0.7152, 0.0722)
+    assert abs(luminance[0] - luminance[1]) < 25
+    assert luminance.max() < 80
+
+
+def test_a_smooth_vorticity_has_no_bands():
+    """Along a ramp the colour changes by what eight bits have to change, never more."""
+    ramp = np.tile(np.linspace(-8.0, 8.0, 1000)[:, None], (1, 500))
+    row = np.asarray(viz.vorticity_picture(scene(ramp), 1000))[250, 1:-1].astype(int)
+    assert len(np.unique(row, axis=0)) > 600
+    assert np.abs(np.diff(row, axis=0)).max() <= 4
+
+
+def rows_of(change) -> np.ndarray:
+    """Return which rows of a picture differ."""
+    before, after = change
+    return np.flatnonzero((before != after).any(axis=(1, 2)))
+
+
+@pytest.mark.parametrize("draw", [viz.draw_panel, viz.draw_small_panel])
+def test_nothing_that_is_written_covers_the_flow(draw):
+    """The rows that change with the verdict are none of those that change with the flow."""
+
+    def panel(vorticity=0.0, **words):
+        caption = viz.Caption(time=1.0, episode_return=-2.0, action=(0.5, -1.0, 0.0), title="trained", **words)
+        return draw(scene(np.full((40, 20), vorticity)), caption, 322, 8.0)
+
+    flow = rows_of((panel(), panel(5.0)))
+    verdict = rows_of((panel(), panel(note="lost after 2 actions", lost=True)))
+    assert np.ptp(flow) == len(flow) - 1 == 161 - 3  # the frame does not change
+    assert len(verdict) >= 20
+    assert not np.intersect1d(np.arange(flow[0] - 1, flow[-1] + 2), verdict).size
+    assert rows_of((panel(note="over", lost=True), panel(note="over"))).size >= 20  # in another colour
+
+
+def test_the_legend_has_the_colours_from_end_to_end_and_a_bar_of_one_length():
+    legend = viz.draw_legend(640, 18, 80.0, 8.0)
+    bar = legend[18]
+    colours = [np.asarray(viz.vorticity_picture(scene(np.full((8, 4), w)), 64))[16, 32] for w in (-8.0, 0.0, 8.0)]
+    places = [np.flatnonzero((bar == colour).all(axis=1)) for colour in colours]
+    left, right = places[0].min(), places[2].max()
+    assert right - left == pytest.approx(8 * 18, abs=2)
+    assert ((left + right) // 2 in places[1]) or ((left + right + 1) // 2 in places[1])
+    ink = np.flatnonzero((bar[:200] < 60).all(axis=1))
+    assert np.ptp(ink) == pytest.approx(80, abs=2)
+    assert not (viz.draw_legend(640, 18, 80.0, 5.0) == legend).all()  # the numbers below the colours
+    assert not (viz.draw_legend(640, 18, 80.0, 8.0, "L") == legend).all()  # the unit
 
 
 def test_panel_has_even_sides_and_a_caption():
