@@ -36,7 +36,7 @@ def linear_quadratic(dimension: int, places: int = 1001, actions: int = 201) -> 
 def glide() -> float:
     """Riccati's equation over 500 steps: the value of a start at rest is -P_xx x^2, and the mean of x^2 is 1/3."""
     dt = Glide.DT
-    forward = np.array([[1.0, dt], [0.0, 1.0]])
+    forward = np.array([[1.0, dt * (1.0 - dt)], [0.0, 1.0 - dt]])
     push = np.array([[dt * dt], [dt]])
     cost, effort = np.diag([dt, 0.0]), np.array([[dt]])
     p = np.zeros((2, 2))

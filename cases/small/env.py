@@ -59,10 +59,10 @@ class LinearQuadratic(gym.Env[Any, Any]):
 
 
 class Glide(gym.Env[Any, Any]):
-    """A cart to be brought to rest at the origin over a long time: v <- v + 0.1 a, x <- x + 0.1 v.
+    """A body in a thick fluid, to be brought to rest at the origin over a long time.
 
-    The reward is -0.1 (x^2 + a^2) with the x before the step. Starts are at rest, x uniform in [-1, 1]; actions are
-    within [-2, 2], which the best feedback never reaches.
+    v <- v + 0.1 (a - v), x <- x + 0.1 v. The reward is -0.1 (x^2 + a^2) with the x before the step. Starts are at rest,
+    x uniform in [-1, 1]; actions are within [-2, 2], which the best feedback never reaches.
     """
 
     DT: ClassVar[float] = 0.1
@@ -81,7 +81,7 @@ class Glide(gym.Env[Any, Any]):
         """Push once."""
         a = float(np.clip(action[0], -2.0, 2.0))
         reward = -self.DT * (self.x**2 + a**2)
-        self.v += self.DT * a
+        self.v += self.DT * (a - self.v)
         self.x += self.DT * self.v
         return np.array([self.x, self.v], np.float32), reward, False, False, {}
 
