@@ -241,7 +241,7 @@ class _Film:
     ) -> None:
         self._episodes, self._starts, self._tally = episodes, starts, tally
         self._whole = len(controllers) * (width + _GAP) - _GAP
-        self._columns = (3 * len(controllers) + 1) // 2
+        self._columns = len(controllers) + 1
         small = (self._whole + _GAP) // self._columns // 2 * 2 - _GAP
         self.panels: list[_Panel] = []
         self._acting: list[tuple[Controller, slice]] = []
@@ -304,9 +304,7 @@ class _Film:
             return _column([*large, self._legend])
         rows = [_row(large), self._legend]
         if self._starts > 1:
-            height = small[0].shape[0]
-            used = len(small) % self._columns * (self._small + _GAP)
-            cells = [*small, self._score(self._whole - used, height)]
+            cells = [*small, self._score(self._small, small[0].shape[0])]
             for first in range(0, len(cells), self._columns):
                 rows.append(_row(cells[first : first + self._columns]))
         return _column(rows)
