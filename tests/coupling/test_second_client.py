@@ -146,9 +146,8 @@ class Run:
         self.server._context.destroy(linger=0)
         self.log.close()
 
-    def start(self, slot):
-        outbox = self.folder / f"outbox-{slot}"
-        words = [self.file, slot, self.layout[0], outbox, self.journal]
+    def start(self, slot, outbox=None):
+        words = [self.file, slot, self.layout[0], self.folder / f"outbox-{outbox or slot}", self.journal]
         process = subprocess.Popen(
             [sys.executable, HERE / "second_client.py", *map(str, words)], stdout=subprocess.PIPE, text=True
         )
@@ -203,8 +202,8 @@ def assert_clean(report, processes=2):
 @pytest.mark.parametrize("encrypted", [False, True])
 def test_a_learner_that_is_killed_and_resumed(lay, encrypted):
     run = lay(keys=Keys.draw() if encrypted else None)
-    for _ in range(2):
-        run.start("any")
+    for outbox in "ab":
+        run.start("any", outbox)
     for life in (1, 2):
         run.turn_until(lambda life=life: run.learner.environment_steps >= 400 * life)
         run.kill_learner()
