@@ -300,7 +300,7 @@ class Worker:
 
     def say(self, kind, reason):
         self.line.send(write(kind, write_map(kind, {"reason": reason}), session=self.session))
-        self.line.socket.close(1000)
+        time.sleep(0.5)  # it leaves by a thread of ZeroMQ
 
     def _until_answered(self, frame, answer, wait):
         """Send a message again and again until its answer comes; returns the map, or the actions."""

@@ -274,6 +274,9 @@ class ByHand:
         raise AssertionError("the client was silent")
 
     def welcome(self):
+        route, *_ = self.hear(Kind.HELLO)
+        self.say(route, protocol.Pause("the place is kept"))
+        assert self.client.stdout.readline() == "PAUSE 0\n"
         route, header, body = self.hear(Kind.HELLO)
         hello = protocol.decode_control(header, body)
         self.say(route, protocol.Welcome(1, 7, 0, 0, [5], 0.2, 60.0), session=7)
@@ -317,6 +320,7 @@ def test_it_sends_the_same_bytes_again_and_waits_on_after_a_pause(by_hand):
     route, header, _ = by_hand.hear(Kind.STEP)
     assert header.sequence == 2
     by_hand.act(route, 1)  # it comes again, late
+    by_hand.say(route, protocol.Error("about a late copy"), session=7, sequence=1)
     by_hand.say(route, protocol.Pause("late, too"), session=7, acknowledgement=1)
     by_hand.act(route, 2)
     _, header, _ = by_hand.hear(Kind.STEP)
@@ -328,6 +332,9 @@ def test_it_ends_when_it_is_told_to(by_hand, message):
     by_hand.welcome()
     route, _, _ = by_hand.hear(Kind.RESET)
     by_hand.say(route, message)
+    if isinstance(message, protocol.Error):
+        _, header, body = by_hand.hear(Kind.ERROR)
+        assert (header.session, protocol.decode_control(header, body)) == (7, message)
     code, said = by_hand.ended()
     assert code == (0 if isinstance(message, protocol.Goodbye) else 1)
     assert said.endswith("no")
@@ -364,8 +371,8 @@ def test_a_step_that_cannot_come_next_is_an_error_of_a_real_learner(lay):
         order = {"session": number, "sequence": 10**6, "environments": 3}
         forger.send(second_client.write("STEP", bytes(3 * 25), **order))
         run.turn_until(lambda: forger.poll(0))
-        kind, _, body = second_client.read(forger.recv())
-        assert kind == "ERROR", second_client.read_map(kind, body)
+        kind, header, _ = second_client.read(forger.recv())
+        assert (kind, header["session"], header["sequence"]) == ("ERROR", number, 10**6)
         forger.send(second_client.write("STATUS", second_client.write_map("STATUS", {})))
         run.turn_until(lambda: run.server.counts.unheard == 1)
     _, report = run.finish()
