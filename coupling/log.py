@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import time
 from collections import deque
 from dataclasses import dataclass
@@ -106,17 +107,18 @@ class RunLog:
 
 def write_status(path: Path, status: dict[str, Any]) -> str:
     """Write the status so that a reader sees the old or the new one, never a mixture; return the JSON text."""
-    text = json.dumps(status | {"written": time.time(), "pid": os.getpid()})
+    text = json.dumps(status | {"written": time.time(), "pid": os.getpid(), "host": socket.gethostname()})
     write_atomically(path, text.encode())
     return text
 
 
 def read_status(path: Path) -> dict[str, Any]:
-    """Read a run's status; one whose process is gone without having said so is marked ``died``."""
+    """Read a run's status, with its age in seconds; one whose process is gone without having said so is ``died``."""
     status: dict[str, Any] = json.loads(path.read_text())
-    if status["state"] not in FINAL_STATES and not _is_alive(status["pid"]):
+    is_here = status.get("host", socket.gethostname()) == socket.gethostname()
+    if status["state"] not in FINAL_STATES and is_here and not _is_alive(status["pid"]):
         status["state"] = "died"
-    return status
+    return status | {"age_seconds": max(0.0, round(time.time() - status["written"], 1))}
 
 
 def _is_alive(pid: int) -> bool:

@@ -77,10 +77,14 @@ def progress_bar(what: str) -> Iterator[Callable[[float], None]]:
 
 
 def _numbers(status: dict[str, Any], room: int) -> str:
-    """Return as many numbers as there is room for, the most important first: return, survival, rates."""
+    """Return as many numbers as there is room for, the most important first: who is away, return, survival, rates."""
     parts = [f"{status['steps_per_second']:.0f} steps/s", f"{status['updates_per_second']:.0f} updates/s"]
     if status["mean_return"] is not None:
         parts = [f"return {status['mean_return']:.4g}", f"survival {status['mean_length']:.4g} steps", *parts]
+    absent = status["absent"] if status["state"] == "training" else []
+    if absent:
+        who = f"worker {absent[0]}" if len(absent) == 1 else f"{len(absent)} workers"
+        parts.insert(0, f"waiting for {who}")
     text = ""
     for part in parts:
         longer = f"{text}, {part}" if text else part

@@ -8,6 +8,7 @@ any key.
 """
 
 import contextlib
+import errno
 import ipaddress
 import socket as network
 import struct
@@ -37,6 +38,8 @@ _UNREADABLE = zmq.PROTOCOL_ERROR_ZMTP_CRYPTOGRAPHIC
 _MESSAGES_A_CALL = 4096  # that are attended to at once: a flood of them does not keep the learner from learning
 _HANDSHAKE_WITHIN = 5000  # milliseconds; longer than the time in which a worker takes broken handshakes for a refusal
 _SENTENCES = 64  # different refusals that are told; all are counted
+_STOOD_STILL = 1.0  # seconds between two looks in which peers may have lost their patience,
+_EXCUSED = 5.0  # and for which the handshakes that they broke off are told of late
 _BROKEN_OFF = 3  # handshakes in a row that ended without a word,
 _BROKEN_OFF_WITHIN = 5.0  # in as many seconds, are a refusal if ZeroMQ answers there
 
@@ -137,6 +140,8 @@ class Guard:
                 f"{endpoint} can be reached from other machines and would be bound without encryption; give the "
                 "service keys, or bind a loopback address such as tcp://127.0.0.1:*"
             )
+        self._clock: Callable[[], float] = time.monotonic
+        self._attended, self._excused_until = self._clock(), float("-inf")
         self.accepted = self.refused = 0
         self.refusals: list[str] = []
         self._socket, self._endpoint, self._keys = socket, endpoint, keys
@@ -169,6 +174,7 @@ class Guard:
         str
             The endpoint that was bound.
         """
+        self._clock, self._attended = clock, clock()
         host, _, port = self._endpoint.removeprefix("tcp://").rpartition(":")
         if self._endpoint.startswith("tcp://") and Door.fits(host):
             self._door = Door(host, 0 if port == "*" else int(port), guests, clock)
@@ -179,6 +185,10 @@ class Guard:
 
     def attend(self) -> None:
         """Answer who may come in, and note who could not; without waiting."""
+        now = self._clock()
+        if now - self._attended > _STOOD_STILL:  # peers gave up and connected anew meanwhile
+            self._excused_until = now + _EXCUSED
+        self._attended = now
         with contextlib.suppress(zmq.Again):
             for _ in range(_MESSAGES_A_CALL):
                 if self._zap is None:
@@ -233,6 +243,12 @@ class Guard:
         if event == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL and value == _UNREADABLE:
             self._tell("a peer that takes this learner for another one was refused: its server key is not ours")
             return
+        if event == zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL:
+            if self._clock() < self._excused_until:
+                return
+            if self._keys is None or value in (errno.ECONNRESET, errno.EAGAIN):
+                self._tell("a peer did not get through the handshake: it went away, or took too long over it")
+                return
         speaks = "with encryption (CURVE)" if self._keys else "without encryption"
         self._tell(f"a peer did not get through the handshake: this learner speaks {speaks}, the peer perhaps not")
 

@@ -8,6 +8,9 @@ from rich.table import Table
 
 __all__ = ["print_results", "print_rows", "print_status"]
 
+_OLD = 15.0  # seconds; a status is written each second
+_SHOWN_OTHERWISE = ("run", "state", "agents", "workers", "deaths", "warnings", "absent", "written", "age_seconds")
+
 
 def _show(table: Table) -> None:
     console = Console(highlight=False)
@@ -51,17 +54,46 @@ def print_status(status: dict[str, Any]) -> None:
     """Print how a run stands."""
     table = Table("what", "value", title=f"run {status['run']}: {status['state']}")
     for key, value in status.items():
-        if key not in ("run", "state", "agents", "workers", "deaths", "written"):
+        if key not in _SHOWN_OTHERWISE:
             table.add_row(key.replace("_", " "), _number(value))
-    table.add_row("written", time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(status["written"])))
+    when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(status["written"]))
+    table.add_row("written", f"{when}, {_duration(status['age_seconds'])} ago")
+    if status.get("absent"):
+        table.add_row("workers not there", ", ".join(map(str, status["absent"])))
     counts = status["agents"]
     table.add_row("distinct agents", str(len(counts)))
     table.add_row("steps of each agent", ", ".join(f"{agent}: {count}" for agent, count in counts.items()))
     _show(table)
     if status["workers"]:
         print_rows([worker | {"agents": _span(worker["agents"])} for worker in status["workers"]])
-    for death in status["deaths"]:
-        print(f"{time.strftime('%H:%M:%S', time.localtime(death['time']))} {death['reason']}")
+    events = [(death["time"], death["reason"]) for death in status["deaths"]]
+    events += [(warning["time"], f"warning: {warning['text']}") for warning in status.get("warnings", [])]
+    for moment, text in sorted(events):
+        print(f"{time.strftime('%H:%M:%S', time.localtime(moment))} {text}")
+    if news := _news(status):
+        print(news)
+
+
+def _news(status: dict[str, Any]) -> str:
+    """Say what the age of a status means, if it means something."""
+    state, age = status["state"], _duration(status["age_seconds"])
+    if state in ("finished", "stopped", "failed"):
+        return f"the run is over ({state}), {age} ago"
+    if state == "died":
+        return f"the learner (process {status['pid']}) is gone without a word; its last news are {age} old"
+    if status["age_seconds"] > _OLD:
+        where = f"process {status['pid']} on {status.get('host', 'this machine')}"
+        return (
+            f"no news for {age}: the learner ({where}) stands still, is in a long step, or waits for room on the disk"
+        )
+    return ""
+
+
+def _duration(seconds: float) -> str:
+    for unit, length in (("days", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds:.0f} s"
 
 
 def _span(agents: list[int]) -> str:

@@ -14,6 +14,7 @@ from coupling.connection import Connection, task_hash, write_connection
 from coupling.environments import Task, episode_seed
 from coupling.errors import RunError, describe_os_error
 from coupling.experience import ExperienceLog, keep_trying
+from coupling.external import EXTERNAL
 from coupling.folder import RunFolder
 from coupling.launch import make_launcher
 from coupling.log import RunLog, Speedometer, write_status
@@ -112,7 +113,7 @@ class Training:
         endpoint = endpoint_to_bind(workers.transport, workers.bind)
         self._keys = Keys.draw() if workers.curve == "always" or not is_loopback(endpoint) else None
         self._server = Server(learner, endpoint, terms, config.run.steps, self._experience, self._keys)
-        self._launcher = make_launcher(workers, folder.connection, folder.workers)
+        self._launcher = make_launcher(workers, folder.connection, folder.workers, external=config.env == EXTERNAL)
         self._waiting_told = ""
         self._alone_since = time.monotonic()
         self._speed = Speedometer()

@@ -42,7 +42,7 @@ def _installed(library: str) -> bool:
         return False
 
 
-def make_launcher(workers: WorkerSettings, connection: Path, folder: Path) -> Launcher:
+def make_launcher(workers: WorkerSettings, connection: Path, folder: Path, *, external: bool = False) -> Launcher:
     """Make the launcher that the configuration names; the library it needs is imported only now.
 
     Parameters
@@ -53,6 +53,8 @@ def make_launcher(workers: WorkerSettings, connection: Path, folder: Path) -> La
         The ``connection.json`` that workers read.
     folder
         Where it keeps what workers say, and what it needs to find them again.
+    external
+        Whether the environments are outside Python, so that ``flowsim worker`` cannot host them.
 
     Returns
     -------
@@ -67,7 +69,7 @@ def make_launcher(workers: WorkerSettings, connection: Path, folder: Path) -> La
     if workers.launcher == "none":
         from coupling.launch.hands import ByHand
 
-        return ByHand(connection, workers.agents_of_each())
+        return ByHand(connection, workers.agents_of_each(), external=external)
     if workers.launcher == "ray":
         from coupling.launch.ray import RayLauncher
 

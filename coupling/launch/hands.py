@@ -24,9 +24,12 @@ class ByHand:
         The ``connection.json`` that workers read.
     environments_of_each
         Number of environments of each worker.
+    external
+        Whether the workers are programs with a client of their own, in C or Fortran for example.
     """
 
-    def __init__(self, connection: Path, environments_of_each: Sequence[int]) -> None:
+    def __init__(self, connection: Path, environments_of_each: Sequence[int], *, external: bool = False) -> None:
+        self._external = external
         self._connection, self._environments = connection, list(environments_of_each)
         self._deaths: list[Death] = []
         self.restarts = 0
@@ -48,12 +51,18 @@ class ByHand:
         self._deaths.append(Loss(slot, reason, None))
 
     def waits_for(self) -> str:
-        """Return the line that starts a worker."""
-        alike = len(set(self._environments)) == 1
+        """Return the line that starts a worker, or what a program of one's own has to be given."""
+        counts = self._environments
+        alike = len(set(counts)) == 1
+        waiting = f"waiting for {len(counts)} worker{'s' if len(counts) > 1 else ''}"
+        numbers = "" if alike else f" with N from 0 to {len(counts) - 1}"
+        if not self._external:
+            slot = "" if alike else " --slot N"
+            return f"{waiting}, each started by `flowsim worker --connect {self._connection}{slot}`{numbers}"
+        hosts = "1 environment" if max(counts) == 1 else f"{'/'.join(map(str, sorted(set(counts))))} environments"
         return (
-            f"waiting for {len(self._environments)} worker{'s' if len(self._environments) > 1 else ''}, each started "
-            f"by `flowsim worker --connect {self._connection}{'' if alike else ' --slot N'}`"
-            + ("" if alike else f" with N from 0 to {len(self._environments) - 1}")
+            f"{waiting}, each a program of yours with {hosts} and the client of coupling/c (C, C++, Fortran): "
+            f'flowsim_open(&client, "{self._connection}", {"-1" if alike else "N"}, ...){numbers}, or speaks PROTOCOL.md'
         )
 
     def stop(self, patience: float = 5.0) -> None:
