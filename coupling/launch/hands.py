@@ -62,7 +62,7 @@ class ByHand:
         hosts = "1 environment" if max(counts) == 1 else f"{'/'.join(map(str, sorted(set(counts))))} environments"
         return (
             f"{waiting}, each a program of yours with {hosts} and the client of coupling/c (C, C++, Fortran): "
-            f'flowsim_open(&client, "{self._connection}", {"-1" if alike else "N"}, ...){numbers}, or speaks PROTOCOL.md'
+            f'flowsim_open(&client, "{self._connection}", {"-1" if alike else "N"}, ...){numbers}'
         )
 
     def stop(self, patience: float = 5.0) -> None:
