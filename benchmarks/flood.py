@@ -119,14 +119,17 @@ def answer_of(helper: subprocess.Popen[str]) -> str:
 
 
 def summary(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Return, for each kind, medians over the rounds."""
-    quiet = np.median([row["steps_per_second"] for row in rows if row["phase"] == "quiet"])
+    """Return, for each kind, medians over the rounds; the ratio of rates is to the quiet phase of the same round."""
+    names = list(dict.fromkeys(row["phase"] for row in rows))
+    rounds = [rows[begin : begin + len(names)] for begin in range(0, len(rows), len(names))]
     table = {}
-    for name in dict.fromkeys(row["phase"] for row in rows):
-        of = [row for row in rows if row["phase"] == name]
-        keys = [key for key, value in of[0].items() if isinstance(value, int | float)]
-        medians = {key: round(float(np.median([row[key] for row in of])), 4) for key in keys}
-        table[name] = {"ratio": round(medians["steps_per_second"] / quiet, 3)} | medians
+    for place, name in enumerate(names):
+        of = [each[place] | {"quiet": each[0]["steps_per_second"]} for each in rounds]
+        ratio = float(np.median([row["steps_per_second"] / row["quiet"] for row in of]))
+        keys = [key for key, value in of[0].items() if isinstance(value, int | float) and key != "quiet"]
+        table[name] = {"ratio": round(ratio, 3)} | {
+            key: round(float(np.median([r[key] for r in of])), 4) for key in keys
+        }
     return table
 
 
