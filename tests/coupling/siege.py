@@ -217,7 +217,7 @@ class Siege:
             self._process.wait()
             self.counts["kills_of_everything"] += 1
 
-    def kill_all_amid_records(self, size=8192) -> None:
+    def kill_all_amid_records(self, size=1500) -> None:
         """Kill learner and workers at a moment when the log holds some records that are in no checkpoint."""
         until = time.monotonic() + GUARD
         while time.monotonic() < until:
