@@ -33,10 +33,9 @@ Deviations from the paper
     the other presets are coarser, and integrate with a second-order method at CFL 0.5 instead of explicit
     Euler at 0.1.
 2.  Sides: the paper has Neumann conditions everywhere. Here the stream is prescribed on the left, leaves
-    through a convective outflow on the right, and slips along bottom and top. With zero gradients there
-    (`sides` offers them as "open") nothing holds the stream back from swaying, and within 50 T it does, more
-    and more. The walls make the wake faster: the cylinder sheds with a period of 3.35 T, its mean drag
-    coefficient is 1.77.
+    through a convective outflow on the right, and slips along bottom and top. The walls make the wake faster:
+    the cylinder sheds with a period of 3.35 T, its mean drag coefficient is 1.77. `sides` offers "open" ones,
+    through which the flow passes freely and stably (docs/decisions.md, "Open sides").
 3.  A simulation that blows up ends its episode with -100 and `info["diverged"]`.
 4.  The frame moves with O; the equations are the same, since O does not accelerate.
 """
