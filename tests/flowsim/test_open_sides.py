@@ -74,7 +74,7 @@ def test_a_vortex_leaves_as_if_the_box_went_on() -> None:
         inside = slice(0, 40)  # 1 D before the side
         difference = short.velocity_at_centres()[0, inside] - long.velocity_at_centres()[0, inside]
         assert np.abs(difference).max() < 0.03
-    assert np.abs(short.vorticity()[0, 24:]).max() < 0.1, "it is gone; it had 3.5"
+    assert np.abs(short.vorticity()[0, 24:]).max() < 0.2, "it is gone; it had 3.5"
 
 
 def test_where_flow_leaves_nothing_is_added() -> None:
