@@ -31,14 +31,14 @@ class Side(IntEnum):
 class Sides:
     """The four sides of the box, each named by a string such as ``"inflow"``.
 
-    Unless told otherwise the box is cut out of an unbounded stream towards +x: ``far_field``, with an ``outflow`` on the
-    right through which the wake leaves.
+    Unless told otherwise the box is cut out of an unbounded stream towards +x: ``far_field``, with an ``outflow`` on
+    the right through which the wake leaves.
 
     Parameters
     ----------
     left, right, bottom, top : str
-        ``inflow``, ``outflow``, ``open``, ``slip``, ``no_slip``, ``periodic`` or ``far_field``. ``left`` unless given is
-        ``far_field`` where bottom and top are, and ``inflow`` otherwise.
+        ``inflow``, ``outflow``, ``open``, ``slip``, ``no_slip``, ``periodic`` or ``far_field``. Unless given ``left``
+        is ``far_field`` where bottom and top are, and ``inflow`` otherwise.
     left_velocity, right_velocity, bottom_velocity, top_velocity : float
         Tangential velocity of a ``no_slip`` wall (a moving lid), in units of U.
 
