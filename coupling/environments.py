@@ -3,6 +3,7 @@
 import contextlib
 import difflib
 import importlib
+import inspect
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from gymnasium.envs.registration import load_env_creator
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
 from coupling.errors import ConfigError
@@ -166,7 +168,8 @@ def make_vector(env: str, env_options: dict[str, Any], count: int, *, guarded: b
 
         spec = _spec(env)
         if spec.vector_entry_point is not None:
-            vector = gym.make_vec(spec, num_envs=count, vectorization_mode="vector_entry_point", **env_options)
+            options = _within_the_step(spec) | env_options
+            vector = gym.make_vec(spec, num_envs=count, vectorization_mode="vector_entry_point", **options)
             if vector.metadata.get("autoreset_mode") == AutoresetMode.SAME_STEP:
                 return vector
             vector.close()
@@ -178,9 +181,9 @@ def make_vector(env: str, env_options: dict[str, Any], count: int, *, guarded: b
         hint = f"; did you mean {close[0]!r}?" if close else "; env takes the id of a registered Gymnasium environment"
         raise ConfigError(f"env = {env!r}: no such environment{hint}") from error
     except (gym.error.Error, ModuleNotFoundError, TypeError, ValueError, RuntimeError, MemoryError) as error:
-        unknown = re.search(r"unexpected keyword argument '(\w+)'", str(error))
+        unknown = re.search(r"unexpected keyword argument '(\w+)'[^:]*(: allowed are .*)?", str(error))
         if unknown:
-            raise ConfigError(f"env_options.{unknown[1]} is no option of env = {env!r}") from error
+            raise ConfigError(f"env_options.{unknown[1]} is no option of env = {env!r}{unknown[2] or ''}") from error
         raise ConfigError(f"env = {env!r} cannot be made: {' '.join(str(error).split())}") from error
 
 
@@ -190,6 +193,14 @@ def _numbered(environment: gym.Env) -> gym.Env:
     if not isinstance(space, gym.spaces.Discrete):
         return environment
     return gym.wrappers.TransformAction(environment, lambda action: int(np.rint(action[0])), Numbered(space))
+
+
+def _within_the_step(spec: gym.envs.registration.EnvSpec) -> dict[str, Any]:
+    """Return the option by which a batched task resets within the step, if it has a choice."""
+    entry = spec.vector_entry_point
+    make = load_env_creator(entry) if isinstance(entry, str) else entry
+    chooses = make is not None and "autoreset_mode" in inspect.signature(make).parameters
+    return {"autoreset_mode": AutoresetMode.SAME_STEP} if chooses else {}
 
 
 def _spec(env: str) -> gym.envs.registration.EnvSpec:
