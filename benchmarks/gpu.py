@@ -103,7 +103,8 @@ def actions() -> dict[str, Any]:
 
     found = {}
     for preset in PRESETS:
-        env = DCylinderWakeVectorEnv(AGENTS, preset=preset, backend="cuda", start="impulsive")
+        mode = "SameStep"
+        env = DCylinderWakeVectorEnv(AGENTS, autoreset_mode=mode, preset=preset, backend="cuda", start="impulsive")
         rng = np.random.default_rng(0)
         env.reset(seed=0)
         env.step(rng.uniform(-1, 1, (AGENTS, 3)))  # compiles and captures

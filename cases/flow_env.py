@@ -114,14 +114,18 @@ class Episodes:
         self.returns[index] = 0.0
         self.applied[index] = 0.0
 
-    def play(self, actions: npt.ArrayLike) -> Outcome:
-        """Hold the actions, shape (B, 3), for one action time, or until the agent is lost."""
+    def play(self, actions: npt.ArrayLike, active: BoolArray | None = None) -> Outcome:
+        """Hold the actions, shape (B, 3), for one action time, or until the agent is lost.
+
+        Simulations that are not `active`, shape (B,), stand still, and their outcome means nothing: each has to be
+        started next.
+        """
         simulation, options = self.task.simulation, self.task.options
         self.applied[:] = self._checked(actions)
         self.task.actuate(self.applied)
         self.loads.clear()
         steps_before = simulation.steps.copy()
-        lost = simulation.advance(options.action_time, stop=None if self.watch is None else self._watched)
+        lost = simulation.advance(options.action_time, active, None if self.watch is None else self._watched)
         self.solver_steps[:] = simulation.steps - steps_before
         self.actions_done += 1
         terminated = lost | simulation.diverged
@@ -210,13 +214,35 @@ def _check_render_mode(render_mode: str | None, allowed: Sequence[str]) -> None:
         raise ValueError(f"render_mode is {render_mode!r}, but must be None or one of {', '.join(allowed)}")
 
 
-def _check_reset_options(options: Info | None, allowed: Sequence[str]) -> None:
-    for key in options or {}:
-        if key not in allowed:
-            raise ValueError(f"unknown reset option {key!r}: allowed are {', '.join(allowed) or 'none'}")
+def _autoreset_mode(value: AutoresetMode | str) -> AutoresetMode:
+    try:
+        return AutoresetMode(value)
+    except ValueError:
+        allowed = ", ".join(mode.value for mode in AutoresetMode)
+        raise ValueError(f"autoreset_mode is {value!r}, but must be one of {allowed}") from None
 
 
-class FlowEnv(gymnasium.Env[npt.NDArray[np.float32], npt.NDArray[np.float32]]):
+class _Portable:
+    """Copies and pickles of an environment: options and state travel, and the simulation is built anew from them."""
+
+    episodes: Episodes
+    task: FlowTask[Any]
+    _at_home: ClassVar[tuple[str, ...]] = ("episodes", "task", "_window")
+
+    def __getstate__(self) -> dict[str, Any]:
+        rest = {name: value for name, value in vars(self).items() if name not in self._at_home}
+        batch = self.task.batch
+        return {"rest": rest, "options": self.task.options, "flow": [self.episodes.get_state(b) for b in range(batch)]}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state["rest"])
+        self.episodes = Episodes(type(self).task_class(state["options"], len(state["flow"])))  # type: ignore[attr-defined]
+        self.task = self.episodes.task
+        for index, flow in enumerate(state["flow"]):
+            self.episodes.set_state(index, flow)
+
+
+class FlowEnv(_Portable, gymnasium.Env[npt.NDArray[np.float32], npt.NDArray[np.float32]]):
     """One simulated agent in a flow, as a Gymnasium environment.
 
     `info` holds `time` (since the start of the episode), `applied_action` (after clipping to [-1, 1]),
@@ -226,7 +252,7 @@ class FlowEnv(gymnasium.Env[npt.NDArray[np.float32], npt.NDArray[np.float32]]):
     Parameters
     ----------
     preset : str, optional
-        Name of a shipped preset whose `env_options` are the base of `options`.
+        Name of a shipped preset whose `env_options` are the base of `options`; `quick` unless given.
     render_mode : {"rgb_array", "human"}, optional
         "human" shows every action in a window, where there is a display.
     **options
@@ -234,12 +260,13 @@ class FlowEnv(gymnasium.Env[npt.NDArray[np.float32], npt.NDArray[np.float32]]):
 
     Raises
     ------
-    ValueError
-        If an option is unknown or out of range.
+    TypeError, ValueError
+        If an option is unknown, or out of range.
     """
 
     metadata: dict[str, Any] = {"render_modes": ["rgb_array", "human"], "render_fps": 10}  # noqa: RUF012
     task_class: ClassVar[type[FlowTask[Any]]]
+    _window: Window | None = None
 
     def __init__(self, *, preset: str | None = None, render_mode: str | None = None, **options: Any) -> None:
         _check_render_mode(render_mode, self.metadata["render_modes"])
@@ -248,13 +275,11 @@ class FlowEnv(gymnasium.Env[npt.NDArray[np.float32], npt.NDArray[np.float32]]):
         self.observation_space = self.task.observation_space
         self.action_space = self.task.action_space
         self.render_mode = render_mode
-        self._window: Window | None = None
         self._over = True
 
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[npt.NDArray[np.float32], Info]:
-        """Begin an episode whose start follows from the seed (or from the generator, without one)."""
+        """Begin an episode whose start follows from the seed (or from the generator, without one); no options."""
         super().reset(seed=seed)
-        _check_reset_options(options, ())
         self.episodes.start(0, self.np_random)
         self._over = False
         self._show()
@@ -302,19 +327,21 @@ class FlowEnv(gymnasium.Env[npt.NDArray[np.float32], npt.NDArray[np.float32]]):
         self._over = state["over"]
 
 
-class FlowVectorEnv(VectorEnv[npt.NDArray[np.float32], npt.NDArray[np.float32], npt.NDArray[Any]]):
+class FlowVectorEnv(_Portable, VectorEnv[npt.NDArray[np.float32], npt.NDArray[np.float32], npt.NDArray[Any]]):
     """A batch of simulated agents in one `Simulation`, as a Gymnasium vector environment.
 
     Equals `num_envs` single environments (`FlowEnv`) that are reset with the same seeds, to the bit with one
-    thread (more threads cut the sums of a lone simulation in other places). An environment whose
-    episode ended starts the next one in the same step: the observation returned is that of the new start, and
-    the last one of the old episode is `info["final_obs"]` with `info["final_info"]` (Gymnasium's
-    `AutoresetMode.SAME_STEP`).
+    thread (more threads cut the sums of a lone simulation in other places).
 
     Parameters
     ----------
     num_envs : int
         Number of environments.
+    autoreset_mode : gymnasium.vector.AutoresetMode or its value
+        When an environment whose episode ended begins the next one. `NEXT_STEP`, Gymnasium's own default: in the
+        next step, which ignores its action and pays nothing. `SAME_STEP`: at once; the observation returned is that
+        of the new start, and the last one of the old episode is `info["final_obs"]` with `info["final_info"]`.
+        `DISABLED`: when `reset` is called for it.
     preset, render_mode, **options
         As in `FlowEnv`; a batch renders "rgb_array" only.
     """
@@ -322,7 +349,7 @@ class FlowVectorEnv(VectorEnv[npt.NDArray[np.float32], npt.NDArray[np.float32], 
     metadata: dict[str, Any] = {  # noqa: RUF012
         "render_modes": ["rgb_array"],
         "render_fps": 10,
-        "autoreset_mode": AutoresetMode.SAME_STEP,
+        "autoreset_mode": AutoresetMode.NEXT_STEP,
     }
     task_class: ClassVar[type[FlowTask[Any]]]
 
@@ -330,6 +357,7 @@ class FlowVectorEnv(VectorEnv[npt.NDArray[np.float32], npt.NDArray[np.float32], 
         self,
         num_envs: int = 1,
         *,
+        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
         preset: str | None = None,
         render_mode: str | None = None,
         **options: Any,
@@ -337,6 +365,8 @@ class FlowVectorEnv(VectorEnv[npt.NDArray[np.float32], npt.NDArray[np.float32], 
         _check_render_mode(render_mode, self.metadata["render_modes"])
         self.episodes = Episodes(_make_task(self.task_class, preset, options, num_envs))
         self.task = self.episodes.task
+        self.autoreset_mode = _autoreset_mode(autoreset_mode)
+        self.metadata = {**type(self).metadata, "autoreset_mode": self.autoreset_mode}
         self.num_envs = num_envs
         self.episode_steps = self.task.options.episode_actions  # longest episode, for the defaults of a learner
         self.single_observation_space = self.task.observation_space
@@ -345,6 +375,7 @@ class FlowVectorEnv(VectorEnv[npt.NDArray[np.float32], npt.NDArray[np.float32], 
         self.action_space = batch_space(self.single_action_space, num_envs)
         self.render_mode = render_mode
         self._generators: list[np.random.Generator | None] = [None] * num_envs
+        self._over = np.zeros(num_envs, dtype=np.bool_)
 
     def reset(
         self,
@@ -359,9 +390,8 @@ class FlowVectorEnv(VectorEnv[npt.NDArray[np.float32], npt.NDArray[np.float32], 
         seed : int, list or None
             An integer s stands for s, s + 1, ...; None goes on with the generators there are.
         options : dict, optional
-            `reset_mask`, a boolean array of shape (num_envs,).
+            `reset_mask`, a boolean array of shape (num_envs,); others are ignored, as Gymnasium's own do.
         """
-        _check_reset_options(options, ("reset_mask",))
         mask = self._reset_mask(options)
         seeds: Sequence[int | None]
         if seed is None:
@@ -391,17 +421,27 @@ class FlowVectorEnv(VectorEnv[npt.NDArray[np.float32], npt.NDArray[np.float32], 
         if generator is None or seed is not None:
             generator = self._generators[index] = seeding.np_random(seed)[0]
         self.episodes.start(index, generator)
+        self._over[index] = False
 
     def step(self, actions: npt.ArrayLike) -> tuple[npt.NDArray[np.float32], FloatArray, BoolArray, BoolArray, Info]:
         """Hold the actions, shape (num_envs, 3), for one action time each."""
         if None in self._generators:
             raise gymnasium.error.ResetNeeded("call reset() before step()")
-        outcome = self.episodes.play(actions)
+        if self.autoreset_mode is AutoresetMode.DISABLED and self._over.any():
+            over = np.flatnonzero(self._over).tolist()
+            raise gymnasium.error.ResetNeeded(f"the episodes of environments {over} are over: reset() these first")
+        begun = self._over.copy()
+        outcome = self.episodes.play(actions, active=~begun)
+        for index in np.flatnonzero(begun).tolist():
+            self._start(index, seed=None)
+        rewards = np.where(begun, 0.0, outcome.reward)
+        terminated, truncated = outcome.terminated & ~begun, outcome.truncated & ~begun
+        self._over[:] = terminated | truncated
         observations = self.episodes.observations()
-        ended = outcome.terminated | outcome.truncated
         infos: Info = {}
+        at_once = self._over.copy() if self.autoreset_mode is AutoresetMode.SAME_STEP else np.zeros_like(self._over)
         for index in range(self.num_envs):
-            if ended[index]:
+            if at_once[index]:
                 final = {
                     "final_obs": observations[index].copy(),
                     "final_info": self.episodes.info(index),
@@ -409,9 +449,9 @@ class FlowVectorEnv(VectorEnv[npt.NDArray[np.float32], npt.NDArray[np.float32], 
                 infos = self._add_info(infos, final, index)
                 self._start(index, seed=None)
             infos = self._add_info(infos, self.episodes.info(index), index)
-        if ended.any():
-            observations[ended] = self.episodes.observations()[ended]
-        return observations, outcome.reward, outcome.terminated, outcome.truncated, infos
+        if at_once.any():
+            observations[at_once] = self.episodes.observations()[at_once]
+        return observations, rewards, terminated, truncated, infos
 
     def render(self) -> tuple[npt.NDArray[np.uint8], ...] | None:
         """Return one picture per environment in the mode "rgb_array"."""
@@ -424,7 +464,11 @@ class FlowVectorEnv(VectorEnv[npt.NDArray[np.float32], npt.NDArray[np.float32], 
         if None in self._generators:
             raise gymnasium.error.ResetNeeded("call reset() before get_state()")
         return [
-            {**self.episodes.get_state(index), "generator": generator.bit_generator.state}
+            {
+                **self.episodes.get_state(index),
+                "generator": generator.bit_generator.state,
+                "over": bool(self._over[index]),
+            }
             for index, generator in enumerate(self._generators)
             if generator is not None
         ]
@@ -438,3 +482,4 @@ class FlowVectorEnv(VectorEnv[npt.NDArray[np.float32], npt.NDArray[np.float32], 
             generator = seeding.np_random(0)[0]
             generator.bit_generator.state = state["generator"]
             self._generators[index] = generator
+            self._over[index] = state["over"]

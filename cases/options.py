@@ -31,11 +31,11 @@ class FlowOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     reynolds: float = Field(400.0, gt=0.0, description="U D / nu")
-    cells_per_diameter: float = Field(32.0, ge=4.0, description="resolution D/h")
+    cells_per_diameter: float = Field(ge=4.0, description="resolution D/h")
     force_scale: float = Field(0.5, gt=0.0, description="force of a unit action, in rho U^2 D")
     torque_scale: float = Field(0.05, gt=0.0, description="torque of a unit action, in rho U^2 D^2")
     sensor_offset: float = Field(0.05, ge=0.0, le=0.5, description="distance of the sensors from the surface")
-    episode_actions: int = Field(400, ge=1, description="actions until an episode is truncated")
+    episode_actions: int = Field(ge=1, description="actions until an episode is truncated")
     action_time: float = Field(1.0, gt=0.0, le=100.0, description="time one action is held")
     integrator: Literal["ab2", "euler"] = "ab2"
     cfl: float | None = Field(None, gt=0.0, le=1.0, description="None: 0.5 with ab2, 0.1 with euler")
@@ -104,9 +104,17 @@ def parse_options(model: type[OptionsT], folder: Path, preset: str | None, optio
 
     Raises
     ------
+    TypeError
+        For an unknown option, as functions do with an unknown keyword argument.
     ValueError
         One sentence that names the key, the value and what is allowed.
     """
+    unknown = options.keys() - model.model_fields.keys()
+    if unknown:
+        # libraries that wrap environments look for these very words to find out what they may pass
+        key = next(key for key in options if key in unknown)
+        known = ", ".join(["preset", *model.model_fields])
+        raise TypeError(f"got an unexpected keyword argument {key!r} = {options[key]!r}: allowed are {known}")
     merged = {**(preset_options(folder, preset) if preset is not None else {}), **options}
     try:
         return model.model_validate(merged)

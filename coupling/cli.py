@@ -83,7 +83,8 @@ def flowsim(
 @told_in_a_sentence
 def train(
     preset: Annotated[
-        str | None, typer.Argument(help="a YAML file, or the name of a shipped preset", show_default=False)
+        str | None,
+        typer.Argument(help="a YAML file, the name of a shipped preset, or just env=ID", show_default=False),
     ] = None,
     overrides: Overrides = None,
 ) -> None:
@@ -94,9 +95,16 @@ def train(
     from coupling import run
     from coupling.screen import ConsoleScreen
 
+    name, words = _preset_or_word(preset, overrides)
     with ConsoleScreen() as screen:
-        folder = run.train(preset, overrides or [], screen)
+        folder = run.train(name, words, screen)
     _print_outcome(folder)
+
+
+def _preset_or_word(preset: str, overrides: list[str] | None) -> tuple[str | None, list[str]]:
+    """Take the first argument for a change of the defaults where it is one: `flowsim train env=CartPole-v1`."""
+    words = overrides or []
+    return (None, [preset, *words]) if "=" in preset else (preset, words)
 
 
 @app.command(epilog="Example: flowsim presets --json")
@@ -141,7 +149,10 @@ def serve(
         raise ConfigError("flowsim serve starts no workers, so workers.launcher is for flowsim train and resume")
     words = ["workers.launcher=none", *words]
     with ConsoleScreen() as screen:
-        folder = run.resume(Path(what), words, screen) if Path(what).is_dir() else run.train(what, words, screen)
+        if Path(what).is_dir():
+            folder = run.resume(Path(what), words, screen)
+        else:
+            folder = run.train(*_preset_or_word(what, words), screen)
     _print_outcome(folder)
 
 

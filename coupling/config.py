@@ -32,6 +32,7 @@ __all__ = [
     "dump_config",
     "find_preset",
     "fitted",
+    "folder_name",
     "load_config",
     "preset_name",
     "read_yaml",
@@ -242,16 +243,22 @@ def preset_name(preset: str) -> str:
     root = Path(str(resources.files("cases")))
     inside = path.resolve().is_relative_to(root.resolve())
     stem = path.resolve().relative_to(root.resolve()).with_suffix("").as_posix() if inside else path.stem
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", stem) or "run"
+    return folder_name(stem)
 
 
-def load_config(preset: str, overrides: Sequence[str] = ()) -> RunConfig:
+def folder_name(text: str) -> str:
+    """Return a text as a name for a folder."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-") or "run"
+
+
+def load_config(preset: str | None, overrides: Sequence[str] = ()) -> RunConfig:
     """Read and validate a run configuration.
 
     Parameters
     ----------
     preset
-        A YAML file, or the name of a shipped preset (``d_cylinder_wake/quick``).
+        A YAML file, or the name of a shipped preset (``d_cylinder_wake/quick``); without one the overrides say it all,
+        and the rest are defaults.
     overrides
         Words ``dotted.key=value``; the value is read as YAML. Entries of lists are numbered from 0.
 
@@ -265,8 +272,8 @@ def load_config(preset: str, overrides: Sequence[str] = ()) -> RunConfig:
     ConfigError
         With one sentence that names the key, the value and what is allowed.
     """
-    path = find_preset(preset)
-    return _validate(apply_overrides(read_yaml(path), overrides), str(preset))
+    content = {} if preset is None else read_yaml(find_preset(preset))
+    return _validate(apply_overrides(content, overrides), preset or "the command line")
 
 
 def with_overrides(config: RunConfig, overrides: Sequence[str]) -> RunConfig:

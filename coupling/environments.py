@@ -3,16 +3,20 @@
 import contextlib
 import difflib
 import importlib
+import inspect
+import os
 import re
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from gymnasium.envs.registration import load_env_creator
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
-from coupling.errors import ConfigError
+from coupling.errors import ConfigError, describe_failure
 from coupling.external import EXTERNAL, external_task
 
 __all__ = [
@@ -72,7 +76,7 @@ class Guarded(gym.Wrapper[Any, Any, Any, Any]):
         try:
             observation, given, terminated, truncated, info = self.env.step(action)
         except Exception as error:
-            return self._failure(f"{type(error).__name__}: {error}")
+            return self._failure(describe_failure(error))
         reward = float(given)
         if not (np.isfinite(reward) and np.isfinite(observation).all()):
             return self._failure("a reward or observation is not finite")
@@ -166,7 +170,8 @@ def make_vector(env: str, env_options: dict[str, Any], count: int, *, guarded: b
 
         spec = _spec(env)
         if spec.vector_entry_point is not None:
-            vector = gym.make_vec(spec, num_envs=count, vectorization_mode="vector_entry_point", **env_options)
+            options = _within_the_step(spec) | env_options
+            vector = gym.make_vec(spec, num_envs=count, vectorization_mode="vector_entry_point", **options)
             if vector.metadata.get("autoreset_mode") == AutoresetMode.SAME_STEP:
                 return vector
             vector.close()
@@ -177,11 +182,25 @@ def make_vector(env: str, env_options: dict[str, Any], count: int, *, guarded: b
         close = difflib.get_close_matches(env, gym.registry.keys(), n=1, cutoff=0.7)
         hint = f"; did you mean {close[0]!r}?" if close else "; env takes the id of a registered Gymnasium environment"
         raise ConfigError(f"env = {env!r}: no such environment{hint}") from error
-    except (gym.error.Error, ModuleNotFoundError, TypeError, ValueError, RuntimeError, MemoryError) as error:
-        unknown = re.search(r"unexpected keyword argument '(\w+)'", str(error))
+    except ConfigError:
+        raise
+    except gym.error.DependencyNotInstalled as error:
+        ours = "mujoco" in str(error).lower()
+        needs = "needs MuJoCo: pip install 'flowsim[mujoco]'" if ours else f"cannot be made: {error}"
+        raise ConfigError(f"env = {env!r} {needs}") from error
+    except (gym.error.Error, TypeError, ValueError, RuntimeError, MemoryError) as error:
+        unknown = re.search(r"unexpected keyword argument '(\w+)'[^:]*(: allowed are .*)?", str(error))
         if unknown:
-            raise ConfigError(f"env_options.{unknown[1]} is no option of env = {env!r}") from error
-        raise ConfigError(f"env = {env!r} cannot be made: {' '.join(str(error).split())}") from error
+            raise ConfigError(f"env_options.{unknown[1]} is no option of env = {env!r}{unknown[2] or ''}") from error
+        raise ConfigError(f"env = {env!r} cannot be made: {_sentence(error)}") from error
+    except Exception as error:  # whatever somebody's own environment raises
+        raise ConfigError(f"env = {env!r} cannot be made: {describe_failure(error)}") from error
+
+
+def _sentence(error: Exception) -> str:
+    """Return what an environment of a library says of its options; of somebody's own, what it raised and where."""
+    described = describe_failure(error)
+    return described if described.endswith(")") else " ".join(str(error).split())
 
 
 def _numbered(environment: gym.Env) -> gym.Env:
@@ -192,11 +211,32 @@ def _numbered(environment: gym.Env) -> gym.Env:
     return gym.wrappers.TransformAction(environment, lambda action: int(np.rint(action[0])), Numbered(space))
 
 
+def _within_the_step(spec: gym.envs.registration.EnvSpec) -> dict[str, Any]:
+    """Return the option by which a batched task resets within the step, if it has a choice."""
+    entry = spec.vector_entry_point
+    make = load_env_creator(entry) if isinstance(entry, str) else entry
+    chooses = make is not None and "autoreset_mode" in inspect.signature(make).parameters
+    return {"autoreset_mode": AutoresetMode.SAME_STEP} if chooses else {}
+
+
 def _spec(env: str) -> gym.envs.registration.EnvSpec:
-    """Return the registered task, after importing the module of ``module:id``."""
+    """Return the registered task, after importing the module of ``module:id``, also one in the current folder."""
     module, _, name = env.rpartition(":")
     if module:
-        importlib.import_module(module)
+        here = os.getcwd()
+        if here not in sys.path:  # a console script does not look there, as `python -m` does
+            sys.path.insert(0, here)
+        try:
+            importlib.import_module(module)
+        except ModuleNotFoundError as error:
+            if error.name not in (module, module.partition(".")[0]):
+                missing = f"{module} needs a module {error.name!r}, which is not installed"
+                raise ConfigError(f"env = {env!r}: {missing}") from error
+            raise ConfigError(
+                f"env = {env!r}: there is no module {module!r}, neither in the current folder {here} nor installed"
+            ) from error
+        except Exception as error:
+            raise ConfigError(f"env = {env!r}: {module} cannot be imported: {describe_failure(error)}") from error
     return gym.spec(name)
 
 
@@ -227,8 +267,7 @@ def describe_task(env: str, env_options: dict[str, Any]) -> Task:
         assert isinstance(action, gym.spaces.Box)
         if not (np.isfinite(action.low).all() and np.isfinite(action.high).all()):
             raise ConfigError(f"env = {env!r}: its action space {action} has no finite bounds")
-        vector.reset(seed=0)
-        vector.step(np.clip(np.zeros((1, *action.shape), action.dtype), action.low, action.high))
+        _try(vector, env, np.clip(np.zeros((1, *action.shape), action.dtype), action.low, action.high))
     finally:
         vector.close()
     actions = action.choices if isinstance(action, Numbered) else action
@@ -239,6 +278,26 @@ def _longest_episode(env: str, vector: VectorEnv) -> int | None:
     """Return the limit of time that a task is registered with, or that its own batch names as ``episode_steps``."""
     limit = _spec(env).max_episode_steps or getattr(vector, "episode_steps", None)
     return int(limit) if limit else None
+
+
+def _try(vector: VectorEnv, env: str, actions: np.ndarray) -> None:
+    """Reset and step a task once.
+
+    Raises
+    ------
+    ConfigError
+        When it raises, or gives numbers that are not finite: nothing can be learned from it.
+    """
+    calls: dict[str, Callable[[], Any]] = {"reset": lambda: vector.reset(seed=0), "step": lambda: vector.step(actions)}
+    for name, call in calls.items():
+        try:
+            given = call()
+        except Exception as error:
+            raise ConfigError(f"env = {env!r}: its {name}() raised {describe_failure(error)}") from error
+        for what, value in zip(("observation", "reward"), given[: 1 if name == "reset" else 2], strict=False):
+            if not np.isfinite(value).all():
+                numbers = np.asarray(value[0]).tolist()
+                raise ConfigError(f"env = {env!r}: the {what} of its {name}() is not finite: {numbers}")
 
 
 def final_observations(infos: dict[str, Any], ended: np.ndarray) -> np.ndarray:

@@ -1,9 +1,13 @@
 """The two kinds of failure that a person at the command line is told about in one sentence."""
 
 import errno
+import sysconfig
+import traceback
 from pathlib import Path
 
-__all__ = ["FULL", "ConfigError", "RunError", "describe_os_error"]
+__all__ = ["FULL", "ConfigError", "RunError", "describe_failure", "describe_os_error"]
+
+_NOT_THEIRS = (str(Path(__file__).parent), sysconfig.get_path("stdlib"), "site-packages", "<frozen")
 
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -16,6 +20,16 @@ class ConfigError(ValueError):
 
 class RunError(RuntimeError):
     """A run that cannot go on for a reason outside its configuration (exit code 1)."""
+
+
+def describe_failure(error: BaseException) -> str:
+    """Give what somebody's environment raised in one line, with the place in their code where it came from."""
+    text = " ".join(f"{type(error).__name__}: {error}".split())
+    frames = traceback.extract_tb(error.__traceback__)
+    theirs = [frame for frame in frames if not any(place in frame.filename for place in _NOT_THEIRS)]
+    if not theirs:
+        return text
+    return f"{text} ({Path(theirs[-1].filename).name}, line {theirs[-1].lineno}, in {theirs[-1].name})"
 
 
 def describe_os_error(error: OSError, folder: Path | None = None) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from coupling.config import RunConfig, dump_config, fitted, load_config, preset_name, with_overrides
+from coupling.config import RunConfig, dump_config, fitted, folder_name, load_config, preset_name, with_overrides
 from coupling.environments import Task, describe_task
 from coupling.errors import ConfigError, RunError, describe_os_error
 from coupling.evaluate import EVALUATION_SEED, PolicyController, evaluate, evaluate_with_baselines
@@ -22,7 +22,7 @@ from rl_agent.learner import Learner
 __all__ = ["resume", "train"]
 
 
-def train(preset: str, overrides: list[str], screen: Screen) -> RunFolder:
+def train(preset: str | None, overrides: list[str], screen: Screen) -> RunFolder:
     """Begin a run and carry it through.
 
     Parameters
@@ -49,7 +49,7 @@ def train(preset: str, overrides: list[str], screen: Screen) -> RunFolder:
     config = load_config(preset, overrides)
     refuse_unwritable("run.folder", Path(config.run.folder), is_folder=True)
     check_launcher(config.workers)
-    folder = RunFolder.choose(config, preset_name(preset))
+    folder = RunFolder.choose(config, preset_name(preset) if preset else folder_name(config.env))
     task = describe_task(config.env, config.env_options)
     config = fitted(config, task.episode_steps)
     try:

@@ -203,8 +203,9 @@ class Guard:
                 else:
                     self._note(event, value)
         if self._door is not None:
+            floods = self._door.floods
             self._door.tend(self.accepted - before)
-            if self._door.floods:
+            if self._door.floods > floods and now >= self._excused_until:
                 self._tell(
                     f"more than {self._door.budget} connections came within a second; while that goes on, few new ones "
                     "are let in, and workers that are there go on"

@@ -122,6 +122,7 @@ class Server:
         self._last_agent = np.cumsum([0, *terms.agents_of_each])
         self.agent_steps = np.zeros(self._last_agent[-1], np.int64)
         self.counts = Counts()
+        self.ended_episodes = 0  # by themselves, not by a failure
         self.errors: list[tuple[int, str]] = []
         self.farewells: list[tuple[int, str]] = []
         self.warnings: list[str] = []
@@ -438,6 +439,7 @@ class Server:
             resulting = first.copy()
             resulting[ended] = np.concatenate([step.final for _, step in steps])
         came = ~failed
+        self.ended_episodes += int(ended.sum())
         self._learner.observe(
             agents[came],
             np.concatenate([step.rewards for _, step in steps])[came],

@@ -1,10 +1,28 @@
 """How often something happened lately, and whether that is too often."""
 
+import re
 from collections import deque
 
-__all__ = ["Tally"]
+__all__ = ["SAME", "Alike", "Tally"]
 
 _WINDOW = 600.0  # seconds
+SAME = 3
+"""Failures in the same way, with nothing better between them, after which another try is no use."""
+
+
+class Alike:
+    """Counts failures in a row that are the same but for the numbers in them."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._last = ""
+
+    def note(self, reason: str, *, fresh: bool = False) -> bool:
+        """Count a failure, anew when it differs from the last one or is ``fresh``; tell whether it is too often."""
+        kind = re.sub(r"\d+", "#", reason)
+        self.count = 1 if fresh or kind != self._last else self.count + 1
+        self._last = kind
+        return self.count >= SAME
 
 
 class Tally:

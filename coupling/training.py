@@ -21,7 +21,7 @@ from coupling.log import RunLog, Speedometer, write_status
 from coupling.outbox import read_outbox
 from coupling.security import Keys, is_loopback
 from coupling.server import Server, Terms
-from coupling.tally import Tally
+from coupling.tally import Alike, Tally
 from rl_agent.learner import Learner
 
 __all__ = ["Interrupted", "Screen", "Signals", "Training"]
@@ -120,6 +120,8 @@ class Training:
         self._refusals_told = 0
         self._failures = {slot: Tally(workers.restarts) for slot in range(workers.processes)}
         self._failures_told: dict[int, int] = {}
+        self._alike = {slot: Alike() for slot in range(workers.processes)}
+        self._ended_before = dict.fromkeys(range(workers.processes), 0)
         self._unwritten: list[dict[str, Any]] = []
         self._deaths: deque[dict[str, Any]] = deque(maxlen=_DEATHS_SHOWN)
         self._warnings: deque[dict[str, Any]] = deque(maxlen=_DEATHS_SHOWN)
@@ -275,17 +277,26 @@ class Training:
         Raises
         ------
         RunError
-            When they are more than ``workers.restarts`` within ten minutes.
+            When they are more than ``workers.restarts`` within ten minutes, or the same again and again while no
+            episode of the run ends otherwise.
         """
         new = failures - self._failures_told.get(slot, 0)
         if new <= 0:
             return
         self._failures_told[slot] = failures
-        tally = self._failures[slot]
+        tally, alike = self._failures[slot], self._alike[slot]
         tally.note(new, time.monotonic())
         if tally.exceeded:
             raise RunError(f"environments of worker {slot} failed {tally}; the last one: {latest}")
-        self._screen.say(f"worker {slot}: an environment failed and begins anew: {latest}")
+        ended, before = self._server.ended_episodes, self._ended_before.get(slot, 0)
+        self._ended_before[slot] = ended
+        if alike.note(latest, fresh=ended > before):
+            raise RunError(
+                f"environments of worker {slot} failed {alike.count} times in the same way, and no episode ended "
+                f"otherwise meanwhile: {latest}"
+            )
+        if alike.count == 1:
+            self._screen.say(f"worker {slot}: an environment failed and begins anew: {latest}")
 
     def _checkpoint(self) -> None:
         """Write the tables up to this step, then the checkpoint that they belong to, and begin a new log behind it."""

@@ -29,6 +29,7 @@ import zmq
 
 from coupling.connection import read_connection, task_hash
 from coupling.environments import failures_of, final_observations, make_vector
+from coupling.errors import describe_failure
 from coupling.outbox import Outbox
 from coupling.protocol import (
     HEADER_SIZE,
@@ -53,7 +54,10 @@ from coupling.protocol import (
 )
 from coupling.security import RefusedError, Watch, secure_client
 
-__all__ = ["Worker", "WorkerStoppedError", "main"]
+__all__ = ["HOPELESS", "Worker", "WorkerStoppedError", "main"]
+
+HOPELESS = "its environments cannot be reset"
+"""How a worker begins to say why it ends that will hardly do better when it is started again."""
 
 PARENT_VARIABLE = "FLOWSIM_PARENT"
 _ASK_AGAIN = 1.0  # seconds after which a worker says HELLO again whose place is not decided on yet
@@ -285,7 +289,7 @@ class Worker:
         welcome = self._join()
         self.take_up(welcome)
         self._heart.start()
-        observations, _ = self._vector.reset(seed=welcome.seeds)  # type: ignore[arg-type]  # vectors take lists
+        observations = self._reset(welcome.seeds)
         kind, body = Kind.RESET, np.ascontiguousarray(observations, "<f4").tobytes()
         while True:
             actions = self._ask(kind, body)
@@ -295,6 +299,25 @@ class Worker:
         """Begin the session of a WELCOME, without a message yet."""
         self._session = welcome.session
         self._heart = Heart(self._context, self._file, welcome)
+
+    def _reset(self, seeds: Sequence[int]) -> np.ndarray:
+        """Reset all environments.
+
+        Raises
+        ------
+        WorkerStoppedError
+            When they raise, or observe numbers that are not finite.
+        """
+        try:
+            observations, _ = self._vector.reset(seed=list(seeds))  # type: ignore[arg-type]  # vectors take lists
+            reason = "" if np.isfinite(observations).all() else "an observation is not finite"
+        except Exception as error:
+            reason = describe_failure(error)
+        if reason:
+            reason = f"{HOPELESS}: {reason}"
+            self.last_word(Error(reason))
+            raise WorkerStoppedError(reason, 1)
+        return np.asarray(observations, np.float32)
 
     def last_word(self, message: Error | Goodbye) -> None:
         """Tell the learner that and why this worker ends."""
@@ -315,7 +338,7 @@ class Worker:
         try:
             outcome = self._vector.step(clipped)
         except Exception as error:
-            return self._all_anew(f"{type(error).__name__}: {error}")
+            return self._all_anew(describe_failure(error))
         finally:
             self._heart.step_began = 0.0
         self._heart.steps += 1
@@ -358,10 +381,10 @@ class Worker:
             self._vector.close()
         self._make()
         seeds = [int(seed) for seed in self._random.integers(2**31, size=self._count)]
-        observations, _ = self._vector.reset(seed=seeds)  # type: ignore[arg-type]
+        observations = self._reset(seeds)
         no, size = np.zeros(self._count, bool), self._size
         rewards, none = np.zeros(self._count), np.zeros((0, size), np.float32)
-        return Step(rewards, np.asarray(observations, np.float32), no, no, no, ~no, none)
+        return Step(rewards, observations, no, no, no, ~no, none)
 
     def _note_failure(self, reason: str) -> None:
         print(f"worker {self._slot}: an environment failed and begins anew: {reason}", file=sys.stderr, flush=True)

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 class Side(IntEnum):
     """Kinds of sides; the numbers are what the compiled sweeps see.
 
-    ``INFLOW`` has the velocity of the stream; ``OUTFLOW`` is convective and ``OPEN`` has zero gradient, both with a
-    global mass balance; ``SLIP`` and ``NO_SLIP`` are walls; ``PERIODIC`` needs its opposite to be periodic, too;
-    ``FAR_FIELD`` has the velocity of the unbounded flow: the stream, and what the vorticity in the box induces.
+    ``INFLOW`` has the velocity of the stream; ``OUTFLOW`` is convective, with a global mass balance where nothing is
+    ``OPEN``; ``OPEN`` lets the flow leave and enter freely, at the pressure of the stream outside; ``SLIP`` and
+    ``NO_SLIP`` are walls; ``PERIODIC`` needs its opposite to be periodic, too; ``FAR_FIELD`` has the velocity of the
+    unbounded flow: the stream, and what the vorticity in the box induces.
     """
 
     PERIODIC = 0
@@ -30,30 +31,38 @@ class Side(IntEnum):
 class Sides:
     """The four sides of the box, each named by a string such as ``"inflow"``.
 
+    Unless told otherwise the box is cut out of an unbounded stream towards +x: ``far_field``, with an ``outflow`` on
+    the right through which the wake leaves.
+
     Parameters
     ----------
     left, right, bottom, top : str
-        ``inflow``, ``outflow``, ``open``, ``slip``, ``no_slip``, ``periodic`` or ``far_field``.
+        ``inflow``, ``outflow``, ``open``, ``slip``, ``no_slip``, ``periodic`` or ``far_field``. Unless given ``left``
+        is ``far_field`` where bottom and top are, and ``inflow`` otherwise.
     left_velocity, right_velocity, bottom_velocity, top_velocity : float
         Tangential velocity of a ``no_slip`` wall (a moving lid), in units of U.
 
     Raises
     ------
     ValueError
-        For an unknown name, a periodic side without a periodic opposite, or a velocity given to a side that is no
-        ``no_slip`` wall.
+        For an unknown name, a periodic side without a periodic opposite, an open bottom or top without an open
+        opposite, or a velocity given to a side that is no ``no_slip`` wall.
     """
 
-    left: str = "inflow"
+    left: str = ""
     right: str = "outflow"
-    bottom: str = "open"
-    top: str = "open"
+    bottom: str = "far_field"
+    top: str = "far_field"
     left_velocity: float = 0.0
     right_velocity: float = 0.0
     bottom_velocity: float = 0.0
     top_velocity: float = 0.0
 
     def __post_init__(self) -> None:
+        if not self.left:
+            # an inflow beside far-field sides would press the whole stream through the box: 7 % more drag in 20 x 10 D
+            unbounded = self.bottom == self.top == "far_field"
+            object.__setattr__(self, "left", "far_field" if unbounded else "inflow")
         names = [kind.name.lower() for kind in Side]
         for side in ("left", "right", "bottom", "top"):
             kind, velocity = getattr(self, side), getattr(self, f"{side}_velocity")
@@ -64,6 +73,9 @@ class Sides:
         for one, other in (("left", "right"), ("bottom", "top")):
             if (getattr(self, one) == "periodic") != (getattr(self, other) == "periodic"):
                 raise ValueError(f"{one} and {other} must both be periodic, or neither")
+        if (self.bottom == "open") != (self.top == "open"):
+            # of the transforms along y none fits one side that is held and one that is not
+            raise ValueError("bottom and top must both be open, or neither")
 
     @classmethod
     def all(cls, kind: str) -> Sides:
@@ -75,16 +87,22 @@ class Sides:
         """Whether the box is periodic in x and in y."""
         return self.left == "periodic", self.bottom == "periodic"
 
+    @property
+    def held(self) -> tuple[bool, bool, bool, bool]:
+        """Whether the pressure is held on each side, in the order left, right, bottom, top."""
+        left, right, bottom, top = (kind == Side.OPEN for kind in self.kinds().tolist())
+        return left, right, bottom, top
+
     def kinds(self) -> NDArray[np.int64]:
         """Numbers of the sides in the order left, right, bottom, top; shape (4,)."""
         return np.array([Side[getattr(self, f.name).upper()] for f in fields(self)[:4]], dtype=np.int64)
 
     def velocities(self, stream: tuple[float, float]) -> NDArray[np.float64]:
-        """Velocity (u, v) prescribed on each side, shape (4, 2): the stream where it flows in, the wall's elsewhere."""
+        """Velocity (u, v) prescribed on each side, shape (4, 2): the stream where it can pass, the wall's elsewhere."""
         given = np.zeros((4, 2))
         for n, side in enumerate(("left", "right", "bottom", "top")):
             kind = getattr(self, side)
-            if kind in ("inflow", "outflow", "far_field"):
+            if kind in ("inflow", "outflow", "open", "far_field"):
                 given[n] = stream
             elif kind == "no_slip":
                 given[n, 1 if n < 2 else 0] = getattr(self, f"{side}_velocity")

@@ -12,6 +12,7 @@ from flowsim.bodies import Body
 from flowsim.boundary import Side, Sides
 from flowsim.forces import ControlVolumes
 from flowsim.grid import Grid
+from flowsim.scales import FEWEST_CELLS, blockage, thickness
 from flowsim.state import State
 
 DEFAULT_CFL = {"ab2": 0.5, "euler": 0.1}
@@ -117,7 +118,7 @@ class Simulation(State):
         self._check()
         self._driven = [k for k, body in enumerate(self.bodies) if callable(body.motion)]
         self._pressure_solver = self._sweeps.PressureSolver(
-            grid.nx, grid.ny, self.sides.periodic, self.dtype, batch, self._device
+            grid.nx, grid.ny, self.sides.periodic, self.sides.held, self.dtype, batch, self._device
         )
         self.control_volumes: ControlVolumes | None = None
         self._step = self._take_step if self._driven else self._device.program(self._take_step)
@@ -169,6 +170,11 @@ class Simulation(State):
             active, self._device.blocks(active), self.u, self.v, self._new_u, self._new_v, self._rate_u, self._rate_v,
             self.pressure, s.sides, s.viscosity, s.dt, s.ratio, self.grid.h, self._fluxes,
         )  # fmt: skip
+        if any(self.sides.held):
+            self._sweeps.predict_open_sides(
+                active, self.u, self.v, self._new_u, self._new_v, self._rate_u, self._rate_v, self.pressure, s.sides,
+                self._given, s.viscosity, s.dt, s.ratio, self.grid.h,
+            )  # fmt: skip
 
     def _drive_bodies(self) -> None:
         """Bring driven bodies to the end of the step, as prescribed."""
@@ -404,12 +410,20 @@ class Simulation(State):
         return power
 
     def describe(self) -> str:
-        """Say resolution, blockage, penalty and step size in one line."""
-        size = max((max(body.semi_axes) * 2 for body in self.bodies), default=1.0)
-        height = max((max(body.semi_axes) * 2 for body in self.bodies), default=0.0)
-        dt = self.cfl * self.grid.h
-        return (
-            f"{self.batch} x {self.grid.nx} x {self.grid.ny} cells, D/h = {size / self.grid.h:.3g}, "
-            f"blockage {100 * height / self.grid.size[1]:.3g} %, dt <= {dt:.3g} D/U, "
+        """Say resolution, thickness of bodies, blockage, penalty and step size in a line; each thin body adds a line.
+
+        The thickness is the diameter of the largest circle that fits into a body; in a union, into its thinnest part
+        (:func:`flowsim.scales.thickness`). The blockage is the largest share of a cross-section of the box that bodies
+        cover, where they are now, in the worst simulation of the batch (:func:`flowsim.scales.blockage`).
+        """
+        dt, h = self.cfl * self.grid.h, self.grid.h
+        cells = [thickness(body) / h for body in self.bodies]
+        across = f"bodies {', '.join(f'{n:.3g}' for n in cells)} cells thick, " if cells else ""
+        line = (
+            f"{self.batch} x {self.grid.nx} x {self.grid.ny} cells, D/h = {1 / h:.3g}, {across}"
+            f"blockage {100 * blockage(self).max():.3g} %, dt <= {dt:.3g} D/U, "
             f"lambda dt <= {self.penalty * dt:.3g}, {self.dtype}, {self.integrator} at CFL {self.cfl:g}"
         )
+        thin = [f"\nbody {k} is only {n:.3g} cells thick: below {FEWEST_CELLS} it leaks, and its forces are rough"
+                for k, n in enumerate(cells) if n < FEWEST_CELLS]  # fmt: skip
+        return line + "".join(thin)

@@ -60,14 +60,16 @@ def ghost_across(kind: int, edge: Real, inside: Real) -> Real:
 
 
 @register_jitable
-def ghost_along(kind: int, inside: Real, wall: Real, turn: Real) -> Real:
+def ghost_along(kind: int, inside: Real, wall: Real, turn: Real, enters: bool) -> Real:
     """Return the velocity tangential to a side as far beyond it as ``inside`` is before it.
 
     ``wall`` is the velocity given on the side, ``turn`` what makes up for its normal velocity where there is to be no
-    vorticity on it.
+    vorticity on it. Where fluid ``enters`` through an open side it has the given velocity.
     """
     if kind == INFLOW or kind == NO_SLIP:
         return TWO * wall - inside
+    if kind == OPEN and enters:
+        return wall
     return inside + turn if kind == FAR_FIELD else inside
 
 
@@ -75,6 +77,47 @@ def ghost_along(kind: int, inside: Real, wall: Real, turn: Real) -> Real:
 def convected(edge: Real, inside: Real, courant: Real) -> Real:
     """Return the velocity on an outflow side after a step, carried outwards with the stream."""
     return edge - courant * (edge - inside)
+
+
+@register_jitable
+def open_side_rate(
+    outwards: Real, edge: Real, centre: Real, before: Real, after: Real, outside: Real, per_h: Real
+) -> Real:
+    """Return the rate of the velocity normal to an open side, ``edge`` on it, in the half cell behind the side.
+
+    The flow leaves against no pressure and without viscous stress. Where it enters, the directional do-nothing
+    condition of Braack and Mucha (2014) adds the normal stress (u.n)^- (u.n - U.n) / 2, so that no more energy comes in
+    than the stream U outside has, whatever the flow inside does. Pressure inside the box is not in this rate.
+
+    Parameters
+    ----------
+    outwards : Real
+        1 for a side at the upper end of its axis, -1 at the lower one.
+    centre : Real
+        Flux of the velocity along the axis through the centre of the cell behind the side.
+    before, after : Real
+        Its fluxes along the side, into the half cell and out of it.
+    outside : Real
+        The given velocity normal to the side, U.n times ``outwards``.
+    """
+    stress = HALF * min(outwards * edge, ZERO) * outwards * (edge - outside)
+    return per_h * (TWO * outwards * (centre - (edge * edge - stress)) + (before - after))
+
+
+@register_jitable
+def line_of_constants(slope: float, value: float, n: int, periodic: bool, held_low: bool, held_high: bool) -> Any:
+    """Return (tilt, offset) with which phi[i] = S[i] + tilt i + offset solves phi[i-1] - 2 phi[i] + phi[i+1] = r[i].
+
+    S[i] is the sum over the sums of r that begins with S[0] = 0 and S[1] = r[0], ``slope`` the sum of all n entries of
+    r, and ``value`` S[n]. Beyond an end that is held phi is odd about the side, beyond others even, unless the line is
+    a ring.
+    """
+    if periodic:
+        return -value / n, 0.0
+    if held_low:
+        tilt = (0.5 * slope - value) / n if held_high else -slope
+        return tilt, 0.5 * tilt
+    return 0.0, 0.5 * slope - value if held_high else 0.0
 
 
 @register_jitable

@@ -33,10 +33,9 @@ Deviations from the paper
     the other presets are coarser, and integrate with a second-order method at CFL 0.5 instead of explicit
     Euler at 0.1.
 2.  Sides: the paper has Neumann conditions everywhere. Here the stream is prescribed on the left, leaves
-    through a convective outflow on the right, and slips along bottom and top. With zero gradients there
-    (`sides` offers them as "open") nothing holds the stream back from swaying, and within 50 T it does, more
-    and more. The walls make the wake faster: the cylinder sheds with a period of 3.35 T, its mean drag
-    coefficient is 1.77.
+    through a convective outflow on the right, and slips along bottom and top. The walls make the wake faster:
+    the cylinder sheds with a period of 3.35 T, its mean drag coefficient is 1.77. `sides` offers "open" ones,
+    through which the flow passes freely and stably (docs/decisions.md, "Open sides").
 3.  A simulation that blows up ends its episode with -100 and `info["diverged"]`.
 4.  The frame moves with O; the equations are the same, since O does not accelerate.
 """
@@ -67,10 +66,12 @@ STREAM = (1.0, 0.0)
 
 
 class WakeOptions(FlowOptions):
-    """Options of flowsim/DCylinderWake-v0; their defaults are those of the preset `default`."""
+    """Options of flowsim/DCylinderWake-v0; their defaults are those of the preset `quick`."""
 
+    cells_per_diameter: float = Field(8.0, ge=4.0, description="resolution D/h")
+    episode_actions: int = Field(40, ge=1, description="actions until an episode is truncated")
     start: Literal["developed", "impulsive"] = "developed"
-    start_range: Literal["paper", "narrow"] = "paper"
+    start_range: Literal["paper", "narrow"] = "narrow"
     sides: SideOptions = Field(default_factory=SideOptions)
 
     def box(self) -> tuple[float, float]:
@@ -186,12 +187,47 @@ def _with_agent(snapshot: Arrays) -> Arrays:
 
 
 class DCylinderWakeEnv(FlowEnv):
-    """flowsim/DCylinderWake-v0, one agent; options: `WakeOptions`."""
+    """flowsim/DCylinderWake-v0: an ellipse keeps its place in the wake of a D-section cylinder with little effort.
+
+    Lengths are in the cylinder's diameter D, velocities in its speed U, times in D/U; rho is the density of fluid and
+    ellipse. x runs along the stream and y upwards; Re = U D/nu = 400.
+
+    Observation, float32 of shape (14,), relative to the cylinder; each number lies between plus and minus its bound:
+
+    | index | what | unit | bound |
+    | --- | --- | --- | --- |
+    | 0, 1 | centre of the ellipse, x and y, from the middle of the cylinder's flat side | D | 8 |
+    | 2 | angle of the major axis | rad | pi |
+    | 3, 4 | velocity of its centre, x and y | U | 50 |
+    | 5 | angular velocity | U/D | 200 |
+    | 6 to 13 | flow velocity past the skin at the front, top, rear and bottom ends of the axes, x and y | U | 50 |
+
+    Action, float32 of shape (3,), each from -1 to 1 (clipped), held for 1 D/U:
+
+    | index | what | at 1 |
+    | --- | --- | --- |
+    | 0, 1 | force on the ellipse along x and y | 0.5 rho U^2 D |
+    | 2 | torque on the ellipse, anticlockwise | 0.05 rho U^2 D^2 |
+
+    Reward of an action: -(a0^2 + a1^2 + a2^2), from -3 to 0; -100 for the one in which the agent is lost.
+
+    An episode starts with the ellipse at rest at a random place of x from 1 to 2.5, y from -0.5 to 0.5, angle from
+    -pi/8 to pi/8, in a random phase of the wake. It is terminated when the centre leaves 0.5 <= x <= 3.5, |y| <= 1.5
+    (or when the simulation diverges, see `info["diverged"]`), and truncated after 40 actions.
+
+    These are the numbers of the preset `quick`, which `gymnasium.make` takes unless another one is named (`preset=`
+    `default`, `fine` or `paper`: wider starts, 400 actions, finer grids, hours in place of minutes). Options: the
+    fields of `WakeOptions`. What `info` holds: `FlowEnv`.
+    """
 
     task_class = DCylinderWake
 
 
 class DCylinderWakeVectorEnv(FlowVectorEnv):
-    """flowsim/DCylinderWake-v0, a batch of agents; options: `WakeOptions`."""
+    """flowsim/DCylinderWake-v0, a batch of agents in one simulation.
+
+    Observations (num_envs, 14), actions (num_envs, 3), rewards and options are those of `DCylinderWakeEnv`; how
+    episodes begin anew: `FlowVectorEnv`.
+    """
 
     task_class = DCylinderWake

@@ -45,8 +45,9 @@ VORTEX_CORE = 0.3
 
 
 class SwimmerOptions(FlowOptions):
-    """Options of flowsim/EllipticalSwimmer-v0; their defaults are those of the preset `default`."""
+    """Options of flowsim/EllipticalSwimmer-v0; their defaults are those of the preset `quick`."""
 
+    cells_per_diameter: float = Field(16.0, ge=4.0, description="resolution L/h")
     episode_actions: int = Field(100, ge=1, description="actions until an episode is truncated")
     stream: float = Field(0.0, ge=0.0, le=2.0, description="speed of the water along x, in U")
     vortex: float = Field(0.0, ge=-10.0, le=10.0, description="circulation of a vortex in the middle, in U L")
@@ -159,12 +160,47 @@ def _draw_point(generator: np.random.Generator) -> FloatArray:
 
 
 class EllipticalSwimmerEnv(FlowEnv):
-    """flowsim/EllipticalSwimmer-v0, one agent; options: `SwimmerOptions`."""
+    """flowsim/EllipticalSwimmer-v0: an ellipse swims to a random target and stays there with little effort.
+
+    Lengths are in the body's major axis L, velocities in a reference speed U, times in L/U; rho is the density of
+    fluid and ellipse. x runs to the right and y upwards; Re = U L/nu = 400; still water in a box of 4 L x 4 L.
+
+    Observation, float32 of shape (14,), in the axes of the box; each number lies between plus and minus its bound:
+
+    | index | what | unit | bound |
+    | --- | --- | --- | --- |
+    | 0, 1 | centre of the target, x and y, from that of the ellipse | L | 4 |
+    | 2 | angle of the major axis | rad | pi |
+    | 3, 4 | velocity of its centre, x and y | U | 50 |
+    | 5 | angular velocity | U/L | 200 |
+    | 6 to 13 | flow velocity past the skin at the front, top, rear and bottom ends of the axes, x and y | U | 50 |
+
+    Action, float32 of shape (3,), each from -1 to 1 (clipped), held for 1 L/U:
+
+    | index | what | at 1 |
+    | --- | --- | --- |
+    | 0, 1 | force on the ellipse along x and y | 0.5 rho U^2 L |
+    | 2 | torque on the ellipse, anticlockwise | 0.05 rho U^2 L^2 |
+
+    Reward of an action: how much nearer the target came in L, minus 0.05 (a0^2 + a1^2 + a2^2), plus 0.1 while the
+    centre is within 0.1 L of the target; -10 for the one in which the agent is lost.
+
+    An episode starts with the ellipse at rest, it and the target at random places of the inner 2 L x 2 L at least
+    0.5 L apart. It is terminated when the centre comes closer than 0.5 L to a side of the box (or when the simulation
+    diverges, see `info["diverged"]`), and truncated after 100 actions.
+
+    These are the numbers of the preset `quick` (16 cells per L), which `gymnasium.make` takes unless another one is
+    named (`preset="default"`: 32 cells per L). Options: the fields of `SwimmerOptions`. What `info` holds: `FlowEnv`.
+    """
 
     task_class = EllipticalSwimmer
 
 
 class EllipticalSwimmerVectorEnv(FlowVectorEnv):
-    """flowsim/EllipticalSwimmer-v0, a batch of agents; options: `SwimmerOptions`."""
+    """flowsim/EllipticalSwimmer-v0, a batch of agents in one simulation.
+
+    Observations (num_envs, 14), actions (num_envs, 3), rewards and options are those of `EllipticalSwimmerEnv`; how
+    episodes begin anew: `FlowVectorEnv`.
+    """
 
     task_class = EllipticalSwimmer

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Protocol
 
 from coupling.errors import RunError
-from coupling.tally import Tally
-from coupling.worker import PARENT_VARIABLE
+from coupling.tally import Alike, Tally
+from coupling.worker import HOPELESS, PARENT_VARIABLE
 
 __all__ = ["Death", "Launcher", "Mending", "describe_exit", "last_words", "worker_command", "worker_environment"]
 
@@ -45,6 +45,12 @@ class Death:
     def __str__(self) -> str:
         said = f"; its last words:\n{self.quotation}" if self.quotation else ", without a word on stderr"
         return f"worker {self.slot} died ({self.reason}){'' if self.quotation is None else said}"
+
+    @property
+    def hopeless(self) -> str:
+        """Why the worker's environments cannot be had, if that was its last word; else empty."""
+        last = (self.quotation or "").rpartition("\n")[2]
+        return last[last.index(HOPELESS) :] if HOPELESS in last else ""
 
 
 class Launcher(Protocol):
@@ -98,6 +104,7 @@ class Mending:
 
     def __init__(self, workers: int, allowed: int) -> None:
         self._deaths = [Tally(allowed) for _ in range(workers)]
+        self._hopeless = [Alike() for _ in range(workers)]
 
     def restart_at(self, death: Death) -> float:
         """Count a death and return the monotonic time of the restart, later after each one.
@@ -105,8 +112,11 @@ class Mending:
         Raises
         ------
         RunError
-            When the worker died more often than is mended.
+            When the worker died more often than is mended, or again and again because its environments cannot be had.
         """
+        alike = self._hopeless[death.slot]
+        if death.hopeless and alike.note(death.hopeless):
+            raise RunError(f"worker {death.slot} ended {alike.count} times in the same way: {death.hopeless}")
         now, deaths = time.monotonic(), self._deaths[death.slot]
         deaths.note(1, now)
         if deaths.exceeded:

@@ -10,7 +10,7 @@ import math
 import time
 from functools import partial
 
-from flowsim.validation import bodies, cavity, cylinder, free_bodies, smooth
+from flowsim.validation import bodies, cavity, cylinder, free_bodies, open_sides, smooth
 from flowsim.validation.result import Case, DivergedError, Effort, Result, Row
 
 CASES: dict[str, tuple[str, Case]] = {
@@ -25,6 +25,7 @@ CASES: dict[str, tuple[str, Case]] = {
         for number in cylinder.STEADY_VALUES
     },
     "cylinder-100": ("Vortex shedding of a cylinder at Re 100", cylinder.shedding),
+    "open-sides": ("Vortex shedding at Re 100 between open sides, 200 D/U", open_sides.open_sides),
     "short-times": ("Cylinder at Re 100 just after an impulsive start", cylinder.short_times),
     **{
         f"impulsive-{number}": (

@@ -19,7 +19,7 @@ results, which hold histories, machine, versions and commit; do not edit it.
 
 Lengths are in D, times in D/U. *Error* is relative to the reference, or to the nearer end of an interval of published
 values (0 within it), and absolute where the reference is 0. *Seconds* are those of the whole case. The grid, box and
-blockage (height of the body over height of the box) stand beside every value, because all of them shift it.
+blockage (share of a cross-section of the box that bodies cover) stand beside every value, because all of them shift it.
 """
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from flowsim.scales import blockage
 from flowsim.simulation import Simulation
 from flowsim.viz import outline
 
@@ -70,7 +71,7 @@ class Setup:
     box : str
         Length and height.
     blockage : float or None
-        Height of the body over height of the box.
+        Largest share of a cross-section of the box that bodies cover.
     cells_per_d : float
     cfl, dt : float
         Bound of the CFL number, and the last step in D/U.
@@ -93,11 +94,10 @@ class Setup:
     def of(cls, sim: Simulation) -> Setup:
         """Read them off a simulation."""
         grid, sides = sim.grid, sim.sides
-        height = max((float(np.ptp(outline(body, np.zeros(2), body.angle)[:, 1])) for body in sim.bodies), default=None)
         return cls(
             grid=f"{grid.nx} x {grid.ny}",
             box=f"{grid.size[0]:.4g} x {grid.size[1]:.4g}",
-            blockage=None if height is None else round(height / grid.size[1], 4),
+            blockage=round(float(blockage(sim)[0]), 4) if sim.bodies else None,
             cells_per_d=round(1 / grid.h, 3),
             cfl=sim.cfl,
             dt=float(sim.dt[0]),

@@ -39,9 +39,10 @@ def make():
 
 @pytest.fixture
 def make_vec():
-    """Make a batch of tiny environments."""
+    """Make a batch of tiny environments that begin anew within the step, unless told otherwise."""
 
     def _make(env_id=IDS[0], num_envs=3, **options):
+        options = {"autoreset_mode": gymnasium.vector.AutoresetMode.SAME_STEP} | options
         return gymnasium.make_vec(
             env_id, num_envs=num_envs, vectorization_mode="vector_entry_point", **(TINY | options)
         )

@@ -1,5 +1,8 @@
 """The conventions of Gymnasium."""
 
+import copy
+import pickle
+import re
 import subprocess
 import sys
 import warnings
@@ -8,6 +11,8 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env, data_equivalence
+from gymnasium.vector import AutoresetMode
+from gymnasium.wrappers import vector
 
 import cases  # noqa: F401  (registers the ids)
 
@@ -67,12 +72,80 @@ def test_batch_equals_single_environments_to_the_bit(env_id, make, make_vec, act
                 np.testing.assert_array_equal(infos[key][n], value)
 
 
+@pytest.mark.parametrize("env_id", IDS)
+def test_batch_that_resets_in_the_next_step_is_gymnasiums_own(env_id, actions):
+    """Values, types and information of SyncVectorEnv, through steps in which one, some and all begin anew."""
+    options = {"episode_actions": 3} | TINY
+    ours = gymnasium.make_vec(env_id, num_envs=3, vectorization_mode="vector_entry_point", **options)
+    theirs = gymnasium.make_vec(env_id, num_envs=3, vectorization_mode="sync", **options)
+    assert ours.metadata["autoreset_mode"] is theirs.metadata["autoreset_mode"] is AutoresetMode.NEXT_STEP
+    assert data_equivalence(ours.reset(seed=3), theirs.reset(seed=3), exact=True)
+    mask = np.array([False, True, False])
+    for count, action in enumerate(actions[:9]):
+        if count == 1:
+            again = [env.reset(options={"reset_mask": mask})[0] for env in (ours, theirs)]
+            np.testing.assert_array_equal(*again)
+        mine, other = ours.step(action), theirs.step(action)
+        assert data_equivalence(mine, other, exact=True), count
+
+
+def test_batch_that_is_reset_by_hand(make_vec, actions):
+    env = make_vec(IDS[1], autoreset_mode="Disabled", episode_actions=1)
+    env.reset(seed=0)
+    last = env.step(actions[0])
+    assert last[3].all()
+    with pytest.raises(gymnasium.error.ResetNeeded, match=r"\[0, 1, 2\] are over"):
+        env.step(actions[1])
+    mask = np.array([True, True, False])
+    assert (env.reset(options={"reset_mask": mask})[0][2] == last[0][2]).all()
+    with pytest.raises(gymnasium.error.ResetNeeded, match=r"\[2\] are over"):
+        env.step(actions[1])
+    env.reset(options={"reset_mask": ~mask})
+    env.step(actions[1])
+    with pytest.raises(ValueError, match=r"autoreset_mode is 'Never', but must be one of NextStep, SameStep, Disabled"):
+        make_vec(autoreset_mode="Never")
+
+
+WRAPPERS = (
+    vector.RecordEpisodeStatistics,
+    vector.NormalizeObservation,
+    vector.NormalizeReward,
+    lambda env: vector.RescaleAction(env, np.float32(-2.0), np.float32(2.0)),
+    vector.ClipAction,
+    lambda env: vector.ClipReward(env, -1.0, 1.0),
+    vector.FlattenObservation,
+    lambda env: vector.DtypeObservation(env, np.float64),
+    lambda env: vector.TransformObservation(env, lambda seen: 0.5 * seen),
+    vector.DictInfoToList,
+)
+
+
+def test_gymnasiums_vector_wrappers_see_what_they_see_around_single_environments(actions):
+    """All of them at once, around our batch and around Gymnasium's own of single environments."""
+    wrapped = []
+    for mode in ("vector_entry_point", "sync"):
+        env = gymnasium.make_vec(IDS[1], num_envs=3, vectorization_mode=mode, episode_actions=3, **TINY)
+        for wrapper in WRAPPERS:
+            env = wrapper(env)
+        env.reset(seed=3)
+        wrapped.append(env)
+    episodes = 0
+    for action in actions[:8]:
+        mine, other = (env.step(action) for env in wrapped)
+        for one, two in zip(mine[:4], other[:4], strict=True):
+            np.testing.assert_array_equal(one, two)
+        for info, theirs in zip(mine[4], other[4], strict=True):
+            if "episode" in theirs:
+                episodes += 1
+                assert (info["episode"]["r"], info["episode"]["l"]) == (theirs["episode"]["r"], theirs["episode"]["l"])
+    assert episodes == 6
+
+
 def test_batch_speaks_like_gymnasiums_own(make_vec, actions):
     """Same keys, masks, types and values as SyncVectorEnv gives for single environments."""
     ours = make_vec(episode_actions=2)
     theirs = gymnasium.vector.SyncVectorEnv(
-        [lambda: gymnasium.make(IDS[0], episode_actions=2, **TINY)] * 3,
-        autoreset_mode=gymnasium.vector.AutoresetMode.SAME_STEP,
+        [lambda: gymnasium.make(IDS[0], episode_actions=2, **TINY)] * 3, autoreset_mode=AutoresetMode.SAME_STEP
     )
     assert data_equivalence(ours.reset(seed=3), theirs.reset(seed=3), exact=True)
     for action in actions[:5]:
@@ -140,6 +213,41 @@ def test_restored_batch_goes_on_to_the_bit(make_vec, actions):
             np.testing.assert_array_equal(one, two)
 
 
+COPIES = {"deepcopy": copy.deepcopy, "pickle": lambda env: pickle.loads(pickle.dumps(env))}
+
+
+@pytest.mark.parametrize("copied", COPIES.values(), ids=COPIES)
+def test_copies_go_on_to_the_bit(copied, actions):
+    """With wrappers, through the end of an episode into the next start, and with the draws of the spaces."""
+    env = gymnasium.make(IDS[0], episode_actions=3, **TINY)
+    fresh = copied(env)
+    env.reset(seed=1)
+    env.action_space.seed(4)
+    env.step(0.2 * actions[0, 0])
+    twin = copied(env)
+    for other in (env, twin):
+        other.log = []
+        for action in 0.2 * actions[1:5, 0]:
+            observation, reward, terminated, truncated, info = other.step(action)
+            if terminated or truncated:
+                observation, info = other.reset()
+            other.log.append((observation, reward, info, other.action_space.sample()))
+    assert data_equivalence(env.log, twin.log, exact=True)
+    assert twin.spec == env.spec
+    np.testing.assert_array_equal(fresh.reset(seed=1)[0], gymnasium.make(IDS[0], **TINY).reset(seed=1)[0])
+
+
+@pytest.mark.parametrize("copied", COPIES.values(), ids=COPIES)
+def test_copies_of_a_batch_go_on_to_the_bit(copied, actions):
+    env = gymnasium.make_vec(IDS[1], num_envs=3, vectorization_mode="vector_entry_point", episode_actions=2, **TINY)
+    env.reset(seed=1)
+    env.step(actions[0])
+    env.step(actions[1])
+    twin = copied(env)  # between the end of all episodes and the step that begins anew
+    for action in actions[2:5]:
+        assert data_equivalence(env.step(action), twin.step(action), exact=True)
+
+
 def test_step_needs_a_reset(make, make_vec):
     with pytest.raises(gymnasium.error.ResetNeeded):
         make().step(np.zeros(3))
@@ -152,15 +260,20 @@ def test_step_needs_a_reset(make, make_vec):
         env.step(np.zeros(3))
 
 
-def test_bad_actions_and_reset_options_are_refused(make):
+def test_bad_actions_are_refused(make):
     env = make(IDS[1])
     env.reset(seed=0)
     with pytest.raises(ValueError, match="finite"):
         env.step(np.array([0.0, np.nan, 0.0]))
     with pytest.raises(ValueError, match="shape"):
         env.step(np.zeros(2))
-    with pytest.raises(ValueError, match="unknown reset option 'seeed'"):
-        env.reset(options={"seeed": 1})
+
+
+def test_unknown_reset_options_are_ignored(make, make_vec):
+    env = make(IDS[1])
+    np.testing.assert_array_equal(env.reset(seed=3, options={"mood": 1})[0], env.reset(seed=3)[0])
+    batch = make_vec(IDS[1])
+    np.testing.assert_array_equal(batch.reset(seed=3, options={"mood": 1})[0], batch.reset(seed=3)[0])
 
 
 def test_pictures(make, make_vec):
@@ -176,3 +289,21 @@ def test_pictures(make, make_vec):
     np.testing.assert_array_equal(pictures[0], picture)
     with pytest.raises(ValueError, match="render_mode"):
         make_vec(render_mode="human")
+
+
+@pytest.mark.parametrize("env_id", IDS)
+def test_help_tells_the_truth_about_spaces_and_rewards(env_id, make):
+    env = make(env_id)
+    text = " ".join(type(env).__doc__.split())
+    observed = text.partition("Action, ")[0]
+    rows = re.findall(r"\| (\d+)(?:(, | to )(\d+))? \| [^|]+ \| [^|]+ \| ([\w.]+) \|", observed)
+    bounds = {}
+    for first, _, last, bound in rows:
+        bounds |= dict.fromkeys(range(int(first), int(last or first) + 1), np.pi if bound == "pi" else float(bound))
+    np.testing.assert_array_equal(np.float32([bounds[i] for i in range(14)]), env.observation_space.high)
+    options = env.task.options
+    assert f"{options.force_scale:g} rho U^2" in text
+    assert f"{options.torque_scale:g} rho U^2" in text
+    assert f"; {env.task.failure_reward:g} for the one in which the agent is lost" in text
+    assert f"truncated after {options.episode_actions} actions" in text
+    assert f"= {options.reynolds:g}" in text

@@ -17,9 +17,19 @@ CASES = {
         {"gravity": (0.0, -1.0)},
     ),
     "open, any shape": (
-        Sides(),
+        Sides(bottom="open", top="open"),
         [SignedDistance(function=lambda x, y: np.hypot(x, y) - 0.5, reach=0.6, center=(1.6, 1.4))],
         {"integrator": "euler"},
+    ),
+    "open all around, driven": (
+        Sides.all("open"),
+        [Disk(motion=lambda t: (1.6, 1.5 - 0.5 * t, 0.0, 0.0, -0.5, 0.0))],
+        {"stream": (0.3, 0.2)},
+    ),
+    "open along a periodic box": (
+        Sides("periodic", "periodic", "open", "open"),
+        [Disk(center=(0.2, 1.5), motion="free", density=3.0)],
+        {"gravity": (0.0, -1.0), "stream": (0.5, 0.0)},
     ),
     "far field, driven": (
         Sides("far_field", "outflow", "far_field", "far_field"),

@@ -33,7 +33,8 @@ def test_losing_an_agent_is_the_same_on_both_backends() -> None:
     """One agent leaves the box in the first step of an action, and starts anew within it."""
     seen = []
     for backend in ("cpu", "cuda"):
-        env = DCylinderWakeVectorEnv(2, backend=backend, cells_per_diameter=16, start="impulsive", dtype="float64")
+        options = {"cells_per_diameter": 16, "start": "impulsive", "start_range": "paper", "dtype": "float64"}
+        env = DCylinderWakeVectorEnv(2, autoreset_mode="SameStep", backend=backend, **options)
         observations, _ = env.reset(seed=5)
         env.task.simulation.body_state.position[1, 1] = (2.29, 2.0)
         seen.append([observations, *env.step(np.array([[0.3, -0.2, 0.1], [-1.0, 0.0, 0.0]]))])

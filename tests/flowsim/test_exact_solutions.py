@@ -6,7 +6,9 @@ import pytest
 from flowsim import Disk, Grid, Sides, Simulation
 
 
-@pytest.mark.parametrize("sides", [Sides(), Sides.all("open"), Sides.all("slip"), Sides.all("no_slip"),
+@pytest.mark.parametrize("sides", [Sides(), Sides(bottom="open", top="open"), Sides.all("open"),
+                                   Sides("periodic", "periodic", "open", "open"),
+                                   Sides.all("slip"), Sides.all("no_slip"),
                                    Sides.all("periodic"), Sides("periodic", "periodic", "slip", "no_slip"),
                                    Sides("inflow", "open", "periodic", "periodic")])  # fmt: skip
 @pytest.mark.parametrize(("dtype", "bound"), [("float64", 1e-11), ("float32", 2e-4)])

@@ -11,54 +11,67 @@ from flowsim.backend.cpu import Device, most_threads
 from flowsim.backend.cpu.poisson import PressureSolver
 from flowsim.backend.cpu.transform import TransformTables, buffer_size, restore_rows, transform_rows
 
-SIDES = [(False, False), (True, False), (False, True), (True, True)]
+Periodic = tuple[bool, bool]
+Held = tuple[bool, bool, bool, bool]
+FREE = (False, False, False, False)
+SIDES = [((False, False), FREE), ((True, False), FREE), ((False, True), FREE), ((True, True), FREE),
+         ((False, False), (False, False, True, True)), ((False, False), (False, True, False, False)),
+         ((False, False), (True, False, False, False)), ((False, False), (True, True, False, False)),
+         ((False, False), (True, True, True, True)), ((False, False), (False, True, True, True)),
+         ((True, False), (False, False, True, True)), ((False, True), (True, True, False, False)),
+         ((False, True), (False, True, False, False))]  # fmt: skip
+"""In which direction the box is periodic, and on which sides phi is zero."""
 LENGTHS = [8, 14, 22, 30, 60, 64, 96, 194, 250, 256]
 
 
-def solver(nx: int, ny: int, periodic: tuple[bool, bool], dtype: str, batch: int = 1, threads: int = 1):
-    return PressureSolver(nx, ny, periodic, np.dtype(dtype), batch, Device(min(threads, most_threads())))
+def solver(nx: int, ny: int, periodic: Periodic, held: Held, dtype: str, batch: int = 1, threads: int = 1):
+    return PressureSolver(nx, ny, periodic, held, np.dtype(dtype), batch, Device(min(threads, most_threads())))
 
 
-def sources(batch: int, nx: int, ny: int, dtype: str = "float64") -> np.ndarray:
+def sources(batch: int, nx: int, ny: int, dtype: str = "float64", held: Held = FREE) -> np.ndarray:
     d = np.random.default_rng(0).normal(size=(batch, nx, ny))
+    if any(held):
+        return d.astype(dtype)
     return (d - d.mean(axis=(1, 2), keepdims=True)).astype(dtype)
 
 
-def second_difference(n: int, periodic: bool) -> scipy.sparse.spmatrix:
+def second_difference(n: int, periodic: bool, low: bool, high: bool) -> scipy.sparse.spmatrix:
     matrix = scipy.sparse.diags_array([np.ones(n - 1), np.full(n, -2.0), np.ones(n - 1)], offsets=[-1, 0, 1]).tolil()
     if periodic:
         matrix[0, n - 1] = matrix[n - 1, 0] = 1
     else:
-        matrix[0, 0] = matrix[n - 1, n - 1] = -1
+        matrix[0, 0], matrix[n - 1, n - 1] = (-3 if low else -1), (-3 if high else -1)
     return matrix.tocsr()
 
 
-def direct_solution(d: np.ndarray, periodic: tuple[bool, bool]) -> np.ndarray:
-    """Solve the five-point equations with one value fixed, then take the mean away."""
+def direct_solution(d: np.ndarray, periodic: Periodic, held: Held) -> np.ndarray:
+    """Solve the five-point equations; where phi is held nowhere with one value fixed, then take the mean away."""
     nx, ny = d.shape
-    laplacian = scipy.sparse.kron(second_difference(nx, periodic[0]), scipy.sparse.eye_array(ny)) + scipy.sparse.kron(
-        scipy.sparse.eye_array(nx), second_difference(ny, periodic[1])
+    laplacian = scipy.sparse.kronsum(
+        second_difference(ny, periodic[1], *held[2:]), second_difference(nx, periodic[0], *held[:2])
     )
+    if any(held):
+        return scipy.sparse.linalg.spsolve(laplacian.tocsc(), d.ravel()).reshape(d.shape)
     phi = np.zeros(d.size)
     phi[1:] = scipy.sparse.linalg.spsolve(laplacian.tocsc()[1:, 1:], d.ravel()[1:])
     return (phi - phi.mean()).reshape(d.shape)
 
 
-@pytest.mark.parametrize("periodic", SIDES)
+@pytest.mark.parametrize(("periodic", "held"), SIDES)
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-11), ("float32", 1e-5)])
-def test_agrees_with_a_direct_solution(periodic: tuple[bool, bool], dtype: str, tolerance: float) -> None:
+def test_agrees_with_a_direct_solution(periodic: Periodic, held: Held, dtype: str, tolerance: float) -> None:
     for nx, ny in [(n, m) for n, m in zip(LENGTHS, LENGTHS[::-1], strict=True)] + [(8, 8), (48, 32)]:
-        phi = sources(1, nx, ny)
-        expected = direct_solution(phi[0], periodic)
+        phi = sources(1, nx, ny, held=held)
+        expected = direct_solution(phi[0], periodic, held)
         phi = phi.astype(dtype)
-        solver(nx, ny, periodic, dtype).solve(np.array([0]), 1, phi)
+        solver(nx, ny, periodic, held, dtype).solve(np.array([0]), 1, phi)
         assert np.abs(phi[0] - expected).max() < tolerance * np.abs(expected).max(), (nx, ny)
 
 
-def modes_of(d: np.ndarray, periodic: bool) -> tuple[np.ndarray, np.ndarray]:
+def modes_of(d: np.ndarray, periodic: bool, held: bool = False) -> tuple[np.ndarray, np.ndarray]:
     """Return the modes of a (1, nx, ny) array and what becomes of them on the way back."""
     nx, ny = d.shape[1:]
-    tables = TransformTables.build(ny, periodic, d.dtype)
+    tables = TransformTables.build(ny, periodic, held, d.dtype)
     buffer = np.full(buffer_size(ny), np.nan, d.dtype)  # whatever was left there must not matter
     modes = np.zeros((1, nx, ny + 32), d.dtype)
     transform_rows(d, modes, 0, 0, nx, buffer, tables)
@@ -70,10 +83,14 @@ def modes_of(d: np.ndarray, periodic: bool) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("ny", LENGTHS)
 @pytest.mark.parametrize("nx", [8, 32, 50])
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-14), ("float32", 1e-6)])
-def test_transform_is_the_discrete_cosine_transform(nx: int, ny: int, dtype: str, tolerance: float) -> None:
+def test_transform_is_the_discrete_cosine_or_sine_transform(nx: int, ny: int, dtype: str, tolerance: float) -> None:
     d = sources(1, nx, ny, dtype)
     modes, back = modes_of(d, periodic=False)
     expected = scipy.fft.dct(d.astype(np.float64), axis=2) / 2
+    assert np.abs(modes - expected).max() < tolerance * np.abs(expected).max()
+    assert np.abs(back - d).max() < 2 * tolerance * np.abs(d).max()
+    modes, back = modes_of(d, periodic=False, held=True)
+    expected = scipy.fft.dst(d.astype(np.float64), axis=2)[..., ::-1] / 2
     assert np.abs(modes - expected).max() < tolerance * np.abs(expected).max()
     assert np.abs(back - d).max() < 2 * tolerance * np.abs(d).max()
 
@@ -89,16 +106,16 @@ def test_transform_is_the_fourier_transform_of_a_periodic_side(ny: int, dtype: s
     assert np.abs(back - d).max() < 2 * tolerance * np.abs(d).max()
 
 
-@pytest.mark.parametrize("periodic", SIDES)
+@pytest.mark.parametrize(("periodic", "held"), SIDES)
 @pytest.mark.parametrize(("nx", "ny"), [(128, 64), (70, 30)])
-def test_solution_does_not_depend_on_blocks_or_company(periodic: tuple[bool, bool], nx: int, ny: int) -> None:
+def test_solution_does_not_depend_on_blocks_or_company(periodic: Periodic, held: Held, nx: int, ny: int) -> None:
     """To the bit, however the rows are shared among the tasks and whoever else is in the batch."""
     d = sources(5, nx, ny, "float32")
     alone = d[3:4].copy()
-    solver(nx, ny, periodic, "float32").solve(np.array([0]), 1, alone)
+    solver(nx, ny, periodic, held, "float32").solve(np.array([0]), 1, alone)
     for active, blocks, threads in (([3], 1, 1), ([3], 2, 2), ([3], 3, 3), ([1, 3], 2, 3), ([0, 1, 2, 3, 4], 1, 2)):
         phi = d.copy()
-        solver(nx, ny, periodic, "float32", 5, threads).solve(np.array(active), blocks, phi)
+        solver(nx, ny, periodic, held, "float32", 5, threads).solve(np.array(active), blocks, phi)
         np.testing.assert_array_equal(phi[3], alone[0])
         waiting = np.setdiff1d(np.arange(5), active)
         np.testing.assert_array_equal(phi[waiting], d[waiting])
@@ -108,7 +125,8 @@ def test_solution_does_not_depend_on_blocks_or_company(periodic: tuple[bool, boo
 def test_steps_of_a_batch_equal_single_ones_on_any_number_of_threads() -> None:
     def run(viscosity: list[float], threads: int) -> Simulation:
         body = Ellipse(center=(1.5, 1.5), motion="free")
-        sim = Simulation(Grid(96, 64, 1 / 16), Sides(), [body], viscosity=viscosity, batch=len(viscosity),
+        sides = Sides(bottom="open", top="open")
+        sim = Simulation(Grid(96, 64, 1 / 16), sides, [body], viscosity=viscosity, batch=len(viscosity),
                          threads=threads)  # fmt: skip
         sim.advance_steps(15)
         return sim

@@ -16,6 +16,7 @@ from flowsim.backend.cpu.flow import (
     divergence,
     fill_ghosts,
     predict,
+    predict_open_sides,
     sample,
     update_sides,
 )
@@ -37,6 +38,7 @@ __all__ = [
     "most_threads",
     "penalize",
     "predict",
+    "predict_open_sides",
     "sample",
     "sense",
     "update_sides",

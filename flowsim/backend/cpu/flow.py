@@ -22,6 +22,7 @@ from flowsim.stencils import (
     ghost_across,
     ghost_along,
     net_outflow,
+    open_side_rate,
     velocity_at,
 )
 
@@ -48,24 +49,34 @@ def _fill_normal(f: Array, n: int, kind_low: int, kind_high: int) -> None:
 
 
 @inner
-def _fill_beyond(f: Array, inside: int, outwards: int, kind: int, along: Array, across: Array) -> None:
+def _fill_beyond(
+    f: Array, inside: int, outwards: int, kind: int, along: Array, across: Array, through: Array, ring: bool
+) -> None:
     """Fill the two ghost layers beyond one end of the first axis of f, the velocity tangential to that side.
 
-    The side is half a cell outside entry ``inside``; ``along`` and ``across`` are the velocities given on it.
+    The side is half a cell outside entry ``inside``; ``along`` and ``across`` are the velocities given on it,
+    ``through`` is the flow's normal velocity there. The side meets others at its ends, unless it is a ``ring``.
     """
     three = f.dtype.type(3)
     near, far, next_inside = inside + outwards, inside + 2 * outwards, inside - outwards
+    # normal faces beyond the ends of a side belong to nothing
+    low, high = (0, len(through) - 1) if ring else (G, len(through) - G - 1)
     for j in range(f.shape[1]):
         turn = outwards * (across[j] - across[max(j - 1, 0)])
-        f[near, j] = ghost_along(kind, f[inside, j], along[j], turn)
-        f[far, j] = ghost_along(kind, f[next_inside, j], along[j], three * turn)
+        enters = outwards * (through[min(max(j - 1, low), high)] + through[min(max(j, low), high)]) < 0
+        f[near, j] = ghost_along(kind, f[inside, j], along[j], turn, enters)
+        f[far, j] = ghost_along(kind, f[next_inside, j], along[j], three * turn, enters)
 
 
 @inner
 def _fill_tangential(
-    f: Array, n: int, kind_low: int, kind_high: int, along: tuple[Array, Array], across: tuple[Array, Array]
-) -> None:
-    """Fill the ghost layers at both ends of the first axis of f, the velocity tangential to these sides."""
+    f: Array, n: int, kind_low: int, kind_high: int, along: tuple[Array, Array], across: tuple[Array, Array],
+    normal: Array, ring: bool,
+) -> None:  # fmt: skip
+    """Fill the ghost layers at both ends of the first axis of f, the velocity tangential to these sides.
+
+    ``normal`` is the velocity normal to them, in the same order of axes.
+    """
     first, last = G, G + n - 1
     if kind_low == PERIODIC:
         for j in range(f.shape[1]):
@@ -74,8 +85,8 @@ def _fill_tangential(
             f[last + 1, j] = f[first, j]
             f[last + 2, j] = f[first + 1, j]
         return
-    _fill_beyond(f, first, -1, kind_low, along[0], across[0])
-    _fill_beyond(f, last, 1, kind_high, along[1], across[1])
+    _fill_beyond(f, first, -1, kind_low, along[0], across[0], normal[G], ring)
+    _fill_beyond(f, last, 1, kind_high, along[1], across[1], normal[G + n], ring)
 
 
 @sweep
@@ -89,9 +100,15 @@ def fill_ghosts(active: Array, u: Array, v: Array, sides: Array, given: Array) -
         b = active[task]
         on = given[b]
         _fill_normal(u[b], nx, sides[0], sides[1])
-        _fill_tangential(u[b].T, ny, sides[2], sides[3], (on[2, 0], on[3, 0]), (on[2, 1], on[3, 1]))
-        _fill_tangential(v[b], nx, sides[0], sides[1], (on[0, 1], on[1, 1]), (on[0, 0], on[1, 0]))
         _fill_normal(v[b].T, ny, sides[2], sides[3])
+        # what looks whether flow enters through a ring comes after the ring is closed
+        for direction in (0, 1) if sides[0] == PERIODIC else (1, 0):
+            if direction == 0:
+                _fill_tangential(v[b], nx, sides[0], sides[1], (on[0, 1], on[1, 1]), (on[0, 0], on[1, 0]), u[b],
+                                 sides[2] == PERIODIC)  # fmt: skip
+            else:
+                _fill_tangential(u[b].T, ny, sides[2], sides[3], (on[2, 0], on[3, 0]), (on[2, 1], on[3, 1]), v[b].T,
+                                 sides[0] == PERIODIC)  # fmt: skip
 
 
 @inner
@@ -200,12 +217,49 @@ def predict(
 
 
 @sweep
+def predict_open_sides(
+    active: Array, u: Array, v: Array, new_u: Array, new_v: Array, old_u: Array, old_v: Array, p: Array, sides: Array,
+    given: Array, nu: Array, dt: Array, ratio: Array, h: float,
+) -> None:  # fmt: skip
+    """Do what :func:`predict` does for the normal velocity on ``open`` sides, from the half cells behind them."""
+    real = u.dtype.type
+    nx, ny = p.shape[1], p.shape[2]
+    per_12, per_h = real(1.0 / 12.0), real(1.0 / h)
+    for task in prange(len(active)):
+        b = active[task]
+        step, r, nu_per_h, two_dth = real(dt[b]), real(ratio[b]), real(nu[b] / h), real(2.0 * dt[b] / h)
+        for side in range(4):
+            if sides[side] != OPEN:
+                continue
+            across, low = side < 2, side % 2 == 0
+            f, new, old = (u[b], new_u[b], old_u[b]) if across else (v[b].T, new_v[b].T, old_v[b].T)
+            along, behind = (v[b], p[b]) if across else (u[b].T, p[b].T)
+            n, cells = (nx, ny) if across else (ny, nx)
+            edge, cell = (G, 0) if low else (G + n, n - 1)
+            k, beside = (edge if low else edge - 1), along[cell + G]
+            outwards = real(-1 if low else 1)
+            line = f[edge]
+            after = flux(beside[G], line[G - 2], line[G - 1], line[G], line[G + 1], per_12, nu_per_h)
+            for j in range(G, G + cells):
+                before = after
+                after = flux(beside[j + 1], line[j - 1], line[j], line[j + 1], line[j + 2], per_12, nu_per_h)
+                centre = flux(
+                    HALF * (f[k, j] + f[k + 1, j]), f[k - 1, j], f[k, j], f[k + 1, j], f[k + 2, j], per_12, nu_per_h
+                )
+                outside = given[b, side, 0 if across else 1, j]
+                rate = open_side_rate(outwards, line[j], centre, before, after, outside, per_h)
+                moved = adams_bashforth(line[j], rate, old[edge, j], step, r)
+                new[edge, j] = moved + outwards * two_dth * behind[cell, j - G]
+                old[edge, j] = rate
+
+
+@sweep
 def update_sides(active: Array, u: Array, v: Array, new_u: Array, new_v: Array, sides: Array, given: Array, dt: Array,
                  h: float) -> None:  # fmt: skip
-    """Set the normal velocity on the four sides, with zero net flux.
+    """Set the normal velocity on all sides but ``open`` ones, which the pressure sets.
 
-    Convective on ``outflow`` sides, of zero gradient on ``open`` ones; what does not balance is spread over both, and
-    over ``far_field`` sides where there are neither.
+    Convective on ``outflow`` sides. Where no side is open there is to be no net flux: what does not balance is spread
+    over ``outflow`` sides, and over ``far_field`` ones where there are none.
     """
     real = u.dtype.type
     nx, ny = u.shape[1] - 2 * G, u.shape[2] - 2 * G
@@ -213,8 +267,12 @@ def update_sides(active: Array, u: Array, v: Array, new_u: Array, new_v: Array, 
         b = active[task]
         net = 0.0
         passable = 0
+        held = False
         for side in range(4):
             if sides[side] == PERIODIC:
+                continue
+            if sides[side] == OPEN:
+                held = True
                 continue
             sign = -1.0 if side % 2 == 0 else 1.0
             across = side < 2
@@ -228,23 +286,23 @@ def update_sides(active: Array, u: Array, v: Array, new_u: Array, new_v: Array, 
             for j in range(G, G + cells):
                 if sides[side] == OUTFLOW:
                     new[edge, j] = convected(old[edge, j], old[inside, j], courant)
-                elif sides[side] == OPEN:
-                    new[edge, j] = new[inside, j]
                 elif sides[side] == FAR_FIELD:
                     new[edge, j] = prescribed[j]
                 else:
                     new[edge, j] = old[edge, j]
                 total += np.float64(new[edge, j])
             net += sign * total
-            if sides[side] == OUTFLOW or sides[side] == OPEN:
+            if sides[side] == OUTFLOW:
                 passable += cells
+        if held:  # the pressure lets out what does not balance
+            net = 0.0
         closed = passable == 0  # what the vorticity induces has no net flux but by rounding
         if closed:
             for side in range(4):
                 passable += (ny if side < 2 else nx) if sides[side] == FAR_FIELD else 0
         correction = net / max(passable, 1)
         for side in range(4):
-            if sides[side] == OUTFLOW or sides[side] == OPEN or (closed and sides[side] == FAR_FIELD):
+            if sides[side] == OUTFLOW or (closed and sides[side] == FAR_FIELD):
                 sign = -1.0 if side % 2 == 0 else 1.0
                 across = side < 2
                 new = new_u[b] if across else new_v[b].T
@@ -295,6 +353,9 @@ def correct(
     """
     real = u.dtype.type
     nx, ny = p.shape[1], p.shape[2]
+    # phi is zero on an open side, half a cell from the centres
+    low_x, high_x = real(2 if sides[0] == OPEN else 0), real(2 if sides[1] == OPEN else 0)
+    low_y, high_y = real(2 if sides[2] == OPEN else 0), real(2 if sides[3] == OPEN else 0)
     for task in prange(len(active) * blocks):
         b = active[task // blocks]
         scale = real(h / dt[b]) if keep_pressure else real(0)
@@ -309,12 +370,12 @@ def correct(
                     uk[j + G] = nuk[j + G] - (here[j] - west[j])
             else:
                 for j in range(ny):
-                    uk[j + G] = nuk[j + G]
-            vk[G] = nvk[G] - (here[0] - here[ny - 1]) if sides[2] == 0 else nvk[G]
+                    uk[j + G] = nuk[j + G] - low_x * here[j]
+            vk[G] = nvk[G] - (here[0] - here[ny - 1]) if sides[2] == 0 else nvk[G] - low_y * here[0]
             for j in range(1, ny):
                 vk[j + G] = nvk[j + G] - (here[j] - here[j - 1])
             if sides[2] != 0:
-                vk[ny + G] = nvk[ny + G]
+                vk[ny + G] = nvk[ny + G] + high_y * here[ny - 1]
             for j in range(ny):
                 pk[j] += scale * here[j]
             row_max = real(0)
@@ -326,7 +387,8 @@ def correct(
             fastest = max(fastest, row_max)
             total += row_sum
         if stop == nx and sides[0] != 0:
-            u[b, nx + G] = new_u[b, nx + G]
+            for j in range(ny):
+                u[b, nx + G, j + G] = new_u[b, nx + G, j + G] + high_x * phi[b, nx - 1, j]
         speeds[b, task % blocks] = fastest if math.isfinite(total) else real(math.inf)
 
 

@@ -14,6 +14,7 @@ from flowsim.backend.cpu.flow import divergence
 from flowsim.backend.cpu.lanes import LANES, load, store
 from flowsim.backend.cpu.transform import ROWS, TransformTables, buffer_size, restore_rows, transform_rows
 from flowsim.poisson import PoissonPlan
+from flowsim.stencils import line_of_constants
 
 Array = Any
 
@@ -32,6 +33,8 @@ class PressureSolver:
         Cells of the grid.
     periodic : (bool, bool)
         Whether the box is periodic in x and in y.
+    held : (bool, bool, bool, bool)
+        Whether phi is zero on the left, right, bottom and top side; bottom and top alike.
     dtype : numpy.dtype
     batch : int
         Room is made for so many simulations.
@@ -40,11 +43,13 @@ class PressureSolver:
     """
 
     def __init__(
-        self, nx: int, ny: int, periodic: tuple[bool, bool], dtype: np.dtype, batch: int, device: Device
-    ) -> None:
-        plan = PoissonPlan.build(nx, ny, periodic, dtype)
-        self._tables = TransformTables.build(ny, plan.periodic[1], dtype)
-        self._systems = (_pad(plan.pivots), _pad(plan.closure), _pad(plan.closure_pivot[None]), plan.periodic[0])
+        self, nx: int, ny: int, periodic: tuple[bool, bool], held: tuple[bool, bool, bool, bool], dtype: np.dtype,
+        batch: int, device: Device,
+    ) -> None:  # fmt: skip
+        plan = PoissonPlan.build(nx, ny, periodic, held, dtype)
+        self._tables = TransformTables.build(ny, periodic[1], held[2], dtype)
+        self._systems = (_pad(plan.pivots), _pad(plan.closure), _pad(plan.closure_pivot[None]), periodic[0],
+                         plan.constant, held[0], held[1])  # fmt: skip
         self._modes = np.zeros((batch, nx, _padded(ny)), dtype)
         self._mode_zero = np.zeros((batch, nx))
         self._buffers = np.zeros((device.threads, buffer_size(ny)), dtype)
@@ -57,7 +62,7 @@ class PressureSolver:
         self.solve(active, blocks, phi)
 
     def solve(self, active: NDArray[np.int64], blocks: int, d: NDArray[np.floating]) -> None:
-        """Replace ``d`` (B, nx, ny), of zero mean, by phi, of zero mean, for the ``active`` simulations.
+        """Replace ``d`` (B, nx, ny) by phi for the ``active`` simulations, both of zero mean if phi is held nowhere.
 
         Parameters
         ----------
@@ -112,25 +117,28 @@ def restore(active: Array, blocks: int, d: Array, modes: Array, buffers: Array, 
 
 
 @inner
-def _solve_mode_zero(x: Array, b: int, periodic: bool, phi: Array) -> None:
-    """Solve phi[i-1] - 2 phi[i] + phi[i+1] = d[i] by two summations in float64; d and phi have zero mean."""
+def _solve_mode_zero(x: Array, b: int, periodic: bool, held_low: bool, held_high: bool, phi: Array) -> None:
+    """Solve phi[i-1] - 2 phi[i] + phi[i+1] = d[i] by two summations in float64; zero means if phi is held nowhere."""
     nx = x.shape[1]
-    mean, slope, first = 0.0, 0.0, 0.0
-    for i in range(nx):
-        mean += np.float64(x[b, i, 0])
-    mean /= nx
-    if periodic:  # the slopes around the ring add up to zero
+    free = not (held_low or held_high)
+    mean = 0.0
+    if free:
         for i in range(nx):
-            slope += np.float64(x[b, i, 0]) - mean
-            first -= slope / nx
-    here, slope, total = 0.0, first, 0.0
+            mean += np.float64(x[b, i, 0])
+        mean /= nx
+    here, slope = 0.0, 0.0
     for i in range(nx):
         phi[b, i] = here
-        total += here
         slope += np.float64(x[b, i, 0]) - mean
         here += slope
+    tilt, offset = line_of_constants(slope, here, nx, periodic, held_low, held_high)
+    total = 0.0
     for i in range(nx):
-        phi[b, i] -= total / nx
+        phi[b, i] += tilt * i + offset
+        total += phi[b, i]
+    if free:
+        for i in range(nx):
+            phi[b, i] -= total / nx
 
 
 @inner
@@ -174,19 +182,19 @@ def _solve_columns(x: Array, at: int, n: int, pivots: Array, m: int) -> None:
 @sweep
 def solve_systems(
     active: Array, blocks: int, modes: Array, zero: Array, pivots: Array, closure: Array, closure_pivot: Array,
-    periodic: bool,
+    periodic: bool, constant: bool, held_low: bool, held_high: bool,
 ) -> None:  # fmt: skip
     """Solve the systems along x of :class:`flowsim.poisson.PoissonPlan` in place, mode by mode.
 
-    ``zero`` (B, nx) float64 is room for the mode that has no pivots.
+    ``zero`` (B, nx) float64 is room for the mode that has no pivots, if it is ``constant``.
     """
     nx, pitch = modes.shape[1], modes.shape[2]
     n = nx - 1 if periodic else nx
     for task in prange(len(active) * blocks):
         s = active[task // blocks]
         start, stop = rows_of(task, blocks, 0, pitch // GROUP)
-        if start == 0 and stop > 0:
-            _solve_mode_zero(modes, s, periodic, zero)
+        if constant and start == 0 and stop > 0:
+            _solve_mode_zero(modes, s, periodic, held_low, held_high, zero)
         for group in range(start, stop):
             _solve_columns(modes, s * nx * pitch + GROUP * group, n, pivots, GROUP * group)
         if periodic:
@@ -195,6 +203,6 @@ def solve_systems(
             for i in range(n):
                 for m in range(GROUP * start, GROUP * stop):
                     modes[s, i, m] += closure[i, m] * modes[s, n, m]
-        if start == 0 and stop > 0:
+        if constant and start == 0 and stop > 0:
             for i in range(nx):
                 modes[s, i, 0] = zero[s, i]

@@ -6,7 +6,8 @@ between modes k and n - k of either the same rotation by an angle theta_k gives 
     C_k = Re(exp(-i theta_k) A_k),    C_(n-k) = -Im(exp(-i theta_k) A_k),    k = 1 ... n/2 - 1
 
 With theta_k = pi k / 2n and the row's even entries followed by its odd ones backwards these are the cosine modes of a
-row between walls (Makhoul 1980); with theta_k = 0 and the row as it is, the Fourier modes of a periodic one. The
+row between walls (Makhoul 1980), and, when every odd entry changes its sign before, the sine modes of a row between
+open sides, in the opposite order; with theta_k = 0 and the row as it is, the Fourier modes of a periodic one. The
 round-off of a row depends on its partner, which is always the same, but on nothing else: neither on the lane nor on the
 block.
 
@@ -48,6 +49,8 @@ class TransformTables(NamedTuple):
         Where mode k belongs before the backward FFT, and is found after the forward one.
     turn_cosines, turn_sines : (n // 2 + 1,)
         cos and sin of theta_k.
+    held : bool
+        Whether odd entries change their sign, which makes sine modes of the cosine modes.
     """
 
     radices: NDArray[np.int64]
@@ -59,9 +62,10 @@ class TransformTables(NamedTuple):
     mode_out: NDArray[np.int64]
     turn_cosines: NDArray[np.floating]
     turn_sines: NDArray[np.floating]
+    held: bool
 
     @classmethod
-    def build(cls, n: int, periodic: bool, dtype: np.dtype) -> TransformTables:
+    def build(cls, n: int, periodic: bool, held: bool, dtype: np.dtype) -> TransformTables:
         """Compute the tables in float64 and store them in ``dtype``."""
         radices = _factors(n)
         angles = []
@@ -87,6 +91,7 @@ class TransformTables(NamedTuple):
             mode_out=_places(j),
             turn_cosines=np.cos(theta).astype(dtype),
             turn_sines=np.sin(theta).astype(dtype),
+            held=held,
         )
 
 
@@ -297,6 +302,16 @@ def _write_rows(
 
 
 @inner
+def _turn_odd_entries(x: Array, n: int, places: Array) -> None:
+    """Change the sign of the odd entries of both rows."""
+    minus = x.dtype.type(-1.0)
+    for part in range(2):
+        for j in range(1, n, 2):
+            i = LANES * places[part, j]
+            store(x, i, minus * load(x, i))
+
+
+@inner
 def transform_rows(d: Array, modes: Array, b: int, start: int, stop: int, x: Array, tables: Any) -> None:
     """Transform rows [start, stop), both even, of simulation b from ``d`` (B, nx, ny) to ``modes``.
 
@@ -307,6 +322,8 @@ def transform_rows(d: Array, modes: Array, b: int, start: int, stop: int, x: Arr
     for i in range(start, stop, ROWS):
         pairs = min(LANES, (stop - i) // 2)
         _read_rows(flat_d, (b * nx + i) * n, n, pairs, n, n // LANES * LANES, x, tables.entry_in)
+        if tables.held:
+            _turn_odd_entries(x, n, tables.entry_in)
         _fft(x, n, tables.radices, tables.cosines, tables.sines)
         _separate(x, n, tables.turn_cosines, tables.turn_sines)
         places = tables.mode_out
@@ -324,4 +341,6 @@ def restore_rows(modes: Array, d: Array, b: int, start: int, stop: int, x: Array
         _read_rows(flat_modes, (b * nx + i) * pitch, pitch, pairs, n, places.shape[1], x, places)
         _join(x, n, tables.turn_cosines, tables.turn_sines, places)
         _fft(x, n, tables.radices, tables.cosines, tables.sines)
+        if tables.held:
+            _turn_odd_entries(x, n, tables.entry_out)
         _write_rows(x, tables.entry_out, flat_d, (b * nx + i) * n, n, pairs, n, n // LANES * LANES)

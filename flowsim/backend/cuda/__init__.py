@@ -14,6 +14,7 @@ from flowsim.backend.cuda.flow import (
     divergence,
     fill_ghosts,
     predict,
+    predict_open_sides,
     sample,
     update_sides,
 )
@@ -34,6 +35,7 @@ __all__ = [
     "follow_light_bodies",
     "penalize",
     "predict",
+    "predict_open_sides",
     "sample",
     "sense",
     "update_sides",

@@ -27,6 +27,7 @@ from flowsim.stencils import (
     ghost_across,
     ghost_along,
     net_outflow,
+    open_side_rate,
     velocity_at,
 )
 
@@ -53,20 +54,22 @@ def _fill_normal(f: Array, start: int, step: int, n: int, kind_low: int, kind_hi
 
 
 @cuda.jit(device=True)
-def _fill_beyond(f: Array, inside: int, outwards: int, kind: int, wall: Any, turn: Any) -> None:
+def _fill_beyond(f: Array, inside: int, outwards: int, kind: int, wall: Any, turn: Any, enters: bool) -> None:
     """Fill the two ghost points beyond one end of a line; the side is half a cell outside entry ``inside``."""
     three = f.dtype.type(3)
-    f[inside + outwards] = ghost_along(kind, f[inside], wall, turn)
-    f[inside + 2 * outwards] = ghost_along(kind, f[inside - outwards], wall, three * turn)
+    f[inside + outwards] = ghost_along(kind, f[inside], wall, turn, enters)
+    f[inside + 2 * outwards] = ghost_along(kind, f[inside - outwards], wall, three * turn, enters)
 
 
 @cuda.jit(device=True)
 def _fill_tangential(
-    f: Array, start: int, step: int, n: int, sides: Array, low: int, given: Array, b: int, component: int, at: int
-) -> None:
+    f: Array, normal: Array, start: int, step: int, n: int, sides: Array, low: int, given: Array, b: int,
+    component: int, at: int, to_next: int, lines: int,
+) -> None:  # fmt: skip
     """Fill the ghost points at both ends of one line, of velocity tangential to the sides ``low`` and ``low + 1``.
 
-    ``at`` is where the line meets the sides, the index into the velocities ``given`` there.
+    ``at`` is where the line meets the sides, the index into the velocities ``given`` there. It is one of ``lines``,
+    ghosts included, and the next one is ``to_next`` entries away. ``normal`` is the velocity normal to the sides.
     """
     first, last = start + G * step, start + (G + n - 1) * step
     if sides[low] == PERIODIC:
@@ -76,10 +79,17 @@ def _fill_tangential(
         f[last + 2 * step] = f[first + step]
         return
     across, before = 1 - component, max(at - 1, 0)
+    # the two normal faces beside the line; those beyond the ends of a side belong to nothing, but in a ring
+    ring = sides[2 - low] == PERIODIC
+    lowest, highest = 0 if ring else G, lines - 1 if ring else lines - G - 1
+    one = (min(max(at - 1, lowest), highest) - at) * to_next
+    other = (min(max(at, lowest), highest) - at) * to_next
+    enters = -(normal[first + one] + normal[first + other]) < 0
     turn = given[b, low, across, at] - given[b, low, across, before]
-    _fill_beyond(f, first, -step, sides[low], given[b, low, component, at], -turn)
+    _fill_beyond(f, first, -step, sides[low], given[b, low, component, at], -turn, enters)
+    enters = normal[last + step + one] + normal[last + step + other] < 0
     turn = given[b, low + 1, across, at] - given[b, low + 1, across, before]
-    _fill_beyond(f, last, step, sides[low + 1], given[b, low + 1, component, at], turn)
+    _fill_beyond(f, last, step, sides[low + 1], given[b, low + 1, component, at], turn, enters)
 
 
 @Kernel
@@ -91,11 +101,17 @@ def _fill_ghosts(active: Array, u: Array, v: Array, nx: int, ny: int, sides: Arr
     start = b * wide * high
     for j in range(t, high, cuda.blockDim.x):
         _fill_normal(u, start + j, high, nx, sides[0], sides[1])
-        _fill_tangential(v, start + j, high, nx, sides, 0, given, b, 1, j)
-    cuda.syncthreads()
     for i in range(t, wide, cuda.blockDim.x):
-        _fill_tangential(u, start + i * high, 1, ny, sides, 2, given, b, 0, i)
         _fill_normal(v, start + i * high, 1, ny, sides[2], sides[3])
+    for turn in range(2):
+        cuda.syncthreads()
+        # what looks whether flow enters through a ring comes after the ring is closed
+        if (turn == 0) == (sides[0] == PERIODIC):
+            for j in range(t, high, cuda.blockDim.x):
+                _fill_tangential(v, u, start + j, high, nx, sides, 0, given, b, 1, j, 1, high)
+        else:
+            for i in range(t, wide, cuda.blockDim.x):
+                _fill_tangential(u, v, start + i * high, 1, ny, sides, 2, given, b, 0, i, high, wide)
 
 
 def fill_ghosts(active: Array, u: Array, v: Array, sides: Array, given: Array) -> None:
@@ -183,6 +199,48 @@ def _line(side: int, nx: int, ny: int, b: int) -> tuple[int, int, int, int]:
 
 
 @Kernel
+def _predict_open_sides(
+    active: Array, u: Array, v: Array, new_u: Array, new_v: Array, old_u: Array, old_v: Array, p: Array, nx: int,
+    ny: int, sides: Array, given: Array, nu: Array, dt: Array, ratio: Array, over_h: float,
+) -> None:  # fmt: skip
+    b, side = cuda.blockIdx.x, cuda.blockIdx.y
+    if sides[side] != OPEN or not active[b]:
+        return
+    real = u.dtype.type
+    per_12, per_h, nu_per_h = real(1.0 / 12.0), real(over_h), real(nu[b] * over_h)
+    dt_b, r, two_dth = real(dt[b]), real(ratio[b]), real(2.0 * dt[b] * over_h)
+    low, component = side % 2 == 0, 0 if side < 2 else 1
+    f, new, old, along = (u, new_u, old_u, v) if side < 2 else (v, new_v, old_v, u)
+    start, step, inwards, cells = _line(side, nx, ny, b)
+    outwards = real(-1 if low else 1)
+    behind = start if low else start + inwards  # the cells behind the side have the index of their lower faces
+    up = inwards if low else -inwards
+    first_cell = 0 if low else (nx - 1 if side < 2 else ny - 1)
+    for m in range(cuda.threadIdx.x, cells, cuda.blockDim.x):
+        o, c = start + m * step, behind + m * step
+        before = flux(along[c], f[o - 2 * step], f[o - step], f[o], f[o + step], per_12, nu_per_h)
+        after = flux(along[c + step], f[o - step], f[o], f[o + step], f[o + 2 * step], per_12, nu_per_h)
+        centre = flux(HALF * (f[c] + f[c + up]), f[c - up], f[c], f[c + up], f[c + 2 * up], per_12, nu_per_h)
+        outside = given[b, side, component, m + G]
+        rate = open_side_rate(outwards, f[o], centre, before, after, outside, per_h)
+        cell = cell_index(b, first_cell, m, nx, ny) if side < 2 else cell_index(b, m, first_cell, nx, ny)
+        new[o] = adams_bashforth(f[o], rate, old[o], dt_b, r) + outwards * two_dth * p[cell]
+        old[o] = rate
+
+
+def predict_open_sides(
+    active: Array, u: Array, v: Array, new_u: Array, new_v: Array, old_u: Array, old_v: Array, p: Array, sides: Array,
+    given: Array, nu: Array, dt: Array, ratio: Array, h: float,
+) -> None:  # fmt: skip
+    """Do what :func:`predict` does for the normal velocity on ``open`` sides, from the half cells behind them."""
+    _, nx, ny = p.shape
+    flat = [field.reshape(-1) for field in (u, v, new_u, new_v, old_u, old_v, p)]
+    _predict_open_sides.launch(
+        (len(active), 4), (THREADS,), active, *flat, nx, ny, sides, given, nu, dt, ratio, 1.0 / h
+    )
+
+
+@Kernel
 def _update_sides(
     active: Array, u: Array, v: Array, new_u: Array, new_v: Array, nx: int, ny: int, sides: Array, given: Array,
     dt: Array, h: float,
@@ -194,9 +252,13 @@ def _update_sides(
     scratch = cuda.shared.array((1, THREADS), np.float64)
     net = 0.0
     passable = 0
+    held = False
     for side in range(4):
         kind = sides[side]
         if kind == PERIODIC:
+            continue
+        if kind == OPEN:
+            held = True
             continue
         sign = -1.0 if side % 2 == 0 else 1.0
         component = 0 if side < 2 else 1
@@ -207,15 +269,15 @@ def _update_sides(
             edge = start + m * step
             if kind == OUTFLOW:
                 new[edge] = convected(old[edge], old[edge + inwards], courant)
-            elif kind == OPEN:
-                new[edge] = new[edge + inwards]
             elif kind == FAR_FIELD:
                 new[edge] = given[b, side, component, m + G]
             else:
                 new[edge] = old[edge]
             net += sign * float(new[edge])
-        if kind == OUTFLOW or kind == OPEN:
+        if kind == OUTFLOW:
             passable += cells
+    if held:  # the pressure lets out what does not balance
+        return
     block_sums((net,), scratch)
     closed = passable == 0  # what the vorticity induces has no net flux but by rounding
     if closed:
@@ -224,7 +286,7 @@ def _update_sides(
     correction = scratch[0, 0] / max(passable, 1)
     for side in range(4):
         kind = sides[side]
-        if kind == OUTFLOW or kind == OPEN or (closed and kind == FAR_FIELD):
+        if kind == OUTFLOW or (closed and kind == FAR_FIELD):
             sign = -1.0 if side % 2 == 0 else 1.0
             new = new_u if side < 2 else new_v
             start, step, _, cells = _line(side, nx, ny, b)
@@ -235,7 +297,7 @@ def _update_sides(
 def update_sides(
     active: Array, u: Array, v: Array, new_u: Array, new_v: Array, sides: Array, given: Array, dt: Array, h: float
 ) -> None:
-    """Set the normal velocity on the four sides, with zero net flux, as on the CPU."""
+    """Set the normal velocity on all sides but ``open`` ones, as on the CPU."""
     nx, ny = u.shape[1] - 2 * G, u.shape[2] - 2 * G
     flat = [field.reshape(-1) for field in (u, v, new_u, new_v)]
     _update_sides.launch((len(active),), (THREADS,), active, *flat, nx, ny, sides, given, dt, h)
@@ -276,6 +338,12 @@ def place_along_y(j: int, ny: int, sides: Array) -> int:
     return j // 2 if j % 2 == 0 else ny - 1 - j // 2
 
 
+@cuda.jit(device=True)
+def sign_along_y(j: int, sides: Array) -> int:
+    """Return the sign with which the pressure solver keeps entry j: between open sides it makes sines of cosines."""
+    return -1 if sides[2] == OPEN and j % 2 == 1 else 1
+
+
 @Kernel
 def _correct(
     active: Array, new_u: Array, new_v: Array, u: Array, v: Array, phi: Array, p: Array, nx: int, ny: int,
@@ -291,25 +359,33 @@ def _correct(
     first = cuda.blockIdx.y * cuda.blockDim.y * ROWS + cuda.threadIdx.y
     one, e = np.uint64(1), np.uint64(ny + 2 * G)
     fastest = real(0)
+    # phi is zero on an open side, half a cell from the centres
+    low_x, high_x = real(2 if sides[0] == OPEN else 0), real(2 if sides[1] == OPEN else 0)
+    at_y = real(2 if sides[2] == OPEN else 0)
     if j < ny:
         place, below = place_along_y(j, ny, sides), place_along_y(j - 1 if j > 0 else ny - 1, ny, sides)
+        sign, sign_below = real(sign_along_y(j, sides)), real(sign_along_y(j - 1, sides))
         for row in range(ROWS):
             i = first + row * cuda.blockDim.y
             if i >= nx:
                 break
             o, cell = face_index(b, i, j, nx, ny), cell_index(b, i, j, nx, ny)
-            here = phi[cell_index(b, i, place, nx, ny)]
+            here = sign * phi[cell_index(b, i, place, nx, ny)]
             across, along = new_u[o], new_v[o]
             if i > 0 or sides[0] == PERIODIC:
-                across -= here - phi[cell_index(b, i - 1 if i > 0 else nx - 1, place, nx, ny)]
+                across -= here - sign * phi[cell_index(b, i - 1 if i > 0 else nx - 1, place, nx, ny)]
+            else:
+                across -= low_x * here
             if j > 0 or sides[2] == PERIODIC:
-                along -= here - phi[cell_index(b, i, below, nx, ny)]
+                along -= here - sign_below * phi[cell_index(b, i, below, nx, ny)]
+            else:
+                along -= at_y * here
             u[o], v[o] = across, along
             p[cell] += scale * here
             if i == nx - 1 and sides[0] != PERIODIC:
-                u[o + e] = new_u[o + e]
+                u[o + e] = new_u[o + e] + high_x * here
             if j == ny - 1 and sides[2] != PERIODIC:
-                v[o + one] = new_v[o + one]
+                v[o + one] = new_v[o + one] + at_y * here
             s = abs(across) + abs(along)
             if not s <= fastest:  # NaN included
                 fastest = s if s == s else real(math.inf)

@@ -3,16 +3,16 @@
 Between walls the cosine transform of a row is the Fourier transform of the row in the order of
 :func:`flowsim.backend.cuda.flow.place_along_y`, turned by w_m = exp(-i pi m / 2 n): real and minus imaginary part of
 the m-th entry are modes m and n - m (Makhoul 1980). The sweeps on either side of the transforms do the ordering and
-the turning.
+the turning. Between open sides odd entries change their sign, too, which makes sine modes of them.
 
 What is left for a mode is phi[i-1] - (rho + 1/rho) phi[i] + phi[i+1] = r[i] with 0 < rho < 1, and
 
     phi = -rho / ((1 - rho S^-1)(1 - rho S)) r,   S r[i] = r[i+1],
 
-in a row that goes on evenly beyond walls, or around: a recursion upwards, y[i] = rho y[i-1] + r[i], and one downwards,
-z[i] = rho z[i+1] + y[i]. Both need no tables of pivots, and their beginnings follow from sums over the row. A row is
-cut into pieces that as many threads take at once: each finds what it would hand on if it began with nothing, then what
-it is handed, since rho^length is all that a piece does to what comes in.
+in a row that goes on evenly beyond walls, oddly beyond open sides, or around: a recursion upwards, y[i] = rho y[i-1]
++ r[i], and one downwards, z[i] = rho z[i+1] + y[i]. Both need no tables of pivots, and their beginnings follow from
+sums over the row. A row is cut into pieces that as many threads take at once: each finds what it would hand on if it
+began with nothing, then what it is handed, since rho^length is all that a piece does to what comes in.
 """
 
 from __future__ import annotations
@@ -24,34 +24,40 @@ from numba import cuda
 from numpy.typing import NDArray
 
 from flowsim.backend.cuda.device import Device, Transform
-from flowsim.backend.cuda.flow import cell_index, cell_outflow, place_along_y
+from flowsim.backend.cuda.flow import cell_index, cell_outflow, place_along_y, sign_along_y
 from flowsim.backend.cuda.launching import SIMULATED, TILE, Kernel, cell_blocks
+from flowsim.poisson import eigenvalues
+from flowsim.stencils import line_of_constants
 
 Array = Any
 MODES, PIECES = (2, 4) if SIMULATED else (16, 32)
 """Modes and pieces of each row that one block takes."""
 RHO, PER_PIECE, PER_LAST, PER_ROW, CLOSURE, SUM = range(6)
 """Columns of the table of a mode: rho, rho^length for the lengths of a piece, of the last one and of the row, one over
-one minus rho^(period), and 1 / (1 - rho^2)."""
+one minus rho^(period), and 1 / (1 - rho^2). A row that is even beyond one end and odd beyond the other changes its sign
+after twice its length: then it is one over one plus rho^(2 n)."""
 
 
-def system_tables(nx: int, ny: int, periodic: tuple[bool, bool], pieces: int) -> tuple[NDArray[np.float64], int]:
+def system_tables(
+    nx: int, ny: int, periodic: tuple[bool, bool], held: tuple[bool, bool, bool, bool], pieces: int
+) -> tuple[NDArray[np.float64], int]:
     """Return the tables (ny // 2 + 1, 2, 6) of both modes of every entry of a spectrum, and the length of a piece.
 
     The mode of no variation along y has no recursion; its entries are zero.
     """
     m = np.arange(ny // 2 + 1)
-    modes = np.stack([m, m], axis=1) * 2.0 if periodic[1] else np.stack([m, ny - m], axis=1) * 1.0
-    s = 1.0 - np.cos(np.pi * modes / ny)  # half of the eigenvalue of -d2/dy2
+    modes = np.stack([m, m if periodic[1] else ny - m], axis=1)
+    s = 0.5 * eigenvalues(modes, ny, periodic[1], held[2])
     rho = 1.0 / (1.0 + s + np.sqrt(s * (2.0 + s)))
     length = -(-nx // pieces)
     last = nx - (-(-nx // length) - 1) * length
+    period, sign = nx if periodic[0] else 2 * nx, 1 if held[0] == held[1] else -1
     table = np.zeros((*rho.shape, 6))
     singular = s == 0.0
     safe = np.where(singular, 0.5, rho)
     for column, values in (
         (RHO, safe), (PER_PIECE, safe**length), (PER_LAST, safe**last), (PER_ROW, safe**nx),
-        (CLOSURE, 1.0 / (1.0 - safe ** (nx if periodic[0] else 2 * nx))), (SUM, 1.0 / (1.0 - safe**2)),
+        (CLOSURE, 1.0 / (1.0 - sign * safe**period)), (SUM, 1.0 / (1.0 - safe**2)),
     ):  # fmt: skip
         table[..., column] = np.where(singular, 0.0, values)
     return table, length
@@ -61,7 +67,8 @@ def system_tables(nx: int, ny: int, periodic: tuple[bool, bool], pieces: int) ->
 def _transformable_divergence(active: Array, u: Array, v: Array, d: Array, nx: int, ny: int, sides: Array) -> None:
     j, i, b = cuda.grid(3)
     if i < nx and j < ny and active[b]:
-        d[cell_index(b, i, place_along_y(j, ny, sides), nx, ny)] = cell_outflow(u, v, b, i, j, nx, ny, sides)
+        sign = u.dtype.type(sign_along_y(j, sides))
+        d[cell_index(b, i, place_along_y(j, ny, sides), nx, ny)] = sign * cell_outflow(u, v, b, i, j, nx, ny, sides)
 
 
 @cuda.jit(device=True)
@@ -85,9 +92,13 @@ def _handed_down(sums: Array, table: Array, mode: int, part: int, start: float, 
 
 @cuda.jit(device=True)
 def _beginnings(
-    rising: Array, falling: Array, table: Array, mode: int, part: int, pieces: int, periodic: bool
-) -> tuple[float, float]:
-    """Return what the recursion upwards and the sum over all above begin with, at either end of the row."""
+    rising: Array, falling: Array, table: Array, mode: int, part: int, pieces: int, periodic: bool, low: float,
+    high: float,
+) -> tuple[float, float]:  # fmt: skip
+    """Return what the recursion upwards and the sum over all above begin with, at either end of the row.
+
+    ``low`` and ``high`` are 1 where the row goes on evenly and -1 where oddly.
+    """
     up, down = 0.0, 0.0
     for piece in range(pieces):
         per = table[mode, part, PER_LAST if piece == pieces - 1 else PER_PIECE]
@@ -98,18 +109,18 @@ def _beginnings(
     rho, row, closure = table[mode, part, RHO], table[mode, part, PER_ROW], table[mode, part, CLOSURE]
     if periodic:
         return closure * up, rho * closure * down
-    return closure * (down + row * up), rho * closure * (up + row * down)
+    return closure * low * (down + high * row * up), rho * closure * high * (up + low * row * down)
 
 
 @cuda.jit(device=True)
 def _solve_mode_zero(
-    spectrum: Array, first: Any, row: Any, start: int, stop: int, length: int, n: int, periodic: bool, scale: float,
-    sums: Array,
+    spectrum: Array, first: Any, row: Any, start: int, stop: int, length: int, n: int, periodic: bool, held_low: bool,
+    held_high: bool, scale: float, sums: Array,
 ) -> None:  # fmt: skip
-    """Solve phi[i-1] - 2 phi[i] + phi[i+1] = r[i] by two summations; phi, times ``scale``, has zero mean.
+    """Solve phi[i-1] - 2 phi[i] + phi[i+1] = r[i] by two summations; phi is of zero mean if held nowhere.
 
-    ``first`` is where this piece begins, from ``start`` to ``stop``. ``sums`` (pieces, ., 2) is room for what the
-    threads tell each other; all threads of a block come along.
+    It is written times ``scale``. ``first`` is where this piece begins, from ``start`` to ``stop``. ``sums``
+    (pieces, ., 2) is room for what the threads tell each other; all threads of a block come along.
     """
     piece = cuda.threadIdx.y
     mine = cuda.threadIdx.x == 0
@@ -123,9 +134,11 @@ def _solve_mode_zero(
         sums[piece, 0, 0], sums[piece, 0, 1] = slope, rise
     cuda.syncthreads()
     mean = 0.0
-    for other in range(cuda.blockDim.y):
-        mean += sums[other, 0, 0]
-    mean /= n
+    free = not (held_low or held_high)
+    if free:
+        for other in range(cuda.blockDim.y):
+            mean += sums[other, 0, 0]
+        mean /= n
     # slope and value at the beginning of this piece, and the mean slope of the whole row
     slope, value, here_slope, here = 0.0, 0.0, 0.0, 0.0
     for other in range(cuda.blockDim.y):
@@ -134,7 +147,8 @@ def _solve_mode_zero(
         count = min((other + 1) * length, n) - min(other * length, n)
         value += count * slope + sums[other, 0, 1] - mean * 0.5 * count * (count + 1)
         slope += sums[other, 0, 0] - mean * count
-    tilt = -value / n if periodic else 0.0  # around a ring the slopes add up to zero
+    tilt, offset = line_of_constants(slope, value, n, periodic, held_low, held_high)
+    here += offset
     cuda.syncthreads()
     total = 0.0
     if mine:
@@ -148,8 +162,9 @@ def _solve_mode_zero(
     cuda.syncthreads()
     if mine:
         total = 0.0
-        for other in range(cuda.blockDim.y):
-            total += sums[other, 0, 0]
+        if free:
+            for other in range(cuda.blockDim.y):
+                total += sums[other, 0, 0]
         real = spectrum.dtype.type
         running, phi, at = here_slope, here + tilt * start - total / n, first
         for _ in range(start, stop):
@@ -163,7 +178,7 @@ def _solve_mode_zero(
 @Kernel
 def _solve_systems(
     active: Array, spectrum: Array, n: int, modes: int, table: Array, turns: Array, length: int, periodic: bool,
-    sign: float, per_ny: float,
+    constant: bool, held_low: bool, held_high: bool, sign: float, per_ny: float,
 ) -> None:  # fmt: skip
     b, piece, x = cuda.blockIdx.y, cuda.threadIdx.y, cuda.threadIdx.x
     if not active[b]:
@@ -172,11 +187,12 @@ def _solve_systems(
     falling = cuda.shared.array((PIECES, MODES, 2), np.float64)
     start, stop = min(piece * length, n), min((piece + 1) * length, n)
     one, row = np.uint64(1), np.uint64(modes * 2)
-    if cuda.blockIdx.x == cuda.gridDim.x - 1:
+    if constant and cuda.blockIdx.x == cuda.gridDim.x - 1:
         first = np.uint64((b * n + start) * modes * 2)
-        _solve_mode_zero(spectrum, first, row, start, stop, length, n, periodic, per_ny, rising)
+        _solve_mode_zero(spectrum, first, row, start, stop, length, n, periodic, held_low, held_high, per_ny, rising)
         return
-    mode = cuda.blockIdx.x * MODES + x + 1
+    mode = cuda.blockIdx.x * MODES + x + (1 if constant else 0)
+    low, high = -1.0 if held_low else 1.0, -1.0 if held_high else 1.0
     inside = mode < modes
     real = spectrum.dtype.type
     turn = real(sign)
@@ -199,8 +215,8 @@ def _solve_systems(
     if not inside or start >= stop:
         return
     pieces = (n + length - 1) // length
-    low0, high0 = _beginnings(rising, falling, table, mode, 0, pieces, periodic)
-    low1, high1 = _beginnings(rising, falling, table, mode, 1, pieces, periodic)
+    low0, high0 = _beginnings(rising, falling, table, mode, 0, pieces, periodic, low, high)
+    low1, high1 = _beginnings(rising, falling, table, mode, 1, pieces, periodic, low, high)
     y0 = real(_handed_up(rising, table, mode, 0, low0, piece))
     y1 = real(_handed_up(rising, table, mode, 1, low1, piece))
     at = first
@@ -232,19 +248,23 @@ class PressureSolver:
         Cells of the grid.
     periodic : (bool, bool)
         Whether the box is periodic in x and in y.
+    held : (bool, bool, bool, bool)
+        Whether phi is zero on the left, right, bottom and top side; bottom and top alike.
     dtype : numpy.dtype
     batch : int
     device : Device
     """
 
     def __init__(
-        self, nx: int, ny: int, periodic: tuple[bool, bool], dtype: np.dtype, batch: int, device: Device
-    ) -> None:
-        table, self._length = system_tables(nx, ny, periodic, PIECES)
+        self, nx: int, ny: int, periodic: tuple[bool, bool], held: tuple[bool, bool, bool, bool], dtype: np.dtype,
+        batch: int, device: Device,
+    ) -> None:  # fmt: skip
+        table, self._length = system_tables(nx, ny, periodic, held, PIECES)
         angle = -0.5 * np.pi * np.arange(ny // 2 + 1) / ny * (not periodic[1])
         self._table = device.array(table)
         self._turns = device.array(np.stack([np.cos(angle), np.sin(angle)], axis=1))
         self._periodic, self._sign = periodic[0], 1.0 if periodic[1] else -1.0
+        self._constant, self._held = not held[2], held[:2]  # whether mode 0 does not vary along y
         self._transform = Transform(batch, nx, ny, dtype)
 
     def solve_divergence(self, active: Array, blocks: int, u: Array, v: Array, phi: Array, sides: Array) -> None:
@@ -258,13 +278,14 @@ class PressureSolver:
         self.solve(active, phi)
 
     def solve(self, active: Array, d: Array) -> None:
-        """Replace ``d``, of zero mean and in that order, by phi, of zero mean."""
+        """Replace ``d`` in that order, and of the signs of :func:`flowsim.backend.cuda.flow.sign_along_y`, by phi."""
         batch, _, ny = d.shape
         spectrum = self._transform.forward(d)
         modes = spectrum.shape[2]
-        groups = -(-(modes - 1) // MODES)
+        alone = 1 if self._constant else 0  # mode 0 has blocks of its own
+        groups = -(-(modes - alone) // MODES) + alone
         _solve_systems.launch(
-            (groups + 1, batch), (MODES, PIECES), active, spectrum.reshape(-1), d.shape[1], modes, self._table,
-            self._turns, self._length, self._periodic, self._sign, 1.0 / ny,
+            (groups, batch), (MODES, PIECES), active, spectrum.reshape(-1), d.shape[1], modes, self._table,
+            self._turns, self._length, self._periodic, self._constant, *self._held, self._sign, 1.0 / ny,
         )  # fmt: skip
         self._transform.backward(d)

@@ -1,0 +1,46 @@
+"""Sides through which flow may leave and enter freely, for a long time."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from flowsim.bodies import Disk
+from flowsim.boundary import Sides
+from flowsim.validation.cylinder import Box, shed, shedding_values
+from flowsim.validation.result import Curve, Effort, Picture, Plot, Result, Row, Setup, judge
+
+JET = Sides("inflow", "outflow", "open", "open")
+BOXES = Box((30, 20), (10.01, 10.0), 16, JET), Box((16, 8), (5.01, 4.0), 10, JET)
+"""(full, quick)."""
+
+
+def open_sides(effort: Effort) -> Result:
+    """Shedding at Re 100 between open sides for 200 D/U: near the published values, and the same early and late."""
+    box = effort.choose(*BOXES)
+    sim = box.simulation(Disk(center=box.center), effort, viscosity=1 / 100)
+    duration = effort.choose(200.0, 120.0)
+    history = shed(sim, duration, effort)
+    half = 0.5 * duration
+    drag, lift, strouhal = shedding_values(history, half)
+    setup, source = Setup.of(sim), "published, unbounded flow (FLOW.md section 4)"
+    tolerance = effort.choose(0.03, 0.1)
+    rows = [
+        judge("mean C_D over whole periods", drag, (1.32, 1.37), tolerance, setup, source),
+        judge("amplitude of C_L", lift, (0.32, 0.35), 2 * tolerance, setup, source),
+        judge("Strouhal number", strouhal, 0.164, tolerance, setup, source),
+    ]
+    middle = shedding_values(history[history[:, 0] < 0.75 * duration], half)
+    end = shedding_values(history, 0.75 * duration)
+    for name, before, after in zip(("mean C_D", "amplitude of C_L", "Strouhal number"), middle, end, strict=True):
+        change = abs(after - before) / before
+        rows.append(
+            Row(f"change of {name} from the third to the last quarter", change, 0.0, "periodic flow", change, 0.01,
+                "absolute", setup)
+        )  # fmt: skip
+    late = history[history[:, 0] > half]
+    sway = float(np.trapezoid(late[:, 2], late[:, 0]) / (late[-1, 0] - late[0, 0]))
+    rows.append(Row("mean C_L", sway, 0.0, "symmetry", abs(sway), 0.02, "absolute", setup))
+    curves = [Curve.of("C_D", history[::24, 0], history[::24, 1]), Curve.of("C_L", history[::24, 0], history[::24, 2])]
+    plots = [Plot("forces", "t U/D", "C_D, C_L", curves, y_limits=(-1.0, 2.0))]
+    x, y = box.center
+    return Result(rows, plots, [Picture.of("shedding", sim, (x - 3, x + 11, y - 4, y + 4), 4.0)])

@@ -1,0 +1,142 @@
+"""`flowsim train env=module:ID`: a module of the current folder, and what it may do wrong."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from coupling.errors import RunError
+from coupling.launch.launcher import Death, Mending
+from coupling.tally import SAME, Alike
+
+SCRIPT = Path(sys.executable).with_name("flowsim")
+README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+REACH = re.search(
+    r"```python\n(import gymnasium as gym\nimport numpy as np\n\n\nclass Reach.*?)```", README, re.DOTALL
+)[1]
+SMALL = (
+    "workers.processes=1",
+    "workers.agents=2",
+    "run.name=run",
+    "run.steps=200",
+    "agent.start=100",
+    "agent.memory=1000",
+)
+
+
+@pytest.fixture
+def train(tmp_path):
+    """Write a module, run the installed command in its folder, and return how it ended."""
+
+    def _train(code, *words):
+        (tmp_path / "reach.py").write_text(code)
+        command = [str(SCRIPT), "train", *words]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=600)
+
+    return _train
+
+
+def changed(before, after):
+    assert before in REACH
+    return REACH.replace(before, after)
+
+
+def test_the_readmes_module_in_the_current_folder_is_found_by_learner_and_workers(train, tmp_path):
+    done = train(REACH, "env=reach:Reach-v0", *SMALL)
+    assert done.returncode == 0, done.stderr
+    assert "finished: 200 environment steps from 2 distinct agents" in done.stderr.replace("\n", " ")
+    assert (tmp_path / "runs" / "run" / "checkpoint.npz").exists()
+
+
+NO_NUMBER = changed("float(reward)", "np.nan")
+NO_START = changed("self.x.astype(np.float32), {}\n\n", "np.full(2, np.nan, np.float32), {}\n\n")
+RESET_RAISES = changed("super().reset(seed=seed)", "return 1 / 0")
+STEP_RAISES = changed("reward = -self.x", "reward = -self.y")
+
+
+@pytest.mark.parametrize(
+    ("code", "env", "sentence"),
+    [
+        (REACH, "reech:Reach-v0", "there is no module 'reech', neither in the current folder"),
+        (REACH, "reach:Rech-v0", "no such environment; did you mean"),
+        ("import nowhere_to_be_had\n", "reach:Reach-v0", "reach needs a module 'nowhere_to_be_had'"),
+        (
+            "def broken(:\n",
+            "reach:Reach-v0",
+            "cannot be imported: SyntaxError: invalid syntax (reach.py, line 1)",
+        ),
+        (
+            RESET_RAISES,
+            "reach:Reach-v0",
+            "reset() raised ZeroDivisionError: division by zero (reach.py, line 10",
+        ),
+        (STEP_RAISES, "reach:Reach-v0", "'Reach' object has no attribute 'y' (reach.py, line 16, in step)"),
+        (NO_NUMBER, "reach:Reach-v0", "the reward of its step() is not finite: nan"),
+        (NO_START, "reach:Reach-v0", "the observation of its reset() is not finite: [nan, nan]"),
+    ],
+)
+def test_what_never_works_is_one_sentence_before_the_run_begins(train, tmp_path, code, env, sentence):
+    done = train(code, f"env={env}", *SMALL)
+    assert done.returncode == 2
+    told = [line for line in done.stderr.splitlines() if line.startswith("flowsim: ")]
+    assert len(told) == 1
+    assert sentence in told[0]
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+COUNTED = REACH.replace("    def reset", "    steps = 0\n\n    def reset").replace(
+    "self.x = self.x", "self.steps += 1\n        self.x = self.x"
+)
+LATE_NUMBER = COUNTED.replace("float(reward)", "np.nan if self.steps > 3 else float(reward)")
+LATE_ERROR = COUNTED.replace("reward = -self.x", "reward = -[0, 0, 0, 0, self.x][-self.steps]")
+
+
+@pytest.mark.parametrize(
+    ("code", "sentence"),
+    [
+        (LATE_ERROR, "IndexError: list index out of range (reach.py"),
+        (LATE_NUMBER, "a reward or observation is not finite"),
+    ],
+)
+def test_what_fails_the_same_way_each_time_ends_the_run_with_one_sentence(train, code, sentence):
+    done = train(code, "env=reach:Reach-v0", *SMALL, "workers.restarts=1000", "run.steps=100000")
+    assert done.returncode == 1, done.stderr
+    assert re.search(r"failed \d+ times in the same way, and no episode ended otherwise", done.stderr)
+    told = [line for line in done.stderr.splitlines() if sentence in line]
+    assert len(told) == 2, done.stderr  # when it happened first, and when the run ends
+    assert "Traceback" not in done.stderr
+
+
+def test_a_later_reset_that_raises_ends_the_run_with_one_sentence(train):
+    code = REACH.replace("    def reset", "    begun = 0\n\n    def reset")
+    code = code.replace("super().reset(seed=seed)", "self.begun += 1\n        self.x = 1 // (3 - Reach.begun)")
+    code = code.replace("self.begun", "Reach.begun")
+    done = train(code, "env=reach:Reach-v0", *SMALL, "workers.restarts=1000", "run.steps=100000")
+    assert done.returncode == 1, done.stderr
+    assert "in the same way" in done.stderr
+    assert "(reach.py, line 13, in reset)" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_alike_is_what_differs_in_numbers_only_and_with_nothing_better_between():
+    alike = Alike()
+    assert [alike.note(f"KeyError: {n}") for n in range(SAME)] == [False] * (SAME - 1) + [True]
+    assert not alike.note("another")
+    assert not any(alike.note("flaky", fresh=True) for _ in range(3 * SAME))
+
+
+def test_workers_whose_environments_cannot_be_reset_are_not_started_for_ever():
+    mending = Mending(1, allowed=1000)
+    hopeless = Death(
+        0, "exit code 1", "  | worker 0: its environments cannot be reset: ValueError: 3 (a.py, line 1, in reset)"
+    )
+    for _ in range(SAME - 1):
+        mending.restart_at(hopeless)
+    with pytest.raises(RunError, match=r"in the same way: its environments cannot be reset: ValueError: 3 \(a.py"):
+        mending.restart_at(hopeless)
+    other = Mending(1, allowed=1000)
+    for _ in range(3 * SAME):
+        other.restart_at(Death(0, "exit code 1", "  | out of memory"))
