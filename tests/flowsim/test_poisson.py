@@ -8,6 +8,7 @@ import scipy.sparse.linalg
 
 from flowsim import Ellipse, Grid, Sides, Simulation
 from flowsim.backend.cpu import Device, most_threads
+from flowsim.backend.cpu.compiling import small
 from flowsim.backend.cpu.poisson import PressureSolver
 from flowsim.backend.cpu.transform import TransformTables, buffer_size, restore_rows, transform_rows
 
@@ -74,9 +75,9 @@ def modes_of(d: np.ndarray, periodic: bool, held: bool = False) -> tuple[np.ndar
     tables = TransformTables.build(ny, periodic, held, d.dtype)
     buffer = np.full(buffer_size(ny), np.nan, d.dtype)  # whatever was left there must not matter
     modes = np.zeros((1, nx, ny + 32), d.dtype)
-    transform_rows(d, modes, 0, 0, nx, buffer, tables)
+    small(transform_rows)(d, modes, 0, 0, nx, buffer, tables)
     back = np.zeros_like(d)
-    restore_rows(modes, back, 0, 0, nx, buffer, tables)
+    small(restore_rows)(modes, back, 0, 0, nx, buffer, tables)
     return modes[..., :ny], back
 
 
