@@ -92,6 +92,7 @@ def _tend(todo: SimpleQueue[Need], done: SimpleQueue[Need]) -> None:
         [sys.executable, "-c", _CHILD, *sys.path],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
+        env=os.environ | {"NUMBA_CACHE_DIR": str(CACHE_FOLDER.parents[1])},
         stderr=subprocess.DEVNULL,  # what cannot be compiled says so when it is called
     ) as child:
         assert child.stdin is not None

@@ -27,6 +27,9 @@ SHARED = ("grid", "boundary", "bodies", "stencils", "rigid", "stepping", "vortic
 """Modules of flowsim whose functions are compiled into the sweeps."""
 OPTIONS: dict[str, Any] = {"fastmath": FAST, "nogil": True, "error_model": "numpy"}
 
+CALLED = OPTIONS | {"cache": True, "no_cfunc_wrapper": True}
+"""Options of what Python calls."""
+
 
 def _cache_folder() -> Path:
     """Return a folder that changes with the sources and the processor.
@@ -41,20 +44,26 @@ def _cache_folder() -> Path:
     base = (
         os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("FLOWSIM_CACHE") or platformdirs.user_cache_dir("flowsim")
     )
-    folder = Path(base) / "compiled" / digest.hexdigest()[:16]
+    place = Path("compiled") / digest.hexdigest()[:16]
+    folder = Path(base) / place
     try:
         folder.mkdir(parents=True, exist_ok=True)
         writable = os.access(folder, os.W_OK)
     except OSError:
         writable = False
-    return folder if writable else _folder_of_this_process()
+    return folder if writable else _folder_of_this_process() / place
 
 
 def _folder_of_this_process() -> Path:
     """Return a folder that processes started by this one share, and that goes with it."""
     folder, process = tempfile.mkdtemp(prefix="flowsim-"), os.getpid()
     os.environ["NUMBA_CACHE_DIR"] = folder
-    atexit.register(lambda: os.getpid() == process and shutil.rmtree(folder, ignore_errors=True))
+
+    def remove() -> None:
+        if os.getpid() == process:  # not in a fork
+            shutil.rmtree(folder, ignore_errors=True)
+
+    atexit.register(remove)
     return Path(folder)
 
 
@@ -65,7 +74,7 @@ def _cached(function: Callable[..., Any], folder: Path, **options: Any) -> Any:
     before = numba.config.CACHE_DIR  # type: ignore[attr-defined]
     numba.config.CACHE_DIR = str(folder)  # type: ignore[attr-defined]
     try:
-        return njit(**OPTIONS, **options, cache=True, no_cfunc_wrapper=True)(function)
+        return njit(**CALLED | options)(function)
     finally:
         numba.config.CACHE_DIR = before  # type: ignore[attr-defined]
 
@@ -117,9 +126,9 @@ _needs: list[Need] | None = None
 def noting_needs() -> Iterator[list[Need]]:
     """Let sweeps do nothing but note what has to be compiled for them."""
     global _needs
-    _needs = needs = []
+    _needs = []
     try:
-        yield needs
+        yield _needs
     finally:
         _needs = None
 
