@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar
 import typer
 
 from coupling import hints
-from coupling.errors import ConfigError, RunError, describe_os_error
+from coupling.errors import ConfigError, RunError, describe_missing, describe_os_error
 from coupling.files import refuse_unwritable
 
 if TYPE_CHECKING:
@@ -58,6 +58,8 @@ def told_in_a_sentence(command: Callable[P, R]) -> Callable[P, R]:
             raise typer.Exit(1) from None
         except OSError as error:
             code, sentence = 1, f"flowsim: {describe_os_error(error)}"
+        except ModuleNotFoundError as error:
+            code, sentence = 2, f"flowsim: {describe_missing(error)}"
         print(sentence, file=sys.stderr)
         raise typer.Exit(code)
 
@@ -374,7 +376,7 @@ def bench(
 ) -> None:
     """Measure the speed of a part on this machine."""
     begin(f"measuring the speed of the {part}")
-    from coupling import bench as service
+    from coupling.origin import machine
     from coupling.tables import print_rows
 
     def say(text: str) -> None:
@@ -393,9 +395,11 @@ def bench(
 
         rows = bench_learner(say, full=full)
     else:
-        rows = service.standard_rows(say, full=full)
+        from coupling.bench import standard_rows
+
+        rows = standard_rows(say, full=full)
     if as_json:
-        print(json.dumps({"machine": service.machine(), "rows": rows}))
+        print(json.dumps({"machine": machine(), "rows": rows}))
     else:
         print_rows(rows)
         _print_next(hints.after_bench(part, full))
