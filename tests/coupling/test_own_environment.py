@@ -115,7 +115,7 @@ def test_what_fails_the_same_way_each_time_ends_the_run_with_one_sentence(train)
 
 def test_a_later_reset_that_raises_ends_the_run_with_one_sentence(train):
     code = REACH.replace("    def reset", "    begun = 0\n\n    def reset")
-    code = code.replace("super().reset(seed=seed)", "self.begun += 1\n        self.x = 1 // (3 - Reach.begun)")
+    code = code.replace("super().reset(seed=seed)", "self.begun += 1\n        self.x = 1 // max(0, 3 - Reach.begun)")
     code = code.replace("self.begun", "Reach.begun")
     done = train(code, "env=reach:Reach-v0", *SMALL, "workers.restarts=1000", "run.steps=100000")
     assert done.returncode == 1, done.stderr
