@@ -49,7 +49,7 @@ def test_what_the_solver_alone_has(tmp_path, words):
 def test_what_needs_an_extra_names_it(tmp_path, words):
     done = python(WITHOUT + COMMAND.format(words=words), tmp_path)
     assert done.returncode == 2
-    assert done.stderr.count("\n") == 1
+    assert done.stderr.count("flowsim: ") == 1
     assert "comes with the extra rl: pip install 'flowsim[rl]'" in done.stderr
 
 
