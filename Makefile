@@ -3,13 +3,14 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help install test test-all test-hard checks lint demo validate bench chaos evidence gpu c-client c-client-test clean
+.PHONY: help install test test-wheel test-all test-hard checks lint demo validate bench chaos evidence gpu c-client c-client-test clean
 
 help:
 	@echo "make demo   train the D-cylinder wake for a few minutes, evaluate it, and leave a film and a plot"
 	@echo "make test   lint, types and tests"
 	@echo "make test-hard the tests ten times in a row, on a busy machine and with processes that are stopped (hours)"
 	@echo "make test-all  the same with the optional libraries installed: a Ray cluster of two nodes here, too"
+	@echo "make test-wheel  the wheel in a clean environment: the solver alone, then training and films"
 	@echo "make validate  the solver beside published values, all cases (about 15 minutes), and their page in docs"
 	@echo "make bench  the speed of the solver on this machine, beside jax-cfd (2 minutes; leave it alone meanwhile)"
 	@echo "make chaos  runs under siege for up to twenty minutes, audited for lost and doubled experience"
@@ -53,6 +54,10 @@ test: install
 # ten whole runs, beside busy processes and with processes that are stopped now and then; resumable
 test-hard: install
 	$(BIN)/python benchmarks/hard_tests.py $(HARD)
+
+# the wheel, built and used in a clean environment: minutes, and 1.5 GB for a while
+test-wheel: install
+	$(BIN)/python benchmarks/wheel.py
 
 # with everything that is optional: a Ray cluster of two nodes on this machine
 test-all: install

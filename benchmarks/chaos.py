@@ -31,8 +31,7 @@ from faults import LEARNER, WORKER  # noqa: E402
 from proxy import MessageProxy, TcpProxy  # noqa: E402
 from siege import Siege, SiegeError  # noqa: E402
 
-from coupling.bench import machine  # noqa: E402
-from coupling.folder import provenance  # noqa: E402
+from coupling.origin import machine, provenance  # noqa: E402
 
 RESULTS, PAGE = ROOT / "benchmarks" / "results" / "coupling", ROOT / "docs" / "chaos.md"
 FINISH = 20.0  # seconds that the end of a part takes, about

@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from coupling.bench import machine
+from coupling.origin import machine
 from flowsim.bodies import Disk, HalfDisk
 from flowsim.boundary import Sides
 from flowsim.validation.cylinder import STREAM, Box, drag_and_lift, shed, shedding_values, wake_length

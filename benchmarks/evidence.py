@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from coupling.bench import machine
+from coupling.origin import machine
 from flowsim.validation import CASES
 
 ROOT = Path(__file__).resolve().parents[1]

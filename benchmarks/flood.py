@@ -27,11 +27,11 @@ from typing import Any
 
 import numpy as np
 
-from coupling.bench import NullLearner, machine
+from coupling.bench import NullLearner
 from coupling.connection import Connection, task_hash, write_connection
 from coupling.experience import ExperienceLog
-from coupling.folder import provenance
 from coupling.launch.local import LocalLauncher
+from coupling.origin import machine, provenance
 from coupling.security import Keys
 from coupling.server import Server, Terms
 

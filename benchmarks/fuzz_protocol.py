@@ -31,9 +31,8 @@ import numpy as np
 import zmq
 
 from coupling import protocol
-from coupling.bench import machine
 from coupling.experience import ExperienceLog
-from coupling.folder import provenance
+from coupling.origin import machine, provenance
 from coupling.protocol import HEADER_SIZE, Header, Hello, Kind, ProtocolError, Step
 from coupling.server import Server, Terms
 from rl_agent.running import Decision

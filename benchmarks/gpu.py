@@ -34,7 +34,7 @@ def machine() -> dict[str, Any]:
     import cupy
     import numba
 
-    from coupling.folder import provenance
+    from coupling.origin import provenance
 
     properties = cupy.cuda.runtime.getDeviceProperties(0)
     free, total = cupy.cuda.runtime.memGetInfo()

@@ -31,8 +31,7 @@ import numpy as np
 import psutil
 import yaml
 
-from coupling.bench import machine
-from coupling.folder import provenance
+from coupling.origin import machine, provenance
 
 ROOT = Path(__file__).resolve().parents[1]
 TESTS = ROOT / "tests" / "coupling"

@@ -19,7 +19,7 @@ import sys
 import time
 from pathlib import Path
 
-from coupling.bench import machine
+from coupling.origin import machine
 
 ROOT = Path(__file__).resolve().parents[1]
 

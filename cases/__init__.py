@@ -1,19 +1,24 @@
-"""Flow-control tasks as Gymnasium environments; importing this package registers them."""
+"""Flow-control tasks as Gymnasium environments; importing this package registers them, where there is Gymnasium."""
 
-import gymnasium
-
-gymnasium.register(
-    id="flowsim/DCylinderWake-v0",
-    entry_point="cases.d_cylinder_wake.env:DCylinderWakeEnv",
-    vector_entry_point="cases.d_cylinder_wake.env:DCylinderWakeVectorEnv",
-)
-gymnasium.register(
-    id="flowsim/EllipticalSwimmer-v0",
-    entry_point="cases.elliptical_swimmer.env:EllipticalSwimmerEnv",
-    vector_entry_point="cases.elliptical_swimmer.env:EllipticalSwimmerVectorEnv",
-)
-gymnasium.register(id="flowsim/LinearQuadratic-v0", entry_point="cases.small.env:LinearQuadratic", max_episode_steps=20)
-gymnasium.register(id="flowsim/Glide-v0", entry_point="cases.small.env:Glide", max_episode_steps=500)
-gymnasium.register(id="flowsim/Recall-v0", entry_point="cases.small.env:Recall", max_episode_steps=4)
-gymnasium.register(id="flowsim/Reach-v0", entry_point="cases.small.env:Reach", max_episode_steps=50)
-gymnasium.register(id="flowsim/Chain-v0", entry_point="cases.small.env:Chain", max_episode_steps=50)
+try:
+    import gymnasium
+except ModuleNotFoundError:  # presets and options are of use without it: the solver alone reads them
+    pass
+else:
+    gymnasium.register(
+        id="flowsim/DCylinderWake-v0",
+        entry_point="cases.d_cylinder_wake.env:DCylinderWakeEnv",
+        vector_entry_point="cases.d_cylinder_wake.env:DCylinderWakeVectorEnv",
+    )
+    gymnasium.register(
+        id="flowsim/EllipticalSwimmer-v0",
+        entry_point="cases.elliptical_swimmer.env:EllipticalSwimmerEnv",
+        vector_entry_point="cases.elliptical_swimmer.env:EllipticalSwimmerVectorEnv",
+    )
+    gymnasium.register(
+        id="flowsim/LinearQuadratic-v0", entry_point="cases.small.env:LinearQuadratic", max_episode_steps=20
+    )
+    gymnasium.register(id="flowsim/Glide-v0", entry_point="cases.small.env:Glide", max_episode_steps=500)
+    gymnasium.register(id="flowsim/Recall-v0", entry_point="cases.small.env:Recall", max_episode_steps=4)
+    gymnasium.register(id="flowsim/Reach-v0", entry_point="cases.small.env:Reach", max_episode_steps=50)
+    gymnasium.register(id="flowsim/Chain-v0", entry_point="cases.small.env:Chain", max_episode_steps=50)

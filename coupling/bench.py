@@ -1,8 +1,6 @@
 """Speed of the service: round trips per second and the delay that it adds to an environment step."""
 
 import multiprocessing
-import os
-import platform
 import tempfile
 import time
 from collections.abc import Callable
@@ -14,7 +12,6 @@ import numpy as np
 import zmq
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
-from threadpoolctl import threadpool_info
 
 from coupling.connection import Connection, read_connection, task_hash, write_connection
 from coupling.errors import RunError
@@ -25,7 +22,7 @@ from coupling.security import Guard, Keys, secure_client
 from coupling.server import Learning, Server, Terms
 from rl_agent.running import Decision
 
-__all__ = ["NullLearner", "NullVectorEnv", "bench_coupling", "machine", "standard_rows"]
+__all__ = ["NullLearner", "NullVectorEnv", "bench_coupling", "standard_rows"]
 
 _TASK = "coupling.bench:flowsim/Null-v0"
 _OBSERVATION = gym.spaces.Box(-np.inf, np.inf, (14,), np.float32)  # the sizes of the flow tasks
@@ -118,28 +115,6 @@ class NullLearner:
     def may_act(self) -> bool:
         """Return true."""
         return True
-
-
-def machine() -> dict[str, Any]:
-    """Return what the numbers were measured on."""
-    model = platform.processor() or platform.machine()
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        names = [line for line in cpuinfo.read_text().splitlines() if line.startswith("model name")]
-        model = names[0].partition(":")[2].strip() if names else model
-    return {
-        "cpu": model,
-        "cores": os.cpu_count(),
-        "system": platform.platform(),
-        "python": platform.python_version(),
-        "blas": sorted({f"{of['internal_api']} {of['version']} {of['architecture']}" for of in _blas()}),
-    }
-
-
-def _blas() -> list[dict[str, Any]]:
-    """Tell which kernels NumPy's matrix products run on: the same CPU is half as fast with the wrong ones."""
-    np.dot(np.ones((2, 2)), np.ones((2, 2)))
-    return [of for of in threadpool_info() if of["user_api"] == "blas" and "architecture" in of]
 
 
 def bench_coupling(

@@ -3,13 +3,11 @@
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
-import gymnasium as gym
 import pydantic
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from cases.flow_env import FlowEnv
 from cases.options import SideOptions
-from coupling.config import RunConfig, apply_overrides, find_preset, load_config, read_yaml, sentence_of
+from coupling.content import apply_overrides, find_preset, read_yaml, sentence_of
 from coupling.errors import ConfigError
 from flowsim import Body, Disk, Ellipse, Grid, HalfDisk, Sides, Simulation, Union, polygon
 from flowsim.motions import Motion, added, oscillation, ramp, rotation
@@ -233,7 +231,7 @@ def load_case(case: str, overrides: list[str], seed: int = 0) -> Simulation:
     """
     content = read_yaml(find_preset(case))
     if "env" in content:
-        return _of_task(load_config(case, overrides), seed)
+        return _of_task(case, overrides, seed)
     content = apply_overrides(content, overrides)
     try:
         return CaseConfig.model_validate(content).build()
@@ -243,7 +241,13 @@ def load_case(case: str, overrides: list[str], seed: int = 0) -> Simulation:
         raise ConfigError(f"{case}: {error}") from error
 
 
-def _of_task(config: RunConfig, seed: int) -> Simulation:
+def _of_task(case: str, overrides: list[str], seed: int) -> Simulation:
+    import gymnasium as gym  # tasks need the extra rl, the solver does not
+
+    from cases.flow_env import FlowEnv
+    from coupling.config import load_config
+
+    config = load_config(case, overrides)
     try:
         env = gym.make(config.env, **config.env_options).unwrapped
     except (ValueError, TypeError, RuntimeError, MemoryError, gym.error.Error) as error:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar
 import typer
 
 from coupling import hints
-from coupling.errors import ConfigError, RunError, describe_os_error
+from coupling.errors import ConfigError, RunError, describe_missing, describe_os_error
 from coupling.files import refuse_unwritable
 
 if TYPE_CHECKING:
@@ -58,6 +58,8 @@ def told_in_a_sentence(command: Callable[P, R]) -> Callable[P, R]:
             raise typer.Exit(1) from None
         except OSError as error:
             code, sentence = 1, f"flowsim: {describe_os_error(error)}"
+        except ModuleNotFoundError as error:
+            code, sentence = 2, f"flowsim: {describe_missing(error)}"
         print(sentence, file=sys.stderr)
         raise typer.Exit(code)
 
@@ -79,6 +81,11 @@ def flowsim(
     """Train agents that live in a real flow, look at them and measure them."""
 
 
+def begin(what: str) -> None:
+    """Say what is begun, before the imports that take seconds the first time."""
+    print(f"flowsim: {what}", file=sys.stderr, flush=True)
+
+
 @app.command(epilog="Example: flowsim train d_cylinder_wake/quick run.name=demo run.steps=20000 agent.gamma=0.97")
 @told_in_a_sentence
 def train(
@@ -92,6 +99,7 @@ def train(
     if preset is None:
         _print_presets()
         raise ConfigError("which preset? Give one of these names, or a YAML file")
+    begin(f"loading the solver and the learner for {preset}")
     from coupling import run
     from coupling.screen import ConsoleScreen
 
@@ -124,6 +132,7 @@ def presets(as_json: Json = False) -> None:
 @told_in_a_sentence
 def resume(path: Run, overrides: Overrides = None) -> None:
     """Go on with a run from its last checkpoint, also after kill -9."""
+    begin(f"loading {path}")
     from coupling import run
     from coupling.screen import ConsoleScreen
 
@@ -141,6 +150,7 @@ def serve(
     overrides: Overrides = None,
 ) -> None:
     """Train or resume without starting workers: say how they are started by hand, and wait for them."""
+    begin(f"loading the learner for {what}")
     from coupling import run
     from coupling.screen import ConsoleScreen
 
@@ -169,6 +179,7 @@ def worker(
     ] = None,
 ) -> None:
     """Host environments for a learner, on this machine or another one, until its run is over."""
+    begin(f"loading the environments of {connect}")
     from coupling.connection import read_connection
     from coupling.worker import main as host
 
@@ -195,6 +206,7 @@ def evaluate(
     as_json: Json = False,
 ) -> None:
     """Judge a trained agent beside the task's baselines, with 95 % bootstrap intervals of the mean return."""
+    begin(f"loading the agent of {path}")
     from coupling.evaluate import evaluate_with_baselines
     from coupling.folder import RunFolder
     from coupling.policies import load_controller
@@ -262,6 +274,7 @@ def render(
     ] = None,
 ) -> None:
     """Film a trained agent from several starts, its force, sensors, action and return, beside the uncontrolled flow."""
+    begin(f"loading the agent of {path}")
     from coupling.render import render as film
 
     files = [output, output.with_suffix(".gif")] if gif and output.suffix == ".mp4" else [output]
@@ -301,6 +314,7 @@ def simulate(
     ] = True,
 ) -> None:
     """Run the solver alone: forces to CSV, fields for ParaView, restart file, the vorticity as a film."""
+    begin(f"loading the solver for {case}")
     from coupling.case import load_case
     from coupling.screen import progress_bar
     from coupling.simulate import simulate as run_solver
@@ -335,6 +349,7 @@ def plot(
     output: Annotated[Path, typer.Option("-o", "--output", help="the picture")] = Path("curves.png"),
 ) -> None:
     """Draw learning curves: return and survival against steps, the mean over seeds with a band."""
+    begin(f"drawing {len(paths)} run{'s' if len(paths) > 1 else ''}")
     from coupling.folder import RunFolder
     from coupling.plot import plot_runs
 
@@ -360,7 +375,8 @@ def bench(
     full: Annotated[bool, typer.Option("--full", help="all rows; without it those of three minutes at most")] = False,
 ) -> None:
     """Measure the speed of a part on this machine."""
-    from coupling import bench as service
+    begin(f"measuring the speed of the {part}")
+    from coupling.origin import machine
     from coupling.tables import print_rows
 
     def say(text: str) -> None:
@@ -379,9 +395,11 @@ def bench(
 
         rows = bench_learner(say, full=full)
     else:
-        rows = service.standard_rows(say, full=full)
+        from coupling.bench import standard_rows
+
+        rows = standard_rows(say, full=full)
     if as_json:
-        print(json.dumps({"machine": service.machine(), "rows": rows}))
+        print(json.dumps({"machine": machine(), "rows": rows}))
     else:
         print_rows(rows)
         _print_next(hints.after_bench(part, full))
@@ -405,6 +423,7 @@ def validate(
     as_json: Json = False,
 ) -> None:
     """Compare the solver with exact solutions and published values; exit code 1 when a row is beyond its tolerance."""
+    begin("loading the solver")
     from coupling.validate import run_cases, write_page
 
     if page is not None:

@@ -179,7 +179,7 @@ def make_vector(env: str, env_options: dict[str, Any], count: int, *, guarded: b
         makers = [(lambda: Guarded(make)) if guarded else make] * count
         return SyncVectorEnv(makers, autoreset_mode=AutoresetMode.SAME_STEP)
     except (gym.error.NameNotFound, gym.error.NamespaceNotFound, gym.error.VersionNotFound) as error:
-        close = difflib.get_close_matches(env, gym.registry.keys(), n=1, cutoff=0.7)
+        close = difflib.get_close_matches(env.rpartition(":")[2], gym.registry.keys(), n=1, cutoff=0.7)
         hint = f"; did you mean {close[0]!r}?" if close else "; env takes the id of a registered Gymnasium environment"
         raise ConfigError(f"env = {env!r}: no such environment{hint}") from error
     except ConfigError:

@@ -5,7 +5,7 @@ import sysconfig
 import traceback
 from pathlib import Path
 
-__all__ = ["FULL", "ConfigError", "RunError", "describe_failure", "describe_os_error"]
+__all__ = ["FULL", "ConfigError", "RunError", "describe_failure", "describe_missing", "describe_os_error"]
 
 _NOT_THEIRS = (str(Path(__file__).parent), sysconfig.get_path("stdlib"), "site-packages", "<frozen")
 
@@ -30,6 +30,29 @@ def describe_failure(error: BaseException) -> str:
     if not theirs:
         return text
     return f"{text} ({Path(theirs[-1].filename).name}, line {theirs[-1].lineno}, in {theirs[-1].name})"
+
+
+_EXTRA = {
+    **dict.fromkeys(("torch", "gymnasium", "zmq", "msgspec", "tensorboard", "filelock"), "rl"),
+    "mujoco": "mujoco", "ray": "ray", "submitit": "slurm", "stable_baselines3": "sb3",
+    **dict.fromkeys(("jax", "jax_cfd"), "bench"), "cupy": "cuda12",
+}  # fmt: skip
+"""Which extra of flowsim brings a module."""
+
+
+def describe_missing(error: ModuleNotFoundError) -> str:
+    """Give the sentence for a module that only an extra brings; other modules are bugs, and raised on.
+
+    Raises
+    ------
+    ModuleNotFoundError
+        For a module that no extra brings.
+    """
+    name = (error.name or "").partition(".")[0]
+    if name not in _EXTRA:
+        raise error
+    extra = _EXTRA[name]
+    return f"this needs {name}, which comes with the extra {extra}: pip install 'flowsim[{extra}]'"
 
 
 def describe_os_error(error: OSError, folder: Path | None = None) -> str:

@@ -3,22 +3,18 @@
 import fcntl
 import json
 import os
-import platform
 import shutil
-import subprocess
 import time
 from collections.abc import Callable
-from importlib import metadata
 from pathlib import Path
 from typing import IO, Any
 
 from coupling.config import RunConfig, dump_config, load_config
 from coupling.errors import ConfigError, RunError
 from coupling.files import private_opener, write_atomically
+from coupling.origin import provenance
 
-__all__ = ["RunFolder", "provenance"]
-
-_PACKAGES = ("flowsim", "numpy", "torch", "gymnasium", "pyzmq", "numba", "scipy", "mujoco")
+__all__ = ["RunFolder"]
 
 
 class RunFolder:
@@ -146,36 +142,3 @@ class RunFolder:
         with open(self.starts, "a", opener=private_opener) as file:
             file.write(json.dumps(start) + "\n")
         return epoch
-
-
-def provenance() -> dict[str, Any]:
-    """Return what produces a result: commit, Python, machine and versions."""
-    return {
-        "commit": _git_commit(),
-        "python": platform.python_version(),
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores, {platform.system()} {platform.release()}",
-        "versions": {name: _version(name) for name in _PACKAGES},
-    }
-
-
-def _version(package: str) -> str | None:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
-
-
-def _git_commit() -> str | None:
-    """Return the commit of the checkout that this package lies in, marked when it was changed."""
-    try:
-        answer = subprocess.run(
-            ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"],
-            cwd=Path(__file__).parent,
-            capture_output=True,
-            text=True,
-            timeout=10,
-            check=True,
-        )
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return answer.stdout.strip()

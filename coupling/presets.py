@@ -2,7 +2,7 @@
 
 import re
 
-from coupling.config import find_preset, read_yaml, shipped_presets
+from coupling.content import find_preset, read_yaml, shipped_presets
 
 __all__ = ["describe_presets"]
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from coupling.config import RunConfig, dump_config, fitted, folder_name, load_config, preset_name, with_overrides
+from coupling.config import RunConfig, dump_config, fitted, load_config, with_overrides
+from coupling.content import folder_name, preset_name
 from coupling.environments import Task, describe_task
 from coupling.errors import ConfigError, RunError, describe_os_error
 from coupling.evaluate import EVALUATION_SEED, PolicyController, evaluate, evaluate_with_baselines

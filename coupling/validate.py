@@ -4,9 +4,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from coupling.bench import machine
 from coupling.errors import ConfigError, RunError
-from coupling.folder import provenance
+from coupling.origin import machine, provenance
 from coupling.screen import progress_bar
 from flowsim.backend import load_backend
 from flowsim.backend.cpu import most_threads

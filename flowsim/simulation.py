@@ -124,6 +124,7 @@ class Simulation(State):
         self._step = self._take_step if self._driven else self._device.program(self._take_step)
         self._settle = self._device.program(self._settle_all)
         self._sense = self._device.program(self._sense_all)
+        self._device.prepare(self._every_sweep)
         self.reset()
 
     def _check(self) -> None:
@@ -251,6 +252,12 @@ class Simulation(State):
         self._sweeps.fill_ghosts(self._everyone, self.u, self.v, s.sides, self._given)
         self._sweeps.sense(self._everyone, self.u, self.v, s.position, s.angle, s.sensors, s.carriers, self.grid.h,
                            s.sides, s.sensed)  # fmt: skip
+
+    def _every_sweep(self) -> None:
+        """Call every sweep that a step, an impulsive start and a look at the sensors and the fields take."""
+        self._settle_all()
+        self._take_step()
+        self._sense_all()
 
     # --- driving it ------------------------------------------------------------------------------------------------
 

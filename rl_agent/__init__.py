@@ -1,10 +1,31 @@
 """Off-policy learners with Remember-and-Forget experience replay."""
 
-from rl_agent.checkpoint import CheckpointError
-from rl_agent.config import AgentConfig
-from rl_agent.learner import Learner
-from rl_agent.policy import Policy
-from rl_agent.serial import evaluate, train_serial
-from rl_agent.statistics import EpisodeRecord
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rl_agent.checkpoint import CheckpointError
+    from rl_agent.config import AgentConfig
+    from rl_agent.learner import Learner
+    from rl_agent.policy import Policy
+    from rl_agent.serial import evaluate, train_serial
+    from rl_agent.statistics import EpisodeRecord
 
 __all__ = ["AgentConfig", "CheckpointError", "EpisodeRecord", "Learner", "Policy", "evaluate", "train_serial"]
+
+_HOMES = {
+    "AgentConfig": "config",
+    "CheckpointError": "checkpoint",
+    "EpisodeRecord": "statistics",
+    "Learner": "learner",
+    "Policy": "policy",
+    "evaluate": "serial",
+    "train_serial": "serial",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for: who only reads settings need not wait for torch."""
+    if name in _HOMES:
+        return getattr(importlib.import_module(f"rl_agent.{_HOMES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -23,12 +23,11 @@ import torch
 from filelock import FileLock
 
 from benchmarks.learning.plan import Job
-from coupling.bench import machine
 from coupling.config import AgentConfig
 from coupling.environments import describe_task, episode_seed, make_vector
 from coupling.evaluate import Controller, PolicyController, evaluate
 from coupling.files import Table, write_atomically
-from coupling.folder import provenance
+from coupling.origin import machine, provenance
 from rl_agent.learner import Learner
 from rl_agent.serial import SerialRun
 

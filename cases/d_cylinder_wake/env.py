@@ -94,7 +94,7 @@ class DCylinderWake(FlowTask[WakeOptions]):
         super().__init__(options, batch)
         self._bank: WakeBank | None = None
         if options.start == "developed":
-            self._bank = load_or_build(self._wake_configuration(), self._simulation(1, with_agent=False))
+            self._bank = load_or_build(self._wake_configuration(), lambda: self._simulation(1, with_agent=False))
 
     def build(self, batch: int) -> Simulation:
         """Return the simulation with O and A."""

@@ -9,7 +9,7 @@ import sys
 import time
 import warnings
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -69,15 +69,15 @@ def solver_fingerprint() -> str:
     return digest.hexdigest()
 
 
-def load_or_build(configuration: Mapping[str, Any], simulation: Simulation) -> WakeBank:
+def load_or_build(configuration: Mapping[str, Any], cylinder_alone: Callable[[], Simulation]) -> WakeBank:
     """Return the bank for a flow configuration, from the cache if it is there and sound.
 
     Parameters
     ----------
     configuration : mapping
         Everything that the wake depends on; part of the name of the file.
-    simulation : Simulation
-        A batch of one with the cylinder alone; it is used up if the bank has to be built.
+    cylinder_alone : callable
+        Makes a batch of one with the cylinder alone, if the bank has to be built.
 
     Raises
     ------
@@ -102,7 +102,7 @@ def load_or_build(configuration: Mapping[str, Any], simulation: Simulation) -> W
         with filelock.FileLock(path.with_suffix(".lock"), timeout=LOCK_TIMEOUT):
             bank = _read(path)
             if bank is None:
-                states = _simulate(simulation)
+                states = _simulate(cylinder_alone())
                 _write(path, states)
                 bank = WakeBank(states)
     except filelock.Timeout:
@@ -175,24 +175,22 @@ def _disturb(simulation: Simulation) -> None:
 
 
 class _Progress:
-    """Tells on stderr, every few seconds, how far a long simulation is and how long it will still take."""
+    """Tells on stderr how far a long simulation is and how long it will still take; nothing of a short one."""
 
-    interval = 5.0
+    interval = 2.0
 
     def __init__(self, total: float) -> None:
         self._total = total
-        self._first: tuple[float, float] | None = None
-        self._last = 0.0
+        self._began = self._last = time.monotonic()
 
     def show(self, done: float) -> None:
         now = time.monotonic()
-        if self._first is None:  # what came before is mostly compilation
-            self._first, self._last = (now, done), now
-        elif now - self._last >= self.interval:
+        if now - self._last >= self.interval:
             self._last = now
-            begin, done_then = self._first
-            left = (now - begin) * (self._total - done) / (done - done_then)
+            left = (now - self._began) * (self._total - done) / done
             print(
-                f"building the bank of developed wakes: {done / self._total:.0%}, about {left:.0f} s left",
+                "flowsim: simulating the wake of the cylinder alone, once: "
+                f"{done / self._total:.0%}, about {left:.0f} s left",
                 file=sys.stderr,
+                flush=True,
             )

@@ -1,7 +1,5 @@
 """Tiny flow tasks, and a cache of wake banks that no other run sees."""
 
-from pathlib import Path
-
 import gymnasium
 import numpy as np
 import pytest
@@ -20,7 +18,7 @@ def wake_cache(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         folder = tmp_path_factory.mktemp("cache")
         # what is compiled stays where it is: a process with an empty folder would compile everything anew
-        patch.setenv("NUMBA_CACHE_DIR", str(Path(compiling._CACHE_FOLDER).parents[1]))
+        patch.setenv("NUMBA_CACHE_DIR", str(compiling.CACHE_FOLDER.parents[1]))
         patch.setenv("FLOWSIM_CACHE", str(folder))
         patch.setattr(wake_bank, "DEVELOPMENT_TIME", 8.0)
         patch.setattr(wake_bank, "SNAPSHOTS", 4)

@@ -1,6 +1,7 @@
 import pytest
 
-from coupling.config import dump_config, load_config, shipped_presets
+from coupling.config import dump_config, load_config
+from coupling.content import shipped_presets
 from coupling.errors import ConfigError
 
 YAML = """

@@ -6,7 +6,7 @@ from importlib import metadata
 import pytest
 
 from coupling import bench, cli, hints
-from coupling.config import shipped_presets
+from coupling.content import shipped_presets
 from coupling.screen import ConsoleScreen
 
 STATUS = {

@@ -5,9 +5,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import gymnasium
 import pytest
 
-from coupling.errors import RunError
+from coupling.environments import describe_task
+from coupling.errors import ConfigError, RunError
 from coupling.launch.launcher import Death, Mending
 from coupling.tally import SAME, Alike
 
@@ -36,6 +38,18 @@ def train(tmp_path):
         return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=600)
 
     return _train
+
+
+@pytest.fixture
+def module(tmp_path, monkeypatch):
+    """Write a module into the current folder, which Python does not look into by itself."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [place for place in sys.path if place not in ("", str(tmp_path))])
+    registered = dict(gymnasium.registry)
+    yield lambda code: (tmp_path / "reach.py").write_text(code)
+    sys.modules.pop("reach", None)
+    gymnasium.registry.clear()
+    gymnasium.registry.update(registered)
 
 
 def changed(before, after):
@@ -77,42 +91,31 @@ STEP_RAISES = changed("reward = -self.x", "reward = -self.y")
         (NO_START, "reach:Reach-v0", "the observation of its reset() is not finite: [nan, nan]"),
     ],
 )
-def test_what_never_works_is_one_sentence_before_the_run_begins(train, tmp_path, code, env, sentence):
-    done = train(code, f"env={env}", *SMALL)
-    assert done.returncode == 2
-    told = [line for line in done.stderr.splitlines() if line.startswith("flowsim: ")]
-    assert len(told) == 1
-    assert sentence in told[0]
-    assert "Traceback" not in done.stderr
-    assert not (tmp_path / "runs").exists()
+def test_what_never_works_is_one_sentence_before_the_run_begins(module, code, env, sentence):
+    module(code)
+    with pytest.raises(ConfigError, match=r"^[^\n]*$") as error:
+        describe_task(env, {})
+    assert sentence in str(error.value)
 
 
 COUNTED = REACH.replace("    def reset", "    steps = 0\n\n    def reset").replace(
     "self.x = self.x", "self.steps += 1\n        self.x = self.x"
 )
 LATE_NUMBER = COUNTED.replace("float(reward)", "np.nan if self.steps > 3 else float(reward)")
-LATE_ERROR = COUNTED.replace("reward = -self.x", "reward = -[0, 0, 0, 0, self.x][-self.steps]")
 
 
-@pytest.mark.parametrize(
-    ("code", "sentence"),
-    [
-        (LATE_ERROR, "IndexError: list index out of range (reach.py"),
-        (LATE_NUMBER, "a reward or observation is not finite"),
-    ],
-)
-def test_what_fails_the_same_way_each_time_ends_the_run_with_one_sentence(train, code, sentence):
-    done = train(code, "env=reach:Reach-v0", *SMALL, "workers.restarts=1000", "run.steps=100000")
+def test_what_fails_the_same_way_each_time_ends_the_run_with_one_sentence(train):
+    done = train(LATE_NUMBER, "env=reach:Reach-v0", *SMALL, "workers.restarts=1000", "run.steps=100000")
     assert done.returncode == 1, done.stderr
-    assert re.search(r"failed \d+ times in the same way, and no episode ended otherwise", done.stderr)
-    told = [line for line in done.stderr.splitlines() if sentence in line]
-    assert len(told) == 2, done.stderr  # when it happened first, and when the run ends
-    assert "Traceback" not in done.stderr
+    told = " ".join(done.stderr.split())
+    assert re.search(r"failed 3 times in the same way, and no episode ended otherwise meanwhile: a reward or obs", told)
+    assert told.count("is not finite") == 2  # when it happened first, and when the run ends
+    assert "Traceback" not in told
 
 
 def test_a_later_reset_that_raises_ends_the_run_with_one_sentence(train):
     code = REACH.replace("    def reset", "    begun = 0\n\n    def reset")
-    code = code.replace("super().reset(seed=seed)", "self.begun += 1\n        self.x = 1 // (3 - Reach.begun)")
+    code = code.replace("super().reset(seed=seed)", "self.begun += 1\n        self.x = 1 // max(0, 3 - Reach.begun)")
     code = code.replace("self.begun", "Reach.begun")
     done = train(code, "env=reach:Reach-v0", *SMALL, "workers.restarts=1000", "run.steps=100000")
     assert done.returncode == 1, done.stderr

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from coupling.config import load_config, shipped_presets
+from coupling.config import load_config
+from coupling.content import shipped_presets
 from coupling.environments import Numbered, describe_task, make_vector
 from coupling.evaluate import PolicyController, baselines_of, evaluate
 from rl_agent.config import CONTINUOUS_ONLY, DEFAULTS

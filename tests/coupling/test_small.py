@@ -11,7 +11,8 @@ import yaml
 
 from cases.small import best
 from cases.small.env import Chain, Glide, LinearQuadratic, Reach, Recall
-from coupling.config import dump_config, fitted, load_config, shipped_presets
+from coupling.config import dump_config, fitted, load_config
+from coupling.content import shipped_presets
 from coupling.environments import describe_task, make_vector
 from coupling.evaluate import PolicyController, evaluate
 from rl_agent.defaults import doubts

@@ -1,8 +1,9 @@
 """The CPU backend: numba sweeps of :mod:`flowsim.stencils` over NumPy arrays.
 
-Every sweep takes the numbers of the ``active`` simulations and runs in parallel over simulations or, when they are
-fewer than the threads, over blocks of rows of each. A simulation in a batch equals the same simulation alone to the
-bit, for any number of threads.
+Every sweep takes the numbers of the ``active`` simulations. With several threads it runs in parallel over simulations
+or, when they are fewer than the threads, over blocks of rows of each. A simulation in a batch equals the same
+simulation alone to the bit: on one thread, and on any number of several. The two differ by round-off, because the form
+for one thread is compiled without the parallel parts.
 """
 
 from flowsim.backend.cpu.bodies import cover, follow_light_bodies, penalize, sense

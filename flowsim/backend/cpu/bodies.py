@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numba import prange
 
-from flowsim.backend.cpu.compiling import inner, sweep
+from flowsim.backend.cpu.compiling import inner, small, sweep
 from flowsim.grid import GHOSTS as G
 from flowsim.rigid import (
     RIGID,
@@ -225,7 +225,7 @@ def cover(active: Array, chi: Array, bodies: Any, position: Array, angle: Array,
                     chi[n, f, g] = max(chi[n, f, g], mask(distance, h))
 
 
-@inner
+@small
 def sense(
     active: Array, u: Array, v: Array, position: Array, angle: Array, sensors: Array, carriers: Array, h: float,
     sides: Array, sensed: Array,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from flowsim.backend.cpu.compiling import inner
+from flowsim.backend.cpu.compiling import small
 from flowsim.stepping import begin, end, note_speed
 
 Array = Any
 
 
-@inner
+@small
 def begin_step(
     active: Array, time: Array, until: Array, dt: Array, ratio: Array, speed: Array, viscosity: Array, h: float,
     cfl: float, stable_decay: float, multistep: bool, velocity: Array, spin: Array, angle: Array, before: Array,
@@ -21,7 +21,7 @@ def begin_step(
               before)  # fmt: skip
 
 
-@inner
+@small
 def find_speed(active: Array, blocks: int, speeds: Array, speed: Array, diverged: Array) -> None:
     """Find the largest |u| + |v| from that of each block, and who has blown up."""
     for b in active:
@@ -31,7 +31,7 @@ def find_speed(active: Array, blocks: int, speeds: Array, speed: Array, diverged
         note_speed(b, fastest, speed, diverged)
 
 
-@inner
+@small
 def end_step(
     active: Array, time: Array, until: Array, dt: Array, steps: Array, running: Array, diverged: Array,
     outside: Array, fences: Array, position: Array, force: Array, torque: Array, impulse: Array,

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from flowsim.backend.cpu.compiling import use_threads
+from flowsim.backend.cpu.ahead import compile_ahead
+from flowsim.backend.cpu.compiling import noting_needs, use_threads
 from flowsim.grid import Grid
 
 Array = Any
@@ -58,6 +59,7 @@ class Device:
 
     def active(self, running: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Return what tells the sweeps which simulations take part: their numbers."""
+        use_threads(self.threads)  # another simulation of this process may have others
         return np.flatnonzero(running)
 
     def blocks(self, active: NDArray[np.int64]) -> int:
@@ -78,6 +80,13 @@ class Device:
     def far_field(self, batch: int, grid: Grid, block: int) -> Array:
         """Return room for the multipoles of blocks of vorticity."""
         return np.zeros((batch, -(-grid.nx // block) * -(-grid.ny // block), 7))
+
+    def prepare(self, sweeps: Callable[[], None]) -> None:
+        """Have compiled, before anything is computed, all that a sequence of sweeps calls."""
+        use_threads(self.threads)
+        with noting_needs() as needs:
+            sweeps()
+        compile_ahead(needs)
 
     def program(self, sweeps: Callable[[], None]) -> Callable[[], None]:
         """Return a function that runs a sequence of sweeps."""

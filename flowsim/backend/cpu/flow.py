@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numba import prange
 
-from flowsim.backend.cpu.compiling import inner, rows_of, sweep
+from flowsim.backend.cpu.compiling import inner, rows_of, small, sweep
 from flowsim.grid import GHOSTS as G
 from flowsim.stencils import (
     FAR_FIELD,
@@ -392,15 +392,14 @@ def correct(
         speeds[b, task % blocks] = fastest if math.isfinite(total) else real(math.inf)
 
 
-@inner
 def copy_velocity(active: Array, u: Array, v: Array, new_u: Array, new_v: Array) -> None:
-    """Copy u, v to new_u, new_v."""
+    """Copy u, v to new_u, new_v; not compiled, since numba takes seconds for the assignment of an array."""
     for b in active:
         new_u[b] = u[b]
         new_v[b] = v[b]
 
 
-@inner
+@small
 def sample(active: Array, u: Array, v: Array, points: Array, h: float, velocity: Array) -> None:
     """Write to ``velocity`` (B, n, 2) the velocity at ``points`` (B, n, 2)."""
     for b in active:

@@ -114,6 +114,27 @@ def store(typing_context: Any, array: Any, offset: Any, vector: Any) -> Any:
     return types.none(array, types.intp, vector), generate
 
 
+@intrinsic
+def load_number(typing_context: Any, array: Any, offset: Any) -> Any:
+    """Return the number at an offset, in entries, into a contiguous array of any shape."""
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return builder.load(_pointer(context, builder, sig.args[0], args[0], args[1]))
+
+    return array.dtype(array, types.intp), generate
+
+
+@intrinsic
+def store_number(typing_context: Any, array: Any, offset: Any, number: Any) -> Any:
+    """Write a number at an offset, in entries, into a contiguous array of any shape."""
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        builder.store(args[2], _pointer(context, builder, sig.args[0], args[0], args[1]))
+        return context.get_dummy_value()
+
+    return types.none(array, types.intp, array.dtype), generate
+
+
 def _transposed(builder: Any, rows: list[Any]) -> list[Any]:
     """Transpose LANES vectors by exchanging halves, then halves of halves, and so on."""
     rows = list(rows)

@@ -25,7 +25,8 @@ GROUP = 4 * LANES
 class PressureSolver:
     """Solves lap phi = d on unit spacing for the simulations of a batch.
 
-    The solution of a simulation is the same to the bit whatever else is in the batch, and for any number of threads.
+    The solution of a simulation is the same to the bit whatever else is in the batch: on one thread, and on any number
+    of several.
 
     Parameters
     ----------

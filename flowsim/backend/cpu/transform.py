@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flowsim.backend.cpu.compiling import inner
-from flowsim.backend.cpu.lanes import LANES, lanes_to_rows, load, rows_to_lanes, store
+from flowsim.backend.cpu.lanes import LANES, lanes_to_rows, load, load_number, rows_to_lanes, store, store_number
 
 Array = Any
 
@@ -283,7 +283,7 @@ def _read_rows(source: Array, offset: int, pitch: int, pairs: int, n: int, whole
             rows_to_lanes(source, row + j, 2 * pitch, pairs - 1, x, places, part * size + j)
         for j in range(whole, n):
             for lane in range(LANES):
-                x[LANES * places[part, j] + lane] = source[row + 2 * pitch * min(lane, pairs - 1) + j]
+                x[LANES * places[part, j] + lane] = load_number(source, row + 2 * pitch * min(lane, pairs - 1) + j)
 
 
 @inner
@@ -298,7 +298,7 @@ def _write_rows(
             lanes_to_rows(x, places, part * size + j, target, row + j, 2 * pitch, pairs - 1)
         for j in range(whole, n):
             for lane in range(pairs):
-                target[row + 2 * pitch * lane + j] = x[LANES * places[part, j] + lane]
+                store_number(target, row + 2 * pitch * lane + j, x[LANES * places[part, j] + lane])
 
 
 @inner
@@ -318,29 +318,27 @@ def transform_rows(d: Array, modes: Array, b: int, start: int, stop: int, x: Arr
     ``x`` is a buffer; the rows of ``modes`` are padded and receive anything beyond ny.
     """
     nx, n, pitch = d.shape[1], d.shape[2], modes.shape[2]
-    flat_d, flat_modes = d.reshape(d.size), modes.reshape(modes.size)
     for i in range(start, stop, ROWS):
         pairs = min(LANES, (stop - i) // 2)
-        _read_rows(flat_d, (b * nx + i) * n, n, pairs, n, n // LANES * LANES, x, tables.entry_in)
+        _read_rows(d, (b * nx + i) * n, n, pairs, n, n // LANES * LANES, x, tables.entry_in)
         if tables.held:
             _turn_odd_entries(x, n, tables.entry_in)
         _fft(x, n, tables.radices, tables.cosines, tables.sines)
         _separate(x, n, tables.turn_cosines, tables.turn_sines)
         places = tables.mode_out
-        _write_rows(x, places, flat_modes, (b * nx + i) * pitch, pitch, pairs, n, places.shape[1])
+        _write_rows(x, places, modes, (b * nx + i) * pitch, pitch, pairs, n, places.shape[1])
 
 
 @inner
 def restore_rows(modes: Array, d: Array, b: int, start: int, stop: int, x: Array, tables: Any) -> None:
     """Undo :func:`transform_rows`."""
     nx, n, pitch = d.shape[1], d.shape[2], modes.shape[2]
-    flat_d, flat_modes = d.reshape(d.size), modes.reshape(modes.size)
     for i in range(start, stop, ROWS):
         pairs = min(LANES, (stop - i) // 2)
         places = tables.mode_in
-        _read_rows(flat_modes, (b * nx + i) * pitch, pitch, pairs, n, places.shape[1], x, places)
+        _read_rows(modes, (b * nx + i) * pitch, pitch, pairs, n, places.shape[1], x, places)
         _join(x, n, tables.turn_cosines, tables.turn_sines, places)
         _fft(x, n, tables.radices, tables.cosines, tables.sines)
         if tables.held:
             _turn_odd_entries(x, n, tables.entry_out)
-        _write_rows(x, tables.entry_out, flat_d, (b * nx + i) * n, n, pairs, n, n // LANES * LANES)
+        _write_rows(x, tables.entry_out, d, (b * nx + i) * n, n, pairs, n, n // LANES * LANES)

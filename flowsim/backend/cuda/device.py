@@ -154,6 +154,9 @@ class Device:
         shapes = ((batch, blocks, 7), (batch, 4), (batch, 4, points))
         return FarField(*(self.zeros(shape, np.float64) for shape in shapes))
 
+    def prepare(self, sweeps: Callable[[], None]) -> None:
+        """Do nothing: kernels are compiled when they are first launched."""
+
     def program(self, sweeps: Callable[[], None]) -> Callable[[], None]:
         """Return a function that queues a sequence of sweeps."""
         return sweeps if SIMULATED else _Program(sweeps, self._stream)

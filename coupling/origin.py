@@ -1,0 +1,70 @@
+"""What a result comes from: machine, versions, commit."""
+
+import os
+import platform
+import subprocess
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_info
+
+__all__ = ["machine", "provenance"]
+
+_PACKAGES = ("flowsim", "numpy", "torch", "gymnasium", "pyzmq", "numba", "scipy", "mujoco")
+
+
+def machine() -> dict[str, Any]:
+    """Return what the numbers were measured on."""
+    model = platform.processor() or platform.machine()
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        names = [line for line in cpuinfo.read_text().splitlines() if line.startswith("model name")]
+        model = names[0].partition(":")[2].strip() if names else model
+    return {
+        "cpu": model,
+        "cores": os.cpu_count(),
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        "blas": sorted({f"{of['internal_api']} {of['version']} {of['architecture']}" for of in _blas()}),
+    }
+
+
+def _blas() -> list[dict[str, Any]]:
+    """Tell which kernels NumPy's matrix products run on: the same CPU is half as fast with the wrong ones."""
+    np.dot(np.ones((2, 2)), np.ones((2, 2)))
+    return [of for of in threadpool_info() if of["user_api"] == "blas" and "architecture" in of]
+
+
+def provenance() -> dict[str, Any]:
+    """Return what produces a result: commit, Python, machine and versions."""
+    return {
+        "commit": _git_commit(),
+        "python": platform.python_version(),
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores, {platform.system()} {platform.release()}",
+        "versions": {name: _version(name) for name in _PACKAGES},
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _git_commit() -> str | None:
+    """Return the commit of the checkout that this package lies in, marked when it was changed."""
+    try:
+        answer = subprocess.run(
+            ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"],
+            cwd=Path(__file__).parent,
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return answer.stdout.strip()

@@ -1,0 +1,120 @@
+"""Compiling ahead of the first call: what a simulation needs, once, in processes on all cores.
+
+numba compiles a function when it is first called, one after the other and in every process that calls it. Here the
+missing ones are compiled together before, each in one of several processes that leave it in numba's cache, while other
+processes that need them wait.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pickle
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+
+import filelock
+
+from flowsim.backend.cpu.compiling import CACHE_FOLDER, Need, Sweep
+
+LONGEST_FIRST = ("penalize", "fill_ghosts", "transform", "restore", "far_field", "predict", "correct", "update_sides")
+TELL_EVERY = 5.0
+LOCK_TIMEOUT = 1800.0
+_CHILD = "import sys; sys.path[:] = sys.argv[1:]; from flowsim.backend.cpu.ahead import compile_as_told as go; go()"
+
+
+def cores() -> int:
+    """Return the number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def tell(text: str) -> None:
+    """Say on stderr what is being waited for."""
+    print(f"flowsim: {text}", file=sys.stderr, flush=True)
+
+
+def compile_ahead(needs: Sequence[Need], say: Callable[[str], None] = tell) -> None:
+    """Bring what is not in the cache yet into it, with a word about it; several processes may ask at once.
+
+    A cache that cannot be written, or processes that cannot be started, leave the work to the first calls.
+    """
+    if not _missing(needs):
+        return
+    lock = filelock.FileLock(CACHE_FOLDER / "compiling.lock", timeout=LOCK_TIMEOUT)
+    with suppress(OSError, filelock.Timeout):
+        CACHE_FOLDER.mkdir(parents=True, exist_ok=True)
+        try:
+            lock.acquire(timeout=0)
+        except filelock.Timeout:
+            say("another process compiles the solver: waiting for it")
+            lock.acquire()
+        try:
+            if missing := _missing(needs):
+                _compile_in_processes(missing, say)
+        finally:
+            lock.release()
+
+
+def _missing(needs: Sequence[Need]) -> list[Need]:
+    missing = [need for need in dict.fromkeys(needs) if not need.marker.exists()]
+    rank = {name: place for place, name in enumerate(LONGEST_FIRST)}
+    return sorted(missing, key=lambda need: rank.get(need.name, len(rank)))
+
+
+def _compile_in_processes(needs: list[Need], say: Callable[[str], None]) -> None:
+    processes = min(len(needs), cores())
+    say(f"compiling the solver, once on this machine: {len(needs)} functions in {processes} processes")
+    began = told = time.monotonic()
+    todo: SimpleQueue[Need] = SimpleQueue()
+    done: SimpleQueue[Need] = SimpleQueue()
+    for need in needs:
+        todo.put(need)
+    tenders = [threading.Thread(target=_tend, args=(todo, done), daemon=True) for _ in range(processes)]
+    for tender in tenders:
+        tender.start()
+    while any(tender.is_alive() for tender in tenders):
+        tenders[0].join(0.05) if tenders[0].is_alive() else tenders[-1].join(0.05)
+        now = time.monotonic()
+        if now - told >= TELL_EVERY:
+            told = now
+            say(f"compiling the solver: {done.qsize()} of {len(needs)} functions after {now - began:.0f} s")
+    say(f"compiled the solver in {time.monotonic() - began:.0f} s")
+
+
+def _tend(todo: SimpleQueue[Need], done: SimpleQueue[Need]) -> None:
+    """Give one process its work, a function at a time."""
+    with subprocess.Popen(
+        [sys.executable, "-c", _CHILD, *sys.path],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=os.environ | {"NUMBA_CACHE_DIR": str(CACHE_FOLDER.parents[1])},
+        stderr=subprocess.DEVNULL,  # what cannot be compiled says so when it is called
+    ) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        with suppress(Empty, BrokenPipeError):
+            while True:
+                need = todo.get_nowait()
+                pickle.dump(need, child.stdin)
+                child.stdin.flush()
+                if not child.stdout.readline():
+                    break
+                done.put(need)
+        with suppress(BrokenPipeError):
+            child.stdin.close()
+
+
+def compile_as_told() -> None:
+    """Compile what is named on stdin, one after the other, with a line on stdout for each."""
+    with suppress(EOFError):
+        while True:
+            need: Need = pickle.load(sys.stdin.buffer)
+            sweep: Sweep = getattr(importlib.import_module(need.module), need.name)
+            (sweep.parallel if need.parallel else sweep.serial).compile(need.types)
+            need.marker.touch()
+            print(need.name, flush=True)

@@ -1,0 +1,168 @@
+"""Sweeps are compiled once, on all cores, ahead of their calls; one thread needs no pool of threads."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+pytestmark = pytest.mark.timeout(1800)  # a busy machine may take long to compile
+
+MODULE = """
+import os
+from numba import prange
+from numba.extending import intrinsic
+from flowsim.backend.cpu.compiling import small, sweep
+
+def noting(name):
+    @intrinsic
+    def note(typing_context, x):
+        with open(os.environ["NOTES"], "a") as file:
+            file.write(f"{name} {os.getpid()}\\n")
+        return x(x), lambda context, builder, signature, arguments: arguments[0]
+    return note
+
+note_one, note_two, note_three = noting("one"), noting("two"), noting("three")
+
+@small
+def one(x):
+    x[0] = note_one(1.0)
+
+@small
+def two(x):
+    x[0] = note_two(2.0)
+
+@sweep
+def three(x):
+    x[0] = note_three(3.0)
+
+@sweep
+def four(x):
+    for i in prange(len(x)):
+        x[i] = i
+"""
+
+SCRIPT = """
+import numpy as np, sys
+import compiled_here as module
+from flowsim.backend.cpu.ahead import compile_ahead
+from flowsim.backend.cpu.compiling import noting_needs
+
+x = np.zeros(1)
+sweeps = module.one, module.two, module.three
+with noting_needs() as needs:
+    for sweep in sweeps:
+        sweep(x)
+assert x[0] == 0.0
+compile_ahead(needs)
+print([(sweep(x), x[0])[1] for sweep in sweeps])
+"""
+
+
+def run(code, **environment):
+    """Start a fresh interpreter."""
+    return subprocess.Popen(
+        [sys.executable, "-c", code],
+        env=os.environ | environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def outcome(process):
+    out, err = process.communicate(timeout=1500)
+    assert process.returncode == 0, err
+    return out, err
+
+
+def test_processes_that_start_cold_together_compile_each_function_once(tmp_path):
+    (tmp_path / "compiled_here.py").write_text(MODULE)
+    notes = tmp_path / "notes"
+    places = {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": str(tmp_path), "NOTES": str(notes)}
+    together = [run(SCRIPT, **places), run(SCRIPT, **places)]
+    errors = []
+    for process in together:
+        out, err = outcome(process)
+        assert out.strip() == "[np.float64(1.0), np.float64(2.0), np.float64(3.0)]"
+        errors.append(err)
+    assert "".join(errors).count("compiling the solver, once on this machine: 3 functions") == 1
+    who = {tuple(line.split()) for line in notes.read_text().splitlines()}
+    assert sorted(name for name, _ in who) == ["one", "three", "two"]
+    assert not {str(process.pid) for process in together} & {pid for _, pid in who}
+    before = notes.read_text()
+    out, err = outcome(run(SCRIPT, **places))
+    assert err == ""
+    assert notes.read_text() == before
+
+
+def test_a_cache_that_cannot_be_written_is_no_obstacle(tmp_path):
+    (tmp_path / "compiled_here.py").write_text(MODULE)
+    places = {"NUMBA_CACHE_DIR": "/proc/nowhere", "PYTHONPATH": str(tmp_path), "NOTES": str(tmp_path / "notes")}
+    out, _ = outcome(run(SCRIPT, **places, TMPDIR=str(tmp_path)))
+    assert out.strip() == "[np.float64(1.0), np.float64(2.0), np.float64(3.0)]"
+    assert not list(tmp_path.glob("flowsim-*"))  # what took its place went with the process
+
+
+ONE_THREAD = """
+import numba
+import numpy as np
+from flowsim import Disk, Grid, Sides, Simulation
+
+def flow(threads):
+    disk = Disk(center=(1.0, 1.0))
+    simulation = Simulation(Grid(16, 16, 0.125), bodies=[disk], viscosity=0.01, threads=threads)
+    simulation.advance_steps(2)
+    return simulation.u.tobytes()
+"""
+
+
+def test_one_thread_starts_no_pool_of_threads():
+    code = """
+try:
+    flow(1)
+    print(numba.threading_layer())
+except ValueError as error:
+    print(error)
+"""
+    out, _ = outcome(run(ONE_THREAD + code))
+    assert "Threading layer is not initialized" in out
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_fork_of_a_process_that_used_threads_computes_with_one_and_refuses_more(tmp_path):
+    (tmp_path / "compiled_here.py").write_text(MODULE)
+    code = """
+import os
+import numba
+import numpy as np
+from compiled_here import four
+from flowsim.backend.cpu import use_threads
+
+def count(threads):
+    x = np.zeros(64)
+    use_threads(threads)
+    four(x)
+    return x.sum()
+
+def in_a_fork(work):
+    child = os.fork()
+    if child == 0:
+        os._exit(work())
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+def two_threads():
+    try:
+        count(2)
+    except RuntimeError as error:
+        print(error, flush=True)
+    return 4
+
+assert count(2) == 2016
+numba.threading_layer()  # raises where no threads were started
+assert in_a_fork(lambda: 0 if count(1) == 2016 else 3) == 0
+assert in_a_fork(two_threads) == 4
+"""
+    places = {"PYTHONPATH": str(tmp_path), "NOTES": str(tmp_path / "notes"), "NUMBA_NUM_THREADS": "2"}
+    out, _ = outcome(run(code, **places, NUMBA_CACHE_DIR=str(tmp_path / "cache")))
+    assert "forked from one whose solver used threads" in out

@@ -1,0 +1,96 @@
+"""What is installed with what: the solver alone needs no learner, and the wheel holds what is no Python."""
+
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+RL = {"torch", "gymnasium", "pyzmq", "msgspec", "tensorboard", "filelock"}
+WITHOUT = """
+import sys
+for name in ("torch", "gymnasium", "zmq", "msgspec", "tensorboard", "filelock"):
+    sys.modules[name] = None
+"""
+SOLVE = """
+from flowsim import Disk, Grid, Sides, Simulation
+sim = Simulation(Grid(32, 32, 1 / 8), Sides.all("slip"), [Disk(center=(2.0, 2.0))], viscosity=1 / 100)
+sim.advance_steps(2)
+assert sim.steps[0] == 2
+"""
+COMMAND = "from coupling.cli import main\nsys.argv = ['flowsim', *{words!r}]\nmain()\n"
+CASE = "{nx: 32, ny: 32, h: 0.125, reynolds: 100, bodies: [{shape: disk, center: [2.0, 2.0]}]}"
+
+
+def python(code, folder):
+    return subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=False)
+
+
+def test_the_solver_and_its_commands_work_alone(tmp_path):
+    (tmp_path / "case.yaml").write_text(CASE)
+    words = ["simulate", "case.yaml", "--time", "0.05", "-o", "flow", "--frames", "2"]
+    done = python(WITHOUT + SOLVE + COMMAND.format(words=words), tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "flow" / "forces.csv").exists()
+
+
+@pytest.mark.parametrize("words", [["validate", "--case", "nothing"], ["presets"], ["bench", "--help"]])
+def test_what_the_solver_alone_has(tmp_path, words):
+    done = python(WITHOUT + COMMAND.format(words=words), tmp_path)
+    assert "extra" not in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.returncode == (2 if "nothing" in words else 0)
+
+
+@pytest.mark.parametrize("words", [["train", "classic/cartpole"], ["simulate", "d_cylinder_wake/quick"]])
+def test_what_needs_an_extra_names_it(tmp_path, words):
+    done = python(WITHOUT + COMMAND.format(words=words), tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.count("flowsim: ") == 1
+    assert "comes with the extra rl: pip install 'flowsim[rl]'" in done.stderr
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """Build a wheel of this tree, with the setuptools that is here."""
+    folder = tmp_path_factory.mktemp("wheel")
+    code = (
+        "import os, shutil, sys\n"
+        "root, folder = sys.argv[1:]\n"
+        "source = os.path.join(folder, 'source')\n"
+        "os.mkdir(source)\n"
+        "for name in ('flowsim', 'rl_agent', 'coupling', 'cases'):\n"
+        "    shutil.copytree(os.path.join(root, name), os.path.join(source, name))\n"
+        "for name in ('pyproject.toml', 'README.md', 'LICENSE'):\n"
+        "    shutil.copy(os.path.join(root, name), source)\n"
+        "os.chdir(source)\n"
+        "from setuptools import build_meta\n"
+        "build_meta.build_wheel(folder)\n"
+    )
+    pytest.importorskip("setuptools", minversion="77")
+    subprocess.run([sys.executable, "-c", code, str(ROOT), str(folder)], check=True, capture_output=True)
+    return zipfile.ZipFile(next(folder.glob("*.whl")))
+
+
+def test_the_wheel_holds_presets_c_sources_and_the_protocol(wheel):
+    names = set(wheel.namelist())
+    presets = {path.relative_to(ROOT).as_posix() for path in (ROOT / "cases").rglob("*.yaml")}
+    sources = {path.relative_to(ROOT).as_posix() for path in (ROOT / "coupling" / "c").iterdir() if path.is_file()}
+    assert presets
+    assert sources
+    assert presets | sources | {"coupling/PROTOCOL.md", "flowsim/py.typed"} <= names
+
+
+def test_the_wheel_asks_for_the_learners_libraries_with_the_extra_only(wheel):
+    name = next(name for name in wheel.namelist() if name.endswith("/METADATA"))
+    lines = [line for line in wheel.read(name).decode().splitlines() if line.startswith("Requires-Dist: ")]
+    core = {line.split()[1].split(">")[0] for line in lines if "extra ==" not in line}
+    extra = {line.split()[1].split(">")[0] for line in lines if 'extra == "rl"' in line}
+    assert not core & RL
+    assert extra == RL
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    for builds_on_rl in ("video", "ray", "slurm", "mujoco"):
+        assert "flowsim[rl]" in extras[builds_on_rl]
