@@ -2,7 +2,7 @@
 
     python benchmarks/small.py run -j 2                     # trains what is missing; interrupted trainings go on
     python benchmarks/small.py run --tasks lq2 --algorithms vracer sac --seeds 3
-    python benchmarks/small.py table                        # the table in docs/defaults.md
+    python benchmarks/small.py table                        # the table in docs/defaults.md; then evidence.py --page
 
 A training has the environments of a run (``workers.agents``) and 60,000 steps in one process on one thread, and leaves
 benchmarks/results/small/TASK/*.json (settings, evaluation over 100 episodes, machine, versions, commit) and its curve.
