@@ -36,6 +36,7 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "hard_tests"
 TELL_EVERY = 60.0  # seconds
 LAST_LINES = 15
+LINES_OF_A_FAILURE = 60
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,7 @@ def _kept(file: Path, commit: str, setting: Setting) -> dict[str, Any] | None:
 
 def _verdict(result: dict[str, Any]) -> str:
     counts = ", ".join(f"{count} {what}" for what, count in result["counts"].items())
-    failures = "".join(f"\n    {name}" for name in result["failures"])
+    failures = "".join(f"\n    {failure['test']}" for failure in result["failures"])
     how = "green" if result["green"] else f"RED ({result['end']})"
     return f"{how}: {counts or 'no counts'} in {result['seconds']:.0f} s, {result['stops']} stops{failures}"
 
@@ -122,7 +123,17 @@ def _run(
     """Do one run; return what it gave."""
     log, report = file.with_suffix(".log"), file.with_suffix(".xml")
     report.unlink(missing_ok=True)
-    command = [sys.executable, "-m", "pytest", "-q", "-m", "not cluster", f"--junitxml={report}", *setting.tests]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "--tb=short",
+        "-m",
+        "not cluster",
+        f"--junitxml={report}",
+        *setting.tests,
+    ]
     if setting.workers:
         command += ["-n", str(setting.workers), "--dist", "worksteal"]
     earlier = [result["seconds"] for result in before]
@@ -169,8 +180,8 @@ def _wait(
     return None
 
 
-def _read(report: Path) -> tuple[dict[str, int], list[str]]:
-    """Return the counts and the names of the tests that failed, from the XML report of pytest."""
+def _read(report: Path) -> tuple[dict[str, int], list[dict[str, Any]]]:
+    """Return the counts, and of each test that failed its name and its traceback, from the XML report of pytest."""
     if not report.exists():
         return {}, []
     suites = ET.parse(report).getroot().findall("testsuite")
@@ -180,10 +191,13 @@ def _read(report: Path) -> tuple[dict[str, int], list[str]]:
     counts = {"passed": number["tests"] - number["failures"] - number["errors"] - number["skipped"]}
     counts |= {"failed": number["failures"], "errors": number["errors"], "skipped": number["skipped"]}
     bad = [
-        f"{case.get('classname')}::{case.get('name')}"
+        {
+            "test": f"{case.get('classname')}::{case.get('name')}",
+            "traceback": (failure.text or failure.get("message", "")).splitlines()[:LINES_OF_A_FAILURE],
+        }
         for suite in suites
         for case in suite.findall("testcase")
-        if case.find("failure") is not None or case.find("error") is not None
+        for failure in (*case.findall("failure"), *case.findall("error"))
     ]
     return counts, bad
 

@@ -48,7 +48,9 @@ def test_runs_are_kept_and_not_done_again(hard, tmp_path):
     assert (tmp_path / "kept" / "busy-1.json").stat().st_mtime_ns == before
     assert done.returncode == 1
     assert "1 of 2 runs are green" in done.stdout
-    assert kept["stopped-1"]["failures"][0].endswith("::test_that_fails")
+    (failure,) = kept["stopped-1"]["failures"]
+    assert failure["test"].endswith("::test_that_fails")
+    assert "assert 1 == 2" in "\n".join(failure["traceback"])
     assert kept["stopped-1"]["counts"] == {"passed": 1, "failed": 1, "errors": 0, "skipped": 0}
     assert "1 failed, 1 passed" in kept["stopped-1"]["last_lines"][-1]
 
