@@ -28,28 +28,31 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
-lint: install
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-
-TEST_WORKERS ?= 2
+# each says in its last line what failed
+LINT := { $(BIN)/ruff check . && $(BIN)/ruff format --check . || { echo "lint failed"; false; }; }
+TYPES := { $(BIN)/mypy || { echo "mypy failed"; false; }; }
 PYTEST := $(BIN)/python -m pytest -q
-CHECKS := build/checks.log
-
 # the kernels for the GPU run in numba's simulator, which has to be chosen before numba is imported
-checks: lint
-	NUMBA_ENABLE_CUDASIM=1 $(PYTEST) tests/cuda
+SIMULATOR := { NUMBA_ENABLE_CUDASIM=1 $(PYTEST) tests/cuda || { echo "the tests in the simulator of a GPU failed"; false; }; }
+CHECKS := build/checks.log
+TEST_WORKERS ?= 2
 
-# lint, types and the simulator beside the tests: what they say is shown at once when they fail, and as a line when not
+lint: install
+	$(LINT)
+	$(TYPES)
+
+checks: lint
+	$(SIMULATOR)
+
+# lint, types and the simulator run beside the tests; what they say comes after them, as one line when all is fine
 test: install
 	@mkdir -p $(dir $(CHECKS))
-	@($(MAKE) --no-print-directory checks > $(CHECKS) 2>&1 \
-		&& echo && echo "lint, types and the kernels in the simulator of a GPU are fine: $$(tail -n 1 $(CHECKS))" \
-		|| (cat $(CHECKS); false)) & checks=$$!; trap 'kill $$checks 2> /dev/null' INT TERM; \
+	@{ $(LINT) && $(TYPES) && $(SIMULATOR); } > $(CHECKS) 2>&1 & checks=$$!; trap 'kill $$checks 2> /dev/null' INT TERM; \
 	$(PYTEST) -n $(TEST_WORKERS) --dist worksteal --durations=10 -m 'not cluster'; tests=$$?; \
-	wait $$checks || { echo "lint, types or the kernels in the simulator failed: see above, or $(CHECKS)"; exit 1; }; \
-	exit $$tests
+	if wait $$checks; then echo "lint, types and the kernels in the simulator of a GPU are fine: $$(tail -n 1 $(CHECKS))"; \
+	else cat $(CHECKS); echo "make test: RED, $$(tail -n 1 $(CHECKS)): see above, or $(CHECKS)"; checks=failed; fi; \
+	if [ $$tests != 0 ]; then echo "make test: RED, the tests ended with $$tests: see above"; exit $$tests; fi; \
+	[ "$$checks" != failed ]
 
 # ten whole runs, beside busy processes and with processes that are stopped now and then; resumable
 test-hard: install
