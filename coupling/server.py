@@ -210,12 +210,14 @@ class Server:
         if verdict in (Verdict.FORK, Verdict.LATE):  # the worker is still answered where it was heard
             self._contest(route, session, header, verdict)
             return
-        session.route = route
         if verdict is Verdict.TAKE:
             message = Message(frame, header, self._outcome(header, body))
             self._ledger.take(header)
+            session.routes = [route]
             taken.append(message)
-        elif verdict is Verdict.REPEAT:
+            return
+        session.came_by(route)
+        if verdict is Verdict.REPEAT:
             self.counts.repeats += 1
             self._send(route, session.entry.answer)
         else:
@@ -286,8 +288,9 @@ class Server:
         known = self._ledger.of_incarnation(hello.incarnation)
         if known is not None and not self._sessions[known.session].over:  # said again before the answer arrived
             session = self._sessions[known.session]
-            session.route, session.seen, session.alive = route, self._clock(), True
-            self._welcome(session)
+            session.came_by(route)
+            session.seen, session.alive = self._clock(), True
+            self._welcome(session, route)
             return
         slot = self._place_for(hello) if hello.slot is None else hello.slot
         has_closed = known is not None or self._ledger.has_closed(hello.incarnation)  # this was long on its way
@@ -318,8 +321,9 @@ class Server:
         opened = Opened(secrets.randbits(63) | 1, hello.incarnation, slot, first, hello.environments)
         self._log.append(opened)
         session = self._open(opened)
-        session.route, session.pid, session.host, session.alive = route, hello.pid, hello.host, True
-        self._welcome(session)
+        session.came_by(route)
+        session.pid, session.host, session.alive = hello.pid, hello.host, True
+        self._welcome(session, route)
 
     def _challenge(self, holder: Session, route: bytes) -> None:
         """Refuse a newcomer once the holder of its place has given a sign of life well after its first HELLO.
@@ -360,13 +364,13 @@ class Server:
         self._take_in([message])
         self.counts.recovered += 1
 
-    def _welcome(self, session: Session) -> None:
+    def _welcome(self, session: Session, route: bytes) -> None:
         terms, entry = self._terms, session.entry
         seeds = [terms.seed_of(int(agent), entry.number) for agent in session.agents]
         names = VERSION[0], entry.session, entry.slot, entry.first_agent
         welcome = Welcome(*names, seeds, terms.heartbeat, terms.patience)
         self._log.flush()
-        self._send(session.route, encode_control(welcome, session=entry.session, epoch=terms.epoch))
+        self._send(route, encode_control(welcome, session=entry.session, epoch=terms.epoch))
 
     def _place_for(self, hello: Hello) -> int | None:
         """Return the place of the process whose last message a worker brings, or else the first that is free."""
@@ -480,7 +484,7 @@ class Server:
         for session in chosen:
             self.counts.round_trips += len(session.agents)
             session.busy_since = self._clock()
-            self._send(session.route, session.entry.answer)
+            self._send_to(session, session.entry.answer)
 
     def _issue(self, sessions: list[int], actions: np.ndarray, epoch: int) -> None:
         """Note the ACTION of each session in the ledger; the actions of all stand one below the other."""
@@ -499,10 +503,16 @@ class Server:
             self._ledger.answer(number, encode(header, actions[begin:end].tobytes()))
             begin = end
 
+    def _send_to(self, session: Session, frame: bytes) -> None:
+        """Send by each connection that brought the session's last message.
+
+        After the learner was away, copies that came by several are read in no fixed order, and all but one are dead.
+        """
+        for route in session.routes:
+            self._send(route, frame)
+
     def _send(self, route: bytes, frame: bytes) -> None:
         """Send without waiting; a peer that has gone is found by its silence."""
-        if not route:
-            return
         try:
             self._socket.send_multipart((route, frame), zmq.NOBLOCK)
         except zmq.ZMQError as error:
@@ -612,7 +622,7 @@ class Server:
         """Say GOODBYE to every worker and close the socket."""
         for session in self._sessions.values():
             farewell = encode_control(Goodbye(reason), session=session.entry.session, epoch=self._terms.epoch)
-            self._send(session.route, farewell)
+            self._send_to(session, farewell)
         self._socket.close()
         self._guard.close()
         self._context.term()

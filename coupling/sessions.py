@@ -10,6 +10,8 @@ from coupling.protocol import Header, Heartbeat, Step
 
 __all__ = ["Counts", "Message", "Session"]
 
+_ROUTES = 64  # of a session: a worker makes a new connection each ten seconds or so that nobody answers it
+
 
 class Message(NamedTuple):
     """A RESET or STEP that was read: its frame, its header, and observations or a step."""
@@ -62,7 +64,7 @@ class Session:
     entry: Entry
     seen: float  # when it last gave a sign of life, by the server's clock
     busy_since: float  # when it last got something to do
-    route: bytes = b""
+    routes: list[bytes] = field(default_factory=list)  # by which its last message, and copies of it, came
     pid: int = 0
     host: str = ""
     alive: bool = False
@@ -74,6 +76,11 @@ class Session:
     challenged: float = 0.0  # when another process first claimed the slot
     kept_until: float = 0.0  # when the place stops being kept for a worker that the learner before had
     life: Heartbeat = field(default_factory=lambda: Heartbeat(0, 0.0, 0.0, 0.0))
+
+    def came_by(self, route: bytes) -> None:
+        """Note a connection that brought its last message or a copy of it; nobody can tell which one still stands."""
+        if route not in self.routes:
+            self.routes = [*self.routes[1 - _ROUTES :], route]
 
     @property
     def agents(self) -> np.ndarray:

@@ -399,6 +399,29 @@ def test_a_message_that_comes_again_is_answered_again_and_counts_once(served):
     assert (server.counts.repeats, server.counts.stale) == (2, 1)
 
 
+def test_an_answer_goes_by_every_connection_that_brought_a_copy(served):
+    """A worker made new ones while the learner was away, which reads the copies in no order: only one is alive."""
+    learner, server, peer = served
+    worker = peer()
+    worker.join()
+    lines = [worker, peer(), peer()]
+    for line in lines:
+        line.session = worker.session
+    learner.open_gate = False
+    assert worker.is_left_waiting(worker.reset_message())
+    for line in lines:
+        assert line.say(line.reset_message(sequence=1))[0].kind == Kind.PAUSE
+    assert worker.say(worker.hello())[0].kind == Kind.WELCOME  # an old copy, read last
+    learner.open_gate = True
+    answers = [line.hear() for line in lines]
+    assert all((header.kind, header.acknowledgement) == (Kind.ACTION, 1) for header, _ in answers)
+    assert server.counts.round_trips == 2
+    worker.sequence = 1
+    assert worker.step()[0].kind == Kind.ACTION
+    server.turn(0)
+    assert not any(line.socket.poll(50) for line in lines[1:]), "what they brought is answered"
+
+
 def test_a_message_that_comes_again_before_its_answer_gets_a_pause(served):
     learner, server, peer = served
     worker = peer()
