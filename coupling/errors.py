@@ -33,11 +33,11 @@ def describe_failure(error: BaseException) -> str:
 
 
 _EXTRA = {
-    **dict.fromkeys(("torch", "gymnasium", "zmq", "msgspec", "tensorboard", "filelock"), "rl"),
+    **dict.fromkeys(("torch", "gymnasium", "zmq", "msgspec", "tensorboard"), "rl"),
     "mujoco": "mujoco", "ray": "ray", "submitit": "slurm", "stable_baselines3": "sb3",
-    **dict.fromkeys(("jax", "jax_cfd"), "bench"), "cupy": "cuda12",
+    **dict.fromkeys(("jax", "jax_cfd"), "bench"), "cupy": "cuda12 or cuda13",
 }  # fmt: skip
-"""Which extra of flowsim brings a module."""
+"""Which extra of flowsim brings a module; one of two if it is the machine that decides."""
 
 
 def describe_missing(error: ModuleNotFoundError) -> str:
@@ -52,7 +52,8 @@ def describe_missing(error: ModuleNotFoundError) -> str:
     if name not in _EXTRA:
         raise error
     extra = _EXTRA[name]
-    return f"this needs {name}, which comes with the extra {extra}: pip install 'flowsim[{extra}]'"
+    lines = " or ".join(f"pip install 'flowsim[{each}]'" for each in extra.split(" or "))
+    return f"this needs {name}, which comes with the extra {extra}: {lines}"
 
 
 def describe_os_error(error: OSError, folder: Path | None = None) -> str:

@@ -1,5 +1,7 @@
 """What is installed with what: the solver alone needs no learner, and the wheel holds what is no Python."""
 
+import ast
+import re
 import subprocess
 import sys
 import tomllib
@@ -8,11 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from coupling.errors import describe_missing
+
 ROOT = Path(__file__).parents[1]
-RL = {"torch", "gymnasium", "pyzmq", "msgspec", "tensorboard", "filelock"}
+RL = {"torch", "gymnasium", "pyzmq", "msgspec", "tensorboard"}
 WITHOUT = """
 import sys
-for name in ("torch", "gymnasium", "zmq", "msgspec", "tensorboard", "filelock"):
+for name in ("torch", "gymnasium", "zmq", "msgspec", "tensorboard"):
     sys.modules[name] = None
 """
 SOLVE = """
@@ -49,8 +53,29 @@ def test_what_the_solver_alone_has(tmp_path, words):
 def test_what_needs_an_extra_names_it(tmp_path, words):
     done = python(WITHOUT + COMMAND.format(words=words), tmp_path)
     assert done.returncode == 2
-    assert done.stderr.count("flowsim: ") == 1
+    assert done.stderr.count("this needs ") == 1
     assert "comes with the extra rl: pip install 'flowsim[rl]'" in done.stderr
+
+
+def test_a_missing_cupy_names_the_extras_of_both_cudas():
+    sentence = describe_missing(ModuleNotFoundError("No module named 'cupy'", name="cupy"))
+    assert sentence.endswith("cuda12 or cuda13: pip install 'flowsim[cuda12]' or pip install 'flowsim[cuda13]'")
+
+
+def test_the_solver_alone_imports_nothing_that_an_extra_brings():
+    """What flowsim imports anywhere is in the list of what it installs."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    installed = {re.split(r"[>=<\[]", name)[0].lower().replace("-", "_") for name in project["dependencies"]}
+    named = {"PIL": "pillow", "yaml": "pyyaml"}
+    trees = [ast.parse(path.read_text()) for path in (ROOT / "flowsim").rglob("*.py") if "cuda" not in str(path)]
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    imported = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    imported |= {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom) and not node.level}
+    tops = {name.partition(".")[0] for name in imported} - set(sys.stdlib_module_names) - {"flowsim"}
+    assert "numba" in tops
+    came_with_numba, beside_which_the_bench_measures = {"llvmlite"}, {"jax", "jax_cfd"}
+    tops -= came_with_numba | beside_which_the_bench_measures
+    assert {named.get(name, name) for name in tops} <= installed
 
 
 @pytest.fixture(scope="module")
