@@ -39,6 +39,12 @@ class Shell:
         (self.folder / "preset.yaml").write_text(yaml.safe_dump(content))
         return "preset.yaml"
 
+    def meeting(self) -> dict:
+        """Options of an environment with which two workers begin together."""
+        folder = self.folder / "meeting"
+        folder.mkdir()
+        return {"meeting": str(folder)}
+
     def command(self, *words: str) -> list[str]:
         return [sys.executable, "-m", "coupling.cli", *words]
 

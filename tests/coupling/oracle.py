@@ -5,8 +5,9 @@ holds it exactly; the observations are (e, s, name, name), a name of 2 x 24 bits
 made. Workers find this module on PYTHONPATH and register it by the id ``oracle:test/Oracle-v0``.
 
 With ``journal`` each environment in a worker writes down every step that returned, for ``audit.py``: one write at the
-very end of ``step()``. Importing this module also arms the labelled points of ``faults.py`` that the process's
-environment asks for.
+very end of ``step()``. With ``meeting``, a folder, no environment of a worker begins before ``party`` processes are
+there, so that none of them can do the whole run alone, however late another one is. Importing this module also arms the
+labelled points of ``faults.py`` that the process's environment asks for.
 """
 
 import os
@@ -38,10 +39,11 @@ class Oracle(gym.Env):
     observation_space = gym.spaces.Box(-np.inf, np.inf, (4,), np.float32)
     action_space = gym.spaces.Box(-1.0, 1.0, (2,), np.float32)
 
-    def __init__(self, *, fail_at=0, hang_at=0, nan_at=0, step_seconds=0.0, journal=""):
+    def __init__(self, *, fail_at=0, hang_at=0, nan_at=0, step_seconds=0.0, journal="", meeting="", party=2):
         self.fail_at, self.hang_at, self.nan_at, self.step_seconds = fail_at, hang_at, nan_at, step_seconds
         self.episode, self.total = 0, 0
         self.name = np.frombuffer(secrets.token_bytes(8), np.uint32) % 2**24  # exact in float32
+        self.meeting, self.party = Path(meeting) if meeting and in_worker() else None, party
         self.journal = None
         if journal and in_worker():
             faults.keep_found_outbox(Path(journal) / f"{PROCESS}.found")
@@ -50,6 +52,8 @@ class Oracle(gym.Env):
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
+        if self.meeting is not None:
+            self._meet()
         self.episode += 1
         self.step_number = 0
         self.last = int(self.np_random.integers(3, 30))
@@ -79,6 +83,11 @@ class Oracle(gym.Env):
         if self.journal is not None:
             os.close(self.journal)
             self.journal = None
+
+    def _meet(self):
+        (self.meeting / PROCESS).touch()
+        while len(list(self.meeting.iterdir())) < self.party:
+            time.sleep(0.05)
 
     def _observation(self):
         return np.array([self.episode, self.step_number, *self.name], np.float32)

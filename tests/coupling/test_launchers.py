@@ -160,7 +160,7 @@ def test_the_connection_file_of_a_worker_has_to_be_there(tmp_path, monkeypatch, 
 
 
 def test_serve_waits_for_workers_that_are_started_by_hand(shell):
-    preset = shell.preset(run={"steps": 600})
+    preset = shell.preset(run={"steps": 600}, env_options=shell.meeting())
     learner = shell.start("serve", preset)
     connection = shell.run_folder / "connection.json"
     wait_until(connection.exists)
