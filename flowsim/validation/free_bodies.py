@@ -135,7 +135,7 @@ def frames(effort: Effort) -> Result:
     def motion(t: float) -> tuple[float, float, float, float, float, float]:
         return x0 - t, y0, 0.0, -1.0, 0.0, 0.0
 
-    still = Box(box.size, box.center, box.cells, Sides("open", "open", "slip", "slip"))
+    still = Box(box.size, box.center, box.cells, Sides("inflow", "open", "slip", "slip"))
     runs = (
         (box, Disk(center=box.center), (1.0, 0.0)),
         (still, Disk(center=box.center, motion=motion), (0.0, 0.0)),

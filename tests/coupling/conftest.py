@@ -77,6 +77,14 @@ class Shell:
             process.communicate()
 
 
+def complaint(stderr: str) -> str:
+    """What a command that does not come far says: one line, after the one that says what it begins."""
+    begun, *complaints = stderr.strip().splitlines()
+    assert begun.startswith("flowsim: loading "), stderr
+    assert len(complaints) == 1, stderr
+    return complaints[0]
+
+
 def wait_until(condition, seconds: float = GUARD):
     """Wait for a condition and return what it gave; fail loudly when it takes too long."""
     until = time.monotonic() + seconds

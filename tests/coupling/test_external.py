@@ -1,6 +1,7 @@
 """The task that lives outside Python: its spaces are known, and nobody tries to step it."""
 
 import pytest
+from conftest import complaint
 
 from coupling.environments import describe_task, make_vector
 from coupling.errors import ConfigError
@@ -44,6 +45,5 @@ def test_stepping_it_in_python_is_one_sentence():
 def test_who_would_step_it_in_python_is_told_before_anything_is_made(shell, words, sentence):
     done = shell.run("train", shell.preset(env=EXTERNAL, env_options=OPTIONS), *words)
     assert done.returncode == 2
-    assert sentence in done.stderr
-    assert len(done.stderr.splitlines()) == 1
+    assert sentence in complaint(done.stderr)
     assert not (shell.folder / "runs").exists()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from conftest import GUARD, ROOT, wait_until
+from conftest import GUARD, ROOT, complaint, wait_until
 from test_run import audit
 
 from coupling import cli
@@ -156,7 +156,8 @@ def test_the_connection_file_of_a_worker_has_to_be_there(tmp_path, monkeypatch, 
     with pytest.raises(SystemExit) as caught:
         cli.main()
     assert caught.value.code == 2
-    assert capsys.readouterr().err == f"flowsim: --connect No such file or directory: {tmp_path / 'none.json'}\n"
+    said = complaint(capsys.readouterr().err)
+    assert said == f"flowsim: --connect No such file or directory: {tmp_path / 'none.json'}"
 
 
 def test_serve_waits_for_workers_that_are_started_by_hand(shell):

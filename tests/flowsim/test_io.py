@@ -127,7 +127,7 @@ def test_a_restart_of_another_setup_is_refused_by_name(tmp_path):
     grown = dataclasses.replace(flow.bodies[0], major=1.1)
     others = {
         "grid.h": {"grid": Grid(24, 16, 0.2)},
-        "sides.top": {"sides": Sides(top="slip")},
+        "sides.left": {"sides": Sides(top="slip")},
         "bodies.0.major": {"bodies": [grown]},
         "batch": {"batch": 2},
         "dtype": {"dtype": "float64"},
