@@ -193,7 +193,7 @@ def _read(report: Path) -> tuple[dict[str, int], list[dict[str, Any]]]:
     bad = [
         {
             "test": f"{case.get('classname')}::{case.get('name')}",
-            "traceback": (failure.text or failure.get("message", "")).splitlines()[:LINES_OF_A_FAILURE],
+            "traceback": (failure.text or failure.get("message") or "").splitlines()[:LINES_OF_A_FAILURE],
         }
         for suite in suites
         for case in suite.findall("testcase")

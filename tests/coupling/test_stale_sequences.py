@@ -242,7 +242,7 @@ def test_a_worker_whose_place_is_not_decided_on_asks_again(hand):
 
 
 def test_a_learner_that_beats_but_never_answers_is_left_in_the_end(hand):
-    learner = hand(patience=2.0)
+    learner = hand(patience=6.0)  # longer than either side may stand still
     process = learner.start()
     learner.join()
     learner.hear()
