@@ -35,6 +35,9 @@ PYTEST := $(BIN)/python -m pytest -q
 # the kernels for the GPU run in numba's simulator, which has to be chosen before numba is imported
 SIMULATOR := { NUMBA_ENABLE_CUDASIM=1 $(PYTEST) tests/cuda || { echo "the tests in the simulator of a GPU failed"; false; }; }
 CHECKS := build/checks.log
+# on all cores, with a word about it, and not in the middle of a test
+COMPILE := $(BIN)/python -c 'from flowsim import Disk, Grid, Simulation; \
+	[Simulation(Grid(16, 16, 0.1), bodies=[Disk()], viscosity=0.01, dtype=dtype) for dtype in ("float32", "float64")]'
 TEST_WORKERS ?= 2
 
 lint: install
@@ -48,6 +51,7 @@ checks: lint
 test: install
 	@mkdir -p $(dir $(CHECKS))
 	@{ $(LINT) && $(TYPES) && $(SIMULATOR); } > $(CHECKS) 2>&1 & checks=$$!; trap 'kill $$checks 2> /dev/null' INT TERM; \
+	$(COMPILE); \
 	$(PYTEST) -n $(TEST_WORKERS) --dist worksteal --durations=10 -m 'not cluster'; tests=$$?; \
 	if wait $$checks; then echo "lint, types and the kernels in the simulator of a GPU are fine: $$(tail -n 1 $(CHECKS))"; \
 	else cat $(CHECKS); echo "make test: RED, $$(tail -n 1 $(CHECKS)): see above, or $(CHECKS)"; checks=failed; fi; \

@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[1]
 STAND_IN = """#!/bin/sh
 echo "$0 $*" >> {calls}
 case "$0 $* ${{NUMBA_ENABLE_CUDASIM-}}" in {red}) echo "told to fail"; exit 1 ;; esac
-echo "3 passed in 0.01s"
+case "$*" in -c*) ;; *) echo "3 passed in 0.01s" ;; esac
 """
 
 pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="no make here")
