@@ -100,12 +100,16 @@ def train(
         _print_presets()
         raise ConfigError("which preset? Give one of these names, or a YAML file")
     begin(f"loading the solver and the learner for {preset}")
-    from coupling import run
-    from coupling.screen import ConsoleScreen
+    from coupling.config import load_config
+    from coupling.standby import Standby
 
     name, words = _preset_or_word(preset, overrides)
-    with ConsoleScreen() as screen:
-        folder = run.train(name, words, screen)
+    with Standby(load_config(name, words)) as standby:
+        from coupling import run
+        from coupling.screen import ConsoleScreen
+
+        with ConsoleScreen() as screen:
+            folder = run.train(name, words, screen, standby)
     _print_outcome(folder)
 
 
@@ -133,11 +137,17 @@ def presets(as_json: Json = False) -> None:
 def resume(path: Run, overrides: Overrides = None) -> None:
     """Go on with a run from its last checkpoint, also after kill -9."""
     begin(f"loading {path}")
-    from coupling import run
-    from coupling.screen import ConsoleScreen
+    from coupling.config import with_overrides
+    from coupling.folder import RunFolder
+    from coupling.standby import Standby
 
-    with ConsoleScreen() as screen:
-        folder = run.resume(path, overrides or [], screen)
+    words = overrides or []
+    with Standby(with_overrides(RunFolder.find(path).config(), words)) as standby:
+        from coupling import run
+        from coupling.screen import ConsoleScreen
+
+        with ConsoleScreen() as screen:
+            folder = run.resume(path, words, screen, standby)
     _print_outcome(folder)
 
 

@@ -27,6 +27,7 @@ __all__ = [
     "episode_seed",
     "failures_of",
     "final_observations",
+    "load_task",
     "make_vector",
 ]
 
@@ -238,6 +239,17 @@ def _spec(env: str) -> gym.envs.registration.EnvSpec:
         except Exception as error:
             raise ConfigError(f"env = {env!r}: {module} cannot be imported: {describe_failure(error)}") from error
     return gym.spec(name)
+
+
+def load_task(env: str) -> None:
+    """Import what a task is made of, without making it; what cannot be imported is told by :func:`make_vector`."""
+    import cases  # noqa: F401  (registers the flow tasks)
+
+    with contextlib.suppress(Exception):
+        spec = _spec(env)
+        for entry in (spec.vector_entry_point, spec.entry_point):
+            if isinstance(entry, str):
+                load_env_creator(entry)
 
 
 def describe_task(env: str, env_options: dict[str, Any]) -> Task:

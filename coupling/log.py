@@ -1,5 +1,6 @@
 """What a run writes down while it trains: two tables, TensorBoard and the status that others look at."""
 
+import functools
 import json
 import os
 import socket
@@ -7,12 +8,15 @@ import time
 from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from coupling.files import Table, write_atomically
 from coupling.folder import RunFolder
+
+if TYPE_CHECKING:
+    from torch.utils.tensorboard import SummaryWriter
 
 __all__ = ["Rates", "RunLog", "Speedometer", "read_status", "write_status"]
 
@@ -55,9 +59,6 @@ class RunLog:
     """
 
     def __init__(self, folder: RunFolder, environment_steps: int, episodes: int) -> None:
-        # imported here: it takes a second or two, which only training should pay
-        from torch.utils.tensorboard import SummaryWriter
-
         self._statistics, self._episodes = Table(folder.statistics), Table(folder.episodes)
         kept = [row for row in self._statistics.read() if int(row["environment_steps"]) <= environment_steps]
         self._statistics.replace(kept)
@@ -67,7 +68,7 @@ class RunLog:
         self._began = time.monotonic()
         self._next = STATISTICS_EVERY * (environment_steps // STATISTICS_EVERY + 1)
         folder.tensorboard.mkdir(mode=0o700, exist_ok=True)
-        self._board = SummaryWriter(str(folder.tensorboard), purge_step=environment_steps or None, flush_secs=15)
+        self._board_folder, self._purge_step = str(folder.tensorboard), environment_steps or None
         self.recent: deque[tuple[float, int]] = deque(((float(row["return"]), int(row["length"])) for row in rows), 100)
         self.episode_count = len(rows)
 
@@ -86,6 +87,13 @@ class RunLog:
             if not np.isnan(value):  # means over nothing
                 self._board.add_scalar(name, value, environment_steps)
 
+    @functools.cached_property
+    def _board(self) -> "SummaryWriter":
+        # imported with the first row: it takes a second, which the start of a run shall not wait for
+        from torch.utils.tensorboard import SummaryWriter
+
+        return SummaryWriter(self._board_folder, purge_step=self._purge_step, flush_secs=15)
+
     def episodes(self, rows: list[dict[str, Any]]) -> None:
         """Write one row an episode."""
         if rows:
@@ -102,7 +110,8 @@ class RunLog:
 
     def close(self) -> None:
         """Write out what TensorBoard still holds."""
-        self._board.close()
+        if "_board" in vars(self):
+            self._board.close()
 
 
 def write_status(path: Path, status: dict[str, Any]) -> str:

@@ -6,6 +6,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from gymnasium.spaces import Box
+
 from coupling.config import RunConfig, dump_config, fitted, load_config, with_overrides
 from coupling.content import folder_name, preset_name
 from coupling.environments import Task, describe_task
@@ -14,16 +17,22 @@ from coupling.evaluate import EVALUATION_SEED, PolicyController, evaluate, evalu
 from coupling.files import make_private, refuse_unwritable, write_atomically
 from coupling.folder import RunFolder
 from coupling.launch import check_launcher
+from coupling.screen import told_if_long
+from coupling.standby import Standby
 from coupling.training import Screen, Signals, Training
 from rl_agent.checkpoint import CheckpointError
 from rl_agent.defaults import doubts
 from rl_agent.device import DeviceError
 from rl_agent.learner import Learner
+from rl_agent.rehearsal import rehearse
 
 __all__ = ["resume", "train"]
 
+_LIKELY_SPACES = Box(-1.0, 1.0, (3,), np.float32), Box(-1.0, 1.0, (2,), np.float32)
+"""What is compiled depends on the kinds of spaces, not on their sizes."""
 
-def train(preset: str | None, overrides: list[str], screen: Screen) -> RunFolder:
+
+def train(preset: str | None, overrides: list[str], screen: Screen, standby: Standby | None = None) -> RunFolder:
     """Begin a run and carry it through.
 
     Parameters
@@ -32,6 +41,8 @@ def train(preset: str | None, overrides: list[str], screen: Screen) -> RunFolder
         As :func:`coupling.config.load_config`.
     screen
         Where to show how it goes.
+    standby
+        Processes that were started ahead to be its workers.
 
     Returns
     -------
@@ -51,7 +62,7 @@ def train(preset: str | None, overrides: list[str], screen: Screen) -> RunFolder
     refuse_unwritable("run.folder", Path(config.run.folder), is_folder=True)
     check_launcher(config.workers)
     folder = RunFolder.choose(config, preset_name(preset) if preset else folder_name(config.env))
-    task = describe_task(config.env, config.env_options)
+    task = _prepare(config, screen, standby)
     config = fitted(config, task.episode_steps)
     try:
         learner = Learner(
@@ -68,11 +79,11 @@ def train(preset: str | None, overrides: list[str], screen: Screen) -> RunFolder
     screen.say(f"run folder {folder.path}")
     for doubt in doubts(config.agent, config.run.steps, task.episode_steps, config.workers.agents):
         screen.say(f"warning: {doubt}")
-    _carry_through(folder, config, task, learner, screen)
+    _carry_through(folder, config, task, learner, screen, standby)
     return folder
 
 
-def resume(path: Path, overrides: list[str], screen: Screen) -> RunFolder:
+def resume(path: Path, overrides: list[str], screen: Screen, standby: Standby | None = None) -> RunFolder:
     """Go on with a run from its last checkpoint.
 
     Parameters
@@ -84,6 +95,8 @@ def resume(path: Path, overrides: list[str], screen: Screen) -> RunFolder:
         ``workers.*`` except ``workers.agents``: what may change without making it another run.
     screen
         Where to show how it goes.
+    standby
+        Processes that were started ahead to be its workers.
 
     Returns
     -------
@@ -100,7 +113,7 @@ def resume(path: Path, overrides: list[str], screen: Screen) -> RunFolder:
     config = with_overrides(before, overrides)
     _same_run(before, config)
     check_launcher(config.workers)
-    task = describe_task(config.env, config.env_options)
+    task = _prepare(config, screen, standby)
     with _as_run_error(folder):
         others = make_private(folder.path)
         if others:
@@ -118,8 +131,24 @@ def resume(path: Path, overrides: list[str], screen: Screen) -> RunFolder:
         if overrides:
             write_atomically(folder.config_file, dump_config(config).encode())
     screen.say(f"resuming {folder.path}, whose checkpoint has {learner.environment_steps} environment steps")
-    _carry_through(folder, config, task, learner, screen)
+    _carry_through(folder, config, task, learner, screen, standby)
     return folder
+
+
+def _prepare(config: RunConfig, screen: Screen, standby: Standby | None) -> Task:
+    """Learn what the task is, and have compiled what the learner calls, while the processes on standby get ready."""
+    task = standby.task(seconds=1.0) if standby else None
+    compiles, rehearsed = "making the learner ready, whose functions are compiled once on this machine", False
+    if task is None and standby and standby.is_busy:  # what takes so long is most likely a flow that is compiled
+        with told_if_long(compiles, screen.say), contextlib.suppress(ValueError):
+            rehearse(config.agent, *_LIKELY_SPACES)
+            rehearsed = True
+        task = standby.task()
+    task = task or describe_task(config.env, config.env_options)
+    if not (rehearsed and isinstance(task.action_space, Box)):
+        with told_if_long(compiles, screen.say), contextlib.suppress(ValueError):  # Learner says what does not fit
+            rehearse(config.agent, task.observation_space, task.action_space)
+    return task
 
 
 def _is_finished(learner: Learner, steps: int) -> bool:
@@ -170,7 +199,9 @@ def _as_run_error(folder: RunFolder) -> Iterator[None]:
         raise RunError(describe_os_error(error, folder.path)) from error
 
 
-def _carry_through(folder: RunFolder, config: RunConfig, task: Task, learner: Learner, screen: Screen) -> None:
+def _carry_through(
+    folder: RunFolder, config: RunConfig, task: Task, learner: Learner, screen: Screen, standby: Standby | None
+) -> None:
     """Judge the untrained policy, train, judge again."""
     with contextlib.ExitStack() as stack:
         stack.callback(folder.unlock)
@@ -183,7 +214,7 @@ def _carry_through(folder: RunFolder, config: RunConfig, task: Task, learner: Le
             screen.say(f"judging the untrained policy over {config.run.evaluate_episodes} episodes")
             judged["before"] = _judge(config, learner, deterministic=True)
             _write_evaluation(folder, judged)
-        Training(folder, config, task, learner, screen, signals).carry_out()
+        Training(folder, config, task, learner, screen, signals, standby).carry_out()
         if config.run.evaluate_episodes:
             screen.say(
                 f"judging the trained policy and the baselines over {config.run.evaluate_episodes} episodes each"

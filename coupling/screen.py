@@ -1,6 +1,7 @@
 """How a run shows itself: a progress bar on a terminal, a line now and then elsewhere; always on stderr."""
 
 import contextlib
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -9,7 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Column
 
-__all__ = ["ConsoleScreen", "progress_bar"]
+__all__ = ["ConsoleScreen", "progress_bar", "told_if_long"]
 
 _LINE_EVERY = 10.0  # seconds, where there is no terminal
 _LINE = 200  # characters of numbers, where there is no terminal
@@ -74,6 +75,27 @@ def progress_bar(what: str) -> Iterator[Callable[[float], None]]:
     with Progress(console=Console(stderr=True)) as bar:
         task = bar.add_task(what, total=1.0)
         yield lambda done: bar.update(task, completed=done)
+
+
+@contextlib.contextmanager
+def told_if_long(what: str, say: Callable[[str], None], every: float = 5.0) -> Iterator[None]:
+    """Say what is being done if it takes longer than a second, and then now and again that it goes on."""
+    done = threading.Event()
+
+    def tell() -> None:
+        began, wait = time.monotonic(), 1.0
+        while not done.wait(wait):
+            passed = time.monotonic() - began
+            say(what if wait < every else f"{what}: {passed:.0f} s")
+            wait = every
+
+    teller = threading.Thread(target=tell, daemon=True)
+    teller.start()
+    try:
+        yield
+    finally:
+        done.set()
+        teller.join()
 
 
 def _numbers(status: dict[str, Any], room: int) -> str:

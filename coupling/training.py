@@ -21,6 +21,7 @@ from coupling.log import RunLog, Speedometer, write_status
 from coupling.outbox import read_outbox
 from coupling.security import Keys, is_loopback
 from coupling.server import Server, Terms
+from coupling.standby import Standby
 from coupling.tally import Alike, Tally
 from rl_agent.learner import Learner
 
@@ -87,6 +88,7 @@ class Training:
         learner: Learner,
         screen: Screen,
         signals: Signals,
+        standby: Standby | None = None,
     ) -> None:
         self._folder, self._config, self._learner = folder, config, learner
         self._screen, self._signals = screen, signals
@@ -113,7 +115,9 @@ class Training:
         endpoint = endpoint_to_bind(workers.transport, workers.bind)
         self._keys = Keys.draw() if workers.curve == "always" or not is_loopback(endpoint) else None
         self._server = Server(learner, endpoint, terms, config.run.steps, self._experience, self._keys)
-        self._launcher = make_launcher(workers, folder.connection, folder.workers, external=config.env == EXTERNAL)
+        self._launcher = make_launcher(
+            workers, folder.connection, folder.workers, external=config.env == EXTERNAL, standby=standby
+        )
         self._waiting_told = ""
         self._alone_since = time.monotonic()
         self._speed = Speedometer()

@@ -22,10 +22,11 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 import zmq
+from gymnasium.vector import VectorEnv
 
 from coupling.connection import read_connection, task_hash
 from coupling.environments import failures_of, final_observations, make_vector
@@ -54,7 +55,7 @@ from coupling.protocol import (
 )
 from coupling.security import RefusedError, Watch, secure_client
 
-__all__ = ["HOPELESS", "Worker", "WorkerStoppedError", "main"]
+__all__ = ["HOPELESS", "Made", "Worker", "WorkerStoppedError", "main"]
 
 HOPELESS = "its environments cannot be reset"
 """How a worker begins to say why it ends that will hardly do better when it is started again."""
@@ -84,6 +85,15 @@ def die_with_parent() -> None:
 def parent_is_gone() -> bool:
     """Tell whether the process named in the environment is no longer this one's parent."""
     return os.environ.get(PARENT_VARIABLE, str(os.getppid())) != str(os.getppid())
+
+
+class Made(NamedTuple):
+    """Environments, and what they were made from."""
+
+    env: str
+    env_options: dict[str, Any]
+    environments: int
+    vector: VectorEnv
 
 
 class WorkerStoppedError(Exception):
@@ -254,6 +264,8 @@ class Worker:
     outbox
         Where to keep the last message, so that the next process can bring it when this one is killed; without it
         the death of the process loses the step under way to the learner.
+    made
+        Environments that are there already, taken if they are those of the task.
 
     Raises
     ------
@@ -261,11 +273,21 @@ class Worker:
         When the connection file, the task or the outbox cannot be used.
     """
 
-    def __init__(self, file: Path, slot: int | None, environments: int, outbox: Path | None = None) -> None:
+    def __init__(
+        self, file: Path, slot: int | None, environments: int, outbox: Path | None = None, made: Made | None = None
+    ) -> None:
         self._file, self._slot, self._count = file, slot, environments
         self._context = zmq.Context()
         self._line = Line(self._context, file)
-        self._make()
+        task = self._line.connection
+        if made is not None and (made.env, made.env_options, made.environments) == (
+            task.env,
+            task.env_options,
+            environments,
+        ):
+            self._vector = made.vector
+        else:
+            self._make()
         space = self._vector.single_action_space
         self._low, self._high, self._action_dtype = space.low, space.high, space.dtype  # type: ignore[attr-defined]
         self._size = int(np.prod(self._vector.single_observation_space.shape or ()))
@@ -511,8 +533,16 @@ class Worker:
         print(f"worker {'?' if self._slot is None else self._slot}: {what}", file=sys.stderr, flush=True)
 
 
-def main(words: Sequence[str] | None = None) -> int:
-    """Run a worker, from the command line's words unless given; return its exit code."""
+def main(words: Sequence[str] | None = None, made: Made | None = None) -> int:
+    """Run a worker, from the command line's words unless given; return its exit code.
+
+    Parameters
+    ----------
+    words
+        Of the command line.
+    made
+        Environments that are there already.
+    """
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--connect", type=Path, required=True, help="connection.json of the run")
     parser.add_argument("--slot", type=int, help="number of this worker; a free one when left out")
@@ -522,7 +552,7 @@ def main(words: Sequence[str] | None = None) -> int:
     die_with_parent()
     name = f"worker {'?' if arguments.slot is None else arguments.slot}"
     try:
-        worker = Worker(arguments.connect, arguments.slot, arguments.environments, arguments.outbox)
+        worker = Worker(arguments.connect, arguments.slot, arguments.environments, arguments.outbox, made)
     except (OSError, ValueError) as error:
         print(f"{name}: {error}", file=sys.stderr)
         return 1

@@ -12,8 +12,9 @@ from typing import Any, ClassVar, NamedTuple
 import numba
 import numpy as np
 from contourpy import contour_generator
-from numba.extending import register_jitable
 from numpy.typing import NDArray
+
+from flowsim.shared import shared
 
 FloatArray = NDArray[np.float64]
 Motion = str | Callable[[float], tuple[float, float, float, float, float, float]]
@@ -39,7 +40,7 @@ class Contact(IntFlag):
     BODY = 2
 
 
-@register_jitable
+@shared
 def signed_distance(shape: int, a: Any, b: Any, x: Any, y: Any) -> Any:
     """Return the signed distance (negative inside) of the point (x, y) of the body's own frame from its surface.
 
@@ -58,7 +59,7 @@ def signed_distance(shape: int, a: Any, b: Any, x: Any, y: Any) -> Any:
     return distance
 
 
-@register_jitable
+@shared
 def tabulated_distance(table: Any, start: int, side: int, reach: Any, x: Any, y: Any) -> Any:
     """Return the distance at (x, y) by bilinear interpolation in a square table over [-reach, reach]^2.
 

@@ -10,10 +10,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from numba.extending import register_jitable
-
 from flowsim.bodies import signed_distance, tabulated_distance
 from flowsim.boundary import Side
+from flowsim.shared import shared
 from flowsim.stencils import PERIODIC, mask, penalized_share, surface_share
 
 Array = Any
@@ -22,7 +21,7 @@ RIGID = 1e9
 """lambda dt under which everything moves with the body."""
 
 
-@register_jitable
+@shared
 def wrapped(i: int, n: int) -> int:
     """Return the index of a face of a periodic box; windows reach at most one box length beyond."""
     if i >= n:
@@ -30,19 +29,19 @@ def wrapped(i: int, n: int) -> int:
     return i + n if i < 0 else i
 
 
-@register_jitable
+@shared
 def within(x: float, length: float, side: int) -> float:
     """Return a coordinate, brought into the box if that is periodic."""
     return x - math.floor(x / length) * length if side == PERIODIC else x
 
 
-@register_jitable
+@shared
 def image(x: float, near: float, length: float, side: int) -> float:
     """Return the image of coordinate x that is nearest to another one, in a box that may be periodic."""
     return x + length * math.floor((near - x) / length + 0.5) if side == PERIODIC else x
 
 
-@register_jitable
+@shared
 def face_range(x: float, reach: float, h: float, n: int, side: int) -> tuple[int, int]:
     """Return the range of faces [i0, i1) that a body reaching ``reach`` to both sides of x can touch."""
     i0, i1 = int(math.floor((x - reach) / h)), int(math.ceil((x + reach) / h)) + 1
@@ -51,7 +50,7 @@ def face_range(x: float, reach: float, h: float, n: int, side: int) -> tuple[int
     return min(max(i0, 0), n), max(min(i1, n), 0)
 
 
-@register_jitable
+@shared
 def body_window(
     x: float, y: float, angle: float, a: float, b: float, h: float, nx: int, ny: int, sides: Array
 ) -> tuple[int, int, int, int]:
@@ -64,7 +63,7 @@ def body_window(
     return i0, i1, j0, j1
 
 
-@register_jitable
+@shared
 def body_distance(bodies: Any, k: int, rx: float, ry: float, cos: float, sin: float) -> float:
     """Return the signed distance of a point from body k, given relative to its reference point."""
     x, y = cos * rx + sin * ry, cos * ry - sin * rx
@@ -73,7 +72,7 @@ def body_distance(bodies: Any, k: int, rx: float, ry: float, cos: float, sin: fl
     return signed_distance(bodies.shapes[k], bodies.axes[k, 0], bodies.axes[k, 1], x, y)
 
 
-@register_jitable
+@shared
 def diffusion_at_surface(bodies: Any, k: int, nu: float, dt: float, h: float) -> float:
     """Return nu dt / h^2, or 0 for a body so thin that its surface is no wall.
 
@@ -82,7 +81,7 @@ def diffusion_at_surface(bodies: Any, k: int, nu: float, dt: float, h: float) ->
     return 0.0 if min(bodies.axes[k, 0], bodies.axes[k, 1]) < 2.0 * h else nu * dt / h**2
 
 
-@register_jitable
+@shared
 def share_at_surface(
     bodies: Any, k: int, distance: float, rx: float, ry: float, cos: float, sin: float, along_x: bool, h: float,
     c: float, diffusion: float,
@@ -102,7 +101,7 @@ def share_at_surface(
     return max(surface_share(distance, depth, diffusion), penalized_share(facing * mask(distance, h), c))
 
 
-@register_jitable
+@shared
 def whereabouts(
     n: int, k: int, bodies: Any, position: Array, angle: Array, h: float, nx: int, ny: int, sides: Array
 ) -> tuple[float, float, float, float, tuple[int, int, int, int]]:
@@ -115,7 +114,7 @@ def whereabouts(
     return x, y, xc, yc, body_window(x, y, theta, bodies.axes[k, 0], bodies.axes[k, 1], h, nx, ny, sides)
 
 
-@register_jitable
+@shared
 def touches_box(x: float, y: float, angle: float, support: Array, h: float, nx: int, ny: int, sides: Array) -> bool:
     """Return whether a body is within a cell of a wall, or crosses any side but a periodic one."""
     n = len(support)
@@ -134,7 +133,7 @@ def touches_box(x: float, y: float, angle: float, support: Array, h: float, nx: 
     return False
 
 
-@register_jitable
+@shared
 def move_free_bodies(
     n: int, bodies: Any, position: Array, angle: Array, velocity: Array, spin: Array, dt: float
 ) -> None:
@@ -154,7 +153,7 @@ def move_free_bodies(
         velocity[n, k, 0], velocity[n, k, 1] = u + turn * new_ry, v - turn * new_rx
 
 
-@register_jitable
+@shared
 def free_motion(
     mass: float, inertia: float, mass_lag: float, inertia_lag: float, dt: float, su: Any, sv: Any, state: Any,
     force: Any, follow: Array,
@@ -181,7 +180,7 @@ def free_motion(
     return (rx + su[1] * omega) / a, (ry - sv[1] * omega) / b, omega
 
 
-@register_jitable
+@shared
 def respond(
     n: int, k: int, su: Any, sv: Any, bodies: Any, moves: bool, state: Any, dt: float, gravity: Array
 ) -> tuple[float, float, float]:
@@ -249,7 +248,7 @@ def respond(
     return new_vx, new_vy, new_omega
 
 
-@register_jitable
+@shared
 def follow_fluid(n: int, k: int, su: Any, sv: Any, bodies: Any, motion: Array, acceleration: Array, dt: float) -> None:
     """Note the rigid motion of the fluid under a light body, and its rate."""
     if min(su[0], sv[0]) < 0.1 * bodies.fluid_mass[k]:
@@ -263,14 +262,14 @@ def follow_fluid(n: int, k: int, su: Any, sv: Any, bodies: Any, motion: Array, a
         motion[n, k, d] = fit[d]
 
 
-@register_jitable
+@shared
 def sensor_point(position: Array, angle: Array, sensor: Any) -> tuple[float, float]:
     """Return where a sensor (its coordinates in the body's frame) is in the box."""
     c, s = math.cos(angle), math.sin(angle)
     return position[0] + c * sensor[0] - s * sensor[1], position[1] + s * sensor[0] + c * sensor[1]
 
 
-@register_jitable
+@shared
 def near_others(
     rank: int, bodies: Any, x: float, y: float, position: Array, h: float, nx: int, ny: int, sides: Array
 ) -> bool:
@@ -285,7 +284,7 @@ def near_others(
     return False
 
 
-@register_jitable
+@shared
 def claimed_by_others(
     rank: int, bodies: Any, px: float, py: float, own: float, position: Array, angles: Array, h: float, nx: int,
     ny: int, sides: Array, contact: Array,

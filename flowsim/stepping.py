@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from numba.extending import register_jitable
+from flowsim.shared import shared
 
 Array = Any
 
@@ -13,7 +13,7 @@ ABSURD_SPEED = 1e3
 """A flow faster than this many U has blown up."""
 
 
-@register_jitable
+@shared
 def time_step(speed: float, nu: float, h: float, cfl: float, stable_decay: float, left: float) -> float:
     """Return dt from the CFL condition and the diffusive limit, such that whole steps fill the time ``left``.
 
@@ -30,7 +30,7 @@ def time_step(speed: float, nu: float, h: float, cfl: float, stable_decay: float
     return dt
 
 
-@register_jitable
+@shared
 def begin(
     b: int, time: Array, until: Array, dt: Array, ratio: Array, speed: Array, viscosity: Array, h: float, cfl: float,
     stable_decay: float, multistep: bool, velocity: Array, spin: Array, angle: Array, before: Array,
@@ -44,14 +44,14 @@ def begin(
         before[b, k, 2], before[b, k, 3] = spin[b, k], angle[b, k]
 
 
-@register_jitable
+@shared
 def note_speed(b: int, fastest: float, speed: Array, diverged: Array) -> None:
     """Keep the largest |u| + |v|, and whether the simulation has blown up."""
     speed[b] = fastest
     diverged[b] = not fastest < ABSURD_SPEED
 
 
-@register_jitable
+@shared
 def end(
     b: int, time: Array, until: Array, dt: Array, steps: Array, running: Array, diverged: Array, outside: Array,
     fences: Array, position: Array, force: Array, torque: Array, impulse: Array,

@@ -5,21 +5,20 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from numba.extending import register_jitable
-
 from flowsim.grid import GHOSTS as G
+from flowsim.shared import shared
 
 Array = Any
 
 
-@register_jitable
+@shared
 def circulation(u: Array, v: Array, i: int, j: int, h: float) -> float:
     """Return the circulation around the corner (i, j) of the cells."""
     turn = (v[i + G, j + G] - v[i + G - 1, j + G]) - (u[i + G, j + G] - u[i + G, j + G - 1])
     return float(turn) * h
 
 
-@register_jitable
+@shared
 def induced_by(zx: float, zy: float, vortex: Array) -> tuple[float, float]:
     """Return velocity times 2 pi at z = (zx, zy) from the middle of a block of vortices.
 
@@ -36,7 +35,7 @@ def induced_by(zx: float, zy: float, vortex: Array) -> tuple[float, float]:
     return bx * cy + by * cx, bx * cx - by * cy
 
 
-@register_jitable
+@shared
 def induced_by_departed(zx: float, zy: float, lack: float, total: float, h: float) -> tuple[float, float]:
     """Return the velocity at z from where a wake leaves the box.
 
@@ -46,7 +45,7 @@ def induced_by_departed(zx: float, zy: float, lack: float, total: float, h: floa
     return scale * (lack * zx + total * zy), scale * (lack * zy - total * zx)
 
 
-@register_jitable
+@shared
 def place_of_departure(side: int, nx: int, ny: int, h: float) -> tuple[float, float]:
     """Return the middle of a side, where a wake leaves the box."""
     x = (nx if side == 1 else 0) * h if side < 2 else 0.5 * nx * h
@@ -54,7 +53,7 @@ def place_of_departure(side: int, nx: int, ny: int, h: float) -> tuple[float, fl
     return x, y
 
 
-@register_jitable
+@shared
 def lack_at(u: Array, v: Array, nx: int, ny: int, h: float, side: int, m: int) -> float:
     """Return the part of corner m along a side in the flux that a wake leaving there lacks.
 
@@ -68,7 +67,7 @@ def lack_at(u: Array, v: Array, nx: int, ny: int, h: float, side: int, m: int) -
     return -sense * (m - 0.5 * n) * circulation(u, v, i, j, h)
 
 
-@register_jitable
+@shared
 def side_point(side: int, point: int, nx: int, ny: int, h: float) -> tuple[float, float]:
     """Return the place of corner ``point`` along a side."""
     along = float(point) * h

@@ -6,9 +6,8 @@ import math
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
-from rl_agent.compiling import FUSED
+from rl_agent.compiling import FUSED, compiled
 
 __all__ = ["Adam", "follow"]
 
@@ -39,7 +38,7 @@ class Adam:
         _step(weights, gradient, self.first, self.second, np.float32(rate), np.float32(per_root))
 
 
-@njit(cache=True, nogil=True, fastmath=FUSED, error_model="numpy")
+@compiled(fastmath=FUSED, error_model="numpy")
 def _step(w: F32, g: F32, m: F32, v: F32, rate: np.float32, per_root: np.float32) -> None:
     b1, b2, eps = np.float32(BETA_1), np.float32(BETA_2), np.float32(EPSILON)
     c1, c2 = np.float32(1.0 - BETA_1), np.float32(1.0 - BETA_2)
@@ -49,7 +48,7 @@ def _step(w: F32, g: F32, m: F32, v: F32, rate: np.float32, per_root: np.float32
         w[i] -= rate * m[i] / (np.sqrt(v[i]) * per_root + eps)
 
 
-@njit(cache=True, nogil=True, fastmath=FUSED, error_model="numpy")
+@compiled(fastmath=FUSED, error_model="numpy")
 def follow(target: F32, weights: F32, rate: np.float32) -> None:
     """Move the weights of a target network: ``target += rate (weights - target)``, both of shape (size,)."""
     for i in range(target.shape[0]):

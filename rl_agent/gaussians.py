@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from rl_agent.compiling import compiled
 from rl_agent.densities import LOG_RHO_BOUND
 
 __all__ = ["compare"]
@@ -17,7 +17,7 @@ F32 = npt.NDArray[np.float32]
 Flags = npt.NDArray[np.bool_]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled(error_model="numpy")
 def compare(
     mean: F32, sigma: F32, action: F32, mu_mean: F32, mu_std: F32, c_max: np.float32, rho_clip: np.float32
 ) -> tuple[F32, F32, Flags, Flags]:

@@ -321,9 +321,9 @@ class Learner:
             if self.updates_due() == 0:
                 self._forget_iteration()
         elif self.counters.gradient_steps % SWEEP_INTERVAL == 0:
-            self._sweep_memory()
+            self.sweep_memory()
 
-    def _sweep_memory(self) -> None:
+    def sweep_memory(self) -> None:
         """Measure the reward scale, refresh V(s_T), recompute every V_tbc and flag."""
         self.reward_scale.measure(self.memory.reward[self.memory.slots()])
         if self.algorithm.uses_value_targets:
@@ -409,7 +409,7 @@ class Learner:
         slots = self.memory.slots()
         self.state_scale.freeze(self.memory.observation[slots])
         self.counters.warm_up = self.counters.issued
-        self._sweep_memory()
+        self.sweep_memory()
 
     # --- reporting ---------------------------------------------------------------------------------------
 

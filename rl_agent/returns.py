@@ -15,18 +15,20 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from rl_agent.compiling import compiled
+
 __all__ = ["lambda_returns", "sweep_all", "sweep_drawn", "v_tbc"]
 
 F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def _target(value: np.float32, advantage: np.float32, rho: np.float32, q: np.float32) -> np.float32:
     return value + min(np.float32(1.0), rho) * (q - value - advantage)
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _sweep(
     start: int,
     position: int,
@@ -53,7 +55,7 @@ def _sweep(
         v_next = new
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def sweep_drawn(
     slots: I64,
     row: I64,
@@ -99,7 +101,7 @@ def sweep_drawn(
         _sweep(starts[e], t, v_next, reward, value, advantage, rho, target, gamma, per_scale, True)
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def sweep_all(
     rows: I64,
     starts: I64,
@@ -158,7 +160,7 @@ def v_tbc(rewards: F32, values: F32, rho: F32, final_value: float, gamma: float,
     return target
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def lambda_returns(
     rows: I64,
     starts: I64,

@@ -3,11 +3,15 @@
 import importlib.util
 import shutil
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from coupling.address import endpoint_to_bind
 from coupling.config import WorkerSettings
 from coupling.errors import ConfigError
 from coupling.launch.launcher import Death, Launcher
+
+if TYPE_CHECKING:
+    from coupling.standby import Standby
 
 __all__ = ["Death", "Launcher", "check_launcher", "make_launcher"]
 
@@ -42,7 +46,9 @@ def _installed(library: str) -> bool:
         return False
 
 
-def make_launcher(workers: WorkerSettings, connection: Path, folder: Path, *, external: bool = False) -> Launcher:
+def make_launcher(
+    workers: WorkerSettings, connection: Path, folder: Path, *, external: bool = False, standby: "Standby | None" = None
+) -> Launcher:
     """Make the launcher that the configuration names; the library it needs is imported only now.
 
     Parameters
@@ -55,6 +61,8 @@ def make_launcher(workers: WorkerSettings, connection: Path, folder: Path, *, ex
         Where it keeps what workers say, and what it needs to find them again.
     external
         Whether the environments are outside Python, so that ``flowsim worker`` cannot host them.
+    standby
+        Processes that are ready to be workers of this machine.
 
     Returns
     -------
@@ -88,4 +96,5 @@ def make_launcher(workers: WorkerSettings, connection: Path, folder: Path, *, ex
         restarts=workers.restarts,
         devices=workers.devices,
         outboxes=workers.outbox,
+        standby=standby,
     )

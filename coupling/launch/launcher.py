@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -131,9 +132,10 @@ def worker_command(connection: Path, slot: int, environments: int, outbox: Path 
     return command if outbox is None else [*command, "--outbox", str(outbox)]
 
 
-def worker_environment(threads: int) -> dict[str, str]:
-    """Return the environment variables of a worker that ends with the process that starts it."""
-    return os.environ | dict.fromkeys(_THREAD_VARIABLES, str(threads)) | {PARENT_VARIABLE: str(os.getpid())}
+def worker_environment(threads: int, devices: Sequence[int] = (), slot: int = 0) -> dict[str, str]:
+    """Return the environment variables of a worker that ends with the process that starts it, and sees one device."""
+    variables = os.environ | dict.fromkeys(_THREAD_VARIABLES, str(threads)) | {PARENT_VARIABLE: str(os.getpid())}
+    return variables | ({"CUDA_VISIBLE_DEVICES": str(devices[slot % len(devices)])} if devices else {})
 
 
 def describe_exit(code: int) -> str:

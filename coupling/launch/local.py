@@ -5,9 +5,13 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from coupling.files import private_opener
 from coupling.launch.launcher import Death, Mending, describe_exit, last_words, worker_command, worker_environment
+
+if TYPE_CHECKING:
+    from coupling.standby import Standby
 
 __all__ = ["LocalLauncher"]
 
@@ -45,6 +49,8 @@ class LocalLauncher:
         Numbers of GPUs that workers see, one each, by turns; all GPUs that this process sees unless given.
     outboxes
         Whether workers have outboxes, in ``folder``.
+    standby
+        Processes that are ready to be the first workers.
     """
 
     def __init__(
@@ -57,10 +63,11 @@ class LocalLauncher:
         restarts: int,
         devices: Sequence[int] = (),
         outboxes: bool = True,
+        standby: "Standby | None" = None,
     ) -> None:
         folder.mkdir(mode=0o700, exist_ok=True)
         self._connection = connection
-        self._threads = threads
+        self._threads, self._standby = threads, standby
         self._devices = list(devices)
         self._mending = Mending(len(environments_of_each), restarts)
         self._places = [
@@ -77,14 +84,15 @@ class LocalLauncher:
     def _spawn(self, slot: int) -> None:
         place = self._places[slot]
         place.killed_for, place.started = "", time.monotonic()
-        environment = worker_environment(self._threads)
-        if self._devices:
-            environment["CUDA_VISIBLE_DEVICES"] = str(self._devices[slot % len(self._devices)])
+        command = worker_command(self._connection, slot, place.environments, place.outbox)
         with open(place.stderr, "ab", opener=private_opener) as stderr:
             place.said_before = stderr.tell()
+            if self._standby and (ready := self._standby.take(slot, command, place.stderr)):
+                place.process = ready
+                return
             place.process = subprocess.Popen(
-                worker_command(self._connection, slot, place.environments, place.outbox),
-                env=environment,
+                command,
+                env=worker_environment(self._threads, self._devices, slot),
                 stdin=subprocess.DEVNULL,
                 stdout=stderr,
                 stderr=stderr,

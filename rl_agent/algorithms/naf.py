@@ -21,12 +21,12 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 import torch
-from numba import njit
 
 from rl_agent.actor import Actor
 from rl_agent.algorithms.advantages import lower_triangular
 from rl_agent.algorithms.algorithm import Algorithm, Evaluation, Tensors, compare_gaussians
 from rl_agent.algorithms.critics import compare_behaviour, evaluate
+from rl_agent.compiling import compiled
 from rl_agent.config import AgentConfig
 from rl_agent.networks import Parts, make_network
 from rl_agent.replay.batch import Transitions
@@ -104,7 +104,7 @@ class NAF(Algorithm):
         return (beta * value_loss + (1.0 - beta) * kl).mean(), results
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled(error_model="numpy")
 def _differentiate(outputs: F32, action: F32, q_target: F32, share: F32) -> tuple[F32, F32]:
     """Differentiate sum_b share_b (q_b - Q_b)^2 / 2 by the outputs V, m and the entries of L.
 

@@ -48,12 +48,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from numba import njit
 
 from rl_agent import densities, distributions, gaussians
 from rl_agent.actor import Actor
 from rl_agent.algorithms import advantages
 from rl_agent.algorithms.algorithm import Algorithm, Evaluation, Source, Tensors, evaluation_of, nearness
+from rl_agent.compiling import compiled
 from rl_agent.config import AgentConfig
 from rl_agent.networks import Parts, make_network
 from rl_agent.replay.batch import Batch
@@ -250,7 +250,7 @@ class VRacer(Algorithm):
         return loss, results | {"policy_loss": policy_loss.sum() / count, "value_loss": value_loss.sum() / count}
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled(error_model="numpy")
 def _output_gradients(
     outputs: F32,
     sigma: F32,

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from rl_agent.compiling import FUSED
+from rl_agent.compiling import FUSED, compiled
 
 __all__ = [
     "add_bias",
@@ -57,7 +57,7 @@ def _sigmoid(x: np.float32) -> np.float32:
     return HALF + HALF * _tanh(HALF * x)
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def add_bias(y: F32, bias: F32) -> None:
     """``y += bias`` for y of shape (B, n)."""
     for b in range(y.shape[0]):
@@ -65,7 +65,7 @@ def add_bias(y: F32, bias: F32) -> None:
             y[b, j] += bias[j]
 
 
-@njit(cache=True, nogil=True, fastmath=FUSED, error_model="numpy")
+@compiled(fastmath=FUSED, error_model="numpy")
 def bias_softsign(y: F32, bias: F32) -> None:
     """``y = softsign(y + bias)``, softsign(x) = x / (1 + |x|), for y of shape (B, n)."""
     for b in range(y.shape[0]):
@@ -74,7 +74,7 @@ def bias_softsign(y: F32, bias: F32) -> None:
             y[b, j] = x / (ONE + abs(x))
 
 
-@njit(cache=True, nogil=True, fastmath=FUSED, error_model="numpy")
+@compiled(fastmath=FUSED, error_model="numpy")
 def softsign_backward(d: F32, y: F32, bias_gradient: F32) -> None:
     """Turn d = dL/dy into dL/dx for y = softsign(x), (1 - |y|)^2 being its slope; and sum it over rows."""
     bias_gradient[:] = ZERO
@@ -86,7 +86,7 @@ def softsign_backward(d: F32, y: F32, bias_gradient: F32) -> None:
             bias_gradient[j] += x
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def bias_relu(y: F32, bias: F32) -> None:
     """``y = max(y + bias, 0)`` for y of shape (B, n)."""
     for b in range(y.shape[0]):
@@ -94,7 +94,7 @@ def bias_relu(y: F32, bias: F32) -> None:
             y[b, j] = max(y[b, j] + bias[j], ZERO)
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def relu_backward(d: F32, y: F32, bias_gradient: F32) -> None:
     """Turn d = dL/dy into dL/dx for y = max(x, 0), and sum it over rows."""
     bias_gradient[:] = ZERO
@@ -105,7 +105,7 @@ def relu_backward(d: F32, y: F32, bias_gradient: F32) -> None:
             bias_gradient[j] += x
 
 
-@njit(cache=True, nogil=True, fastmath=FUSED, error_model="numpy")
+@compiled(fastmath=FUSED, error_model="numpy")
 def column_sums(x: F32, out: F32) -> None:
     """Sum the rows of x, shape (B, n), into ``out``, shape (n,)."""
     out[:] = ZERO
@@ -114,7 +114,7 @@ def column_sums(x: F32, out: F32) -> None:
             out[j] += x[b, j]
 
 
-@njit(cache=True, nogil=True, fastmath=FUSED, error_model="numpy")
+@compiled(fastmath=FUSED, error_model="numpy")
 def cell_forward(gates: F32, c_before: F32, c: F32, tanh_c: F32, h: F32) -> None:
     """Run one LSTM cell for H units and n agents, N = H n numbers in all.
 
@@ -148,7 +148,7 @@ def cell_forward(gates: F32, c_before: F32, c: F32, tanh_c: F32, h: F32) -> None
         h[k] = o[k] * t
 
 
-@njit(cache=True, nogil=True, fastmath=FUSED, error_model="numpy")
+@compiled(fastmath=FUSED, error_model="numpy")
 def cell_backward(gates: F32, c_before: F32, tanh_c: F32, dh: F32, dc: F32) -> None:
     """Reverse ``cell_forward``: ``gates`` become dL/d(pre-activations), ``dc`` becomes dL/d(c_before).
 
@@ -172,7 +172,7 @@ def cell_backward(gates: F32, c_before: F32, tanh_c: F32, dh: F32, dc: F32) -> N
         dc[k] = through * f
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def scan_forward(begun: I64, weight: F32, x: F32, gates: F32, c: F32, tanh_c: F32, above: F32) -> None:
     """Run one LSTM layer over a window, for B windows sorted by descending length.
 
@@ -211,7 +211,7 @@ def scan_forward(begun: I64, weight: F32, x: F32, gates: F32, c: F32, tanh_c: F3
         above[t, :size] = h
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def scan_backward(
     begun: I64,
     weight_t: F32,

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from rl_agent.compiling import compiled
 
 __all__ = ["Batch", "Transitions", "gather_following", "gather_steps", "gather_windows"]
 
@@ -66,7 +67,7 @@ class Transitions:
     goes_on: F32
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def gather_following(
     observation: F32,
     position: I64,
@@ -108,7 +109,7 @@ def gather_following(
                 out[t, b, s] = (seen[s] - mean[s]) * per_std[s]
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def gather_windows(observation: F32, position: I64, slots: I64, mean: F32, per_std: F32, out: F32) -> None:
     """Standardise the observations of the steps that end at each of ``slots``.
 
@@ -139,7 +140,7 @@ def gather_windows(observation: F32, position: I64, slots: I64, mean: F32, per_s
                     out[t, b, s] = (observation[k, s] - mean[s]) * per_std[s]
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def gather_steps(
     slots: I64,
     rows: I64,

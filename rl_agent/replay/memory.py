@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from rl_agent import returns
+from rl_agent.compiling import compiled
 from rl_agent.replay.batch import Batch, Transitions, gather_following, gather_steps, gather_windows
 
 __all__ = ["Episode", "EpisodeMemory"]
@@ -440,7 +440,7 @@ class EpisodeMemory:
             setattr(self, name, larger)
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _store(
     slots: I64,
     value: F32,

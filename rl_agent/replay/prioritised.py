@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from rl_agent.compiling import compiled
 from rl_agent.replay.memory import EpisodeMemory
 
 __all__ = ["ProportionalSampler", "RankSampler"]
@@ -200,7 +200,7 @@ class RankSampler:
         self._rank[order] = np.arange(len(order))
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _set(tree: F64, leaves: int, slots: I64, values: F64) -> None:
     """Set leaves of a sum tree, and the sums above them; node k has the children 2 k and 2 k + 1."""
     for b in range(slots.shape[0]):
@@ -213,7 +213,7 @@ def _set(tree: F64, leaves: int, slots: I64, values: F64) -> None:
             k >>= 1
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _find(tree: F64, leaves: int, marks: F64) -> I64:
     """Find the leaves in which the running sum passes each of ``marks``."""
     out = np.empty(marks.shape[0], np.int64)

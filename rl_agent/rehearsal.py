@@ -1,0 +1,63 @@
+"""A few steps of a small learner, after which all that a run calls is compiled and loaded."""
+
+from __future__ import annotations
+
+import gymnasium
+import numpy as np
+
+from rl_agent.config import AgentConfig
+from rl_agent.learner import Learner
+
+__all__ = ["rehearse"]
+
+_EPISODE = 3
+_START = 12
+
+
+def rehearse(
+    config: AgentConfig,
+    observation_space: gymnasium.spaces.Box,
+    action_space: gymnasium.spaces.Box | gymnasium.spaces.Discrete,
+) -> None:
+    """Act, store, learn once and sweep the memory, as a run with these settings does: what is compiled is compiled.
+
+    The types of what is compiled depend on the settings and on the kind of actions, not on any size.
+
+    Parameters
+    ----------
+    config
+        The settings of the run. Those for a GPU are not rehearsed: its graphs are those of one learner.
+    observation_space, action_space
+        As of :class:`rl_agent.learner.Learner`.
+    """
+    if config.device != "cpu":
+        return
+    small = config.model_copy(
+        update={
+            "memory": 4 * _START,
+            "start": _START,
+            "horizon": _START,
+            "batch": min(config.batch, _START),
+            "epochs": 1,
+        }
+    )
+    learner = Learner(small, observation_space, action_space, agents=2, seed=0)
+    shape = learner.sizes.observation
+    rng = np.random.default_rng(0)
+    both = np.arange(2)
+    learner.begin(both, rng.normal(size=(2, shape)))
+    for step in range(1, 3 * _START):
+        for agents in (both[:1], both[1:]) if step % 2 else (both,):
+            learner.act(agents)
+            ended = step % _EPISODE == 0
+            # one agent fails, the other runs out of time
+            terminated, truncated = (agents == 0) & ended, (agents == 1) & ended
+            observations = rng.normal(size=(len(agents), shape))
+            learner.observe(agents, rng.normal(size=len(agents)), terminated, truncated, observations)
+            if ended:
+                learner.begin(agents, observations)
+        while learner.updates_due():
+            learner.update()
+        if learner.gradient_steps and step % _EPISODE == 0:
+            break
+    learner.sweep_memory()

@@ -1,0 +1,41 @@
+"""After the rehearsal nothing is compiled any more."""
+
+import numba
+import numpy as np
+import pytest
+from gymnasium.spaces import Box
+from numba.core import event
+
+from rl_agent.config import AgentConfig
+from rl_agent.learner import Learner
+from rl_agent.rehearsal import rehearse
+
+OBSERVATIONS, ACTIONS = Box(-np.inf, np.inf, (4,), np.float32), Box(-1.0, 1.0, (2,), np.float32)
+
+
+@pytest.mark.parametrize("settings", [{"algorithm": "vracer", "network": "lstm"}, {"algorithm": "td3"}], ids=str)
+def test_a_run_compiles_nothing_after_it(settings):
+    config = AgentConfig(**settings, hidden=(8, 8), memory=256, start=40, batch=16, steps_per_update=1.0)
+    rehearse(config, Box(-1.0, 1.0, (3,), np.float32), Box(-1.0, 1.0, (1,), np.float32))
+    with event.install_recorder("numba:compile") as recorder:
+        learner = Learner(config, OBSERVATIONS, ACTIONS, agents=5, seed=1)
+        agents, rng = np.arange(5), np.random.default_rng(0)
+        learner.begin(agents, rng.normal(size=(5, 4)))
+        for step in range(1, 30):
+            learner.act(agents)
+            ended = np.full(5, step % 7 == 0)
+            observations = rng.normal(size=(5, 4))
+            learner.observe(agents, rng.normal(size=5), ended & (agents < 2), ended, observations)
+            if ended.any():
+                learner.begin(agents, observations)
+            while learner.updates_due():
+                learner.update()
+        learner.sweep_memory()
+    assert learner.gradient_steps > 20
+    assert not recorder.buffer
+
+
+def test_the_recorder_would_see_it():
+    with event.install_recorder("numba:compile") as recorder:
+        numba.njit(lambda x: x + 1)(1)
+    assert recorder.buffer
