@@ -283,7 +283,7 @@ values = st.recursive(
 )
 
 
-@settings(max_examples=500, suppress_health_check=[HealthCheck.too_slow])  # on a busy machine
+@settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow])  # on a busy machine
 @given(st.sampled_from(list(MAPS)), st.data())
 def test_maps_with_other_values(kind, data):
     """Whatever stands in a map, what comes through is within its bounds and can be sent on."""

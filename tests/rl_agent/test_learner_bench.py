@@ -3,7 +3,7 @@ from rl_agent.bench import CASES, bench_learner
 
 def test_bench_rows_have_the_published_fields_and_positive_speeds():
     said: list[str] = []
-    rows = [row for row in bench_learner(said.append, full=True, seconds=0.3) if row["device"] == "cpu"]
+    rows = [row for row in bench_learner(said.append, full=True, seconds=0.05) if row["device"] == "cpu"]
     assert [line.split()[1].rstrip(",") for line in said[: len(CASES)]] == [case[0] for case in CASES]
     assert [(row["algorithm"], row["network"], row["observation"], row["action"]) for row in rows] == list(CASES)
     assert [row["algorithm"] for row in rows].count("vracer") == 2
