@@ -74,6 +74,7 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "target_rate": ("ddpg", "naf", "acer", "td3", "sac"),
     "critic_l2": ("ddpg", "td3", "sac"),
     "noise": ("ddpg",),
+    "piece": ("vracer", "ddpg", "naf", "acer", "td3", "sac"),
     "advantage": ("vracer",),
     "policy_delay": ("td3",),
     "target_noise": ("td3",),
@@ -149,6 +150,9 @@ class AgentConfig(BaseModel):
         Steps that the replay memory holds at most (N); whole episodes leave first in, first out.
     start
         Steps in the memory at which learning starts (N_start); scaling of states is frozen there.
+    piece
+        Steps after which a running episode goes to the memory as far as it has come, bootstrapped there like a
+        truncated one; ``None`` (the paper) keeps it back until it ends. An lstm's windows do not cross pieces.
     steps_per_update
         Environment steps per gradient step (F), held exactly; 0.5 means two gradient steps per step.
     replay
@@ -232,6 +236,7 @@ class AgentConfig(BaseModel):
     batch: int = Field(default=256, ge=1)
     memory: int = Field(default=2**18, ge=2)
     start: int = Field(default=2**17, ge=1)
+    piece: int | None = Field(default=None, ge=2)
     steps_per_update: float = Field(default=1.0, ge=1e-3, le=1e6)
     replay: Literal["refer", "refer-1", "refer-2", "none"] = "refer"
     sampler: Literal["uniform", "rank", "proportional"] = "uniform"

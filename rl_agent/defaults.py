@@ -18,10 +18,15 @@ __all__ = ["doubts", "fit"]
 PAPER_STEPS = 10_000_000
 """Length of the paper's runs, forty times its memory."""
 
-FITTED_SHARE = {"ddpg": 0.3, "acer": 0.3}
+FITTED_SHARE = {"ddpg": 0.3, "acer": 0.3, "ppo": 1.0}
 """Learning rate of the policy over that of the critics, where it is not the published one."""
 
 UNKNOWN_EPISODE_GAMMA = 0.98
+
+SHORTEST_PIECE = 50
+
+USUAL_AGENTS = 24
+"""Agents of a run that names nothing; pieces are such that they have ``start`` steps in the memory together."""
 
 
 def fit(config: AgentConfig, steps: int, episode_steps: int | None = None) -> AgentConfig:
@@ -69,7 +74,8 @@ def _rules(
         share = FITTED_SHARE.get(algorithm, POLICY_SHARE[algorithm])
         yield "policy_learning_rate", float(f"{share * named.get('learning_rate', rate):.2g}")
     if algorithm == "ppo":
-        yield "horizon", min(2048, max(config.batch, steps // 30))
+        yield "horizon", min(2048, max(4 * config.batch, steps // 120))
+        yield "gae_lambda", 0.9
         return
     if algorithm == "acer":
         length = min(config.segment, episode_steps or config.segment)
@@ -79,6 +85,9 @@ def _rules(
     start = named.get("start", min(5000, max(config.batch, steps // 50)))
     yield "memory", max(memory, named.get("start", 0))
     yield "start", min(start, memory)
+    piece = max(SHORTEST_PIECE, start // USUAL_AGENTS)
+    if config.network == "mlp" and (episode_steps is None or episode_steps > piece):
+        yield "piece", piece
 
 
 def _gamma(episode_steps: int | None) -> float:
@@ -111,10 +120,14 @@ def doubts(config: AgentConfig, steps: int, episode_steps: int | None = None, ag
         A sentence each, with the key, its value and one that would fit.
     """
     told = list(_doubts(config, steps, episode_steps))
-    if episode_steps is not None and 2 * agents * episode_steps > steps and config.algorithm != "ppo":
+    if episode_steps is None or config.algorithm == "ppo":
+        return told
+    wait = agents * min(episode_steps, config.piece or episode_steps)
+    if 2 * wait > steps:
         told.append(
-            f"workers.agents = {agents} with episodes of up to {episode_steps} steps may take {agents * episode_steps} "
-            f"steps until the first ones end and can be learned from, of run.steps = {steps}; fewer agents fit"
+            f"workers.agents = {agents} with episodes of up to {episode_steps} steps may take {wait} "
+            f"steps until the first ones can be learned from, of run.steps = {steps}; fewer agents or a smaller "
+            "agent.piece fit"
         )
     return told
 

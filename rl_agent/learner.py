@@ -263,6 +263,8 @@ class Learner:
         self._store_endless(agents[~ended])
         if self._is_on_policy:
             self._begin_iteration_when_complete()
+        elif self.config.piece is not None:
+            self._store_pieces(agents[~ended], self.config.piece)
 
     def abandon(self, agents: npt.ArrayLike) -> None:
         """Close the open episodes of lost agents as truncated; an action without outcome is dropped."""
@@ -382,12 +384,20 @@ class Learner:
                 terminated=episode.terminated,
             )
             self._statistics.add_episode(record)
-        if self.counters.warm_up < 0 and self.memory.steps >= self.config.start and not self._is_on_policy:
-            self._start_learning()
+        self._start_when_there_is_enough()
+
+    def _store_pieces(self, agents: I64, piece: int) -> None:
+        """Move what has run for a piece to the memory; the episode goes on, and is counted when it ends."""
+        agents = agents[self.running.length[agents] >= piece]
+        for agent, value in zip(agents, self._final_values(agents), strict=True):
+            episode = self.running.split(int(agent), float(value))
+            self.memory.add(episode, self.config.gamma, self.reward_scale.value)
+        self._start_when_there_is_enough()
 
     def _store_endless(self, agents: I64) -> None:
         """Move running episodes as long as the memory there; they go on as new ones, with their recurrent state."""
-        agents = agents[self.running.length[agents] >= self.memory.capacity]
+        steps = self.running.length[agents] + self.running.earlier_steps[agents]
+        agents = agents[(steps >= self.memory.capacity) & (self.running.length[agents] > 0)]
         if len(agents) > 0:
             observations, state = self.running.current(agents), self.running.state[agents]
             self._close(agents, np.zeros(len(agents), np.bool_))
@@ -404,8 +414,10 @@ class Learner:
         known = running.value[agents, running.length[agents]]
         return np.where(running.is_waiting[agents], known, value)
 
-    def _start_learning(self) -> None:
-        """Freeze the scale of the states; count gradient steps from here on."""
+    def _start_when_there_is_enough(self) -> None:
+        """Once: freeze the scale of the states; count gradient steps from here on."""
+        if self.counters.warm_up >= 0 or self.memory.steps < self.config.start or self._is_on_policy:
+            return
         slots = self.memory.slots()
         self.state_scale.freeze(self.memory.observation[slots])
         self.counters.warm_up = self.counters.issued

@@ -135,9 +135,9 @@ class RunningEpisodes:
         self.drop(agent)
         return episode
 
-    def split(self, agent: int) -> Episode:
+    def split(self, agent: int, final_value: float = 0.0) -> Episode:
         """Hand over the steps of an agent's episode as a truncated one; the episode goes on from there."""
-        episode = self._so_far(agent, 0.0, False)
+        episode = self._so_far(agent, final_value, False)
         steps = int(self.length[agent])
         self.earlier_return[agent] += float(episode.reward.sum(dtype=np.float64))
         self.earlier_steps[agent] += steps

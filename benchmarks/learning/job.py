@@ -213,7 +213,7 @@ def carry_out(job: Job, results: Path, work: Path, checkpoint_every: float, told
         if is_complete(job, results):
             return
         for path in (kept, folder / "settings.json"):
-            if path.exists() and json.loads(path.read_text())["settings"] != job.settings():
+            if path.exists() and not _is_of(json.loads(path.read_text()), job):
                 raise ValueError(f"{path} is of a training with other settings; move it away to train anew")
         write_atomically(folder / "settings.json", json.dumps({"settings": job.settings()}, indent=1).encode())
         train, controller = (train_sb3, sb3_controller) if job.sb3 else (train_own, own_controller)
@@ -255,7 +255,16 @@ def is_complete(job: Job, results: Path) -> bool:
     if not kept.exists():
         return False
     found = json.loads(kept.read_text())
-    return found["settings"] == job.settings() and job.is_enough(found["steps"], found["cpu_seconds"])
+    return _is_of(found, job) and job.is_enough(found["steps"], found["cpu_seconds"])
+
+
+def _is_of(found: dict[str, Any], job: Job) -> bool:
+    """Whether a training had the settings of the job; one from before a setting existed had that one's default."""
+    settings, agent = found["settings"], found["settings"]["agent"]
+    if agent is not None and job.agent is not None:
+        younger = {key: AgentConfig.model_fields[key].default for key in job.agent.keys() - agent.keys()}
+        settings = settings | {"agent": agent | younger}
+    return settings == job.settings()
 
 
 def main() -> int:

@@ -64,9 +64,29 @@ BALLS = {"memory": 16384, "start": 1000, "defaults": "paper"}
 
 
 def test_more_agents_than_the_run_has_episodes_for_are_too_many():
-    assert doubts(fit(AgentConfig(), 5000, 200), 5000, 200, agents=12) == []
-    (told,) = doubts(fit(AgentConfig(), 5000, 200), 5000, 200, agents=24)
+    whole = fit(AgentConfig(piece=None), 5000, 200)
+    assert doubts(whole, 5000, 200, agents=12) == []
+    (told,) = doubts(whole, 5000, 200, agents=24)
     assert "workers.agents = 24 with episodes of up to 200 steps may take 4800 steps" in told
+    assert doubts(fit(AgentConfig(), 5000, 200), 5000, 200, agents=24) == []
+
+
+def test_long_episodes_are_learned_from_in_pieces():
+    assert fit(AgentConfig(), 60_000, 50).piece is None
+    assert fit(AgentConfig(), 60_000, 500).piece == 50
+    assert fit(AgentConfig(), 60_000).piece == 50
+    assert fit(AgentConfig(), 1_000_000, 1000).piece == 208
+    assert fit(AgentConfig(network="lstm"), 60_000, 500).piece is None
+    assert AgentConfig().piece is None
+    with pytest.raises(ValidationError, match=r"piece = 50 is a setting of vracer .* which algorithm = ppo"):
+        AgentConfig(algorithm="ppo", piece=50)
+
+
+def test_the_rules_for_ppo():
+    agent = fit(AgentConfig(algorithm="ppo"), 60_000, 200)
+    assert (agent.horizon, agent.gae_lambda, agent.policy_rate, agent.learning_rate) == (500, 0.9, 1e-3, 1e-3)
+    assert fit(AgentConfig(algorithm="ppo"), 5000, 200).horizon == 256
+    assert fit(AgentConfig(algorithm="ppo"), 10**6, 1000).horizon == 2048
 
 
 @pytest.mark.parametrize(

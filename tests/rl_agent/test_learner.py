@@ -154,6 +154,31 @@ def test_an_endless_episode_is_stored_in_parts_of_the_size_of_the_memory():
     assert (learner.memory.steps, learner.episodes) == (60, 2)
 
 
+def test_pieces_of_a_running_episode_are_learned_from_and_the_episode_is_counted_once():
+    learner = make_learner(agents=1, memory=1000, start=20, piece=20)
+    live(learner, np.random.default_rng(0), 19, end=0.0)
+    assert (learner.memory.steps, learner.counters.warm_up) == (0, -1)
+    live(learner, np.random.default_rng(0), 31, end=0.0)
+    assert (learner.memory.steps, learner.memory.episodes, learner.episodes) == (40, 2, 0)
+    assert learner.gradient_steps > 0
+    # a piece is bootstrapped with V where it was cut, and the next one begins there
+    memory = learner.memory
+    assert not memory.terminated[:2].any()
+    assert (memory.final_value[:2] != 0.0).all()
+    np.testing.assert_array_equal(memory.final_observation[0], memory.observation[20])
+    learner.act([0])
+    learner.observe([0], [1.0], [True], [False], np.zeros((1, 2)))
+    (record,) = learner.finished_episodes()
+    assert (record.length, record.terminated) == (51, True)
+    assert (learner.memory.steps, learner.memory.episodes, learner.episodes) == (51, 3, 1)
+
+
+def test_an_endless_episode_in_pieces_is_counted_once_in_the_length_of_the_memory():
+    learner = make_learner(agents=1, memory=60, piece=25)
+    live(learner, np.random.default_rng(0), 130, end=0.0)
+    assert [record.length for record in learner.finished_episodes()] == [60, 60]
+
+
 @pytest.mark.filterwarnings("ignore:invalid value")
 def test_a_diverged_policy_is_reported():
     learner = make_learner()
