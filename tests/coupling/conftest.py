@@ -100,8 +100,7 @@ def workers_of(run: Path) -> list[psutil.Process]:
     return [
         process
         for process in psutil.process_iter(["cmdline"])
-        if "coupling.worker" in (line := process.info["cmdline"] or [])
-        and any(str(run.name) in word for word in line)
+        if any("coupling.worker" in word or "stand_by" in word for word in process.info["cmdline"] or [])
         and process.status() != psutil.STATUS_ZOMBIE
         and Path(process.cwd()) == run.parents[1]
     ]

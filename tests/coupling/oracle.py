@@ -32,7 +32,8 @@ def reward_of(episode, step):
 
 def in_worker():
     """Whether this process is a worker: others make the task to look at its spaces, or to judge a policy."""
-    return getattr(sys.modules["__main__"].__spec__, "name", "") == "coupling.worker"
+    is_named = getattr(sys.modules["__main__"].__spec__, "name", "") == "coupling.worker"
+    return is_named or ("coupling.standby" in sys.modules and "coupling.training" not in sys.modules)
 
 
 class Oracle(gym.Env):

@@ -112,7 +112,7 @@ class Siege:
             stderr.flush()
             self._said_before = stderr.tell()
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "coupling.cli", *words, *overrides],
+                [sys.executable, "-m", "faulty", *words, *overrides],
                 cwd=self.folder,
                 env=self.environment | {"FLOWSIM_FAULTS": faults},
                 stdin=subprocess.DEVNULL,
