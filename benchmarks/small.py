@@ -104,7 +104,7 @@ def _cell(task: str, algorithm: str, results: Path) -> str:
         for path in sorted(results.glob(f"{task}/*_{slug(ALGORITHMS[algorithm])}_seed*.json"))
     ]
     if not found:
-        return "not run"
+        return "not run yet"
     returns = [one["evaluation"]["deterministic"]["mean_return"] for one in found]
     mark = "**" if min(score(task, value) for value in returns) >= NEAR else ""
     seconds = np.mean([one["cpu_seconds"] for one in found])

@@ -13,7 +13,7 @@ Then ``epochs`` passes in batches drawn without replacement minimise
     L_V     = ( V(s_t) - G_t )^2 / 2
 
 Defaults (appendix A): gamma 0.995, lambda 0.97, epsilon 0.2, 2048 steps, 10 epochs, batch 64, 2 x 64 units (tanh),
-learning rates 1e-4 (policy) and 3e-4 (value), annealed like the others'; a run takes its own gamma, horizon, learning
+learning rates 1e-4 (policy) and 3e-4 (value), annealed like the others'; a run takes its own gamma, lambda, horizon,
 rates and annealing where none are named (``rl_agent/defaults.py``). Continuous actions are Gaussian with a sigma
 shared by all states, as in V-RACER; discrete ones are categorical. No entropy bonus, no clipping of values.
 
