@@ -98,7 +98,7 @@ def trained(preset, words, agents):
     return evaluate(config.env, config.env_options, controller, episodes=50, seed=10**6).returns.mean()
 
 
-@pytest.mark.parametrize(("algorithm", "steps"), [("vracer", 5000), ("ppo", 15_000)])
+@pytest.mark.parametrize(("algorithm", "steps"), [("vracer", 5000), ("ppo", 8000)])
 def test_a_task_that_is_named_and_nothing_else_is_learned(algorithm, steps):
     task = best.TASKS["lq2"]
     learned = trained(task.preset, [f"agent={algorithm}", f"run.steps={steps}"], 8)
