@@ -143,7 +143,7 @@ def _prepare(config: RunConfig, screen: Screen, standby: Standby | None) -> Task
         with told_if_long(compiles, screen.say), contextlib.suppress(ValueError):
             rehearse(config.agent, *_LIKELY_SPACES)
             rehearsed = True
-        task = standby.task()
+        task = standby.task(seconds=60.0 + config.workers.step_timeout)
     task = task or describe_task(config.env, config.env_options)
     if not (rehearsed and isinstance(task.action_space, Box)):
         with told_if_long(compiles, screen.say), contextlib.suppress(ValueError):  # Learner says what does not fit

@@ -53,8 +53,6 @@ class Oracle(gym.Env):
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
-        if self.meeting is not None:
-            self._meet()
         self.episode += 1
         self.step_number = 0
         self.last = int(self.np_random.integers(3, 30))
@@ -62,6 +60,8 @@ class Oracle(gym.Env):
 
     def step(self, action):
         assert self.action_space.contains(np.asarray(action, np.float32)), action
+        if self.meeting is not None and self.total == 1:  # the first step may be of the trial before a run
+            self._meet()
         self.total += 1
         self.step_number += 1
         time.sleep(self.step_seconds)
