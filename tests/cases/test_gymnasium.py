@@ -1,7 +1,7 @@
 """The conventions of Gymnasium."""
 
-import functools
 import copy
+import functools
 import pickle
 import re
 import subprocess
