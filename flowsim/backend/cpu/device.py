@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,13 @@ from flowsim.grid import Grid
 
 Array = Any
 Layout = dict[str, tuple[tuple[int, ...], DTypeLike]]
+
+MARGIN = 512
+"""Bytes that are left free before and behind every array of the sweeps.
+
+A compiled loop goes in vectors, or number by number where the row it writes lies too close to one that it reads: up to
+four vectors of 64 bytes. The two round differently, so without a margin a run depends on where the heap puts its arrays.
+"""
 
 
 class Device:
@@ -35,8 +43,10 @@ class Device:
         self.threads = threads
 
     def zeros(self, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
-        """Return an array for the sweeps."""
-        return np.zeros(shape, dtype)
+        """Return an array for the sweeps, with a :data:`MARGIN` on either side."""
+        dtype = np.dtype(dtype)
+        size = math.prod(shape) * dtype.itemsize
+        return np.zeros(size + 2 * MARGIN, np.uint8)[MARGIN : MARGIN + size].view(dtype).reshape(shape)
 
     def array(self, values: NDArray[Any]) -> Array:
         """Return values of the host as the sweeps can read them."""
@@ -48,7 +58,7 @@ class Device:
 
     def state(self, layout: Layout) -> tuple[dict[str, NDArray[Any]], dict[str, Array]]:
         """Return small arrays as the host sees them, and as the sweeps do: here the same ones."""
-        arrays = {name: np.zeros(shape, dtype) for name, (shape, dtype) in layout.items()}
+        arrays = {name: self.zeros(shape, dtype) for name, (shape, dtype) in layout.items()}
         return arrays, arrays
 
     def push(self) -> None:
@@ -71,15 +81,15 @@ class Device:
 
     def speeds(self, batch: int, grid: Grid, dtype: DTypeLike) -> Array:
         """Return room for the largest speed of each block."""
-        return np.zeros((batch, self.threads), dtype)
+        return self.zeros((batch, self.threads), dtype)
 
     def fluxes(self, batch: int, grid: Grid, dtype: DTypeLike) -> Array:
         """Return room for the rows of fluxes of each task."""
-        return np.zeros((max(batch, self.threads), 5, grid.ny + 16), dtype)
+        return self.zeros((max(batch, self.threads), 5, grid.ny + 16), dtype)
 
     def far_field(self, batch: int, grid: Grid, block: int) -> Array:
         """Return room for the multipoles of blocks of vorticity."""
-        return np.zeros((batch, -(-grid.nx // block) * -(-grid.ny // block), 7))
+        return self.zeros((batch, -(-grid.nx // block) * -(-grid.ny // block), 7), np.float64)
 
     def prepare(self, sweeps: Callable[[], None]) -> None:
         """Have compiled, before anything is computed, all that a sequence of sweeps calls."""

@@ -51,9 +51,9 @@ class PressureSolver:
         self._tables = TransformTables.build(ny, periodic[1], held[2], dtype)
         self._systems = (_pad(plan.pivots), _pad(plan.closure), _pad(plan.closure_pivot[None]), periodic[0],
                          plan.constant, held[0], held[1])  # fmt: skip
-        self._modes = np.zeros((batch, nx, _padded(ny)), dtype)
-        self._mode_zero = np.zeros((batch, nx))
-        self._buffers = np.zeros((device.threads, buffer_size(ny)), dtype)
+        self._modes = device.zeros((batch, nx, _padded(ny)), dtype)
+        self._mode_zero = device.zeros((batch, nx), np.float64)
+        self._buffers = device.zeros((device.threads, buffer_size(ny)), dtype)
 
     def solve_divergence(
         self, active: NDArray[np.int64], blocks: int, u: Array, v: Array, phi: Array, sides: Array

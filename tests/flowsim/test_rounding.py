@@ -1,0 +1,70 @@
+"""Rounding does not depend on where the heap puts arrays."""
+
+import math
+
+import numpy as np
+import pytest
+
+from flowsim.backend import cpu
+from flowsim.backend.cpu.device import MARGIN
+from flowsim.boundary import Side
+from flowsim.grid import GHOSTS
+
+NX, NY = 24, 32
+FACES, CELLS = (1, NX + 2 * GHOSTS, NY + 2 * GHOSTS), (1, NX, NY)
+SHAPES = {
+    "u": FACES, "v": FACES, "new_u": FACES, "new_v": FACES, "old_u": FACES, "old_v": FACES, "p": CELLS, "phi": CELLS,
+    "fluxes": (1, 5, NY + 16), "given": (1, 4, 2, NY + 2 * GHOSTS),
+}  # fmt: skip
+SIDES = {
+    "wake": [Side.INFLOW, Side.OUTFLOW, Side.SLIP, Side.SLIP],
+    "open": [Side.INFLOW, Side.OUTFLOW, Side.OPEN, Side.OPEN],
+    "periodic": [Side.PERIODIC] * 4,
+}
+
+
+def side_by_side(order, dtype) -> dict[str, np.ndarray]:
+    """Return arrays with given values in one piece of memory, a margin apart, in this order."""
+    values = np.random.default_rng(0)
+    numbers = {name: values.standard_normal(shape).astype(dtype) for name, shape in SHAPES.items()}
+    size = np.dtype(dtype).itemsize
+    memory = np.zeros(sum(MARGIN + 64 + math.prod(shape) * size for shape in SHAPES.values()), np.uint8)
+    arrays, start = {}, -memory.ctypes.data % 64
+    for name, gap in order:
+        start += gap
+        stop = start + numbers[name].nbytes
+        arrays[name] = memory[start:stop].view(dtype).reshape(SHAPES[name])
+        arrays[name][...] = numbers[name]
+        start = stop + MARGIN
+    return arrays
+
+
+def a_step(a: dict[str, np.ndarray], sides: np.ndarray) -> dict[str, np.ndarray]:
+    active, dt, h = np.array([0]), np.array([0.01]), 0.1
+    velocity, new, old = (a["u"], a["v"]), (a["new_u"], a["new_v"]), (a["old_u"], a["old_v"])
+    cpu.fill_ghosts(active, *velocity, sides, a["given"])
+    cpu.predict(active, 1, *velocity, *new, *old, a["p"], sides, dt, dt, np.array([0.9]), h, a["fluxes"])
+    cpu.predict_open_sides(active, *velocity, *new, *old, a["p"], sides, a["given"], dt, dt, np.array([0.9]), h)
+    cpu.update_sides(active, *velocity, *new, sides, a["given"], dt, h)
+    cpu.divergence(active, 1, *new, a["phi"], sides)
+    cpu.correct(active, 1, *new, *velocity, a["phi"], a["p"], sides, dt, h, True, np.zeros((1, 1), a["u"].dtype))
+    return {name: a[name].copy() for name in SHAPES}
+
+
+@pytest.mark.timeout(1800)  # a busy machine may take long to compile
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("sides", SIDES)
+def test_a_step_is_the_same_wherever_its_arrays_lie_a_margin_apart(sides, dtype) -> None:
+    places, kinds = np.random.default_rng(1), np.array([int(side) for side in SIDES[sides]])
+    first = a_step(side_by_side([(name, 0) for name in SHAPES], dtype), kinds)
+    for _ in range(100):
+        gaps = 16 * places.integers(0, 4, len(SHAPES))
+        order = zip(places.permutation(list(SHAPES)).tolist(), gaps.tolist(), strict=True)
+        for name, array in a_step(side_by_side(order, dtype), kinds).items():
+            np.testing.assert_array_equal(array, first[name], err_msg=name)
+
+
+def test_arrays_of_the_sweeps_lie_a_margin_apart() -> None:
+    arrays = [cpu.Device().zeros((3, 5), np.float32) for _ in range(100)]
+    starts = sorted(array.ctypes.data for array in arrays)
+    assert min(np.diff(starts)) >= arrays[0].nbytes + MARGIN
