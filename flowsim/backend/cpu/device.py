@@ -20,7 +20,7 @@ MARGIN = 512
 """Bytes that are left free before and behind every array of the sweeps.
 
 A compiled loop goes in vectors, or number by number where the row it writes lies too close to one that it reads: up to
-four vectors of 64 bytes. The two round differently, so without a margin a run depends on where the heap puts its arrays.
+four vectors of 64 bytes. The two round differently: without a margin, a run depends on where the heap puts its arrays.
 """
 
 
