@@ -20,10 +20,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[0] = str(ROOT)  # the folder of this file would hide the package mujoco
 
-from benchmarks.learning.job import is_complete  # noqa: E402
 from benchmarks.learning.page import write_page  # noqa: E402
 from benchmarks.learning.plan import Job, Suite, jobs_of, read_plan  # noqa: E402
-from benchmarks.learning.queue import Places, run_jobs  # noqa: E402
+from benchmarks.learning.queue import Places, carry_out, list_jobs  # noqa: E402
 
 
 def parse() -> argparse.Namespace:
@@ -91,18 +90,9 @@ def main() -> int:
         print(error, file=sys.stderr)
         return 2
     if options.command == "list":
-        for job in jobs:
-            print(f"{'complete' if is_complete(job, options.results) else 'to do':9} {job.steps:>9,} steps  {job.name}")
+        list_jobs(jobs, options.results)
         return 0
-    places = Places(options.results, options.work, options.checkpoint_every)
-    try:
-        failed = run_jobs(jobs, options.processes, places)
-    except KeyboardInterrupt:
-        print("\nstopped; the same command goes on from the checkpoints", file=sys.stderr)
-        return 130
-    for sentence in failed:
-        print(f"failed: {sentence}", file=sys.stderr)
-    return 1 if failed else 0
+    return carry_out(jobs, options.processes, Places(options.results, options.work, options.checkpoint_every))
 
 
 if __name__ == "__main__":

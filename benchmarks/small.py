@@ -23,9 +23,8 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[0] = str(ROOT)  # the folder of this file would hide the package mujoco
 
-from benchmarks.learning.job import is_complete  # noqa: E402
 from benchmarks.learning.plan import Job, slug  # noqa: E402
-from benchmarks.learning.queue import Places, run_jobs  # noqa: E402
+from benchmarks.learning.queue import Places, carry_out, list_jobs  # noqa: E402
 from cases.small.best import TASKS  # noqa: E402
 from coupling.config import fitted, load_config  # noqa: E402
 from coupling.environments import Task, describe_task  # noqa: E402
@@ -146,17 +145,9 @@ def main() -> int:
     ]
     jobs: list[Job] = [job for job in chosen if job is not None]
     if options.command == "list":
-        for job in jobs:
-            print(f"{'complete' if is_complete(job, options.results) else 'to do':9} {job.name}")
+        list_jobs(jobs, options.results)
         return 0
-    try:
-        failed = run_jobs(jobs, options.processes, Places(options.results, options.work, 60.0))
-    except KeyboardInterrupt:
-        print("\nstopped; the same command goes on from the checkpoints", file=sys.stderr)
-        return 130
-    for sentence in failed:
-        print(f"failed: {sentence}", file=sys.stderr)
-    return 1 if failed else 0
+    return carry_out(jobs, options.processes, Places(options.results, options.work, 60.0))
 
 
 if __name__ == "__main__":

@@ -33,6 +33,24 @@ class Places:
     checkpoint_every: float
 
 
+def list_jobs(jobs: list[Job], results: Path) -> None:
+    """Print which jobs are complete."""
+    for job in jobs:
+        print(f"{'complete' if is_complete(job, results) else 'to do':9} {job.steps:>9,} steps  {job.name}")
+
+
+def carry_out(jobs: list[Job], processes: int, places: Places) -> int:
+    """Run the jobs; return what the command is to end with: 1 when one failed, 130 when stopped."""
+    try:
+        failed = run_jobs(jobs, processes, places)
+    except KeyboardInterrupt:
+        print("\nstopped; the same command goes on from the checkpoints", file=sys.stderr)
+        return 130
+    for sentence in failed:
+        print(f"failed: {sentence}", file=sys.stderr)
+    return 1 if failed else 0
+
+
 def run_jobs(jobs: list[Job], processes: int, places: Places) -> list[str]:
     """Carry out all jobs that are not complete yet.
 

@@ -60,12 +60,22 @@ def arm():
     if ARMED:  # the task was imported in a process that armed itself
         return
     ARMED.append(True)
-    if any(point in WORKER for point in points) and "Worker" in vars(sys.modules["__main__"]):
-        arm_worker(sys.modules["__main__"])
-    elif any(point in LEARNER for point in points) and "coupling.training" in sys.modules:
+    module, learns = worker_module(), "coupling.training" in sys.modules
+    if any(point in WORKER for point in points) and module:
+        arm_worker(module)
+    elif any(point in LEARNER for point in points) and learns:
         arm_learner()
-    if os.environ.get("FLOWSIM_PROXY") and "coupling.training" in sys.modules:
+    if os.environ.get("FLOWSIM_PROXY") and learns:
         lead_through_proxy(int(os.environ["FLOWSIM_PROXY"]))
+
+
+def worker_module():
+    """Return the module whose code makes this process a worker, started as one or from standby; None in others."""
+    if getattr(sys.modules["__main__"].__spec__, "name", "") == "coupling.worker":
+        return sys.modules["__main__"]
+    if "coupling.standby" in sys.modules and "coupling.training" not in sys.modules:
+        return sys.modules["coupling.worker"]
+    return None
 
 
 WORKER = {
@@ -90,15 +100,15 @@ LEARNER = {
 }
 
 
-def arm_worker(main):
+def arm_worker(module):
     from coupling.outbox import Outbox
     from coupling.protocol import Kind
 
     step = int(Kind.STEP)
-    around(main.Worker, "_step", after="worker.stepped")
+    around(module.Worker, "_step", after="worker.stepped")
     around(Outbox, "write", after="worker.noted", when=lambda box, frame: frame[6] == step)
-    around(main.Line, "send", after="worker.sent", when=lambda line, frame: frame[6] == step)
-    around(main, "decode_actions", after="worker.told")
+    around(module.Line, "send", after="worker.sent", when=lambda line, frame: frame[6] == step)
+    around(module, "decode_actions", after="worker.told")
 
 
 def arm_learner():

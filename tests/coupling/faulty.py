@@ -1,19 +1,10 @@
-"""The command `flowsim` with the deaths and the proxy of faults.py: its learner imports the task itself."""
+"""The command `flowsim` with the deaths and the proxy of faults.py."""
 
 import faults
 
 import coupling.training  # noqa: F401  what the faults are put into
-from coupling import cli, standby
-
-
-class NobodyOnStandby(standby.Standby):
-    """Workers are started by the launcher, as those are that take the place of the dead."""
-
-    def __init__(self, config):
-        self._processes = {}
-
+from coupling import cli
 
 if __name__ == "__main__":
-    standby.Standby = NobodyOnStandby
     faults.arm()
     cli.main()

@@ -21,6 +21,8 @@ import faults
 import gymnasium as gym
 import numpy as np
 
+from coupling.environments import describe_task
+
 ENTRY = struct.Struct("<IIBd2f")  # episode, step, flags, reward, action
 TERMINATED, TRUNCATED = 1, 2
 PROCESS = secrets.token_hex(4)
@@ -30,10 +32,12 @@ def reward_of(episode, step):
     return 1000.0 * (episode % 16000) + step
 
 
-def in_worker():
-    """Whether this process is a worker: others make the task to look at its spaces, or to judge a policy."""
-    is_named = getattr(sys.modules["__main__"].__spec__, "name", "") == "coupling.worker"
-    return is_named or ("coupling.standby" in sys.modules and "coupling.training" not in sys.modules)
+def works():
+    """Whether an environment made now is one of a worker's: others are made to look at, or to judge a policy."""
+    frame = sys._getframe()
+    while frame is not None and frame.f_code is not describe_task.__code__:
+        frame = frame.f_back
+    return frame is None and faults.worker_module() is not None
 
 
 class Oracle(gym.Env):
@@ -44,9 +48,9 @@ class Oracle(gym.Env):
         self.fail_at, self.hang_at, self.nan_at, self.step_seconds = fail_at, hang_at, nan_at, step_seconds
         self.episode, self.total = 0, 0
         self.name = np.frombuffer(secrets.token_bytes(8), np.uint32) % 2**24  # exact in float32
-        self.meeting, self.party = Path(meeting) if meeting and in_worker() else None, party
+        self.meeting, self.party = Path(meeting) if meeting and works() else None, party
         self.journal = None
-        if journal and in_worker():
+        if journal and works():
             faults.keep_found_outbox(Path(journal) / f"{PROCESS}.found")
             name = f"{PROCESS}-{self.name[0]:06x}{self.name[1]:06x}.steps"
             self.journal = os.open(Path(journal) / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -60,7 +64,7 @@ class Oracle(gym.Env):
 
     def step(self, action):
         assert self.action_space.contains(np.asarray(action, np.float32)), action
-        if self.meeting is not None and self.total == 1:  # the first step may be of the trial before a run
+        if self.meeting is not None and self.total == 0:
             self._meet()
         self.total += 1
         self.step_number += 1

@@ -168,7 +168,7 @@ class Siege:
         with contextlib.suppress(psutil.Error):
             for child in psutil.Process(self._process.pid).children():
                 with contextlib.suppress(psutil.Error):
-                    if "coupling.worker" in child.cmdline():
+                    if any("coupling.worker" in word or "stand_by" in word for word in child.cmdline()):
                         found.append(child)
         return found
 
