@@ -10,6 +10,7 @@ any key.
 import contextlib
 import errno
 import ipaddress
+import itertools
 import socket as network
 import struct
 import time
@@ -33,6 +34,7 @@ __all__ = ["Guard", "Keys", "RefusedError", "Watch", "is_loopback", "secure_clie
 _ZAP = "inproc://zeromq.zap.01"
 _DOMAIN = "flowsim"
 _FAILED = zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
+_monitors = itertools.count()
 _EVENT = struct.Struct("=HI")  # of a monitor's first frame: which, and its value
 _UNREADABLE = zmq.PROTOCOL_ERROR_ZMTP_CRYPTOGRAPHIC
 _MESSAGES_A_CALL = 4096  # that are attended to at once: a flood of them does not keep the learner from learning
@@ -212,8 +214,8 @@ class Guard:
                 )
 
     def close(self) -> None:
-        """Close the guard's own sockets, after the one that it guards."""
-        self._monitor.close(linger=0)
+        """Close the guard's own sockets, before the one that it guards is closed."""
+        _stop_monitor(self._socket, self._monitor)
         if self._zap is not None:
             self._zap.close(linger=0)
         if self._door is not None:
@@ -304,8 +306,8 @@ class Watch:
                 return False
 
     def close(self) -> None:
-        """Close the watch's own socket, after the one that it watches."""
-        self._monitor.close(linger=0)
+        """Close the watch's own socket, before the one that it watches is closed."""
+        _stop_monitor(self._socket, self._monitor)
 
     def _judge(self, event: Mapping[str, Any]) -> None:
         """Raise if the handshake ended in a way that will not mend itself."""
@@ -344,13 +346,23 @@ def _monitor(socket: "zmq.Socket[bytes]", events: int) -> "zmq.Socket[bytes]":
 
     Its queue has no bound, because libzmq's thread, which carries everybody's messages, would wait where it is full.
     """
-    address = f"inproc://monitor-{id(socket):x}"
+    address = f"inproc://monitor-{next(_monitors)}"
     socket.monitor(address, events)
     monitor = socket.context.socket(zmq.PAIR)
     monitor.linger = 0
     monitor.rcvhwm = 0
     monitor.connect(address)
     return monitor
+
+
+def _stop_monitor(socket: "zmq.Socket[bytes]", monitor: "zmq.Socket[bytes]") -> None:
+    """Undo :func:`_monitor`.
+
+    While nobody holds the other end of the queue, libzmq's thread waits with the next event, and the messages of all
+    sockets with it. So it is told to stop first; closing the socket would tell it some time later.
+    """
+    socket.monitor(None, 0)
+    monitor.close(linger=0)
 
 
 def _greets(endpoint: str) -> bool:

@@ -623,8 +623,8 @@ class Server:
         for session in self._sessions.values():
             farewell = encode_control(Goodbye(reason), session=session.entry.session, epoch=self._terms.epoch)
             self._send_to(session, farewell)
-        self._socket.close()
         self._guard.close()
+        self._socket.close()
         self._context.term()
 
     @property

@@ -140,8 +140,8 @@ class Line:
         """Connect again; what was not sent yet is dropped."""
         with contextlib.suppress(OSError, ValueError):  # a learner that is being started again writes a new one
             self.connection = read_connection(self._file)
-        self._socket.close()
         self._watch.close()
+        self._socket.close()
         self._open()
 
     def send(self, frame: bytes) -> None:
@@ -177,8 +177,8 @@ class Line:
 
     def close(self) -> None:
         """Close it; a last word has a second to leave."""
-        self._socket.close(1000)
         self._watch.close()
+        self._socket.close(1000)
 
 
 class Heart(threading.Thread):

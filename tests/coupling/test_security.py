@@ -43,8 +43,8 @@ class Learner:
             self.heard.append(self.socket.recv_multipart()[1])
 
     def close(self):
-        self.socket.close()
         self.guard.close()
+        self.socket.close()
         self.context.term()
 
 
@@ -62,8 +62,8 @@ class Peer:
         self.socket.send(b"word")
 
     def close(self):
-        self.socket.close()
         self.watch.close()
+        self.socket.close()
         self.context.term()
 
 
@@ -402,6 +402,28 @@ def test_a_worker_that_is_refused_looks_for_the_connection_file_of_a_new_start(m
     context = zmq.Context()
     line = Line(context, service.invite(old), look_again=GUARD)
     threading.Timer(0.5, lambda: service.invite(new)).start()
+
+    def answered():
+        line.send(encode_control(Status()))
+        return line.receive(0.5)
+
+    wait_until(answered)
+    line.close()
+    context.term()
+
+
+def test_lines_that_are_closed_while_they_are_refused_hold_up_no_other(make, tmp_path):
+    """libzmq's thread once waited forever with the news of a handshake for a watch that was gone."""
+    service = make(Service, tmp_path, keys := Keys.draw())
+    wrong, right = service.invite(Keys.draw(), name="wrong.json"), service.invite(keys)
+    context, pauses = zmq.Context(), np.random.default_rng(0).uniform(0.1, 0.11, 20)
+    for pause in pauses:  # the next handshake begins a tenth of a second after one that failed
+        line = Line(context, wrong, look_again=0.0)
+        with pytest.raises(RefusedError):
+            line.receive(GUARD)
+        time.sleep(pause)
+        line.close()
+    line = Line(context, right)
 
     def answered():
         line.send(encode_control(Status()))

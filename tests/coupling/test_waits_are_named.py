@@ -42,8 +42,8 @@ class Learner:
             self.socket.poll(5)
 
     def close(self):
-        self.socket.close()
         self.guard.close()
+        self.socket.close()
         self.context.term()
 
 
