@@ -5,14 +5,16 @@
 
 Runs of the kind ``busy`` have two processes beside them that compute without end. In runs of the kind ``stopped`` a
 random process that the run has started, workers of pytest included, is stopped by SIGSTOP for two seconds, again and
-again. No test may fail by either. Each finished run is a JSON file; one that is there for this commit and these tests
-is not done again. A run that takes longer than ``--limit`` is killed and counts as red.
+again. No test may fail by either. Each finished run is a JSON file; one that is there for this code and these tests is
+not done again, and prose and results may change meanwhile. A run that takes longer than ``--limit`` is killed and
+counts as red.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import hashlib
 import json
 import os
 import random
@@ -35,6 +37,7 @@ from coupling.files import write_atomically
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "hard_tests"
 TELL_EVERY = 60.0  # seconds
+NO_CODE = ("docs/", "benchmarks/results/", "README.md")
 LAST_LINES = 15
 LINES_OF_A_FAILURE = 60
 
@@ -54,7 +57,7 @@ def main() -> int:
     """Do the runs that are not there yet; return 1 when any is red."""
     options = _options()
     setting = Setting(options.only, options.workers, options.limit, options.stop_every, options.stop_for)
-    commit, folder = _commit(), options.output
+    origin, folder = _origin(), options.output
     folder.mkdir(parents=True, exist_ok=True)
     planned = [
         (kind, number) for kind, count in zip(("busy", "stopped"), options.runs, strict=True) for number in range(count)
@@ -62,12 +65,12 @@ def main() -> int:
     results: list[dict[str, Any]] = []
     for kind, number in planned:
         file = folder / f"{kind}-{number + 1}.json"
-        result = _kept(file, commit, setting)
+        result = _kept(file, origin["code"], setting)
         if result is None:
             result = _run(
                 kind, f"run {len(results) + 1} of {len(planned)}, {kind}", setting, file, results, len(planned)
             )
-            result = {"kind": kind, "commit": commit, "tests": setting.tests} | result
+            result = {"kind": kind, **origin, "tests": setting.tests} | result
             write_atomically(file, json.dumps(result, indent=1).encode())
         results.append(result)
         print(f"{file.stem}: {_verdict(result)}", flush=True)
@@ -93,21 +96,27 @@ def _counts(text: str) -> tuple[int, int]:
     return busy, stopped
 
 
-def _commit() -> str:
-    """Return the commit, with a word when the tree differs from it."""
+def _origin() -> dict[str, str]:
+    """Return the commit, and a digest of all but prose and results, with a word where the tree differs."""
 
     def git(*words: str) -> str:
         return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, timeout=60).stdout.strip()
 
-    return git("rev-parse", "HEAD") + (" and uncommitted changes" if git("status", "--porcelain", "-uno") else "")
+    code = [line for line in git("ls-tree", "-r", "HEAD").splitlines() if not line.split("\t")[1].startswith(NO_CODE)]
+    changes = git("status", "--porcelain", "-uno", "--", ".", *(f":!{path}" for path in NO_CODE))
+    changed = " and uncommitted changes" if changes else ""
+    return {
+        "commit": git("rev-parse", "HEAD") + changed,
+        "code": hashlib.sha256("\n".join(code).encode()).hexdigest()[:16] + changed,
+    }
 
 
-def _kept(file: Path, commit: str, setting: Setting) -> dict[str, Any] | None:
-    """Return the result of a run that was done for this commit and these tests."""
+def _kept(file: Path, code: str, setting: Setting) -> dict[str, Any] | None:
+    """Return the result of a run that was done for this code and these tests."""
     if not file.exists():
         return None
     result: dict[str, Any] = json.loads(file.read_text())
-    return result if (result["commit"], result["tests"]) == (commit, setting.tests) else None
+    return result if (result["code"], result["tests"]) == (code, setting.tests) else None
 
 
 def _verdict(result: dict[str, Any]) -> str:
