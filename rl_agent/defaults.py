@@ -74,7 +74,7 @@ def _rules(
         share = FITTED_SHARE.get(algorithm, POLICY_SHARE[algorithm])
         yield "policy_learning_rate", float(f"{share * named.get('learning_rate', rate):.2g}")
     if algorithm == "ppo":
-        yield "horizon", min(2048, max(4 * config.batch, steps // 120))
+        yield "horizon", min(2048, max(4 * config.batch, _horizon(steps, episode_steps)))
         yield "gae_lambda", 0.9
         return
     if algorithm == "acer":
@@ -88,6 +88,13 @@ def _rules(
     piece = max(SHORTEST_PIECE, start // USUAL_AGENTS)
     if config.network == "mlp" and (episode_steps is None or episode_steps > piece):
         yield "piece", piece
+
+
+def _horizon(steps: int, episode_steps: int | None) -> int:
+    """Return a hundred and twentieth of the run; where that is no longer than an episode, four of these."""
+    if episode_steps is None or steps // 120 > episode_steps:
+        return steps // 120
+    return min(4 * episode_steps, steps // 20)
 
 
 def _gamma(episode_steps: int | None) -> float:

@@ -85,6 +85,7 @@ def test_long_episodes_are_learned_from_in_pieces():
 def test_the_rules_for_ppo():
     agent = fit(AgentConfig(algorithm="ppo"), 60_000, 200)
     assert (agent.horizon, agent.gae_lambda, agent.policy_rate, agent.learning_rate) == (500, 0.9, 1e-3, 1e-3)
+    assert fit(AgentConfig(algorithm="ppo"), 60_000, 500).horizon == 2000  # four episodes, where T/120 is but one
     assert fit(AgentConfig(algorithm="ppo"), 5000, 200).horizon == 256
     assert fit(AgentConfig(algorithm="ppo"), 10**6, 1000).horizon == 2048
 
