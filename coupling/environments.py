@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -225,8 +226,7 @@ def _spec(env: str) -> gym.envs.registration.EnvSpec:
     module, _, name = env.rpartition(":")
     if module:
         here = os.getcwd()
-        if here not in sys.path:  # a console script does not look there, as `python -m` does
-            sys.path.insert(0, here)
+        _look_in(here)
         try:
             importlib.import_module(module)
         except ModuleNotFoundError as error:
@@ -239,6 +239,16 @@ def _spec(env: str) -> gym.envs.registration.EnvSpec:
         except Exception as error:
             raise ConfigError(f"env = {env!r}: {module} cannot be imported: {describe_failure(error)}") from error
     return gym.spec(name)
+
+
+def _look_in(folder: str) -> None:
+    """Let modules of a folder be imported, but no folder in it, such as a clone of ours, in the place of ours."""
+    if folder in sys.path:
+        return
+    for package in ("flowsim", "rl_agent", "coupling", "cases"):
+        if Path(folder, package).is_dir():
+            importlib.import_module(package)
+    sys.path.insert(0, folder)  # as `python -m` does, and a console script does not
 
 
 def load_task(env: str) -> None:

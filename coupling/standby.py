@@ -45,7 +45,7 @@ class Standby:
             return
         for slot, count in enumerate(workers.agents_of_each()):
             process = subprocess.Popen(
-                [sys.executable, "-c", _CODE],
+                [sys.executable, "-P", "-c", _CODE],
                 env=worker_environment(workers.threads, workers.devices, slot),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE if slot == 0 else subprocess.DEVNULL,
@@ -91,7 +91,9 @@ class Standby:
         process = self._processes.pop(slot, None)
         if process is None:
             return None
-        if process.poll() is not None or not _tell(process, {"words": list(command[3:]), "stderr": str(stderr)}):
+        if process.poll() is not None or not _tell(
+            process, {"words": list(command[command.index("coupling.worker") + 1 :]), "stderr": str(stderr)}
+        ):
             process.kill()
             process.wait()
             return None

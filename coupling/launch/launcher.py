@@ -127,7 +127,8 @@ class Mending:
 
 def worker_command(connection: Path, slot: int, environments: int, outbox: Path | None) -> list[str]:
     """Return the command of a worker. It names the file that holds the keys, and never a key."""
-    command = [sys.executable, "-m", "coupling.worker", "--connect", str(connection)]
+    # -P: a folder named flowsim where the run was started, as one that holds a clone has, is not taken for the package
+    command = [sys.executable, "-P", "-m", "coupling.worker", "--connect", str(connection)]
     command += ["--slot", str(slot), "--environments", str(environments)]
     return command if outbox is None else [*command, "--outbox", str(outbox)]
 

@@ -57,6 +57,14 @@ def changed(before, after):
     return REACH.replace(before, after)
 
 
+def test_folders_with_the_names_of_our_packages_do_not_hide_them(train, tmp_path):
+    for name in ("flowsim", "rl_agent", "coupling", "cases"):
+        (tmp_path / name).mkdir()  # where a clone lies, there is a folder named flowsim
+    code = REACH + "\nfrom flowsim import Simulation\n"
+    done = train(code, "env=reach:Reach-v0", *SMALL)
+    assert done.returncode == 0, done.stderr
+
+
 def test_the_readmes_module_in_the_current_folder_is_found_by_learner_and_workers(train, tmp_path):
     done = train(REACH, "env=reach:Reach-v0", *SMALL)
     assert done.returncode == 0, done.stderr

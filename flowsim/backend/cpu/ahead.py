@@ -17,10 +17,12 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from pathlib import Path
 from queue import Empty, SimpleQueue
 
 import filelock
 
+import flowsim
 from flowsim.backend.cpu.compiling import CACHE_FOLDER, Need, Sweep
 
 LONGEST_FIRST = ("penalize", "transform", "restore", "fill_ghosts", "far_field", "predict", "solve_systems", "correct",
@@ -92,7 +94,7 @@ def _compile_in_processes(needs: list[Need], say: Callable[[str], None]) -> None
 def _tend(todo: SimpleQueue[Need], done: SimpleQueue[Need]) -> None:
     """Give one process its work, a function at a time."""
     with subprocess.Popen(
-        [sys.executable, "-c", _CHILD, *sys.path],
+        [sys.executable, "-P", "-c", _CHILD, str(Path(flowsim.__file__).parents[1]), *sys.path],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env=os.environ | {"NUMBA_CACHE_DIR": str(CACHE_FOLDER.parents[1])},
