@@ -6,8 +6,8 @@
 Runs of the kind ``busy`` have two processes beside them that compute without end. In runs of the kind ``stopped`` a
 random process that the run has started, workers of pytest included, is stopped by SIGSTOP for two seconds, again and
 again. No test may fail by either. Each finished run is a JSON file; one that is there for this code and these tests is
-not done again, and prose and results may change meanwhile. A run that takes longer than ``--limit`` is killed and
-counts as red.
+not done again; what is not of the packages and their tests may change meanwhile. A run that takes longer than
+``--limit`` is killed and counts as red.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from coupling.files import write_atomically
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "hard_tests"
 TELL_EVERY = 60.0  # seconds
-NO_CODE = ("docs/", "benchmarks/results/", "README.md")
+CODE = ("flowsim", "rl_agent", "coupling", "cases", "tests", "pyproject.toml", "constraints.txt")
 LAST_LINES = 15
 LINES_OF_A_FAILURE = 60
 
@@ -97,18 +97,14 @@ def _counts(text: str) -> tuple[int, int]:
 
 
 def _origin() -> dict[str, str]:
-    """Return the commit, and a digest of all but prose and results, with a word where the tree differs."""
+    """Return the commit, and a digest of the packages and their tests, with a word where the tree differs."""
 
     def git(*words: str) -> str:
         return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, timeout=60).stdout.strip()
 
-    code = [line for line in git("ls-tree", "-r", "HEAD").splitlines() if not line.split("\t")[1].startswith(NO_CODE)]
-    changes = git("status", "--porcelain", "-uno", "--", ".", *(f":!{path}" for path in NO_CODE))
-    changed = " and uncommitted changes" if changes else ""
-    return {
-        "commit": git("rev-parse", "HEAD") + changed,
-        "code": hashlib.sha256("\n".join(code).encode()).hexdigest()[:16] + changed,
-    }
+    changed = " and uncommitted changes" if git("status", "--porcelain", "-uno", "--", *CODE) else ""
+    code = hashlib.sha256(git("ls-tree", "HEAD", *CODE).encode()).hexdigest()[:16]
+    return {"commit": git("rev-parse", "HEAD") + changed, "code": code + changed}
 
 
 def _kept(file: Path, code: str, setting: Setting) -> dict[str, Any] | None:
