@@ -148,6 +148,11 @@ def inner(function: Callable[..., Any]) -> Any:
     return register_jitable(**OPTIONS, no_cfunc_wrapper=True)(function)
 
 
+def row_loop(function: Callable[..., Any]) -> Any:
+    """Compile a loop over a row by itself: as part of a sweep LLVM may not see that it can be one of vectors."""
+    return njit(**OPTIONS, no_cfunc_wrapper=True, no_cpython_wrapper=True)(function)
+
+
 @inner
 def rows_of(task: int, blocks: int, first: int, last: int) -> tuple[int, int]:
     """Return the block of rows [start, stop) of [first, last) that belongs to a task."""

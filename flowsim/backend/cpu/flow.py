@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numba import prange
 
-from flowsim.backend.cpu.compiling import inner, rows_of, small, sweep
+from flowsim.backend.cpu.compiling import inner, row_loop, rows_of, small, sweep
 from flowsim.grid import GHOSTS as G
 from flowsim.stencils import (
     FAR_FIELD,
@@ -111,7 +111,7 @@ def fill_ghosts(active: Array, u: Array, v: Array, sides: Array, given: Array) -
                                  sides[0] == PERIODIC)  # fmt: skip
 
 
-@inner
+@row_loop
 def _flux_between_rows(
     out: Array, c0: Array, c1: Array, f: Array, i: int, j0: int, n: int, per_12: Any, nu_per_h: Any
 ) -> None:
@@ -122,7 +122,7 @@ def _flux_between_rows(
         out[j] = flux(HALF * (c0[j] + c1[j]), mm[k], m[k], p[k], pp[k], per_12, nu_per_h)
 
 
-@inner
+@row_loop
 def _flux_along_row(out: Array, c0: Array, c1: Array, f: Array, j0: int, n: int, per_12: Any, nu_per_h: Any) -> None:
     """Write the flux of f along y between its entries k - 1 and k, k = j0, ...; the speed is the mean of c0 and c1."""
     for j in range(n):
@@ -130,7 +130,7 @@ def _flux_along_row(out: Array, c0: Array, c1: Array, f: Array, j0: int, n: int,
         out[j] = flux(HALF * (c0[j] + c1[j]), f[k - 2], f[k - 1], f[k], f[k + 1], per_12, nu_per_h)
 
 
-@inner
+@row_loop
 def _advance_row(
     new: Array,
     f: Array,
