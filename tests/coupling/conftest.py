@@ -78,9 +78,10 @@ class Shell:
 
 
 def complaint(stderr: str) -> str:
-    """What a command that does not come far says: one line, after the one that says what it begins."""
-    begun, *complaints = stderr.strip().splitlines()
+    """What a command that does not come far says: one line, after what it begins and what it waits for."""
+    begun, *said = stderr.strip().splitlines()
     assert begun.startswith("flowsim: loading "), stderr
+    complaints = [line for line in said if not line.startswith(("making the learner ready", "flowsim: compil"))]
     assert len(complaints) == 1, stderr
     return complaints[0]
 
