@@ -34,7 +34,8 @@ Deviations from the paper
     Euler at 0.1.
 2.  Sides: the paper has Neumann conditions everywhere. Here the stream is prescribed on the left, leaves
     through a convective outflow on the right, and slips along bottom and top. The walls make the wake faster:
-    the cylinder sheds with a period of 3.35 T, its mean drag coefficient is 1.77. `sides` offers "open" ones,
+    the cylinder sheds with a period of 3.35 T, its mean drag coefficient is 3.66 (32 cells per D, six periods;
+    `benchmarks/resolution.py`). `sides` offers "open" ones,
     through which the flow passes freely and stably (docs/decisions.md, "Open sides").
 3.  A simulation that blows up ends its episode with -100 and `info["diverged"]`.
 4.  The frame moves with O; the equations are the same, since O does not accelerate.
