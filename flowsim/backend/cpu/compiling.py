@@ -27,6 +27,8 @@ SHARED = ("grid", "boundary", "bodies", "shared", "stencils", "rigid", "stepping
 """Modules of flowsim whose functions are compiled into the sweeps."""
 OPTIONS: dict[str, Any] = {"fastmath": FAST, "nogil": True, "error_model": "numpy"}
 
+ENCLOSED = OPTIONS | {"no_cfunc_wrapper": True, "no_cpython_wrapper": True}
+"""Options of what only other compiled functions call."""
 CALLED = OPTIONS | {"cache": True, "no_cfunc_wrapper": True}
 """Options of what Python calls."""
 
@@ -150,7 +152,7 @@ def inner(function: Callable[..., Any]) -> Any:
 
 def row_loop(function: Callable[..., Any]) -> Any:
     """Compile a loop over a row by itself: as part of a sweep LLVM may not see that it can be one of vectors."""
-    return njit(**OPTIONS, no_cfunc_wrapper=True, no_cpython_wrapper=True)(function)
+    return njit(**ENCLOSED)(function)
 
 
 @inner
