@@ -1,10 +1,17 @@
 """Sweeps are compiled once, on all cores, ahead of their calls; one thread needs no pool of threads."""
 
+import functools
 import os
+import re
 import subprocess
 import sys
 
+import numpy as np
 import pytest
+from numba import njit
+
+from flowsim.backend.cpu import flow
+from flowsim.backend.cpu.compiling import OPTIONS
 
 pytestmark = pytest.mark.timeout(1800)  # a busy machine may take long to compile
 
@@ -166,3 +173,24 @@ assert in_a_fork(two_threads) == 4
     places = {"PYTHONPATH": str(tmp_path), "NOTES": str(tmp_path / "notes"), "NUMBA_NUM_THREADS": "2"}
     out, _ = outcome(run(code, **places, NUMBA_CACHE_DIR=str(tmp_path / "cache")))
     assert "forked from one whose solver used threads" in out
+
+
+@pytest.mark.parametrize("name", ["_flux_between_rows", "_flux_along_row", "_advance_row"])
+def test_the_row_loops_of_the_prediction_are_vectors(name):
+    """Compiled as a part of the sweep, one of them went number by number, and the prediction took twice as long."""
+    functions = re.split("^define ", predicted(), flags=re.MULTILINE)
+    bodies = [function for function in functions if name in function.partition("\n")[0]]
+    assert bodies, "it is not compiled by itself"
+    assert all(re.search(r"f(add|mul|sub)[a-z ]* <\d+ x float>", body) for body in bodies)
+
+
+@functools.cache
+def predicted() -> str:
+    """Return what LLVM makes of the prediction; what comes from the cache does not tell."""
+    u, p = np.zeros((1, 20, 36), np.float32), np.zeros((1, 16, 32), np.float32)
+    one = np.ones(1)
+    predict = njit(**OPTIONS)(flow.predict.__wrapped__)
+    predict(np.array([0]), 1, u, u, u, u, u, u, p, np.zeros(4, np.int64), one, one, one, 0.1,
+            np.zeros((1, 5, 48), np.float32))  # fmt: skip
+    (text,) = predict.inspect_llvm().values()
+    return text
