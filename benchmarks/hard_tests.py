@@ -161,7 +161,7 @@ def _run(
         "stops": stops[0],
         "counts": counts,
         "failures": failures,
-        "last_lines": lines[-LAST_LINES:],
+        "last_lines": [_without_places(line) for line in lines[-LAST_LINES:]],
     }
     report.unlink(missing_ok=True)
     if end == 0:
@@ -187,6 +187,11 @@ def _wait(
     return None
 
 
+def _without_places(text: str) -> str:
+    """Return what was said, with files named as in the repository or in their package."""
+    return re.sub(r"\S*/site-packages/", "", text).replace(f"{ROOT}/", "")
+
+
 def _read(report: Path) -> tuple[dict[str, int], list[dict[str, Any]]]:
     """Return the counts, and of each test that failed its name and its traceback, from the XML report of pytest."""
     if not report.exists():
@@ -200,7 +205,7 @@ def _read(report: Path) -> tuple[dict[str, int], list[dict[str, Any]]]:
     bad = [
         {
             "test": f"{case.get('classname')}::{case.get('name')}",
-            "traceback": (failure.text or failure.get("message") or "").splitlines()[:LINES_OF_A_FAILURE],
+            "traceback": _without_places(failure.text or failure.get("message") or "").splitlines()[:LINES_OF_A_FAILURE],
         }
         for suite in suites
         for case in suite.findall("testcase")

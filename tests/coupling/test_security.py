@@ -395,6 +395,16 @@ def test_a_refusal_is_known_after_a_few_handshakes(make, tmp_path, case):
     context.term()
 
 
+def is_answered_at_last(line):
+    """Ask for the status until the learner answers; what was sent before a line was made anew is lost."""
+
+    def answered():
+        line.send(encode_control(Status()))
+        return line.receive(0.5)
+
+    wait_until(answered)
+
+
 def test_a_worker_that_is_refused_looks_for_the_connection_file_of_a_new_start(make, tmp_path):
     """A learner that was started again at the same port has new keys."""
     old, new = Keys.draw(), Keys.draw()
@@ -402,12 +412,7 @@ def test_a_worker_that_is_refused_looks_for_the_connection_file_of_a_new_start(m
     context = zmq.Context()
     line = Line(context, service.invite(old), look_again=GUARD)
     threading.Timer(0.5, lambda: service.invite(new)).start()
-
-    def answered():
-        line.send(encode_control(Status()))
-        return line.receive(0.5)
-
-    wait_until(answered)
+    is_answered_at_last(line)
     line.close()
     context.term()
 
@@ -424,12 +429,7 @@ def test_lines_that_are_closed_while_they_are_refused_hold_up_no_other(make, tmp
         time.sleep(pause)
         line.close()
     line = Line(context, right)
-
-    def answered():
-        line.send(encode_control(Status()))
-        return line.receive(0.5)
-
-    wait_until(answered)
+    is_answered_at_last(line)
     line.close()
     context.term()
 
