@@ -39,7 +39,7 @@ RESULTS = ROOT / "benchmarks" / "results" / "hard_tests"
 TELL_EVERY = 60.0  # seconds
 CODE = ("flowsim", "rl_agent", "coupling", "cases", "tests", "pyproject.toml", "constraints.txt")
 LAST_LINES = 15
-LINES_OF_A_FAILURE = 60
+FAILURE_LINES = 60
 
 
 @dataclass(frozen=True)
@@ -205,7 +205,7 @@ def _read(report: Path) -> tuple[dict[str, int], list[dict[str, Any]]]:
     bad = [
         {
             "test": f"{case.get('classname')}::{case.get('name')}",
-            "traceback": _without_places(failure.text or failure.get("message") or "").splitlines()[:LINES_OF_A_FAILURE],
+            "traceback": _without_places(failure.text or failure.get("message") or "").splitlines()[:FAILURE_LINES],
         }
         for suite in suites
         for case in suite.findall("testcase")
