@@ -32,6 +32,9 @@ class Shape(IntEnum):
     TABLE = 3
 
 
+TABLE = int(Shape.TABLE)
+
+
 class Contact(IntFlag):
     """What a body touches: the sum of these."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from flowsim.bodies import signed_distance, tabulated_distance
+from flowsim.bodies import TABLE, signed_distance, tabulated_distance
 from flowsim.boundary import Side
 from flowsim.shared import shared
 from flowsim.stencils import PERIODIC, mask, penalized_share, surface_share
@@ -67,7 +67,7 @@ def body_window(
 def body_distance(bodies: Any, k: int, rx: float, ry: float, cos: float, sin: float) -> float:
     """Return the signed distance of a point from body k, given relative to its reference point."""
     x, y = cos * rx + sin * ry, cos * ry - sin * rx
-    if bodies.shapes[k] == 3:
+    if bodies.shapes[k] == TABLE:
         return tabulated_distance(bodies.distances, bodies.starts[k], bodies.sides[k], bodies.axes[k, 0], x, y)
     return signed_distance(bodies.shapes[k], bodies.axes[k, 0], bodies.axes[k, 1], x, y)
 
@@ -83,18 +83,14 @@ def diffusion_at_surface(bodies: Any, k: int, nu: float, dt: float, h: float) ->
 
 @shared
 def share_at_surface(
-    bodies: Any, k: int, distance: float, rx: float, ry: float, cos: float, sin: float, along_x: bool, h: float,
-    c: float, diffusion: float,
+    distance: float, west: float, east: float, south: float, north: float, along_x: bool, h: float, c: float,
+    diffusion: float,
 ) -> float:  # fmt: skip
-    """Return the penalised share w of a face of u (``along_x``) or v less than a cell outside of body k.
+    """Return the penalised share w of a face of u (``along_x``) or v less than a cell outside of a body.
 
-    Such that the surface is the wall; (rx, ry) is its place relative to the body. Elsewhere, and without ``diffusion``,
-    the share is that of the solid part of the cell.
+    Such that the surface is the wall. It takes the ``distance`` of the face and of its four neighbours. Elsewhere, and
+    without ``diffusion``, the share is that of the solid part of the cell.
     """
-    west = body_distance(bodies, k, rx - h, ry, cos, sin)
-    east = body_distance(bodies, k, rx + h, ry, cos, sin)
-    south = body_distance(bodies, k, rx, ry - h, cos, sin)
-    north = body_distance(bodies, k, rx, ry + h, cos, sin)
     depth = -(min(west, 0.0) + min(east, 0.0) + min(south, 0.0) + min(north, 0.0))
     x2, y2 = (east - west) ** 2, (north - south) ** 2
     facing = (x2 if along_x else y2) / max(x2 + y2, 1e-30)

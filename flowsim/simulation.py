@@ -169,7 +169,7 @@ class Simulation(State):
         self._sweeps.fill_ghosts(active, self.u, self.v, s.sides, self._given)
         self._sweeps.predict(
             active, self._device.blocks(active), self.u, self.v, self._new_u, self._new_v, self._rate_u, self._rate_v,
-            self.pressure, s.sides, s.viscosity, s.dt, s.ratio, self.grid.h, self._fluxes,
+            self.pressure, s.sides, s.viscosity, s.dt, s.ratio, self.grid.h, self._rows,
         )  # fmt: skip
         if any(self.sides.held):
             self._sweeps.predict_open_sides(
@@ -203,8 +203,8 @@ class Simulation(State):
         state = (s.position, s.angle, s.velocity, s.angular_velocity, s.before, s.applied_force, s.applied_torque,
                  s.force, s.torque, s.fluid_acceleration)  # fmt: skip
         self._sweeps.penalize(
-            active, self._new_u, self._new_v, self._share_u, self._share_v, s.bodies, moves, state, s.contact,
-            s.gravity, s.viscosity, self.penalty, s.dt, self.grid.h, s.sides,
+            active, self._rows, self._new_u, self._new_v, self._share_u, self._share_v, s.bodies, moves, state,
+            s.contact, s.gravity, s.viscosity, self.penalty, s.dt, self.grid.h, s.sides,
         )  # fmt: skip
 
     def _project(self, active: Any, keep_pressure: bool) -> None:
@@ -226,8 +226,8 @@ class Simulation(State):
             return
         s = self._near
         self._sweeps.follow_light_bodies(
-            active, self.u, self.v, self._share_u, self._share_v, s.bodies, s.position, s.angle, s.fluid_motion,
-            s.fluid_acceleration, s.dt, self.grid.h, s.sides,
+            active, self._rows, self.u, self.v, self._share_u, self._share_v, s.bodies, s.position, s.angle,
+            s.fluid_motion, s.fluid_acceleration, s.dt, self.grid.h, s.sides,
         )  # fmt: skip
 
     def _end_step(self, active: Any) -> None:
@@ -388,7 +388,7 @@ class Simulation(State):
         self._before[which, :, :2] = state.velocity[which]
         self._before[which, :, 2], self._before[which, :, 3] = state.angular_velocity[which], state.angle[which]
         self._device.push()
-        self._settle()
+        self._device.repeat(self._settle, self._near.running, 1)
         self._finish()
         for array in (state.force, state.torque, state.impulse, state.fluid_acceleration):
             array[which] = 0.0

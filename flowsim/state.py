@@ -45,8 +45,9 @@ class State:
         self.grid, self.sides, self.bodies, self.batch = grid, sides, tuple(bodies), batch
         self.stream, self.gravity, self.dtype, self.backend = stream, gravity, np.dtype(dtype), backend
         self._sweeps = load_backend(backend)
-        self._device = self._sweeps.Device(threads)
-        self._device.reserve(memory_needed(grid, batch, dtype), f"{batch} x {grid.nx} x {grid.ny} cells in {dtype}")
+        needed = memory_needed(grid, batch, dtype)
+        self._device = self._sweeps.Device(threads, needed // batch)
+        self._device.reserve(needed, f"{batch} x {grid.nx} x {grid.ny} cells in {dtype}")
         self._side_kinds = self.sides.kinds()
         self._far_field = bool((self._side_kinds == Side.FAR_FIELD).any())
         self._table = BodyTable.of(self.bodies, grid.h)
@@ -66,7 +67,7 @@ class State:
         self._far_block = max(8, max(grid.nx, grid.ny) // FAR_FIELD_BLOCKS)
         self._vortices = device.far_field(batch, grid, self._far_block)
         self._speeds = device.speeds(batch, grid, self.dtype)
-        self._fluxes = device.fluxes(batch, grid, self.dtype)
+        self._rows = device.rows(batch, grid, self.dtype)
 
         per_simulation = dict.fromkeys(("time", "dt", "until", "ratio", "speed", "viscosity"), ((batch,), np.float64))
         flags = dict.fromkeys(("running", "diverged", "outside"), ((batch,), np.bool_))

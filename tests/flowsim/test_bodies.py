@@ -22,6 +22,39 @@ def test_a_linear_profile_at_a_wall_between_two_points_is_kept(distance) -> None
     assert diffused * (1.0 - surface_share(distance, depth, diffusion)) == pytest.approx(distance)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("body", [
+    Ellipse(center=(0.05, 2.0), major=1.5, aspect=0.7, angle=0.4),
+    HalfDisk(center=(2.0, 3.98), angle=-1.1),
+    Union(center=(1.0, 0.2), parts=[Disk(diameter=1.2), Disk(center=(0.9, 0.3))]),
+])  # fmt: skip
+def test_shares_of_faces_are_those_of_their_distances_also_over_periodic_sides(body, dtype) -> None:
+    """Face by face from the distances at the face and at its four neighbours, in the box and its eight images."""
+    n, h, nu = 64, 1 / 16, 0.01
+    sim = tank(body, sides="periodic", dtype=dtype, viscosity=nu)
+    sim.advance_steps(1)
+    lambda_dt, diffusion = sim.penalty * sim.dt[0], nu * sim.dt[0] / h**2
+    cos, sin = np.cos(body.angle), np.sin(body.angle)
+
+    def distance(x, y):
+        images = [(x - body.center[0] - 4 * i, y - body.center[1] - 4 * j) for i in (-1, 0, 1) for j in (-1, 0, 1)]
+        return np.min([body.distance(cos * rx + sin * ry, cos * ry - sin * rx) for rx, ry in images], axis=0)
+
+    i, j = np.meshgrid(np.arange(n), np.arange(n), indexing="ij")
+    for share, dx, dy in ((sim._share_u, 0.0, 0.5), (sim._share_v, 0.5, 0.0)):
+        d, west, east, south, north = (
+            distance((i + dx + a) * h, (j + dy + b) * h) for a, b in ((0, 0), (-1, 0), (1, 0), (0, -1), (0, 1))
+        )
+        held = np.clip(0.5 - d / h, 0, 1) * lambda_dt / (1 + lambda_dt)
+        depth = sum(-np.minimum(next_to, 0) for next_to in (west, east, south, north))
+        normal = (east - west, north - south)[dy == 0.0] ** 2 / ((east - west) ** 2 + (north - south) ** 2 + 1e-30)
+        wall = np.minimum(diffusion * depth / (d + diffusion * depth + 1e-30), 0.5)
+        expected = np.where((d > 0) & (d < h), np.maximum(wall, normal * held), held)
+        inner = sim.to_host(share)[0, 2 : n + 2, 2 : n + 2]
+        tabulated = isinstance(body, Union)
+        np.testing.assert_allclose(inner, expected, atol=0.01 if tabulated else 2e-4 if dtype == "float32" else 1e-9)
+
+
 def square(x, y):
     qx, qy = np.abs(x) - 0.5, np.abs(y) - 0.25
     return np.hypot(np.maximum(qx, 0), np.maximum(qy, 0)) + np.minimum(np.maximum(qx, qy), 0)

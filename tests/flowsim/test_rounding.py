@@ -5,16 +5,18 @@ import math
 import numpy as np
 import pytest
 
+from flowsim import Disk, Ellipse, Grid, Simulation
 from flowsim.backend import cpu
 from flowsim.backend.cpu.device import MARGIN
 from flowsim.boundary import Side
 from flowsim.grid import GHOSTS
+from flowsim.state import memory_needed
 
 NX, NY = 24, 32
 FACES, CELLS = (1, NX + 2 * GHOSTS, NY + 2 * GHOSTS), (1, NX, NY)
 SHAPES = {
     "u": FACES, "v": FACES, "new_u": FACES, "new_v": FACES, "old_u": FACES, "old_v": FACES, "p": CELLS, "phi": CELLS,
-    "fluxes": (1, 5, NY + 16), "given": (1, 4, 2, NY + 2 * GHOSTS),
+    "rows": (1, 5, NY + 16), "given": (1, 4, 2, NY + 2 * GHOSTS),
 }  # fmt: skip
 SIDES = {
     "wake": [Side.INFLOW, Side.OUTFLOW, Side.SLIP, Side.SLIP],
@@ -43,7 +45,7 @@ def a_step(a: dict[str, np.ndarray], sides: np.ndarray) -> dict[str, np.ndarray]
     active, dt, h = np.array([0]), np.array([0.01]), 0.1
     velocity, new, old = (a["u"], a["v"]), (a["new_u"], a["new_v"]), (a["old_u"], a["old_v"])
     cpu.fill_ghosts(active, *velocity, sides, a["given"])
-    cpu.predict(active, 1, *velocity, *new, *old, a["p"], sides, dt, dt, np.array([0.9]), h, a["fluxes"])
+    cpu.predict(active, 1, *velocity, *new, *old, a["p"], sides, dt, dt, np.array([0.9]), h, a["rows"])
     cpu.predict_open_sides(active, *velocity, *new, *old, a["p"], sides, a["given"], dt, dt, np.array([0.9]), h)
     cpu.update_sides(active, *velocity, *new, sides, a["given"], dt, h)
     cpu.divergence(active, 1, *new, a["phi"], sides)
@@ -68,3 +70,22 @@ def test_arrays_of_the_sweeps_lie_a_margin_apart() -> None:
     arrays = [cpu.Device().zeros((3, 5), np.float32) for _ in range(100)]
     starts = sorted(array.ctypes.data for array in arrays)
     assert min(np.diff(starts)) >= arrays[0].nbytes + MARGIN
+
+
+def test_groups_that_fit_the_caches_are_a_batch_to_the_bit(monkeypatch) -> None:
+    """Also where they end at different times: each simulation lands on its own time after steps of its own."""
+
+    def run() -> Simulation:
+        bodies = [Disk(center=(1.0, 1.5)), Ellipse(center=(2.0, 1.6), motion="free")]
+        sim = Simulation(Grid(48, 48, 1 / 16), bodies=bodies, viscosity=[0.01, 0.02, 0.005, 0.01, 0.03], batch=5)
+        sim.advance(np.linspace(0.1, 0.3, 5))
+        sim.settle(np.array([True, False, True, False, True]))
+        sim.advance_steps(4)
+        return sim
+
+    together = run()
+    monkeypatch.setattr("flowsim.backend.cpu.device.NEAR", 2 * memory_needed(together.grid, 1, "float32"))
+    apart = run()
+    assert apart._device._together == 2
+    for name, array in together._state_arrays().items():
+        np.testing.assert_array_equal(apart._state_arrays()[name], array, err_msg=name)

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numba import prange
 
-from flowsim.backend.cpu.compiling import inner, small, sweep
+from flowsim.backend.cpu.compiling import inner, row_loop, small, sweep
+from flowsim.bodies import TABLE, signed_distance
 from flowsim.grid import GHOSTS as G
 from flowsim.rigid import (
     RIGID,
@@ -31,29 +32,58 @@ from flowsim.stencils import mask, penalized_share, velocity_at
 Array = Any
 
 
+@row_loop
+def _distances(
+    out: Array, n: int, bodies: Any, k: int, rx: float, ry: float, h: float, cos: float, sin: float
+) -> None:  # fmt: skip
+    """Write the distance from body k of n points of a row; (rx, ry) is the place of the first, relative to the body."""
+    shape, a, b = bodies.shapes[k], bodies.axes[k, 0], bodies.axes[k, 1]
+    if shape == TABLE:
+        for j in range(n):
+            out[j] = body_distance(bodies, k, rx, ry + j * h, cos, sin)
+        return
+    for j in range(n):
+        y = ry + j * h
+        out[j] = signed_distance(shape, a, b, cos * rx + sin * y, cos * y - sin * rx)
+
+
+@row_loop
+def _solid_shares(share: Array, distances: Array, n: int, h: float, c: float) -> None:
+    """Write the penalised share of the solid part of the cells of a row."""
+    for j in range(n):
+        share[j] = penalized_share(mask(np.float64(distances[j]), h), c)
+
+
 @inner
 def _shares(
     share: Array, window: Any, dx: float, dy: float, x: float, y: float, angle: float, bodies: Any, k: int, h: float,
-    c: float, diffusion: float,
+    c: float, diffusion: float, rows: Array,
 ) -> None:  # fmt: skip
-    """Write the penalised share of every face of a window; (dx, dy) is the offset of the faces in their cell."""
+    """Write the penalised share of every face of a window; (dx, dy) is the offset of the faces in their cell.
+
+    ``rows`` is room for the distances of three rows, each a point longer than the window at both ends.
+    """
     i0, i1, j0, j1 = window
     nx, ny = share.shape[0] - 2 * G, share.shape[1] - 2 * G
-    cos, sin = math.cos(angle), math.sin(angle)
-    for i in range(i0, i1):
-        row = share[wrapped(i, nx) + G]
-        rx = (i + dx) * h - x
-        # distances first: a loop without branches over the row is several times faster
-        for j in range(j0, j1):
-            row[wrapped(j, ny) + G] = body_distance(bodies, k, rx, (j + dy) * h - y, cos, sin)
-        for j in range(j0, j1):
-            m = wrapped(j, ny) + G
-            distance = np.float64(row[m])
-            if diffusion > 0.0 and 0.0 < distance < h:
-                ry = (j + dy) * h - y
-                row[m] = share_at_surface(bodies, k, distance, rx, ry, cos, sin, dx == 0.0, h, c, diffusion)
-            else:
-                row[m] = penalized_share(mask(distance, h), c)
+    cos, sin, n = math.cos(angle), math.sin(angle), j1 - j0 + 2
+    ry = (j0 - 1 + dy) * h - y
+    for i in range(i0 - 1, i1 + 1):
+        _distances(rows[(i + 1 - i0) % 3], n, bodies, k, (i + dx) * h - x, ry, h, cos, sin)
+        if i <= i0:
+            continue
+        line = share[wrapped(i - 1, nx) + G]
+        west, here, east = rows[(i - 1 - i0) % 3], rows[(i - i0) % 3], rows[(i + 1 - i0) % 3]
+        for piece in range(-1, 2):  # of a window that reaches over a periodic side
+            first, last = max(j0, piece * ny), min(j1, (piece + 1) * ny)
+            if first < last:
+                _solid_shares(line[first - piece * ny + G :], here[first - j0 + 1 :], last - first, h, c)
+        for j in range(1, n - 1) if diffusion > 0.0 else range(0):
+            distance = np.float64(here[j])
+            if 0.0 < distance < h:
+                line[wrapped(j + j0 - 1, ny) + G] = share_at_surface(
+                    distance, np.float64(west[j]), np.float64(east[j]), np.float64(here[j - 1]),
+                    np.float64(here[j + 1]), dx == 0.0, h, c, diffusion,
+                )  # fmt: skip
 
 
 @inner
@@ -77,6 +107,21 @@ def _yield_to(
                 share[f, g] = min(share[f, g], free)
 
 
+@row_loop
+def _add_moments(values: Array, shares: Array, n: int, along_x: bool, r: float, h: float) -> Any:
+    """Return the sums of w, w r, w r^2, w f, w r f over a row; r is the lever arm, of the first entry if it grows."""
+    s0, s1, s2, p0, p1 = 0.0, 0.0, 0.0, 0.0, 0.0
+    step = 0.0 if along_x else h
+    for j in range(n):
+        w, g, arm = np.float64(shares[j]), np.float64(values[j]), r + j * step
+        s0 += w
+        s1 += w * arm
+        s2 += w * arm * arm
+        p0 += w * g
+        p1 += w * arm * g
+    return s0, s1, s2, p0, p1
+
+
 @inner
 def _moments(f: Array, share: Array, window: Any, offset: float, centre: float, h: float, along_x: bool) -> Any:
     """Return the sums of w, w r, w r^2, w f, w r f over a window, r being the lever arm of f about the centre."""
@@ -85,18 +130,22 @@ def _moments(f: Array, share: Array, window: Any, offset: float, centre: float, 
     s0, s1, s2, p0, p1 = 0.0, 0.0, 0.0, 0.0, 0.0
     for i in range(i0, i1):
         shares, values = share[wrapped(i, nx) + G], f[wrapped(i, nx) + G]
-        for j in range(j0, j1):
-            k = wrapped(j, ny) + G
-            w = np.float64(shares[k])
-            g = np.float64(values[k])
-            r = ((i if along_x else j) + offset) * h - centre
-            s0 += w
-            s1 += w * r
-            s2 += w * r * r
-            p0 += w * g
-            p1 += w * r * g
+        for piece in range(-1, 2):
+            first, last = max(j0, piece * ny), min(j1, (piece + 1) * ny)
+            if first < last:
+                k, r = first - piece * ny + G, ((i if along_x else first) + offset) * h - centre
+                a0, a1, a2, b0, b1 = _add_moments(values[k:], shares[k:], last - first, along_x, r, h)
+                s0, s1, s2, p0, p1 = s0 + a0, s1 + a1, s2 + a2, p0 + b0, p1 + b1
     area = h * h
     return s0 * area, s1 * area, s2 * area, p0 * area, p1 * area
+
+
+@row_loop
+def _impose_on_row(values: Array, shares: Array, n: int, target: float, growth: float) -> None:
+    """Penalise a row towards a target that grows along it."""
+    real = values.dtype.type
+    for j in range(n):
+        values[j] += shares[j] * (real(target + growth * j) - values[j])
 
 
 @inner
@@ -112,20 +161,22 @@ def _impose(
     turn: float,
 ) -> None:
     """Penalise f towards base + turn r inside a window."""
-    real = f.dtype.type
     i0, i1, j0, j1 = window
     nx, ny = f.shape[0] - 2 * G, f.shape[1] - 2 * G
     for i in range(i0, i1):
         shares, values = share[wrapped(i, nx) + G], f[wrapped(i, nx) + G]
-        for j in range(j0, j1):
-            k = wrapped(j, ny) + G
-            target = real(base + turn * (((i if along_x else j) + offset) * h - centre))
-            values[k] += shares[k] * (target - values[k])
+        for piece in range(-1, 2):
+            first, last = max(j0, piece * ny), min(j1, (piece + 1) * ny)
+            if first < last:
+                k, r = first - piece * ny + G, ((i if along_x else first) + offset) * h - centre
+                growth = 0.0 if along_x else turn * h
+                _impose_on_row(values[k:], shares[k:], last - first, base + turn * r, growth)
 
 
 @sweep
 def penalize(
     active: Array,
+    rows: Array,
     u: Array,
     v: Array,
     share_u: Array,
@@ -145,7 +196,7 @@ def penalize(
 
     ``bodies`` is a :class:`flowsim.bodies.BodyTable`; without ``moves`` free bodies stay and keep their velocity.
     ``state`` is that of :func:`flowsim.rigid.respond`. The force on the body is the penalty integral plus the rate of
-    change of momentum of the fluid inside.
+    change of momentum of the fluid inside. ``rows`` is that room of :func:`flowsim.backend.cpu.flow.predict`.
     """
     nx, ny = u.shape[1] - 2 * G, u.shape[2] - 2 * G
     position, angle = state[0], state[1]
@@ -162,8 +213,8 @@ def penalize(
             if touches_box(x, y, theta, bodies.support[k], h, nx, ny, sides):
                 contact[n, k] |= 1
             diffusion = diffusion_at_surface(bodies, k, viscosity[n], dt[n], h)
-            _shares(share_u[n], window, 0.0, 0.5, x, y, theta, bodies, k, h, c, diffusion)
-            _shares(share_v[n], window, 0.5, 0.0, x, y, theta, bodies, k, h, c, diffusion)
+            _shares(share_u[n], window, 0.0, 0.5, x, y, theta, bodies, k, h, c, diffusion, rows[task])
+            _shares(share_v[n], window, 0.5, 0.0, x, y, theta, bodies, k, h, c, diffusion, rows[task])
             if rank > 0 and near_others(rank, bodies, x, y, position[n], h, nx, ny, sides):
                 _yield_to(share_u[n], window, 0.0, 0.5, x, y, theta, bodies, rank, position[n], angle[n], h, c, sides,
                           contact[n])  # fmt: skip
@@ -179,6 +230,7 @@ def penalize(
 @sweep
 def follow_light_bodies(
     active: Array,
+    rows: Array,
     u: Array,
     v: Array,
     share_u: Array,
@@ -201,8 +253,8 @@ def follow_light_bodies(
                 continue
             theta = angle[n, k]
             x, y, xc, yc, window = whereabouts(n, k, bodies, position, angle, h, nx, ny, sides)
-            _shares(share_u[n], window, 0.0, 0.5, x, y, theta, bodies, k, h, RIGID, 0.0)
-            _shares(share_v[n], window, 0.5, 0.0, x, y, theta, bodies, k, h, RIGID, 0.0)
+            _shares(share_u[n], window, 0.0, 0.5, x, y, theta, bodies, k, h, RIGID, 0.0, rows[task])
+            _shares(share_v[n], window, 0.5, 0.0, x, y, theta, bodies, k, h, RIGID, 0.0, rows[task])
             su = _moments(u[n], share_u[n], window, 0.5, yc, h, False)
             sv = _moments(v[n], share_v[n], window, 0.5, xc, h, True)
             follow_fluid(n, k, su, sv, bodies, motion, acceleration, dt[n])

@@ -24,6 +24,10 @@ four vectors of 64 bytes. The two round differently: without a margin, a run dep
 """
 
 
+NEAR = 2**23
+"""Bytes of simulations that are taken through all steps of a program together, so that they stay in the caches."""
+
+
 class Device:
     """The CPU.
 
@@ -31,6 +35,8 @@ class Device:
     ----------
     threads : int
         Threads of the sweeps.
+    size : int
+        Bytes of one simulation.
 
     Raises
     ------
@@ -38,9 +44,11 @@ class Device:
         For a number of threads that cannot be had.
     """
 
-    def __init__(self, threads: int = 1) -> None:
+    def __init__(self, threads: int = 1, size: int = 0) -> None:
         use_threads(threads)
         self.threads = threads
+        self._together = max(threads, NEAR // max(size, 1))
+        self._group: NDArray[np.int64] | None = None
 
     def zeros(self, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
         """Return an array for the sweeps, with a :data:`MARGIN` on either side."""
@@ -68,9 +76,9 @@ class Device:
         """Let the host see what the sweeps wrote to the small arrays."""
 
     def active(self, running: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Return what tells the sweeps which simulations take part: their numbers."""
+        """Return what tells the sweeps which simulations take part: the numbers of those of the group at work."""
         use_threads(self.threads)  # another simulation of this process may have others
-        return np.flatnonzero(running)
+        return np.flatnonzero(running) if self._group is None else self._group[running[self._group]]
 
     def blocks(self, active: NDArray[np.int64]) -> int:
         """Return in how many blocks of rows each simulation is cut, to occupy all threads."""
@@ -83,8 +91,8 @@ class Device:
         """Return room for the largest speed of each block."""
         return self.zeros((batch, self.threads), dtype)
 
-    def fluxes(self, batch: int, grid: Grid, dtype: DTypeLike) -> Array:
-        """Return room for the rows of fluxes of each task."""
+    def rows(self, batch: int, grid: Grid, dtype: DTypeLike) -> Array:
+        """Return room for a few rows of each task."""
         return self.zeros((max(batch, self.threads), 5, grid.ny + 16), dtype)
 
     def far_field(self, batch: int, grid: Grid, block: int) -> Array:
@@ -103,10 +111,14 @@ class Device:
         return sweeps
 
     def repeat(self, step: Callable[[], None], running: NDArray[np.bool_], steps: int | None) -> None:
-        """Run a program a number of times, or until no simulation is running."""
-        if steps is not None:
-            for _ in range(steps):
-                step()
-            return
-        while running.any():
-            step()
+        """Run a program a number of times, or until no simulation is running, group by group."""
+        members = np.flatnonzero(running)
+        try:
+            for first in range(0, len(members), self._together):
+                self._group = members[first : first + self._together]
+                done = 0
+                while running[self._group].any() if steps is None else done < steps:
+                    step()
+                    done += 1
+        finally:
+            self._group = None

@@ -170,12 +170,12 @@ def predict(
     dt: Array,
     ratio: Array,
     h: float,
-    fluxes: Array,
+    rows: Array,
 ) -> None:
     """Write to new_u, new_v the velocity after advection, diffusion and the last pressure gradient.
 
-    ``old_u``, ``old_v`` hold the rates of the previous step and receive those of this one. ``fluxes`` (tasks, 5, n) is
-    room for rows of fluxes, n > ny + 1.
+    ``old_u``, ``old_v`` hold the rates of the previous step and receive those of this one. ``rows`` (tasks, 5, n)
+    is room for rows of fluxes, n > ny + 1.
     """
     real = u.dtype.type
     nx, ny = p.shape[1], p.shape[2]
@@ -187,22 +187,23 @@ def predict(
         step, r, nu_per_h = real(dt[b]), real(ratio[b]), real(nu[b] / h)
         dth = real(dt[b] / h)
         ub, vb, pb = u[b], v[b], p[b]
-        across = fluxes[task, 4]
+        fluxes = rows[task]
+        across = fluxes[4]
         start, stop = rows_of(task, blocks, 0, nx)
         k = start + G
         # u flows through the cell centres, v through the corners; both fluxes are used by the rows on either side
-        _flux_between_rows(fluxes[task, 0], ub[k - 1, G:], ub[k, G:], ub, k, G, ny, per_12, nu_per_h)
-        _flux_between_rows(fluxes[task, 2], ub[k, G - 1 :], ub[k, G:], vb, k, G, ny + 1, per_12, nu_per_h)
+        _flux_between_rows(fluxes[0], ub[k - 1, G:], ub[k, G:], ub, k, G, ny, per_12, nu_per_h)
+        _flux_between_rows(fluxes[2], ub[k, G - 1 :], ub[k, G:], vb, k, G, ny + 1, per_12, nu_per_h)
         for i in range(start, stop):
             k = i + G
             odd = (i - start) % 2
-            west, east = fluxes[task, odd], fluxes[task, 1 - odd]
+            west, east = fluxes[odd], fluxes[1 - odd]
             _flux_between_rows(east, ub[k, G:], ub[k + 1, G:], ub, k + 1, G, ny, per_12, nu_per_h)
             if i >= i_first:
                 _flux_along_row(across, vb[k - 1, G:], vb[k, G:], ub[k], G, ny + 1, per_12, nu_per_h)
                 p0 = pb[i - 1] if i > 0 else pb[nx - 1]
                 _advance_row(new_u[b, k], ub[k], old_u[b, k], west, east, across, p0, pb[i], G, ny, step, r, dth, per_h)
-            west, east = fluxes[task, 2 + odd], fluxes[task, 3 - odd]
+            west, east = fluxes[2 + odd], fluxes[3 - odd]
             _flux_between_rows(east, ub[k + 1, G - 1 :], ub[k + 1, G:], vb, k + 1, G, ny + 1, per_12, nu_per_h)
             _flux_along_row(across, vb[k, G - 1 :], vb[k, G:], vb[k], G, ny + 1, per_12, nu_per_h)
             if periodic_y:

@@ -41,7 +41,10 @@ def _share(
     k = bodies.order[rank]
     own = body_distance(bodies, k, px - x, py - y, cos, sin)
     if diffusion > 0.0 and 0.0 < own < h:
-        share = share_at_surface(bodies, k, own, px - x, py - y, cos, sin, along_x, h, c, diffusion)
+        rx, ry = px - x, py - y
+        west, east = body_distance(bodies, k, rx - h, ry, cos, sin), body_distance(bodies, k, rx + h, ry, cos, sin)
+        south, north = body_distance(bodies, k, rx, ry - h, cos, sin), body_distance(bodies, k, rx, ry + h, cos, sin)
+        share = share_at_surface(own, west, east, south, north, along_x, h, c, diffusion)
     else:
         share = penalized_share(mask(own, h), c)
     if crowded:
@@ -127,7 +130,7 @@ def _penalize(
         cuda.syncthreads()
 
 
-def penalize(active: Array, *arguments: Any) -> None:
+def penalize(active: Array, rows: None, *arguments: Any) -> None:
     """Move free bodies, give them their new velocity, drag the fluid under every body along, as on the CPU."""
     _penalize.launch((len(active),), (THREADS,), active, *arguments)
 
@@ -173,7 +176,9 @@ def _follow_light_bodies(
             follow_fluid(n, k, su, sv, bodies, motion, acceleration, dt[n])
 
 
-def follow_light_bodies(active: Array, u: Array, v: Array, share_u: Array, share_v: Array, *arguments: Any) -> None:
+def follow_light_bodies(
+    active: Array, rows: None, u: Array, v: Array, share_u: Array, share_v: Array, *arguments: Any
+) -> None:
     """Find the rigid motion (B, K, 3) of the fluid under every body that is lighter than it, and its rate."""
     _follow_light_bodies.launch((len(active),), (THREADS,), active, u, v, *arguments)
 

@@ -45,7 +45,7 @@ class Device:
         Where there is none.
     """
 
-    def __init__(self, threads: int = 1) -> None:
+    def __init__(self, threads: int = 1, size: int = 0) -> None:
         self._host: NDArray[np.uint8] = np.zeros(0, np.uint8)
         self._near: Any = self._host
         if SIMULATED:
@@ -143,8 +143,8 @@ class Device:
         across, along, _ = cell_blocks(grid.nx, grid.ny, batch, ROWS)
         return self.zeros((batch, across * along), dtype)
 
-    def fluxes(self, batch: int, grid: Grid, dtype: DTypeLike) -> Array:
-        """Return None: fluxes stay in registers."""
+    def rows(self, batch: int, grid: Grid, dtype: DTypeLike) -> Array:
+        """Return None: what a row needs stays in registers."""
         return None
 
     def far_field(self, batch: int, grid: Grid, block: int) -> FarField:

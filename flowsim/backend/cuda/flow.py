@@ -174,7 +174,7 @@ def _predict(
 
 def predict(
     active: Array, blocks: int, u: Array, v: Array, new_u: Array, new_v: Array, old_u: Array, old_v: Array, p: Array,
-    sides: Array, nu: Array, dt: Array, ratio: Array, h: float, fluxes: Array,
+    sides: Array, nu: Array, dt: Array, ratio: Array, h: float, rows: None,
 ) -> None:  # fmt: skip
     """Write to new_u, new_v the velocity after advection, diffusion and the last pressure gradient.
 
