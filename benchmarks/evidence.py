@@ -90,7 +90,7 @@ PARTS: tuple[Part, ...] = (
             "-o", "{out}/coupling"),
     _script("fuzz_protocol", "coupling/fuzz.json", "docs/security.md", "--frames", "200000", "--by-sockets", "10000",
             "-o", "{out}/coupling/fuzz.json"),
-    *map(_bench, ("solver", "learner", "coupling")),
+    *map(_bench, ("solver", "tasks", "learner", "coupling")),
     Part("demo", ("make", "demo", "DEMO=evidence-{short}"),
          (("{out}/demo/output.txt", "benchmarks/results/demo/output.txt"),
           *((_DEMO + name, f"benchmarks/results/demo/{name}") for name in ("evaluation.json", "starts.jsonl")),

@@ -373,6 +373,7 @@ class Part(StrEnum):
     """What can be measured."""
 
     solver = "solver"
+    tasks = "tasks"
     learner = "learner"
     coupling = "coupling"
 
@@ -400,6 +401,13 @@ def bench(
         rows = bench_solver(say, full=full) + (bench_cuda() if cuda_is_there() else [])
         if not as_json:
             rows = [printed(row) for row in rows]
+    elif part is Part.tasks:
+        from cases.bench import bench_tasks
+        from cases.bench import printed as printed_task
+
+        rows = bench_tasks(say, full=full)
+        if not as_json:
+            rows = [printed_task(row) for row in rows]
     elif part is Part.learner:
         from rl_agent.bench import bench_learner
 

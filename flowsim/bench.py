@@ -145,7 +145,7 @@ def _bandwidth(total: int) -> float:
 
 
 @contextmanager
-def _timed(spent: dict[str, float]) -> Iterator[None]:
+def timed_sweeps(spent: dict[str, float]) -> Iterator[None]:
     """Let every sweep add the seconds it takes to ``spent``."""
     places = [(cpu, name) for name in SWEEPS] + [(pressure, name) for name in PRESSURE_SWEEPS]
     originals = [getattr(module, name) for module, name in places]
@@ -173,7 +173,7 @@ def _stages(sim: Simulation, steps: int = 50) -> dict[str, float]:
     spent: dict[str, float] = {}
     run = _our_step(sim)
     begin = time.perf_counter()
-    with _timed(spent):
+    with timed_sweeps(spent):
         run(steps)
     whole = time.perf_counter() - begin
     shares = {name: seconds / whole for name, seconds in spent.items()}

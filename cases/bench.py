@@ -1,0 +1,92 @@
+"""Speed of the flow tasks: actions per second, and what each sweep of the solver takes of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from flowsim.backend.cpu import most_threads
+from flowsim.bench import timed_sweeps
+
+TASKS: dict[str, tuple[str, dict[str, Any]]] = {
+    "d_cylinder_wake/quick": ("flowsim/DCylinderWake-v0", {}),
+    "d_cylinder_wake at 16": ("flowsim/DCylinderWake-v0", {"preset": "default", "cells_per_diameter": 16}),
+    "d_cylinder_wake/default": ("flowsim/DCylinderWake-v0", {"preset": "default"}),
+    "elliptical_swimmer/quick": ("flowsim/EllipticalSwimmer-v0", {"preset": "quick"}),
+    "elliptical_swimmer/default": ("flowsim/EllipticalSwimmer-v0", {"preset": "default"}),
+    "d_cylinder_wake/fine": ("flowsim/DCylinderWake-v0", {"preset": "fine"}),
+}
+ONLY_FULL = {"elliptical_swimmer/default", "d_cylinder_wake/fine"}
+AGENTS = 24
+EFFORT = 0.1
+"""Standard deviation of the random actions, of their range [-1, 1]."""
+
+
+def bench_tasks(say: Callable[[str], None], *, full: bool = False, seconds: float = 8.0) -> list[dict[str, Any]]:
+    """Measure batches of 24 agents with small random actions, as one process of a run takes them.
+
+    Parameters
+    ----------
+    say
+        Told what is measured, before each row.
+    full
+        The fine ones, too, and all with every thread: leave the machine alone then, for threads wait for each other.
+    seconds
+        Time spent on each row, at least; a row is no fewer than three actions of all agents.
+
+    Returns
+    -------
+    list of dict
+        ``task``, ``threads``, ``actions_per_second`` of all agents together, episodes' starts included,
+        ``steps_per_action`` of the solver (median), ``cells_per_second``, and ``stages``, the share of each sweep in
+        the time (``other`` is Python, the starts and the sensors).
+    """
+    tasks = {name: task for name, task in TASKS.items() if full or name not in ONLY_FULL}
+    rows = []
+    for name, (identifier, options) in tasks.items():
+        for threads in sorted({1, most_threads()} if full else {1}):
+            say(f"{AGENTS} agents in {name}, {threads} threads")
+            env = gymnasium.make_vec(identifier, num_envs=AGENTS, **(options | {"threads": threads}))
+            rows.append({"task": name, "threads": threads} | _measure(env, seconds))
+    return rows
+
+
+def _measure(env: Any, seconds: float) -> dict[str, Any]:
+    generator = np.random.default_rng(0)
+    env.reset(seed=0)
+    env.step(np.zeros(env.action_space.shape, np.float32))  # compiles what is not yet
+    spent: dict[str, float] = {}
+    steps: list[Any] = []
+    actions, begin = 0, time.perf_counter()
+    with timed_sweeps(spent):
+        while time.perf_counter() < begin + seconds or actions < 3:
+            _, _, _, _, info = env.step(EFFORT * generator.standard_normal(env.action_space.shape).astype(np.float32))
+            steps.append(info["solver_steps"])
+            actions += 1
+    whole = time.perf_counter() - begin
+    rate, steps_per_action = AGENTS * actions / whole, float(np.median(np.concatenate(steps)))
+    grid = env.unwrapped.task.simulation.grid
+    shares = {sweep: taken / whole for sweep, taken in spent.items()}
+    return {
+        "actions_per_second": rate,
+        "steps_per_action": steps_per_action,
+        "cells_per_second": rate * steps_per_action * grid.nx * grid.ny,
+        "stages": shares | {"other": 1.0 - sum(shares.values())},
+    }
+
+
+def printed(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row as a person reads it."""
+    stages = sorted(row["stages"].items(), key=lambda stage: -stage[1])
+    return {
+        "task": row["task"],
+        "threads": row["threads"],
+        "actions/s": f"{row['actions_per_second']:.1f}",
+        "steps per action": f"{row['steps_per_action']:.0f}",
+        "M cells/s": f"{row['cells_per_second'] / 1e6:.0f}",
+        "stages": ", ".join(f"{name} {100 * share:.0f} %" for name, share in stages if share >= 0.02),
+    }

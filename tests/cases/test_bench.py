@@ -1,0 +1,23 @@
+"""`flowsim bench tasks`: rows that add up."""
+
+import numpy as np
+import pytest
+
+from cases import bench
+
+
+def test_a_row_tells_actions_steps_and_where_the_time_goes(monkeypatch) -> None:
+    monkeypatch.setattr(bench, "TASKS", {"a sketch": ("flowsim/DCylinderWake-v0", {"start": "impulsive"})})
+    monkeypatch.setattr(bench, "AGENTS", 2)
+    said = []
+    (row,) = bench.bench_tasks(said.append, seconds=0.0)
+    assert said == ["2 agents in a sketch, 1 threads"]
+    assert (row["task"], row["threads"]) == ("a sketch", 1)
+    assert row["actions_per_second"] > 0
+    # an action of half a D/U at CFL 0.5 and 8 cells per D: no fewer steps than at the speed of the stream
+    assert row["steps_per_action"] >= 8
+    assert row["cells_per_second"] == pytest.approx(row["actions_per_second"] * row["steps_per_action"] * 64 * 32)
+    assert {"predict", "penalize", "correct", "transform", "other"} <= set(row["stages"])
+    assert np.isclose(sum(row["stages"].values()), 1.0)
+    assert min(row["stages"].values()) >= 0
+    assert bench.printed(row)["stages"].startswith(max(row["stages"], key=row["stages"].get))
