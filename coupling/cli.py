@@ -1,10 +1,13 @@
 """The ``flowsim`` command."""
 
+import contextlib
 import functools
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
 from importlib import metadata
 from pathlib import Path
@@ -86,6 +89,29 @@ def begin(what: str) -> None:
     print(f"flowsim: {what}", file=sys.stderr, flush=True)
 
 
+@contextlib.contextmanager
+def loading(what: str, tick: float = 0.5) -> Iterator[None]:
+    """Say what is loaded, and on a terminal how long that takes already, until it is."""
+    begin(f"loading {what}")
+    if not sys.stderr.isatty():
+        yield
+        return
+    over, began = threading.Event(), time.monotonic()
+
+    def count() -> None:
+        while not over.wait(tick):  # what others write begins at the start of the line
+            print(f"flowsim: loading, {time.monotonic() - began:.0f} s", end="\r", file=sys.stderr, flush=True)
+
+    counting = threading.Thread(target=count, daemon=True)
+    counting.start()
+    try:
+        yield
+    finally:
+        over.set()
+        counting.join()
+        print("\x1b[2K", end="\r", file=sys.stderr, flush=True)
+
+
 @app.command(epilog="Example: flowsim train d_cylinder_wake/quick run.name=demo run.steps=20000 agent.gamma=0.97")
 @told_in_a_sentence
 def train(
@@ -99,17 +125,16 @@ def train(
     if preset is None:
         _print_presets()
         raise ConfigError("which preset? Give one of these names, or a YAML file")
-    begin(f"loading the solver and the learner for {preset}")
-    from coupling.config import load_config
-    from coupling.standby import Standby
+    with loading(f"the solver and the learner for {preset}"):
+        from coupling.config import load_config
+        from coupling.standby import Standby
 
-    name, words = _preset_or_word(preset, overrides)
-    with Standby(load_config(name, words)) as standby:
+        name, words = _preset_or_word(preset, overrides)
+        standby = Standby(load_config(name, words))
         from coupling import run
         from coupling.screen import ConsoleScreen
-
-        with ConsoleScreen() as screen:
-            folder = run.train(name, words, screen, standby)
+    with standby, ConsoleScreen() as screen:
+        folder = run.train(name, words, screen, standby)
     _print_outcome(folder)
 
 
@@ -136,18 +161,17 @@ def presets(as_json: Json = False) -> None:
 @told_in_a_sentence
 def resume(path: Run, overrides: Overrides = None) -> None:
     """Go on with a run from its last checkpoint, also after kill -9."""
-    begin(f"loading {path}")
-    from coupling.config import with_overrides
-    from coupling.folder import RunFolder
-    from coupling.standby import Standby
+    with loading(str(path)):
+        from coupling.config import with_overrides
+        from coupling.folder import RunFolder
+        from coupling.standby import Standby
 
-    words = overrides or []
-    with Standby(with_overrides(RunFolder.find(path).config(), words)) as standby:
+        words = overrides or []
+        standby = Standby(with_overrides(RunFolder.find(path).config(), words))
         from coupling import run
         from coupling.screen import ConsoleScreen
-
-        with ConsoleScreen() as screen:
-            folder = run.resume(path, words, screen, standby)
+    with standby, ConsoleScreen() as screen:
+        folder = run.resume(path, words, screen, standby)
     _print_outcome(folder)
 
 
@@ -160,9 +184,9 @@ def serve(
     overrides: Overrides = None,
 ) -> None:
     """Train or resume without starting workers: say how they are started by hand, and wait for them."""
-    begin(f"loading the learner for {what}")
-    from coupling import run
-    from coupling.screen import ConsoleScreen
+    with loading(f"the learner for {what}"):
+        from coupling import run
+        from coupling.screen import ConsoleScreen
 
     words = overrides or []
     if any(word.startswith("workers.launcher=") for word in words):
@@ -189,9 +213,9 @@ def worker(
     ] = None,
 ) -> None:
     """Host environments for a learner, on this machine or another one, until its run is over."""
-    begin(f"loading the environments of {connect}")
-    from coupling.connection import read_connection
-    from coupling.worker import main as host
+    with loading(f"the environments of {connect}"):
+        from coupling.connection import read_connection
+        from coupling.worker import main as host
 
     try:
         connection = read_connection(connect)
@@ -216,10 +240,10 @@ def evaluate(
     as_json: Json = False,
 ) -> None:
     """Judge a trained agent beside the task's baselines, with 95 % bootstrap intervals of the mean return."""
-    begin(f"loading the agent of {path}")
-    from coupling.evaluate import evaluate_with_baselines
-    from coupling.folder import RunFolder
-    from coupling.policies import load_controller
+    with loading(f"the agent of {path}"):
+        from coupling.evaluate import evaluate_with_baselines
+        from coupling.folder import RunFolder
+        from coupling.policies import load_controller
 
     folder = RunFolder.find(path)
     config = folder.config()
@@ -284,8 +308,8 @@ def render(
     ] = None,
 ) -> None:
     """Film a trained agent from several starts, its force, sensors, action and return, beside the uncontrolled flow."""
-    begin(f"loading the agent of {path}")
-    from coupling.render import render as film
+    with loading(f"the agent of {path}"):
+        from coupling.render import render as film
 
     files = [output, output.with_suffix(".gif")] if gif and output.suffix == ".mp4" else [output]
     endings = film(
@@ -324,11 +348,11 @@ def simulate(
     ] = True,
 ) -> None:
     """Run the solver alone: forces to CSV, fields for ParaView, restart file, the vorticity as a film."""
-    begin(f"loading the solver for {case}")
-    from coupling.case import load_case
-    from coupling.screen import progress_bar
-    from coupling.simulate import simulate as run_solver
-    from coupling.simulation_files import parse_size
+    with loading(f"the solver for {case}"):
+        from coupling.case import load_case
+        from coupling.screen import progress_bar
+        from coupling.simulate import simulate as run_solver
+        from coupling.simulation_files import parse_size
 
     refuse_unwritable("--output", output, is_folder=True)
     size = None if max_size is None else parse_size(max_size)
@@ -441,8 +465,8 @@ def validate(
     as_json: Json = False,
 ) -> None:
     """Compare the solver with exact solutions and published values; exit code 1 when a row is beyond its tolerance."""
-    begin("loading the solver")
-    from coupling.validate import run_cases, write_page
+    with loading("the solver"):
+        from coupling.validate import run_cases, write_page
 
     if page is not None:
         if case or quick or as_json:

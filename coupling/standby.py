@@ -1,8 +1,9 @@
 """Workers that are started before there is anything to connect to, while the learner is loaded beside them.
 
 A process that hosts environments takes as long to begin as the learner: it imports Gymnasium and the solver, has
-compiled what is not yet, and makes its environments. So a run starts them first, with nothing but the task; the first
-one tells what the learner has to know of it. Each becomes a worker when the launcher has a connection file for it.
+compiled what is not yet, and makes its environments. So a run starts one first, with nothing but the task, which tells
+what the learner has to know of it; the others start when it has, lest they keep the cores from the two. Each becomes a
+worker when the launcher has a connection file for it.
 """
 
 import contextlib
@@ -39,22 +40,23 @@ class Standby:
     """
 
     def __init__(self, config: RunConfig) -> None:
-        workers = config.workers
+        self._config = config
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
-        if workers.launcher != "local" or config.env == EXTERNAL:
-            return
-        for slot, count in enumerate(workers.agents_of_each()):
-            process = subprocess.Popen(
-                [sys.executable, "-P", "-c", _CODE],
-                env=worker_environment(workers.threads, workers.devices, slot),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE if slot == 0 else subprocess.DEVNULL,
-                stderr=None if slot == 0 else subprocess.DEVNULL,  # one of them tells what is compiled
-                start_new_session=True,  # a Ctrl-C at the terminal is for the learner, which ends its workers
-            )
-            self._processes[slot] = process
-            _tell(process, {"env": config.env, "env_options": config.env_options, "environments": count,
-                            "describes": slot == 0})  # fmt: skip
+        if config.workers.launcher == "local" and config.env != EXTERNAL:
+            self._start(0)
+
+    def _start(self, slot: int) -> None:
+        config, workers = self._config, self._config.workers
+        self._processes[slot] = process = subprocess.Popen(
+            [sys.executable, "-P", "-c", _CODE],
+            env=worker_environment(workers.threads, workers.devices, slot),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE if slot == 0 else subprocess.DEVNULL,
+            stderr=None if slot == 0 else subprocess.DEVNULL,  # one of them tells what is compiled
+            start_new_session=True,  # a Ctrl-C at the terminal is for the learner, which ends its workers
+        )
+        _tell(process, {"env": config.env, "env_options": config.env_options,
+                        "environments": workers.agents_of_each()[slot], "describes": slot == 0})  # fmt: skip
 
     def __enter__(self) -> "Standby":
         return self
@@ -75,9 +77,8 @@ class Standby:
         task: Task | None = None
         with first.stdout as said, contextlib.suppress(Exception):  # the caller finds out why, by itself
             task = pickle.load(said)
-        for slot, process in self._processes.items():
-            if slot > 0 and task:  # what they need is compiled, and said to be, by the first
-                _tell(process, {"make": True})
+        for slot in range(1, len(self._config.workers.agents_of_each()) if task else 1):
+            self._start(slot)  # what they need is compiled, and said to be, by the first
         return task
 
     @property
@@ -122,12 +123,10 @@ def stand_by() -> None:
         load_task(orders["env"])
         if orders["describes"]:
             _describe(orders, answer)
-    told = orders if orders["describes"] else _next_order()
     vector = None
-    if "words" not in told:
-        with contextlib.suppress(Exception):  # the worker tries again, and says why it fails
-            vector = make_vector(orders["env"], orders["env_options"], orders["environments"], guarded=True)
-        told = _next_order()
+    with contextlib.suppress(Exception):  # the worker tries again, and says why it fails
+        vector = make_vector(orders["env"], orders["env_options"], orders["environments"], guarded=True)
+    told = _next_order()
     with open(told["stderr"], "ab", opener=private_opener) as stderr, open(os.devnull, "rb") as nothing:
         os.dup2(stderr.fileno(), 1)
         os.dup2(stderr.fileno(), 2)

@@ -1,9 +1,12 @@
 """Every command says what it does before it imports what takes seconds."""
 
+import os
 import subprocess
 import sys
 
 import pytest
+
+from coupling.cli import loading
 
 HEAVY = ["torch", "numba", "scipy", "matplotlib", "h5py", "mujoco"]  # half a second and more
 
@@ -61,3 +64,23 @@ def test_what_is_quick_imports_nothing_heavy(words, tmp_path):
     ended = start(words, tmp_path)
     assert "heavy import" not in ended.stderr
     assert ended.stdout or ended.stderr
+
+
+def test_on_a_terminal_the_seconds_of_loading_are_counted_and_then_gone(monkeypatch):
+    ours, theirs = os.openpty()
+    with open(theirs, "w") as terminal, monkeypatch.context() as patched:
+        patched.setattr(sys, "stderr", terminal)
+        with loading("something heavy", tick=0.001):
+            seen = ""
+            while "flowsim: loading, 0 s\r" not in seen:  # or the test hangs
+                seen += os.read(ours, 1000).decode()
+        assert seen.startswith("flowsim: loading something heavy\r\n")
+        after = os.read(ours, 100_000).decode()
+    assert after.endswith("\x1b[2K\r")
+    os.close(ours)
+
+
+def test_where_nobody_looks_no_seconds_are_counted(capsys):
+    with loading("something heavy", tick=0.0):
+        pass
+    assert capsys.readouterr().err == "flowsim: loading something heavy\n"

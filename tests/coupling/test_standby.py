@@ -49,9 +49,11 @@ def is_running(pid):
 def test_the_first_process_describes_the_task_as_it_is_and_none_is_left(own):
     config = own("0.0")
     with Standby(config) as standby:
-        processes = [process.pid for process in standby._processes.values()]
+        assert list(standby._processes) == [0]
         task = standby.task(seconds=120)
         assert not standby.is_busy
+        processes = [process.pid for process in standby._processes.values()]
+        assert all(map(is_running, processes))
     assert task == describe_task(config.env, {})
     assert task.episode_steps == 7
     assert len(processes) == 2
