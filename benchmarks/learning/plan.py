@@ -26,6 +26,8 @@ class Suite(BaseModel):
         What the suite shows, for the page.
     presets
         The tasks, as presets of flowsim.
+    env_options
+        Changes of the options that the presets give their environments.
     agents
         Environments that are stepped side by side in one process.
     steps, cpu_seconds
@@ -46,6 +48,7 @@ class Suite(BaseModel):
 
     about: str
     presets: list[str] = Field(min_length=1)
+    env_options: dict[str, Any] = Field(default_factory=dict)
     agents: int = Field(default=1, ge=1)
     steps: int = Field(ge=1)
     cpu_seconds: float | None = Field(default=None, gt=0)
@@ -151,7 +154,7 @@ def _job(name: str, suite: Suite, preset: str, contestant: str, seed: int) -> Jo
         seed=seed,
         steps=suite.steps,
         cpu_seconds=suite.cpu_seconds,
-        env_options=config.env_options,
+        env_options=config.env_options | suite.env_options,
         agents=suite.agents,
         evaluate_episodes=suite.evaluate_episodes,
         agent=None if is_foreign else agent.model_dump(mode="json", exclude={"defaults"}),
