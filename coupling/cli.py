@@ -38,6 +38,10 @@ app = typer.Typer(
 
 Run = Annotated[Path, typer.Argument(help="folder of a run, such as runs/demo", show_default=False)]
 Json = Annotated[bool, typer.Option("--json", help="print one JSON object on stdout and nothing else there")]
+Changes = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[KEY=VALUE]...", help="another task for it, such as env_options.cells_per_diameter=32"),
+]
 Overrides = Annotated[
     list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="changes, such as agent.gamma=0.97")
 ]
@@ -234,6 +238,7 @@ def worker(
 @told_in_a_sentence
 def evaluate(
     path: Run,
+    changes: Changes = None,
     episodes: Annotated[int, typer.Option(min=1, help="episodes of each controller")] = 24,
     deterministic: Annotated[bool, typer.Option(help="act with the mean of the policy, or draw from it")] = True,
     seed: Annotated[int, typer.Option(min=0, help="seed of the episodes' starts")] = 0,
@@ -241,12 +246,13 @@ def evaluate(
 ) -> None:
     """Judge a trained agent beside the task's baselines, with 95 % bootstrap intervals of the mean return."""
     with loading(f"the agent of {path}"):
+        from coupling.config import on_another_task
         from coupling.evaluate import evaluate_with_baselines
         from coupling.folder import RunFolder
         from coupling.policies import load_controller
 
     folder = RunFolder.find(path)
-    config = folder.config()
+    config = on_another_task(folder.config(), changes or [])
     result = evaluate_with_baselines(
         config.env,
         config.env_options,
@@ -256,7 +262,7 @@ def evaluate(
         progress=lambda name, done: print(f"{name}: {done}/{episodes} episodes", file=sys.stderr),
     )
     if as_json:
-        print(json.dumps(result))
+        print(json.dumps(result | {"env_options": config.env_options}))
     else:
         _print_results({"agent": result} | result["baselines"])
         _print_next(hints.after_evaluation(path, config.env))
@@ -293,6 +299,7 @@ def status(
 @told_in_a_sentence
 def render(
     path: Run,
+    changes: Changes = None,
     output: Annotated[
         Path, typer.Option("-o", "--output", help="the film, a .mp4 or .gif file, or a .png of its end")
     ] = Path("wake.mp4"),
@@ -313,8 +320,9 @@ def render(
 
     files = [output, output.with_suffix(".gif")] if gif and output.suffix == ".mp4" else [output]
     endings = film(
-        path, files, beside=beside or ["zero"], starts=starts, actions=actions, deterministic=deterministic, seed=seed
-    )
+        path, files, changes=changes or [], beside=beside or ["zero"], starts=starts, actions=actions,
+        deterministic=deterministic, seed=seed,
+    )  # fmt: skip
     for ending in endings:
         how = "lost" if ending.lost else "held"
         print(f"{ending.title}: return {ending.episode_return:.2f}, {how} after {ending.actions} actions")

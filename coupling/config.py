@@ -29,6 +29,7 @@ __all__ = [
     "dump_config",
     "fitted",
     "load_config",
+    "on_another_task",
     "with_overrides",
 ]
 
@@ -215,6 +216,20 @@ def with_overrides(config: RunConfig, overrides: Sequence[str]) -> RunConfig:
         As :func:`load_config`.
     """
     return _validate(apply_overrides(config.model_dump(mode="json"), overrides), "the run's configuration")
+
+
+def on_another_task(config: RunConfig, overrides: Sequence[str]) -> RunConfig:
+    """Return ``config`` with changes of ``env_options``, under which a trained agent is looked at.
+
+    Raises
+    ------
+    ConfigError
+        For other keys, which belong to the training, and as :func:`load_config`.
+    """
+    for word in overrides:
+        if not word.startswith("env_options."):
+            raise ConfigError(f"{word}: a trained agent is what it is; only its task can change, env_options.KEY=VALUE")
+    return with_overrides(config, overrides)
 
 
 def fitted(config: RunConfig, episode_steps: int | None) -> RunConfig:

@@ -7,7 +7,8 @@ from typing import Any
 
 from cases.baselines import Controller, baselines
 from cases.film import Ending, check_films, render_film
-from coupling.environments import episode_seed
+from coupling.config import on_another_task
+from coupling.environments import episode_seed, make_vector
 from coupling.errors import ConfigError
 from coupling.evaluate import EVALUATION_SEED
 from coupling.folder import RunFolder
@@ -23,6 +24,7 @@ def render(
     path: Path,
     files: Sequence[Path],
     *,
+    changes: Sequence[str] = (),
     beside: Sequence[str],
     starts: int = 6,
     actions: int = 100,
@@ -37,6 +39,8 @@ def render(
         The run's folder.
     files
         A ``.mp4``, a ``.gif`` and a ``.png``, or some of them.
+    changes
+        ``env_options.KEY=VALUE`` words, for a film of another task than the run's.
     beside
         Names of baselines.
     starts, actions
@@ -55,11 +59,13 @@ def render(
         When the checkpoint cannot be used.
     """
     folder = RunFolder.find(path)
-    config = folder.config()
+    config = on_another_task(folder.config(), changes)
     shipped = baselines(config.env, seed=seed or 0)
     for name in beside:
         if name not in shipped:
             raise ConfigError(f"--beside {name}: the baselines of {config.env} are {', '.join(shipped)}")
+    if changes:
+        make_vector(config.env, config.env_options, 1).close()  # which says what is wrong with them
     try:
         check_films(files)
         agent: Controller = load_controller(folder, deterministic=deterministic, seed=seed or 0)
@@ -71,7 +77,7 @@ def render(
                 env_options=config.env_options,
                 seeds=[episode_seed(EVALUATION_SEED if seed is None else seed, n) for n in range(starts)],
                 actions=actions,
-                tally=_tally(folder, beside, deterministic),
+                tally=[] if changes else _tally(folder, beside, deterministic),
                 progress=progress,
             )
     except ValueError as error:

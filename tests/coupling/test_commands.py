@@ -187,7 +187,9 @@ def test_training_on_a_device_that_is_not_there_is_refused_in_a_sentence(tmp_pat
     assert not (tmp_path / "runs").exists()
 
 
-def test_render_films_an_agent_beside_baselines(tmp_path, monkeypatch, capsys):
+@pytest.fixture
+def wake(tmp_path, monkeypatch):
+    """The folder of a run in the wake that has learned nothing yet."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "wake.yaml").write_text(WAKE)
     config = load_config("wake.yaml")
@@ -196,8 +198,45 @@ def test_render_films_an_agent_beside_baselines(tmp_path, monkeypatch, capsys):
     folder = RunFolder(tmp_path / "wake")
     folder.create(config, lambda: learner.save(folder.checkpoint))
     folder.unlock()
+    return folder
+
+
+def test_an_agent_is_judged_in_another_task_than_its_own(wake, monkeypatch, capsys):
+    changes = ["env_options.episode_actions=1", "env_options.cells_per_diameter=10"]
+    code, out, _ = command(["evaluate", "wake", *changes, "--episodes", "2", "--json"], monkeypatch, capsys)
+    judged = json.loads(out)
+    assert code == 0
+    assert judged["mean_length"] == judged["baselines"]["zero"]["mean_length"] == 1
+    assert judged["env_options"]["cells_per_diameter"] == 10
+    assert wake.config().env_options["cells_per_diameter"] == 8
+    for word, sentence in (
+        ("agent.gamma=0.9", "agent.gamma=0.9: a trained agent is what it is; only its task can change"),
+        ("env_options.cells=9", "env_options.cells is no option"),
+        ("env_options.cells_per_diameter=0", "cells_per_diameter"),
+    ):
+        for words in (["evaluate", "wake", word], ["render", "wake", word]):
+            code, _, err = command(words, monkeypatch, capsys)
+            assert code == 2
+            assert sentence in complaint(err)
+
+
+def test_render_films_an_agent_beside_baselines(wake, tmp_path, monkeypatch, capsys):
     code, out, _ = command(
-        ["render", "wake", "-o", "film.mp4", "--beside", "zero", "--beside", "pd", "--actions", "2", "--starts", "3"],
+        [
+            "render",
+            "wake",
+            "-o",
+            "film.mp4",
+            "--beside",
+            "zero",
+            "--beside",
+            "pd",
+            "--actions",
+            "2",
+            "--starts",
+            "3",
+            "env_options.cells_per_diameter=9",
+        ],
         monkeypatch,
         capsys,
     )
