@@ -1,7 +1,7 @@
 """How fine must the flow of the D-cylinder wake be? The same things done at several resolutions.
 
     python benchmarks/resolution.py run                          # what is missing; a file a resolution
-    python benchmarks/resolution.py judge NAME=runs/RUN ...      # policies at all resolutions, the starts of --starts
+    python benchmarks/resolution.py judge NAME=runs/RUN NAME=FILE.policy ...  # agents at all resolutions
     python benchmarks/resolution.py page                         # docs/resolution.md and its pictures
 
 ``run`` looks at the cylinder alone (forces, wake), at the ellipse held in the wake (force and torque), and at the free
@@ -27,12 +27,13 @@ from numpy.typing import NDArray
 
 from cases.d_cylinder_wake.env import CYLINDER, STREAM, DCylinderWake, WakeOptions
 from cases.ellipse_agent import ASPECT_RATIO
-from coupling.evaluate import evaluate
+from coupling.evaluate import PolicyController, evaluate
 from coupling.files import write_atomically
 from coupling.folder import RunFolder
 from coupling.origin import machine, provenance
 from coupling.policies import load_controller
 from flowsim import Ellipse, HalfDisk, Sides, Simulation
+from rl_agent import Policy
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "resolution"
@@ -197,22 +198,33 @@ def study(cells: int) -> dict[str, Any]:
 # --- policies ----------------------------------------------------------------------------------------------------
 
 
-def judge(run: Path, cells: Iterable[int], starts: str, episodes: int, file: Path) -> dict[str, Any]:
-    """Evaluate the mean of a run's policy at every resolution that the file lacks, and keep what was found."""
-    folder = RunFolder.find(run)
-    config = folder.config()
-    found = json.loads(file.read_text()) if file.exists() else {"run": config.model_dump(mode="json"), "at": {}}
+def agent_of(place: Path) -> tuple[str, dict[str, Any], PolicyController]:
+    """Return task and policy, acting with its mean, of a run folder or of a policy beside its results."""
+    if place.suffix != ".policy":
+        folder = RunFolder.find(place)
+        config = folder.config()
+        return config.env, config.env_options, load_controller(folder, deterministic=True, seed=SEED)
+    settings = json.loads(place.with_suffix(".json").read_text())["settings"]
+    return settings["env"], settings["env_options"], PolicyController(
+        Policy.load(place), deterministic=True, seed=SEED
+    )  # fmt: skip
+
+
+def judge(place: Path, cells: Iterable[int], starts: str, episodes: int, file: Path) -> None:
+    """Evaluate the mean of a policy at every resolution that the file lacks, and keep what was found."""
+    env, env_options, controller = agent_of(place)
+    found: dict[str, Any] = (
+        json.loads(file.read_text()) if file.exists() else {"env": env, "env_options": env_options, "at": {}}
+    )
     for count in cells:
         if str(count) in found["at"]:
             continue
-        options = {**config.env_options, "cells_per_diameter": count, "start_range": starts}
-        controller = load_controller(folder, deterministic=True, seed=SEED)
-        result = evaluate(config.env, options, controller, episodes=episodes, seed=SEED)
+        options = {**env_options, "cells_per_diameter": count, "start_range": starts}
+        result = evaluate(env, options, controller, episodes=episodes, seed=SEED)
         found["at"][str(count)] = result.summary()
         found |= provenance() | {"machine": machine(), "starts": starts}
         write_atomically(file, json.dumps(found, indent=1).encode())
         print(f"{file.stem} at {count}: {result.summary()}", flush=True)
-    return dict(found)
 
 
 # --- page --------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rl_agent.algorithms import make_actor
-from rl_agent.checkpoint import CheckpointError, read_checkpoint
+from rl_agent.checkpoint import CheckpointError, read_checkpoint, write_checkpoint
 from rl_agent.config import AgentConfig
 from rl_agent.exploration import draw_action
 from rl_agent.scaling import ActionMap, ChoiceMap, Sizes
@@ -50,13 +50,14 @@ class Policy:
         actor = make_actor(config, sizes)
         if len(weights) < actor.size:
             raise ValueError(f"{len(weights)} weights do not fit the policy's {actor.size}")
+        self._weights = weights[: actor.size]
         self._state_shape = actor.network.state_shape
         self._act = actor.bind(weights)
         self._mean, self._per_std, self._action_map = state_mean, state_per_std, action_map
 
     @classmethod
     def load(cls, path: Path) -> Policy:
-        """Read the policy of a checkpoint, without its memory.
+        """Read the policy of a checkpoint, without its memory, or one that was saved alone.
 
         Raises
         ------
@@ -74,6 +75,18 @@ class Policy:
             return cls(config, sizes, weights, mean, per_std, action_map)
         except (KeyError, ValueError) as error:
             raise CheckpointError(f"checkpoint {path} does not fit together: {error!r}") from error
+
+    def save(self, path: Path) -> None:
+        """Write the policy alone, some kilobytes that :meth:`load` reads; no learner can go on from them.
+
+        Raises
+        ------
+        OSError
+            If it cannot be written; an older file at ``path`` is then untouched.
+        """
+        parts = (self._weights, self._mean, self._per_std, self._action_map.low, self._action_map.high)
+        meta = {"config": self.config.model_dump(mode="json"), "choices": self.sizes.choices}
+        write_checkpoint(path, dict(zip(PARTS, parts, strict=True)), meta)
 
     def initial_state(self, n: int) -> F32:
         """Recurrent states at the start of n episodes, shape (n, state size); empty rows for an mlp."""

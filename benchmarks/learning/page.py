@@ -15,7 +15,7 @@ from scipy.stats import bootstrap, trim_mean
 
 from benchmarks.learning.plan import Result, Suite, jobs_of, read_results, slug
 
-__all__ = ["Seeds", "curve_at", "interquartile_mean", "interval", "write_page"]
+__all__ = ["Seeds", "curve_at", "interquartile_mean", "interval", "read_curve", "write_page"]
 
 POINTS = 60  # of a drawn curve
 WINDOW = 0.05  # share of a curve whose episodes a value at its end averages
@@ -54,16 +54,16 @@ def interval(strata: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     return np.asarray(found.low), np.asarray(found.high)
 
 
-def read_curve(result: Result) -> np.ndarray:
-    """Return steps, CPU seconds, episodes and mean return of the rows in which episodes ended, shape (rows, 4)."""
+def read_curve(result: Result, value: str = "mean_return") -> np.ndarray:
+    """Return steps, CPU seconds, episodes and a mean value of the rows in which episodes ended, shape (rows, 4)."""
     with result["curve"].open(newline="") as file:
         rows = [row for row in csv.DictReader(file) if int(row["episodes"])]
-    columns = ("environment_steps", "cpu_seconds", "episodes", "mean_return")
+    columns = ("environment_steps", "cpu_seconds", "episodes", value)
     return np.array([[float(row[key]) for key in columns] for row in rows]).reshape(-1, 4)
 
 
 def curve_at(curve: np.ndarray, axis: int, places: np.ndarray) -> np.ndarray:
-    """Mean return of the training episodes before each place along ``axis`` (0 steps, 1 CPU seconds).
+    """Mean value of the training episodes before each place along ``axis`` (0 steps, 1 CPU seconds).
 
     The episodes of the last twentieth of the curve before the place count, or else the last row before it; NaN where
     no episode had ended yet.

@@ -126,15 +126,18 @@ def test_every_algorithm_goes_on_to_the_bit_and_twice_the_same(tmp_path, name):
     assert np.abs(run.learner.algorithm.weights - before).max() > 1e-3
 
     run.learner.save(tmp_path / "agent.npz")
-    policy, snapshot = Policy.load(tmp_path / "agent.npz"), run.learner.policy()
+    snapshot = run.learner.policy()
+    snapshot.save(tmp_path / "alone.policy")
+    policies = Policy.load(tmp_path / "agent.npz"), snapshot, Policy.load(tmp_path / "alone.policy")
     observations = np.random.default_rng(0).normal(size=(50, 2))
-    rngs = np.random.default_rng(1), np.random.default_rng(1)
+    rngs = [np.random.default_rng(1) for _ in policies]
     for deterministic in (True, False):
-        (one, _), (two, _) = (
+        (one, _), (two, _), (three, _) = (
             p.act(observations, p.initial_state(50), deterministic=deterministic, rng=rng)
-            for p, rng in zip((policy, snapshot), rngs, strict=True)
+            for p, rng in zip(policies, rngs, strict=True)
         )
         np.testing.assert_array_equal(one, two)
+        np.testing.assert_array_equal(one, three)
         assert one.shape == (50, 1)
         if "discrete" in name:
             assert set(one[:, 0]) <= {5.0, 6.0, 7.0}
@@ -180,6 +183,14 @@ def saved(tmp_path):
     path = tmp_path / "agent.npz"
     run.learner.save(path)
     return run.learner, path
+
+
+def test_no_learner_goes_on_from_a_policy_alone(saved, tmp_path):
+    learner, path = saved
+    learner.policy().save(tmp_path / "alone.policy")
+    assert (tmp_path / "alone.policy").stat().st_size < path.stat().st_size / 4
+    with pytest.raises(CheckpointError, match="does not fit together"):
+        Learner.load(tmp_path / "alone.policy")
 
 
 def test_a_policy_is_read_without_the_memory(saved):

@@ -1,0 +1,146 @@
+"""The paper's figure 6 on the resolved wake: trainings (figure6.yaml), their policies, curves and page.
+
+    python benchmarks/figure6.py run --suite narrow -j 2      # complete jobs are skipped, interrupted ones go on
+    python benchmarks/figure6.py list                         # the jobs, and which are complete
+    python benchmarks/figure6.py page                         # docs/figure6.md and its pictures
+
+A complete job leaves benchmarks/results/figure6/SUITE/JOB.csv (the curve), JOB.json (settings, evaluation, machine,
+versions, commit) and JOB.policy (rl_agent.Policy), which ``benchmarks/resolution.py judge`` takes to other resolutions.
+Checkpoints are in runs/figure6/. An hour of one core is some 150,000 actions at 16 cells per D.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[0] = str(ROOT)
+
+from benchmarks.learning.command import add_run_and_list, run_or_list  # noqa: E402
+from benchmarks.learning.page import Seeds, curve_at, interquartile_mean, interval, read_curve  # noqa: E402
+from benchmarks.learning.plan import Suite, read_plan, read_results  # noqa: E402
+from coupling.files import write_atomically  # noqa: E402
+from rl_agent import Policy  # noqa: E402
+
+NAME = "figure6"
+POINTS = 60
+HEAD = """\
+# Figure 6: who learns to live in the wake
+
+Written by `python benchmarks/figure6.py page` from `benchmarks/results/figure6/`; do not edit it.
+Every curve is there with settings, machine, versions and commit, and every policy of ours.
+The suites are in `benchmarks/figure6.yaml`.
+Curves are means over the training episodes of the last twentieth of a curve before each place, which draw their
+actions; bands are 95 % bootstrap intervals over the seeds.
+An episode that leaves the box has -100 in the end; one that stays has 400 actions.
+The evaluation is of the last policy on 48 starts that were not trained on."""
+
+
+def keep_policies(results: Path, work: Path) -> None:
+    """Keep the policy of every complete training of ours whose checkpoint is here beside its results."""
+    for kept in sorted(results.glob("*/*.json")):
+        checkpoint, policy = work / kept.parent.name / kept.stem / "checkpoint", kept.with_suffix(".policy")
+        if checkpoint.exists() and not policy.exists():
+            Policy.load(checkpoint).save(policy)
+            print(f"kept {policy}")
+
+
+def draw(contestants: dict[str, Seeds], picture: Path) -> None:
+    """Draw return and length of the training episodes against the actions."""
+    figure = Figure(figsize=(11, 4), layout="constrained")
+    FigureCanvasAgg(figure)
+    panels = figure.subplots(1, 2)
+    for axes, value, label in zip(
+        panels, ("mean_return", "mean_length"), ("return", "actions until lost"), strict=True
+    ):
+        for number, (name, seeds) in enumerate(contestants.items()):
+            curves = [read_curve(seed, value) for seed in seeds]
+            places = np.linspace(max(c[0, 0] for c in curves), min(c[-1, 0] for c in curves), POINTS)
+            values = np.array([curve_at(curve, 0, places) for curve in curves])
+            many = f"{len(seeds)} seed{'s' * (len(seeds) > 1)}"
+            axes.plot(places, interquartile_mean(values, axis=0), color=f"C{number}", label=f"{name} ({many})")
+            if len(seeds) > 1:
+                axes.fill_between(places, *interval([values]), color=f"C{number}", alpha=0.2, linewidth=0)
+        axes.set(xlabel="actions of all agents", ylabel=f"{label}, training episodes")
+        axes.locator_params(axis="x", nbins=6)
+    panels[1].legend(fontsize="small", loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    picture.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(picture, dpi=110)
+
+
+def table(contestants: dict[str, Seeds]) -> list[str]:
+    """Return a row for each contestant, in Markdown; numbers are means over its seeds, with the seeds' own behind."""
+    lines = [
+        "| contestant | actions | actions per CPU second | while training: return | its length | "
+        "mean of the policy: return | survival | its length | drawing: return | survival |",
+        "| --- |" + " --: |" * 9,
+    ]
+    for name, seeds in contestants.items():
+        ends = [[curve_at(read_curve(seed, value), 0, np.array([seed["steps"]]))[0] for seed in seeds]
+                for value in ("mean_return", "mean_length")]  # fmt: skip
+        judged = [
+            [seed["evaluation"][kind][number] for seed in seeds]
+            for kind, number in (
+                ("deterministic", "mean_return"),
+                ("deterministic", "survival"),
+                ("deterministic", "mean_length"),
+                ("drawing", "mean_return"),
+                ("drawing", "survival"),
+            )
+        ]
+        rate = np.mean([seed["steps"] / seed["cpu_seconds"] for seed in seeds])
+        cells = [f"{min(seed['steps'] for seed in seeds):,}", f"{rate:.0f}", *map(_numbers, ends + judged)]
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    return lines
+
+
+def _numbers(values: list[float]) -> str:
+    each = ", ".join(f"{value:.3g}" for value in values)
+    return each if len(values) == 1 else f"{np.mean(values):.3g} ({each})"
+
+
+def write_page(plan: dict[str, Suite], results: Path, page: Path) -> None:
+    """Write the page and its pictures from the complete jobs."""
+    parts = [HEAD]
+    for name, suite in plan.items():
+        found: dict[str, Seeds] = defaultdict(list)
+        for result in read_results(results, name):
+            found[result["settings"]["contestant"]].append(result)
+        contestants = {each: found[each] for each in suite.contestants if each in found}
+        done = sum(map(len, contestants.values()))
+        parts.append(f"## {name}\n\n{suite.about}\n\n{done} of {len(suite.contestants) * suite.seeds} trainings done.")
+        if contestants:
+            picture = page.parent / "images" / f"figure6_{name}.png"
+            draw(contestants, picture)
+            parts.append(f"![return and length against actions]({picture.relative_to(page.parent).as_posix()})")
+            parts.append("\n".join(table(contestants)))
+    write_atomically(page, ("\n\n".join(parts) + "\n").encode())
+
+
+def main() -> int:
+    """Run, list or write the page; 1 when a job failed, 2 for a wrong word, 130 when stopped."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+    add_run_and_list(commands, NAME)
+    write = commands.add_parser("page", help="draw the curves and write the page")
+    write.add_argument("--plan", type=Path, default=ROOT / "benchmarks" / f"{NAME}.yaml")
+    write.add_argument("--results", type=Path, default=ROOT / "benchmarks" / "results" / NAME)
+    write.add_argument("--page", type=Path, default=ROOT / "docs" / f"{NAME}.md")
+    options = parser.parse_args()
+    if options.command == "page":
+        write_page(read_plan(options.plan), options.results, options.page)
+        return 0
+    ended = run_or_list(options)
+    keep_policies(options.results, options.work)
+    return ended
+
+
+if __name__ == "__main__":
+    sys.exit(main())
