@@ -27,17 +27,17 @@ from typing import Any
 
 import numpy as np
 
-from coupling.bench import NullLearner
-from coupling.connection import Connection, task_hash, write_connection
-from coupling.experience import ExperienceLog
+from coupling.commands.bench import NullLearner
 from coupling.launch.local import LocalLauncher
 from coupling.origin import machine, provenance
-from coupling.security import Keys
-from coupling.server import Server, Terms
+from coupling.service.experience import ExperienceLog
+from coupling.service.server import Server, Terms
+from coupling.wire.connection import Connection, task_hash, write_connection
+from coupling.wire.security import Keys
 
 ROOT = Path(__file__).resolve().parents[1]
 KINDS = ("noise", "silence", "greeting", "frames")  # of flooder.py
-TASK = "coupling.bench:flowsim/Null-v0"
+TASK = "coupling.commands.bench:flowsim/Null-v0"
 
 
 class Service:

@@ -30,11 +30,11 @@ import msgspec
 import numpy as np
 import zmq
 
-from coupling import protocol
-from coupling.experience import ExperienceLog
 from coupling.origin import machine, provenance
-from coupling.protocol import HEADER_SIZE, Header, Hello, Kind, ProtocolError, Step
-from coupling.server import Server, Terms
+from coupling.service.experience import ExperienceLog
+from coupling.service.server import Server, Terms
+from coupling.wire import protocol
+from coupling.wire.protocol import HEADER_SIZE, Header, Hello, Kind, ProtocolError, Step
 from rl_agent.running import Decision
 
 RESULT = Path(__file__).parent / "results" / "coupling" / "fuzz.json"

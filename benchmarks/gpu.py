@@ -125,16 +125,16 @@ def actions() -> dict[str, Any]:
 
 def validation(output: Path) -> dict[str, Any]:
     """Cases of the validation on this device, quick forms."""
-    from coupling.validate import run_cases
+    from coupling.commands.validate import run_cases
 
     return run_cases(list(VALIDATION), output / "validation", quick=True, threads=1, backend="cuda")
 
 
 def training(output: Path) -> dict[str, Any]:
     """A short run of the task through the service: 24 agents in one worker, updates on the device."""
-    command = [sys.executable, "-m", "coupling.cli", "train", "d_cylinder_wake/default", "env_options.backend=cuda",
-               "env_options.start=impulsive", "workers.processes=1", "agent.device=cuda", "agent.start=1024",
-               "run.steps=6000", f"run.folder={output / 'runs'}", "run.name=training"]  # fmt: skip
+    command = [sys.executable, "-m", "coupling.commands.cli", "train", "d_cylinder_wake/default",
+               "env_options.backend=cuda", "env_options.start=impulsive", "workers.processes=1", "agent.device=cuda",
+               "agent.start=1024", "run.steps=6000", f"run.folder={output / 'runs'}", "run.name=training"]  # fmt: skip
     begin = time.perf_counter()
     run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
     taken = time.perf_counter() - begin

@@ -27,11 +27,11 @@ from numpy.typing import NDArray
 
 from cases.d_cylinder_wake.env import CYLINDER, STREAM, DCylinderWake, WakeOptions
 from cases.ellipse_agent import ASPECT_RATIO
-from coupling.evaluate import PolicyController, evaluate
 from coupling.files import write_atomically
-from coupling.folder import RunFolder
 from coupling.origin import machine, provenance
-from coupling.policies import load_controller
+from coupling.run.evaluate import PolicyController, evaluate
+from coupling.run.folder import RunFolder
+from coupling.run.policies import load_controller
 from flowsim import Ellipse, HalfDisk, Sides, Simulation
 from rl_agent import Policy
 

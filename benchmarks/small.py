@@ -26,10 +26,10 @@ sys.path[0] = str(ROOT)  # the folder of this file would hide the package mujoco
 from benchmarks.learning.plan import Job, slug  # noqa: E402
 from benchmarks.learning.queue import Places, carry_out, list_jobs  # noqa: E402
 from cases.small.best import TASKS  # noqa: E402
-from coupling.config import fitted, load_config  # noqa: E402
-from coupling.environments import Task, describe_task  # noqa: E402
 from coupling.errors import ConfigError  # noqa: E402
 from coupling.files import write_atomically  # noqa: E402
+from coupling.settings.config import fitted, load_config  # noqa: E402
+from coupling.worker.environments import Task, describe_task  # noqa: E402
 from rl_agent.config import CONTINUOUS_ONLY  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results" / "small"

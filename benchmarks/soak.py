@@ -62,7 +62,7 @@ def soak(folder: Path, workers: int, seconds: float, every: float, step_seconds:
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(TESTS)]), "OMP_NUM_THREADS": "1"}
     with (folder / "output").open("wb") as output:
         learner = subprocess.Popen(
-            [sys.executable, "-m", "coupling.cli", "train", "preset.yaml"],
+            [sys.executable, "-m", "coupling.commands.cli", "train", "preset.yaml"],
             cwd=folder, env=environment, stdout=output, stderr=output, start_new_session=True,
         )  # fmt: skip
     try:

@@ -25,7 +25,7 @@ sim = Simulation(Grid(32, 32, 1 / 8), Sides.all("slip"), [Disk(center=(2.0, 2.0)
 sim.advance_steps(2)
 assert sim.steps[0] == 2
 """
-COMMAND = "from coupling.cli import main\nsys.argv = ['flowsim', *{words!r}]\nmain()\n"
+COMMAND = "from coupling.commands.cli import main\nsys.argv = ['flowsim', *{words!r}]\nmain()\n"
 CASE = "{nx: 32, ny: 32, h: 0.125, reynolds: 100, bodies: [{shape: disk, center: [2.0, 2.0]}]}"
 
 
@@ -106,7 +106,7 @@ def test_the_wheel_holds_presets_c_sources_and_the_protocol(wheel):
     sources = {path.relative_to(ROOT).as_posix() for path in (ROOT / "coupling" / "c").iterdir() if path.is_file()}
     assert presets
     assert sources
-    assert presets | sources | {"coupling/PROTOCOL.md", "flowsim/py.typed"} <= names
+    assert presets | sources | {"coupling/wire/PROTOCOL.md", "flowsim/py.typed"} <= names
 
 
 def test_the_wheel_asks_for_the_learners_libraries_with_the_extra_only(wheel):

@@ -23,11 +23,11 @@ import torch
 from filelock import FileLock
 
 from benchmarks.learning.plan import Job
-from coupling.config import AgentConfig
-from coupling.environments import describe_task, episode_seed, make_vector
-from coupling.evaluate import Controller, PolicyController, evaluate
 from coupling.files import Table, write_atomically
 from coupling.origin import machine, provenance
+from coupling.run.evaluate import Controller, PolicyController, evaluate
+from coupling.settings.config import AgentConfig
+from coupling.worker.environments import describe_task, episode_seed, make_vector
 from rl_agent.learner import Learner
 from rl_agent.serial import SerialRun
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from coupling.config import load_config
-from coupling.content import read_yaml
+from coupling.settings.config import load_config
+from coupling.settings.content import read_yaml
 from rl_agent.config import AgentConfig
 
 __all__ = ["Job", "Result", "Suite", "jobs_of", "read_plan", "read_results", "slug"]

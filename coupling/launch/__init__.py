@@ -5,13 +5,13 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from coupling.address import endpoint_to_bind
-from coupling.config import WorkerSettings
 from coupling.errors import ConfigError
 from coupling.launch.launcher import Death, Launcher
+from coupling.settings.config import WorkerSettings
+from coupling.wire.address import endpoint_to_bind
 
 if TYPE_CHECKING:
-    from coupling.standby import Standby
+    from coupling.launch.standby import Standby
 
 __all__ = ["Death", "Launcher", "check_launcher", "make_launcher"]
 

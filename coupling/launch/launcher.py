@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Protocol
 
 from coupling.errors import RunError
-from coupling.tally import Alike, Tally
-from coupling.worker import HOPELESS, PARENT_VARIABLE
+from coupling.launch.tally import Alike, Tally
+from coupling.worker.process import HOPELESS, PARENT_VARIABLE
 
 __all__ = ["Death", "Launcher", "Mending", "describe_exit", "last_words", "worker_command", "worker_environment"]
 

@@ -11,7 +11,7 @@ from coupling.files import private_opener
 from coupling.launch.launcher import Death, Mending, describe_exit, last_words, worker_command, worker_environment
 
 if TYPE_CHECKING:
-    from coupling.standby import Standby
+    from coupling.launch.standby import Standby
 
 __all__ = ["LocalLauncher"]
 

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from coupling.config import WorkerSettings
 from coupling.errors import RunError
 from coupling.files import private_opener, write_atomically
 from coupling.launch.launcher import Death, Mending, describe_exit, last_words, worker_command, worker_environment
+from coupling.settings.config import WorkerSettings
 
 __all__ = ["Hosting", "SlurmLauncher"]
 

@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SUFFIXES = (".py", ".yaml", ".json", ".md", ".c", ".h", ".f90")
 MADE_BY_THE_READER = {"benchmarks/results/gpu/", "benchmarks/results/gpu/NAME", "flowsim/runs/wake/connection.json"}
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), ROOT / "coupling" / "PROTOCOL.md"]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), ROOT / "coupling" / "wire" / "PROTOCOL.md"]
 
 
 @pytest.fixture

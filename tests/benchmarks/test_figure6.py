@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import yaml
 
-from coupling.evaluate import EVALUATION_SEED, PolicyController, evaluate
+from coupling.run.evaluate import EVALUATION_SEED, PolicyController, evaluate
 from rl_agent import Policy
 
 ROOT = Path(__file__).parents[2]

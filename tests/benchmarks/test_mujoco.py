@@ -173,7 +173,7 @@ def test_a_value_is_the_mean_of_the_episodes_of_the_last_twentieth(page):
 
 def test_stable_baselines3_sees_ends_as_they_are():
     pytest.importorskip("stable_baselines3")
-    from coupling.environments import make_vector
+    from coupling.worker.environments import make_vector
 
     sb3 = importlib.import_module("benchmarks.learning.sb3")
     environments = sb3.Environments(make_vector("InvertedPendulum-v5", {}, 2), seed=0)

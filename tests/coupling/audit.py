@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 from oracle import ENTRY, TERMINATED, reward_of
 
-from coupling.outbox import read_outbox
-from coupling.protocol import Kind, decode, decode_observations, decode_step
+from coupling.wire.protocol import Kind, decode, decode_observations, decode_step
+from coupling.worker.outbox import read_outbox
 
 WORDS = np.dtype([("episode", "<u4"), ("step", "<u4"), ("flags", "u1"), ("reward", "<f8"), ("action", "<f4", 2)])
 assert WORDS.itemsize == ENTRY.size

@@ -46,7 +46,7 @@ class Shell:
         return {"meeting": str(folder)}
 
     def command(self, *words: str) -> list[str]:
-        return [sys.executable, "-m", "coupling.cli", *words]
+        return [sys.executable, "-m", "coupling.commands.cli", *words]
 
     def run(self, *words: str, **kwargs) -> subprocess.CompletedProcess:
         return subprocess.run(

@@ -60,7 +60,7 @@ def arm():
     if ARMED:  # the task was imported in a process that armed itself
         return
     ARMED.append(True)
-    module, learns = worker_module(), "coupling.training" in sys.modules
+    module, learns = worker_module(), "coupling.run.training" in sys.modules
     if any(point in WORKER for point in points) and module:
         arm_worker(module)
     elif any(point in LEARNER for point in points) and learns:
@@ -71,11 +71,9 @@ def arm():
 
 def worker_module():
     """Return the module whose code makes this process a worker, started as one or from standby; None in others."""
-    if getattr(sys.modules["__main__"].__spec__, "name", "") == "coupling.worker":
-        return sys.modules["__main__"]
-    if "coupling.standby" in sys.modules and "coupling.training" not in sys.modules:
-        return sys.modules["coupling.worker"]
-    return None
+    is_one = getattr(sys.modules["__main__"].__spec__, "name", "") == "coupling.worker.__main__"
+    stood_by = "coupling.launch.standby" in sys.modules and "coupling.run.training" not in sys.modules
+    return sys.modules["coupling.worker.process"] if is_one or stood_by else None
 
 
 WORKER = {
@@ -101,8 +99,8 @@ LEARNER = {
 
 
 def arm_worker(module):
-    from coupling.outbox import Outbox
-    from coupling.protocol import Kind
+    from coupling.wire.protocol import Kind
+    from coupling.worker.outbox import Outbox
 
     step = int(Kind.STEP)
     around(module.Worker, "_step", after="worker.stepped")
@@ -112,9 +110,9 @@ def arm_worker(module):
 
 
 def arm_learner():
-    from coupling.experience import Answered, ExperienceLog, Taken
-    from coupling.protocol import Kind
-    from coupling.server import Server
+    from coupling.service.experience import Answered, ExperienceLog, Taken
+    from coupling.service.server import Server
+    from coupling.wire.protocol import Kind
     from rl_agent import checkpoint
     from rl_agent.learner import Learner
 
@@ -148,7 +146,7 @@ def arm_learner():
 
 def keep_found_outbox(file):
     """Copy what a worker finds in its outbox: the proof of where the process before it ended."""
-    from coupling.outbox import Outbox
+    from coupling.worker.outbox import Outbox
 
     if getattr(Outbox, "copied", False):
         return
@@ -164,7 +162,7 @@ def keep_found_outbox(file):
 def lead_through_proxy(port):
     import msgspec
 
-    from coupling import training
+    from coupling.run import training
 
     write = training.write_connection
 

@@ -2,8 +2,8 @@
 
 import faults
 
-import coupling.training  # noqa: F401  what the faults are put into
-from coupling import cli
+import coupling.run.training  # noqa: F401  what the faults are put into
+from coupling.commands import cli
 
 if __name__ == "__main__":
     faults.arm()

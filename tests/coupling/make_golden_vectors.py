@@ -1,4 +1,4 @@
-"""Write ``coupling/golden_vectors.json``: frames that the tests of every client share.
+"""Write ``coupling/wire/golden_vectors.json``: frames that the tests of every client share.
 
     python tests/coupling/make_golden_vectors.py
 
@@ -16,7 +16,7 @@ from typing import Any
 
 import msgpack
 
-FILE = Path(__file__).parents[2] / "coupling" / "golden_vectors.json"
+FILE = Path(__file__).parents[2] / "coupling" / "wire" / "golden_vectors.json"
 KINDS = (
     "HELLO", "WELCOME", "REJECT", "RESET", "STEP", "ACTION",
     "HEARTBEAT", "PAUSE", "ERROR", "GOODBYE", "STATUS", "STATUS_REPLY",

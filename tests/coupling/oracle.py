@@ -21,7 +21,7 @@ import faults
 import gymnasium as gym
 import numpy as np
 
-from coupling.environments import describe_task
+from coupling.worker.environments import describe_task
 
 ENTRY = struct.Struct("<IIBd2f")  # episode, step, flags, reward, action
 TERMINATED, TRUNCATED = 1, 2

@@ -18,20 +18,20 @@ import pytest
 import zmq
 from zmq.auth.thread import ThreadAuthenticator
 
-from coupling import protocol
-from coupling.config import load_config
-from coupling.connection import Connection, task_hash, write_connection
-from coupling.environments import describe_task
-from coupling.experience import ExperienceLog
-from coupling.external import EXTERNAL
-from coupling.outbox import read_outbox
-from coupling.protocol import HEADER_SIZE, Header, Kind, Welcome
-from coupling.server import Server, Terms
+from coupling.service.experience import ExperienceLog
+from coupling.service.server import Server, Terms
+from coupling.settings.config import load_config
+from coupling.settings.external import EXTERNAL
+from coupling.wire import protocol
+from coupling.wire.connection import Connection, task_hash, write_connection
+from coupling.wire.protocol import HEADER_SIZE, Header, Kind, Welcome
+from coupling.worker.environments import describe_task
+from coupling.worker.outbox import read_outbox
 from rl_agent.config import AgentConfig
 from rl_agent.learner import Learner
 
 ROOT = Path(__file__).parents[2]
-GOLDEN = json.loads((ROOT / "coupling" / "golden_vectors.json").read_text(encoding="utf-8"))
+GOLDEN = json.loads((ROOT / "coupling" / "wire" / "golden_vectors.json").read_text(encoding="utf-8"))
 READ_BY_A_CLIENT = {"WELCOME", "REJECT", "ACTION", "PAUSE", "ERROR", "GOODBYE"}
 GUARD = 120  # seconds, against a hang only: no test here depends on how fast or busy the machine is
 WRITTEN_BY_A_CLIENT = {"HELLO", "RESET", "STEP", "HEARTBEAT", "ERROR", "GOODBYE"}

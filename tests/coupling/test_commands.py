@@ -11,16 +11,16 @@ from vtkmodules.util.numpy_support import vtk_to_numpy
 from vtkmodules.vtkCommonExecutionModel import vtkStreamingDemandDrivenPipeline
 from vtkmodules.vtkIOHDF import vtkHDFReader
 
-from coupling import cli
-from coupling import render as render_module
-from coupling.bench import bench_coupling
-from coupling.case import load_case
-from coupling.config import load_config
-from coupling.environments import describe_task
-from coupling.folder import RunFolder
-from coupling.log import write_status
-from coupling.simulate import simulate
-from coupling.simulation_files import parse_size
+from coupling.commands import cli
+from coupling.commands import render as render_module
+from coupling.commands.bench import bench_coupling
+from coupling.commands.case import load_case
+from coupling.commands.simulate import simulate
+from coupling.commands.simulation_files import parse_size
+from coupling.run.folder import RunFolder
+from coupling.run.log import write_status
+from coupling.settings.config import load_config
+from coupling.worker.environments import describe_task
 from flowsim.backend import cuda_is_there
 from rl_agent.learner import Learner
 from rl_agent.policy import Policy

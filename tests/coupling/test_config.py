@@ -1,8 +1,8 @@
 import pytest
 
-from coupling.config import dump_config, load_config
-from coupling.content import shipped_presets
 from coupling.errors import ConfigError
+from coupling.settings.config import dump_config, load_config
+from coupling.settings.content import shipped_presets
 
 YAML = """
 env: Pendulum-v1

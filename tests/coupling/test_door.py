@@ -10,11 +10,11 @@ import pytest
 import zmq
 from conftest import ROOT, wait_until
 
-from coupling.connection import task_hash
-from coupling.door import Door
-from coupling.experience import ExperienceLog
-from coupling.protocol import Status, encode_control
-from coupling.server import Server, Terms
+from coupling.service.experience import ExperienceLog
+from coupling.service.server import Server, Terms
+from coupling.wire.connection import task_hash
+from coupling.wire.door import Door
+from coupling.wire.protocol import Status, encode_control
 
 sys.path.append(str(ROOT / "benchmarks"))  # not in front: a file there has the name of the package mujoco
 import flooder

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from coupling import experience
 from coupling.errors import RunError
-from coupling.experience import Answered, Closed, ExperienceLog, Opened, Taken, decision_of, keep_trying
+from coupling.service import experience
+from coupling.service.experience import Answered, Closed, ExperienceLog, Opened, Taken, decision_of, keep_trying
 from rl_agent.running import Decision
 
 ROOT = Path(__file__).parents[2]
@@ -183,7 +183,7 @@ def test_another_error_is_not_waited_for():
 WRITER = """
 import sys
 from pathlib import Path
-from coupling.experience import ExperienceLog, Taken
+from coupling.service.experience import ExperienceLog, Taken
 
 def tell(error, waited):
     print("full", flush=True)

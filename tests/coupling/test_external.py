@@ -3,9 +3,9 @@
 import pytest
 from conftest import complaint
 
-from coupling.environments import describe_task, make_vector
 from coupling.errors import ConfigError
-from coupling.external import EXTERNAL
+from coupling.settings.external import EXTERNAL
+from coupling.worker.environments import describe_task, make_vector
 
 OPTIONS = {"observation_size": 4, "action_low": [-1.0, 0.0], "action_high": [1.0, 0.5]}
 

@@ -6,9 +6,9 @@ from importlib import metadata
 import pytest
 from conftest import complaint
 
-from coupling import bench, cli, hints
-from coupling.content import shipped_presets
-from coupling.screen import ConsoleScreen
+from coupling.commands import bench, cli, hints
+from coupling.run.screen import ConsoleScreen
+from coupling.settings.content import shipped_presets
 
 STATUS = {
     "environment_steps": 0, "steps_planned": 1_000_000, "steps_per_second": 1234.5, "updates_per_second": 1234.5,

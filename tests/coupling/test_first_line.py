@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from coupling.cli import loading
+from coupling.commands.cli import loading
 
 HEAVY = ["torch", "numba", "scipy", "matplotlib", "h5py", "mujoco"]  # half a second and more
 
@@ -22,7 +22,7 @@ class Gate(importlib.abc.MetaPathFinder):
             os._exit(9)
 
 sys.meta_path.insert(0, Gate())
-from coupling.cli import main
+from coupling.commands.cli import main
 main()
 """
 

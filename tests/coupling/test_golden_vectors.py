@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from coupling import protocol
-from coupling.protocol import Header, Kind, ProtocolError, Step
+from coupling.wire import protocol
+from coupling.wire.protocol import Header, Kind, ProtocolError, Step
 
 ROOT = Path(__file__).parents[2]
-GOLDEN = json.loads((ROOT / "coupling" / "golden_vectors.json").read_text(encoding="utf-8"))
+GOLDEN = json.loads((ROOT / "coupling" / "wire" / "golden_vectors.json").read_text(encoding="utf-8"))
 N, SIZE, ACTION_SIZE = 2, GOLDEN["observation_size"], GOLDEN["action_size"]
 MESSAGES = {kind: getattr(protocol, kind.name.title().replace("_", "")) for kind in Kind if kind not in (4, 5, 6)}
 
@@ -66,7 +66,7 @@ def read(frame):
 
 def test_the_file_is_what_the_script_writes():
     script = runpy.run_path(str(ROOT / "tests" / "coupling" / "make_golden_vectors.py"))
-    assert (ROOT / "coupling" / "golden_vectors.json").read_text(encoding="utf-8") == script["text"]()
+    assert (ROOT / "coupling" / "wire" / "golden_vectors.json").read_text(encoding="utf-8") == script["text"]()
 
 
 def test_every_type_is_there():

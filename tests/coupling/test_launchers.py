@@ -13,12 +13,12 @@ import pytest
 from conftest import GUARD, ROOT, complaint, wait_until
 from test_run import audit
 
-from coupling import cli
-from coupling.address import endpoint_to_bind, is_loopback
-from coupling.config import WorkerSettings, load_config
-from coupling.connection import Connection, read_connection
+from coupling.commands import cli
 from coupling.errors import ConfigError
 from coupling.launch import check_launcher, make_launcher
+from coupling.settings.config import WorkerSettings, load_config
+from coupling.wire.address import endpoint_to_bind, is_loopback
+from coupling.wire.connection import Connection, read_connection
 from rl_agent.learner import Learner
 
 SLOW = {"step_seconds": 0.002}
@@ -304,7 +304,7 @@ def test_the_scripts_of_the_docs_train_and_go_on(shell, slurm, script):
     """Both sbatch scripts, as they are, with a smaller preset: to the end, and once more from there."""
     preset = shell.preset(run={"steps": 600, "name": None})
     command = shell.folder / "bin" / "flowsim"
-    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m coupling.cli "$@"\n')
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m coupling.commands.cli "$@"\n')
     command.chmod(0o755)
     variables = {"PRESET": preset, "NAME": "run", "BIND": own_address()}
     processes = 8 if script == "one-job" else 2  # as the script asks for

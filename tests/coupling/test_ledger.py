@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, multiple, precondition, rule
 
-from coupling.ledger import Ledger, OrderError, Verdict
-from coupling.protocol import Header, Kind
+from coupling.service.ledger import Ledger, OrderError, Verdict
+from coupling.wire.protocol import Header, Kind
 
 SLOTS = 3
 ENVIRONMENTS = 2

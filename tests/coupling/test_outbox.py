@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from coupling.outbox import Outbox, read_outbox
+from coupling.worker.outbox import Outbox, read_outbox
 
 ROOT = Path(__file__).parents[2]
 
@@ -94,7 +94,7 @@ def test_another_worker_is_kept_out(path):
 
 def test_a_process_that_was_killed_leaves_message_and_lock(path):
     code = (
-        "import os, sys; from pathlib import Path; from coupling.outbox import Outbox; "
+        "import os, sys; from pathlib import Path; from coupling.worker.outbox import Outbox; "
         "box = Outbox(Path(sys.argv[1]), 100); box.write(b'last'); os.kill(os.getpid(), 9)"
     )
     done = subprocess.run([sys.executable, "-c", code, str(path)], env={"PYTHONPATH": str(ROOT)}, timeout=300)
@@ -106,7 +106,7 @@ def test_a_process_that_was_killed_leaves_message_and_lock(path):
 
 def test_no_room_is_noticed_at_the_start_and_not_by_a_message(path):
     code = (
-        "import sys; from pathlib import Path; from coupling.outbox import Outbox; "
+        "import sys; from pathlib import Path; from coupling.worker.outbox import Outbox; "
         "box = Outbox(Path(sys.argv[1]), 900); box.write(b'x' * 900); print('wrote')"
     )
     for room, expected in ((800, "File too large"), (1000, "wrote")):

@@ -8,10 +8,10 @@ from pathlib import Path
 import gymnasium
 import pytest
 
-from coupling.environments import describe_task
 from coupling.errors import ConfigError, RunError
 from coupling.launch.launcher import Death, Mending
-from coupling.tally import SAME, Alike
+from coupling.launch.tally import SAME, Alike
+from coupling.worker.environments import describe_task
 
 SCRIPT = Path(sys.executable).with_name("flowsim")
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from conftest import wait_until
 
-from coupling.connection import read_connection
 from coupling.errors import RunError
-from coupling.experience import ExperienceLog
 from coupling.files import Table, make_private, write_atomically
-from coupling.folder import RunFolder
-from coupling.outbox import Outbox
-from coupling.run import resume
+from coupling.run.folder import RunFolder
+from coupling.run.run import resume
+from coupling.service.experience import ExperienceLog
+from coupling.wire.connection import read_connection
+from coupling.worker.outbox import Outbox
 from rl_agent.checkpoint import write_checkpoint
 
 SHARED_BY_ITS_FOLDER = "tensorboard"  # TensorBoard writes it, and no session number

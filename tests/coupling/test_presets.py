@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from coupling.config import load_config
-from coupling.content import shipped_presets
-from coupling.environments import Numbered, describe_task, make_vector
-from coupling.evaluate import PolicyController, baselines_of, evaluate
+from coupling.run.evaluate import PolicyController, baselines_of, evaluate
+from coupling.settings.config import load_config
+from coupling.settings.content import shipped_presets
+from coupling.worker.environments import Numbered, describe_task, make_vector
 from rl_agent.config import CONTINUOUS_ONLY, DEFAULTS
 from rl_agent.learner import Learner
 from rl_agent.serial import SerialRun

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coupling import protocol
-from coupling.protocol import Header, Kind, ProtocolError, Step
+from coupling.wire import protocol
+from coupling.wire.protocol import Header, Kind, ProtocolError, Step
 
 # ACTION of one environment with two numbers, 1.0 and -2.0, written by hand from the layout in PROTOCOL.md
 GOLDEN_ACTION = bytes.fromhex(

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import zmq
 
-from coupling import protocol
-from coupling.experience import Answered, ExperienceLog, Taken, decision_of
-from coupling.protocol import Header, Hello, Kind, Step
-from coupling.server import Server, Terms
+from coupling.service.experience import Answered, ExperienceLog, Taken, decision_of
+from coupling.service.server import Server, Terms
+from coupling.wire import protocol
+from coupling.wire.protocol import Header, Hello, Kind, Step
 from rl_agent.config import AgentConfig
 from rl_agent.learner import Learner
 

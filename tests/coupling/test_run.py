@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from conftest import GUARD, ORACLE, ROOT, complaint, wait_until, workers_of
 
-from coupling import cli
-from coupling.config import load_config
-from coupling.environments import describe_task
-from coupling.folder import RunFolder
-from coupling.log import read_status
-from coupling.plot import plot_runs
+from coupling.commands import cli
+from coupling.commands.plot import plot_runs
+from coupling.run.folder import RunFolder
+from coupling.run.log import read_status
+from coupling.settings.config import load_config
+from coupling.worker.environments import describe_task
 from rl_agent.learner import Learner
 
 

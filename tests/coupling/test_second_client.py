@@ -18,16 +18,16 @@ from audit import audit
 from conftest import HERE, ROOT, wait_until
 from proxy import TcpProxy
 
-from coupling import protocol
-from coupling.config import AgentConfig
-from coupling.connection import Connection, task_hash, write_connection
-from coupling.experience import ExperienceLog
-from coupling.protocol import Header, Kind
-from coupling.security import Keys
-from coupling.server import Server, Terms
+from coupling.service.experience import ExperienceLog
+from coupling.service.server import Server, Terms
+from coupling.settings.config import AgentConfig
+from coupling.wire import protocol
+from coupling.wire.connection import Connection, task_hash, write_connection
+from coupling.wire.protocol import Header, Kind
+from coupling.wire.security import Keys
 from rl_agent.learner import Learner
 
-GOLDEN = json.loads((ROOT / "coupling" / "golden_vectors.json").read_text(encoding="utf-8"))
+GOLDEN = json.loads((ROOT / "coupling" / "wire" / "golden_vectors.json").read_text(encoding="utf-8"))
 GUARD = 120.0  # seconds
 SPACES = (gym.spaces.Box(-np.inf, np.inf, (4,), np.float32), gym.spaces.Box(-1.0, 1.0, (2,), np.float32))
 

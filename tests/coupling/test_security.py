@@ -14,14 +14,14 @@ import pytest
 import zmq
 from conftest import GUARD, ROOT, wait_until, workers_of
 
-from coupling.connection import Connection, read_connection, task_hash, write_connection
 from coupling.errors import ConfigError
-from coupling.experience import ExperienceLog
-from coupling.protocol import MAGIC, Status, encode_control
-from coupling.security import Guard, Keys, RefusedError, Watch, is_loopback, secure_client
-from coupling.server import Server, Terms
-from coupling.tally import Tally
-from coupling.worker import Line
+from coupling.launch.tally import Tally
+from coupling.service.experience import ExperienceLog
+from coupling.service.server import Server, Terms
+from coupling.wire.connection import Connection, read_connection, task_hash, write_connection
+from coupling.wire.protocol import MAGIC, Status, encode_control
+from coupling.wire.security import Guard, Keys, RefusedError, Watch, is_loopback, secure_client
+from coupling.worker.process import Line
 from rl_agent.running import Decision
 
 

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import zmq
 
-from coupling import protocol
-from coupling.experience import ExperienceLog, Taken
-from coupling.protocol import Header, Hello, Kind, Step
-from coupling.server import Server, Terms
+from coupling.service.experience import ExperienceLog, Taken
+from coupling.service.server import Server, Terms
+from coupling.wire import protocol
+from coupling.wire.protocol import Header, Hello, Kind, Step
 from rl_agent.running import Decision
 
 

@@ -11,10 +11,10 @@ import yaml
 
 from cases.small import best
 from cases.small.env import Chain, Glide, LinearQuadratic, Reach, Recall
-from coupling.config import dump_config, fitted, load_config
-from coupling.content import shipped_presets
-from coupling.environments import describe_task, make_vector
-from coupling.evaluate import PolicyController, evaluate
+from coupling.run.evaluate import PolicyController, evaluate
+from coupling.settings.config import dump_config, fitted, load_config
+from coupling.settings.content import shipped_presets
+from coupling.worker.environments import describe_task, make_vector
 from rl_agent.defaults import doubts
 from rl_agent.learner import Learner
 from rl_agent.serial import SerialRun

@@ -16,10 +16,10 @@ from conftest import HERE, ROOT, wait_until
 from test_c_client import GUARD, SESSION, Hand, built  # noqa: F401  # the last one is a fixture
 from test_server import Peer, clock, log, serve, served  # noqa: F401  # but for the first, fixtures
 
-from coupling import protocol
-from coupling.connection import Connection, read_connection, write_connection
-from coupling.outbox import read_outbox
-from coupling.protocol import Error, Goodbye, Header, Kind, Pause, Step
+from coupling.wire import protocol
+from coupling.wire.connection import Connection, read_connection, write_connection
+from coupling.wire.protocol import Error, Goodbye, Header, Kind, Pause, Step
+from coupling.worker.outbox import read_outbox
 
 # --- the learner, against raw sockets
 

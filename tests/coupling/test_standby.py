@@ -4,9 +4,9 @@ import os
 
 import pytest
 
-from coupling.config import load_config
-from coupling.environments import describe_task
-from coupling.standby import Standby
+from coupling.launch.standby import Standby
+from coupling.settings.config import load_config
+from coupling.worker.environments import describe_task
 
 ENVIRONMENT = """
 import gymnasium

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from coupling import protocol
-from coupling.protocol import MAX_TEXT, Header, Kind, ProtocolError
+from coupling.wire import protocol
+from coupling.wire.protocol import MAX_TEXT, Header, Kind, ProtocolError
 
 HELLO = {
     "versions": [1, 1],

@@ -7,12 +7,12 @@ import time
 import pytest
 import zmq
 
-from coupling.config import WorkerSettings
+from coupling.commands.tables import print_status
 from coupling.launch import make_launcher
-from coupling.log import read_status, write_status
-from coupling.screen import ConsoleScreen
-from coupling.security import Guard, Keys
-from coupling.tables import print_status
+from coupling.run.log import read_status, write_status
+from coupling.run.screen import ConsoleScreen
+from coupling.settings.config import WorkerSettings
+from coupling.wire.security import Guard, Keys
 
 GUARD = 120  # seconds that no machine needs
 

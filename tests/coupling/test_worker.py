@@ -8,11 +8,11 @@ import pytest
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from coupling import protocol
-from coupling.connection import Connection, write_connection
-from coupling.environments import failures_of, make_vector
-from coupling.protocol import Welcome
-from coupling.worker import Worker
+from coupling.wire import protocol
+from coupling.wire.connection import Connection, write_connection
+from coupling.wire.protocol import Welcome
+from coupling.worker.environments import failures_of, make_vector
+from coupling.worker.process import Worker
 
 BOX = gym.spaces.Box(-1.0, 1.0, (1,), np.float32)
 

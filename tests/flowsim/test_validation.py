@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from coupling import cli
+from coupling.commands import cli
 from flowsim import Disk, Grid, Sides, Simulation
 from flowsim.validation import CASES, run_case, smooth, store
 from flowsim.validation.cylinder import (

@@ -1,0 +1,1 @@
+"""What a person calls: the command line, and what each command does."""

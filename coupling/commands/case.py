@@ -1,0 +1,261 @@
+"""What `flowsim simulate` runs: a task's simulation, or one described in a small YAML file."""
+
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
+
+import pydantic
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from cases.options import SideOptions
+from coupling.errors import ConfigError
+from coupling.settings.content import apply_overrides, find_preset, read_yaml, sentence_of
+from flowsim import Body, Disk, Ellipse, Grid, HalfDisk, Sides, Simulation, Union, polygon
+from flowsim.motions import Motion, added, oscillation, ramp, rotation
+
+__all__ = ["CaseConfig", "load_case"]
+
+Vector = tuple[float, float]
+
+
+class _Settings(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+# --- motions: what flowsim.motions takes, about the center and angle of the body -------------------------------------
+
+
+class _Word(_Settings):
+    kind: Literal["fixed", "free"]
+
+
+class _Oscillation(_Settings):
+    kind: Literal["oscillation"]
+    amplitude: float
+    period: float = Field(gt=0)
+    direction: float = 0.0
+    phase: float = 0.0
+    pitch: float = 0.0
+
+
+class _Rotation(_Settings):
+    kind: Literal["rotation"]
+    rate: float
+
+
+class _Ramp(_Settings):
+    kind: Literal["ramp"]
+    velocity: Vector
+    duration: float = Field(gt=0)
+    smooth: bool = True
+
+
+_MOTIONS: dict[str, Callable[..., Motion]] = {"oscillation": oscillation, "rotation": rotation, "ramp": ramp}
+
+
+def _in_full(motion: Any) -> Any:
+    """Return the list of mappings that a word or a single mapping stands for."""
+    motions = motion if isinstance(motion, list | tuple) else [motion]
+    return [{"kind": one} if isinstance(one, str) else one for one in motions]
+
+
+def _only_laws_add_up(motions: tuple[_Settings, ...]) -> tuple[_Settings, ...]:
+    if len(motions) > 1 and any(isinstance(motion, _Word) for motion in motions):
+        raise ValueError(f"fixed and free stand alone, only {', '.join(_MOTIONS)} can be added up")
+    return motions
+
+
+_Motion = Annotated[_Word | _Oscillation | _Rotation | _Ramp, Field(discriminator="kind")]
+_Motions = Annotated[
+    tuple[_Motion, ...], BeforeValidator(_in_full), Field(min_length=1), AfterValidator(_only_laws_add_up)
+]
+
+
+# --- bodies: a shape in its place, and for a whole body how it moves -------------------------------------------------
+
+
+class _Placed(_Settings):
+    center: Vector
+    angle: float = 0.0
+
+
+class _Disk(_Placed):
+    shape: Literal["disk", "half_disk"]
+    diameter: float = Field(default=1.0, gt=0)
+
+
+class _Ellipse(_Placed):
+    shape: Literal["ellipse"]
+    major: float = Field(default=1.0, gt=0)
+    aspect: float = Field(default=0.2, gt=0, le=1)
+
+
+class _Polygon(_Placed):
+    shape: Literal["polygon"]
+    corners: tuple[Vector, ...] = Field(min_length=3)
+
+
+class _Union(_Placed):
+    shape: Literal["union"]
+    parts: tuple["_Part", ...] = Field(min_length=1)
+
+
+_Part = Annotated[_Disk | _Ellipse | _Polygon | _Union, Field(discriminator="shape")]
+
+
+class _Moves(_Settings):
+    density: float = Field(default=1.0, gt=0)
+    motion: _Motions = (_Word(kind="fixed"),)
+
+
+class _DiskBody(_Disk, _Moves): ...
+
+
+class _EllipseBody(_Ellipse, _Moves): ...
+
+
+class _PolygonBody(_Polygon, _Moves): ...
+
+
+class _UnionBody(_Union, _Moves): ...
+
+
+_Body = Annotated[_DiskBody | _EllipseBody | _PolygonBody | _UnionBody, Field(discriminator="shape")]
+
+
+def _build_body(body: _Disk | _Ellipse | _Polygon | _Union) -> Body:
+    place: dict[str, Any] = {"center": body.center, "angle": body.angle}
+    if isinstance(body, _Moves):
+        place |= {"density": body.density, "motion": _build_motion(body.motion, body.center, body.angle)}
+    match body:
+        case _Disk(shape="disk"):
+            return Disk(diameter=body.diameter, **place)
+        case _Disk():
+            return HalfDisk(diameter=body.diameter, **place)
+        case _Ellipse():
+            return Ellipse(major=body.major, aspect=body.aspect, **place)
+        case _Polygon():
+            return polygon(body.corners, **place)
+        case _Union():
+            return Union(parts=tuple(_build_body(part) for part in body.parts), **place)
+
+
+def _build_motion(motions: tuple[_Motion, ...], center: Vector, angle: float) -> str | Motion:
+    laws = []
+    for motion in motions:
+        if isinstance(motion, _Word):
+            return motion.kind
+        laws.append(_MOTIONS[motion.kind](center, angle=angle, **motion.model_dump(exclude={"kind"})))
+        center, angle = (0.0, 0.0), 0.0  # positions add up, so only the first one has a place
+    return added(*laws) if len(laws) > 1 else laws[0]
+
+
+# --- the case --------------------------------------------------------------------------------------------------------
+
+
+class _Sides(SideOptions):
+    left_velocity: float = 0.0
+    right_velocity: float = 0.0
+    bottom_velocity: float = 0.0
+    top_velocity: float = 0.0
+
+
+class CaseConfig(_Settings):
+    """A simulation in a YAML file: lengths in D, speeds in U, times in D/U, angles in radians."""
+
+    nx: int = Field(ge=8)
+    ny: int = Field(ge=8)
+    h: float = Field(gt=0, description="width of a cell")
+    reynolds: float = Field(gt=0, description="U D / nu")
+    stream: Vector = (1.0, 0.0)
+    gravity: Vector = (0.0, 0.0)
+    sides: _Sides = _Sides()
+    bodies: tuple[_Body, ...] = ()
+    integrator: Literal["ab2", "euler"] = "ab2"
+    cfl: float | None = Field(default=None, gt=0, le=1)
+    penalty: float = Field(default=1e4, gt=0)
+    dtype: Literal["float32", "float64"] = "float32"
+    backend: Literal["cpu", "cuda"] = "cpu"
+    threads: int = Field(default=1, ge=1)
+
+    @model_validator(mode="after")
+    def _bodies_begin_in_the_box(self) -> "CaseConfig":
+        width, height = self.nx * self.h, self.ny * self.h
+        for k, body in enumerate(self.bodies):
+            x, y = body.center
+            if not (0 < x < width and 0 < y < height):
+                raise ValueError(f"bodies.{k}.center = [{x:g}, {y:g}]: not in the box of {width:g} x {height:g}")
+        return self
+
+    def build(self) -> Simulation:
+        """Return the simulation at rest in its stream.
+
+        Raises
+        ------
+        ValueError
+            For settings that do not go together, in one sentence.
+        """
+        bodies = []
+        for k, body in enumerate(self.bodies):
+            try:
+                bodies.append(_build_body(body))
+            except ValueError as error:
+                raise ValueError(f"bodies.{k}: {error}") from error
+        return Simulation(
+            Grid(self.nx, self.ny, self.h),
+            Sides(**self.sides.model_dump()),
+            bodies,
+            viscosity=1 / self.reynolds,
+            stream=self.stream,
+            gravity=self.gravity,
+            **self.model_dump(include={"integrator", "cfl", "penalty", "dtype", "backend", "threads"}),
+        )
+
+
+def load_case(case: str, overrides: list[str], seed: int = 0) -> Simulation:
+    """Return the simulation of a case.
+
+    Parameters
+    ----------
+    case
+        A preset of a flow task (its first episode's start, the agent left alone), or a YAML file with the
+        keys of :class:`CaseConfig`.
+    overrides
+        ``key=value`` words.
+    seed
+        Of the start of a task.
+
+    Raises
+    ------
+    ConfigError
+        As :func:`coupling.settings.config.load_config`, for a preset whose task is no flow, and where there is no
+        device.
+    """
+    content = read_yaml(find_preset(case))
+    if "env" in content:
+        return _of_task(case, overrides, seed)
+    content = apply_overrides(content, overrides)
+    try:
+        return CaseConfig.model_validate(content).build()
+    except pydantic.ValidationError as error:
+        raise ConfigError(f"{case}: {sentence_of(error, CaseConfig, content)}") from error
+    except (ValueError, RuntimeError, MemoryError) as error:
+        raise ConfigError(f"{case}: {error}") from error
+
+
+def _of_task(case: str, overrides: list[str], seed: int) -> Simulation:
+    import gymnasium as gym  # tasks need the extra rl, the solver does not
+
+    from cases.flow_env import FlowEnv
+    from coupling.settings.config import load_config
+
+    config = load_config(case, overrides)
+    try:
+        env = gym.make(config.env, **config.env_options).unwrapped
+    except (ValueError, TypeError, RuntimeError, MemoryError, gym.error.Error) as error:
+        raise ConfigError(f"env = {config.env!r}: {error}") from error
+    if not isinstance(env, FlowEnv):
+        raise ConfigError(
+            f"env = {config.env!r} is no flow task; `flowsim simulate` needs one, or a YAML file of its own"
+        )
+    env.reset(seed=seed)
+    return env.task.simulation

@@ -1,0 +1,543 @@
+"""The ``flowsim`` command."""
+
+import contextlib
+import functools
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from enum import StrEnum
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar
+
+import typer
+
+from coupling.commands import hints
+from coupling.errors import ConfigError, RunError, describe_missing, describe_os_error
+from coupling.files import refuse_unwritable
+
+if TYPE_CHECKING:
+    from coupling.run.folder import RunFolder
+
+__all__ = ["app", "main"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+app = typer.Typer(
+    name="flowsim",
+    help="Train agents that live in a real flow, look at them and measure them.",
+    epilog="Example: flowsim train d_cylinder_wake/quick run.steps=20000",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+Run = Annotated[Path, typer.Argument(help="folder of a run, such as runs/demo", show_default=False)]
+Json = Annotated[bool, typer.Option("--json", help="print one JSON object on stdout and nothing else there")]
+Changes = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[KEY=VALUE]...", help="another task for it, such as env_options.cells_per_diameter=32"),
+]
+Overrides = Annotated[
+    list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="changes, such as agent.gamma=0.97")
+]
+
+
+def told_in_a_sentence(command: Callable[P, R]) -> Callable[P, R]:
+    """Turn the failures that are no bugs into one sentence on stderr and an exit code (2, 1 or 130)."""
+
+    @functools.wraps(command)
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return command(*args, **kwargs)
+        except ConfigError as error:
+            code, sentence = 2, f"flowsim: {error}"
+        except RunError as error:
+            code, sentence = 1, f"flowsim: {error}"
+        except KeyboardInterrupt as interruption:
+            code, sentence = 130, f"flowsim: {interruption}" if str(interruption) else "flowsim: interrupted"
+        except BrokenPipeError:  # `flowsim ... | head`
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(1) from None
+        except OSError as error:
+            code, sentence = 1, f"flowsim: {describe_os_error(error)}"
+        except ModuleNotFoundError as error:
+            code, sentence = 2, f"flowsim: {describe_missing(error)}"
+        print(sentence, file=sys.stderr)
+        raise typer.Exit(code)
+
+    return wrapper
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        print(f"flowsim {metadata.version('flowsim')}")
+        raise typer.Exit
+
+
+@app.callback()
+def flowsim(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="print the version and exit")
+    ] = False,
+) -> None:
+    """Train agents that live in a real flow, look at them and measure them."""
+
+
+def begin(what: str) -> None:
+    """Say what is begun, before the imports that take seconds the first time."""
+    print(f"flowsim: {what}", file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def loading(what: str, tick: float = 0.5) -> Iterator[None]:
+    """Say what is loaded, and on a terminal how long that takes already, until it is."""
+    begin(f"loading {what}")
+    if not sys.stderr.isatty():
+        yield
+        return
+    over, began = threading.Event(), time.monotonic()
+
+    def count() -> None:
+        while not over.wait(tick):  # what others write begins at the start of the line
+            print(f"flowsim: loading, {time.monotonic() - began:.0f} s", end="\r", file=sys.stderr, flush=True)
+
+    counting = threading.Thread(target=count, daemon=True)
+    counting.start()
+    try:
+        yield
+    finally:
+        over.set()
+        counting.join()
+        print("\x1b[2K", end="\r", file=sys.stderr, flush=True)
+
+
+@app.command(epilog="Example: flowsim train d_cylinder_wake/quick run.name=demo run.steps=20000 agent.gamma=0.97")
+@told_in_a_sentence
+def train(
+    preset: Annotated[
+        str | None,
+        typer.Argument(help="a YAML file, the name of a shipped preset, or just env=ID", show_default=False),
+    ] = None,
+    overrides: Overrides = None,
+) -> None:
+    """Train one run in runs/NAME, with logs and checkpoints; Ctrl-C stops it cleanly."""
+    if preset is None:
+        _print_presets()
+        raise ConfigError("which preset? Give one of these names, or a YAML file")
+    with loading(f"the solver and the learner for {preset}"):
+        from coupling.launch.standby import Standby
+        from coupling.settings.config import load_config
+
+        name, words = _preset_or_word(preset, overrides)
+        standby = Standby(load_config(name, words))
+        from coupling.run import run
+        from coupling.run.screen import ConsoleScreen
+    with standby, ConsoleScreen() as screen:
+        folder = run.train(name, words, screen, standby)
+    _print_outcome(folder)
+
+
+def _preset_or_word(preset: str, overrides: list[str] | None) -> tuple[str | None, list[str]]:
+    """Take the first argument for a change of the defaults where it is one: `flowsim train env=CartPole-v1`."""
+    words = overrides or []
+    return (None, [preset, *words]) if "=" in preset else (preset, words)
+
+
+@app.command(epilog="Example: flowsim presets --json")
+@told_in_a_sentence
+def presets(as_json: Json = False) -> None:
+    """List the presets that can be trained by name."""
+    from coupling.settings.presets import describe_presets
+
+    if as_json:
+        print(json.dumps(describe_presets()))
+        return
+    _print_presets()
+    _print_next([("flowsim train d_cylinder_wake/quick run.name=first", "train the first of the wakes")])
+
+
+@app.command(epilog="Example: flowsim resume runs/demo run.steps=40000")
+@told_in_a_sentence
+def resume(path: Run, overrides: Overrides = None) -> None:
+    """Go on with a run from its last checkpoint, also after kill -9."""
+    with loading(str(path)):
+        from coupling.launch.standby import Standby
+        from coupling.run.folder import RunFolder
+        from coupling.settings.config import with_overrides
+
+        words = overrides or []
+        standby = Standby(with_overrides(RunFolder.find(path).config(), words))
+        from coupling.run import run
+        from coupling.run.screen import ConsoleScreen
+    with standby, ConsoleScreen() as screen:
+        folder = run.resume(path, words, screen, standby)
+    _print_outcome(folder)
+
+
+@app.command(epilog="Example: flowsim serve d_cylinder_wake/quick run.name=far workers.processes=8")
+@told_in_a_sentence
+def serve(
+    what: Annotated[
+        str, typer.Argument(metavar="PRESET|RUN", help="as for train, or the run to go on with", show_default=False)
+    ],
+    overrides: Overrides = None,
+) -> None:
+    """Train or resume without starting workers: say how they are started by hand, and wait for them."""
+    with loading(f"the learner for {what}"):
+        from coupling.run import run
+        from coupling.run.screen import ConsoleScreen
+
+    words = overrides or []
+    if any(word.startswith("workers.launcher=") for word in words):
+        raise ConfigError("flowsim serve starts no workers, so workers.launcher is for flowsim train and resume")
+    words = ["workers.launcher=none", *words]
+    with ConsoleScreen() as screen:
+        if Path(what).is_dir():
+            folder = run.resume(Path(what), words, screen)
+        else:
+            folder = run.train(*_preset_or_word(what, words), screen)
+    _print_outcome(folder)
+
+
+@app.command(epilog="Example: flowsim worker --connect runs/far/connection.json")
+@told_in_a_sentence
+def worker(
+    connect: Annotated[Path, typer.Option(help="connection.json of the run, or a copy of it", show_default=False)],
+    slot: Annotated[int | None, typer.Option(min=0, help="its number; any free one unless given")] = None,
+    environments: Annotated[
+        int | None, typer.Option(min=1, help="how many it hosts; as the run says unless given")
+    ] = None,
+    outbox: Annotated[
+        Path | None, typer.Option(help="file that keeps its last step for the worker that takes its place if it dies")
+    ] = None,
+) -> None:
+    """Host environments for a learner, on this machine or another one, until its run is over."""
+    with loading(f"the environments of {connect}"):
+        from coupling.wire.connection import read_connection
+        from coupling.worker.process import main as host
+
+    try:
+        connection = read_connection(connect)
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+    except OSError as error:
+        raise ConfigError(f"--connect {describe_os_error(error)}") from error
+    count = environments or connection.environments_at(slot)
+    words = ["--connect", str(connect), "--environments", str(count)]
+    words += [] if slot is None else ["--slot", str(slot)]
+    words += [] if outbox is None else ["--outbox", str(outbox)]
+    raise typer.Exit(host(words))
+
+
+@app.command(epilog="Example: flowsim evaluate runs/demo --episodes 50 --json")
+@told_in_a_sentence
+def evaluate(
+    path: Run,
+    changes: Changes = None,
+    episodes: Annotated[int, typer.Option(min=1, help="episodes of each controller")] = 24,
+    deterministic: Annotated[bool, typer.Option(help="act with the mean of the policy, or draw from it")] = True,
+    seed: Annotated[int, typer.Option(min=0, help="seed of the episodes' starts")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Judge a trained agent beside the task's baselines, with 95 % bootstrap intervals of the mean return."""
+    with loading(f"the agent of {path}"):
+        from coupling.run.evaluate import evaluate_with_baselines
+        from coupling.run.folder import RunFolder
+        from coupling.run.policies import load_controller
+        from coupling.settings.config import on_another_task
+
+    folder = RunFolder.find(path)
+    config = on_another_task(folder.config(), changes or [])
+    result = evaluate_with_baselines(
+        config.env,
+        config.env_options,
+        load_controller(folder, deterministic=deterministic, seed=seed),
+        episodes=episodes,
+        seed=seed,
+        progress=lambda name, done: print(f"{name}: {done}/{episodes} episodes", file=sys.stderr),
+    )
+    if as_json:
+        print(json.dumps(result | {"env_options": config.env_options}))
+    else:
+        _print_results({"agent": result} | result["baselines"])
+        _print_next(hints.after_evaluation(path, config.env))
+
+
+@app.command(epilog="Example: flowsim status runs/demo --json")
+@told_in_a_sentence
+def status(
+    path: Run,
+    as_json: Json = False,
+    prometheus: Annotated[bool, typer.Option("--prometheus", help="print metrics as Prometheus reads them")] = False,
+) -> None:
+    """Show how a run stands: steps, ratio, rates, agents and workers."""
+    from coupling.commands.metrics import prometheus_text
+    from coupling.commands.tables import print_status
+    from coupling.run.folder import RunFolder
+    from coupling.run.log import read_status
+
+    folder = RunFolder.find(path)
+    if not folder.status.exists():
+        raise RunError(f"run {path} has no status yet; it is written once the training begins")
+    now = read_status(folder.status)
+    if prometheus:
+        print(prometheus_text(now), end="")
+    elif as_json:
+        print(json.dumps(now))
+    else:
+        print_status(now)
+        config = folder.config()
+        _print_next(hints.after_status(path, config.env, now["state"], config.run.steps))
+
+
+@app.command(epilog="Example: flowsim render runs/demo -o wake.mp4 --beside zero --beside pd")
+@told_in_a_sentence
+def render(
+    path: Run,
+    changes: Changes = None,
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="the film, a .mp4 or .gif file, or a .png of its end")
+    ] = Path("wake.mp4"),
+    beside: Annotated[
+        list[str] | None, typer.Option(help="baselines shown beside the agent (zero unless given)")
+    ] = None,
+    starts: Annotated[int, typer.Option(min=1, help="starts of the agent, all at once; the first one is large")] = 6,
+    actions: Annotated[int, typer.Option(min=1, help="length of the film in actions, at most")] = 100,
+    gif: Annotated[bool, typer.Option(help="write a GIF beside a .mp4, too")] = True,
+    deterministic: Annotated[bool, typer.Option(help="act with the mean of the policy, or draw from it")] = True,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="seed of the starts; the run's evaluation began with the default's")
+    ] = None,
+) -> None:
+    """Film a trained agent from several starts, its force, sensors, action and return, beside the uncontrolled flow."""
+    with loading(f"the agent of {path}"):
+        from coupling.commands.render import render as film
+
+    files = [output, output.with_suffix(".gif")] if gif and output.suffix == ".mp4" else [output]
+    endings = film(
+        path, files, changes=changes or [], beside=beside or ["zero"], starts=starts, actions=actions,
+        deterministic=deterministic, seed=seed,
+    )  # fmt: skip
+    for ending in endings:
+        how = "lost" if ending.lost else "held"
+        print(f"{ending.title}: return {ending.episode_return:.2f}, {how} after {ending.actions} actions")
+    for file in files:
+        print(file)
+    _print_next(hints.after_film(path))
+
+
+@app.command(epilog="Example: flowsim simulate d_cylinder_wake/quick --time 10 -o wake")
+@told_in_a_sentence
+def simulate(
+    case: Annotated[
+        str,
+        typer.Argument(help="preset of a flow task, or a YAML file with a grid and bodies", show_default=False),
+    ],
+    overrides: Overrides = None,
+    duration: Annotated[float, typer.Option("--time", min=1e-6, help="time in D/U from the very beginning")] = 10.0,
+    output: Annotated[Path, typer.Option("-o", "--output", help="folder to write into")] = Path("simulation"),
+    frames: Annotated[int, typer.Option(min=1, help="pictures of the film")] = 200,
+    snapshots: Annotated[int, typer.Option(min=1, help="times in the fields")] = 10,
+    seed: Annotated[int, typer.Option(min=0, help="seed of a task's start")] = 0,
+    restart_from: Annotated[
+        Path | None, typer.Option(help="restart.h5 of a run of this case, which goes on to the bit", show_default=False)
+    ] = None,
+    max_size: Annotated[
+        str | None,
+        typer.Option(help="what the folder may hold, in MB or as in 2GB: rows and times are thinned to keep below"),
+    ] = None,
+    control_volumes: Annotated[
+        bool, typer.Option(help="measure forces by control volumes, too, which takes time")
+    ] = True,
+) -> None:
+    """Run the solver alone: forces to CSV, fields for ParaView, restart file, the vorticity as a film."""
+    with loading(f"the solver for {case}"):
+        from coupling.commands.case import load_case
+        from coupling.commands.simulate import simulate as run_solver
+        from coupling.commands.simulation_files import parse_size
+        from coupling.run.screen import progress_bar
+
+    refuse_unwritable("--output", output, is_folder=True)
+    size = None if max_size is None else parse_size(max_size)
+    simulation = load_case(case, overrides or [], seed)
+    print(simulation.describe(), file=sys.stderr)
+    with progress_bar("simulating") as progress:
+        ending = run_solver(
+            simulation,
+            duration,
+            output,
+            frames=frames,
+            snapshots=snapshots,
+            restart_from=restart_from,
+            max_size=size,
+            control_volumes=control_volumes,
+            title=Path(case).stem if Path(case).is_file() else case,
+            say=lambda text: print(f"flowsim: {text}", file=sys.stderr),
+            progress=progress,
+        )
+    print(f"{output}: {ending}")
+    _print_next(hints.after_simulation(case, output, duration))
+
+
+@app.command(epilog="Example: flowsim plot runs/seed-0 runs/seed-1 runs/seed-2 -o curves.png")
+@told_in_a_sentence
+def plot(
+    paths: Annotated[list[Path], typer.Argument(metavar="RUN...", help="run folders", show_default=False)],
+    output: Annotated[Path, typer.Option("-o", "--output", help="the picture")] = Path("curves.png"),
+) -> None:
+    """Draw learning curves: return and survival against steps, the mean over seeds with a band."""
+    begin(f"drawing {len(paths)} run{'s' if len(paths) > 1 else ''}")
+    from coupling.commands.plot import plot_runs
+    from coupling.run.folder import RunFolder
+
+    refuse_unwritable("--output", output)
+    plot_runs([RunFolder.find(path) for path in paths], output)
+    print(output)
+    _print_next(hints.after_film(paths[0]))
+
+
+class Part(StrEnum):
+    """What can be measured."""
+
+    solver = "solver"
+    tasks = "tasks"
+    learner = "learner"
+    coupling = "coupling"
+
+
+@app.command(epilog="Example: flowsim bench coupling --json")
+@told_in_a_sentence
+def bench(
+    part: Annotated[Part, typer.Argument(help="what is measured", show_default=False)],
+    as_json: Json = False,
+    full: Annotated[bool, typer.Option("--full", help="all rows; without it those of three minutes at most")] = False,
+) -> None:
+    """Measure the speed of a part on this machine."""
+    begin(f"measuring the speed of the {part}")
+    from coupling.commands.tables import print_rows
+    from coupling.origin import machine
+
+    def say(text: str) -> None:
+        print(f"measuring {text}", file=sys.stderr, flush=True)
+
+    if part is Part.solver:
+        from flowsim.backend import cuda_is_there
+        from flowsim.bench import bench_solver, printed
+        from flowsim.bench_cuda import bench_cuda
+
+        rows = bench_solver(say, full=full) + (bench_cuda() if cuda_is_there() else [])
+        if not as_json:
+            rows = [printed(row) for row in rows]
+    elif part is Part.tasks:
+        from cases.bench import bench_tasks
+        from cases.bench import printed as printed_task
+
+        rows = bench_tasks(say, full=full)
+        if not as_json:
+            rows = [printed_task(row) for row in rows]
+    elif part is Part.learner:
+        from rl_agent.bench import bench_learner
+
+        rows = bench_learner(say, full=full)
+    else:
+        from coupling.commands.bench import standard_rows
+
+        rows = standard_rows(say, full=full)
+    if as_json:
+        print(json.dumps({"machine": machine(), "rows": rows}))
+    else:
+        print_rows(rows)
+        _print_next(hints.after_bench(part, full))
+
+
+@app.command(epilog="Example: flowsim validate --case taylor-green --case cylinder-100 --quick")
+@told_in_a_sentence
+def validate(
+    case: Annotated[
+        list[str] | None, typer.Option(help="a case, may be given several times; all unless given", show_default=False)
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="coarse grids and wider tolerances, about a minute")] = False,
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="folder of the raw results, one JSON file for each case")
+    ] = Path("validation"),
+    page: Annotated[
+        Path | None, typer.Option(help="only write this page, with its pictures, from stored results")
+    ] = None,
+    threads: Annotated[int, typer.Option(min=1, help="threads of the solver")] = 2,
+    backend: Annotated[str, typer.Option(help="where the solver runs: cpu or cuda")] = "cpu",
+    as_json: Json = False,
+) -> None:
+    """Compare the solver with exact solutions and published values; exit code 1 when a row is beyond its tolerance."""
+    with loading("the solver"):
+        from coupling.commands.validate import run_cases, write_page
+
+    if page is not None:
+        if case or quick or as_json:
+            raise ConfigError("--page writes stored results and runs nothing: leave out --case, --quick and --json")
+        write_page(output, page)
+        print(page)
+        return
+    refuse_unwritable("--output", output, is_folder=True)
+    report = run_cases(case or [], output, quick=quick, threads=threads, backend=backend)
+    if as_json:
+        print(json.dumps(report))
+    else:
+        from coupling.commands.tables import print_rows
+        from flowsim.validation.report import printed
+
+        print_rows([printed(row) for row in report["rows"]])
+        _print_next(hints.after_validation(output))
+    if not all(row["passed"] for row in report["rows"]):
+        raise typer.Exit(1)
+
+
+def _print_outcome(folder: "RunFolder") -> None:
+    """Print what a training came to: its last returns, the evaluation if it made one, and what to do next."""
+    from coupling.run.log import read_status
+
+    status, config = read_status(folder.status), folder.config()
+    if status["mean_return"] is not None:
+        episodes = min(100, status["episodes"])
+        print(
+            f"while training, over the last {episodes} episodes: mean return {status['mean_return']:.4g}, "
+            f"mean length {status['mean_length']:.4g} steps"
+        )
+    if folder.evaluation.exists():
+        judged: dict[str, Any] = json.loads(folder.evaluation.read_text())
+        after = judged["after"]
+        rows = {"untrained": judged["before"], "trained": after, "trained, drawing": judged["drawing"]}
+        _print_results(rows | after["baselines"])
+    _print_next(hints.after_training(folder.path, config.env, config.run.steps))
+
+
+def _print_results(results: dict[str, dict[str, Any]]) -> None:
+    from coupling.commands.tables import print_results
+
+    print_results(results)
+
+
+def _print_presets() -> None:
+    from coupling.commands.tables import print_rows
+    from coupling.settings.presets import describe_presets
+
+    print_rows(describe_presets())
+
+
+def _print_next(commands: Sequence[tuple[str, str]]) -> None:
+    """Print what a person does next, one command a line."""
+    for number, (command, why) in enumerate(commands):
+        print(f"{'next: ' if number == 0 else '  or: '}{command}   ({why})")
+
+
+def main() -> None:
+    """Run the command line."""
+    app()
+
+
+if __name__ == "__main__":
+    main()

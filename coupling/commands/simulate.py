@@ -1,0 +1,195 @@
+"""The solver alone: forces, fields, restarts and films of one simulation, in a folder of bounded size."""
+
+import itertools
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coupling.commands.simulation_files import ForceTable, SimulationFiles
+from coupling.errors import ConfigError, RunError, describe_os_error
+from flowsim import Simulation
+from flowsim.films import write_films
+from flowsim.io import read_restart
+from flowsim.viz import Caption, Outline, Picture, Scene, draw_panel, outline
+
+__all__ = ["simulate"]
+
+BoolArray = NDArray[np.bool_]
+
+_FPS = 20.0
+_WIDTH = 960
+
+
+def simulate(
+    simulation: Simulation,
+    duration: float,
+    output: Path,
+    *,
+    frames: int = 200,
+    snapshots: int = 10,
+    restart_from: Path | None = None,
+    max_size: int | None = None,
+    control_volumes: bool = True,
+    title: str = "",
+    say: Callable[[str], None] = lambda text: None,
+    progress: Callable[[float], None] = lambda done: None,
+) -> str:
+    """Run one simulation and write forces, fields, restarts and films.
+
+    Parameters
+    ----------
+    simulation
+        A batch of one.
+    duration
+        Time in D/U from the very beginning, what was done before a restart included.
+    output
+        Folder for ``forces.csv`` (every step), ``fields.vtkhdf`` with the parts in ``fields/``, ``restart.h5`` and the
+        films ``vorticity.mp4`` and ``vorticity.gif``. What an older run left there is replaced.
+    frames, snapshots
+        Number of pictures and of times in the fields, evenly spaced over the duration.
+    restart_from
+        A ``restart.h5``, from which a run of the same duration, frames and snapshots goes on to the bit. Forces and
+        fields beside it are continued when they are in ``output``, and begun anew elsewhere; the films show what
+        is simulated now, and carry the time from which they do so in their names.
+    max_size
+        Bytes that the folder never exceeds. Where forces or fields would, every other row or time is dropped and from
+        then on only every second one is written; a film that does not fit is left out.
+    control_volumes
+        Measure the forces a second time, by the momentum balance of control volumes (:mod:`flowsim.forces`). On,
+        because it tells whether forces can be trusted, and takes no longer than a step of a small grid for each body.
+    title
+        Written above the pictures, with the Reynolds number.
+    say
+        Told what was dropped.
+    progress
+        Called with the part that is done, 0 to 1.
+
+    Returns
+    -------
+    str
+        Why it ended: the time is over, a body left the box, or the simulation diverged.
+
+    Raises
+    ------
+    ConfigError
+        For a restart file that does not fit, or a size that is too small.
+    RunError
+        When a file cannot be written.
+    KeyboardInterrupt
+        On Ctrl-C, saying how to go on.
+    """
+    notes = {} if restart_from is None else _restart(simulation, restart_from)
+    begun, interval = notes.get("begun", float(simulation.time[0])), duration / frames
+    first = int((simulation.time[0] - begun) / interval + 1e-6)
+    if first >= frames:
+        raise ConfigError(
+            f"--time {duration:g}: {restart_from} is already at {simulation.time[0] - begun:g} since the beginning"
+        )
+    if control_volumes:
+        simulation.measure_control_volumes()
+    files = SimulationFiles(output, simulation, notes, begun, restart_from, max_size, say)
+    recorder = _Recorder(simulation, files.forces)
+
+    def pictures() -> Iterator[Picture]:
+        for n in range(first, frames + 1):
+            if n > first:
+                # the times to land on count from the beginning, so that a resumed run lands on the same ones
+                simulation.advance(begun + n * interval - simulation.time[0], stop=recorder.record)
+            number = n * snapshots // frames
+            if number > (n - 1) * snapshots // frames and (n > first or not files.fields.times):
+                files.save_fields(simulation, number)
+            if not simulation.diverged[0]:
+                files.save_restart(simulation, now=n == frames or bool(recorder.ending))
+            yield _picture(simulation, title)
+            progress(n / frames)
+            if recorder.ending:
+                return
+
+    suffix = f"-from-{simulation.time[0] - begun:.6g}" if restart_from else ""
+    try:
+        # films are made elsewhere, for nobody knows their size before they are finished
+        with files, tempfile.TemporaryDirectory(prefix="flowsim-") as elsewhere:
+            mp4, gif = (Path(elsewhere) / f"vorticity{suffix}.{kind}" for kind in ("mp4", "gif"))
+            write_films(pictures(), mp4=mp4, gif=gif, fps=_FPS, expected=frames - first + 1)
+            files.take_film(mp4)
+            files.take_film(gif)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(f"interrupted at time {simulation.time[0]:.4g}{files.how_to_go_on()}") from None
+    except OSError as error:
+        raise RunError(describe_os_error(error, output) + files.how_to_go_on()) from error
+    return recorder.ending or f"the time is over after {int(simulation.steps[0])} steps"
+
+
+def _restart(simulation: Simulation, path: Path) -> dict[str, float]:
+    """Bring the simulation to the state of a restart file and return its notes."""
+    viscosity = simulation.viscosity.copy()
+    try:
+        notes = read_restart(path, simulation)
+    except OSError as error:
+        raise ConfigError(f"--restart-from {path}: {describe_os_error(error)}") from error
+    except ValueError as error:
+        raise ConfigError(f"--restart-from: {error}") from error
+    if (simulation.viscosity != viscosity).any():
+        raise ConfigError(
+            f"--restart-from {path}: the simulation there has the viscosity {simulation.viscosity[0]:g}, "
+            f"but this case has {viscosity[0]:g}"
+        )
+    if not notes.keys() >= {"begun", "rows", "row_stride", "snapshot_stride"}:
+        raise ConfigError(f"--restart-from {path}: the file was not written by `flowsim simulate`")
+    return notes
+
+
+_STATE = ("x", "y", "angle", "velocity_x", "velocity_y", "angular_velocity")
+_FORCES = ("force_x", "force_y", "torque", "power")
+
+
+class _Recorder:
+    """Writes a row a step, and notices when there is no use in going on."""
+
+    def __init__(self, simulation: Simulation, table: ForceTable) -> None:
+        self.ending = ""
+        self._table = table
+        balance = () if simulation.control_volumes is None else tuple(f"balance_{name}" for name in _FORCES)
+        names = (*_STATE, *_FORCES, *balance)
+        table.begin(["time", "dt", *(f"body{k}_{name}" for k in range(len(simulation.bodies)) for name in names)])
+
+    def record(self, simulation: Simulation) -> BoolArray:
+        """Write the state of all bodies after a step; tell whether to stop."""
+        state, volumes = simulation.body_state, simulation.control_volumes
+        columns = [state.position, state.angle, state.velocity, state.angular_velocity]
+        columns += [state.force, state.torque, simulation.power()]
+        if volumes is not None:
+            columns += [volumes.force, volumes.torque, volumes.power()]
+        bodies = np.column_stack([column[0] for column in columns])
+        self._table.append([simulation.time[0], simulation.dt[0], *bodies.ravel()])
+        gone = np.flatnonzero(_outside(simulation))
+        if simulation.diverged[0]:
+            self.ending = f"the simulation diverged at time {simulation.time[0]:.4g}"
+        elif len(gone):
+            self.ending = f"body {gone[0]} left the box at time {simulation.time[0]:.4g}"
+        return np.array([bool(self.ending)])
+
+
+def _outside(simulation: Simulation) -> BoolArray:
+    """Tell which bodies are beyond a side through which they do not come back; shape (K,)."""
+    position = simulation.body_state.position[0]
+    beyond = ~((position > 0) & (position < simulation.grid.size)) & ~np.array(simulation.sides.periodic)
+    return np.asarray(beyond.any(axis=1))
+
+
+def _picture(simulation: Simulation, title: str) -> Picture:
+    state, size = simulation.body_state, np.array(simulation.grid.size)
+    periodic = np.array(simulation.sides.periodic)
+    outlines = []
+    for k, body in enumerate(simulation.bodies):
+        place = np.where(periodic, state.position[0, k] % size, state.position[0, k])
+        points = outline(body, place, float(state.angle[0, k]))
+        # a body that crosses a periodic side is seen at both
+        for copy in itertools.product(*((-1, 0, 1) if wraps else (0,) for wraps in periodic)):
+            outlines.append(Outline(points + copy * size, agent=body.motion == "free"))
+    scene = Scene(simulation.vorticity()[0], simulation.grid.size, outlines)
+    title = f"{title}   Re = {1.0 / simulation.viscosity[0]:.4g}".strip()
+    return draw_panel(scene, Caption(float(simulation.time[0]), title=title), _WIDTH)

@@ -1,0 +1,79 @@
+"""`flowsim validate`: run cases, keep each result as soon as it is there, and write the page."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+from coupling.errors import ConfigError, RunError
+from coupling.origin import machine, provenance
+from coupling.run.screen import progress_bar
+from flowsim.backend import load_backend
+from flowsim.backend.cpu import most_threads
+from flowsim.validation import CASES, report, run_case, store
+from flowsim.validation.result import Effort
+
+__all__ = ["run_cases", "write_page"]
+
+
+def run_cases(names: list[str], output: Path, *, quick: bool, threads: int, backend: str = "cpu") -> dict[str, Any]:
+    """Run cases and store each result when its case ends, so that an interrupted validation keeps what it has.
+
+    Parameters
+    ----------
+    names
+        All cases when there are none.
+    output
+        Folder of the results.
+    quick
+        Coarse grids and wider tolerances.
+    threads
+        Threads of the solver; fewer when numba has fewer.
+    backend
+        Where the simulations run.
+
+    Returns
+    -------
+    dict
+        ``machine`` and ``rows``.
+
+    Raises
+    ------
+    ConfigError
+        For an unknown case, or a backend that there is none of here.
+    """
+    try:
+        load_backend(backend).Device()
+    except (ValueError, RuntimeError) as error:
+        raise ConfigError(f"--{error}" if isinstance(error, ValueError) else str(error)) from error
+    for name in names:
+        if name not in CASES:
+            raise ConfigError(f"--case {name}: the cases are {', '.join(CASES)}")
+    threads = min(threads, most_threads())
+    rows: list[dict[str, Any]] = []
+    for name in names or list(CASES):
+        origin = provenance() | {
+            "machine": machine(),
+            "threads": threads,
+            "backend": backend,
+            "time": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        }
+        with progress_bar(name) as progress:
+            result, seconds = run_case(name, Effort(quick, backend, threads, progress))
+        found = store.as_rows(name, result, seconds, quick)
+        store.write(output, name, result, found, quick, origin)
+        rows += found
+    return {"machine": machine(), "rows": rows}
+
+
+def write_page(results: Path, page: Path) -> None:
+    """Write the page from stored results.
+
+    Raises
+    ------
+    RunError
+        When there are none, or a file is none.
+    """
+    try:
+        report.write_page(results, page)
+    except ValueError as error:
+        raise RunError(str(error)) from error

@@ -1,0 +1,151 @@
+"""Workers that are started before there is anything to connect to, while the learner is loaded beside them.
+
+A process that hosts environments takes as long to begin as the learner: it imports Gymnasium and the solver, has
+compiled what is not yet, and makes its environments. So a run starts one first, with nothing but the task, which tells
+what the learner has to know of it; the others start when it has, lest they keep the cores from the two. Each becomes a
+worker when the launcher has a connection file for it.
+"""
+
+import contextlib
+import json
+import os
+import pickle
+import select
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any
+
+from coupling.files import private_opener
+from coupling.launch.launcher import worker_environment
+from coupling.settings.config import RunConfig
+from coupling.settings.external import EXTERNAL
+from coupling.worker.environments import Task, describe_task, load_task, make_vector
+from coupling.worker.process import Made, die_with_parent, main
+
+__all__ = ["Standby", "stand_by"]
+
+_CODE = "from coupling.launch.standby import stand_by; stand_by()"
+
+
+class Standby:
+    """Processes that make ready to be the workers of a run. Use it as a context: what was not taken is ended.
+
+    Parameters
+    ----------
+    config
+        The run. Only workers of the launcher ``local`` are started ahead.
+    """
+
+    def __init__(self, config: RunConfig) -> None:
+        self._config = config
+        self._processes: dict[int, subprocess.Popen[bytes]] = {}
+        if config.workers.launcher == "local" and config.env != EXTERNAL:
+            self._start(0)
+
+    def _start(self, slot: int) -> None:
+        config, workers = self._config, self._config.workers
+        self._processes[slot] = process = subprocess.Popen(
+            [sys.executable, "-P", "-c", _CODE],
+            env=worker_environment(workers.threads, workers.devices, slot),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE if slot == 0 else subprocess.DEVNULL,
+            stderr=None if slot == 0 else subprocess.DEVNULL,  # one of them tells what is compiled
+            start_new_session=True,  # a Ctrl-C at the terminal is for the learner, which ends its workers
+        )
+        _tell(process, {"env": config.env, "env_options": config.env_options,
+                        "environments": workers.agents_of_each()[slot], "describes": slot == 0})  # fmt: skip
+
+    def __enter__(self) -> "Standby":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        for process in self._processes.values():
+            process.kill()
+            process.wait()
+        self._processes = {}
+
+    def task(self, seconds: float | None = None) -> Task | None:
+        """Return what the first process says of the task; None if it cannot, or not within so many seconds."""
+        first = self._processes.get(0)
+        if first is None or first.stdout is None or first.stdout.closed:
+            return None
+        if not select.select([first.stdout], [], [], seconds)[0]:
+            return None
+        task: Task | None = None
+        with first.stdout as said, contextlib.suppress(Exception):  # the caller finds out why, by itself
+            task = pickle.load(said)
+        for slot in range(1, len(self._config.workers.agents_of_each()) if task else 1):
+            self._start(slot)  # what they need is compiled, and said to be, by the first
+        return task
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether the first process has still to say what the task is."""
+        first = self._processes.get(0)
+        return first is not None and first.stdout is not None and not first.stdout.closed
+
+    def take(self, slot: int, command: Sequence[str], stderr: Path) -> "subprocess.Popen[bytes] | None":
+        """Make the process of a slot its worker, as if it had been started by this command; None if there is none."""
+        process = self._processes.pop(slot, None)
+        if process is None:
+            return None
+        if process.poll() is not None or not _tell(
+            process, {"words": list(command[command.index("coupling.worker") + 1 :]), "stderr": str(stderr)}
+        ):
+            process.kill()
+            process.wait()
+            return None
+        assert process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.close()
+        return process
+
+
+def _tell(process: "subprocess.Popen[bytes]", message: dict[str, Any]) -> bool:
+    assert process.stdin is not None
+    try:
+        process.stdin.write(json.dumps(message).encode() + b"\n")
+        process.stdin.flush()
+    except BrokenPipeError:  # it has died
+        return False
+    return True
+
+
+def stand_by() -> None:
+    """Be such a process: make the environments that stdin names, and become the worker that it names next."""
+    die_with_parent()
+    with os.fdopen(os.dup(1), "wb") as answer:
+        os.dup2(2, 1)  # what environments print is no answer
+        orders = _next_order()
+        load_task(orders["env"])
+        if orders["describes"]:
+            _describe(orders, answer)
+    vector = None
+    with contextlib.suppress(Exception):  # the worker tries again, and says why it fails
+        vector = make_vector(orders["env"], orders["env_options"], orders["environments"], guarded=True)
+    told = _next_order()
+    with open(told["stderr"], "ab", opener=private_opener) as stderr, open(os.devnull, "rb") as nothing:
+        os.dup2(stderr.fileno(), 1)
+        os.dup2(stderr.fileno(), 2)
+        os.dup2(nothing.fileno(), 0)
+    made = None if vector is None else Made(orders["env"], orders["env_options"], orders["environments"], vector)
+    sys.exit(main(told["words"], made))
+
+
+def _next_order() -> dict[str, Any]:
+    line = sys.stdin.readline()
+    if not line:  # the run does not begin
+        os._exit(0)
+    order: dict[str, Any] = json.loads(line)
+    return order
+
+
+def _describe(orders: dict[str, Any], answer: IO[bytes]) -> None:
+    """Say what the task is; nothing if that fails, for the learner then tries, and says why it fails."""
+    with contextlib.suppress(Exception):
+        task = describe_task(orders["env"], orders["env_options"])
+        with contextlib.suppress(BrokenPipeError):
+            answer.write(pickle.dumps(task))

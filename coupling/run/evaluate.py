@@ -1,0 +1,240 @@
+"""How good a controller is: returns over episodes with a confidence interval, beside baselines."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from gymnasium.spaces import Box
+
+from cases.baselines import Controller, baselines
+from coupling.worker.environments import Numbered, episode_seed, make_vector
+
+__all__ = [
+    "EVALUATION_SEED",
+    "Controller",
+    "Evaluation",
+    "PolicyController",
+    "bootstrap_interval",
+    "evaluate",
+    "evaluate_with_baselines",
+]
+
+EVALUATION_SEED = 10**6
+"""Of a run's own evaluation: starts that are judged are not those that are trained on."""
+
+_AT_ONCE = 24  # episodes simulated side by side
+
+
+class PolicyController:
+    """A trained policy as a controller, which carries the policy's memory along the episodes.
+
+    Parameters
+    ----------
+    policy
+        A :class:`rl_agent.policy.Policy`.
+    deterministic
+        Act with the mean of the policy instead of drawing.
+    seed
+        Seed of the draws.
+    """
+
+    def __init__(self, policy: Any, *, deterministic: bool, seed: int) -> None:
+        self._policy, self._deterministic = policy, deterministic
+        self._rng = np.random.default_rng(seed)
+        self._state: Any = None
+
+    def reset(self, n: int) -> None:
+        """Begin ``n`` episodes."""
+        self._state = self._policy.initial_state(n)
+
+    def __call__(self, observations: np.ndarray) -> np.ndarray:
+        """Return the policy's actions."""
+        actions, self._state = self._policy.act(
+            observations, self._state, deterministic=self._deterministic, rng=self._rng
+        )
+        return np.asarray(actions)
+
+
+class _WholeRange:
+    """A controller of actions in [-1, 1], stretched to the bounds of a task."""
+
+    def __init__(self, controller: Controller, space: Box) -> None:
+        self._controller, self._space = controller, space
+
+    def reset(self, n: int) -> None:
+        """Begin ``n`` episodes."""
+        self._controller.reset(n)
+
+    def __call__(self, observations: np.ndarray) -> np.ndarray:
+        """Return the stretched actions."""
+        unit = (self._controller(observations) + 1) / 2
+        # numbers are rounded: the first and the last need half a number more to be as likely as the others
+        margin = 0.5 if isinstance(self._space, Numbered) else 0.0
+        return self._space.low - margin + unit * (self._space.high - self._space.low + 2 * margin)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What the episodes gave.
+
+    Attributes
+    ----------
+    returns
+        Undiscounted sum of rewards of each episode, float64 (episodes,).
+    lengths
+        Actions of each episode, int64 (episodes,).
+    survived
+        Whether each episode lived to its end (was truncated, not terminated), bool (episodes,).
+    """
+
+    returns: np.ndarray
+    lengths: np.ndarray
+    survived: np.ndarray
+
+    def summary(self) -> dict[str, Any]:
+        """Return the numbers that are printed: mean return with its 95 % interval, length and survival."""
+        return {
+            "episodes": len(self.returns),
+            "mean_return": float(self.returns.mean()),
+            "ci95": list(bootstrap_interval(self.returns)),
+            "mean_length": float(self.lengths.mean()),
+            "length_ci95": list(bootstrap_interval(self.lengths)),
+            "survival": float(self.survived.mean()),
+        }
+
+
+def bootstrap_interval(values: np.ndarray, *, level: float = 0.95, draws: int = 10_000) -> tuple[float, float]:
+    """Return the percentile bootstrap interval of the mean.
+
+    Parameters
+    ----------
+    values
+        Independent samples, shape (n,).
+    level
+        Confidence level.
+    draws
+        Number of resamples; the same ones are drawn every time.
+
+    Returns
+    -------
+    (float, float)
+        Lower and upper end.
+    """
+    rng = np.random.default_rng(0)
+    means = np.array([rng.choice(values, len(values)).mean() for _ in range(draws)])
+    low, high = np.quantile(means, ((1 - level) / 2, (1 + level) / 2))
+    return float(low), float(high)
+
+
+def evaluate(
+    env: str,
+    env_options: dict[str, Any],
+    controller: Controller,
+    *,
+    episodes: int,
+    seed: int,
+    progress: Callable[[int], None] = lambda done: None,
+) -> Evaluation:
+    """Run episodes and collect what they gave.
+
+    Parameters
+    ----------
+    env, env_options
+        The task.
+    controller
+        Who acts.
+    episodes
+        How many episodes count. They start from seeds that depend on ``seed`` only, so two controllers
+        are compared on the same starts.
+    seed
+        Seed of the starts.
+    progress
+        Called with the number of episodes done.
+
+    Returns
+    -------
+    Evaluation
+        One entry an episode, in the order of their seeds.
+
+    Notes
+    -----
+    Episodes are run side by side in rounds, and each environment gives one episode a round: taking
+    whichever episodes end first would favour the short ones.
+    """
+    count = min(episodes, _AT_ONCE)
+    vector = make_vector(env, env_options, count)
+    space = vector.single_action_space
+    assert isinstance(space, Box)
+    rounds = []
+    try:
+        for start in range(0, episodes, count):
+            seeds = [episode_seed(seed, start + i) for i in range(count)]
+            rounds.append(_one_round(vector, space, controller, seeds))
+            progress(min(start + count, episodes))
+    finally:
+        vector.close()
+    returns, lengths, survived = (np.concatenate(parts)[:episodes] for parts in zip(*rounds, strict=True))
+    return Evaluation(returns, lengths, survived)
+
+
+def _one_round(
+    vector: Any, space: Box, controller: Controller, seeds: list[int]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Run the first episode of every environment to its end."""
+    observations, _ = vector.reset(seed=seeds)
+    controller.reset(len(seeds))
+    returns = np.zeros(len(seeds))
+    lengths = np.zeros(len(seeds), np.int64)
+    survived = np.zeros(len(seeds), bool)
+    open_ = np.ones(len(seeds), bool)
+    while open_.any():
+        actions = np.clip(controller(np.asarray(observations, np.float32)), space.low, space.high)
+        observations, rewards, terminated, truncated, _ = vector.step(actions.astype(space.dtype))
+        returns[open_] += rewards[open_]
+        lengths[open_] += 1
+        survived[open_ & truncated & ~terminated] = True
+        open_ &= ~(terminated | truncated)
+    return returns, lengths, survived
+
+
+def baselines_of(env: str, env_options: dict[str, Any], seed: int) -> dict[str, Controller]:
+    """Return the baselines of a task by name: zero and random for any, and those that it ships."""
+    vector = make_vector(env, env_options, 1)
+    space = vector.single_action_space
+    vector.close()
+    assert isinstance(space, Box)
+    shipped = baselines(env, space.shape[0], seed)
+    return shipped | {"random": _WholeRange(shipped["random"], space)}
+
+
+def evaluate_with_baselines(
+    env: str,
+    env_options: dict[str, Any],
+    controller: Controller,
+    *,
+    episodes: int,
+    seed: int,
+    progress: Callable[[str, int], None] = lambda name, done: None,
+) -> dict[str, Any]:
+    """Judge a controller beside the task's baselines, on the same starts.
+
+    Returns
+    -------
+    dict
+        ``task``, ``episodes``, ``mean_return``, ``ci95``, ``mean_length``, ``survival`` and ``baselines``,
+        which holds the same numbers by name.
+    """
+    contestants = {"agent": controller} | baselines_of(env, env_options, seed)
+    results = {
+        name: evaluate(
+            env,
+            env_options,
+            contestant,
+            episodes=episodes,
+            seed=seed,
+            progress=lambda done, name=name: progress(name, done),  # type: ignore[misc]
+        ).summary()
+        for name, contestant in contestants.items()
+    }
+    return {"task": env} | results.pop("agent") | {"baselines": results}

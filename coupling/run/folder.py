@@ -1,0 +1,144 @@
+"""The folder of a run: what lies where, who may write in it, and how it is begun and found again."""
+
+import fcntl
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, Any
+
+from coupling.errors import ConfigError, RunError
+from coupling.files import private_opener, write_atomically
+from coupling.origin import provenance
+from coupling.settings.config import RunConfig, dump_config, load_config
+
+__all__ = ["RunFolder"]
+
+
+class RunFolder:
+    """Paths and bookkeeping of one run.
+
+    Parameters
+    ----------
+    path
+        The folder.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.config_file = path / "config.yaml"
+        self.checkpoint = path / "checkpoint.npz"
+        self.connection = path / "connection.json"
+        self.status = path / "status.json"
+        self.starts = path / "starts.jsonl"
+        self.evaluation = path / "evaluation.json"
+        self.statistics = path / "statistics.csv"
+        self.episodes = path / "episodes.csv"
+        self.tensorboard = path / "tensorboard"
+        self.workers = path / "workers"
+        self.experience = path / "experience"
+        self._lock: IO[str] | None = None
+
+    @classmethod
+    def choose(cls, config: RunConfig, preset: str) -> "RunFolder":
+        """Return the folder that a new run will have: the one named, or the first free ``PRESET-N``.
+
+        Raises
+        ------
+        ConfigError
+            When the named one exists.
+        """
+        runs = Path(config.run.folder)
+        if config.run.name is not None:
+            path = runs / config.run.name
+            if path.exists():
+                raise ConfigError(
+                    f"run.name = {config.run.name!r}: the folder {path} exists already; choose another name, "
+                    f"or go on with it by `flowsim resume {path}`"
+                )
+            return cls(path)
+        return cls(next(path for n in range(1, 10**9) if not (path := runs / f"{preset}-{n}").exists()))
+
+    @classmethod
+    def find(cls, path: Path) -> "RunFolder":
+        """Return an existing run's folder.
+
+        Raises
+        ------
+        ConfigError
+            When there is none.
+        """
+        folder = cls(path)
+        if not folder.config_file.is_file():
+            what = "is no run folder (it has no config.yaml)" if path.is_dir() else "does not exist"
+            raise ConfigError(f"run {path} {what}; give the folder of a run, such as runs/NAME")
+        return folder
+
+    def create(self, config: RunConfig, first_files: Callable[[], None]) -> None:
+        """Make the folder, its owner's alone, with its configuration and first checkpoint, or leave nothing behind.
+
+        Parameters
+        ----------
+        config
+            The resolved configuration.
+        first_files
+            Writes what else belongs into a folder that can be resumed.
+        """
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.path.mkdir(mode=0o700)
+        try:
+            write_atomically(self.config_file, dump_config(config).encode())
+            self.lock()
+            first_files()
+        except BaseException:
+            self.unlock()
+            shutil.rmtree(self.path, ignore_errors=True)
+            raise
+
+    def config(self) -> RunConfig:
+        """Read the resolved configuration."""
+        return load_config(str(self.config_file))
+
+    def lock(self) -> None:
+        """Make sure that no other process trains in this folder; the system frees the lock of a dead one.
+
+        Raises
+        ------
+        RunError
+            When another process holds it.
+        """
+        lock = os.fdopen(private_opener(str(self.path / ".lock"), os.O_RDWR | os.O_CREAT), "r+")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            lock.close()
+            raise RunError(f"run {self.path} is being trained by another process; stop that one first") from error
+        self._lock = lock
+
+    def unlock(self) -> None:
+        """Let another process train in this folder."""
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def note_start(self, environment_steps: int) -> int:
+        """Append what is started, with which versions, to ``starts.jsonl``.
+
+        Returns
+        -------
+        int
+            How often the run had been started before.
+        """
+        epoch = len(self.starts.read_text().splitlines()) if self.starts.exists() else 0
+        start: dict[str, Any] = {
+            "epoch": epoch,
+            "time": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+            "environment_steps": environment_steps,
+            "pid": os.getpid(),
+            **provenance(),
+        }
+        with open(self.starts, "a", opener=private_opener) as file:
+            file.write(json.dumps(start) + "\n")
+        return epoch

@@ -1,0 +1,140 @@
+"""What a run writes down while it trains: two tables, TensorBoard and the status that others look at."""
+
+import functools
+import json
+import os
+import socket
+import time
+from collections import deque
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from coupling.files import Table, write_atomically
+from coupling.run.folder import RunFolder
+
+if TYPE_CHECKING:
+    from torch.utils.tensorboard import SummaryWriter
+
+__all__ = ["Rates", "RunLog", "Speedometer", "read_status", "write_status"]
+
+STATISTICS_EVERY = 1000  # environment steps
+FINAL_STATES = ("finished", "stopped", "failed")
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Speed over the last seconds, per second."""
+
+    environment_steps: float
+    gradient_steps: float
+    round_trips: float
+
+
+class Speedometer:
+    """Rates of the counters over a sliding window of some ten seconds."""
+
+    def __init__(self) -> None:
+        self._samples: deque[tuple[float, int, int, int]] = deque(maxlen=12)
+
+    def rates(self, environment_steps: int, gradient_steps: int, round_trips: int) -> Rates:
+        """Note the counters and return their rates since the oldest note."""
+        now = (time.monotonic(), environment_steps, gradient_steps, round_trips)
+        self._samples.append(now)
+        seconds, *counts = np.subtract(now, self._samples[0])
+        return Rates(*(count / seconds if seconds > 0 else 0.0 for count in counts))
+
+
+class RunLog:
+    """Tables and TensorBoard of a run; a resumed run takes back what is newer than its checkpoint.
+
+    Parameters
+    ----------
+    folder
+        Where to write.
+    environment_steps, episodes
+        Steps and episodes of the checkpoint that the run begins from; rows beyond them are dropped.
+    """
+
+    def __init__(self, folder: RunFolder, environment_steps: int, episodes: int) -> None:
+        self._statistics, self._episodes = Table(folder.statistics), Table(folder.episodes)
+        kept = [row for row in self._statistics.read() if int(row["environment_steps"]) <= environment_steps]
+        self._statistics.replace(kept)
+        rows = self._episodes.read()[:episodes]
+        self._episodes.replace(rows)
+        self._seconds_before = float(kept[-1]["seconds"]) if kept else 0.0
+        self._began = time.monotonic()
+        self._next = STATISTICS_EVERY * (environment_steps // STATISTICS_EVERY + 1)
+        folder.tensorboard.mkdir(mode=0o700, exist_ok=True)
+        self._board_folder, self._purge_step = str(folder.tensorboard), environment_steps or None
+        self.recent: deque[tuple[float, int]] = deque(((float(row["return"]), int(row["length"])) for row in rows), 100)
+        self.episode_count = len(rows)
+
+    def due(self, environment_steps: int) -> bool:
+        """Tell whether it is time for a row of statistics."""
+        return environment_steps >= self._next
+
+    def statistics(self, numbers: dict[str, float]) -> None:
+        """Write one row of statistics, which holds ``environment_steps``."""
+        environment_steps = int(numbers["environment_steps"])
+        self._next = STATISTICS_EVERY * (environment_steps // STATISTICS_EVERY + 1)
+        seconds = self._seconds_before + time.monotonic() - self._began
+        first = {"environment_steps": environment_steps, "seconds": round(seconds, 3)}
+        self._statistics.append([first | numbers])
+        for name, value in numbers.items():
+            if not np.isnan(value):  # means over nothing
+                self._board.add_scalar(name, value, environment_steps)
+
+    @functools.cached_property
+    def _board(self) -> "SummaryWriter":
+        # imported with the first row: it takes a second, which the start of a run shall not wait for
+        from torch.utils.tensorboard import SummaryWriter
+
+        return SummaryWriter(self._board_folder, purge_step=self._purge_step, flush_secs=15)
+
+    def episodes(self, rows: list[dict[str, Any]]) -> None:
+        """Write one row an episode."""
+        if rows:
+            self._episodes.append(rows)
+            self.recent.extend((row["return"], row["length"]) for row in rows)
+            self.episode_count += len(rows)
+
+    def recent_means(self) -> tuple[float | None, float | None]:
+        """Return mean return and length of the last hundred episodes, nothing before the first."""
+        if not self.recent:
+            return None, None
+        returns, lengths = np.mean(self.recent, axis=0)
+        return float(returns), float(lengths)
+
+    def close(self) -> None:
+        """Write out what TensorBoard still holds."""
+        if "_board" in vars(self):
+            self._board.close()
+
+
+def write_status(path: Path, status: dict[str, Any]) -> str:
+    """Write the status so that a reader sees the old or the new one, never a mixture; return the JSON text."""
+    text = json.dumps(status | {"written": time.time(), "pid": os.getpid(), "host": socket.gethostname()})
+    write_atomically(path, text.encode())
+    return text
+
+
+def read_status(path: Path) -> dict[str, Any]:
+    """Read a run's status, with its age in seconds; one whose process is gone without having said so is ``died``."""
+    status: dict[str, Any] = json.loads(path.read_text())
+    is_here = status.get("host", socket.gethostname()) == socket.gethostname()
+    if status["state"] not in FINAL_STATES and is_here and not _is_alive(status["pid"]):
+        status["state"] = "died"
+    return status | {"age_seconds": max(0.0, round(time.time() - status["written"], 1))}
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # another user's, so it is there
+        pass
+    return True

@@ -1,0 +1,248 @@
+"""A run from its configuration to its judgement: begun, resumed, carried through."""
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from gymnasium.spaces import Box
+
+from coupling.errors import ConfigError, RunError, describe_os_error
+from coupling.files import make_private, refuse_unwritable, write_atomically
+from coupling.launch import check_launcher
+from coupling.launch.standby import Standby
+from coupling.run.evaluate import EVALUATION_SEED, PolicyController, evaluate, evaluate_with_baselines
+from coupling.run.folder import RunFolder
+from coupling.run.screen import told_if_long
+from coupling.run.training import Screen, Signals, Training
+from coupling.settings.config import RunConfig, dump_config, fitted, load_config, with_overrides
+from coupling.settings.content import folder_name, preset_name
+from coupling.worker.environments import Task, describe_task
+from rl_agent.checkpoint import CheckpointError
+from rl_agent.defaults import doubts
+from rl_agent.device import DeviceError
+from rl_agent.learner import Learner
+from rl_agent.rehearsal import rehearse
+
+__all__ = ["resume", "train"]
+
+_LIKELY_SPACES = Box(-1.0, 1.0, (3,), np.float32), Box(-1.0, 1.0, (2,), np.float32)
+"""What is compiled depends on the kinds of spaces, not on their sizes."""
+
+
+def train(preset: str | None, overrides: list[str], screen: Screen, standby: Standby | None = None) -> RunFolder:
+    """Begin a run and carry it through.
+
+    Parameters
+    ----------
+    preset, overrides
+        As :func:`coupling.settings.config.load_config`.
+    screen
+        Where to show how it goes.
+    standby
+        Processes that were started ahead to be its workers.
+
+    Returns
+    -------
+    RunFolder
+        The folder of the finished run.
+
+    Raises
+    ------
+    ConfigError
+        For a bad configuration; no folder is made then.
+    RunError
+        When the run cannot go on.
+    Interrupted
+        When it was stopped by a signal; the checkpoint is written.
+    """
+    config = load_config(preset, overrides)
+    refuse_unwritable("run.folder", Path(config.run.folder), is_folder=True)
+    check_launcher(config.workers)
+    folder = RunFolder.choose(config, preset_name(preset) if preset else folder_name(config.env))
+    task = _prepare(config, screen, standby)
+    config = fitted(config, task.episode_steps)
+    try:
+        learner = Learner(
+            config.agent,
+            task.observation_space,
+            task.action_space,
+            agents=config.workers.agents,
+            seed=config.run.seed,
+        )
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+    with _as_run_error(folder):
+        folder.create(config, lambda: learner.save(folder.checkpoint))
+    screen.say(f"run folder {folder.path}")
+    for doubt in doubts(config.agent, config.run.steps, task.episode_steps, config.workers.agents):
+        screen.say(f"warning: {doubt}")
+    _carry_through(folder, config, task, learner, screen, standby)
+    return folder
+
+
+def resume(path: Path, overrides: list[str], screen: Screen, standby: Standby | None = None) -> RunFolder:
+    """Go on with a run from its last checkpoint.
+
+    Parameters
+    ----------
+    path
+        The run folder.
+    overrides
+        ``key=value`` for ``run.steps``, ``run.checkpoint_every``, ``run.evaluate_episodes``, ``agent.device`` and
+        ``workers.*`` except ``workers.agents``: what may change without making it another run.
+    screen
+        Where to show how it goes.
+    standby
+        Processes that were started ahead to be its workers.
+
+    Returns
+    -------
+    RunFolder
+        The folder of the finished run.
+
+    Raises
+    ------
+    ConfigError, RunError, Interrupted
+        As :func:`train`; a corrupt checkpoint is a ``RunError``.
+    """
+    folder = RunFolder.find(path)
+    before = folder.config()
+    config = with_overrides(before, overrides)
+    _same_run(before, config)
+    check_launcher(config.workers)
+    task = _prepare(config, screen, standby)
+    with _as_run_error(folder):
+        others = make_private(folder.path)
+        if others:
+            screen.say(
+                f"others could look into {folder.path} (mode 07{others:02o}), where the session numbers of its workers "
+                "are; it is yours alone now (0700)"
+            )
+        folder.lock()
+        learner = load_learner(folder, config.agent.device)
+        if _is_finished(learner, config.run.steps):
+            raise ConfigError(
+                f"run {path} is finished: it has done {learner.environment_steps} of {config.run.steps} "
+                f"steps; to train longer, give more: run.steps={2 * config.run.steps}"
+            )
+        if overrides:
+            write_atomically(folder.config_file, dump_config(config).encode())
+    screen.say(f"resuming {folder.path}, whose checkpoint has {learner.environment_steps} environment steps")
+    _carry_through(folder, config, task, learner, screen, standby)
+    return folder
+
+
+def _prepare(config: RunConfig, screen: Screen, standby: Standby | None) -> Task:
+    """Learn what the task is, and have compiled what the learner calls, while the processes on standby get ready."""
+    task = standby.task(seconds=1.0) if standby else None
+    compiles, rehearsed = "making the learner ready, whose functions are compiled once on this machine", False
+    if task is None and standby and standby.is_busy:  # what takes so long is most likely a flow that is compiled
+        with told_if_long(compiles, screen.say), contextlib.suppress(ValueError):
+            rehearse(config.agent, *_LIKELY_SPACES)
+            rehearsed = True
+        task = standby.task(seconds=60.0 + config.workers.step_timeout)
+    task = task or describe_task(config.env, config.env_options)
+    if not (rehearsed and isinstance(task.action_space, Box)):
+        with told_if_long(compiles, screen.say), contextlib.suppress(ValueError):  # Learner says what does not fit
+            rehearse(config.agent, task.observation_space, task.action_space)
+    return task
+
+
+def _is_finished(learner: Learner, steps: int) -> bool:
+    """Tell whether all steps are done, the outcomes of all actions are in, and no gradient step is owed."""
+    return learner.environment_steps >= steps and not learner.running.is_waiting.any() and not learner.updates_due()
+
+
+def load_learner(folder: RunFolder, device: str | None = None) -> Learner:
+    """Load the learner from a run's checkpoint, onto ``device`` if given.
+
+    Raises
+    ------
+    RunError
+        When the checkpoint is missing, cut off or damaged.
+    ConfigError
+        When this machine does not have the device.
+    """
+    try:
+        return Learner.load(folder.checkpoint, device)
+    except DeviceError as error:
+        raise ConfigError(f"{error}; agent.device=cpu goes on without one") from error
+    except (OSError, CheckpointError) as error:
+        raise RunError(f"checkpoint {folder.checkpoint} cannot be used: {error}") from error
+
+
+def _same_run(before: RunConfig, after: RunConfig) -> None:
+    """Refuse changes by which a resumed run would no longer be the run that was begun."""
+    fixed: dict[str, Callable[[RunConfig], Any]] = {
+        "env": lambda c: c.env,
+        "env_options": lambda c: c.env_options,
+        "agent": lambda c: c.agent.model_copy(update={"device": None}),
+        "workers.agents": lambda c: c.workers.agents,
+        "run.seed": lambda c: c.run.seed,
+        "run.name": lambda c: c.run.name,
+        "run.folder": lambda c: c.run.folder,
+    }
+    for key, value in fixed.items():
+        if value(before) != value(after):
+            raise ConfigError(f"{key} cannot be changed when a run is resumed; begin a new run with `flowsim train`")
+
+
+@contextlib.contextmanager
+def _as_run_error(folder: RunFolder) -> Iterator[None]:
+    """Turn a failed file operation into the sentence that a person gets."""
+    try:
+        yield
+    except OSError as error:
+        raise RunError(describe_os_error(error, folder.path)) from error
+
+
+def _carry_through(
+    folder: RunFolder, config: RunConfig, task: Task, learner: Learner, screen: Screen, standby: Standby | None
+) -> None:
+    """Judge the untrained policy, train, judge again."""
+    with contextlib.ExitStack() as stack:
+        stack.callback(folder.unlock)
+        stack.enter_context(_as_run_error(folder))
+        signals = stack.enter_context(Signals())
+        judged: dict[str, Any] = {}
+        if folder.evaluation.exists():
+            judged = json.loads(folder.evaluation.read_text())
+        if config.run.evaluate_episodes and not learner.environment_steps:
+            screen.say(f"judging the untrained policy over {config.run.evaluate_episodes} episodes")
+            judged["before"] = _judge(config, learner, deterministic=True)
+            _write_evaluation(folder, judged)
+        Training(folder, config, task, learner, screen, signals, standby).carry_out()
+        if config.run.evaluate_episodes:
+            screen.say(
+                f"judging the trained policy and the baselines over {config.run.evaluate_episodes} episodes each"
+            )
+            judged["drawing"] = _judge(config, learner, deterministic=False)
+            judged["after"] = evaluate_with_baselines(
+                config.env,
+                config.env_options,
+                _controller(learner, config, deterministic=True),
+                episodes=config.run.evaluate_episodes,
+                seed=EVALUATION_SEED,
+            )
+            _write_evaluation(folder, judged)
+
+
+def _judge(config: RunConfig, learner: Learner, *, deterministic: bool) -> dict[str, Any]:
+    return evaluate(
+        config.env,
+        config.env_options,
+        _controller(learner, config, deterministic=deterministic),
+        episodes=config.run.evaluate_episodes,
+        seed=EVALUATION_SEED,
+    ).summary()
+
+
+def _controller(learner: Learner, config: RunConfig, *, deterministic: bool) -> PolicyController:
+    return PolicyController(learner.policy(), deterministic=deterministic, seed=config.run.seed)
+
+
+def _write_evaluation(folder: RunFolder, judged: dict[str, Any]) -> None:
+    write_atomically(folder.evaluation, json.dumps(judged, indent=1).encode())

@@ -1,0 +1,397 @@
+"""The part of a run in which workers simulate and the learner learns, and what it writes down meanwhile."""
+
+import contextlib
+import signal
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any, Protocol
+
+from coupling.errors import RunError, describe_os_error
+from coupling.launch import make_launcher
+from coupling.launch.standby import Standby
+from coupling.launch.tally import Alike, Tally
+from coupling.run.folder import RunFolder
+from coupling.run.log import RunLog, Speedometer, write_status
+from coupling.service.experience import ExperienceLog, keep_trying
+from coupling.service.server import Server, Terms
+from coupling.settings.config import AgentConfig, RunConfig
+from coupling.settings.external import EXTERNAL
+from coupling.wire.address import endpoint_to_bind
+from coupling.wire.connection import Connection, task_hash, write_connection
+from coupling.wire.security import Keys, is_loopback
+from coupling.worker.environments import Task, episode_seed
+from coupling.worker.outbox import read_outbox
+from rl_agent.learner import Learner
+
+__all__ = ["Interrupted", "Screen", "Signals", "Training"]
+
+_SUPERVISE_EVERY = 0.2  # seconds
+_STATUS_EVERY = 1.0
+_CONNECT_WITHIN = 60.0  # that a new process has at least, however short the steps of its environments are
+_DEATHS_SHOWN = 20
+
+
+class Screen(Protocol):
+    """Where a run tells a person how it goes."""
+
+    def say(self, text: str) -> None:
+        """Show a line that stays."""
+
+    def progress(self, status: dict[str, Any]) -> None:
+        """Show the present status in place of the last one."""
+
+
+class Interrupted(KeyboardInterrupt):
+    """The run was stopped by SIGINT or SIGTERM, with a checkpoint."""
+
+
+class Signals:
+    """SIGINT and SIGTERM as ``KeyboardInterrupt``, or noted for later while a message is being worked on."""
+
+    def __init__(self) -> None:
+        self.noted = False
+        self._deferring = False
+
+    def __enter__(self) -> "Signals":
+        self._before = {number: signal.signal(number, self._handle) for number in (signal.SIGINT, signal.SIGTERM)}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    @contextlib.contextmanager
+    def deferred(self) -> Iterator[None]:
+        """Note the first signal in :attr:`noted`; only a second one interrupts."""
+        self._deferring = True
+        try:
+            yield
+        finally:
+            self._deferring = False
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if not self._deferring or self.noted:
+            raise KeyboardInterrupt
+        self.noted = True
+
+
+class Training:
+    """The part of a run in which workers simulate and the learner learns."""
+
+    def __init__(
+        self,
+        folder: RunFolder,
+        config: RunConfig,
+        task: Task,
+        learner: Learner,
+        screen: Screen,
+        signals: Signals,
+        standby: Standby | None = None,
+    ) -> None:
+        self._folder, self._config, self._learner = folder, config, learner
+        self._screen, self._signals = screen, signals
+        self._epoch = folder.note_start(learner.environment_steps)
+        self._log = RunLog(folder, learner.environment_steps, learner.episodes)
+        self._experience = ExperienceLog(
+            folder.experience, fsync=config.run.durability == "fsync", when_full=self._when_full
+        )
+        workers, seed = config.workers, config.run.seed
+        low, high = task.action_bounds
+        terms = Terms(
+            agents_of_each=workers.agents_of_each(),
+            observation_size=task.observation_space.shape[0],
+            action_low=low,
+            action_high=high,
+            task_hash=task_hash(config.env, config.env_options),
+            seed_of=lambda agent, session: episode_seed(seed, agent, session),
+            step_timeout=workers.step_timeout,
+            heartbeat=workers.heartbeat,
+            dead_after=workers.dead_after,
+            patience=workers.patience,
+            epoch=self._epoch,
+        )
+        endpoint = endpoint_to_bind(workers.transport, workers.bind)
+        self._keys = Keys.draw() if workers.curve == "always" or not is_loopback(endpoint) else None
+        self._server = Server(learner, endpoint, terms, config.run.steps, self._experience, self._keys)
+        self._launcher = make_launcher(
+            workers, folder.connection, folder.workers, external=config.env == EXTERNAL, standby=standby
+        )
+        self._waiting_told = ""
+        self._alone_since = time.monotonic()
+        self._speed = Speedometer()
+        self._refusals_told = 0
+        self._failures = {slot: Tally(workers.restarts) for slot in range(workers.processes)}
+        self._failures_told: dict[int, int] = {}
+        self._alike = {slot: Alike() for slot in range(workers.processes)}
+        self._ended_before = dict.fromkeys(range(workers.processes), 0)
+        self._unwritten: list[dict[str, Any]] = []
+        self._deaths: deque[dict[str, Any]] = deque(maxlen=_DEATHS_SHOWN)
+        self._warnings: deque[dict[str, Any]] = deque(maxlen=_DEATHS_SHOWN)
+
+    def carry_out(self) -> None:
+        """Train to the last step, then write the last checkpoint; end the workers in any case."""
+        state, farewell = "failed", "the learner failed"
+        try:
+            with self._signals.deferred():
+                self._recover()
+                self._launch()
+                self._until_finished_or_noted()
+                self._checkpoint()
+            stopped = self._signals.noted and not self._server.finished
+            state, farewell = ("stopped", "the run was stopped") if stopped else ("finished", "the run is finished")
+        finally:
+            self._folder.connection.unlink(missing_ok=True)  # nobody listens there any more
+            self._server.close(farewell)
+            self._launcher.stop()
+            self._experience.close()
+            with contextlib.suppress(OSError):  # the reason for the failure, a full disk perhaps, is what is told
+                self._screen.progress(self._write_status(state))
+                self._log.close()
+        if self._signals.noted:
+            raise Interrupted(
+                f"stopped at {self._learner.environment_steps} environment steps with a checkpoint; "
+                f"go on with `flowsim resume {self._folder.path}`"
+            )
+        self._screen.say(self._last_line())
+
+    def _recover(self) -> None:
+        """Do again what the experience log holds beyond the checkpoint, and make that the next checkpoint."""
+        notes, came_back = self._learner.notes, 0
+        if notes:  # without them nothing was begun yet
+            self._server.restore(notes)
+            came_back = self._server.replay(self._experience.records_since(notes["segment"]))
+        self._segment = max([0, *self._experience.segments()])
+        if came_back:
+            steps = self._learner.environment_steps
+            self._screen.say(f"going on at {steps} environment steps, {came_back} of them from the experience log")
+        self._checkpoint()
+        if not self._server.fits():
+            outboxes = {path.with_suffix("") for path in self._folder.workers.glob("outbox-*.?")}
+            self._server.retire(map(read_outbox, sorted(outboxes)))
+
+    def _launch(self) -> None:
+        config = self._config
+        endpoint, name = self._server.endpoint, self._folder.path.name
+        keys = self._keys.for_workers() if self._keys else {}
+        workers = config.workers
+        connection = Connection(
+            endpoint, name, config.env, config.env_options, workers.patience, workers.agents_of_each(), **keys
+        )
+        write_connection(self._folder.connection, connection)
+        if workers.launcher == "local":
+            for slot in range(workers.processes):
+                self._server.drop(slot)  # the workers of the learner before died with it
+        self._launcher.start()
+
+    def _when_full(self, error: OSError, waited: float) -> None:
+        """Say once that the disk is full; give up after ``workers.patience``, or when told to stop."""
+        patience = self._config.workers.patience
+        if not waited:
+            what = describe_os_error(error, self._folder.path)
+            self._screen.say(f"{what}; the run waits up to {patience:g} s for room, and nothing is lost")
+        if self._signals.noted:
+            raise Interrupted(f"stopped while the disk was full; go on with `flowsim resume {self._folder.path}`")
+        if waited > patience:
+            raise error
+
+    def _write(self, action: Callable[[], object]) -> None:
+        """Do what writes into the run folder, with a wait for room while the disk is full."""
+        keep_trying(action, self._when_full)
+
+    def _until_finished_or_noted(self) -> None:
+        checkpoint = status = supervise = time.monotonic()
+        while not (self._server.finished or self._signals.noted):
+            self._server.turn()
+            if self._log.due(self._learner.environment_steps):
+                self._write(self._write_statistics)
+            now = time.monotonic()
+            if now >= supervise:
+                supervise = now + _SUPERVISE_EVERY
+                self._supervise()
+            if now >= status:
+                status = now + _STATUS_EVERY
+                self._write(self._write_episodes)
+                self._write(lambda: self._screen.progress(self._write_status("training")))
+            if now >= checkpoint:
+                self._checkpoint()
+                checkpoint = time.monotonic() + self._config.run.checkpoint_every
+        self._supervise()
+
+    def _supervise(self) -> None:
+        """Notice workers that died, hang or keep silent; tell why, and have them started again."""
+        for slot, reason in self._server.errors:
+            self._warn(f"worker {slot} cannot go on: {reason}")
+        self._server.errors.clear()
+        for slot, reason in self._server.farewells:
+            self._screen.say(f"worker {slot} left: {reason}")
+        self._server.farewells.clear()
+        for warning in self._server.warnings:
+            self._warn(warning)
+        self._server.warnings.clear()
+        for refusal in self._server.refusals[self._refusals_told :]:
+            self._screen.say(refusal)
+        self._refusals_told = len(self._server.refusals)
+        for slot, reason in self._server.lost():
+            self._launcher.kill(slot, reason)
+            self._server.drop(slot)
+        limit = max(_CONNECT_WITHIN, self._config.workers.step_timeout)
+        for slot in range(self._config.workers.processes):
+            if self._launcher.running_for(slot) > limit and not self._server.connected(slot):
+                self._launcher.kill(slot, f"it had not connected after {limit:g} s")
+        for death in self._launcher.supervise():
+            self._server.drop(death.slot)
+            self._failures_told.pop(death.slot, None)
+            self._deaths.append({"time": time.time(), "slot": death.slot, "reason": str(death)})
+            self._screen.say(str(death))
+        self._wait_for_workers()
+        for worker in self._server.workers():
+            self._note_failures(worker["slot"], worker["failures"], worker["failure"])
+        self._server.close_forgotten()
+
+    def _warn(self, what: str) -> None:
+        """Say what is wrong, and keep it for the status."""
+        self._warnings.append({"time": time.time(), "text": what})
+        self._screen.say(f"warning: {what}")
+
+    def _wait_for_workers(self) -> None:
+        """Say what workers wait for that are not there yet.
+
+        Raises
+        ------
+        RunError
+            When there has been none at all for ``workers.wait`` seconds.
+        """
+        now, workers, waits_for = time.monotonic(), self._config.workers, self._launcher.waits_for()
+        if waits_for and waits_for != self._waiting_told:
+            self._screen.say(waits_for)
+        self._waiting_told = waits_for
+        if any(self._server.connected(slot) for slot in range(workers.processes)):
+            self._alone_since = now
+        elif now - self._alone_since > workers.wait:
+            raise RunError(
+                f"no worker was there for workers.wait = {workers.wait:g} s"
+                + (f": the run was {waits_for}" if waits_for else "")
+            )
+
+    def _note_failures(self, slot: int, failures: int, latest: str) -> None:
+        """Report environments that failed and began anew; too many of them stop the run.
+
+        Raises
+        ------
+        RunError
+            When they are more than ``workers.restarts`` within ten minutes, or the same again and again while no
+            episode of the run ends otherwise.
+        """
+        new = failures - self._failures_told.get(slot, 0)
+        if new <= 0:
+            return
+        self._failures_told[slot] = failures
+        tally, alike = self._failures[slot], self._alike[slot]
+        tally.note(new, time.monotonic())
+        if tally.exceeded:
+            raise RunError(f"environments of worker {slot} failed {tally}; the last one: {latest}")
+        ended, before = self._server.ended_episodes, self._ended_before.get(slot, 0)
+        self._ended_before[slot] = ended
+        if alike.note(latest, fresh=ended > before):
+            raise RunError(
+                f"environments of worker {slot} failed {alike.count} times in the same way, and no episode ended "
+                f"otherwise meanwhile: {latest}"
+            )
+        if alike.count == 1:
+            self._screen.say(f"worker {slot}: an environment failed and begins anew: {latest}")
+
+    def _checkpoint(self) -> None:
+        """Write the tables up to this step, then the checkpoint that they belong to, and begin a new log behind it."""
+        self._write(self._write_episodes)
+        self._segment += 1
+        self._write(lambda: self._experience.begin(self._segment))
+        self._learner.notes = self._server.notes() | {"segment": self._segment}
+        self._write(lambda: self._learner.save(self._folder.checkpoint))
+        self._experience.forget_before(self._segment)
+
+    def _write_episodes(self) -> None:
+        self._unwritten += [
+            {
+                "environment_steps": episode.step,
+                "agent": episode.agent,
+                "return": episode.episode_return,
+                "length": episode.length,
+                "terminated": int(episode.terminated),
+            }
+            for episode in self._learner.finished_episodes()
+        ]
+        self._log.episodes(self._unwritten)
+        self._unwritten = []
+
+    def _write_statistics(self) -> None:
+        steps, updates = self._learner.environment_steps, self._learner.gradient_steps
+        rates = self._speed.rates(steps, updates, self._server.counts.round_trips)
+        self._log.statistics(
+            self._learner.statistics()
+            | {
+                "environment_steps": steps,
+                "gradient_steps": updates,
+                "steps_per_second": round(rates.environment_steps, 2),
+                "updates_per_second": round(rates.gradient_steps, 2),
+                "diverged": self._server.counts.diverged,
+                "worker_restarts": self._launcher.restarts,
+            }
+        )
+
+    def _write_status(self, state: str) -> dict[str, Any]:
+        learner, server = self._learner, self._server
+        steps, updates = learner.environment_steps, learner.gradient_steps
+        rates = self._speed.rates(steps, updates, server.counts.round_trips)
+        mean_return, mean_length = self._log.recent_means()
+        status = {
+            "run": self._folder.path.name,
+            "state": state,
+            "epoch": self._epoch,
+            "environment_steps": steps,
+            "steps_planned": self._config.run.steps,
+            "gradient_steps": updates,
+            "steps_after_warm_up": _steps_after_warm_up(learner),
+            "ratio": _steps_after_warm_up(learner) / updates if updates else None,
+            "steps_per_update": self._config.agent.steps_per_update,
+            "episodes": self._log.episode_count,
+            "mean_return": mean_return,
+            "mean_length": mean_length,
+            "steps_per_second": rates.environment_steps,
+            "updates_per_second": rates.gradient_steps,
+            "round_trips_per_second": rates.round_trips,
+            "batch_size": server.counts.round_trips / server.counts.batches if server.counts.batches else None,
+            "restarts": self._launcher.restarts,
+            "refused": server.refused,
+            **{key: value for key, value in vars(server.counts).items() if key not in ("round_trips", "batches")},
+            "agents": {str(agent): int(count) for agent, count in enumerate(server.agent_steps) if count},
+            "workers": server.workers(),
+            "absent": [slot for slot in range(self._config.workers.processes) if not server.connected(slot)],
+            "deaths": list(self._deaths),
+            "warnings": list(self._warnings),
+        }
+        server.report = write_status(self._folder.status, status)
+        return status
+
+    def _last_line(self) -> str:
+        learner = self._learner
+        warm, updates = _steps_after_warm_up(learner), learner.gradient_steps
+        agents = int((self._server.agent_steps > 0).sum())
+        ratio = f"{warm} / {updates} = {warm / updates:g}" if updates else "no gradient step was due"
+        return (
+            f"finished: {learner.environment_steps} environment steps from {agents} distinct agents, "
+            f"{updates} gradient steps; steps after warm-up over gradient steps: {ratio} "
+            f"(F = {_planned_ratio(self._config.agent):g})"
+        )
+
+
+def _planned_ratio(agent: AgentConfig) -> float:
+    """Return the environment steps per gradient step that the settings ask for."""
+    return agent.batch / agent.epochs if agent.algorithm == "ppo" else agent.steps_per_update
+
+
+def _steps_after_warm_up(learner: Learner) -> int:
+    """Return the actions issued since learning began, for which gradient steps are owed."""
+    counters = learner.counters
+    return counters.issued - counters.warm_up if counters.warm_up >= 0 else 0

@@ -1,0 +1,195 @@
+"""Which messages of which worker the learner has taken in, so that each counts exactly once.
+
+``PROTOCOL.md`` states the rules ("The learner"). Nothing here knows of sockets or of learning: the server asks what to
+do with a message, and notes what it did. What the ledger knows lives as long as the run: it is part of every
+checkpoint, and the experience log says how it went on from there.
+"""
+
+from collections import Counter, deque
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from enum import Enum
+from typing import Any
+
+from coupling.wire.protocol import Header, Kind, ProtocolError
+
+__all__ = ["Entry", "Ledger", "OrderError", "Verdict"]
+
+
+_REMEMBERED_PROCESSES = 4096
+_REMEMBERED_MESSAGES = 16  # of a session: by their checksums a late copy is told from another message
+
+
+class OrderError(ProtocolError):
+    """A message that cannot come next; its session cannot go on.
+
+    The sentence tells no number but the sender's own: it may be somebody who has the session's number and tries which
+    sequence the learner expects.
+    """
+
+    def __init__(self, what: str, header: Header) -> None:
+        super().__init__(what)
+        self.header = header
+
+
+class Verdict(Enum):
+    """What to do with a RESET or STEP."""
+
+    TAKE = "take it in"
+    REPEAT = "send the same ACTION again"
+    WAIT = "say PAUSE: it is taken in and not answered yet"
+    LATE = "say ERROR: a later one was taken in; if it is no late copy, its sender is not who was heard since"
+    FORK = "say ERROR: another message was taken in under its number"
+
+
+@dataclass
+class Entry:
+    """One session: a worker's process from its HELLO to that of the next one.
+
+    Attributes
+    ----------
+    session
+        Its number.
+    incarnation
+        The number by which the worker's process knows itself.
+    slot, number
+        Number of the worker, and how many sessions the run had before.
+    first_agent, environments
+        Agent of its first environment, and how many it hosts.
+    sequence
+        The last message that was taken in; 0 before the first.
+    answer
+        Frame of the ACTION to that message; empty while there is none.
+    checksums
+        Of the last messages that were taken in, the newest last; those of older ones are not known.
+    """
+
+    session: int
+    incarnation: int
+    slot: int
+    number: int
+    first_agent: int
+    environments: int
+    sequence: int = 0
+    answer: bytes = b""
+    checksums: list[int] = field(default_factory=list)
+
+    @property
+    def waiting(self) -> bool:
+        """Whether a message was taken in that has no ACTION yet."""
+        return self.sequence > 0 and not self.answer
+
+    @property
+    def acting(self) -> bool:
+        """Whether an ACTION is out whose outcome is not in."""
+        return bool(self.answer)
+
+
+class Ledger:
+    """The open sessions, at most one for each worker.
+
+    Attributes
+    ----------
+    starts
+        How many sessions each worker has had.
+    """
+
+    def __init__(self) -> None:
+        self.starts: Counter[int] = Counter()
+        self._entries: dict[int, Entry] = {}
+        self._closed: deque[int] = deque(maxlen=_REMEMBERED_PROCESSES)
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self._entries.values())
+
+    def __contains__(self, session: int) -> bool:
+        return session in self._entries
+
+    def __getitem__(self, session: int) -> Entry:
+        return self._entries[session]
+
+    def of_slot(self, slot: int) -> Entry | None:
+        """Return the open session of a worker."""
+        return next((entry for entry in self if entry.slot == slot), None)
+
+    def of_incarnation(self, incarnation: int) -> Entry | None:
+        """Return the open session of a process."""
+        return next((entry for entry in self if entry.incarnation == incarnation), None)
+
+    def open(self, session: int, incarnation: int, slot: int, first_agent: int, environments: int) -> Entry:
+        """Begin the session of a worker that has none.
+
+        Raises
+        ------
+        ValueError
+            When the worker has one.
+        """
+        if self.of_slot(slot) is not None:
+            raise ValueError(f"worker {slot} has a session already")
+        entry = Entry(session, incarnation, slot, self.starts.total(), first_agent, environments)
+        self.starts[slot] += 1
+        self._entries[session] = entry
+        return entry
+
+    def close(self, session: int) -> None:
+        """Forget a session; its messages are not known any more."""
+        self._closed.append(self._entries.pop(session).incarnation)
+
+    def has_closed(self, incarnation: int) -> bool:
+        """Tell whether a process had a session that was closed: it can have no other."""
+        return incarnation in self._closed
+
+    def judge(self, header: Header) -> Verdict:
+        """Say what to do with a RESET or STEP of a known session; nothing changes by it.
+
+        Raises
+        ------
+        OrderError
+            When it cannot come now.
+        """
+        entry = self[header.session]
+        name = f"{header.kind.name} {header.sequence}"
+        if (header.first, header.environments) != (0, entry.environments):
+            raise OrderError(f"{name} must speak of all {entry.environments} environments of the worker", header)
+        if (header.kind is Kind.RESET) != (header.sequence == 1):
+            raise OrderError(f"{name}: RESET is the first message of a session, and STEP all later ones", header)
+        if header.sequence <= entry.sequence:
+            return self._judge_known(entry, header)
+        if header.sequence > entry.sequence + 1 or entry.waiting:
+            raise OrderError(
+                f"{name} cannot come now: messages of a session are numbered without a gap, and each waits for the "
+                "answer to the one before",
+                header,
+            )
+        return Verdict.TAKE
+
+    def _judge_known(self, entry: Entry, header: Header) -> Verdict:
+        """Say what to do with a message whose number was taken in before."""
+        age = entry.sequence - header.sequence
+        if age < len(entry.checksums) and entry.checksums[-1 - age] != header.checksum:
+            return Verdict.FORK
+        if age:
+            return Verdict.LATE
+        return Verdict.REPEAT if entry.answer else Verdict.WAIT
+
+    def take(self, header: Header) -> None:
+        """Note that a message was taken in."""
+        entry = self[header.session]
+        entry.sequence, entry.answer = header.sequence, b""
+        entry.checksums = [*entry.checksums[1 - _REMEMBERED_MESSAGES :], header.checksum]
+
+    def answer(self, session: int, frame: bytes) -> None:
+        """Note the ACTION to the last message."""
+        self[session].answer = frame
+
+    def save(self) -> dict[str, Any]:
+        """Return what :meth:`restore` needs, fit for JSON."""
+        entries = [asdict(entry) | {"answer": entry.answer.hex()} for entry in self]
+        return {"starts": sorted(self.starts.items()), "entries": entries, "closed": list(self._closed)}
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Take over the result of :meth:`save`."""
+        self.starts = Counter(dict(saved["starts"]))
+        entries = [Entry(**entry | {"answer": bytes.fromhex(entry["answer"])}) for entry in saved["entries"]]
+        self._entries = {entry.session: entry for entry in entries}
+        self._closed = deque(saved.get("closed", ()), _REMEMBERED_PROCESSES)  # none in older checkpoints

@@ -1,0 +1,106 @@
+"""What the server keeps of each worker, and what it counts."""
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from coupling.service.ledger import Entry
+from coupling.wire.protocol import Header, Heartbeat, Step
+
+__all__ = ["Counts", "Message", "Session"]
+
+_ROUTES = 64  # of a session: a worker makes a new connection each ten seconds or so that nobody answers it
+
+
+class Message(NamedTuple):
+    """A RESET or STEP that was read: its frame, its header, and observations or a step."""
+
+    frame: bytes
+    header: Header
+    outcome: np.ndarray | Step
+
+
+@dataclass
+class Counts:
+    """What the service has seen since it began.
+
+    Attributes
+    ----------
+    round_trips, batches
+        Actions given, and in how many batched inferences.
+    diverged, failed
+        Episodes that ended because their simulation blew up, or because their environment raised.
+    repeats, pauses, stale
+        Messages that came again: answered as before, not answered yet, and outdated.
+    forks
+        Messages whose number another message had: two processes speak for one session.
+    recovered
+        Messages of dead workers that their successors brought.
+    strangers
+        Messages of sessions that are not known.
+    violations, unheard
+        Frames that broke the protocol, and later frames of those who sent them.
+    """
+
+    round_trips: int = 0
+    batches: int = 0
+    diverged: int = 0
+    failed: int = 0
+    repeats: int = 0
+    pauses: int = 0
+    stale: int = 0
+    forks: int = 0
+    recovered: int = 0
+    strangers: int = 0
+    violations: int = 0
+    unheard: int = 0
+
+
+@dataclass
+class Session:
+    """One process of a worker as the learner sees it, from its HELLO to that of its successor."""
+
+    entry: Entry
+    seen: float  # when it last gave a sign of life, by the server's clock
+    busy_since: float  # when it last got something to do
+    routes: list[bytes] = field(default_factory=list)  # by which its last message, and copies of it, came
+    pid: int = 0
+    host: str = ""
+    alive: bool = False
+    over: bool = (
+        False  # its worker said GOODBYE or ERROR: it can say no more, but its successor may bring its last message
+    )
+    late: int = 0  # messages that came after a later one
+    warned: bool = False  # whether the run was told that something is wrong with it
+    challenged: float = 0.0  # when another process first claimed the slot
+    kept_until: float = 0.0  # when the place stops being kept for a worker that the learner before had
+    life: Heartbeat = field(default_factory=lambda: Heartbeat(0, 0.0, 0.0, 0.0))
+
+    def came_by(self, route: bytes) -> None:
+        """Note a connection that brought its last message or a copy of it; nobody can tell which one still stands."""
+        if route not in self.routes:
+            self.routes = [*self.routes[1 - _ROUTES :], route]
+
+    @property
+    def agents(self) -> np.ndarray:
+        """Numbers of its agents."""
+        return np.arange(self.entry.first_agent, self.entry.first_agent + self.entry.environments)
+
+    def summary(self, now: float) -> dict[str, Any]:
+        """Return what is known of it at a time of the server's clock, for the status."""
+        life = self.life
+        return {
+            "slot": self.entry.slot,
+            "pid": self.pid,
+            "host": self.host,
+            "agents": self.agents.tolist(),
+            "last_sign_of_life_seconds": round(now - self.seen, 3),
+            "steps": life.steps,
+            "step_seconds": round(life.step_seconds, 3),
+            "delay_p50_us": round(life.delay_p50_us, 1),
+            "delay_p99_us": round(life.delay_p99_us, 1),
+            "resends": life.resends,
+            "failures": life.failures,
+            "failure": life.failure,
+        }

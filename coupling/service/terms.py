@@ -1,0 +1,129 @@
+"""What the service needs of a learner, and what it agrees on with every worker."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from coupling.wire.protocol import HEADER_SIZE, MAX_BODY, VERSION, Hello
+from rl_agent.running import Decision
+
+__all__ = ["Learning", "Terms"]
+
+_LEAST_LIMIT = 2**20  # bytes of a frame, whatever the run needs
+
+
+class Learning(Protocol):
+    """The part of :class:`rl_agent.learner.Learner` that the service needs."""
+
+    @property
+    def environment_steps(self) -> int:
+        """Actions whose outcome was observed."""
+
+    @property
+    def gradient_steps(self) -> int:
+        """Updates done."""
+
+    def begin(self, agents: np.ndarray, observations: np.ndarray) -> None:
+        """Take the first observations of new episodes."""
+
+    def decide(self, agents: np.ndarray) -> Decision:
+        """Draw an action for each agent's current observation."""
+
+    def issue(self, decision: Decision) -> np.ndarray:
+        """Take note that drawn actions are out, and return them in the task's units."""
+
+    def observe(
+        self,
+        agents: np.ndarray,
+        rewards: np.ndarray,
+        terminated: np.ndarray,
+        truncated: np.ndarray,
+        observations: np.ndarray,
+    ) -> None:
+        """Take the outcomes of the last actions."""
+
+    def abandon(self, agents: np.ndarray) -> None:
+        """Keep the open episodes as truncated: nothing more comes of them."""
+
+    def updates_due(self) -> int:
+        """Gradient steps owed now."""
+
+    def update(self) -> None:
+        """Do one gradient step."""
+
+    def may_act(self) -> bool:
+        """Tell whether learning keeps up with acting."""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What the service agrees on with every worker.
+
+    Attributes
+    ----------
+    agents_of_each
+        Number of environments of each worker; agents are numbered through in this order.
+    observation_size
+        Floats in an observation.
+    action_low, action_high
+        Bounds of the actions.
+    task_hash
+        Hash of the task and its options.
+    seed_of
+        Seed of an agent's environment, from the agent and how many processes its worker had before.
+    step_timeout
+        Seconds that an environment step may take.
+    heartbeat, dead_after, patience
+        Seconds between signs of life; of silence after which a worker is dead; after which a worker gives up, and
+        after which nobody waits any more for the successor of a dead one.
+    epoch
+        How often the run had been started before.
+    """
+
+    agents_of_each: Sequence[int]
+    observation_size: int
+    action_low: Sequence[float]
+    action_high: Sequence[float]
+    task_hash: str
+    seed_of: Callable[[int, int], int]
+    step_timeout: float = 300.0
+    heartbeat: float = 1.0
+    dead_after: float = 5.0
+    patience: float = 600.0
+    epoch: int = 0
+
+    @property
+    def action_size(self) -> int:
+        """Floats in an action."""
+        return len(self.action_low)
+
+    @property
+    def longest_frame(self) -> int:
+        """Bytes of the longest frame that a worker may send: a HELLO that holds its last STEP, and at least 1 MiB."""
+        step = HEADER_SIZE + max(self.agents_of_each) * (8 + 2 * 4 * self.observation_size + 1)
+        return min(HEADER_SIZE + MAX_BODY, max(_LEAST_LIMIT, 2 * step + 32 * self.action_size))
+
+    def refusal(self, hello: Hello, slot: int | None) -> str:
+        """Return why a worker cannot take part in a place, or an empty string."""
+        if not hello.versions[0] <= VERSION[0] <= hello.versions[1]:
+            low, high = hello.versions
+            return f"it speaks versions {low} to {high} of the protocol, this learner speaks {VERSION[0]}"
+        if hello.task_hash != self.task_hash:
+            return "it hosts another task, or the same one with other options, than this run learns"
+        sizes = (hello.observation_size, len(hello.action_low))
+        if sizes != (self.observation_size, self.action_size):
+            return (
+                f"its observations and actions have {sizes[0]} and {sizes[1]} numbers, "
+                f"this run's have {self.observation_size} and {self.action_size}"
+            )
+        if (hello.action_low, hello.action_high) != (list(self.action_low), list(self.action_high)):
+            return f"its actions lie in {hello.action_low} to {hello.action_high}, not within this run's bounds"
+        if slot is None:
+            return f"no place for a worker of {hello.environments} environments is free in this run"
+        if not 0 <= slot < len(self.agents_of_each):
+            return f"there is no worker {slot} in this run, only 0 to {len(self.agents_of_each) - 1}"
+        if hello.environments != self.agents_of_each[slot]:
+            return f"it hosts {hello.environments} environments, this run gives it {self.agents_of_each[slot]}"
+        return ""

@@ -1,0 +1,265 @@
+"""Configuration of a run: one YAML file, validated at the start, changed by ``key=value`` words.
+
+Every mistake is a :class:`~coupling.errors.ConfigError` whose one sentence names the key, the value and
+what is allowed.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import pydantic
+import yaml
+from pydantic import BaseModel, ConfigDict, Field
+
+from coupling.errors import ConfigError
+from coupling.settings.content import apply_overrides, find_preset, read_yaml, sentence_of
+from coupling.settings.external import EXTERNAL
+from coupling.wire.address import is_loopback
+from rl_agent.config import AgentConfig
+from rl_agent.defaults import fit
+
+__all__ = [
+    "AgentConfig",
+    "RaySettings",
+    "RunConfig",
+    "RunSettings",
+    "SlurmSettings",
+    "WorkerSettings",
+    "dump_config",
+    "fitted",
+    "load_config",
+    "on_another_task",
+    "with_overrides",
+]
+
+
+class RaySettings(BaseModel):
+    """What the launcher ``ray`` asks of its cluster, for each worker."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    address: str = Field(default="auto", min_length=1, description="of the cluster; auto is the one of this machine")
+    cpus: float = Field(default=1.0, ge=0, description="CPUs that each worker takes from its node")
+    gpus: float = Field(default=0.0, ge=0, description="GPUs that each worker takes from its node")
+
+
+class SlurmSettings(BaseModel):
+    """What the launcher ``slurm`` asks of its cluster, for each worker: one job of an array."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    cluster: Literal["slurm", "local"] = Field(default="slurm", description="local runs the jobs here, to try it out")
+    partition: str | None = Field(default=None, min_length=1, description="queue of the jobs")
+    account: str | None = Field(default=None, min_length=1, description="who pays")
+    time: int = Field(default=240, ge=1, description="limit of a job in minutes, after which it is queued again")
+    cpus: int = Field(default=1, ge=1, description="CPUs of a job")
+    gpus: int = Field(default=0, ge=0, description="GPUs of a job")
+    memory: float | None = Field(default=None, gt=0, description="memory of a job in GB")
+    setup: list[str] = Field(default_factory=list, description="lines of shell before the worker, such as module load")
+    sbatch: dict[str, str | int | float | bool] = Field(
+        default_factory=dict, description="other options of sbatch, such as {qos: high, exclusive: true}"
+    )
+
+
+class WorkerSettings(BaseModel):
+    """How the environments are spread over processes, who starts these, and how long each is waited for."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    launcher: Literal["local", "ray", "slurm", "none"] = Field(
+        default="local", description="who starts workers; none waits for those that somebody starts by hand"
+    )
+    bind: str = Field(
+        default="127.0.0.1", min_length=1, description="address of this machine that workers reach, host or host:port"
+    )
+    ray: RaySettings = Field(default_factory=RaySettings)
+    slurm: SlurmSettings = Field(default_factory=SlurmSettings)
+    processes: int = Field(default=2, ge=1, le=1024, description="worker processes")
+    agents: int = Field(default=24, ge=1, le=65536, description="environments over all the workers")
+    threads: int = Field(default=1, ge=1, description="threads of each worker's numerical libraries")
+    devices: list[int] = Field(default_factory=list, description="GPUs, one worker after the other takes the next")
+    transport: Literal["tcp", "ipc"] = Field(default="tcp", description="how local workers are reached")
+    curve: Literal["auto", "always"] = Field(default="auto", description="encrypt beyond this machine only, or always")
+    step_timeout: float = Field(default=300.0, gt=0, description="longest environment step in seconds")
+    heartbeat: float = Field(default=1.0, gt=0, le=1e9, description="seconds between signs of life")
+    dead_after: float = Field(default=5.0, gt=0, description="seconds of silence after which a worker is dead")
+    patience: float = Field(default=600.0, gt=0, le=1e9, description="seconds a worker looks for its learner")
+    restarts: int = Field(
+        default=10, ge=0, description="deaths of one worker, or failures of its environments, mended within ten minutes"
+    )
+    outbox: bool = Field(default=True, description="keep each worker's last step on disk, so that its death loses none")
+    wait: float = Field(
+        default=86400.0, gt=0, description="seconds that a run waits while none of its workers is there"
+    )
+
+    @pydantic.model_validator(mode="after")
+    def _every_process_has_an_agent(self) -> "WorkerSettings":
+        if self.processes > self.agents:
+            raise ValueError(
+                f"workers.processes = {self.processes} is more than workers.agents = {self.agents}; "
+                "every process needs at least one agent"
+            )
+        if self.dead_after <= self.heartbeat:
+            raise ValueError(
+                f"workers.dead_after = {self.dead_after:g} must be longer than workers.heartbeat = {self.heartbeat:g}"
+            )
+        return self
+
+    @pydantic.model_validator(mode="after")
+    def _workers_can_reach_the_learner(self) -> "WorkerSettings":
+        if self.transport == "ipc" and self.launcher in ("ray", "slurm"):
+            raise ValueError(
+                f"workers.transport = ipc ends at this machine, but workers.launcher = {self.launcher} does not; "
+                "use tcp"
+            )
+        if self.launcher == "slurm" and self.slurm.cluster == "slurm" and is_loopback(self.bind):
+            raise ValueError(
+                f"workers.bind = {self.bind} is heard on this machine only, but workers.launcher = slurm starts "
+                "workers on others; give an address that these can reach, such as workers.bind=$(hostname)"
+            )
+        if self.devices and self.launcher != "local":
+            raise ValueError(
+                f"workers.devices = {self.devices} is for workers.launcher = local; with {self.launcher} "
+                "the cluster, or who starts a worker, says which GPU it sees"
+            )
+        return self
+
+    def agents_of_each(self) -> list[int]:
+        """Return how many agents each process hosts, as even as can be; they sum to ``agents``."""
+        least, more = divmod(self.agents, self.processes)
+        return [least + (slot < more) for slot in range(self.processes)]
+
+
+class RunSettings(BaseModel):
+    """How long the run is, where it is kept and how it is judged."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    steps: int = Field(default=1_000_000, ge=1, description="environment steps over all agents")
+    seed: int = Field(default=0, ge=0, lt=2**63, description="seed of everything random in the run")
+    name: str | None = Field(default=None, description="run folder inside run.folder; chosen when left out")
+    folder: str = Field(default="runs", min_length=1, description="where run folders are kept")
+    checkpoint_every: float = Field(default=60.0, gt=0, description="seconds between checkpoints")
+    durability: Literal["process", "fsync"] = Field(
+        default="process", description="what the experience is safe from: the end of any process, or of the machine too"
+    )
+    evaluate_episodes: int = Field(default=0, ge=0, description="episodes judged before and after training")
+
+    @pydantic.field_validator("name")
+    @classmethod
+    def _is_one_folder(cls, name: str | None) -> str | None:
+        if name is not None and not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._+-]*", name):
+            raise ValueError("a run's name may hold letters, digits and . _ + - only")
+        return name
+
+
+class RunConfig(BaseModel):
+    """Everything that decides a run: the task, the learner, the workers and the run itself."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    env: str = Field(min_length=1, description="any Gymnasium id, also as module:id")
+    env_options: dict[str, Any] = Field(default_factory=dict, description="passed to the environment")
+    agent: AgentConfig = Field(default_factory=AgentConfig)
+    workers: WorkerSettings = Field(default_factory=WorkerSettings)
+    run: RunSettings = Field(default_factory=RunSettings)
+
+    @pydantic.model_validator(mode="after")
+    def _external_environments_come_by_themselves(self) -> "RunConfig":
+        if self.env == EXTERNAL and self.workers.launcher != "none":
+            raise ValueError(
+                f"workers.launcher = {self.workers.launcher} would start environments in Python, which {EXTERNAL} "
+                "does not have; use `flowsim serve`, or workers.launcher=none"
+            )
+        if self.env == EXTERNAL and self.run.evaluate_episodes:
+            raise ValueError(f"run.evaluate_episodes must be 0: {EXTERNAL} has no environments in Python to judge by")
+        return self
+
+    @pydantic.field_validator("agent", mode="before")
+    @classmethod
+    def _bare_algorithm(cls, value: Any) -> Any:
+        return {"algorithm": value} if isinstance(value, str) else value
+
+
+def load_config(preset: str | None, overrides: Sequence[str] = ()) -> RunConfig:
+    """Read and validate a run configuration.
+
+    Parameters
+    ----------
+    preset
+        A YAML file, or the name of a shipped preset (``d_cylinder_wake/quick``); without one the overrides say it all,
+        and the rest are defaults.
+    overrides
+        Words ``dotted.key=value``; the value is read as YAML. Entries of lists are numbered from 0.
+
+    Returns
+    -------
+    RunConfig
+        The validated configuration.
+
+    Raises
+    ------
+    ConfigError
+        With one sentence that names the key, the value and what is allowed.
+    """
+    content = {} if preset is None else read_yaml(find_preset(preset))
+    return _validate(apply_overrides(content, overrides), preset or "the command line")
+
+
+def with_overrides(config: RunConfig, overrides: Sequence[str]) -> RunConfig:
+    """Return ``config`` with ``key=value`` words applied, validated again.
+
+    Raises
+    ------
+    ConfigError
+        As :func:`load_config`.
+    """
+    return _validate(apply_overrides(config.model_dump(mode="json"), overrides), "the run's configuration")
+
+
+def on_another_task(config: RunConfig, overrides: Sequence[str]) -> RunConfig:
+    """Return ``config`` with changes of ``env_options``, under which a trained agent is looked at.
+
+    Raises
+    ------
+    ConfigError
+        For other keys, which belong to the training, and as :func:`load_config`.
+    """
+    for word in overrides:
+        if not word.startswith("env_options."):
+            raise ConfigError(f"{word}: a trained agent is what it is; only its task can change, env_options.KEY=VALUE")
+    return with_overrides(config, overrides)
+
+
+def fitted(config: RunConfig, episode_steps: int | None) -> RunConfig:
+    """Return ``config`` with the settings of the learner that nobody named fitted to the run.
+
+    Parameters
+    ----------
+    config
+        As loaded.
+    episode_steps
+        Longest episode of the task, where it is known.
+
+    Raises
+    ------
+    ConfigError
+        When what was named does not go together with what fits.
+    """
+    try:
+        return config.model_copy(update={"agent": fit(config.agent, config.run.steps, episode_steps)})
+    except pydantic.ValidationError as error:
+        raise ConfigError(f"agent: {sentence_of(error, AgentConfig)}") from error
+
+
+def dump_config(config: RunConfig) -> str:
+    """Return the resolved configuration as YAML that :func:`load_config` reads back to an equal value."""
+    return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False)
+
+
+def _validate(content: dict[str, Any], source: str) -> RunConfig:
+    try:
+        return RunConfig.model_validate(content)
+    except pydantic.ValidationError as error:
+        raise ConfigError(f"{source}: {sentence_of(error, RunConfig)}") from error

@@ -1,0 +1,25 @@
+"""The shipped presets as a table: name, environment, what for."""
+
+import re
+
+from coupling.settings.content import find_preset, read_yaml, shipped_presets
+
+__all__ = ["describe_presets"]
+
+
+def describe_presets() -> list[dict[str, str]]:
+    """Return a row for each shipped preset: ``preset``, ``env`` and ``about``, the first sentence of its file."""
+    return [
+        {"preset": name, "env": read_yaml(find_preset(name))["env"], "about": _first_sentence(name)}
+        for name in shipped_presets()
+    ]
+
+
+def _first_sentence(name: str) -> str:
+    """Return the first sentence of the comment that a preset begins with."""
+    text = []
+    for line in find_preset(name).read_text(encoding="utf-8").splitlines():
+        if not line.startswith("#"):
+            break
+        text.append(line.removeprefix("#").strip())
+    return re.split(r"(?<=[.;])\s", " ".join(text), maxsplit=1)[0].rstrip(";.")

@@ -1,0 +1,62 @@
+"""The address that the learner binds and its workers connect to."""
+
+import ipaddress
+import os
+import socket
+import tempfile
+
+from coupling.errors import ConfigError
+from coupling.wire import security
+
+__all__ = ["endpoint_to_bind", "is_loopback"]
+
+
+def is_loopback(bind: str) -> bool:
+    """Tell whether ``host`` or ``host:port`` is heard on this machine only."""
+    return security.is_loopback(f"tcp://{bind.partition(':')[0]}:*")
+
+
+def endpoint_to_bind(transport: str, bind: str) -> str:
+    """Return the ZeroMQ endpoint for a learner, which is also the one that workers connect to.
+
+    Parameters
+    ----------
+    transport
+        ``tcp``, or ``ipc`` for workers of this machine.
+    bind
+        For tcp: an IPv4 address or name of this machine, or either with ``:port``; any free port is taken otherwise.
+
+    Returns
+    -------
+    str
+        Such as ``tcp://192.168.0.7:*``.
+
+    Raises
+    ------
+    ConfigError
+        When this machine does not have the address, or the port is taken.
+    """
+    if transport == "ipc":  # libzmq makes a folder of mode 0700, but in the current one unless it is told where
+        os.environ.setdefault("TMPDIR", tempfile.gettempdir())
+        return "ipc://*"
+    host, colon, port = bind.partition(":")
+    if colon and not (port.isdecimal() and 0 < int(port) < 65536):
+        raise ConfigError(f"workers.bind = {bind!r}: the port must be a number from 1 to 65535")
+    try:
+        address = socket.gethostbyname(host)
+        if ipaddress.ip_address(address).is_unspecified:
+            raise ConfigError(
+                f"workers.bind = {bind!r} is every address of this machine, so workers would not know which to connect "
+                "to; give one that they can reach, such as workers.bind=$(hostname)"
+            )
+        if is_loopback(address) and not is_loopback(bind):
+            raise ConfigError(
+                f"workers.bind = {bind!r} is {address} here, which is heard on this machine only; "
+                "give its address in the network (`hostname -I` lists them)"
+            )
+        socket.create_server((address, int(port or 0))).close()
+    except OSError as error:
+        raise ConfigError(
+            f"workers.bind = {bind!r} is no address that this machine can listen at: {error.strerror}"
+        ) from error
+    return f"tcp://{address}:{port or '*'}"

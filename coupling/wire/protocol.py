@@ -1,0 +1,537 @@
+"""The messages between a worker and the learner: one frame, a fixed header and a body.
+
+``PROTOCOL.md`` beside this file specifies the bytes. STEP, RESET and ACTION bodies are plain little-endian
+arrays laid out by the sizes agreed in HELLO; all other bodies are small msgpack maps, decoded strictly.
+Nothing from the wire is ever unpickled.
+"""
+
+import re
+import struct
+import zlib
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Annotated
+
+import msgspec
+import numpy as np
+from msgspec import Meta
+
+__all__ = [
+    "HEADER_SIZE",
+    "MAGIC",
+    "MAX_BODY",
+    "MAX_ENVIRONMENTS",
+    "MAX_FLOATS",
+    "MAX_TEXT",
+    "VERSION",
+    "Error",
+    "Goodbye",
+    "Header",
+    "Heartbeat",
+    "Hello",
+    "Kind",
+    "Pause",
+    "ProtocolError",
+    "Reject",
+    "Status",
+    "StatusReply",
+    "Step",
+    "VersionMismatchError",
+    "Welcome",
+    "decode",
+    "decode_actions",
+    "decode_control",
+    "decode_observations",
+    "decode_step",
+    "encode",
+    "encode_control",
+    "encode_step",
+    "sentence",
+]
+
+MAGIC = b"FSIM"
+VERSION = (1, 0)
+MAX_BODY = 64 * 2**20  # bytes; 65,536 environments with 200 floats each and all of them ending fit
+MAX_ENVIRONMENTS = 65_536  # of a worker
+MAX_FLOATS = 65_536  # in an observation or an action
+MAX_TEXT = 4_096  # characters of a reason
+MAX_FAILURE = 1_000  # characters of why an environment failed
+
+# magic, major, minor, type, flags, body length, checksum | session, sequence, acknowledgement |
+# first environment, environments | clock (ns) | epoch, reserved
+_HEADER = struct.Struct("<4sBBBBIIQQQIIQII")
+HEADER_SIZE = _HEADER.size
+_CHECKSUM = slice(12, 16)
+
+
+class ProtocolError(ValueError):
+    """A frame that breaks the protocol; the sentence says how."""
+
+
+class VersionMismatchError(ProtocolError):
+    """A frame of another major version, of which nothing but the version was read."""
+
+    def __init__(self, major: int, minor: int) -> None:
+        self.version = (major, minor)
+        super().__init__(
+            f"protocol version {major}.{minor} was spoken, this side speaks {VERSION[0]}.{VERSION[1]}; "
+            "both sides need the same major version, so install the same flowsim on both"
+        )
+
+
+class Kind(IntEnum):
+    """Message types."""
+
+    HELLO = 1
+    WELCOME = 2
+    REJECT = 3
+    RESET = 4
+    STEP = 5
+    ACTION = 6
+    HEARTBEAT = 7
+    PAUSE = 8
+    ERROR = 9
+    GOODBYE = 10
+    STATUS = 11
+    STATUS_REPLY = 12
+
+
+@dataclass(frozen=True)
+class Header:
+    """Who speaks, about what and in which order.
+
+    Attributes
+    ----------
+    kind
+        The message type.
+    session
+        Number that the learner gave this worker in WELCOME; 0 before.
+    sequence
+        Rises by one with every RESET or STEP of a session; ACTION, and the learner's ERROR, repeat the number that they
+        answer.
+    acknowledgement
+        In ACTION and PAUSE: the sequence of the RESET or STEP that the learner has taken in for good.
+    first, environments
+        The environments [first, first + environments) of the worker that the body speaks of.
+    clock
+        Nanoseconds of the sender's monotonic clock.
+    epoch
+        How often the run had been started when the session began.
+    checksum
+        Of the frame that it was read from; says nothing of a header that is to be sent.
+    """
+
+    kind: Kind
+    session: int = 0
+    sequence: int = 0
+    acknowledgement: int = 0
+    first: int = 0
+    environments: int = 0
+    clock: int = 0
+    epoch: int = 0
+    checksum: int = field(default=0, compare=False)
+
+
+def encode(header: Header, body: bytes = b"", version: tuple[int, int] = VERSION) -> bytes:
+    """Return the frame: header, with the CRC-32 of the frame whose checksum is zero, then body."""
+    head = _HEADER.pack(
+        MAGIC,
+        *version,
+        header.kind,
+        0,
+        len(body),
+        0,
+        header.session,
+        header.sequence,
+        header.acknowledgement,
+        header.first,
+        header.environments,
+        header.clock,
+        header.epoch,
+        0,
+    )
+    checksum = zlib.crc32(body, zlib.crc32(head))
+    return b"".join((head[:12], checksum.to_bytes(4, "little"), head[16:], body))
+
+
+def decode(frame: bytes) -> tuple[Header, bytes]:
+    """Read a frame, accepting nothing that :func:`encode` does not write.
+
+    A REJECT of any version is read, so that a refused client of another version learns why.
+
+    Returns
+    -------
+    (Header, bytes)
+        The header and the body.
+
+    Raises
+    ------
+    VersionMismatchError
+        When the major version is another one.
+    ProtocolError
+        For every other departure: length, magic, checksum, unknown type, fields that must be 0 or must not.
+    """
+    if len(frame) < HEADER_SIZE:
+        raise ProtocolError(f"a frame of {len(frame)} bytes is shorter than the header of {HEADER_SIZE}")
+    magic, major, minor, kind, flags, length, checksum, *fields, reserved = _HEADER.unpack_from(frame)
+    if magic != MAGIC:
+        raise ProtocolError(f"a frame begins with {magic!r}, not with {MAGIC!r}")
+    if major != VERSION[0] and kind != Kind.REJECT:
+        raise VersionMismatchError(major, minor)
+    if length > MAX_BODY or len(frame) != HEADER_SIZE + length:
+        raise ProtocolError(f"a frame of {len(frame)} bytes says that its body has {length}")
+    if _checksum(memoryview(frame)) != checksum:
+        raise ProtocolError("a frame's checksum is wrong")
+    if flags or reserved:
+        raise ProtocolError("a frame has flags set that mean nothing")
+    try:
+        known = Kind(kind)
+    except ValueError as error:
+        raise ProtocolError(f"message type {kind} is unknown") from error
+    header = Header(known, *(*fields, checksum))
+    _check_fields(header)
+    return header, frame[HEADER_SIZE:]
+
+
+def _checksum(frame: memoryview) -> int:
+    """Return the CRC-32 of a frame with zeros in place of its checksum."""
+    before = zlib.crc32(bytes(_CHECKSUM.stop - _CHECKSUM.start), zlib.crc32(frame[: _CHECKSUM.start]))
+    return zlib.crc32(frame[_CHECKSUM.stop :], before)
+
+
+def _check_fields(header: Header) -> None:
+    """Refuse a header whose fields mean nothing in its type of message."""
+    name = header.kind.name
+    if header.kind in (Kind.RESET, Kind.STEP, Kind.ACTION):
+        if not (header.session and header.sequence and 0 < header.environments <= MAX_ENVIRONMENTS):
+            raise ProtocolError(f"{name} needs a session, a sequence and 1 to {MAX_ENVIRONMENTS} environments")
+    elif header.first or header.environments or (header.sequence and header.kind is not Kind.ERROR):
+        raise ProtocolError(f"{name} speaks of a sequence or of environments, which only RESET, STEP and ACTION do")
+    if header.acknowledgement and header.kind not in (Kind.ACTION, Kind.PAUSE):
+        raise ProtocolError(f"{name} has an acknowledgement, which only the learner's ACTION and PAUSE have")
+
+
+# --- control messages -------------------------------------------------------------------------------------
+
+
+_LARGEST_FLOAT = float(np.finfo(np.float32).max)
+_NO_CONTROL_CHARACTERS = r"\A[^\x00-\x08\x0b-\x1f\x7f-\x9f]*\Z"  # newline and tab may be there
+
+_Major = Annotated[int, Meta(ge=0, le=255)]
+_Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+_Number = Annotated[int, Meta(ge=1, le=2**63 - 1)]
+_Slot = Annotated[int, Meta(ge=0, lt=MAX_ENVIRONMENTS)]
+_Seconds = Annotated[float, Meta(ge=0.0, le=1e9)]  # these bounds also refuse what is not a number
+_Period = Annotated[float, Meta(gt=0.0, le=1e9)]
+_Microseconds = Annotated[float, Meta(ge=0.0, le=1e15)]
+_Bounds = Annotated[
+    list[Annotated[float, Meta(ge=-_LARGEST_FLOAT, le=_LARGEST_FLOAT)]], Meta(min_length=1, max_length=MAX_FLOATS)
+]
+_Name = Annotated[str, Meta(max_length=255, pattern=_NO_CONTROL_CHARACTERS)]
+_Text = Annotated[str, Meta(max_length=MAX_TEXT, pattern=_NO_CONTROL_CHARACTERS)]
+_Failure = Annotated[str, Meta(max_length=MAX_FAILURE, pattern=_NO_CONTROL_CHARACTERS)]
+
+
+def sentence(text: str, longest: int = MAX_TEXT) -> str:
+    """Make a text fit to be sent: not too long, and without characters that drive a terminal."""
+    clean = re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]", "?", text[: longest + 1])
+    return clean if len(clean) <= longest else clean[: longest - 1] + "…"
+
+
+class _Control(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Base of the msgpack maps."""
+
+
+class Hello(_Control, frozen=True, forbid_unknown_fields=True):
+    """Worker to learner: who is there and what it hosts.
+
+    Attributes
+    ----------
+    versions
+        Lowest and highest major version that the worker speaks.
+    incarnation
+        Drawn by each process of a worker anew: a HELLO said twice has the same one.
+    slot
+        Number of the worker, which decides its agents; None takes a free one with as many environments.
+    pid, host
+        For the people who read the status.
+    environments
+        How many environments it hosts.
+    observation_size
+        Floats in an observation.
+    action_low, action_high
+        Bounds of the actions.
+    task_hash
+        Hash of the task and its options (:func:`coupling.wire.connection.task_hash`).
+    recovered
+        Frame of the last RESET or STEP of the worker's process before this one, from its outbox; else empty.
+    """
+
+    versions: tuple[_Major, _Major]
+    incarnation: _Number
+    slot: _Slot | None
+    pid: _Count
+    host: _Name
+    environments: Annotated[int, Meta(ge=1, le=MAX_ENVIRONMENTS)]
+    observation_size: Annotated[int, Meta(ge=1, le=MAX_FLOATS)]
+    action_low: _Bounds
+    action_high: _Bounds
+    task_hash: _Name
+    recovered: Annotated[bytes, Meta(max_length=HEADER_SIZE + MAX_BODY)] = b""
+
+    def __post_init__(self) -> None:
+        if self.versions[0] > self.versions[1]:
+            raise ValueError(f"the lowest of the versions {self.versions} is above the highest")
+        if len(self.action_low) != len(self.action_high):
+            raise ValueError(f"{len(self.action_low)} lower bounds of actions, {len(self.action_high)} upper ones")
+        if any(low > high for low, high in zip(self.action_low, self.action_high, strict=True)):
+            raise ValueError("a lower bound of an action is above the upper one")
+
+
+class Welcome(_Control, frozen=True, forbid_unknown_fields=True):
+    """Learner to worker: the session, and a seed for each environment.
+
+    Attributes
+    ----------
+    version
+        Major version that both sides speak from here on.
+    session, slot, first_agent
+        Numbers of the session, of the worker and of the agent in its first environment.
+    seeds
+        One for each environment.
+    heartbeat, patience
+        Seconds between signs of life, and after which a worker that hears nothing gives up.
+    """
+
+    version: _Major
+    session: _Number
+    slot: _Slot
+    first_agent: _Count
+    seeds: Annotated[list[_Count], Meta(min_length=1, max_length=MAX_ENVIRONMENTS)]
+    heartbeat: _Period
+    patience: _Period
+
+
+class _Reasoned(_Control, frozen=True, forbid_unknown_fields=True):
+    """Base of the maps with nothing but a reason, which is made to fit here and refused there if it does not."""
+
+    reason: _Text
+
+    def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "reason", sentence(self.reason))
+
+
+class Reject(_Reasoned, frozen=True, forbid_unknown_fields=True):
+    """Learner to worker: no, and why, in a sentence a person understands."""
+
+
+class Heartbeat(_Control, frozen=True, forbid_unknown_fields=True):
+    """A sign of life; the learner answers with the same body.
+
+    Attributes
+    ----------
+    steps
+        Steps of the vector environment so far: the progress counter.
+    step_seconds
+        How long the step in progress has taken, 0 outside a step.
+    delay_p50_us, delay_p99_us
+        Microseconds from sending a STEP to holding its ACTION, over the latest steps.
+    resends
+        Messages sent again because no answer came.
+    failures, failure
+        Environments that failed and were reset so far, and why the latest one did.
+    """
+
+    steps: _Count
+    step_seconds: _Seconds
+    delay_p50_us: _Microseconds
+    delay_p99_us: _Microseconds
+    resends: _Count = 0
+    failures: _Count = 0
+    failure: _Failure = ""
+
+    def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "failure", sentence(self.failure, MAX_FAILURE))
+
+
+class Pause(_Reasoned, frozen=True, forbid_unknown_fields=True):
+    """Learner to worker: the message is safe, or the HELLO was heard, its answer takes longer; and why."""
+
+
+class Error(_Reasoned, frozen=True, forbid_unknown_fields=True):
+    """Either side to the other: this session cannot go on, and why."""
+
+
+class Goodbye(_Reasoned, frozen=True, forbid_unknown_fields=True):
+    """The last message of either side."""
+
+
+class Status(_Control, frozen=True, forbid_unknown_fields=True):
+    """Anybody to the learner, who asks how the run stands."""
+
+
+class StatusReply(_Control, frozen=True, forbid_unknown_fields=True):
+    """Learner: the run's status as JSON text."""
+
+    json: str
+
+
+_CONTROL: dict[Kind, type[_Control]] = {
+    Kind.HELLO: Hello,
+    Kind.WELCOME: Welcome,
+    Kind.REJECT: Reject,
+    Kind.HEARTBEAT: Heartbeat,
+    Kind.PAUSE: Pause,
+    Kind.ERROR: Error,
+    Kind.GOODBYE: Goodbye,
+    Kind.STATUS: Status,
+    Kind.STATUS_REPLY: StatusReply,
+}
+_KIND = {body: kind for kind, body in _CONTROL.items()}
+_DECODERS = {kind: msgspec.msgpack.Decoder(body, strict=True) for kind, body in _CONTROL.items()}
+
+
+def encode_control(
+    body: _Control, *, session: int = 0, sequence: int = 0, acknowledgement: int = 0, epoch: int = 0, clock: int = 0
+) -> bytes:
+    """Return the frame of a control message; its type follows from the body."""
+    header = Header(_KIND[type(body)], session, sequence, acknowledgement, epoch=epoch, clock=clock)
+    return encode(header, msgspec.msgpack.encode(body))
+
+
+def decode_control(header: Header, body: bytes) -> _Control:
+    """Read the body of a control message.
+
+    Raises
+    ------
+    ProtocolError
+        When it is not exactly the map that the type calls for.
+    """
+    try:
+        return _DECODERS[header.kind].decode(body)
+    except KeyError as error:
+        raise ProtocolError(f"{header.kind.name} is no control message") from error
+    except (ValueError, RecursionError) as error:  # text that is not UTF-8 is no DecodeError
+        raise ProtocolError(sentence(f"the body of {header.kind.name} is malformed: {error}")) from error
+
+
+# --- arrays -----------------------------------------------------------------------------------------------
+
+_TERMINATED, _TRUNCATED, _DIVERGED, _FAILED = 1, 2, 4, 8
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one step of n environments gave.
+
+    Attributes
+    ----------
+    rewards
+        float64 (n,).
+    observations
+        float32 (n, observation size): what the next action is for; where an episode ended, the first
+        observation of the next one.
+    terminated, truncated, diverged
+        bool (n,); ``diverged`` marks an episode that ended because its simulation blew up.
+    failed
+        bool (n,); the step of a failed environment raised or gave numbers that are not finite, so there is no
+        transition: its reward is 0, nothing is terminated or truncated, and its row of ``observations`` begins
+        the next episode.
+    final
+        float32 (number ended, observation size): the observations that ended the episodes.
+    """
+
+    rewards: np.ndarray
+    observations: np.ndarray
+    terminated: np.ndarray
+    truncated: np.ndarray
+    diverged: np.ndarray
+    failed: np.ndarray
+    final: np.ndarray
+
+    @property
+    def ended(self) -> np.ndarray:
+        """Which episodes ended, bool (n,)."""
+        return self.terminated | self.truncated
+
+
+def encode_step(step: Step) -> bytes:
+    """Return the body of STEP: rewards f64, observations f32, final observations f32, status u8."""
+    status = step.terminated * _TERMINATED + step.truncated * _TRUNCATED + step.diverged * _DIVERGED
+    status = status + step.failed * _FAILED
+    return b"".join(
+        (
+            np.ascontiguousarray(step.rewards, "<f8").tobytes(),
+            np.ascontiguousarray(step.observations, "<f4").tobytes(),
+            np.ascontiguousarray(step.final, "<f4").tobytes(),
+            np.ascontiguousarray(status, np.uint8).tobytes(),
+        )
+    )
+
+
+def decode_step(body: bytes, environments: int, size: int) -> Step:
+    """Read the body of STEP for ``environments`` observations of ``size`` floats.
+
+    Raises
+    ------
+    ProtocolError
+        When the length does not fit, a status does not occur, a number is not finite or too large, or a failed
+        environment has a reward.
+    """
+    n = environments
+    fixed = n * (8 + 4 * size + 1)
+    if len(body) < fixed:
+        raise ProtocolError(f"a STEP of {n} environments has {len(body)} bytes, at least {fixed} are needed")
+    status = np.frombuffer(body, np.uint8, n, len(body) - n)
+    ended = int(np.count_nonzero(status & (_TERMINATED | _TRUNCATED)))
+    meaningless = (status > _FAILED) | (status == _DIVERGED)
+    if len(body) != fixed + 4 * size * ended or meaningless.any():
+        raise ProtocolError(f"a STEP of {n} environments, {ended} of them ended, has a body of {len(body)} bytes")
+    rewards = np.frombuffer(body, "<f8", n)
+    floats = np.frombuffer(body, "<f4", (n + ended) * size, 8 * n).reshape(n + ended, size)
+    # the learner keeps rewards as f32; the comparison is false for what is not a number
+    if not ((np.abs(rewards) <= _LARGEST_FLOAT).all() and np.isfinite(floats).all()):
+        raise ProtocolError("a STEP holds a number that is not finite, or a reward too large for single precision")
+    if rewards[status == _FAILED].any():
+        raise ProtocolError("a STEP holds a reward of a failed environment, which must be 0")
+    return Step(
+        rewards=rewards,
+        observations=floats[:n],
+        terminated=(status & _TERMINATED).astype(bool),
+        truncated=(status & _TRUNCATED).astype(bool),
+        diverged=(status & _DIVERGED).astype(bool),
+        failed=(status & _FAILED).astype(bool),
+        final=floats[n:],
+    )
+
+
+def decode_observations(body: bytes, environments: int, size: int) -> np.ndarray:
+    """Read the body of RESET: the first observations, float32 (environments, size).
+
+    Raises
+    ------
+    ProtocolError
+        When the length does not fit or a number is not finite.
+    """
+    return _decode_rows(body, environments, size, "RESET")
+
+
+def decode_actions(body: bytes, environments: int, size: int) -> np.ndarray:
+    """Read the body of ACTION: float32 (environments, size).
+
+    Raises
+    ------
+    ProtocolError
+        When the length does not fit or a number is not finite.
+    """
+    return _decode_rows(body, environments, size, "ACTION")
+
+
+def _decode_rows(body: bytes, environments: int, size: int, name: str) -> np.ndarray:
+    if len(body) != 4 * environments * size:
+        needed = 4 * environments * size
+        raise ProtocolError(f"{name} of {environments} environments has {len(body)} bytes, not {needed}")
+    rows = np.frombuffer(body, "<f4").reshape(environments, size)
+    if not np.isfinite(rows).all():
+        raise ProtocolError(f"{name} holds a number that is not finite")
+    return rows

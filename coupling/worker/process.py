@@ -1,0 +1,576 @@
+"""The environment side: a process that hosts environments and asks the learner for their actions.
+
+``python -m coupling.worker --connect FILE --slot N --environments K`` is started by a launcher. It says HELLO
+with its spaces, resets its environments with the seeds of WELCOME, and then exchanges one STEP for one ACTION
+over all of its environments. A STEP is kept, in the outbox too if there is one, and sent again until its ACTION is
+there, over new connections and to a restarted learner. The worker ends, saying why on stderr, when it is refused,
+when its environments cannot be made or reset, when it hears nothing of a learner for a bounded time, and at once
+when the process that started it dies.
+"""
+
+import argparse
+import contextlib
+import ctypes
+import os
+import random
+import secrets
+import signal
+import socket
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+import zmq
+from gymnasium.vector import VectorEnv
+
+from coupling.errors import describe_failure
+from coupling.wire.connection import read_connection, task_hash
+from coupling.wire.protocol import (
+    HEADER_SIZE,
+    VERSION,
+    Error,
+    Goodbye,
+    Header,
+    Heartbeat,
+    Hello,
+    Kind,
+    Pause,
+    ProtocolError,
+    Reject,
+    Step,
+    Welcome,
+    decode,
+    decode_actions,
+    decode_control,
+    encode,
+    encode_control,
+    encode_step,
+)
+from coupling.wire.security import RefusedError, Watch, secure_client
+from coupling.worker.environments import failures_of, final_observations, make_vector
+from coupling.worker.outbox import Outbox
+
+__all__ = ["HOPELESS", "Made", "Worker", "WorkerStoppedError", "main"]
+
+HOPELESS = "its environments cannot be reset"
+"""How a worker begins to say why it ends that will hardly do better when it is started again."""
+
+PARENT_VARIABLE = "FLOWSIM_PARENT"
+_ASK_AGAIN = 1.0  # seconds after which a worker says HELLO again whose place is not decided on yet
+_PAUSE = 10.0  # seconds after which a worker asks again whose message is safe, but not answered
+_LONG_PAUSE = 60.0  # seconds of pauses that are worth a word
+_READ_AGAIN = 3.0  # seconds for which a refused worker looks for a newer connection file
+
+
+def die_with_parent() -> None:
+    """Arrange that this process is killed when the one that started it dies, however it dies.
+
+    Linux does it (``PR_SET_PDEATHSIG``); elsewhere the heartbeat thread looks for the parent. A worker
+    started by hand is on its own.
+    """
+    if PARENT_VARIABLE not in os.environ:
+        return
+    if sys.platform == "linux":
+        pr_set_pdeathsig = 1
+        ctypes.CDLL(None, use_errno=True).prctl(pr_set_pdeathsig, signal.SIGKILL)
+    if parent_is_gone():  # it died before the line above
+        os._exit(1)
+
+
+def parent_is_gone() -> bool:
+    """Tell whether the process named in the environment is no longer this one's parent."""
+    return os.environ.get(PARENT_VARIABLE, str(os.getppid())) != str(os.getppid())
+
+
+class Made(NamedTuple):
+    """Environments, and what they were made from."""
+
+    env: str
+    env_options: dict[str, Any]
+    environments: int
+    vector: VectorEnv
+
+
+class WorkerStoppedError(Exception):
+    """The learner ended this worker; ``code`` is the exit code."""
+
+    def __init__(self, reason: str, code: int) -> None:
+        super().__init__(reason)
+        self.code = code
+
+
+class Line:
+    """A connection to the learner, which can be made anew: to where the connection file says it is by then.
+
+    Parameters
+    ----------
+    context
+        ZeroMQ context of the process.
+    file
+        The connection file.
+    look_again
+        Seconds for which a refused worker looks for a newer one.
+
+    Attributes
+    ----------
+    connection
+        What it said last.
+    """
+
+    def __init__(self, context: "zmq.Context[zmq.Socket[bytes]]", file: Path, look_again: float = _READ_AGAIN) -> None:
+        self._context, self._file, self._look_again = context, file, look_again
+        self.connection = read_connection(file)
+        self._open()
+
+    def _open(self) -> None:
+        self._socket = self._context.socket(zmq.DEALER)
+        self._socket.linger = 0
+        self._socket.set(zmq.RECONNECT_IVL, 100)
+        self._socket.set(zmq.RECONNECT_IVL_MAX, 10_000)
+        secure_client(self._socket, self.connection)
+        self._watch = Watch(self._socket, self.connection)
+        self._socket.connect(self.connection.endpoint)
+
+    def renew(self) -> None:
+        """Connect again; what was not sent yet is dropped."""
+        with contextlib.suppress(OSError, ValueError):  # a learner that is being started again writes a new one
+            self.connection = read_connection(self._file)
+        self._watch.close()
+        self._socket.close()
+        self._open()
+
+    def send(self, frame: bytes) -> None:
+        """Send without waiting; a message that cannot leave is lost, as any may be."""
+        with contextlib.suppress(zmq.Again):
+            self._socket.send(frame, zmq.NOBLOCK)
+
+    def receive(self, seconds: float) -> bytes | None:
+        """Wait for a frame; None when none came in time.
+
+        Raises
+        ------
+        RefusedError
+            When the learner does not let this worker in, and the connection file stays as it was.
+        """
+        try:
+            return self._socket.recv() if self._watch.poll(max(0, int(1000 * seconds))) else None
+        except RefusedError:
+            if not self._changed():
+                raise
+            self.renew()
+            return None
+
+    def _changed(self) -> bool:
+        """Wait a little for the connection file of a learner that was started again with other keys."""
+        until = time.monotonic() + self._look_again
+        while time.monotonic() < until:
+            with contextlib.suppress(OSError, ValueError):
+                if read_connection(self._file) != self.connection:
+                    return True
+            time.sleep(0.1)
+        return False
+
+    def close(self) -> None:
+        """Close it; a last word has a second to leave."""
+        self._watch.close()
+        self._socket.close(1000)
+
+
+class Heart(threading.Thread):
+    """Signs of life from beside the environment step, over a connection of its own.
+
+    Parameters
+    ----------
+    context, file
+        As of :class:`Line`.
+    welcome
+        The session and the period.
+
+    Attributes
+    ----------
+    answered
+        Monotonic time of the learner's last answer.
+    steps, step_began, resends, failures, failure
+        What the signs tell.
+    delays
+        Seconds from STEP to ACTION, lately.
+    """
+
+    def __init__(self, context: "zmq.Context[zmq.Socket[bytes]]", file: Path, welcome: Welcome) -> None:
+        super().__init__(name="heartbeat", daemon=True)
+        self.answered = time.monotonic()
+        self.steps = self.resends = self.failures = 0
+        self.failure = ""
+        self.step_began = 0.0
+        self.delays: deque[float] = deque(maxlen=4096)
+        self._context, self._file, self._welcome = context, file, welcome
+
+    def run(self) -> None:
+        """Send a HEARTBEAT each period and note the answers, until the process ends."""
+        line, period, missed = Line(self._context, self._file), self._welcome.heartbeat, 0
+        while True:
+            if parent_is_gone():
+                os._exit(1)
+            line.send(self.sign_of_life())
+            if not self._hears(line, period):
+                missed += 1
+                if missed % 3 == 0:
+                    line.renew()
+                continue
+            missed, self.answered = 0, time.monotonic()
+            time.sleep(period)
+
+    def _hears(self, line: Line, seconds: float) -> bool:
+        """Wait for an answer, and take all that are there: a learner that was busy answers all at once."""
+        try:
+            heard = line.receive(seconds) is not None
+            while heard and line.receive(0) is not None:
+                pass
+        except RefusedError:  # the worker finds out and says so by its own line
+            return False
+        return heard
+
+    @property
+    def silence(self) -> float:
+        """Seconds since the learner's last answer."""
+        return time.monotonic() - self.answered
+
+    def sign_of_life(self) -> bytes:
+        """Return the frame of a HEARTBEAT that tells how things stand."""
+        began, delays = self.step_began, np.array(self.delays.copy() or [0.0])
+        middle, tail = np.percentile(delays, (50, 99)) * 1e6
+        seconds = time.monotonic() - began if began else 0.0
+        delays_us = float(middle), float(tail)
+        beat = Heartbeat(self.steps, seconds, *delays_us, self.resends, self.failures, self.failure[:1000])
+        return encode_control(beat, session=self._welcome.session)
+
+
+class Worker:
+    """Environments of one process, from HELLO to GOODBYE.
+
+    Parameters
+    ----------
+    file
+        The connection file: where the learner is and which task it learns.
+    slot
+        Number of this worker; None takes a free one.
+    environments
+        How many environments to host.
+    outbox
+        Where to keep the last message, so that the next process can bring it when this one is killed; without it
+        the death of the process loses the step under way to the learner.
+    made
+        Environments that are there already, taken if they are those of the task.
+
+    Raises
+    ------
+    OSError, ValueError
+        When the connection file, the task or the outbox cannot be used.
+    """
+
+    def __init__(
+        self, file: Path, slot: int | None, environments: int, outbox: Path | None = None, made: Made | None = None
+    ) -> None:
+        self._file, self._slot, self._count = file, slot, environments
+        self._context = zmq.Context()
+        self._line = Line(self._context, file)
+        task = self._line.connection
+        if made is not None and (made.env, made.env_options, made.environments) == (
+            task.env,
+            task.env_options,
+            environments,
+        ):
+            self._vector = made.vector
+        else:
+            self._make()
+        space = self._vector.single_action_space
+        self._low, self._high, self._action_dtype = space.low, space.high, space.dtype  # type: ignore[attr-defined]
+        self._size = int(np.prod(self._vector.single_observation_space.shape or ()))
+        room = HEADER_SIZE + environments * (8 + 8 * self._size + 1)
+        self._outbox = Outbox(outbox, room) if outbox else None
+        self._sequence = self._session = 0
+        self._random = np.random.default_rng()
+
+    def _make(self) -> None:
+        task = self._line.connection
+        self._vector = make_vector(task.env, task.env_options, self._count, guarded=True)
+
+    def run(self) -> NoReturn:
+        """Host the environments until the learner says GOODBYE.
+
+        Raises
+        ------
+        WorkerStoppedError
+            When the learner ends or refuses this worker, or is not there.
+        """
+        welcome = self._join()
+        self.take_up(welcome)
+        self._heart.start()
+        observations = self._reset(welcome.seeds)
+        kind, body = Kind.RESET, np.ascontiguousarray(observations, "<f4").tobytes()
+        while True:
+            actions = self._ask(kind, body)
+            kind, body = Kind.STEP, encode_step(self._step(actions))
+
+    def take_up(self, welcome: Welcome) -> None:
+        """Begin the session of a WELCOME, without a message yet."""
+        self._session = welcome.session
+        self._heart = Heart(self._context, self._file, welcome)
+
+    def _reset(self, seeds: Sequence[int]) -> np.ndarray:
+        """Reset all environments.
+
+        Raises
+        ------
+        WorkerStoppedError
+            When they raise, or observe numbers that are not finite.
+        """
+        try:
+            observations, _ = self._vector.reset(seed=list(seeds))  # type: ignore[arg-type]  # vectors take lists
+            reason = "" if np.isfinite(observations).all() else "an observation is not finite"
+        except Exception as error:
+            reason = describe_failure(error)
+        if reason:
+            reason = f"{HOPELESS}: {reason}"
+            self.last_word(Error(reason))
+            raise WorkerStoppedError(reason, 1)
+        return np.asarray(observations, np.float32)
+
+    def last_word(self, message: Error | Goodbye) -> None:
+        """Tell the learner that and why this worker ends."""
+        if self._session:
+            self._line.send(encode_control(message, session=self._session))
+
+    def close(self) -> None:
+        """Close the environments and the connection; the context goes with the process."""
+        self._vector.close()
+        self._line.close()
+
+    # --- environments -------------------------------------------------------------------------------------
+
+    def _step(self, actions: np.ndarray) -> Step:
+        """Clip the actions to the task's bounds and step all environments; one that fails begins anew."""
+        self._heart.step_began = time.monotonic()
+        clipped = np.clip(actions, self._low, self._high).astype(self._action_dtype)
+        try:
+            outcome = self._vector.step(clipped)
+        except Exception as error:
+            return self._all_anew(describe_failure(error))
+        finally:
+            self._heart.step_began = 0.0
+        self._heart.steps += 1
+        observations, rewards, terminated, truncated, infos = outcome
+        observations, reasons = np.asarray(observations, np.float32), failures_of(infos, self._count)
+        for reason in filter(None, reasons):
+            self._note_failure(reason)
+        failed = np.array([bool(reason) for reason in reasons])
+        terminated, truncated = terminated & ~failed, truncated & ~failed
+        rewards = np.where(failed, 0.0, rewards)
+        ended = terminated | truncated
+        final = final_observations(infos, ended) if ended.any() else observations[:0]
+        step = Step(rewards, observations, terminated, truncated, self._diverged(infos) & ended, failed, final)
+        if np.isfinite(rewards).all() and np.isfinite(observations).all() and np.isfinite(final).all():
+            return step
+        return self._without_broken(step)
+
+    def _without_broken(self, step: Step) -> Step:
+        """Begin all environments of a batch anew, one of which gave numbers that are not finite; the others are cut."""
+        resulting = step.observations.copy()
+        resulting[step.ended] = step.final
+        broken = ~(np.isfinite(step.rewards) & np.isfinite(resulting).all(axis=1))
+        broken |= ~np.isfinite(step.observations).all(axis=1)
+        anew = self._all_anew(f"a reward or observation of environments {np.flatnonzero(broken)} is not finite")
+        terminated = step.terminated & ~broken
+        return Step(
+            np.where(broken, 0.0, step.rewards),
+            anew.observations,
+            terminated,
+            ~broken & ~terminated,
+            step.diverged & ~broken,
+            broken,
+            resulting[~broken],
+        )
+
+    def _all_anew(self, reason: str) -> Step:
+        """Make and reset all environments again after a failure that left them in no known state."""
+        self._note_failure(reason)
+        with contextlib.suppress(Exception):  # it is broken already
+            self._vector.close()
+        self._make()
+        seeds = [int(seed) for seed in self._random.integers(2**31, size=self._count)]
+        observations = self._reset(seeds)
+        no, size = np.zeros(self._count, bool), self._size
+        rewards, none = np.zeros(self._count), np.zeros((0, size), np.float32)
+        return Step(rewards, observations, no, no, no, ~no, none)
+
+    def _note_failure(self, reason: str) -> None:
+        print(f"worker {self._slot}: an environment failed and begins anew: {reason}", file=sys.stderr, flush=True)
+        self._heart.failures += 1
+        self._heart.failure = reason
+        self._line.send(self._heart.sign_of_life())  # the reason shall be there with the STEP that says it failed
+
+    def _diverged(self, infos: dict[str, Any]) -> np.ndarray:
+        """Return which episodes ended in a blown-up simulation, as the task's info says."""
+        last = infos.get("final_info", infos)
+        return np.broadcast_to(np.asarray(last.get("diverged", False), bool), self._count)
+
+    # --- messages -----------------------------------------------------------------------------------------
+
+    def _ask(self, kind: Kind, body: bytes) -> np.ndarray:
+        """Send RESET or STEP, again and again if need be, and wait for the ACTION that answers it."""
+        self._sequence += 1
+        sent = time.monotonic()
+        header = Header(
+            kind,
+            session=self._session,
+            sequence=self._sequence,
+            environments=self._count,
+            clock=time.monotonic_ns(),
+        )
+        frame = encode(header, body)
+        if self._outbox:
+            self._outbox.write(frame)
+        self._line.send(frame)
+        wait, in_vain, answered, said = 1.0, 0, sent, False
+        while True:
+            answer = self._line.receive(wait)
+            if answer is None:
+                self._check_patience(self._heart.silence)
+                silence = time.monotonic() - answered
+                self._check_patience(silence, f"answers signs of life, but did not answer {kind.name} {self._sequence}")
+                in_vain += 1
+                if in_vain > 1:  # this connection is dead, or leads to a learner that was; the heart's may be newer
+                    self._line.renew()
+                self._heart.resends += 1
+                self._line.send(frame)
+                wait = min(10.0, 2 * wait) * random.uniform(0.8, 1.0)
+                continue
+            in_vain = 0
+            header, body = self._read(answer)
+            if header.kind is Kind.ACTION and header.acknowledgement == self._sequence:
+                self._heart.delays.append(time.monotonic() - sent)
+                return decode_actions(body, self._count, len(self._low))
+            if header.kind is Kind.PAUSE and header.acknowledgement == self._sequence:
+                wait, answered = _PAUSE, time.monotonic()
+                if answered - sent > _LONG_PAUSE and not said:
+                    said = True
+                    reason = decode_control(header, body).reason  # type: ignore[attr-defined]
+                    self._say(f"waits for the answer to {kind.name} {self._sequence}; the learner says: {reason}")
+
+    def _read(self, frame: bytes) -> tuple[Header, bytes]:
+        """Decode a frame; the ones that end this worker do so."""
+        header, body = decode(frame)
+        if header.kind in (Kind.ACTION, Kind.WELCOME):
+            return header, body
+        message = decode_control(header, body)
+        if isinstance(message, Error) and 0 < header.sequence < self._sequence:
+            return header, body  # it speaks of a late copy of a message that was answered
+        if isinstance(message, Error):  # so that this worker's place is free at once, and the run learns why
+            self.last_word(Error(f"the learner refused its message: {message.reason}"))
+        if isinstance(message, Reject | Error):
+            raise WorkerStoppedError(f"the learner refused worker {self._slot}: {message.reason}", 1)
+        if isinstance(message, Goodbye):
+            raise WorkerStoppedError(message.reason, 0)
+        return header, body
+
+    def _check_patience(self, silence: float, what: str = "") -> None:
+        """End after too long a wait; ``what`` the learner did meanwhile, if it was there."""
+        connection = self._line.connection
+        if silence > connection.patience:
+            who = (
+                f"the learner at {connection.endpoint} {what}"
+                if what
+                else f"no learner answered at {connection.endpoint}"
+            )
+            raise WorkerStoppedError(f"{who}, for {silence:.0f} s" if what else f"{who} for {silence:.0f} s", 1)
+
+    def _join(self) -> Welcome:
+        """Say HELLO until the learner answers, waiting a little longer each time."""
+        connection = self._line.connection
+        hello = encode_control(
+            Hello(
+                versions=(VERSION[0], VERSION[0]),
+                incarnation=secrets.randbits(63) | 1,
+                slot=self._slot,
+                pid=os.getpid(),
+                host=socket.gethostname(),
+                environments=self._count,
+                observation_size=self._size,
+                action_low=[float(bound) for bound in self._low],
+                action_high=[float(bound) for bound in self._high],
+                task_hash=task_hash(connection.env, connection.env_options),
+                recovered=self._outbox.recovered if self._outbox else b"",
+            )
+        )
+        began, wait, paused = time.monotonic(), 0.1, ""
+        while True:
+            self._line.send(hello)
+            until = time.monotonic() + min(wait, connection.patience)
+            while (answer := self._line.receive(until - time.monotonic())) is not None:
+                message = decode_control(*self._read(answer))
+                if isinstance(message, Welcome):
+                    self._slot = message.slot
+                    return message
+                if isinstance(message, Pause):
+                    if not paused:
+                        self._say(f"waits for its place: {message.reason}")
+                    paused, wait, until = message.reason, _ASK_AGAIN, time.monotonic() + _ASK_AGAIN
+            self._check_patience(
+                time.monotonic() - began, f"gave worker {self._slot} no place: {paused}" if paused else ""
+            )
+            if paused:
+                continue
+            wait = min(10.0, 2 * wait) * random.uniform(0.8, 1.0)
+            if wait > 1.0:
+                self._line.renew()
+
+    def _say(self, what: str) -> None:
+        print(f"worker {'?' if self._slot is None else self._slot}: {what}", file=sys.stderr, flush=True)
+
+
+def main(words: Sequence[str] | None = None, made: Made | None = None) -> int:
+    """Run a worker, from the command line's words unless given; return its exit code.
+
+    Parameters
+    ----------
+    words
+        Of the command line.
+    made
+        Environments that are there already.
+    """
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--connect", type=Path, required=True, help="connection.json of the run")
+    parser.add_argument("--slot", type=int, help="number of this worker; a free one when left out")
+    parser.add_argument("--environments", type=int, required=True, help="environments to host")
+    parser.add_argument("--outbox", type=Path, help="keeps the last message for the next process of this worker")
+    arguments = parser.parse_args(words)
+    die_with_parent()
+    name = f"worker {'?' if arguments.slot is None else arguments.slot}"
+    try:
+        worker = Worker(arguments.connect, arguments.slot, arguments.environments, arguments.outbox, made)
+    except (OSError, ValueError) as error:
+        print(f"{name}: {error}", file=sys.stderr)
+        return 1
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    try:
+        worker.run()
+    except WorkerStoppedError as stopped:
+        if stopped.code:
+            print(f"{name}: {stopped}", file=sys.stderr)
+        return stopped.code
+    except (ProtocolError, RefusedError) as error:
+        print(f"{name}: {error}", file=sys.stderr)
+        return 1
+    except (SystemExit, KeyboardInterrupt):
+        worker.last_word(Goodbye("the worker was told to end"))
+        raise
+    except Exception as error:
+        worker.last_word(Error(f"{type(error).__name__}: {error}"))
+        raise
+    finally:
+        worker.close()
