@@ -3,6 +3,7 @@
     python benchmarks/figure6.py run --suite narrow -j 2      # complete jobs are skipped, interrupted ones go on
     python benchmarks/figure6.py list                         # the jobs, and which are complete
     python benchmarks/figure6.py page                         # docs/figure6.md and its pictures
+    python benchmarks/figure6.py film FILE.policy -o wake.gif --cells 32   # six starts, beside one without control
 
 A complete job leaves benchmarks/results/figure6/SUITE/JOB.csv (the curve), JOB.json (settings, evaluation, machine,
 versions, commit) and JOB.policy (rl_agent.Policy), which ``benchmarks/resolution.py judge`` takes to other resolutions.
@@ -26,11 +27,18 @@ sys.path[0] = str(ROOT)
 from benchmarks.learning.command import add_run_and_list, run_or_list  # noqa: E402
 from benchmarks.learning.page import Seeds, curve_at, interquartile_mean, interval, read_curve  # noqa: E402
 from benchmarks.learning.plan import Suite, read_plan, read_results  # noqa: E402
+from benchmarks.resolution import agent_of  # noqa: E402
+from cases.baselines import ZeroController  # noqa: E402
+from cases.film import render_film  # noqa: E402
 from coupling.files import write_atomically  # noqa: E402
+from coupling.run.evaluate import EVALUATION_SEED  # noqa: E402
+from coupling.run.screen import progress_bar  # noqa: E402
+from coupling.worker.environments import episode_seed  # noqa: E402
 from rl_agent import Policy  # noqa: E402
 
 NAME = "figure6"
 POINTS = 60
+STARTS = 6
 HEAD = """\
 # Figure 6: who learns to live in the wake
 
@@ -124,6 +132,18 @@ def write_page(plan: dict[str, Suite], results: Path, page: Path) -> None:
     write_atomically(page, ("\n\n".join(parts) + "\n").encode())
 
 
+def film(policy: Path, output: Path, cells: int, actions: int) -> None:
+    """Film a policy at a resolution from the first starts of the evaluation, and the first start without control."""
+    env, env_options, controller = agent_of(policy)
+    options = {**env_options, "cells_per_diameter": cells}
+    seeds = [episode_seed(EVALUATION_SEED, number) for number in range(STARTS)]
+    who = {"trained agent": controller, "no control": ZeroController()}
+    with progress_bar("filming") as progress:
+        for ending in render_film(who, output, env=env, env_options=options, seeds=seeds, actions=actions,
+                                  progress=progress):  # fmt: skip
+            print(f"{ending.title}: return {ending.episode_return:.2f} after {ending.actions} actions")
+
+
 def main() -> int:
     """Run, list or write the page; 1 when a job failed, 2 for a wrong word, 130 when stopped."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -133,7 +153,15 @@ def main() -> int:
     write.add_argument("--plan", type=Path, default=ROOT / "benchmarks" / f"{NAME}.yaml")
     write.add_argument("--results", type=Path, default=ROOT / "benchmarks" / "results" / NAME)
     write.add_argument("--page", type=Path, default=ROOT / "docs" / f"{NAME}.md")
+    show = commands.add_parser("film", help="film a policy")
+    show.add_argument("policy", type=Path)
+    show.add_argument("-o", "--output", type=Path, default=Path("wake.gif"))
+    show.add_argument("--cells", type=int, default=32, help="cells per D")
+    show.add_argument("--actions", type=int, default=60, help="length, at most")
     options = parser.parse_args()
+    if options.command == "film":
+        film(options.policy, options.output, options.cells, options.actions)
+        return 0
     if options.command == "page":
         write_page(read_plan(options.plan), options.results, options.page)
         return 0
