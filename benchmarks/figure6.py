@@ -28,7 +28,7 @@ from benchmarks.learning.command import add_run_and_list, run_or_list  # noqa: E
 from benchmarks.learning.page import Seeds, curve_at, interquartile_mean, interval, read_curve  # noqa: E402
 from benchmarks.learning.plan import Suite, read_plan, read_results  # noqa: E402
 from benchmarks.resolution import agent_of  # noqa: E402
-from cases.baselines import ZeroController  # noqa: E402
+from cases.baselines import Controller, ZeroController  # noqa: E402
 from cases.film import render_film  # noqa: E402
 from coupling.files import write_atomically  # noqa: E402
 from coupling.run.evaluate import EVALUATION_SEED  # noqa: E402
@@ -137,7 +137,7 @@ def film(policy: Path, output: Path, cells: int, actions: int) -> None:
     env, env_options, controller = agent_of(policy)
     options = {**env_options, "cells_per_diameter": cells}
     seeds = [episode_seed(EVALUATION_SEED, number) for number in range(STARTS)]
-    who = {"trained agent": controller, "no control": ZeroController()}
+    who: dict[str, Controller] = {"trained agent": controller, "no control": ZeroController()}
     with progress_bar("filming") as progress:
         for ending in render_film(who, output, env=env, env_options=options, seeds=seeds, actions=actions,
                                   progress=progress):  # fmt: skip
