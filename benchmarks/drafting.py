@@ -1,12 +1,13 @@
 """Where in the wake does it cost little to stay? The ellipse held at many places, and what holding it takes.
 
-    python benchmarks/drafting.py run --cells 16 32     # what is missing; a file a resolution
+    python benchmarks/drafting.py run --cells 16 32     # what is missing; a file for each resolution
+    python benchmarks/drafting.py run --cells 16 --sides far_field     # in another box: CELLS_SIDES.json
     python benchmarks/drafting.py page                  # docs/drafting.md between its marks, and its picture
 
 The price of a place is the mean of |a|^2 for an agent that holds still there: a is the force over 0.5 and the torque
 over 0.05, averaged over each action (one D/U), with the opposite sign to what the flow does. ``mean`` is the part of
 it that the mean force alone would cost; the rest is the vortices passing by. Raw results:
-benchmarks/results/drafting/CELLS.json.
+benchmarks/results/drafting/.
 """
 
 from __future__ import annotations
@@ -49,9 +50,10 @@ def places() -> FloatArray:
     return np.array([(x, y, angle) for angle in ANGLES.values() for x in ALONG for y in ASIDE])
 
 
-def loads(cells: int, held: FloatArray) -> FloatArray:
+def loads(cells: int, sides: str, held: FloatArray) -> FloatArray:
     """Return the mean force and torque of the flow in each action (n, actions, 3) on bodies held at places (n, 3)."""
-    options = WakeOptions.model_validate({"cells_per_diameter": cells, "start": "impulsive"})
+    kinds = {"bottom": sides, "top": sides}
+    options = WakeOptions.model_validate({"cells_per_diameter": cells, "start": "impulsive", "sides": kinds})
     sim = Simulation(
         options.grid(), Sides(**options.sides.model_dump()),
         [HalfDisk(diameter=1.0, center=CYLINDER), Ellipse(major=1.0, aspect=ASPECT_RATIO, center=(4.0, 2.0))],
@@ -72,16 +74,17 @@ def loads(cells: int, held: FloatArray) -> FloatArray:
     return np.stack(found, axis=1)
 
 
-def study(cells: int) -> dict[str, Any]:
-    """Return the price of every place at a resolution."""
+def study(cells: int, sides: str) -> dict[str, Any]:
+    """Return the price of every place at a resolution, between sides of a kind."""
     everywhere, options = places(), WakeOptions.model_validate({})
     parts = []
     for first in range(0, len(everywhere), BATCH):
-        print(f"{cells} cells per D: {first} of {len(everywhere)} places", flush=True)
-        parts.append(loads(cells, everywhere[first : first + BATCH]))
+        print(f"{cells} cells per D, {sides}: {first} of {len(everywhere)} places", flush=True)
+        parts.append(loads(cells, sides, everywhere[first : first + BATCH]))
     acted = np.concatenate(parts) / (options.force_scale, options.force_scale, options.torque_scale)
     return {
         "cells_per_diameter": cells,
+        "sides": sides,
         "places": everywhere.tolist(),
         "mean_action": (-acted.mean(axis=1)).tolist(),
         "price": (acted**2).sum(axis=2).mean(axis=1).tolist(),
@@ -100,8 +103,8 @@ def maps(found: dict[str, Any], key: str) -> dict[str, FloatArray]:
 
 def table(studies: list[dict[str, Any]]) -> str:
     """Return the cheapest places of every resolution and angle, in Markdown."""
-    lines = ["| cells per D | body | cheapest place, x, y | its price | of the mean alone | mean action there | "
-             "price at (1.75, 0) | at (3.35, 0) |", "| --: |" + " --- |" * 7]  # fmt: skip
+    lines = ["| cells per D | bottom and top | body | cheapest place, x, y | its price | of the mean alone | "
+             "mean action there | price at (1.75, 0) | at (3.35, 0) |", "| --: |" + " --- |" * 8]  # fmt: skip
     for found in studies:
         means = np.array(found["mean_action"]).reshape(len(ANGLES), len(ALONG), len(ASIDE), 3)
         for number, name in enumerate(ANGLES):
@@ -109,8 +112,9 @@ def table(studies: list[dict[str, Any]]) -> str:
             i, j = np.unravel_index(price.argmin(), price.shape)
             near = int(np.argmin(abs(ALONG - 1.75)))
             action = ", ".join(f"{value:.2f}" for value in means[number, i, j])
+            flow = f"{found['cells_per_diameter']} | {found['sides']}"
             lines.append(
-                f"| {found['cells_per_diameter']} | {name} the stream | {ALONG[i]:.2f}, {ASIDE[j]:.2f} | "
+                f"| {flow} | {name} the stream | {ALONG[i]:.2f}, {ASIDE[j]:.2f} | "
                 f"{price[i, j]:.3f} | {least[i, j]:.3f} | {action} | {price[near, 0]:.3f} | {price[-1, 0]:.3f} |"
             )
     return "\n".join(lines)
@@ -124,7 +128,7 @@ def draw(studies: list[dict[str, Any]], file: Path) -> None:
     rows = figure.subplots(len(studies), len(panels), squeeze=False, sharex=True, sharey=True)
     scale = matplotlib.colors.LogNorm(0.01, 10.0)
     for row, found in zip(rows, studies, strict=True):
-        row[0].set_ylabel(f"{found['cells_per_diameter']} cells per D\ny / D")
+        row[0].set_ylabel(f"{found['cells_per_diameter']} cells per D,\n{found['sides']}\ny / D")
         for axes, (name, key) in zip(row, panels, strict=True):
             price = maps(found, key)[name]
             shown = axes.pcolormesh(ALONG, ASIDE, price.T, norm=scale, cmap="viridis_r", shading="nearest")
@@ -144,7 +148,8 @@ def draw(studies: list[dict[str, Any]], file: Path) -> None:
 
 def write_page(results: Path, page: Path, picture: Path) -> None:
     """Put the table between the marks of the page, and draw the picture."""
-    studies = [json.loads(file.read_text()) for file in sorted(results.glob("*.json"), key=lambda file: int(file.stem))]
+    studies = [json.loads(file.read_text()) for file in results.glob("*.json")]
+    studies.sort(key=lambda found: (found["cells_per_diameter"], found["sides"] != "slip"))
     begin, end = "<!-- table of benchmarks/drafting.py -->", "<!-- end of the table -->"
     before, _, rest = page.read_text().partition(begin)
     _, _, after = rest.partition(end)
@@ -157,6 +162,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("command", choices=["run", "page"])
     parser.add_argument("--cells", nargs="+", type=int, default=[16, 32], help="cells per D")
+    parser.add_argument("--sides", default="slip", help="kind of the bottom and the top of the box")
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--page", type=Path, default=ROOT / "docs" / "drafting.md")
     parser.add_argument("--picture", type=Path, default=ROOT / "docs" / "images" / "drafting.png")
@@ -166,9 +172,11 @@ def main() -> int:
         return 0
     options.results.mkdir(parents=True, exist_ok=True)
     for cells in options.cells:
-        file = options.results / f"{cells}.json"
+        file = options.results / (f"{cells}.json" if options.sides == "slip" else f"{cells}_{options.sides}.json")
         if not file.exists():
-            write_atomically(file, json.dumps(study(cells) | provenance() | {"machine": machine()}).encode())
+            write_atomically(
+                file, json.dumps(study(cells, options.sides) | provenance() | {"machine": machine()}).encode()
+            )
     return 0
 
 
