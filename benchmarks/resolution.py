@@ -303,13 +303,37 @@ def draw(studies: list[dict[str, Any]], file: Path) -> None:
     figure.savefig(file, dpi=110)
 
 
-def write_page(results: Path, page: Path, picture: Path) -> None:
-    """Put the table between the marks of the page, and draw the picture."""
-    studies = [json.loads(file.read_text()) for file in sorted(results.glob("*.json"), key=lambda file: int(file.stem))]
-    begin, end = "<!-- table of benchmarks/resolution.py -->", "<!-- end of the table -->"
-    before, _, rest = page.read_text().partition(begin)
+def table_of_policies(found: dict[str, dict[str, Any]]) -> str:
+    """Return how each policy fares at each resolution, in Markdown."""
+    lines = [
+        "| policy | trained at | judged at | starts | survival | return | actions until lost |",
+        "| --- |" + " --: |" * 6,
+    ]
+    for name, policy in found.items():
+        for cells, result in sorted(policy["at"].items(), key=lambda item: int(item[0])):
+            low, high = result["ci95"]
+            lines.append(
+                f"| {name} | {policy['env_options']['cells_per_diameter']} | {cells} | {result['episodes']} | "
+                f"{100 * result['survival']:.0f} % | {result['mean_return']:.0f} [{low:.0f}, {high:.0f}] | "
+                f"{result['mean_length']:.0f} |"
+            )
+    return "\n".join(lines)
+
+
+def filled(page: str, what: str, content: str) -> str:
+    """Return a page with something new between its marks."""
+    begin, end = f"<!-- {what} of benchmarks/resolution.py -->", f"<!-- end of the {what} -->"
+    before, _, rest = page.partition(begin)
     _, _, after = rest.partition(end)
-    write_atomically(page, f"{before}{begin}\n\n{table(studies)}\n\n{end}{after}".encode())
+    return f"{before}{begin}\n\n{content}\n\n{end}{after}"
+
+
+def write_page(results: Path, page: Path, picture: Path) -> None:
+    """Put the tables between the marks of the page, and draw the picture."""
+    studies = [json.loads(file.read_text()) for file in sorted(results.glob("*.json"), key=lambda file: int(file.stem))]
+    policies = {file.stem: json.loads(file.read_text()) for file in sorted(results.glob("policies/*.json"))}
+    text = filled(page.read_text(), "table", table(studies))
+    write_atomically(page, filled(text, "policies", table_of_policies(policies)).encode())
     draw(studies, picture)
 
 
