@@ -24,13 +24,16 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from cases.d_cylinder_wake.env import CYLINDER, STREAM, WakeOptions
-from cases.ellipse_agent import ASPECT_RATIO
-from coupling.files import write_atomically
-from coupling.origin import machine, provenance
-from flowsim import Ellipse, HalfDisk, Sides, Simulation
-
 ROOT = Path(__file__).resolve().parents[1]
+sys.path[0] = str(ROOT)
+
+from benchmarks.pages import fill_in  # noqa: E402
+from cases.d_cylinder_wake.env import CYLINDER, STREAM, WakeOptions  # noqa: E402
+from cases.ellipse_agent import ASPECT_RATIO  # noqa: E402
+from coupling.files import write_atomically  # noqa: E402
+from coupling.origin import machine, provenance  # noqa: E402
+from flowsim import Ellipse, HalfDisk, Sides, Simulation  # noqa: E402
+
 RESULTS = ROOT / "benchmarks" / "results" / "drafting"
 ALONG = np.linspace(0.65, 3.35, 10)
 """Places of the centre behind the flat side, in D."""
@@ -150,10 +153,7 @@ def write_page(results: Path, page: Path, picture: Path) -> None:
     """Put the table between the marks of the page, and draw the picture."""
     studies = [json.loads(file.read_text()) for file in results.glob("*.json")]
     studies.sort(key=lambda found: (found["cells_per_diameter"], found["sides"] != "slip"))
-    begin, end = "<!-- table of benchmarks/drafting.py -->", "<!-- end of the table -->"
-    before, _, rest = page.read_text().partition(begin)
-    _, _, after = rest.partition(end)
-    write_atomically(page, f"{before}{begin}\n\n{table(studies)}\n\n{end}{after}".encode())
+    fill_in(page, "drafting", "table", table(studies))
     draw(studies, picture)
 
 

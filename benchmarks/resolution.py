@@ -25,17 +25,20 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from cases.d_cylinder_wake.env import CYLINDER, STREAM, DCylinderWake, WakeOptions
-from cases.ellipse_agent import ASPECT_RATIO
-from coupling.files import write_atomically
-from coupling.origin import machine, provenance
-from coupling.run.evaluate import PolicyController, evaluate
-from coupling.run.folder import RunFolder
-from coupling.run.policies import load_controller
-from flowsim import Ellipse, HalfDisk, Sides, Simulation
-from rl_agent import Policy
-
 ROOT = Path(__file__).resolve().parents[1]
+sys.path[0] = str(ROOT)
+
+from benchmarks.pages import fill_in  # noqa: E402
+from cases.d_cylinder_wake.env import CYLINDER, STREAM, DCylinderWake, WakeOptions  # noqa: E402
+from cases.ellipse_agent import ASPECT_RATIO  # noqa: E402
+from coupling.files import write_atomically  # noqa: E402
+from coupling.origin import machine, provenance  # noqa: E402
+from coupling.run.evaluate import PolicyController, evaluate  # noqa: E402
+from coupling.run.folder import RunFolder  # noqa: E402
+from coupling.run.policies import load_controller  # noqa: E402
+from flowsim import Ellipse, HalfDisk, Sides, Simulation  # noqa: E402
+from rl_agent import Policy  # noqa: E402
+
 RESULTS = ROOT / "benchmarks" / "results" / "resolution"
 CELLS = (8, 12, 16, 24, 32, 48, 64)
 DEVELOPMENT, PERIODS, PHASES = 50.0, 6, 8
@@ -320,20 +323,12 @@ def table_of_policies(found: dict[str, dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def filled(page: str, what: str, content: str) -> str:
-    """Return a page with something new between its marks."""
-    begin, end = f"<!-- {what} of benchmarks/resolution.py -->", f"<!-- end of the {what} -->"
-    before, _, rest = page.partition(begin)
-    _, _, after = rest.partition(end)
-    return f"{before}{begin}\n\n{content}\n\n{end}{after}"
-
-
 def write_page(results: Path, page: Path, picture: Path) -> None:
     """Put the tables between the marks of the page, and draw the picture."""
     studies = [json.loads(file.read_text()) for file in sorted(results.glob("*.json"), key=lambda file: int(file.stem))]
     policies = {file.stem: json.loads(file.read_text()) for file in sorted(results.glob("policies/*.json"))}
-    text = filled(page.read_text(), "table", table(studies))
-    write_atomically(page, filled(text, "policies", table_of_policies(policies)).encode())
+    fill_in(page, "resolution", "table", table(studies))
+    fill_in(page, "resolution", "policies", table_of_policies(policies))
     draw(studies, picture)
 
 

@@ -25,9 +25,9 @@ sys.path[0] = str(ROOT)  # the folder of this file would hide the package mujoco
 
 from benchmarks.learning.plan import Job, slug  # noqa: E402
 from benchmarks.learning.queue import Places, carry_out, list_jobs  # noqa: E402
+from benchmarks.pages import fill_in  # noqa: E402
 from cases.small.best import TASKS  # noqa: E402
 from coupling.errors import ConfigError  # noqa: E402
-from coupling.files import write_atomically  # noqa: E402
 from coupling.settings.config import fitted, load_config  # noqa: E402
 from coupling.worker.environments import Task, describe_task  # noqa: E402
 from rl_agent.config import CONTINUOUS_ONLY  # noqa: E402
@@ -112,10 +112,7 @@ def _cell(task: str, algorithm: str, results: Path) -> str:
 
 def write_table(results: Path, page: Path) -> None:
     """Put the table between the marks of the page."""
-    begin, end = "<!-- table of benchmarks/small.py -->", "<!-- end of the table -->"
-    before, _, rest = page.read_text().partition(begin)
-    _, _, after = rest.partition(end)
-    write_atomically(page, f"{before}{begin}\n\n{table(results)}\n\n{end}{after}".encode())
+    fill_in(page, "small", "table", table(results))
 
 
 def parse() -> argparse.Namespace:

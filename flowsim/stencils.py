@@ -74,9 +74,13 @@ def ghost_along(kind: int, inside: Real, wall: Real, turn: Real, enters: bool) -
 
 
 @shared
-def convected(edge: Real, inside: Real, courant: Real) -> Real:
-    """Return the velocity on an outflow side after a step, carried outwards with the stream."""
-    return edge - courant * (edge - inside)
+def convected(outwards: Real, edge: Real, inside: Real, courant: Real) -> Real:
+    """Return the velocity on an outflow side after a step, carried outwards with the stream, but never inwards.
+
+    ``outwards`` is 1 for a side at the upper end of its axis, -1 at the lower one. What would come back is stopped,
+    because nothing is known of it: vortices that turn round on the side would feed on themselves.
+    """
+    return outwards * max(outwards * (edge - courant * (edge - inside)), ZERO)
 
 
 @shared

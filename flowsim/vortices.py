@@ -36,35 +36,53 @@ def induced_by(zx: float, zy: float, vortex: Array) -> tuple[float, float]:
 
 
 @shared
-def induced_by_departed(zx: float, zy: float, lack: float, total: float, h: float) -> tuple[float, float]:
-    """Return the velocity at z from where a wake leaves the box.
+def induced_by_departed(
+    x: float, y: float, side: int, nx: int, ny: int, h: float, lack: float, kept: float, total: float
+) -> tuple[float, float]:
+    """Return the velocity at (x, y) by a wake that leaves the box through the middle of a side.
 
-    A source for the deficit of the wake, and a vortex that brings the circulation of everything back to zero (Kelvin).
+    A source for the flux ``lack`` that the wake leaves with, and a vortex that brings the circulation ``total`` of
+    the box back to zero (Kelvin). Beyond the side the stream fills the wake until the flux that it lacks is ``kept``,
+    as its momentum demands: there is a sink for the rest, as far behind the side as the side is long.
     """
-    scale = 0.5 / (math.pi * max(zx * zx + zy * zy, h * h))
-    return scale * (lack * zx + total * zy), scale * (lack * zy - total * zx)
+    outwards = 1.0 if side % 2 == 1 else -1.0
+    # the middle of the side, and where the wake has filled up
+    along, across = (nx, ny) if side < 2 else (ny, nx)
+    edge, middle = (along if side % 2 == 1 else 0) * h, 0.5 * across * h
+    beyond = edge + outwards * across * h
+    zx, zy = (x - edge, y - middle) if side < 2 else (x - middle, y - edge)
+    fx, fy = (x - beyond, y - middle) if side < 2 else (x - middle, y - beyond)
+    near = 0.5 / (math.pi * max(zx * zx + zy * zy, h * h))
+    sink = (kept - lack) * 0.5 / (math.pi * max(fx * fx + fy * fy, h * h))
+    return near * (lack * zx + total * zy) + sink * fx, near * (lack * zy - total * zx) + sink * fy
 
 
 @shared
-def place_of_departure(side: int, nx: int, ny: int, h: float) -> tuple[float, float]:
-    """Return the middle of a side, where a wake leaves the box."""
-    x = (nx if side == 1 else 0) * h if side < 2 else 0.5 * nx * h
-    y = 0.5 * ny * h if side < 2 else (ny if side == 3 else 0) * h
-    return x, y
+def lack_at(u: Array, v: Array, nx: int, ny: int, h: float, side: int, m: int, stream: float) -> tuple[float, float]:
+    """Return the parts of corner m along a side in what a wake leaving there lacks: flux, and momentum per ``stream``.
 
-
-@shared
-def lack_at(u: Array, v: Array, nx: int, ny: int, h: float, side: int, m: int) -> float:
-    """Return the part of corner m along a side in the flux that a wake leaving there lacks.
-
-    The deficit d of the outward speed in the wake follows from its vorticity, dd/dt = omega along the side, and goes on
-    unchanged beyond it: to the flow outside that is a source of strength int d dt = -int t omega dt.
+    The deficit d of the outward speed in the wake follows from its vorticity, dd/dt = omega along the side; its flux is
+    int d dt = -int t omega dt. Momentum is conserved behind the side, int (U - d) d dt = U int d dt far away: so this
+    is the flux that lacks there. ``stream`` is U, the given speed out of the box.
     """
     n = ny if side < 2 else nx
     depth = 1 if side % 2 == 0 else (nx if side < 2 else ny) - 1
     sense = 1.0 if side == 1 or side == 2 else -1.0
     i, j = (depth, m) if side < 2 else (m, depth)
-    return -sense * (m - 0.5 * n) * circulation(u, v, i, j, h)
+    flux = -sense * (m - 0.5 * n) * circulation(u, v, i, j, h)
+    if stream <= 0.0:
+        return flux, flux
+    edge = G if side % 2 == 0 else G + (nx if side < 2 else ny)
+    before, after = (u[edge, m - 1 + G], u[edge, m + G]) if side < 2 else (v[m - 1 + G, edge], v[m + G, edge])
+    speed = 0.5 * (before + after) * (1.0 if side % 2 == 1 else -1.0)
+    return flux, speed * (1.0 - speed / stream) * h
+
+
+@shared
+def outward(stream: Array, side: int) -> float:
+    """Return the speed of the stream out of the box through a side."""
+    speed = float(stream[0] if side < 2 else stream[1])
+    return speed if side % 2 == 1 else -speed
 
 
 @shared

@@ -10,7 +10,7 @@ from numba import prange
 from flowsim.backend.cpu.compiling import inner, sweep
 from flowsim.grid import GHOSTS as G
 from flowsim.stencils import FAR_FIELD, OUTFLOW
-from flowsim.vortices import circulation, induced_by, induced_by_departed, lack_at, place_of_departure, side_point
+from flowsim.vortices import circulation, induced_by, induced_by_departed, lack_at, outward, side_point
 
 Array = Any
 
@@ -44,7 +44,17 @@ def _gather(u: Array, v: Array, nx: int, ny: int, h: float, block: int, vortices
 
 @inner
 def _induced(
-    x: float, y: float, vortices: Array, count: int, u: Array, v: Array, nx: int, ny: int, h: float, sides: Array
+    x: float,
+    y: float,
+    vortices: Array,
+    count: int,
+    u: Array,
+    v: Array,
+    nx: int,
+    ny: int,
+    h: float,
+    sides: Array,
+    stream: Array,
 ) -> tuple[float, float]:
     """Return the velocity that all vortices and the wakes that have left induce at a point."""
     total, du, dv = 0.0, 0.0, 0.0
@@ -56,11 +66,12 @@ def _induced(
     du, dv = du * (0.5 / math.pi), dv * (0.5 / math.pi)
     for side in range(4):
         if sides[side] == OUTFLOW:
-            lack = 0.0
+            lack, kept = 0.0, 0.0
             for m in range(1, ny if side < 2 else nx):
-                lack += lack_at(u, v, nx, ny, h, side, m)
-            xs, ys = place_of_departure(side, nx, ny, h)
-            au, av = induced_by_departed(x - xs, y - ys, lack, total, h)
+                flux, momentum = lack_at(u, v, nx, ny, h, side, m, outward(stream, side))
+                lack += flux
+                kept += momentum
+            au, av = induced_by_departed(x, y, side, nx, ny, h, lack, kept, total)
             du += au
             dv += av
     return du, dv
@@ -88,7 +99,7 @@ def far_field(
             last = 0.0
             for point in range(-G, cells + G + block, block):
                 x, y = side_point(side, point, nx, ny, h)
-                du, dv = _induced(x, y, vortices[b], count, u[b], v[b], nx, ny, h, sides)
+                du, dv = _induced(x, y, vortices[b], count, u[b], v[b], nx, ny, h, sides, stream)
                 here = du if component == 0 else dv
                 if point > -G:
                     # normal faces lie half a cell beyond the corners that the points are

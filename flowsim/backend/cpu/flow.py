@@ -286,7 +286,7 @@ def update_sides(active: Array, u: Array, v: Array, new_u: Array, new_v: Array, 
             total = 0.0
             for j in range(G, G + cells):
                 if sides[side] == OUTFLOW:
-                    new[edge, j] = convected(old[edge, j], old[inside, j], courant)
+                    new[edge, j] = convected(real(sign), old[edge, j], old[inside, j], courant)
                 elif sides[side] == FAR_FIELD:
                     new[edge, j] = prescribed[j]
                 else:

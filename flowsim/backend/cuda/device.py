@@ -151,7 +151,7 @@ class Device:
         """Return room for what the far field is made of."""
         blocks = -(-(grid.nx - 1) // block) * -(-(grid.ny - 1) // block)
         points = -(-max(grid.padded_shape) // block) + 1
-        shapes = ((batch, blocks, 7), (batch, 4), (batch, 4, points))
+        shapes = ((batch, blocks, 7), (batch, 4, 2), (batch, 4, points))
         return FarField(*(self.zeros(shape, np.float64) for shape in shapes))
 
     def prepare(self, sweeps: Callable[[], None]) -> None:

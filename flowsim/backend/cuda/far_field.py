@@ -11,13 +11,13 @@ from numba import cuda
 from flowsim.backend.cuda.launching import THREADS, Kernel, block_sums
 from flowsim.grid import GHOSTS as G
 from flowsim.stencils import FAR_FIELD, OUTFLOW
-from flowsim.vortices import circulation, induced_by, induced_by_departed, lack_at, place_of_departure, side_point
+from flowsim.vortices import circulation, induced_by, induced_by_departed, lack_at, outward, side_point
 
 Array = Any
 
 
 class FarField(NamedTuple):
-    """Room for blocks of vortices (B, blocks, 7), what wakes lack (B, 4), and velocities at points (B, 4, points)."""
+    """Room for blocks of vortices (B, blocks, 7), lacks of wakes (B, 4, 2), and velocities at points (B, 4, points)."""
 
     vortices: Array
     lacks: Array
@@ -57,19 +57,21 @@ def _gather(active: Array, u: Array, v: Array, h: float, block: int, vortices: A
 
 
 @Kernel
-def _measure_wakes(active: Array, u: Array, v: Array, h: float, sides: Array, lacks: Array) -> None:
+def _measure_wakes(active: Array, u: Array, v: Array, h: float, sides: Array, stream: Array, lacks: Array) -> None:
     """Find what the wakes lack that leave through the sides, one block of threads for each side."""
     side, b, t = cuda.blockIdx.x, cuda.blockIdx.y, cuda.threadIdx.x
     if not active[b] or sides[side] != OUTFLOW:
         return
-    scratch = cuda.shared.array((1, THREADS), np.float64)
+    scratch = cuda.shared.array((2, THREADS), np.float64)
     nx, ny = u.shape[1] - 2 * G, u.shape[2] - 2 * G
-    lack = 0.0
+    lack, kept = 0.0, 0.0
     for m in range(1 + t, ny if side < 2 else nx, cuda.blockDim.x):
-        lack += lack_at(u[b], v[b], nx, ny, h, side, m)
-    block_sums((lack,), scratch)
-    if t == 0:
-        lacks[b, side] = scratch[0, 0]
+        flux, momentum = lack_at(u[b], v[b], nx, ny, h, side, m, outward(stream, side))
+        lack += flux
+        kept += momentum
+    block_sums((lack, kept), scratch)
+    if t < 2:
+        lacks[b, side, t] = scratch[t, 0]
 
 
 @Kernel
@@ -93,8 +95,8 @@ def _induce(
         normal = scratch[1, 0] * (0.5 / math.pi)
         for other in range(4):
             if sides[other] == OUTFLOW:
-                xs, ys = place_of_departure(other, nx, ny, h)
-                du, dv = induced_by_departed(x - xs, y - ys, lacks[b, other], scratch[0, 0], h)
+                lack, kept = lacks[b, other, 0], lacks[b, other, 1]
+                du, dv = induced_by_departed(x, y, other, nx, ny, h, lack, kept, scratch[0, 0])
                 normal += du if side < 2 else dv
         points[b, side, point] = normal
 
@@ -121,6 +123,6 @@ def far_field(
     """Give the ``far_field`` sides the normal velocity of the unbounded flow, as on the CPU."""
     batch, nx, ny = u.shape[0], u.shape[1] - 2 * G, u.shape[2] - 2 * G
     _gather.launch((room.vortices.shape[1], batch), (THREADS,), active, u, v, h, block, room.vortices)
-    _measure_wakes.launch((4, batch), (THREADS,), active, u, v, h, sides, room.lacks)
+    _measure_wakes.launch((4, batch), (THREADS,), active, u, v, h, sides, stream, room.lacks)
     _induce.launch((room.points.shape[2], 4, batch), (THREADS,), active, *room, nx, ny, h, block, sides)
     _interpolate.launch((4, batch), (THREADS,), active, room.points, given, block, sides, stream)

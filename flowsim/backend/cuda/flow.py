@@ -268,7 +268,7 @@ def _update_sides(
         for m in range(t, cells, cuda.blockDim.x):
             edge = start + m * step
             if kind == OUTFLOW:
-                new[edge] = convected(old[edge], old[edge + inwards], courant)
+                new[edge] = convected(real(sign), old[edge], old[edge + inwards], courant)
             elif kind == FAR_FIELD:
                 new[edge] = given[b, side, component, m + G]
             else:
