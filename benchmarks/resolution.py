@@ -37,11 +37,12 @@ from coupling.run.evaluate import PolicyController, evaluate  # noqa: E402
 from coupling.run.folder import RunFolder  # noqa: E402
 from coupling.run.policies import load_controller  # noqa: E402
 from flowsim import Ellipse, HalfDisk, Sides, Simulation  # noqa: E402
+from flowsim.validation.cylinder import disturb_wake  # noqa: E402
 from rl_agent import Policy  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results" / "resolution"
 CELLS = (8, 12, 16, 24, 32, 48, 64)
-DEVELOPMENT, PERIODS, PHASES = 50.0, 6, 8
+DEVELOPMENT, PERIODS, PHASES = 100.0, 6, 8
 PROBE = (CYLINDER[0] + 1.5, CYLINDER[1])
 """Where the cross-stream velocity tells the phase of the shedding."""
 BEHIND = np.linspace(0.75, 3.25, 11)
@@ -100,8 +101,9 @@ def rising(time: FloatArray, signal: FloatArray) -> FloatArray:
 def developed(cells: int) -> tuple[dict[str, Any], list[State]]:
     """Return what the cylinder alone does, and its state at equal steps of the phase from zero on."""
     sim = flow(cells)
+    disturb_wake(sim)
     early = record(sim, DEVELOPMENT, lambda sim: (at_probe(sim),))
-    late = early[early[:, 0] > 0.6 * DEVELOPMENT]
+    late = early[early[:, 0] > 0.8 * DEVELOPMENT]
     period = float(np.diff(rising(late[:, 0], late[:, 1])).mean())
     points = np.stack([CYLINDER[0] + BEHIND, np.full_like(BEHIND, CYLINDER[1])], axis=-1)[None]
 
@@ -147,6 +149,7 @@ def held(cells: int, period: float) -> dict[str, float]:
     """Return force and torque on an ellipse that is held along the stream in the wake."""
     place = CYLINDER[0] + HELD[0], CYLINDER[1] + HELD[1]
     sim = flow(cells, Ellipse(major=1.0, aspect=ASPECT_RATIO, center=place))
+    disturb_wake(sim)
     record(sim, DEVELOPMENT, lambda sim: ())
 
     def look(sim: Simulation) -> tuple[float, ...]:

@@ -13,8 +13,8 @@ from flowsim.backend.cpu import most_threads
 from flowsim.bench import timed_sweeps
 
 TASKS: dict[str, tuple[str, dict[str, Any]]] = {
-    "d_cylinder_wake/quick": ("flowsim/DCylinderWake-v0", {}),
-    "d_cylinder_wake at 16": ("flowsim/DCylinderWake-v0", {"preset": "default", "cells_per_diameter": 16}),
+    "d_cylinder_wake/sketch": ("flowsim/DCylinderWake-v0", {"preset": "sketch"}),
+    "d_cylinder_wake/quick": ("flowsim/DCylinderWake-v0", {"preset": "quick"}),
     "d_cylinder_wake/default": ("flowsim/DCylinderWake-v0", {"preset": "default"}),
     "elliptical_swimmer/quick": ("flowsim/EllipticalSwimmer-v0", {"preset": "quick"}),
     "elliptical_swimmer/default": ("flowsim/EllipticalSwimmer-v0", {"preset": "default"}),

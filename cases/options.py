@@ -15,14 +15,14 @@ OptionsT = TypeVar("OptionsT", bound="FlowOptions")
 
 
 class SideOptions(BaseModel):
-    """What happens on each side of the box (FLOW: sides of the box)."""
+    """What happens on each side of the box, as for `flowsim.Sides`; ``left`` follows from the others unless given."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    left: Side = "inflow"
+    left: Side | None = None
     right: Side = "outflow"
-    bottom: Side = "slip"
-    top: Side = "slip"
+    bottom: Side = "far_field"
+    top: Side = "far_field"
 
 
 class FlowOptions(BaseModel):

@@ -19,7 +19,7 @@ What the paper leaves out, and what we do
     (`sensor_offset`), as no slip leaves nothing to measure on the surface.
 4.  Observation: position of A's centre relative to the middle of O's flat side, angle in (-pi, pi], velocity
     relative to O, angular velocity, then the sensors. Clipped far beyond what occurs (8 D, 50 U, 200 U/D).
-5.  Box of the flow 8 D x 4 D, the middle of O's flat side at (1.8, 2.0); blockage 1/4.
+5.  Box of the flow 8 D x 4 D, the middle of O's flat side at (1.8, 2.0).
 6.  The alive box is that of the original code; it is checked after every solver step, and leaving it ends the
     action.
 7.  Starts: A at rest relative to O, `start_range="paper"`: x in [0.75, 3.25], y in [-1.25, 1.25], theta in
@@ -32,11 +32,10 @@ Deviations from the paper
 1.  Grid: the paper says h = 2^-10 D; we read 2^-10 of the box's length (1024 x 512 cells, preset `paper`);
     the other presets are coarser, and integrate with a second-order method at CFL 0.5 instead of explicit
     Euler at 0.1.
-2.  Sides: the paper has Neumann conditions everywhere. Here the stream is prescribed on the left, leaves
-    through a convective outflow on the right, and slips along bottom and top. The walls make the wake faster:
-    the cylinder sheds with a period of 3.35 T, its mean drag coefficient is 3.66 (32 cells per D, six periods;
-    `benchmarks/resolution.py`). `sides` offers "open" ones,
-    through which the flow passes freely and stably (docs/decisions.md, "Open sides").
+2.  Sides: the paper has Neumann conditions everywhere, in which drag and wake depend on the box. Here the box is
+    cut out of an unbounded stream (`far_field`) with an outflow on the right: drag coefficient and period are
+    within 4 % of those in a box of 40 x 24 D (docs/boxes.md, 16 cells per D). Preset `paper` has Neumann conditions
+    on bottom and top, preset `sketch` walls; both nearly double the drag.
 3.  A simulation that blows up ends its episode with -100 and `info["diverged"]`.
 4.  The frame moves with O; the equations are the same, since O does not accelerate.
 """
@@ -69,8 +68,8 @@ STREAM = (1.0, 0.0)
 class WakeOptions(FlowOptions):
     """Options of flowsim/DCylinderWake-v0; their defaults are those of the preset `quick`."""
 
-    cells_per_diameter: float = Field(8.0, ge=4.0, description="resolution D/h")
-    episode_actions: int = Field(40, ge=1, description="actions until an episode is truncated")
+    cells_per_diameter: float = Field(16.0, ge=4.0, description="resolution D/h")
+    episode_actions: int = Field(400, ge=1, description="actions until an episode is truncated")
     start: Literal["developed", "impulsive"] = "developed"
     start_range: Literal["paper", "narrow"] = "narrow"
     sides: SideOptions = Field(default_factory=SideOptions)
@@ -214,11 +213,11 @@ class DCylinderWakeEnv(FlowEnv):
 
     An episode starts with the ellipse at rest at a random place of x from 1 to 2.5, y from -0.5 to 0.5, angle from
     -pi/8 to pi/8, in a random phase of the wake. It is terminated when the centre leaves 0.5 <= x <= 3.5, |y| <= 1.5
-    (or when the simulation diverges, see `info["diverged"]`), and truncated after 40 actions.
+    (or when the simulation diverges, see `info["diverged"]`), and truncated after 400 actions.
 
     These are the numbers of the preset `quick`, which `gymnasium.make` takes unless another one is named (`preset=`
-    `default`, `fine` or `paper`: wider starts, 400 actions, finer grids, hours in place of minutes). Options: the
-    fields of `WakeOptions`. What `info` holds: `FlowEnv`.
+    `default`, `fine` or `paper`: wider starts, finer grids, hours in place of minutes; `sketch`: coarser, 40 actions).
+    Options: the fields of `WakeOptions`. What `info` holds: `FlowEnv`.
     """
 
     task_class = DCylinderWake

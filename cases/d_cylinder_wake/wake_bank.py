@@ -24,10 +24,10 @@ from flowsim import Simulation
 Arrays = dict[str, npt.NDArray[Any]]
 
 SNAPSHOTS = 24
-DEVELOPMENT_TIME = 50.0
-"""Time, in D/U, until the vortex street is periodic."""
-SPACING = 1.3
-"""Time between snapshots: 24 of them cover about six shedding periods, and no two the same phase."""
+DEVELOPMENT_TIME = 80.0
+"""Time, in D/U, until the vortex street is periodic; between far-field sides it swings less widely before."""
+SPACING = 1.9
+"""Time between snapshots: 24 of them cover nine to fourteen shedding periods, and no two the same phase."""
 LOCK_TIMEOUT = 3600.0
 
 _NO_PHYSICS = {"viz.py", "films.py", "io.py", "bench.py", "validate.py", "__init__.py"}

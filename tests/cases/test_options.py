@@ -21,7 +21,7 @@ IDS = ("flowsim/DCylinderWake-v0", "flowsim/EllipticalSwimmer-v0")
         ({"force_scale": float("nan")}, ("'force_scale'", "nan", "finite")),
         ({"sides": {"left": "wall"}}, ("'sides.left'", "'wall'", "'inflow'")),
         ({"sides": {"lft": "open"}}, ("'sides.lft'", "'open'", "left, right, bottom, top")),
-        ({"preset": "quik"}, ("unknown preset 'quik'", "default, fine, paper, quick")),
+        ({"preset": "quik"}, ("unknown preset 'quik'", "default, fine, paper, quick, sketch")),
         ({"backend": "abacus"}, ("abacus", "cpu")),
     ],
 )
@@ -54,7 +54,7 @@ def test_defaults_are_the_preset_quick(task, options):
 
 
 def test_presets_are_there_and_name_their_task():
-    assert preset_names(DCylinderWake.folder) == ["default", "fine", "paper", "quick"]
+    assert preset_names(DCylinderWake.folder) == ["default", "fine", "paper", "quick", "sketch"]
     assert preset_names(EllipticalSwimmer.folder) == ["default", "quick"]
     for env_id, task in zip(IDS, (DCylinderWake, EllipticalSwimmer), strict=True):
         for name in preset_names(task.folder):
