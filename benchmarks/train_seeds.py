@@ -1,6 +1,6 @@
 """Train a preset with several seeds through the service, and keep curves and evaluations.
 
-    python benchmarks/train_seeds.py d_cylinder_wake/quick --steps 350000 --episodes 96
+    python benchmarks/train_seeds.py d_cylinder_wake/sketch --steps 350000 --episodes 96
     python benchmarks/train_seeds.py mujoco/inverted_pendulum --steps 100000 --episodes 20
 
 Writes benchmarks/results/PRESET/ (with _ for /): per seed the resolved configuration, all statistics and episodes, the

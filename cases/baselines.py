@@ -102,7 +102,7 @@ class PDController:
 
 PD = {
     # Close behind the cylinder and across the stream: the low pressure there holds A, and a slender body in a wake
-    # turns across the stream anyway. Found by trial, aided by a random search over the gains (preset quick).
+    # turns across the stream anyway. Found by trial, aided by a random search over the gains (preset sketch).
     "flowsim/DCylinderWake-v0": PDController(
         position_gain=(0.85, 0.3),
         velocity_gain=(0.95, 1.5),
