@@ -59,7 +59,7 @@ def worth(gains: FloatArray, seeds: list[int], actions: int) -> FloatArray:
     """Return what each candidate is worth, a mean over the starts: actions lived, less what they cost."""
     envs: Any = gymnasium.make_vec(
         TASK, num_envs=len(gains), vectorization_mode="vector_entry_point", preset=PRESET,
-        episode_actions=actions, autoreset_mode="Disabled",
+        episode_actions=actions, autoreset_mode="SameStep",
     )  # fmt: skip
     controller, total = controller_of(gains), np.zeros(len(gains))
     for seed in seeds:

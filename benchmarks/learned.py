@@ -1,0 +1,227 @@
+"""What has an agent learned on the wake? Where it rests, what it pays, what the wake saves it, and when it acts.
+
+    python benchmarks/learned.py watch FILE.policy --cells 32    # 24 starts, all their actions: learned/NAME_CELLS.json
+    python benchmarks/learned.py page                            # docs/learned.md between its marks, and its picture
+
+The agent acts with the mean of its policy from the starts of the evaluation. Beside it, at the same resolution: the
+deficit of the wake of the cylinder alone where it rests, and the drag of the ellipse held in the free stream at the
+angles that it takes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+from scipy.signal import hilbert
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[0] = str(ROOT)
+
+from benchmarks.pages import fill_in  # noqa: E402
+from benchmarks.resolution import agent_of, flow, record  # noqa: E402
+from cases.baselines import Controller  # noqa: E402
+from cases.d_cylinder_wake.env import CYLINDER, STREAM  # noqa: E402
+from cases.ellipse_agent import ASPECT_RATIO  # noqa: E402
+from coupling.files import write_atomically  # noqa: E402
+from coupling.origin import machine, provenance  # noqa: E402
+from coupling.run.evaluate import EVALUATION_SEED  # noqa: E402
+from coupling.worker.environments import episode_seed, make_vector  # noqa: E402
+from flowsim import Ellipse, Grid, Sides, Simulation  # noqa: E402
+from flowsim.validation.cylinder import disturb_wake  # noqa: E402
+
+RESULTS = ROOT / "benchmarks" / "results" / "learned"
+STARTS = 24
+SETTLED = 50
+"""Actions until an agent has found its place."""
+ACROSS, ALONG = np.linspace(-1.5, 1.5, 31), np.linspace(0.5, 3.5, 31)
+DEVELOPMENT, MEASURED = 100.0, 30.0
+ANGLES = np.linspace(0.0, np.pi / 2, 7)
+PHASES = 8
+
+FloatArray = NDArray[np.float64]
+
+
+# --- what is measured --------------------------------------------------------------------------------------------
+
+
+def watch(env: str, options: dict[str, Any], controller: Controller, actions: int) -> dict[str, FloatArray]:
+    """Play the starts; return places (n, actions, 3), actions (n, actions, 3) and the lift of O, NaN once lost."""
+    vector: Any = make_vector(env, options, STARTS)
+    observations, _ = vector.reset(seed=[episode_seed(EVALUATION_SEED, number) for number in range(STARTS)])
+    controller.reset(STARTS)
+    alive = np.ones(STARTS, bool)
+    seen: dict[str, FloatArray] = {
+        name: np.full((STARTS, actions, size), np.nan) for name, size in (("place", 3), ("action", 3), ("lift", 1))
+    }
+    for n in range(actions):
+        chosen = np.clip(controller(np.asarray(observations, np.float32)), -1.0, 1.0)
+        seen["place"][alive, n] = observations[alive, :3]
+        observations, _, terminated, truncated, infos = vector.step(chosen.astype(np.float32))
+        alive &= ~(terminated | truncated)
+        seen["action"][alive, n] = chosen[alive]
+        seen["lift"][alive, n, 0] = infos["lift"][alive, 0]
+        if not alive.any():
+            break
+    vector.close()
+    return seen
+
+
+def mean_wake(cells: int) -> FloatArray:
+    """Return the mean velocity along the stream behind the cylinder alone, shape (ALONG, ACROSS)."""
+    sim = flow(cells)
+    disturb_wake(sim)
+    sim.advance(DEVELOPMENT)
+    x, y = np.meshgrid(CYLINDER[0] + ALONG, CYLINDER[1] + ACROSS, indexing="ij")
+    points = np.stack([x.ravel(), y.ravel()], axis=-1)[None]
+    rows = record(sim, MEASURED, lambda sim: sim.sample_velocity(points)[0, :, 0])
+    return np.asarray(rows[:, 1:].mean(axis=0).reshape(x.shape))
+
+
+def drag_in_the_stream(cells: int) -> FloatArray:
+    """Return the mean drag of the ellipse alone, held in the free stream at each of the angles, in rho U^2 D."""
+    drags = []
+    for angle in ANGLES:
+        body = Ellipse(major=1.0, aspect=ASPECT_RATIO, center=(1.8, 2.0), angle=float(angle))
+        sim = Simulation(Grid(8 * cells, 4 * cells, 1.0 / cells), Sides(), [body], viscosity=1.0 / 400.0,
+                         stream=STREAM, dtype="float32")  # fmt: skip
+        disturb_wake(sim)
+        sim.advance(40.0)
+        drags.append(record(sim, 20.0, lambda sim: (sim.body_state.force[0, 0, 0],))[:, 1].mean())
+    return np.array(drags)
+
+
+def study(policy: Path, cells: int) -> dict[str, Any]:
+    """Return everything that the page is made of."""
+    env, env_options, controller = agent_of(policy)
+    options = {**env_options, "cells_per_diameter": cells}
+    seen = watch(env, options, controller, int(options.get("episode_actions", 400)))
+    return {
+        "policy": policy.stem,
+        "trained_at": env_options["cells_per_diameter"],
+        "cells_per_diameter": cells,
+        **{name: np.round(values, 4).tolist() for name, values in seen.items()},
+        "wake": mean_wake(cells).tolist(),
+        "drag_in_the_stream": drag_in_the_stream(cells).tolist(),
+    }
+
+
+# --- what follows ------------------------------------------------------------------------------------------------
+
+
+def by_phase(lift: FloatArray, action: FloatArray) -> FloatArray:
+    """Return the mean action (PHASES, 3) in each part of the period of O's lift, which begins as it rises from zero."""
+    phases, actions = [], []
+    for each, taken in zip(lift, action, strict=True):
+        signal = each[SETTLED:]
+        if np.isfinite(signal).all():
+            phases.append(np.angle(hilbert(signal - signal.mean())) + np.pi / 2)
+            actions.append(taken[SETTLED:])
+    if not phases:
+        return np.full((PHASES, 3), np.nan)
+    part = (np.concatenate(phases) % (2 * np.pi) / (2 * np.pi) * PHASES).astype(int) % PHASES
+    together = np.concatenate(actions)
+    return np.array([together[part == n].mean(axis=0) for n in range(PHASES)])
+
+
+def numbers(found: dict[str, Any]) -> dict[str, Any]:
+    """Return the numbers of the table."""
+    place, action, lift = (np.array(found[name], float) for name in ("place", "action", "lift"))
+    settled, pushes = place[:, SETTLED:].reshape(-1, 3), action[:, SETTLED:].reshape(-1, 3)
+    settled, pushes = (rows[np.isfinite(rows).all(axis=1)] for rows in (settled, pushes))
+    wake = np.array(found["wake"])
+    i = np.clip(np.searchsorted(ALONG, settled[:, 0]), 0, len(ALONG) - 1)
+    j = np.clip(np.searchsorted(ACROSS, settled[:, 1]), 0, len(ACROSS) - 1)
+    tilt = abs((settled[:, 2] + np.pi / 2) % np.pi - np.pi / 2)  # from the stream, an ellipse has no front
+    free = np.interp(tilt, ANGLES, found["drag_in_the_stream"])
+    lived = np.isfinite(action).all(axis=2).sum(axis=1)
+    mean = pushes.mean(axis=0)
+    return {
+        "survival": float((lived == action.shape[1]).mean()),
+        "place": settled.mean(axis=0)[:2],
+        "spread": settled.std(axis=0)[:2],
+        "tilt": float(np.degrees(tilt.mean())),
+        "deficit": float(1.0 - wake[i, j].mean()),
+        "price": float((pushes**2).sum(axis=1).mean()),
+        "price_of_the_mean": float((mean**2).sum()),
+        "mean_action": mean,
+        "stream_price": float(((free / 0.5) ** 2).mean()),
+        "by_phase": by_phase(lift[..., 0], action),
+    }
+
+
+def table(studies: list[dict[str, Any]]) -> str:
+    """Return a row for each policy and resolution, in Markdown."""
+    lines = [
+        "| policy | trained at | watched at | survival | rests at x, y | spread | tilt | deficit there | "
+        "price an action | of its mean action | mean action | price of staying in the free stream |",
+        "| --- |" + " --: |" * 11,
+    ]
+    for found in studies:
+        n = numbers(found)
+        pair = "{:.2f}, {:.2f}".format
+        lines.append(
+            f"| {found['policy']} | {found['trained_at']} | {found['cells_per_diameter']} | "
+            f"{100 * n['survival']:.0f} % | {pair(*n['place'])} | {pair(*n['spread'])} | {n['tilt']:.0f} degrees | {n['deficit']:.2f} | "
+            f"{n['price']:.3f} | {n['price_of_the_mean']:.3f} | {', '.join(f'{a:.2f}' for a in n['mean_action'])} | "
+            f"{n['stream_price']:.2f} |"
+        )
+    return "\n".join(lines)
+
+
+def draw(studies: list[dict[str, Any]], file: Path) -> None:
+    """Draw where each agent rests over the mean wake, what it does in each phase, and its price over time."""
+    figure = Figure(figsize=(12, 3.4 * len(studies)), layout="constrained")
+    FigureCanvasAgg(figure)
+    rows = figure.subplots(len(studies), 3, squeeze=False, gridspec_kw={"width_ratios": (1.2, 1, 1)})
+    for (left, middle, right), found in zip(rows, studies, strict=True):
+        place, action = np.array(found["place"], float), np.array(found["action"], float)
+        shown = left.pcolormesh(ALONG, ACROSS, np.array(found["wake"]).T, cmap="RdBu", vmin=-1.0, vmax=1.0)
+        figure.colorbar(shown, ax=left, label="mean u / U without the agent")
+        left.plot(*place[:, SETTLED::5, :2].reshape(-1, 2).T, "k.", markersize=2, alpha=0.4)
+        left.set(title=f"{found['policy']}: places after {SETTLED} actions", xlabel="x / D from the flat side",
+                 ylabel=f"{found['cells_per_diameter']} cells per D\ny / D", aspect="equal")  # fmt: skip
+        phases = (np.arange(PHASES) + 0.5) / PHASES
+        for column, name in enumerate(("force along x", "force along y", "torque")):
+            middle.plot(phases, numbers(found)["by_phase"][:, column], "o-", label=name)
+        middle.set(title="mean action in the phase of O's lift", xlabel="part of the period", ylabel="action")
+        middle.axhline(0.0, color="0.8", zorder=0)
+        middle.legend(fontsize="small")
+        right.plot(np.nanmean((action**2).sum(axis=2), axis=0), linewidth=1)
+        right.set(title="price, mean over those that live", xlabel="actions", ylabel="|a|^2", ylim=(0, None))
+    file.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(file, dpi=90)
+
+
+def main() -> None:
+    """Read the command line and do what it says."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("command", choices=("watch", "page"))
+    parser.add_argument("policies", nargs="*", type=Path, help="files of policies beside their results, or runs")
+    parser.add_argument("--cells", nargs="+", type=int, default=[16, 32])
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--page", type=Path, default=ROOT / "docs" / "learned.md")
+    parser.add_argument("--picture", type=Path, default=ROOT / "docs" / "images" / "learned.png")
+    options = parser.parse_args()
+    if options.command == "page":
+        found = [json.loads(file.read_text()) for file in sorted(options.results.glob("*.json"))]
+        fill_in(options.page, "learned", "table", table(found))
+        draw(found, options.picture)
+        return
+    options.results.mkdir(parents=True, exist_ok=True)
+    for policy in options.policies:
+        for cells in options.cells:
+            result = study(policy, cells) | provenance() | {"machine": machine()}
+            write_atomically(options.results / f"{policy.stem}_{cells}.json", json.dumps(result).encode())
+            print(table([result]), flush=True)
+
+
+if __name__ == "__main__":
+    main()
