@@ -167,12 +167,13 @@ def table(studies: list[dict[str, Any]]) -> str:
     for found in studies:
         n = numbers(found)
         pair = "{:.2f}, {:.2f}".format
-        lines.append(
-            f"| {found['policy']} | {found['trained_at']} | {found['cells_per_diameter']} | "
-            f"{100 * n['survival']:.0f} % | {pair(*n['place'])} | {pair(*n['spread'])} | {n['tilt']:.0f} degrees | {n['deficit']:.2f} | "
-            f"{n['price']:.3f} | {n['price_of_the_mean']:.3f} | {', '.join(f'{a:.2f}' for a in n['mean_action'])} | "
-            f"{n['stream_price']:.2f} |"
-        )
+        cells = [
+            found["policy"], found["trained_at"], found["cells_per_diameter"], f"{100 * n['survival']:.0f} %",
+            pair(*n["place"]), pair(*n["spread"]), f"{n['tilt']:.0f} degrees", f"{n['deficit']:.2f}",
+            f"{n['price']:.3f}", f"{n['price_of_the_mean']:.3f}", ", ".join(f"{a:.2f}" for a in n["mean_action"]),
+            f"{n['stream_price']:.2f}",
+        ]  # fmt: skip
+        lines.append("| " + " | ".join(map(str, cells)) + " |")
     return "\n".join(lines)
 
 
