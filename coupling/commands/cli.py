@@ -249,18 +249,20 @@ def evaluate(
         from coupling.run.evaluate import evaluate_with_baselines
         from coupling.run.folder import RunFolder
         from coupling.run.policies import load_controller
+        from coupling.run.screen import ConsoleScreen
         from coupling.settings.config import on_another_task
 
     folder = RunFolder.find(path)
     config = on_another_task(folder.config(), changes or [])
-    result = evaluate_with_baselines(
-        config.env,
-        config.env_options,
-        load_controller(folder, deterministic=deterministic, seed=seed),
-        episodes=episodes,
-        seed=seed,
-        progress=lambda name, done: print(f"{name}: {done}/{episodes} episodes", file=sys.stderr),
-    )
+    with ConsoleScreen() as screen:
+        result = evaluate_with_baselines(
+            config.env,
+            config.env_options,
+            load_controller(folder, deterministic=deterministic, seed=seed),
+            episodes=episodes,
+            seed=seed,
+            progress=lambda name, over, actions: screen.judging(name, over, episodes, actions),
+        )
     if as_json:
         print(json.dumps(result | {"env_options": config.env_options}))
     else:

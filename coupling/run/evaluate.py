@@ -134,7 +134,7 @@ def evaluate(
     *,
     episodes: int,
     seed: int,
-    progress: Callable[[int], None] = lambda done: None,
+    progress: Callable[[int, int], None] = lambda over, actions: None,
 ) -> Evaluation:
     """Run episodes and collect what they gave.
 
@@ -150,7 +150,7 @@ def evaluate(
     seed
         Seed of the starts.
     progress
-        Called with the number of episodes done.
+        Called after every action with the number of episodes that are over and the actions of those under way.
 
     Returns
     -------
@@ -167,11 +167,14 @@ def evaluate(
     space = vector.single_action_space
     assert isinstance(space, Box)
     rounds = []
+
+    def tell(over: int, actions: int) -> None:
+        progress(min(over, episodes), actions)  # the last round may hold more than is asked for
+
     try:
         for start in range(0, episodes, count):
             seeds = [episode_seed(seed, start + i) for i in range(count)]
-            rounds.append(_one_round(vector, space, controller, seeds))
-            progress(min(start + count, episodes))
+            rounds.append(_one_round(vector, space, controller, seeds, start, tell))
     finally:
         vector.close()
     returns, lengths, survived = (np.concatenate(parts)[:episodes] for parts in zip(*rounds, strict=True))
@@ -179,7 +182,7 @@ def evaluate(
 
 
 def _one_round(
-    vector: Any, space: Box, controller: Controller, seeds: list[int]
+    vector: Any, space: Box, controller: Controller, seeds: list[int], before: int, progress: Callable[[int, int], None]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Run the first episode of every environment to its end."""
     observations, _ = vector.reset(seed=seeds)
@@ -195,6 +198,7 @@ def _one_round(
         lengths[open_] += 1
         survived[open_ & truncated & ~terminated] = True
         open_ &= ~(terminated | truncated)
+        progress(before + len(seeds) - int(open_.sum()), int(lengths.max()))
     return returns, lengths, survived
 
 
@@ -215,7 +219,7 @@ def evaluate_with_baselines(
     *,
     episodes: int,
     seed: int,
-    progress: Callable[[str, int], None] = lambda name, done: None,
+    progress: Callable[[str, int, int], None] = lambda name, over, actions: None,
 ) -> dict[str, Any]:
     """Judge a controller beside the task's baselines, on the same starts.
 
@@ -233,7 +237,7 @@ def evaluate_with_baselines(
             contestant,
             episodes=episodes,
             seed=seed,
-            progress=lambda done, name=name: progress(name, done),  # type: ignore[misc]
+            progress=lambda over, actions, name=name: progress(name, over, actions),  # type: ignore[misc]
         ).summary()
         for name, contestant in contestants.items()
     }

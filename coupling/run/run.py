@@ -212,31 +212,38 @@ def _carry_through(
             judged = json.loads(folder.evaluation.read_text())
         if config.run.evaluate_episodes and not learner.environment_steps:
             screen.say(f"judging the untrained policy over {config.run.evaluate_episodes} episodes")
-            judged["before"] = _judge(config, learner, deterministic=True)
+            judged["before"] = _judge(config, learner, screen, deterministic=True)
             _write_evaluation(folder, judged)
         Training(folder, config, task, learner, screen, signals, standby).carry_out()
         if config.run.evaluate_episodes:
             screen.say(
                 f"judging the trained policy and the baselines over {config.run.evaluate_episodes} episodes each"
             )
-            judged["drawing"] = _judge(config, learner, deterministic=False)
+            judged["drawing"] = _judge(config, learner, screen, deterministic=False)
             judged["after"] = evaluate_with_baselines(
                 config.env,
                 config.env_options,
                 _controller(learner, config, deterministic=True),
                 episodes=config.run.evaluate_episodes,
                 seed=EVALUATION_SEED,
+                progress=_shown_on(screen, config),
             )
             _write_evaluation(folder, judged)
 
 
-def _judge(config: RunConfig, learner: Learner, *, deterministic: bool) -> dict[str, Any]:
+def _shown_on(screen: Screen, config: RunConfig) -> Callable[[str, int, int], None]:
+    return lambda name, over, actions: screen.judging(name, over, config.run.evaluate_episodes, actions)
+
+
+def _judge(config: RunConfig, learner: Learner, screen: Screen, *, deterministic: bool) -> dict[str, Any]:
+    shown, name = _shown_on(screen, config), "agent" if deterministic else "agent, drawing"
     return evaluate(
         config.env,
         config.env_options,
         _controller(learner, config, deterministic=deterministic),
         episodes=config.run.evaluate_episodes,
         seed=EVALUATION_SEED,
+        progress=lambda over, actions: shown(name, over, actions),
     ).summary()
 
 

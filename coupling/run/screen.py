@@ -53,12 +53,29 @@ class ConsoleScreen:
         done, total = status["environment_steps"], status["steps_planned"]
         self._first = self._first or (time.monotonic(), done)
         if self._console.is_terminal:
-            room = self._console.width - _BAR_AND_COUNTS - 2 * len(str(total))
-            numbers = _numbers(status, room).ljust(room)
-            self._bar.update(self._task, completed=done, total=total, numbers=numbers, visible=True, refresh=True)
-        elif time.monotonic() >= self._next_line:
-            self._next_line = time.monotonic() + _LINE_EVERY
+            self._show(done, total, lambda room: _numbers(status, room))
+        elif self._line_is_due():
             self.say(f"{done}/{total} steps, {self._left(done, total)} left, {_numbers(status, _LINE)}")
+
+    def judging(self, name: str, over: int, episodes: int, actions: int) -> None:
+        """Show how many episodes of an evaluation are over, and how many actions old the others are."""
+        numbers = f"{name}: action {actions}"
+        if self._console.is_terminal:
+            self._show(over, episodes, lambda room: numbers[:room])
+        elif self._line_is_due():
+            self.say(f"{over}/{episodes} episodes, {numbers}")
+
+    def _show(self, done: int, total: int, numbers: Callable[[int], str]) -> None:
+        room = self._console.width - _BAR_AND_COUNTS - 2 * len(str(total))
+        self._bar.update(
+            self._task, completed=done, total=total, numbers=numbers(room).ljust(room), visible=True, refresh=True
+        )
+
+    def _line_is_due(self) -> bool:
+        due = time.monotonic() >= self._next_line
+        if due:
+            self._next_line = time.monotonic() + _LINE_EVERY
+        return due
 
     def _left(self, done: int, total: int) -> str:
         assert self._first is not None

@@ -6,7 +6,9 @@ from importlib import metadata
 import pytest
 from conftest import complaint
 
+from cases.baselines import ZeroController
 from coupling.commands import bench, cli, hints
+from coupling.run.evaluate import evaluate, evaluate_with_baselines
 from coupling.run.screen import ConsoleScreen
 from coupling.settings.content import shipped_presets
 
@@ -99,6 +101,20 @@ def test_the_progress_bar_is_one_line_of_eighty_columns(monkeypatch, capsys):
     assert len({len(line) for line in frames}) == 1
     assert len(frames[0]) <= 80
     assert any("return 1.235e+05, survival 1000 steps" in line for line in frames)
+
+
+def test_an_evaluation_tells_how_far_it_is(capsys):
+    screen = ConsoleScreen()
+    judged = evaluate_with_baselines(
+        "CartPole-v1", {}, ZeroController(1), episodes=30, seed=1,
+        progress=lambda name, over, actions: screen.judging(name, over, 30, actions),
+    )  # fmt: skip
+    assert judged["episodes"] == 30
+    assert capsys.readouterr().err.startswith("0/30 episodes, agent: action 1\n")
+    seen = []
+    evaluate("CartPole-v1", {}, ZeroController(1), episodes=30, seed=1, progress=lambda *told: seen.append(told))
+    assert [over for over, _ in seen] == sorted(over for over, _ in seen), "it never goes back"
+    assert seen[-1][0] == 30
 
 
 @pytest.mark.parametrize(
