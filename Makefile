@@ -73,13 +73,11 @@ test-all: install
 	$(BIN)/python -m pytest -q --durations=10 -m cluster
 
 DEMO := demo-$(shell date +%Y%m%d-%H%M%S)
-DEMO_STEPS ?= 60000
-# of the learners the fastest on this preset (docs/learning.md); the preset's own is V-RACER with an LSTM
-DEMO_AGENT ?= agent=sac agent.gamma=0.97 agent.start=1024
+DEMO_STEPS ?= 24000
 
 demo: install
-	$(BIN)/flowsim train d_cylinder_wake/quick $(DEMO_AGENT) run.name=$(DEMO) run.steps=$(DEMO_STEPS) run.evaluate_episodes=48
-	$(BIN)/flowsim render runs/$(DEMO) -o runs/$(DEMO)/wake.mp4
+	$(BIN)/flowsim train d_cylinder_wake/quick run.name=$(DEMO) run.steps=$(DEMO_STEPS) run.evaluate_episodes=24
+	$(BIN)/flowsim render runs/$(DEMO) -o runs/$(DEMO)/wake.mp4 --actions 60
 	$(BIN)/flowsim plot runs/$(DEMO) -o runs/$(DEMO)/curves.png
 	@echo
 	@echo "film:  runs/$(DEMO)/wake.mp4 (and wake.gif)"
