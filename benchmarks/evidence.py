@@ -74,7 +74,7 @@ def _validation(case: str) -> Part:
 def _bench(what: str) -> Part:
     file = f"bench/{what}.json"
     return Part(f"bench/{what}", (FLOWSIM, "bench", what, "--json", "--full"),
-                (("{out}/" + file, f"benchmarks/results/{file}"),), "README, speed", "{out}/" + file)  # fmt: skip
+                (("{out}/" + file, f"benchmarks/results/{file}"),), "docs/speed.md", "{out}/" + file)  # fmt: skip
 
 
 def _script(name: str, file: str, shown: str, *options: str) -> Part:
@@ -86,7 +86,7 @@ _DEMO = "runs/evidence-{short}/"
 
 PARTS: tuple[Part, ...] = (
     *map(_validation, CASES),
-    _script("chaos", "coupling/chaos.json", "docs/chaos.md; README, what dies", "--seconds", "300",
+    _script("chaos", "coupling/chaos.json", "docs/chaos.md; docs/commands.md", "--seconds", "300",
             "-o", "{out}/coupling"),
     _script("fuzz_protocol", "coupling/fuzz.json", "docs/security.md", "--frames", "200000", "--by-sockets", "10000",
             "-o", "{out}/coupling/fuzz.json"),
