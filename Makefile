@@ -73,10 +73,10 @@ test-all: install
 	$(BIN)/python -m pytest -q --durations=10 -m cluster
 
 DEMO := demo-$(shell date +%Y%m%d-%H%M%S)
-DEMO_STEPS ?= 24000
+DEMO_STEPS ?= 20000
 
 demo: install
-	$(BIN)/flowsim train d_cylinder_wake/quick run.name=$(DEMO) run.steps=$(DEMO_STEPS) run.evaluate_episodes=24
+	$(BIN)/flowsim train d_cylinder_wake/quick run.name=$(DEMO) run.steps=$(DEMO_STEPS) run.evaluate_episodes=12
 	$(BIN)/flowsim render runs/$(DEMO) -o runs/$(DEMO)/wake.mp4 --actions 60
 	$(BIN)/flowsim plot runs/$(DEMO) -o runs/$(DEMO)/curves.png
 	@echo
