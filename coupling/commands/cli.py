@@ -36,7 +36,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-Run = Annotated[Path, typer.Argument(help="folder of a run, such as runs/demo", show_default=False)]
+Run = Annotated[
+    Path, typer.Argument(help="folder of a run, such as runs/demo, or name of a shipped agent", show_default=False)
+]
 Json = Annotated[bool, typer.Option("--json", help="print one JSON object on stdout and nothing else there")]
 Changes = Annotated[
     list[str] | None,
@@ -161,6 +163,21 @@ def presets(as_json: Json = False) -> None:
     _print_next([("flowsim train d_cylinder_wake/quick run.name=first", "train the first of the wakes")])
 
 
+@app.command(epilog="Example: flowsim agents --json")
+@told_in_a_sentence
+def agents(as_json: Json = False) -> None:
+    """List the trained agents that come with the package; `flowsim render` and `evaluate` take their names."""
+    from coupling.commands.tables import print_rows
+    from coupling.run.agents import describe_agents
+
+    rows = describe_agents()
+    if as_json:
+        print(json.dumps(rows))
+        return
+    print_rows(rows)
+    _print_next([("flowsim render wake -o wake.mp4", "film the first of them")])
+
+
 @app.command(epilog="Example: flowsim resume runs/demo run.steps=40000")
 @told_in_a_sentence
 def resume(path: Run, overrides: Overrides = None) -> None:
@@ -246,13 +263,13 @@ def evaluate(
 ) -> None:
     """Judge a trained agent beside the task's baselines, with 95 % bootstrap intervals of the mean return."""
     with loading(f"the agent of {path}"):
+        from coupling.run.agents import find_agent
         from coupling.run.evaluate import evaluate_with_baselines
-        from coupling.run.folder import RunFolder
         from coupling.run.policies import load_controller
         from coupling.run.screen import ConsoleScreen
         from coupling.settings.config import on_another_task
 
-    folder = RunFolder.find(path)
+    folder = find_agent(path)
     config = on_another_task(folder.config(), changes or [])
     with ConsoleScreen() as screen:
         result = evaluate_with_baselines(
@@ -395,10 +412,10 @@ def plot(
     """Draw learning curves: return and survival against steps, the mean over seeds with a band."""
     begin(f"drawing {len(paths)} run{'s' if len(paths) > 1 else ''}")
     from coupling.commands.plot import plot_runs
-    from coupling.run.folder import RunFolder
+    from coupling.run.agents import find_agent
 
     refuse_unwritable("--output", output)
-    plot_runs([RunFolder.find(path) for path in paths], output)
+    plot_runs([find_agent(path) for path in paths], output)
     print(output)
     _print_next(hints.after_film(paths[0]))
 

@@ -8,6 +8,7 @@ from typing import Any
 from cases.baselines import Controller, baselines
 from cases.film import Ending, check_films, render_film
 from coupling.errors import ConfigError
+from coupling.run.agents import find_agent
 from coupling.run.evaluate import EVALUATION_SEED
 from coupling.run.folder import RunFolder
 from coupling.run.policies import load_controller
@@ -36,7 +37,7 @@ def render(
     Parameters
     ----------
     path
-        The run's folder.
+        The run's folder, or the name of an agent that comes with the package.
     files
         A ``.mp4``, a ``.gif`` and a ``.png``, or some of them.
     changes
@@ -58,7 +59,7 @@ def render(
     RunError
         When the checkpoint cannot be used.
     """
-    folder = RunFolder.find(path)
+    folder = find_agent(path)
     config = on_another_task(folder.config(), changes)
     shipped = baselines(config.env, seed=seed or 0)
     for name in beside:

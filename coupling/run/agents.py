@@ -1,0 +1,47 @@
+"""Agents that come with the package: of a finished run what it takes to judge and film it."""
+
+import json
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from coupling.run.folder import RunFolder
+from coupling.settings.content import read_yaml
+
+__all__ = ["describe_agents", "find_agent"]
+
+_ROOT = Path(str(resources.files("coupling"))) / "agents"
+
+
+def find_agent(path: Path) -> RunFolder:
+    """Return the folder of a run or, where there is none, of the shipped agent with this name.
+
+    Raises
+    ------
+    ConfigError
+        When there is neither.
+    """
+    shipped = RunFolder(_ROOT / path)
+    if path.name == str(path) and not path.exists() and shipped.config_file.is_file():
+        return shipped
+    return RunFolder.find(path)
+
+
+def describe_agents(root: Path = _ROOT) -> list[dict[str, Any]]:
+    """Return a row for each shipped agent: name, task, learner, steps, and how its own evaluation ended."""
+    rows = []
+    for config in sorted(root.glob("*/config.yaml")):
+        settings, folder = read_yaml(config), RunFolder(config.parent)
+        judged = json.loads(folder.evaluation.read_text(encoding="utf-8"))["after"]
+        low, high = judged["ci95"]
+        rows.append({
+            "agent": config.parent.name,
+            "env": settings["env"],
+            "learner": settings["agent"]["algorithm"],
+            "steps": settings["run"]["steps"],
+            "seed": settings["run"]["seed"],
+            "episodes": judged["episodes"],
+            "survival": f"{100 * judged['survival']:.0f} %",
+            "return": f"{judged['mean_return']:.1f} [{low:.1f}, {high:.1f}]",
+        })  # fmt: skip
+    return rows
