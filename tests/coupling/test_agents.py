@@ -1,0 +1,60 @@
+"""Agents that come with the package: found by name, readable by everybody, and what their cards say."""
+
+import re
+from pathlib import Path
+
+import gymnasium
+import numpy as np
+import pytest
+
+import cases  # noqa: F401
+from coupling.errors import ConfigError
+from coupling.run.agents import describe_agents, find_agent
+from coupling.run.evaluate import EVALUATION_SEED, evaluate
+from coupling.run.policies import load_controller
+
+NAMES = [row["agent"] for row in describe_agents()]
+PAGE = Path(__file__).parents[2] / "docs" / "agents.md"
+
+
+def test_the_wake_is_among_them():
+    assert "wake" in NAMES
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_shipped_agent_acts_in_its_task(name):
+    folder = find_agent(Path(name))
+    config = folder.config()
+    env = gymnasium.make(config.env, **config.env_options)
+    controller = load_controller(folder, deterministic=True, seed=0)
+    controller.reset(1)
+    observation, _ = env.reset(seed=0)
+    for _ in range(3):
+        (action,) = controller(observation[None].astype(np.float32))
+        assert env.action_space.contains(action.astype(np.float32))
+        observation, *_ = env.step(action)
+    env.close()
+    assert all(file.stat().st_mode & 0o044 == 0o044 for file in folder.path.iterdir()), "readable by everybody"
+
+
+def test_the_pendulum_stands_as_its_card_says():
+    folder = find_agent(Path("pendulum"))
+    config, controller = folder.config(), load_controller(find_agent(Path("pendulum")), deterministic=True, seed=0)
+    judged = evaluate(config.env, config.env_options, controller, episodes=2, seed=EVALUATION_SEED)
+    (row,) = [row for row in describe_agents() if row["agent"] == "pendulum"]
+    low, high = map(float, re.findall(r"[-\d.]+", row["return"])[1:])
+    assert low - 1 <= judged.returns.mean() <= high + 1
+
+
+def test_a_folder_goes_before_a_name_and_a_wrong_name_is_a_sentence(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert find_agent(Path("wake")).path.parent.name == "agents"
+    (tmp_path / "wake").mkdir()
+    with pytest.raises(ConfigError, match="is no run folder"):
+        find_agent(Path("wake"))
+    with pytest.raises(ConfigError, match="does not exist"):
+        find_agent(Path("wak"))
+
+
+def test_the_page_has_a_card_for_each():
+    assert re.findall(r"^## (\w+)$", PAGE.read_text(encoding="utf-8"), re.MULTILINE) == NAMES
