@@ -56,7 +56,6 @@ def ship(run: RunFolder, folder: Path) -> None:
 
 def train(name: str) -> int:
     """Train an agent, or go on with it, and ship it; return the exit code."""
-    clean_commit(ROOT)
     run = Path("runs") / "agents" / name
     if not (ROOT / run / "config.yaml").exists():
         words = ["train", *COMMANDS[name], f"run.name={name}", "run.folder=runs/agents"]
@@ -106,6 +105,7 @@ def main() -> int:
     if options.command == "page":
         fill_in(ROOT / "docs" / "agents.md", "agents", "cards", cards())
         return 0
+    clean_commit(ROOT)
     return max(train(name) for name in options.names or COMMANDS)
 
 
