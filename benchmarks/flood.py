@@ -61,13 +61,13 @@ class Service:
         """Serve for a while; returns rates and costs per second."""
         before = self.counted()
         threads, began = (time.thread_time(), time.process_time()), time.perf_counter()
-        slots = range(len(self.server.agent_steps))
+        slots = range(len(self.server.exchange.agent_steps))
         last, gaps = np.full(len(slots), began), np.zeros(len(slots))
-        steps = self.server.agent_steps.copy()
+        steps = self.server.exchange.agent_steps.copy()
         while (now := time.perf_counter()) - began < seconds:
             self.server.turn(0.01)
-            moved = self.server.agent_steps != steps
-            steps = self.server.agent_steps.copy()
+            moved = self.server.exchange.agent_steps != steps
+            steps = self.server.exchange.agent_steps.copy()
             gaps = np.where(moved, np.maximum(gaps, now - last), gaps)
             last[moved] = now
             self.deaths += [str(death) for death in self.launcher.supervise()]
@@ -164,7 +164,7 @@ def main() -> int:
         service = Service(Path(name), options.workers, options.step_seconds, Keys.draw() if options.curve else None)
         try:
             until = time.monotonic() + 120
-            while not service.server.agent_steps.all():
+            while not service.server.exchange.agent_steps.all():
                 service.serve(0.2)
                 if service.deaths or time.monotonic() > until:
                     raise RuntimeError(f"the workers did not all come: {service.deaths}")

@@ -359,8 +359,8 @@ class Siege:
     def turn(self) -> None:
         """Serve, and give up who is silent, as a run does."""
         self.server.turn(0.001)
-        for slot, _ in self.server.lost():
-            self.server.drop(slot)
+        for slot, _ in self.server.liveness.lost():
+            self.server.liveness.drop(slot)
 
     def dealer(self) -> zmq.Socket[bytes]:
         """Connect once more."""

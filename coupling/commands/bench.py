@@ -184,7 +184,7 @@ def bench_coupling(
                 server.turn()
             rate = (server.counts.round_trips - trips) / elapsed
             updates = (learner.gradient_steps - updated) / elapsed
-            middle, tail = server.delays()
+            middle, tail = server.liveness.delays()
         finally:
             server.close("the measurement is over")
             launcher.stop()
@@ -280,7 +280,7 @@ def _ping(file: Path, size: int, pause: float, answers: "multiprocessing.SimpleQ
 def _warm_up(server: Server, launcher: LocalLauncher, learning: bool, learner: Learning) -> None:
     """Serve until every agent takes part and, with learning, what is compiled is compiled."""
     began = time.monotonic()
-    while not (server.agent_steps.all() and (not learning or learner.gradient_steps > 200)):
+    while not (server.exchange.agent_steps.all() and (not learning or learner.gradient_steps > 200)):
         server.turn()
         for death in launcher.supervise():
             raise RunError(str(death))

@@ -142,7 +142,7 @@ class Training:
                 self._launch()
                 self._until_finished_or_noted()
                 self._checkpoint()
-            stopped = self._signals.noted and not self._server.finished
+            stopped = self._signals.noted and not self._server.exchange.finished
             state, farewell = ("stopped", "the run was stopped") if stopped else ("finished", "the run is finished")
         finally:
             self._folder.connection.unlink(missing_ok=True)  # nobody listens there any more
@@ -170,7 +170,7 @@ class Training:
             steps = self._learner.environment_steps
             self._screen.say(f"going on at {steps} environment steps, {came_back} of them from the experience log")
         self._checkpoint()
-        if not self._server.fits():
+        if not self._server.exchange.fits():
             outboxes = {path.with_suffix("") for path in self._folder.workers.glob("outbox-*.?")}
             self._server.retire(map(read_outbox, sorted(outboxes)))
 
@@ -185,7 +185,7 @@ class Training:
         write_connection(self._folder.connection, connection)
         if workers.launcher == "local":
             for slot in range(workers.processes):
-                self._server.drop(slot)  # the workers of the learner before died with it
+                self._server.liveness.drop(slot)  # the workers of the learner before died with it
         self._launcher.start()
 
     def _when_full(self, error: OSError, waited: float) -> None:
@@ -205,7 +205,7 @@ class Training:
 
     def _until_finished_or_noted(self) -> None:
         checkpoint = status = supervise = time.monotonic()
-        while not (self._server.finished or self._signals.noted):
+        while not (self._server.exchange.finished or self._signals.noted):
             self._server.turn()
             if self._log.due(self._learner.environment_steps):
                 self._write(self._write_statistics)
@@ -236,20 +236,20 @@ class Training:
         for refusal in self._server.refusals[self._refusals_told :]:
             self._screen.say(refusal)
         self._refusals_told = len(self._server.refusals)
-        for slot, reason in self._server.lost():
+        for slot, reason in self._server.liveness.lost():
             self._launcher.kill(slot, reason)
-            self._server.drop(slot)
+            self._server.liveness.drop(slot)
         limit = max(_CONNECT_WITHIN, self._config.workers.step_timeout)
         for slot in range(self._config.workers.processes):
-            if self._launcher.running_for(slot) > limit and not self._server.connected(slot):
+            if self._launcher.running_for(slot) > limit and not self._server.liveness.connected(slot):
                 self._launcher.kill(slot, f"it had not connected after {limit:g} s")
         for death in self._launcher.supervise():
-            self._server.drop(death.slot)
+            self._server.liveness.drop(death.slot)
             self._failures_told.pop(death.slot, None)
             self._deaths.append({"time": time.time(), "slot": death.slot, "reason": str(death)})
             self._screen.say(str(death))
         self._wait_for_workers()
-        for worker in self._server.workers():
+        for worker in self._server.liveness.summaries():
             self._note_failures(worker["slot"], worker["failures"], worker["failure"])
         self._server.close_forgotten()
 
@@ -270,7 +270,7 @@ class Training:
         if waits_for and waits_for != self._waiting_told:
             self._screen.say(waits_for)
         self._waiting_told = waits_for
-        if any(self._server.connected(slot) for slot in range(workers.processes)):
+        if any(self._server.liveness.connected(slot) for slot in range(workers.processes)):
             self._alone_since = now
         elif now - self._alone_since > workers.wait:
             raise RunError(
@@ -295,7 +295,7 @@ class Training:
         tally.note(new, time.monotonic())
         if tally.exceeded:
             raise RunError(f"environments of worker {slot} failed {tally}; the last one: {latest}")
-        ended, before = self._server.ended_episodes, self._ended_before.get(slot, 0)
+        ended, before = self._server.exchange.ended_episodes, self._ended_before.get(slot, 0)
         self._ended_before[slot] = ended
         if alike.note(latest, fresh=ended > before):
             raise RunError(
@@ -310,7 +310,7 @@ class Training:
         self._write(self._write_episodes)
         self._segment += 1
         self._write(lambda: self._experience.begin(self._segment))
-        self._learner.notes = self._server.notes() | {"segment": self._segment}
+        self._learner.notes = self._server.exchange.notes() | {"segment": self._segment}
         self._write(lambda: self._learner.save(self._folder.checkpoint))
         self._experience.forget_before(self._segment)
 
@@ -368,9 +368,9 @@ class Training:
             "restarts": self._launcher.restarts,
             "refused": server.refused,
             **{key: value for key, value in vars(server.counts).items() if key not in ("round_trips", "batches")},
-            "agents": {str(agent): int(count) for agent, count in enumerate(server.agent_steps) if count},
-            "workers": server.workers(),
-            "absent": [slot for slot in range(self._config.workers.processes) if not server.connected(slot)],
+            "agents": {str(agent): int(count) for agent, count in enumerate(server.exchange.agent_steps) if count},
+            "workers": server.liveness.summaries(),
+            "absent": [slot for slot in range(self._config.workers.processes) if not server.liveness.connected(slot)],
             "deaths": list(self._deaths),
             "warnings": list(self._warnings),
         }
@@ -380,7 +380,7 @@ class Training:
     def _last_line(self) -> str:
         learner = self._learner
         warm, updates = _steps_after_warm_up(learner), learner.gradient_steps
-        agents = int((self._server.agent_steps > 0).sum())
+        agents = int((self._server.exchange.agent_steps > 0).sum())
         ratio = f"{warm} / {updates} = {warm / updates:g}" if updates else "no gradient step was due"
         return (
             f"finished: {learner.environment_steps} environment steps from {agents} distinct agents, "

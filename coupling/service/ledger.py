@@ -11,6 +11,8 @@ from dataclasses import asdict, dataclass, field
 from enum import Enum
 from typing import Any
 
+import numpy as np
+
 from coupling.wire.protocol import Header, Kind, ProtocolError
 
 __all__ = ["Entry", "Ledger", "OrderError", "Verdict"]
@@ -73,6 +75,11 @@ class Entry:
     sequence: int = 0
     answer: bytes = b""
     checksums: list[int] = field(default_factory=list)
+
+    @property
+    def agents(self) -> np.ndarray:
+        """Numbers of its agents."""
+        return np.arange(self.first_agent, self.first_agent + self.environments)
 
     @property
     def waiting(self) -> bool:

@@ -1,24 +1,14 @@
 """What the server keeps of each worker, and what it counts."""
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import Any
 
 from coupling.service.ledger import Entry
-from coupling.wire.protocol import Header, Heartbeat, Step
+from coupling.wire.protocol import Heartbeat
 
-__all__ = ["Counts", "Message", "Session"]
+__all__ = ["Counts", "Session"]
 
 _ROUTES = 64  # of a session: a worker makes a new connection each ten seconds or so that nobody answers it
-
-
-class Message(NamedTuple):
-    """A RESET or STEP that was read: its frame, its header, and observations or a step."""
-
-    frame: bytes
-    header: Header
-    outcome: np.ndarray | Step
 
 
 @dataclass
@@ -82,11 +72,6 @@ class Session:
         if route not in self.routes:
             self.routes = [*self.routes[1 - _ROUTES :], route]
 
-    @property
-    def agents(self) -> np.ndarray:
-        """Numbers of its agents."""
-        return np.arange(self.entry.first_agent, self.entry.first_agent + self.entry.environments)
-
     def summary(self, now: float) -> dict[str, Any]:
         """Return what is known of it at a time of the server's clock, for the status."""
         life = self.life
@@ -94,7 +79,7 @@ class Session:
             "slot": self.entry.slot,
             "pid": self.pid,
             "host": self.host,
-            "agents": self.agents.tolist(),
+            "agents": self.entry.agents.tolist(),
             "last_sign_of_life_seconds": round(now - self.seen, 3),
             "steps": life.steps,
             "step_seconds": round(life.step_seconds, 3),

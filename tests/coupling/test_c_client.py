@@ -757,14 +757,14 @@ class Run:
         until = time.monotonic() + GUARD
         while not condition():
             self.server.turn(0.01)
-            for slot, _ in self.server.lost():
-                self.server.drop(slot)
+            for slot, _ in self.server.liveness.lost():
+                self.server.liveness.drop(slot)
             assert not self.server.errors
             assert time.monotonic() < until
 
     def finish(self):
         """Train to the end; return what the processes report, in order."""
-        self.turn_until(lambda: self.server.finished)
+        self.turn_until(lambda: self.server.exchange.finished)
         return self.close()
 
     def close(self):
@@ -868,7 +868,7 @@ def test_a_killed_process_loses_nothing_and_doubles_nothing(built, tmp_path):
         process.kill()
         process.wait()
         sent += 3 * (protocol.decode(read_outbox(tmp_path / "outbox"))[0].sequence - 1)
-        run.turn_until(lambda: not run.server.connected(0))
+        run.turn_until(lambda: not run.server.liveness.connected(0))
     outputs = run.finish()
     of_the_last, running = reported(outputs[-1:], 3)
     sent += int(of_the_last[:, 1].sum()) + sum(running.values())

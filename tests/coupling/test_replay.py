@@ -116,7 +116,7 @@ def state_of(learner, server):
     counters = learner.counters
     state |= {name: getattr(counters, name) for name in ("issued", "received", "episodes", "warm_up")}
     state |= {"noise": learner.exploration.noise.tolist(), "random": learner._explore.bit_generator.state}
-    return state | json.loads(json.dumps(server.notes()))
+    return state | json.loads(json.dumps(server.exchange.notes()))
 
 
 def catch_up(learner):
@@ -137,7 +137,7 @@ class Original:
         self.kept_at = 0
         self._note()
         random, context = np.random.default_rng(3), zmq.Context()
-        self.learner.notes = self.server.notes()
+        self.learner.notes = self.server.exchange.notes()
         self.learner.save(self.checkpoint)
         actors = [Actor(slot, self.server, context, random) for slot in (0, 1)]
         for actor in actors:
@@ -152,7 +152,7 @@ class Original:
                 self._keep()
             if random.random() < 0.1:
                 slot = int(random.integers(2))
-                self.server.drop(slot)
+                self.server.liveness.drop(slot)
                 unsent = actors[slot].next() if random.random() < 0.7 else b""
                 actors[slot] = Actor(slot, self.server, context, random)
                 actors[slot].join(unsent)
@@ -177,12 +177,12 @@ class Original:
             return act_and_keep
 
         self.log.append = keep
-        for name in ("_open", "_apply", "_issue", "_end"):  # what follows each of the four records
-            setattr(self.server, name, followed(getattr(self.server, name)))
+        for name in ("_begin", "_apply", "_issue", "_end"):  # what follows each of the four records
+            setattr(self.server.exchange, name, followed(getattr(self.server.exchange, name)))
 
     def _keep(self):
         """Save the checkpoint that later rebuilding begins from."""
-        self.learner.notes = self.server.notes()
+        self.learner.notes = self.server.exchange.notes()
         self.later = self.checkpoint.with_name("later.npz")
         self.learner.save(self.later)
         self.kept_at = len(self.records)

@@ -162,7 +162,7 @@ class Run:
 
     def finish(self):
         """Train to the end, and return what the processes said and the audit; they end by themselves."""
-        self.turn_until(lambda: self.server.finished)
+        self.turn_until(lambda: self.server.exchange.finished)
         self.server.close("the run is finished")
         self.log.close()
         said = [process.communicate(timeout=GUARD)[0] for process in self.processes]
@@ -364,7 +364,7 @@ def test_a_step_that_cannot_come_next_is_an_error_of_a_real_learner(lay):
     run.start("0")
     run.start("1")
     run.turn_until(lambda: run.learner.environment_steps >= 100)
-    number = run.server.notes()["ledger"]["entries"][0]["session"]
+    number = run.server.exchange.notes()["ledger"]["entries"][0]["session"]
     with zmq.Context() as context, context.socket(zmq.DEALER) as forger:
         forger.linger = 0
         forger.connect(run.server.endpoint)

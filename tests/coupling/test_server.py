@@ -239,7 +239,7 @@ def test_a_worker_joins_acts_and_reports(served):
         ("observe", [2, 3], [5.0, 6.0], [False, False], [[3.0], [4.0]]),
         ("act", [2, 3]),
     ]
-    assert server.agent_steps.tolist() == [0, 0, 1, 1]
+    assert server.exchange.agent_steps.tolist() == [0, 0, 1, 1]
 
 
 def test_an_ended_episode_gives_its_final_observation_and_the_next_one_its_first(served):
@@ -291,7 +291,7 @@ def test_who_does_not_fit_is_refused_with_a_sentence(served, changes, sentence):
     header, message = peer().join(**changes)
     assert header.kind == Kind.REJECT
     assert sentence in message.reason
-    assert not server.connected(0)
+    assert not server.liveness.connected(0)
 
 
 def test_a_repeated_hello_is_answered_by_the_same_welcome(served):
@@ -472,7 +472,7 @@ def test_a_failed_environment_gives_no_transition_and_begins_anew(served):
         ("act", [0, 1]),
     ]
     assert server.counts.failed == 1
-    assert server.agent_steps.tolist() == [1, 0, 0, 0]
+    assert server.exchange.agent_steps.tolist() == [1, 0, 0, 0]
 
 
 def test_the_successor_of_a_silent_worker_brings_its_last_step(serve, clock):
@@ -480,12 +480,12 @@ def test_the_successor_of_a_silent_worker_brings_its_last_step(serve, clock):
     worker = peer()
     worker.join()
     worker.reset()
-    assert server.lost() == []
+    assert server.liveness.lost() == []
     clock.now += 4.0
     server.turn(0)
-    assert [slot for slot, _ in server.lost()] == [0]
-    server.drop(0)
-    assert server.lost() == []
+    assert [slot for slot, _ in server.liveness.lost()] == [0]
+    server.liveness.drop(0)
+    assert server.liveness.lost() == []
     assert learner.calls[-1] == ("act", [0, 1])  # its episodes wait for what the successor may bring
     unsent = worker.frame(Kind.STEP, protocol.encode_step(worker.outcome()), sequence=2)
     _, welcome = peer().join(recovered=unsent)
@@ -507,7 +507,7 @@ def test_a_recovered_message_that_does_not_count_is_dropped(served, what):
     worker.reset()
     worker.step()
     calls = list(learner.calls)
-    server.drop(0)
+    server.liveness.drop(0)
     frame = worker.frame(Kind.STEP, protocol.encode_step(worker.outcome()), sequence=2)
     if what == "of an unknown session":
         worker.session += 1
@@ -530,13 +530,13 @@ def test_a_hello_of_a_process_that_had_its_place_before_is_refused(served):
     worker.join()
     worker.reset()
     late = worker.hello()
-    server.drop(0)
+    server.liveness.drop(0)
     successor.join()
     successor.reset()
-    server.drop(0)
+    server.liveness.drop(0)
     for _ in range(2):
         assert "another process has taken its place" in peer().say(late)[1].reason
-        notes = server.notes()
+        notes = server.exchange.notes()
         server.restore(notes)  # a restarted learner knows it too
     unsent = successor.frame(Kind.STEP, protocol.encode_step(successor.outcome()), sequence=2)
     peer().join(recovered=unsent)
@@ -548,16 +548,16 @@ def test_silence_counts_only_while_somebody_listens(served, clock):
     worker = peer()
     worker.join()
     worker.reset()
-    assert server.lost() == []
+    assert server.liveness.lost() == []
     clock.now += 4.0  # the learner was stopped, or waited for a disk
     server.turn(0)
-    assert server.lost() == []
+    assert server.liveness.lost() == []
     for _ in range(6):
         clock.now += 0.5
         server.turn(0)
-        assert server.lost() == []
+        assert server.liveness.lost() == []
     clock.now += 0.5
-    assert server.lost() == [(0, "no sign of life for 3.5 s")]
+    assert server.liveness.lost() == [(0, "no sign of life for 3.5 s")]
 
 
 def test_a_worker_that_has_a_successor_is_refused(served):
@@ -565,7 +565,7 @@ def test_a_worker_that_has_a_successor_is_refused(served):
     worker, successor = peer(), peer()
     worker.join()
     worker.reset()
-    server.drop(0)
+    server.liveness.drop(0)
     successor.join()
     header, message = worker.step()
     assert header.kind == Kind.REJECT
@@ -584,7 +584,7 @@ def test_a_restarted_learner_keeps_the_places_of_its_workers_for_a_while(served)
     for slot, worker in enumerate(workers):
         worker.join(slot=slot)
         worker.reset()
-    server.restore(server.notes())
+    server.restore(server.exchange.notes())
     server.replay([])
     spare = peer()
     hello = spare.hello(slot=None)
@@ -600,9 +600,9 @@ def test_who_brings_the_last_message_of_a_process_has_its_place_at_once(served):
     worker = peer()
     worker.join()
     worker.reset()
-    server.drop(0)
+    server.liveness.drop(0)
     worker.say(worker.beat())  # it came late
-    assert server.connected(0)
+    assert server.liveness.connected(0)
     unsent = worker.frame(Kind.STEP, protocol.encode_step(worker.outcome()), sequence=2)
     assert peer().join(recovered=unsent)[0].kind == Kind.WELCOME
     assert server.counts.recovered == 1
@@ -613,7 +613,7 @@ def test_places_are_not_kept_for_ever(served, clock):
     worker, newcomer = peer(), peer()
     worker.join()
     worker.reset()
-    server.restore(server.notes())
+    server.restore(server.exchange.notes())
     server.replay([])
     assert newcomer.say(newcomer.hello())[0].kind == Kind.PAUSE
     clock.now += 6.1  # more than twice dead_after
@@ -626,7 +626,7 @@ def test_successors_that_ask_for_any_place_in_another_order_lose_nothing(served)
     for slot, worker in enumerate(workers):
         worker.join(slot=slot)
         worker.reset()
-        server.drop(slot)
+        server.liveness.drop(slot)
     unsent = [worker.frame(Kind.STEP, protocol.encode_step(worker.outcome()), sequence=2) for worker in workers]
     assert [peer().join(slot=None, recovered=frame)[1].slot for frame in unsent[::-1]] == [1, 0]
     observed = [call[1] for call in learner.calls if call[0] == "observe"]
@@ -639,7 +639,7 @@ def test_the_session_of_a_worker_without_a_successor_is_closed_in_the_end(serve,
     worker = peer()
     worker.join()
     worker.reset()
-    server.drop(0)
+    server.liveness.drop(0)
     calls = list(learner.calls)
     clock.now += 4.9
     server.close_forgotten()
@@ -661,10 +661,10 @@ def test_a_worker_that_beats_but_does_not_step_is_too_slow(served, clock):
     worker.join()
     worker.reset()
     for _ in range(7):
-        assert server.lost() == []
+        assert server.liveness.lost() == []
         clock.now += 0.9
         worker.say(worker.beat())
-    ((slot, reason),) = server.lost()
+    ((slot, reason),) = server.liveness.lost()
     assert slot == 0
     assert "step_timeout = 6 s" in reason
 
@@ -678,6 +678,6 @@ def test_no_action_is_given_beyond_the_limit(serve):
     assert worker.is_left_waiting(worker.step_message())
     assert learner.environment_steps == 4
     while learner.owed:
-        assert not server.finished
+        assert not server.exchange.finished
         server.turn(0)
-    assert server.finished
+    assert server.exchange.finished

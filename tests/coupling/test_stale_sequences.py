@@ -87,9 +87,9 @@ def test_a_worker_that_is_behind_learns_it_at_once_and_its_leaving_frees_its_pla
     worker.send(protocol.encode_control(Error("the learner refused its message"), session=worker.session))
     worker.serve_until(lambda: server.errors)
     assert server.errors == [(0, "the learner refused its message")]
-    assert not server.connected(0)
+    assert not server.liveness.connected(0)
     assert "this session is over" in forger.say(forged(forger))[1].reason
-    assert not server.connected(0)  # what comes late in it, or from elsewhere, does not bring it back
+    assert not server.liveness.connected(0)  # what comes late in it, or from elsewhere, does not bring it back
     assert successor.join()[0].kind == Kind.WELCOME
     assert "not known" in forger.say(forged(forger))[1].reason
 
@@ -127,7 +127,7 @@ def test_who_asked_for_is_known_after_a_restart_of_the_learner(served):  # noqa:
     worker.join()
     worker.reset()
     worker.step()
-    server.restore(server.notes())
+    server.restore(server.exchange.notes())
     forger = forger_of(worker, peer)
     assert forger.say(forged(forger, sequence=2))[0].kind == Kind.ERROR
     assert worker.step(sequence=2)[0].kind == Kind.ACTION
@@ -157,7 +157,7 @@ def test_goodbye_ends_a_session_but_not_what_its_successor_may_bring(served):  #
     assert server.farewells == [(0, "told to end")]
     assert "this session is over" in worker.say(worker.beat())[1].reason  # a heart beats once more
     assert "its session is over" in worker.say(worker.hello())[1].reason
-    assert not server.connected(0)
+    assert not server.liveness.connected(0)
     unsent = worker.frame(Kind.STEP, protocol.encode_step(worker.outcome()), sequence=2)
     assert peer().join(recovered=unsent)[0].kind == Kind.WELCOME  # at once
     assert learner.calls[-2:] == [

@@ -1,0 +1,270 @@
+"""What is exchanged with the workers, exactly once: the ledger, the log and the learner, without socket or clock.
+
+What comes in is judged by the ledger, written to the experience log, and only then given to the learner; an action is
+drawn, written to the log, and only then issued and sent. Live messages and those of a log go through the same methods,
+so a learner that is killed anywhere in between is rebuilt by :meth:`Exchange.replay`.
+"""
+
+import secrets
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from coupling.service.experience import Answered, Closed, ExperienceLog, Opened, Record, Taken, decision_of
+from coupling.service.ledger import Entry, Ledger
+from coupling.service.sessions import Counts
+from coupling.service.terms import Learning
+from coupling.wire.protocol import Header, Kind, Step, decode, decode_observations, decode_step, encode
+
+__all__ = ["Exchange"]
+
+
+class _Message(NamedTuple):
+    """A RESET or STEP that was read: its frame, its header, and observations or a step."""
+
+    frame: bytes
+    header: Header
+    outcome: np.ndarray | Step
+
+
+class Exchange:
+    """Sessions, messages and actions of one learner.
+
+    Parameters
+    ----------
+    learner
+        What learns.
+    log
+        Where everything is written before it counts.
+    agents_of_each
+        Number of environments of each worker.
+    observation_size
+        Floats in an observation.
+    limit
+        Environment steps after which no more actions are given.
+
+    Attributes
+    ----------
+    ledger
+        The open sessions and what was taken in of each.
+    agent_steps
+        Outcomes received from each agent, int64 (agents,).
+    ended_episodes
+        Those that ended by themselves, not by a failure.
+    counts
+        What happened.
+    """
+
+    def __init__(
+        self,
+        learner: Learning,
+        log: ExperienceLog,
+        agents_of_each: Sequence[int],
+        observation_size: int,
+        limit: int,
+    ) -> None:
+        self._learner, self._log, self._limit = learner, log, limit
+        self._observation_size = observation_size
+        self._first_agents = np.cumsum([0, *agents_of_each])
+        self._accepted: list[_Message] = []
+        self.ledger = Ledger()
+        self.agent_steps = np.zeros(self._first_agents[-1], np.int64)
+        self.ended_episodes = 0
+        self.counts = Counts()
+
+    @property
+    def finished(self) -> bool:
+        """Whether the limit is reached, all outcomes are in and no gradient step is owed."""
+        return (
+            self._learner.environment_steps >= self._limit
+            and not any(entry.acting for entry in self.ledger)
+            and not self._learner.updates_due()
+        )
+
+    # --- sessions -------------------------------------------------------------------------------------------
+
+    def open(self, incarnation: int, slot: int, environments: int) -> Entry:
+        """Begin the session of a process that takes the place of a worker who has none."""
+        opened = Opened(secrets.randbits(63) | 1, incarnation, slot, int(self._first_agents[slot]), environments)
+        self._log.append(opened)
+        return self._begin(opened)
+
+    def close(self, session: int) -> None:
+        """End a session for good; its open episodes stay as truncated."""
+        self.settle()
+        self._log.append(Closed(session))
+        self._end(session)
+
+    def _begin(self, opened: Opened) -> Entry:
+        return self.ledger.open(
+            opened.session, opened.incarnation, opened.slot, opened.first_agent, opened.environments
+        )  # fmt: skip
+
+    def _end(self, session: int) -> None:
+        entry = self.ledger[session]
+        self.ledger.close(session)
+        if entry.sequence:
+            self._learner.abandon(entry.agents)
+
+    # --- what comes in --------------------------------------------------------------------------------------
+
+    def accept(self, frame: bytes, header: Header, body: bytes) -> None:
+        """Accept a message that the ledger says to take; it counts once it is settled.
+
+        Raises
+        ------
+        ProtocolError
+            When its body is not what its header says; nothing has changed then.
+        """
+        message = _Message(frame, header, self._read(header, body))
+        self.ledger.take(header)
+        self._accepted.append(message)
+
+    def settle(self) -> None:
+        """Write what was accepted to the log, then hand it to the learner."""
+        if self._accepted:
+            messages, self._accepted = self._accepted, []
+            self._log.append(Taken([message.frame for message in messages]))
+            self._apply(messages)
+
+    def flush(self) -> None:
+        """Make safe what was settled, before anybody is told of it."""
+        self._log.flush()
+
+    def _read(self, header: Header, body: bytes) -> np.ndarray | Step:
+        count = self.ledger[header.session].environments
+        read = decode_step if header.kind is Kind.STEP else decode_observations
+        return read(body, count, self._observation_size)
+
+    def _apply(self, messages: list[_Message]) -> None:
+        steps: list[tuple[Entry, Step]] = []
+        for _, header, outcome in messages:
+            entry = self.ledger[header.session]
+            if isinstance(outcome, Step):
+                steps.append((entry, outcome))
+            else:
+                self._learner.begin(entry.agents, outcome)
+        if steps:
+            self._observe(steps)
+
+    def _observe(self, steps: list[tuple[Entry, Step]]) -> None:
+        """Hand the outcomes of all workers that reported to the learner at once."""
+        agents = np.concatenate([entry.agents for entry, _ in steps])
+        ended = np.concatenate([step.ended for _, step in steps])
+        failed = np.concatenate([step.failed for _, step in steps])
+        first = np.concatenate([step.observations for _, step in steps])
+        resulting = first
+        if ended.any():
+            resulting = first.copy()
+            resulting[ended] = np.concatenate([step.final for _, step in steps])
+        came = ~failed
+        self.ended_episodes += int(ended.sum())
+        self._learner.observe(
+            agents[came],
+            np.concatenate([step.rewards for _, step in steps])[came],
+            np.concatenate([step.terminated for _, step in steps])[came],
+            np.concatenate([step.truncated for _, step in steps])[came],
+            resulting[came],
+        )
+        if failed.any():
+            self._learner.abandon(agents[failed])
+            self.counts.failed += int(failed.sum())
+        anew = ended | failed
+        if anew.any():
+            self._learner.begin(agents[anew], first[anew])
+            self.counts.diverged += int(sum(step.diverged.sum() for _, step in steps))
+        self.agent_steps[agents[came]] += 1
+
+    # --- what goes out --------------------------------------------------------------------------------------
+
+    def answer(self, waiting: list[Entry], epoch: int) -> list[Entry]:
+        """Give an action to all agents that wait, with one inference, unless learning lags behind or the limit is near.
+
+        Returns
+        -------
+        list of Entry
+            Those that were answered; what is to be sent is their ``answer``.
+        """
+        if not waiting or not self._learner.may_act():
+            return []
+        out = sum(entry.environments for entry in self.ledger if entry.acting)
+        room = self._limit - self._learner.environment_steps - out
+        chosen = []
+        for entry in waiting:
+            if room > 0:
+                chosen.append(entry)
+                room -= entry.environments
+        if not chosen:
+            return []
+        decision = self._learner.decide(np.concatenate([entry.agents for entry in chosen]))
+        sessions = [entry.session for entry in chosen]
+        self._log.append(Answered.of(sessions, epoch, self._learner.gradient_steps, decision))
+        self._log.flush()
+        self._issue(sessions, np.asarray(self._learner.issue(decision), "<f4"), epoch)
+        self.counts.batches += 1
+        self.counts.round_trips += sum(entry.environments for entry in chosen)
+        return chosen
+
+    def _issue(self, sessions: list[int], actions: np.ndarray, epoch: int) -> None:
+        """Note the ACTION of each session in the ledger; the actions of all stand one below the other."""
+        begin = 0
+        for number in sessions:
+            entry = self.ledger[number]
+            end = begin + entry.environments
+            header = Header(
+                Kind.ACTION,
+                session=number,
+                sequence=entry.sequence,
+                acknowledgement=entry.sequence,
+                environments=entry.environments,
+                epoch=epoch,
+            )
+            self.ledger.answer(number, encode(header, actions[begin:end].tobytes()))
+            begin = end
+
+    # --- going on after a checkpoint ------------------------------------------------------------------------
+
+    def notes(self) -> dict[str, Any]:
+        """Return what a checkpoint has to hold of the service."""
+        return {"ledger": self.ledger.save(), "agent_steps": self.agent_steps.tolist()}
+
+    def restore(self, notes: dict[str, Any]) -> None:
+        """Take over the result of :meth:`notes`, before anything else."""
+        self.ledger.restore(notes["ledger"])
+        self.agent_steps[:] = notes["agent_steps"]
+
+    def replay(self, records: Iterable[Record]) -> int:
+        """Do again what the log says was done since the checkpoint; gradient steps are done as they become due.
+
+        Returns
+        -------
+        int
+            Environment steps that came back.
+        """
+        before = self._learner.environment_steps
+        for record in records:
+            if isinstance(record, Opened):
+                self._begin(record)
+            elif isinstance(record, Taken):
+                read = [(frame, *decode(frame)) for frame in record.frames]
+                for _, header, _ in read:
+                    self.ledger.take(header)
+                self._apply([_Message(frame, header, self._read(header, body)) for frame, header, body in read])
+            elif isinstance(record, Answered):
+                while not self._learner.may_act():
+                    self._learner.update()
+                actions = np.asarray(self._learner.issue(decision_of(record)), "<f4")
+                self._issue(record.sessions, actions, record.epoch)
+            else:
+                self._end(record.session)
+        return self._learner.environment_steps - before
+
+    def fits(self) -> bool:
+        """Tell whether the open sessions are of workers with the agents that this run's have."""
+        sizes = np.diff(self._first_agents)
+        return all(
+            entry.slot < len(sizes)
+            and (entry.first_agent, entry.environments) == (self._first_agents[entry.slot], sizes[entry.slot])
+            for entry in self.ledger
+        )

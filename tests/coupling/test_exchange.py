@@ -1,0 +1,152 @@
+"""The exchange alone, without sockets and without time: each message counts once, live and from the log."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from coupling.service.exchange import Exchange
+from coupling.service.experience import ExperienceLog
+from coupling.service.ledger import Verdict
+from coupling.wire import protocol
+from coupling.wire.protocol import Header, Kind, ProtocolError
+from rl_agent.running import Decision
+
+SIZE = 2
+
+
+class Counting:
+    """A learner that acts with the sum of what it was given, and counts what came."""
+
+    def __init__(self):
+        self.environment_steps = self.gradient_steps = 0
+        self.told = []
+        self.observations = {}
+
+    def begin(self, agents, observations):
+        self.observations |= dict(zip(agents.tolist(), observations.tolist(), strict=True))
+
+    def decide(self, agents):
+        action = np.array([[sum(self.observations[agent])] for agent in agents.tolist()], np.float32)
+        empty = np.zeros((len(agents), 0), np.float32)
+        return Decision(agents, action, action, action, action[:, 0], empty, empty, {})
+
+    def issue(self, decision):
+        return decision.action
+
+    def observe(self, agents, rewards, terminated, truncated, observations):
+        self.environment_steps += len(agents)
+        self.told += zip(agents.tolist(), rewards.tolist(), strict=True)
+        self.begin(agents, observations)
+
+    def abandon(self, agents):
+        self.told.append(("abandoned", agents.tolist()))
+
+    def updates_due(self):
+        return 0
+
+    def may_act(self):
+        return True
+
+
+@pytest.fixture
+def parts(tmp_path):
+    """An exchange with two workers of two and of one environment, its learner, and what reads its log."""
+    log, learner = ExperienceLog(tmp_path / "log"), Counting()
+    log.begin(0)
+    yield SimpleNamespace(exchange=Exchange(learner, log, [2, 1], SIZE, limit=100), learner=learner, log=log)
+    log.close()
+
+
+def frame_of(entry, kind, sequence, body):
+    header = Header(kind, session=entry.session, sequence=sequence, environments=entry.environments)
+    return protocol.encode(header, body)
+
+
+def reset(entry, value=1.0):
+    observations = np.full((entry.environments, SIZE), value, "<f4")
+    return frame_of(entry, Kind.RESET, 1, observations.tobytes())
+
+
+def step(entry, sequence, reward):
+    count = entry.environments
+    none = np.zeros(count, bool)
+    outcome = protocol.Step(
+        np.full(count, reward), np.full((count, SIZE), reward, "<f4"), none, none, none, none,
+        np.zeros((0, SIZE), "<f4"),
+    )  # fmt: skip
+    return frame_of(entry, Kind.STEP, sequence, protocol.encode_step(outcome))
+
+
+def send(exchange, frame):
+    """Do what a server does with a message, but for the answers; return the verdict."""
+    header, body = protocol.decode(frame)
+    verdict = exchange.ledger.judge(header)
+    if verdict is Verdict.TAKE:
+        exchange.accept(frame, header, body)
+    return verdict
+
+
+def play(exchange):
+    """Two workers, three steps each; every message comes twice. Returns the entries."""
+    entries = [exchange.open(100 + slot, slot, count) for slot, count in enumerate((2, 1))]
+    for sequence in range(1, 5):
+        for entry in entries:
+            frame = reset(entry) if sequence == 1 else step(entry, sequence, 10.0 * sequence + entry.slot)
+            assert send(exchange, frame) is Verdict.TAKE
+            assert send(exchange, frame) is Verdict.WAIT
+        exchange.settle()
+        assert exchange.answer(entries, epoch=0) == entries
+        assert send(exchange, frame) is Verdict.REPEAT
+    return entries
+
+
+def test_what_comes_twice_counts_once(parts):
+    play(parts.exchange)
+    assert parts.learner.environment_steps == 9
+    assert parts.learner.told == [
+        (agent, 10.0 * sequence + slot) for sequence in (2, 3, 4) for agent, slot in ((0, 0), (1, 0), (2, 1))
+    ]  # fmt: skip
+    assert parts.exchange.agent_steps.tolist() == [3, 3, 3]
+    assert parts.exchange.counts.round_trips == 12
+
+
+def test_a_log_makes_the_same_exchange_again(parts, tmp_path):
+    entries = play(parts.exchange)
+    parts.exchange.close(entries[0].session)
+    parts.exchange.flush()
+    other = ExperienceLog(tmp_path / "other")
+    other.begin(0)
+    learner = Counting()
+    again = Exchange(learner, other, [2, 1], SIZE, limit=100)
+    assert again.replay(parts.log.records_since(0)) == 9
+    assert again.notes() == parts.exchange.notes()
+    assert learner.told == parts.learner.told
+    assert learner.told[-1] == ("abandoned", [0, 1])
+    other.close()
+
+
+def test_a_body_that_is_not_what_its_header_says_changes_nothing(parts):
+    entry = parts.exchange.open(7, 0, 2)
+    before = parts.exchange.notes()
+    frame = frame_of(entry, Kind.RESET, 1, b"\0" * 5)
+    with pytest.raises(ProtocolError):
+        send(parts.exchange, frame)
+    assert parts.exchange.notes() == before
+
+
+def test_no_action_is_given_beyond_the_limit(parts, tmp_path):
+    log = ExperienceLog(tmp_path / "short")
+    log.begin(0)
+    short = Exchange(parts.learner, log, [2, 1], SIZE, limit=2)
+    entries = [short.open(slot, slot, count) for slot, count in enumerate((2, 1))]
+    for entry in entries:
+        send(short, reset(entry))
+    short.settle()
+    assert short.answer(entries, epoch=0) == entries[:1]
+    assert not short.finished
+    send(short, step(entries[0], 2, 1.0))
+    short.settle()
+    assert short.answer(entries, epoch=0) == []
+    assert short.finished
+    log.close()
