@@ -19,6 +19,7 @@ __all__ = ["Seeds", "curve_at", "interquartile_mean", "interval", "read_curve", 
 
 POINTS = 60  # of a drawn curve
 WINDOW = 0.05  # share of a curve whose episodes a value at its end averages
+FEW = 10  # episodes that a value averages where none ended in its window
 DRAWS = 2000
 
 Seeds = list[Result]
@@ -65,13 +66,15 @@ def read_curve(result: Result, value: str = "mean_return") -> np.ndarray:
 def curve_at(curve: np.ndarray, axis: int, places: np.ndarray) -> np.ndarray:
     """Mean value of the training episodes before each place along ``axis`` (0 steps, 1 CPU seconds).
 
-    The episodes of the last twentieth of the curve before the place count, or else the last row before it; NaN where
-    no episode had ended yet.
+    The episodes of the last twentieth of the curve before the place count; where none ended in it, the rows before it
+    that hold the last ``FEW`` episodes. NaN where no episode had ended yet.
     """
     along, weights, values = curve[:, axis], curve[:, 2], curve[:, 3]
     last = np.searchsorted(along, places, side="right")
-    first = np.minimum(np.searchsorted(along, places - WINDOW * along[-1], side="right"), np.maximum(last - 1, 0))
     count = np.concatenate([[0.0], np.cumsum(weights)])
+    few = np.maximum(np.searchsorted(count, count[last] - FEW, side="right") - 1, 0)
+    first = np.searchsorted(along, places - WINDOW * along[-1], side="right")
+    first = np.where(first < last, first, few)
     total = np.concatenate([[0.0], np.cumsum(weights * values)])
     with np.errstate(invalid="ignore"):
         return (total[last] - total[first]) / (count[last] - count[first])

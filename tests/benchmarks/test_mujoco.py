@@ -171,6 +171,11 @@ def test_a_value_is_the_mean_of_the_episodes_of_the_last_twentieth(page):
     np.testing.assert_allclose(page.curve_at(curve, 1, np.array([10.0])), [1.75])
 
 
+def test_where_no_episode_ended_for_long_the_last_few_count(page):
+    curve = np.array([[100.0, 1.0, 6.0, 7.0], [200.0, 2.0, 8.0, 1.0], [300.0, 3.0, 4.0, 4.0]])
+    np.testing.assert_allclose(page.curve_at(curve, 0, np.array([900.0, 150.0])), [2.0, 7.0])
+
+
 def test_stable_baselines3_sees_ends_as_they_are():
     pytest.importorskip("stable_baselines3")
     from coupling.worker.environments import make_vector
