@@ -120,10 +120,10 @@ def by_phase(lift: FloatArray, action: FloatArray) -> FloatArray:
     """Return the mean action (PHASES, 3) in each part of the period of O's lift, which begins as it rises from zero."""
     phases, actions = [], []
     for each, taken in zip(lift, action, strict=True):
-        signal = each[SETTLED:]
+        signal = each[SETTLED:-1]  # the last action of an episode is not kept
         if np.isfinite(signal).all():
             phases.append(np.angle(hilbert(signal - signal.mean())) + np.pi / 2)
-            actions.append(taken[SETTLED:])
+            actions.append(taken[SETTLED:-1])
     if not phases:
         return np.full((PHASES, 3), np.nan)
     part = (np.concatenate(phases) % (2 * np.pi) / (2 * np.pi) * PHASES).astype(int) % PHASES
@@ -141,10 +141,9 @@ def numbers(found: dict[str, Any]) -> dict[str, Any]:
     j = np.clip(np.searchsorted(ACROSS, settled[:, 1]), 0, len(ACROSS) - 1)
     tilt = abs((settled[:, 2] + np.pi / 2) % np.pi - np.pi / 2)  # from the stream, an ellipse has no front
     free = np.interp(tilt, ANGLES, found["drag_in_the_stream"])
-    lived = np.isfinite(action).all(axis=2).sum(axis=1)
     mean = pushes.mean(axis=0)
     return {
-        "survival": float((lived == action.shape[1]).mean()),
+        "survival": float(np.isfinite(place[:, -1, 0]).mean()),
         "place": settled.mean(axis=0)[:2],
         "spread": settled.std(axis=0)[:2],
         "tilt": float(np.degrees(tilt.mean())),
@@ -195,7 +194,7 @@ def draw(studies: list[dict[str, Any]], file: Path) -> None:
         middle.set(title="mean action in the phase of O's lift", xlabel="part of the period", ylabel="action")
         middle.axhline(0.0, color="0.8", zorder=0)
         middle.legend(fontsize="small")
-        right.plot(np.nanmean((action**2).sum(axis=2), axis=0), linewidth=1)
+        right.plot(np.nanmean((action[:, :-1] ** 2).sum(axis=2), axis=0), linewidth=1)
         right.set(title="price, mean over those that live", xlabel="actions", ylabel="|a|^2", ylim=(0, None))
     file.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(file, dpi=90)
