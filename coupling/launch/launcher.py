@@ -11,7 +11,8 @@ from typing import Protocol
 
 from coupling.errors import RunError
 from coupling.launch.tally import Alike, Tally
-from coupling.worker.process import HOPELESS, PARENT_VARIABLE
+from coupling.worker.parent import PARENT_VARIABLE
+from coupling.worker.process import HOPELESS
 
 __all__ = ["Death", "Launcher", "Mending", "describe_exit", "last_words", "worker_command", "worker_environment"]
 

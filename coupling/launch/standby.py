@@ -23,7 +23,8 @@ from coupling.launch.launcher import worker_environment
 from coupling.settings.config import RunConfig
 from coupling.settings.external import EXTERNAL
 from coupling.worker.environments import Task, describe_task, load_task, make_vector
-from coupling.worker.process import Made, die_with_parent, main
+from coupling.worker.parent import die_with_parent
+from coupling.worker.process import Made, main
 
 __all__ = ["Standby", "stand_by"]
 

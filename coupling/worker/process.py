@@ -10,16 +10,13 @@ when the process that started it dies.
 
 import argparse
 import contextlib
-import ctypes
 import os
 import random
 import secrets
 import signal
 import socket
 import sys
-import threading
 import time
-from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
@@ -29,14 +26,13 @@ import zmq
 from gymnasium.vector import VectorEnv
 
 from coupling.errors import describe_failure
-from coupling.wire.connection import read_connection, task_hash
+from coupling.wire.connection import task_hash
 from coupling.wire.protocol import (
     HEADER_SIZE,
     VERSION,
     Error,
     Goodbye,
     Header,
-    Heartbeat,
     Hello,
     Kind,
     Pause,
@@ -51,40 +47,21 @@ from coupling.wire.protocol import (
     encode_control,
     encode_step,
 )
-from coupling.wire.security import RefusedError, Watch, secure_client
+from coupling.wire.security import RefusedError
 from coupling.worker.environments import failures_of, final_observations, make_vector
+from coupling.worker.heart import Heart
+from coupling.worker.line import Line
 from coupling.worker.outbox import Outbox
+from coupling.worker.parent import die_with_parent
 
 __all__ = ["HOPELESS", "Made", "Worker", "WorkerStoppedError", "main"]
 
 HOPELESS = "its environments cannot be reset"
 """How a worker begins to say why it ends that will hardly do better when it is started again."""
 
-PARENT_VARIABLE = "FLOWSIM_PARENT"
 _ASK_AGAIN = 1.0  # seconds after which a worker says HELLO again whose place is not decided on yet
 _PAUSE = 10.0  # seconds after which a worker asks again whose message is safe, but not answered
 _LONG_PAUSE = 60.0  # seconds of pauses that are worth a word
-_READ_AGAIN = 3.0  # seconds for which a refused worker looks for a newer connection file
-
-
-def die_with_parent() -> None:
-    """Arrange that this process is killed when the one that started it dies, however it dies.
-
-    Linux does it (``PR_SET_PDEATHSIG``); elsewhere the heartbeat thread looks for the parent. A worker
-    started by hand is on its own.
-    """
-    if PARENT_VARIABLE not in os.environ:
-        return
-    if sys.platform == "linux":
-        pr_set_pdeathsig = 1
-        ctypes.CDLL(None, use_errno=True).prctl(pr_set_pdeathsig, signal.SIGKILL)
-    if parent_is_gone():  # it died before the line above
-        os._exit(1)
-
-
-def parent_is_gone() -> bool:
-    """Tell whether the process named in the environment is no longer this one's parent."""
-    return os.environ.get(PARENT_VARIABLE, str(os.getppid())) != str(os.getppid())
 
 
 class Made(NamedTuple):
@@ -102,152 +79,6 @@ class WorkerStoppedError(Exception):
     def __init__(self, reason: str, code: int) -> None:
         super().__init__(reason)
         self.code = code
-
-
-class Line:
-    """A connection to the learner, which can be made anew: to where the connection file says it is by then.
-
-    Parameters
-    ----------
-    context
-        ZeroMQ context of the process.
-    file
-        The connection file.
-    look_again
-        Seconds for which a refused worker looks for a newer one.
-
-    Attributes
-    ----------
-    connection
-        What it said last.
-    """
-
-    def __init__(self, context: "zmq.Context[zmq.Socket[bytes]]", file: Path, look_again: float = _READ_AGAIN) -> None:
-        self._context, self._file, self._look_again = context, file, look_again
-        self.connection = read_connection(file)
-        self._open()
-
-    def _open(self) -> None:
-        self._socket = self._context.socket(zmq.DEALER)
-        self._socket.linger = 0
-        self._socket.set(zmq.RECONNECT_IVL, 100)
-        self._socket.set(zmq.RECONNECT_IVL_MAX, 10_000)
-        secure_client(self._socket, self.connection)
-        self._watch = Watch(self._socket, self.connection)
-        self._socket.connect(self.connection.endpoint)
-
-    def renew(self) -> None:
-        """Connect again; what was not sent yet is dropped."""
-        with contextlib.suppress(OSError, ValueError):  # a learner that is being started again writes a new one
-            self.connection = read_connection(self._file)
-        self._watch.close()
-        self._socket.close()
-        self._open()
-
-    def send(self, frame: bytes) -> None:
-        """Send without waiting; a message that cannot leave is lost, as any may be."""
-        with contextlib.suppress(zmq.Again):
-            self._socket.send(frame, zmq.NOBLOCK)
-
-    def receive(self, seconds: float) -> bytes | None:
-        """Wait for a frame; None when none came in time.
-
-        Raises
-        ------
-        RefusedError
-            When the learner does not let this worker in, and the connection file stays as it was.
-        """
-        try:
-            return self._socket.recv() if self._watch.poll(max(0, int(1000 * seconds))) else None
-        except RefusedError:
-            if not self._changed():
-                raise
-            self.renew()
-            return None
-
-    def _changed(self) -> bool:
-        """Wait a little for the connection file of a learner that was started again with other keys."""
-        until = time.monotonic() + self._look_again
-        while time.monotonic() < until:
-            with contextlib.suppress(OSError, ValueError):
-                if read_connection(self._file) != self.connection:
-                    return True
-            time.sleep(0.1)
-        return False
-
-    def close(self) -> None:
-        """Close it; a last word has a second to leave."""
-        self._watch.close()
-        self._socket.close(1000)
-
-
-class Heart(threading.Thread):
-    """Signs of life from beside the environment step, over a connection of its own.
-
-    Parameters
-    ----------
-    context, file
-        As of :class:`Line`.
-    welcome
-        The session and the period.
-
-    Attributes
-    ----------
-    answered
-        Monotonic time of the learner's last answer.
-    steps, step_began, resends, failures, failure
-        What the signs tell.
-    delays
-        Seconds from STEP to ACTION, lately.
-    """
-
-    def __init__(self, context: "zmq.Context[zmq.Socket[bytes]]", file: Path, welcome: Welcome) -> None:
-        super().__init__(name="heartbeat", daemon=True)
-        self.answered = time.monotonic()
-        self.steps = self.resends = self.failures = 0
-        self.failure = ""
-        self.step_began = 0.0
-        self.delays: deque[float] = deque(maxlen=4096)
-        self._context, self._file, self._welcome = context, file, welcome
-
-    def run(self) -> None:
-        """Send a HEARTBEAT each period and note the answers, until the process ends."""
-        line, period, missed = Line(self._context, self._file), self._welcome.heartbeat, 0
-        while True:
-            if parent_is_gone():
-                os._exit(1)
-            line.send(self.sign_of_life())
-            if not self._hears(line, period):
-                missed += 1
-                if missed % 3 == 0:
-                    line.renew()
-                continue
-            missed, self.answered = 0, time.monotonic()
-            time.sleep(period)
-
-    def _hears(self, line: Line, seconds: float) -> bool:
-        """Wait for an answer, and take all that are there: a learner that was busy answers all at once."""
-        try:
-            heard = line.receive(seconds) is not None
-            while heard and line.receive(0) is not None:
-                pass
-        except RefusedError:  # the worker finds out and says so by its own line
-            return False
-        return heard
-
-    @property
-    def silence(self) -> float:
-        """Seconds since the learner's last answer."""
-        return time.monotonic() - self.answered
-
-    def sign_of_life(self) -> bytes:
-        """Return the frame of a HEARTBEAT that tells how things stand."""
-        began, delays = self.step_began, np.array(self.delays.copy() or [0.0])
-        middle, tail = np.percentile(delays, (50, 99)) * 1e6
-        seconds = time.monotonic() - began if began else 0.0
-        delays_us = float(middle), float(tail)
-        beat = Heartbeat(self.steps, seconds, *delays_us, self.resends, self.failures, self.failure[:1000])
-        return encode_control(beat, session=self._welcome.session)
 
 
 class Worker:

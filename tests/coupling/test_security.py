@@ -21,7 +21,7 @@ from coupling.service.server import Server, Terms
 from coupling.wire.connection import Connection, read_connection, task_hash, write_connection
 from coupling.wire.protocol import MAGIC, Status, encode_control
 from coupling.wire.security import Guard, Keys, RefusedError, Watch, is_loopback, secure_client
-from coupling.worker.process import Line
+from coupling.worker.line import Line
 from rl_agent.running import Decision
 
 
