@@ -3,17 +3,16 @@
 import contextlib
 import signal
 import time
-from collections import deque
 from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any, Protocol
 
-from coupling.errors import RunError, describe_os_error
+from coupling.errors import describe_os_error
 from coupling.launch import make_launcher
 from coupling.launch.standby import Standby
-from coupling.launch.tally import Alike, Tally
 from coupling.run.folder import RunFolder
 from coupling.run.log import RunLog, Speedometer, write_status
+from coupling.run.supervisor import Supervisor
 from coupling.service.experience import ExperienceLog, keep_trying
 from coupling.service.server import Server, Terms
 from coupling.settings.config import AgentConfig, RunConfig
@@ -29,8 +28,6 @@ __all__ = ["Interrupted", "Screen", "Signals", "Training"]
 
 _SUPERVISE_EVERY = 0.2  # seconds
 _STATUS_EVERY = 1.0
-_CONNECT_WITHIN = 60.0  # that a new process has at least, however short the steps of its environments are
-_DEATHS_SHOWN = 20
 
 
 class Screen(Protocol):
@@ -121,17 +118,9 @@ class Training:
         self._launcher = make_launcher(
             workers, folder.connection, folder.workers, external=config.env == EXTERNAL, standby=standby
         )
-        self._waiting_told = ""
-        self._alone_since = time.monotonic()
+        self._supervisor = Supervisor(self._server, self._launcher, workers, screen.say)
         self._speed = Speedometer()
-        self._refusals_told = 0
-        self._failures = {slot: Tally(workers.restarts) for slot in range(workers.processes)}
-        self._failures_told: dict[int, int] = {}
-        self._alike = {slot: Alike() for slot in range(workers.processes)}
-        self._ended_before = dict.fromkeys(range(workers.processes), 0)
         self._unwritten: list[dict[str, Any]] = []
-        self._deaths: deque[dict[str, Any]] = deque(maxlen=_DEATHS_SHOWN)
-        self._warnings: deque[dict[str, Any]] = deque(maxlen=_DEATHS_SHOWN)
 
     def carry_out(self) -> None:
         """Train to the last step, then write the last checkpoint; end the workers in any case."""
@@ -212,7 +201,7 @@ class Training:
             now = time.monotonic()
             if now >= supervise:
                 supervise = now + _SUPERVISE_EVERY
-                self._supervise()
+                self._supervisor.look()
             if now >= status:
                 status = now + _STATUS_EVERY
                 self._write(self._write_episodes)
@@ -220,90 +209,7 @@ class Training:
             if now >= checkpoint:
                 self._checkpoint()
                 checkpoint = time.monotonic() + self._config.run.checkpoint_every
-        self._supervise()
-
-    def _supervise(self) -> None:
-        """Notice workers that died, hang or keep silent; tell why, and have them started again."""
-        for slot, reason in self._server.errors:
-            self._warn(f"worker {slot} cannot go on: {reason}")
-        self._server.errors.clear()
-        for slot, reason in self._server.farewells:
-            self._screen.say(f"worker {slot} left: {reason}")
-        self._server.farewells.clear()
-        for warning in self._server.warnings:
-            self._warn(warning)
-        self._server.warnings.clear()
-        for refusal in self._server.refusals[self._refusals_told :]:
-            self._screen.say(refusal)
-        self._refusals_told = len(self._server.refusals)
-        for slot, reason in self._server.liveness.lost():
-            self._launcher.kill(slot, reason)
-            self._server.liveness.drop(slot)
-        limit = max(_CONNECT_WITHIN, self._config.workers.step_timeout)
-        for slot in range(self._config.workers.processes):
-            if self._launcher.running_for(slot) > limit and not self._server.liveness.connected(slot):
-                self._launcher.kill(slot, f"it had not connected after {limit:g} s")
-        for death in self._launcher.supervise():
-            self._server.liveness.drop(death.slot)
-            self._failures_told.pop(death.slot, None)
-            self._deaths.append({"time": time.time(), "slot": death.slot, "reason": str(death)})
-            self._screen.say(str(death))
-        self._wait_for_workers()
-        for worker in self._server.liveness.summaries():
-            self._note_failures(worker["slot"], worker["failures"], worker["failure"])
-        self._server.close_forgotten()
-
-    def _warn(self, what: str) -> None:
-        """Say what is wrong, and keep it for the status."""
-        self._warnings.append({"time": time.time(), "text": what})
-        self._screen.say(f"warning: {what}")
-
-    def _wait_for_workers(self) -> None:
-        """Say what workers wait for that are not there yet.
-
-        Raises
-        ------
-        RunError
-            When there has been none at all for ``workers.wait`` seconds.
-        """
-        now, workers, waits_for = time.monotonic(), self._config.workers, self._launcher.waits_for()
-        if waits_for and waits_for != self._waiting_told:
-            self._screen.say(waits_for)
-        self._waiting_told = waits_for
-        if any(self._server.liveness.connected(slot) for slot in range(workers.processes)):
-            self._alone_since = now
-        elif now - self._alone_since > workers.wait:
-            raise RunError(
-                f"no worker was there for workers.wait = {workers.wait:g} s"
-                + (f": the run was {waits_for}" if waits_for else "")
-            )
-
-    def _note_failures(self, slot: int, failures: int, latest: str) -> None:
-        """Report environments that failed and began anew; too many of them stop the run.
-
-        Raises
-        ------
-        RunError
-            When they are more than ``workers.restarts`` within ten minutes, or the same again and again while no
-            episode of the run ends otherwise.
-        """
-        new = failures - self._failures_told.get(slot, 0)
-        if new <= 0:
-            return
-        self._failures_told[slot] = failures
-        tally, alike = self._failures[slot], self._alike[slot]
-        tally.note(new, time.monotonic())
-        if tally.exceeded:
-            raise RunError(f"environments of worker {slot} failed {tally}; the last one: {latest}")
-        ended, before = self._server.exchange.ended_episodes, self._ended_before.get(slot, 0)
-        self._ended_before[slot] = ended
-        if alike.note(latest, fresh=ended > before):
-            raise RunError(
-                f"environments of worker {slot} failed {alike.count} times in the same way, and no episode ended "
-                f"otherwise meanwhile: {latest}"
-            )
-        if alike.count == 1:
-            self._screen.say(f"worker {slot}: an environment failed and begins anew: {latest}")
+        self._supervisor.look()
 
     def _checkpoint(self) -> None:
         """Write the tables up to this step, then the checkpoint that they belong to, and begin a new log behind it."""
@@ -371,8 +277,8 @@ class Training:
             "agents": {str(agent): int(count) for agent, count in enumerate(server.exchange.agent_steps) if count},
             "workers": server.liveness.summaries(),
             "absent": [slot for slot in range(self._config.workers.processes) if not server.liveness.connected(slot)],
-            "deaths": list(self._deaths),
-            "warnings": list(self._warnings),
+            "deaths": list(self._supervisor.deaths),
+            "warnings": list(self._supervisor.warnings),
         }
         server.report = write_status(self._folder.status, status)
         return status

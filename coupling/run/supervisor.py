@@ -1,0 +1,133 @@
+"""The eye on a run's workers: who died, hangs, keeps silent or fails, why, and that it is started again."""
+
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from coupling.errors import RunError
+from coupling.launch.launcher import Launcher
+from coupling.launch.tally import Alike, Tally
+from coupling.service.server import Server
+from coupling.settings.config import WorkerSettings
+
+__all__ = ["Supervisor"]
+
+_CONNECT_WITHIN = 60.0  # seconds that a new process has at least, however short the steps of its environments are
+_SHOWN = 20  # deaths and warnings that the status holds
+
+
+class Supervisor:
+    """Looks after the workers of a run.
+
+    Parameters
+    ----------
+    server
+        Which knows who is there and what was said.
+    launcher
+        Which starts and ends processes.
+    workers
+        How many there are, and what is borne with.
+    say
+        Told what a person should know.
+
+    Attributes
+    ----------
+    deaths, warnings
+        The last ones: ``time``, and ``slot`` and ``reason`` or ``text``.
+    """
+
+    def __init__(self, server: Server, launcher: Launcher, workers: WorkerSettings, say: Callable[[str], None]) -> None:
+        self._server, self._launcher, self._workers, self._say = server, launcher, workers, say
+        self.deaths: deque[dict[str, Any]] = deque(maxlen=_SHOWN)
+        self.warnings: deque[dict[str, Any]] = deque(maxlen=_SHOWN)
+        self._waiting_told = ""
+        self._alone_since = time.monotonic()
+        self._refusals_told = 0
+        self._failures = {slot: Tally(workers.restarts) for slot in range(workers.processes)}
+        self._failures_told: dict[int, int] = {}
+        self._alike = {slot: Alike() for slot in range(workers.processes)}
+        self._ended_before = dict.fromkeys(range(workers.processes), 0)
+
+    def look(self) -> None:
+        """Notice workers that died, hang or keep silent; tell why, and have them started again."""
+        for slot, reason in self._server.errors:
+            self._warn(f"worker {slot} cannot go on: {reason}")
+        self._server.errors.clear()
+        for slot, reason in self._server.farewells:
+            self._say(f"worker {slot} left: {reason}")
+        self._server.farewells.clear()
+        for warning in self._server.warnings:
+            self._warn(warning)
+        self._server.warnings.clear()
+        for refusal in self._server.refusals[self._refusals_told :]:
+            self._say(refusal)
+        self._refusals_told = len(self._server.refusals)
+        for slot, reason in self._server.liveness.lost():
+            self._launcher.kill(slot, reason)
+            self._server.liveness.drop(slot)
+        limit = max(_CONNECT_WITHIN, self._workers.step_timeout)
+        for slot in range(self._workers.processes):
+            if self._launcher.running_for(slot) > limit and not self._server.liveness.connected(slot):
+                self._launcher.kill(slot, f"it had not connected after {limit:g} s")
+        for death in self._launcher.supervise():
+            self._server.liveness.drop(death.slot)
+            self._failures_told.pop(death.slot, None)
+            self.deaths.append({"time": time.time(), "slot": death.slot, "reason": str(death)})
+            self._say(str(death))
+        self._wait_for_workers()
+        for worker in self._server.liveness.summaries():
+            self._note_failures(worker["slot"], worker["failures"], worker["failure"])
+        self._server.close_forgotten()
+
+    def _warn(self, what: str) -> None:
+        """Say what is wrong, and keep it for the status."""
+        self.warnings.append({"time": time.time(), "text": what})
+        self._say(f"warning: {what}")
+
+    def _wait_for_workers(self) -> None:
+        """Say what workers wait for that are not there yet.
+
+        Raises
+        ------
+        RunError
+            When there has been none at all for ``workers.wait`` seconds.
+        """
+        now, workers, waits_for = time.monotonic(), self._workers, self._launcher.waits_for()
+        if waits_for and waits_for != self._waiting_told:
+            self._say(waits_for)
+        self._waiting_told = waits_for
+        if any(self._server.liveness.connected(slot) for slot in range(workers.processes)):
+            self._alone_since = now
+        elif now - self._alone_since > workers.wait:
+            raise RunError(
+                f"no worker was there for workers.wait = {workers.wait:g} s"
+                + (f": the run was {waits_for}" if waits_for else "")
+            )
+
+    def _note_failures(self, slot: int, failures: int, latest: str) -> None:
+        """Report environments that failed and began anew; too many of them stop the run.
+
+        Raises
+        ------
+        RunError
+            When they are more than ``workers.restarts`` within ten minutes, or the same again and again while no
+            episode of the run ends otherwise.
+        """
+        new = failures - self._failures_told.get(slot, 0)
+        if new <= 0:
+            return
+        self._failures_told[slot] = failures
+        tally, alike = self._failures[slot], self._alike[slot]
+        tally.note(new, time.monotonic())
+        if tally.exceeded:
+            raise RunError(f"environments of worker {slot} failed {tally}; the last one: {latest}")
+        ended, before = self._server.exchange.ended_episodes, self._ended_before.get(slot, 0)
+        self._ended_before[slot] = ended
+        if alike.note(latest, fresh=ended > before):
+            raise RunError(
+                f"environments of worker {slot} failed {alike.count} times in the same way, and no episode ended "
+                f"otherwise meanwhile: {latest}"
+            )
+        if alike.count == 1:
+            self._say(f"worker {slot}: an environment failed and begins anew: {latest}")
