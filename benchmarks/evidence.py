@@ -94,8 +94,8 @@ PARTS: tuple[Part, ...] = (
     Part("demo", ("make", "demo", "DEMO=evidence-{short}"),
          (("{out}/demo/output.txt", "benchmarks/results/demo/output.txt"),
           *((_DEMO + name, f"benchmarks/results/demo/{name}") for name in ("evaluation.json", "starts.jsonl")),
-          (_DEMO + "wake.gif", "docs/images/wake.gif"), (_DEMO + "curves.png", "docs/images/demo.png")),
-         "README, the film and the demo", "{out}/demo/output.txt"),
+          (_DEMO + "curves.png", "docs/images/demo.png")),
+         "README, the demo", "{out}/demo/output.txt"),
 )  # fmt: skip
 
 PAGES: tuple[tuple[str, ...], ...] = (

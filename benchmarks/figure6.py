@@ -7,7 +7,7 @@
 
 A complete job leaves benchmarks/results/figure6/SUITE/JOB.csv (the curve), JOB.json (settings, evaluation, machine,
 versions, commit) and JOB.policy (rl_agent.Policy), which ``benchmarks/resolution.py judge`` takes to other resolutions.
-Checkpoints are in runs/figure6/. An hour of one core is some 150,000 actions at 16 cells per D.
+Checkpoints are in runs/figure6/. An hour of one core is some 120,000 actions at 16 cells per D.
 """
 
 from __future__ import annotations
@@ -50,14 +50,12 @@ actions; bands are 95 % bootstrap intervals over the seeds.
 An episode that leaves the box has -100 in the end; one that stays has 400 actions.
 The evaluation is of the last policy on 48 starts that were not trained on.
 
-![The SAC agent of seed 0, trained at 16 cells per D, in the flow at 32](images/wake32.gif)
-
-The film is of the SAC agent of seed 0 from the first six starts of the evaluation, at 32 cells per D: twice as fine as
-what it was trained in (`python benchmarks/figure6.py film FILE.policy --cells 32 --actions 40`).
+What the agents do there is on [learned.md](learned.md); the films of [agents.md](agents.md) show one.
 
 A return counts every action, so an agent that is lost at once (-100) has a better one than an agent that lives for 400
 actions at a price of more than 0.25 each.
-What learns here counts 33 actions (gamma 0.97), for which it is right to live at a price of up to 3."""
+What learns here counts 33 actions (gamma 0.97), for which it is right to live at a price of up to 3: so returns fall
+while the agents learn to live, and rise when they learn to live cheaply."""
 
 
 def keep_policies(results: Path, work: Path) -> None:

@@ -101,6 +101,9 @@ def try_out(folder: Path) -> None:
     newcomer.run("flowsim", "train", *SWIMMER, says="finished")
     newcomer.run("flowsim", "render", "runs/swim", "-o", "swim.mp4", "--actions", "5")
     newcomer.has("runs/pole/checkpoint.npz", "swim.mp4", "swim.gif")
+    newcomer.run("flowsim", "agents", says="wake")
+    newcomer.run("flowsim", "render", "wake", "-o", "wake.mp4", "--actions", "5")
+    newcomer.has("wake.mp4")
 
 
 def main(words: Sequence[str] | None = None) -> None:
