@@ -32,7 +32,7 @@ from cases.d_cylinder_wake.env import CYLINDER, STREAM  # noqa: E402
 from cases.ellipse_agent import ASPECT_RATIO  # noqa: E402
 from coupling.files import write_atomically  # noqa: E402
 from coupling.origin import machine, provenance  # noqa: E402
-from coupling.run.evaluate import EVALUATION_SEED  # noqa: E402
+from coupling.run.evaluate import EVALUATION_SEED, bootstrap_interval  # noqa: E402
 from coupling.worker.environments import episode_seed, make_vector  # noqa: E402
 from flowsim import Ellipse, Grid, Sides, Simulation  # noqa: E402
 from flowsim.validation.cylinder import disturb_wake  # noqa: E402
@@ -141,9 +141,13 @@ def numbers(found: dict[str, Any]) -> dict[str, Any]:
     j = np.clip(np.searchsorted(ACROSS, settled[:, 1]), 0, len(ACROSS) - 1)
     tilt = abs((settled[:, 2] + np.pi / 2) % np.pi - np.pi / 2)  # from the stream, an ellipse has no front
     free = np.interp(tilt, ANGLES, found["drag_in_the_stream"])
-    mean = pushes.mean(axis=0)
+    mean, stays = pushes.mean(axis=0), np.isfinite(place[:, -1, 0])
+    # the price of an episode's last action is not kept: that of the one before stands for it
+    paid = np.nansum((action**2).sum(axis=2), axis=1) + np.where(stays, (action[:, -2] ** 2).sum(axis=1), 0.0)
+    returns = np.where(stays, 0.0, -100.0) - np.nan_to_num(paid)
     return {
-        "survival": float(np.isfinite(place[:, -1, 0]).mean()),
+        "survival": float(stays.mean()),
+        "return": (float(returns.mean()), *bootstrap_interval(returns)),
         "place": settled.mean(axis=0)[:2],
         "spread": settled.std(axis=0)[:2],
         "tilt": float(np.degrees(tilt.mean())),
@@ -159,15 +163,16 @@ def numbers(found: dict[str, Any]) -> dict[str, Any]:
 def table(studies: list[dict[str, Any]]) -> str:
     """Return a row for each policy and resolution, in Markdown."""
     lines = [
-        "| policy | trained at | watched at | survival | rests at x, y | spread | tilt | deficit there | "
+        "| policy | trained at | watched at | survival | return | rests at x, y | spread | tilt | deficit there | "
         "price an action | of its mean action | mean action | price of staying in the free stream |",
-        "| --- |" + " --: |" * 11,
+        "| --- |" + " --: |" * 12,
     ]
     for found in studies:
         n = numbers(found)
         pair = "{:.2f}, {:.2f}".format
         cells = [
             found["policy"], found["trained_at"], found["cells_per_diameter"], f"{100 * n['survival']:.0f} %",
+            "{:.1f} [{:.1f}, {:.1f}]".format(*n["return"]),
             pair(*n["place"]), pair(*n["spread"]), f"{n['tilt']:.0f} degrees", f"{n['deficit']:.2f}",
             f"{n['price']:.3f}", f"{n['price_of_the_mean']:.3f}", ", ".join(f"{a:.2f}" for a in n["mean_action"]),
             f"{n['stream_price']:.2f}",
