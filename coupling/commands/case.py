@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 import pydantic
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from cases.options import SideOptions
+from cases.options import Side, SideOptions
 from coupling.errors import ConfigError
 from coupling.settings.content import apply_overrides, find_preset, read_yaml, sentence_of
 from flowsim import Body, Disk, Ellipse, Grid, HalfDisk, Sides, Simulation, Union, polygon
@@ -153,6 +153,11 @@ def _build_motion(motions: tuple[_Motion, ...], center: Vector, angle: float) ->
 
 
 class _Sides(SideOptions):
+    """A channel with slip walls unless told otherwise."""
+
+    left: Side | None = "inflow"
+    bottom: Side = "slip"
+    top: Side = "slip"
     left_velocity: float = 0.0
     right_velocity: float = 0.0
     bottom_velocity: float = 0.0
