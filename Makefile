@@ -36,8 +36,9 @@ PYTEST := $(BIN)/python -m pytest -q
 SIMULATOR := { NUMBA_ENABLE_CUDASIM=1 $(PYTEST) tests/cuda || { echo "the tests in the simulator of a GPU failed"; false; }; }
 CHECKS := build/checks.log
 # on all cores, with a word about it, and not in the middle of a test
-COMPILE := $(BIN)/python -c 'from flowsim import Disk, Grid, Simulation; \
-	[Simulation(Grid(16, 16, 0.1), bodies=[Disk()], viscosity=0.01, dtype=dtype) for dtype in ("float32", "float64")]'
+COMPILE := $(BIN)/python -c 'from numba import get_num_threads; from flowsim import Disk, Grid, Simulation; \
+	[Simulation(Grid(16, 16, 0.1), bodies=[Disk()], viscosity=0.01, batch=2, dtype=dtype, threads=threads) \
+	 for dtype, threads in (("float32", 1), ("float32", min(2, get_num_threads())), ("float64", 1))]'
 TEST_WORKERS ?= 2
 
 lint: install

@@ -37,7 +37,8 @@ STATE_BYTES_PER_CELL = 44
 """What a float32 simulation holds: velocities old and new, rates, pressure, its change and modes, shares of bodies."""
 MEMORY_BYTES = 192 * 2**20
 """Arrays beyond the last cache."""
-SWEEPS = ("begin_step", "fill_ghosts", "predict", "penalize", "update_sides", "correct", "find_speed", "end_step")
+SWEEPS = ("begin_step", "fill_ghosts", "predict", "penalize", "far_field", "update_sides", "correct", "find_speed",
+          "end_step")  # fmt: skip
 PRESSURE_SWEEPS = ("divergence", "transform", "solve_systems", "restore")
 
 

@@ -14,23 +14,28 @@ Array = Any
 @shared
 def circulation(u: Array, v: Array, i: int, j: int, h: float) -> float:
     """Return the circulation around the corner (i, j) of the cells."""
-    turn = (v[i + G, j + G] - v[i + G - 1, j + G]) - (u[i + G, j + G] - u[i + G, j + G - 1])
-    return float(turn) * h
+    return float(turn(v[i + G - 1, j + G], v[i + G, j + G], u[i + G, j + G - 1], u[i + G, j + G])) * h
 
 
 @shared
-def induced_by(zx: float, zy: float, vortex: Array) -> tuple[float, float]:
+def turn(west: Any, east: Any, below: Any, above: Any) -> Any:
+    """Return the circulation per cell size around a corner, from v on its left and right and u below and above it."""
+    return (east - west) - (above - below)
+
+
+@shared
+def induced_by(zx: float, zy: float, g: float, dx: float, dy: float, qx: float, qy: float) -> tuple[float, float]:
     """Return velocity times 2 pi at z = (zx, zy) from the middle of a block of vortices.
 
-    u - iv = (g / z + d / z^2 + q / z^3) / (2 pi i); ``vortex`` is (x, y, g, d, q), d and q complex: the circulation,
-    and the sums of gamma (z - z_m) and gamma (z - z_m)^2 about the middle.
+    u - iv = (g / z + d / z^2 + q / z^3) / (2 pi i); g is the circulation, and the complex d and q are the sums of
+    gamma (z - z_m) and gamma (z - z_m)^2 about the middle.
     """
     per_r2 = 1.0 / (zx * zx + zy * zy)
     cx, cy = zx * per_r2, -zy * per_r2
     # Horner in 1/z
-    ax = vortex[3] + vortex[5] * cx - vortex[6] * cy
-    ay = vortex[4] + vortex[5] * cy + vortex[6] * cx
-    bx = vortex[2] + ax * cx - ay * cy
+    ax = dx + qx * cx - qy * cy
+    ay = dy + qx * cy + qy * cx
+    bx = g + ax * cx - ay * cy
     by = ax * cy + ay * cx
     return bx * cy + by * cx, bx * cx - by * cy
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar
 import typer
 
 from coupling.commands import hints
+from coupling.commands.lean_torch import leave_out_meta_kernels
 from coupling.errors import ConfigError, RunError, describe_missing, describe_os_error
 from coupling.files import refuse_unwritable
 
@@ -555,6 +556,7 @@ def _print_next(commands: Sequence[tuple[str, str]]) -> None:
 
 def main() -> None:
     """Run the command line."""
+    leave_out_meta_kernels()
     app()
 
 

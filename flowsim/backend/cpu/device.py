@@ -11,6 +11,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from flowsim.backend.cpu.ahead import compile_ahead
 from flowsim.backend.cpu.compiling import noting_needs, use_threads
+from flowsim.backend.cpu.far_field import FarField
 from flowsim.grid import Grid
 
 Array = Any
@@ -95,9 +96,11 @@ class Device:
         """Return room for a few rows of each task."""
         return self.zeros((max(batch, self.threads), 5, grid.ny + 16), dtype)
 
-    def far_field(self, batch: int, grid: Grid, block: int) -> Array:
-        """Return room for the multipoles of blocks of vorticity."""
-        return self.zeros((batch, -(-grid.nx // block) * -(-grid.ny // block), 7), np.float64)
+    def far_field(self, batch: int, grid: Grid, block: int) -> FarField:
+        """Return room for what the far field needs."""
+        blocks = -(-(grid.nx - 1) // block) * -(-(grid.ny - 1) // block)
+        shapes = (batch, 7, blocks), (batch, 3, grid.ny), (batch, 4, 2)
+        return FarField(*(self.zeros(shape, np.float64) for shape in shapes))
 
     def prepare(self, sweeps: Callable[[], None]) -> None:
         """Have compiled, before anything is computed, all that a sequence of sweeps calls."""

@@ -87,7 +87,7 @@ def _induce(
     total, normal = 0.0, 0.0
     for n in range(cuda.threadIdx.x, vortices.shape[1], cuda.blockDim.x):
         vortex = vortices[b, n]
-        du, dv = induced_by(x - vortex[0], y - vortex[1], vortex)
+        du, dv = induced_by(x - vortex[0], y - vortex[1], vortex[2], vortex[3], vortex[4], vortex[5], vortex[6])
         total += vortex[2]
         normal += du if side < 2 else dv
     block_sums((total, normal), scratch)
