@@ -344,6 +344,12 @@ class FlowVectorEnv(_Portable, VectorEnv[npt.NDArray[np.float32], npt.NDArray[np
         `DISABLED`: when `reset` is called for it.
     preset, render_mode, **options
         As in `FlowEnv`; a batch renders "rgb_array" only.
+
+    Attributes
+    ----------
+    resting : bool array, shape (num_envs,)
+        To be set by whoever needs no more of an environment: it stands still at no cost, pays nothing and does not
+        end, until it is reset.
     """
 
     metadata: dict[str, Any] = {  # noqa: RUF012
@@ -374,6 +380,7 @@ class FlowVectorEnv(_Portable, VectorEnv[npt.NDArray[np.float32], npt.NDArray[np
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self.render_mode = render_mode
+        self.resting = np.zeros(num_envs, dtype=np.bool_)
         self._generators: list[np.random.Generator | None] = [None] * num_envs
         self._over = np.zeros(num_envs, dtype=np.bool_)
 
@@ -421,21 +428,22 @@ class FlowVectorEnv(_Portable, VectorEnv[npt.NDArray[np.float32], npt.NDArray[np
         if generator is None or seed is not None:
             generator = self._generators[index] = seeding.np_random(seed)[0]
         self.episodes.start(index, generator)
-        self._over[index] = False
+        self._over[index] = self.resting[index] = False
 
     def step(self, actions: npt.ArrayLike) -> tuple[npt.NDArray[np.float32], FloatArray, BoolArray, BoolArray, Info]:
         """Hold the actions, shape (num_envs, 3), for one action time each."""
         if None in self._generators:
             raise gymnasium.error.ResetNeeded("call reset() before step()")
-        if self.autoreset_mode is AutoresetMode.DISABLED and self._over.any():
-            over = np.flatnonzero(self._over).tolist()
+        if self.autoreset_mode is AutoresetMode.DISABLED and (waiting := self._over & ~self.resting).any():
+            over = np.flatnonzero(waiting).tolist()
             raise gymnasium.error.ResetNeeded(f"the episodes of environments {over} are over: reset() these first")
         begun = self._over.copy()
-        outcome = self.episodes.play(actions, active=~begun)
-        for index in np.flatnonzero(begun).tolist():
+        playing = ~(begun | self.resting)
+        outcome = self.episodes.play(actions, active=playing)
+        for index in np.flatnonzero(begun & ~self.resting).tolist():
             self._start(index, seed=None)
-        rewards = np.where(begun, 0.0, outcome.reward)
-        terminated, truncated = outcome.terminated & ~begun, outcome.truncated & ~begun
+        rewards = np.where(playing, outcome.reward, 0.0)
+        terminated, truncated = outcome.terminated & playing, outcome.truncated & playing
         self._over[:] = terminated | truncated
         observations = self.episodes.observations()
         infos: Info = {}

@@ -187,6 +187,7 @@ def _one_round(
     """Run the first episode of every environment to its end."""
     observations, _ = vector.reset(seed=seeds)
     controller.reset(len(seeds))
+    resting = getattr(vector.unwrapped, "resting", None)
     returns = np.zeros(len(seeds))
     lengths = np.zeros(len(seeds), np.int64)
     survived = np.zeros(len(seeds), bool)
@@ -198,6 +199,8 @@ def _one_round(
         lengths[open_] += 1
         survived[open_ & truncated & ~terminated] = True
         open_ &= ~(terminated | truncated)
+        if resting is not None:
+            resting[:] = ~open_
         progress(before + len(seeds) - int(open_.sum()), int(lengths.max()))
     return returns, lengths, survived
 

@@ -172,6 +172,30 @@ def test_partial_reset_leaves_the_others_alone(make_vec, actions):
     np.testing.assert_array_equal(infos["_time"], mask)
 
 
+@pytest.mark.parametrize("mode", list(AutoresetMode))
+def test_one_that_rests_stands_still_until_it_is_reset(make_vec, actions, mode):
+    actions = 0.01 * actions
+    resting, playing = (make_vec(IDS[1], autoreset_mode=mode, episode_actions=4) for _ in range(2))
+    for env in (resting, playing):
+        env.reset(seed=0)
+        env.step(actions[0])
+    rests = np.array([False, True, False])
+    resting.resting[rests] = True
+    before = resting.task.simulation.u[1].copy()
+    for action in actions[1:4]:
+        mine, other = resting.step(action), playing.step(action)
+        np.testing.assert_array_equal(resting.task.simulation.u[1], before)
+        assert (mine[1][1], mine[2][1], mine[3][1]) == (0.0, False, False)
+        for one, two in zip(mine[:4], other[:4], strict=True):
+            np.testing.assert_array_equal(one[~rests], two[~rests])
+    assert other[3].all()
+    for env in (resting, playing):
+        env.reset(seed=[7, 8, 9])
+    assert not resting.resting.any()
+    for one, two in zip(resting.step(actions[4])[:4], playing.step(actions[4])[:4], strict=True):
+        np.testing.assert_array_equal(one, two)
+
+
 def test_one_seed_stands_for_a_row_of_seeds(make_vec):
     env = make_vec()
     np.testing.assert_array_equal(env.reset(seed=4)[0], env.reset(seed=[4, 5, 6])[0])
