@@ -140,14 +140,14 @@ class GradientStep:
             numbers[f"per_root/{name}"] = 1.0 / math.sqrt(1.0 - BETA_2**steps)
         return numbers
 
-    def pull(self) -> None:
+    def to_host(self) -> None:
         """Bring weights and moments on the host up to date."""
         if self._stale:
             for array, tensor in zip(self._host, self._copies, strict=True):
                 torch.from_numpy(array).copy_(tensor)
             self._stale = False
 
-    def push(self) -> None:
+    def to_device(self) -> None:
         """Take over weights and moments that were changed on the host."""
         for array, tensor in zip(self._host, self._copies, strict=False):
             tensor.copy_(torch.from_numpy(array))

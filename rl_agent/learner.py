@@ -452,7 +452,7 @@ class Learner:
 
     def policy(self) -> Policy:
         """Take a snapshot of the current policy, independent of further learning."""
-        self.algorithm.torch_step.pull()
+        self.algorithm.torch_step.to_host()
         return Policy(
             self.config,
             self.sizes,

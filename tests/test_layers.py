@@ -35,6 +35,15 @@ def test_imports_run_downwards(package: str) -> None:
         assert not upwards, f"{file.relative_to(ROOT)} imports {', '.join(sorted(upwards))}"
 
 
+def test_gradients_by_hand_have_no_torch_and_a_loss_beside_them() -> None:
+    folder = ROOT / "rl_agent" / "algorithms"
+    files = sorted((folder / "by_hand").glob("[!_]*.py"))
+    assert len(files) > 4
+    for file in files:
+        assert "torch" not in imported(file), file
+        assert file.name == "critics.py" or "torch" in imported(folder / file.name), file
+
+
 def test_the_check_sees_an_upward_import(tmp_path: Path) -> None:
     file = tmp_path / "bad.py"
     file.write_text("def f():\n    from torch.nn import Module\n    return Module\n")

@@ -3,13 +3,13 @@
 An algorithm keeps all its weights in one flat vector, those of its ``Actor`` first. Its loss is one torch function of
 that vector and of a batch; whatever must not carry a gradient is detached there, so that one scalar trains all the
 networks. ``GradientStep`` does the rest, on either device. Where the networks are small, more than half of such a step
-on a CPU is autograd's own work; there an algorithm may have its gradient written out, too (``gradient``).
+on a CPU is autograd's own work; there an algorithm may have its gradient written out, too (``by_hand``).
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -171,7 +171,7 @@ class Algorithm(ABC):
     Attributes
     ----------
     weights, target
-        Flat vectors. With a GPU they and the moments are copies on the host: ``torch_step.pull()`` brings them up to
+        Flat vectors. With a GPU they and the moments are copies on the host: ``torch_step.to_host()`` brings them up to
         date.
     torch_step
         The update by autograd, on the device.
@@ -181,14 +181,15 @@ class Algorithm(ABC):
         dL/dw of the last step whose gradient was written out, shape of ``weights``.
     host_weights, host_target, host_gradient
         ``weights``, ``target`` and ``last_gradient`` cut into the blocks of the networks.
-    is_written_out
-        Whether ``gradient`` takes the place of autograd.
+    by_hand
+        Where the gradient is written out, what writes dL/dw of a batch into ``last_gradient`` in the place of autograd
+        (``rl_agent/algorithms/by_hand``); arguments of ``update`` without the learning rate.
     uses_value_targets
         Whether it learns from the stored V_tbc.
     """
 
     uses_value_targets = False
-    is_written_out = False
+    by_hand: Callable[[Any, Rules, F32 | None], Evaluation] | None = None
 
     def __init__(
         self,
@@ -219,7 +220,7 @@ class Algorithm(ABC):
 
     def act(self, observations: F32, state: F32) -> Acting:
         """Tell what the newest policy says about standardised observations (n, S)."""
-        self.torch_step.pull()
+        self.torch_step.to_host()
         return self._act(observations, state)
 
     def values(self, windows: F32, lengths: I64) -> F32:
@@ -256,22 +257,12 @@ class Algorithm(ABC):
         """
         rates = self.rates(learning_rate / self.config.learning_rate)
         self.due = frozenset(rates)
-        if self.is_written_out:
-            evaluation = self.gradient(batch, rules, weight)
+        if self.by_hand is not None:
+            evaluation = self.by_hand(batch, rules, weight)
             self.descend(rates)
             return evaluation
         inputs = self.inputs(batch, weight) | rules._asdict()
         return evaluation_of(self.sorted_results(self.torch_step(inputs, rates, self.target_rate())))
-
-    def gradient(self, batch: Any, rules: Rules, weight: F32 | None = None) -> Evaluation:
-        """Write dL/dw of a batch into ``last_gradient``, without autograd; arguments of ``update``.
-
-        Raises
-        ------
-        NotImplementedError
-            By an algorithm that has not ``is_written_out``.
-        """
-        raise NotImplementedError
 
     def descend(self, rates: Mapping[str, float]) -> None:
         """Take a step of Adam against ``last_gradient`` with the given learning rates; the target follows."""
@@ -307,7 +298,7 @@ class Algorithm(ABC):
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Arrays of a checkpoint: the weights, moments and target themselves, not copies."""
-        self.torch_step.pull()
+        self.torch_step.to_host()
         arrays: dict[str, npt.NDArray[Any]] = {"weights": self.weights}
         for name, adam in self.adams.items():
             arrays |= {f"adam/{name}/first": adam.first, f"adam/{name}/second": adam.second}
@@ -327,4 +318,4 @@ class Algorithm(ABC):
         for name, steps in counters["adam_steps"].items():
             self.adams[name].steps = steps
         self._rng.bit_generator.state = counters["random"]
-        self.torch_step.push()
+        self.torch_step.to_device()

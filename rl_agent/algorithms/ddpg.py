@@ -22,8 +22,7 @@ What the paper leaves open, or is done otherwise:
 4. A critic on an lstm sees the past observations without the past actions (``rl_agent/networks/parts.py``).
 5. Weights of a prioritised sampler multiply the critic's loss; the policy's gradient is not weighted.
 
-``gradient`` is L_Q + L_m differentiated by hand, for the CPU; ``loss`` is the same for autograd, which the tests hold
-it to and a GPU runs.
+``loss`` is L_Q + L_m for autograd, which a GPU runs; on a CPU their gradient is written out (``by_hand/ddpg.py``).
 """
 
 from __future__ import annotations
@@ -33,12 +32,10 @@ import numpy.typing as npt
 import torch
 
 from rl_agent.actor import Actor
-from rl_agent.algorithms.algorithm import Algorithm, Evaluation, Tensors, compare_gaussians
-from rl_agent.algorithms.critics import compare_behaviour, evaluate, judge, teach
+from rl_agent.algorithms.algorithm import Algorithm, Tensors, compare_gaussians
+from rl_agent.algorithms.by_hand import ddpg as by_hand
 from rl_agent.config import AgentConfig
 from rl_agent.networks import Parts, make_network
-from rl_agent.replay.batch import Transitions
-from rl_agent.replay.refer import Rules
 from rl_agent.scaling import Sizes
 
 __all__ = ["DDPG", "make_actor"]
@@ -65,28 +62,7 @@ class DDPG(Algorithm):
         parts = Parts(policy=actor.network, critic=make_network(config, sizes.observation + sizes.action, 1))
         stretches = {"policy": ("policy", "policy"), "critic": ("critic", "critic")}
         super().__init__(config, sizes, actor, parts, stretches, rng, has_target=True)
-        self.is_written_out = config.device == "cpu"
-        self._passes = {name: parts.passes(name.split()[-1]) for name in ("policy", "critic", "held critic")}
-
-    def gradient(self, batch: Transitions, rules: Rules, weight: F32 | None = None) -> Evaluation:
-        """Write d(L_Q + L_m)/dw of a batch of transitions."""
-        policy, critic, held = self._passes.values()
-        w, target, size = self.host_weights, self.host_target, np.float32(len(batch.action))
-        now, after = (batch.windows, batch.lengths), (batch.next_windows, batch.next_lengths)
-        best = np.tanh(policy.forward(target["policy"], *after))
-        following = critic.forward(target["critic"], *after, best[None])[:, 0]
-        q_target = batch.reward + np.float32(self.config.gamma) * batch.goes_on * following
-        mean: F32 = np.tanh(policy.forward(w["policy"], *now))
-        std = np.float32(self.config.sigma)
-        near, kept = compare_behaviour(batch, mean, np.full((1, mean.shape[1]), std), rules)
-
-        of_error = kept if weight is None else kept * weight
-        q = teach(self, critic, "critic", now, batch.action.clip(-1.0, 1.0), q_target, of_error / size)
-        judged, of_mean = judge(self, {"critic": held}, now, mean, kept * np.float32(-rules.beta) / size)
-        of_mean += np.float32(1.0 - rules.beta) / size * (mean - batch.behaviour_mean) / std**2
-        policy.backward(of_mean * (np.float32(1.0) - mean * mean), self.host_gradient["policy"])
-        error = q_target - q
-        return evaluate(self, near, q, error, kept, -judged * kept, 0.5 * of_error * error**2)
+        self.by_hand = by_hand.Gradient(self) if config.device == "cpu" else None
 
     def loss(self, weights: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, Tensors]:
         """L_Q + L_m of a batch of transitions."""

@@ -66,11 +66,11 @@ class PPO(Algorithm):
         stretches = {"policy": ("policy", "sigma"), "value": ("value", "value")}
         super().__init__(config, sizes, actor, parts, stretches, rng)
         self.weights[parts.places["sigma"]] = distributions.inverse_softplus(config.sigma - config.sigma_min)
-        self.torch_step.push()
+        self.torch_step.to_device()
 
     def values(self, windows: F32, lengths: I64) -> F32:
         """V at the end of windows, shape (n,)."""
-        self.torch_step.pull()
+        self.torch_step.to_host()
         with torch.no_grad():
             views = self.parts.views(torch.from_numpy(self.weights))
             outputs = self.parts("value", views, torch.from_numpy(windows), torch.from_numpy(lengths))

@@ -23,8 +23,7 @@ Done otherwise than in the papers:
 4. Initialisation, and scaling of states and rewards: T is then in units of scaled rewards.
 5. The remarks 4 and 5 of DDPG.
 
-``gradient`` is the sum of the losses differentiated by hand, for the CPU; ``loss`` is the same for autograd, which the
-tests hold it to and a GPU runs.
+``loss`` is their sum for autograd, which a GPU runs; on a CPU its gradient is written out (``by_hand/sac.py``).
 """
 
 from __future__ import annotations
@@ -38,12 +37,10 @@ import torch
 
 from rl_agent import densities
 from rl_agent.actor import Actor
-from rl_agent.algorithms.algorithm import Algorithm, Evaluation, Tensors, compare_gaussians
-from rl_agent.algorithms.critics import Windows, compare_behaviour, evaluate, judge, teach
+from rl_agent.algorithms.algorithm import Algorithm, Tensors, compare_gaussians
+from rl_agent.algorithms.by_hand import sac as by_hand
 from rl_agent.config import AgentConfig
 from rl_agent.networks import Parts, Views, make_network
-from rl_agent.replay.batch import Transitions
-from rl_agent.replay.refer import Rules
 from rl_agent.scaling import Sizes
 
 __all__ = ["SAC", "make_actor"]
@@ -71,74 +68,23 @@ class SAC(Algorithm):
     def __init__(self, config: AgentConfig, sizes: Sizes, rng: np.random.Generator) -> None:
         actor = make_actor(config, sizes)
         critic = make_network(config, sizes.observation + sizes.action, 1)
-        parts = Parts(policy=actor.network, critic=critic, other=critic, temperature=1)
+        parts = Parts(policy=actor.network, critic_1=critic, critic_2=critic, temperature=1)
         stretches = {
             "policy": ("policy", "policy"),
-            "critic": ("critic", "other"),
+            "critic": ("critic_1", "critic_2"),
             "temperature": ("temperature", "temperature"),
         }
         super().__init__(config, sizes, actor, parts, stretches, rng, has_target=True)
-        self.is_written_out = config.device == "cpu"
-        self._policy = parts.passes("policy")
-        self._critics, self._held = ({name: parts.passes(name) for name in ("critic", "other")} for _ in range(2))
         self.weights[self.parts.places["temperature"]] = math.log(config.temperature)
-        self.torch_step.push()
+        self.torch_step.to_device()
         self._target_entropy = -float(sizes.action) if config.target_entropy is None else config.target_entropy
+        if config.device == "cpu":
+            self.by_hand = by_hand.Gradient(self, self._target_entropy, LOG_STD_BOUNDS)
 
     def inputs(self, batch: Any, weight: F32 | None) -> dict[str, Any]:
         """Add the noise of the actions now and next."""
-        noise, next_noise = self._noise(batch.action.shape)
+        noise, next_noise = (self._rng.standard_normal(batch.action.shape, np.float32) for _ in range(2))
         return super().inputs(batch, weight) | {"noise": noise, "next_noise": next_noise}
-
-    def _noise(self, shape: tuple[int, ...]) -> tuple[F32, F32]:
-        return self._rng.standard_normal(shape, np.float32), self._rng.standard_normal(shape, np.float32)
-
-    def gradient(self, batch: Transitions, rules: Rules, weight: F32 | None = None) -> Evaluation:
-        """Write d(L_Q + L_pi + L_T)/dw of a batch of transitions.
-
-        With u = m + sigma n the noise n is held, so log pi moves with u through the slope of tanh and with sigma:
-        d log pi/du = 2 tanh(u), d log pi/dsigma = -1/sigma.
-        """
-        w, target, size = self.host_weights, self.host_target, np.float32(len(batch.action))
-        now, after = (batch.windows, batch.lengths), (batch.next_windows, batch.next_lengths)
-        log_temperature, (noise, next_noise) = w["temperature"][""], self._noise(batch.action.shape)
-        temperature = np.exp(log_temperature)
-        drawn, log_pi, _, _ = self._draw_on_host(after, next_noise)
-        both = [one.forward(target[name], *after, drawn[None])[:, 0] for name, one in self._critics.items()]
-        soft = np.minimum(*both) - temperature * log_pi
-        q_target = batch.reward + np.float32(self.config.gamma) * batch.goes_on * soft
-        drawn, log_pi, mean, log_std = self._draw_on_host(now, noise)
-        bounded = log_std.clip(*LOG_STD_BOUNDS)
-        std = np.exp(bounded)
-        near, kept = compare_behaviour(batch, mean, std, rules)
-
-        of_error, taken = kept if weight is None else kept * weight, np.tanh(batch.action)
-        share = of_error / size
-        q, other = (teach(self, one, name, now, taken, q_target, share) for name, one in self._critics.items())
-        share = kept * np.float32(rules.beta) / size
-        judged, of_drawn = judge(self, self._held, now, drawn, -share)
-        push, pull = (temperature * share)[:, None], np.float32(1.0 - rules.beta) / size
-        of_raw = of_drawn * (1.0 - drawn**2) + 2.0 * push * drawn
-        apart = mean - batch.behaviour_mean
-        of_mean = of_raw + pull * apart / std**2
-        of_std = of_raw * noise - push / std + pull * (1.0 - (batch.behaviour_std**2 + apart**2) / std**2) / std
-        of_outputs = np.concatenate([of_mean, of_std * std * (bounded == log_std)], axis=1)
-        self._policy.backward(of_outputs, self.host_gradient["policy"])
-        self.host_gradient["temperature"][""][:] = -(log_pi.mean() + self._target_entropy)
-        error = q_target - q
-        policy_loss, value_loss = temperature * log_pi - judged, error**2 + (q_target - other) ** 2
-        return evaluate(self, near, q, error, kept, policy_loss * kept, 0.5 * of_error * value_loss)
-
-    def _draw_on_host(self, windows: Windows, noise: F32) -> tuple[F32, F32, F32, F32]:
-        """Draw actions; returns them after their tanh, log pi, the mean and the log sigma before its bounds."""
-        outputs = self._policy.forward(self.host_weights["policy"], *windows)
-        mean, log_std = np.split(outputs, 2, axis=1)
-        log_std = log_std + np.float32(math.log(self.config.sigma))
-        bounded = log_std.clip(*LOG_STD_BOUNDS)
-        raw = mean + np.exp(bounded) * noise
-        log_slope = 2.0 * (math.log(2.0) - raw - np.logaddexp(np.float32(0.0), -2.0 * raw))
-        log_pi = -0.5 * noise**2 - bounded - np.float32(0.5 * math.log(2.0 * math.pi)) - log_slope
-        return np.tanh(raw), log_pi.sum(1), mean, log_std
 
     def loss(self, weights: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, Tensors]:
         """L_Q + L_pi + L_T of a batch of transitions."""
@@ -156,16 +102,16 @@ class SAC(Algorithm):
         rho, kl, far, kept = compare_gaussians(inputs, mean, std)
 
         taken = torch.tanh(action)
-        q, other = (self.parts(name, views, windows, lengths, taken)[:, 0] for name in ("critic", "other"))
-        error = q_target - q
-        value_loss = 0.5 * inputs["weight"] * (error**2 + (q_target - other) ** 2) * kept
+        q_1, q_2 = (self.parts(name, views, windows, lengths, taken)[:, 0] for name in ("critic_1", "critic_2"))
+        error = q_target - q_1
+        value_loss = 0.5 * inputs["weight"] * (error**2 + (q_target - q_2) ** 2) * kept
         policy_loss = (temperature * log_pi - self._lesser_q(held, windows, lengths, raw)) * kept
         entropy_loss = -(log_temperature * (log_pi.detach() + self._target_entropy))
         loss = value_loss + inputs["beta"] * policy_loss + (1.0 - inputs["beta"]) * kl + entropy_loss
         count = kept.sum().clamp(min=1.0)
-        results = {"value": q, "rho": rho, "kl": kl, "far": far, "td_error": error}
+        results = {"value": q_1, "rho": rho, "kl": kl, "far": far, "td_error": error}
         results |= {"policy_loss": policy_loss.sum() / count, "value_loss": value_loss.sum() / count}
-        return loss.mean() + self.decay(weights, "critic", "other"), results
+        return loss.mean() + self.decay(weights, "critic_1", "critic_2"), results
 
     def _draw(
         self, views: Views, windows: torch.Tensor, lengths: torch.Tensor, noise: torch.Tensor
@@ -178,4 +124,6 @@ class SAC(Algorithm):
 
     def _lesser_q(self, views: Views, windows: torch.Tensor, lengths: torch.Tensor, raw: torch.Tensor) -> torch.Tensor:
         drawn = torch.tanh(raw)
-        return torch.minimum(*(self.parts(name, views, windows, lengths, drawn)[:, 0] for name in ("critic", "other")))
+        return torch.minimum(
+            *(self.parts(name, views, windows, lengths, drawn)[:, 0] for name in ("critic_1", "critic_2"))
+        )

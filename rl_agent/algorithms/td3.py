@@ -27,13 +27,11 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from rl_agent.algorithms.algorithm import Algorithm, Evaluation, Tensors, compare_gaussians
-from rl_agent.algorithms.critics import compare_behaviour, evaluate, judge, teach
+from rl_agent.algorithms.algorithm import Algorithm, Tensors, compare_gaussians
+from rl_agent.algorithms.by_hand import td3 as by_hand
 from rl_agent.algorithms.ddpg import make_actor
 from rl_agent.config import AgentConfig
 from rl_agent.networks import Parts, make_network
-from rl_agent.replay.batch import Transitions
-from rl_agent.replay.refer import Rules
 from rl_agent.scaling import Sizes
 
 __all__ = ["TD3", "make_actor"]
@@ -47,12 +45,10 @@ class TD3(Algorithm):
     def __init__(self, config: AgentConfig, sizes: Sizes, rng: np.random.Generator) -> None:
         actor = make_actor(config, sizes)
         critic = make_network(config, sizes.observation + sizes.action, 1)
-        parts = Parts(policy=actor.network, critic=critic, other=critic)
-        stretches = {"policy": ("policy", "policy"), "critic": ("critic", "other")}
+        parts = Parts(policy=actor.network, critic_1=critic, critic_2=critic)
+        stretches = {"policy": ("policy", "policy"), "critic": ("critic_1", "critic_2")}
         super().__init__(config, sizes, actor, parts, stretches, rng, has_target=True)
-        self.is_written_out = config.device == "cpu"
-        self._policy, self._held = parts.passes("policy"), parts.passes("critic")
-        self._critics = {name: parts.passes(name) for name in ("critic", "other")}
+        self.by_hand = by_hand.Gradient(self) if config.device == "cpu" else None
 
     @property
     def _moves_policy(self) -> bool:
@@ -76,32 +72,6 @@ class TD3(Algorithm):
         bound = self.config.target_noise_clip
         return noise.clip(-bound, bound)
 
-    def gradient(self, batch: Transitions, rules: Rules, weight: F32 | None = None) -> Evaluation:
-        """Write d(L_Q + L_m)/dw of a batch of transitions; of the policy only where it is due."""
-        w, target, size = self.host_weights, self.host_target, np.float32(len(batch.action))
-        now, after = (batch.windows, batch.lengths), (batch.next_windows, batch.next_lengths)
-        best = np.tanh(self._policy.forward(target["policy"], *after)) + self._noise(batch.action.shape)
-        chosen = best.clip(-1.0, 1.0)[None]
-        both = [passes.forward(target[name], *after, chosen)[:, 0] for name, passes in self._critics.items()]
-        q_target = batch.reward + np.float32(self.config.gamma) * batch.goes_on * np.minimum(*both)
-        mean: F32 = np.tanh(self._policy.forward(w["policy"], *now))
-        std = np.float32(self.config.sigma)
-        near, kept = compare_behaviour(batch, mean, np.full((1, mean.shape[1]), std), rules)
-
-        of_error, taken = kept if weight is None else kept * weight, batch.action.clip(-1.0, 1.0)
-        share = of_error / size
-        q, other = (teach(self, passes, name, now, taken, q_target, share) for name, passes in self._critics.items())
-        if "policy" in self.due:
-            judged, of_mean = judge(self, {"critic": self._held}, now, mean, kept * np.float32(-rules.beta) / size)
-            of_mean += np.float32(1.0 - rules.beta) / size * (mean - batch.behaviour_mean) / std**2
-            self._policy.backward(of_mean * (np.float32(1.0) - mean * mean), self.host_gradient["policy"])
-        else:
-            judged = self._held.forward(w["critic"], *now, mean[None])[:, 0]
-            self.last_gradient[self.parts.places["policy"]] = 0.0
-        error = q_target - q
-        value_loss = 0.5 * of_error * (error**2 + (q_target - other) ** 2)
-        return evaluate(self, near, q, error, kept, -judged * kept, value_loss)
-
     def loss(self, weights: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, Tensors]:
         """L_Q + L_m of a batch of transitions."""
         windows, lengths, action = inputs["windows"], inputs["lengths"], inputs["action"]
@@ -109,7 +79,7 @@ class TD3(Algorithm):
         with torch.no_grad():
             target, after = self.parts.views(inputs["target_weights"]), (inputs["next_windows"], inputs["next_lengths"])
             chosen = (torch.tanh(self.parts("policy", target, *after)) + inputs["noise"]).clamp(-1.0, 1.0)
-            both = (self.parts(name, target, *after, chosen)[:, 0] for name in ("critic", "other"))
+            both = (self.parts(name, target, *after, chosen)[:, 0] for name in ("critic_1", "critic_2"))
             following = torch.minimum(*both)
             q_target = inputs["reward"] + self.config.gamma * inputs["goes_on"] * following
         learns = views if "policy" in self.due else held
@@ -118,12 +88,12 @@ class TD3(Algorithm):
         rho, kl, far, kept = compare_gaussians(inputs, mean, std)
 
         taken = action.clamp(-1.0, 1.0)
-        q, other = (self.parts(name, views, windows, lengths, taken)[:, 0] for name in ("critic", "other"))
-        error = q_target - q
-        value_loss = 0.5 * inputs["weight"] * (error**2 + (q_target - other) ** 2) * kept
-        policy_loss = -self.parts("critic", held, windows, lengths, mean)[:, 0] * kept
+        q_1, q_2 = (self.parts(name, views, windows, lengths, taken)[:, 0] for name in ("critic_1", "critic_2"))
+        error = q_target - q_1
+        value_loss = 0.5 * inputs["weight"] * (error**2 + (q_target - q_2) ** 2) * kept
+        policy_loss = -self.parts("critic_1", held, windows, lengths, mean)[:, 0] * kept
         loss = value_loss + inputs["beta"] * policy_loss + (1.0 - inputs["beta"]) * kl
         count = kept.sum().clamp(min=1.0)
-        results = {"value": q, "rho": rho, "kl": kl, "far": far, "td_error": error}
+        results = {"value": q_1, "rho": rho, "kl": kl, "far": far, "td_error": error}
         results |= {"policy_loss": policy_loss.sum() / count, "value_loss": value_loss.sum() / count}
-        return loss.mean() + self.decay(weights, "critic", "other"), results
+        return loss.mean() + self.decay(weights, "critic_1", "critic_2"), results

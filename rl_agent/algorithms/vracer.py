@@ -35,25 +35,23 @@ coefficients of A(s, a) (``rl_agent/algorithms/advantages.py``), the targets hol
 is added to L. It moves the coefficients alone: rho, V, m and sigma are held constant in it (the paper says only that
 the coefficients minimise it).
 
-``gradient`` is the fast way on a CPU: the derivatives of L with respect to (V, m, sigma) are written out, the
-rest is the network's own backward pass. ``loss`` is L as the paper writes it, for autograd: the reference that the
-tests hold the fast way to, and the program that a GPU runs (``rl_agent/gradient_step.py``).
+``loss`` is L as the paper writes it, for autograd: the program that a GPU runs (``rl_agent/gradient_step.py``), and the
+reference that the tests hold the fast way on a CPU to, which is written out (``by_hand/vracer.py``).
 """
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from rl_agent import densities, distributions, gaussians
+from rl_agent import densities, distributions
 from rl_agent.actor import Actor
 from rl_agent.algorithms import advantages
 from rl_agent.algorithms.algorithm import Algorithm, Evaluation, Source, Tensors, evaluation_of, nearness
-from rl_agent.compiling import compiled
+from rl_agent.algorithms.by_hand import vracer as by_hand
 from rl_agent.config import AgentConfig
 from rl_agent.networks import Parts, make_network
 from rl_agent.replay.batch import Batch
@@ -122,22 +120,20 @@ class VRacer(Algorithm):
         )
         self.action_size = sizes.action
         self.weights[actor.network.size :] = distributions.inverse_softplus(config.sigma - config.sigma_min)
-        self.torch_step.push()
+        self.torch_step.to_device()
         self.adam = self.adams["all"]
-        self.is_written_out = (
-            config.device == "cpu" and config.advantage == "none" and config.sampler == "uniform" and not sizes.choices
-        )
-        self._pass = self.parts.passes("network")
+        plain = config.advantage == "none" and config.sampler == "uniform" and not sizes.choices
+        self.by_hand = by_hand.Gradient(self) if plain and config.device == "cpu" else None
 
     @property
     def std(self) -> F32:
         """Standard deviation of a Gaussian policy, shape (A,)."""
-        self.torch_step.pull()
+        self.torch_step.to_host()
         return distributions.shared_std(self.weights[-self.action_size :], self.config.sigma_min)
 
     def values(self, windows: F32, lengths: I64) -> F32:
         """V at the end of windows of any lengths, shape (n,)."""
-        self.torch_step.pull()
+        self.torch_step.to_host()
         order = np.argsort(-lengths, kind="stable")
         tape = self.network.tape(windows.shape[0], len(lengths))
         held = self.host_weights["network"]
@@ -149,41 +145,6 @@ class VRacer(Algorithm):
     def gather(self, source: Source, slots: I64) -> tuple[I64, Batch]:
         """Gather drawn steps with their stored targets."""
         return source.memory.gather(slots, self.network.history, *source[1:])
-
-    def gradient(self, batch: Batch, rules: Rules, weight: F32 | None = None) -> Evaluation:
-        """Write dL/dw of a batch, which has no weights; steps above ``rho_clip`` have no gradient of L_pi."""
-        outputs = self._pass.forward(self.host_weights["network"], batch.windows, batch.lengths)
-        size, sigma = len(outputs), self.std
-        d_outputs = np.empty_like(outputs)
-        behaviour = (batch.action, batch.behaviour_mean, batch.behaviour_std)
-        bounds = np.float32(rules.c_max), np.float32(rules.rho_clip)
-        rho, kl, far, moved = gaussians.compare(outputs[:, 1:], sigma[None], *behaviour, *bounds)
-        advantage = batch.q_ret - outputs[:, 0]
-        if self.config.center_advantages:
-            near = rho * ~far
-            advantage -= near @ advantage / max(near.sum(), np.float32(1e-6))
-        loss_share = np.where(far & rules.rule_1, 0.0, rules.beta / size).astype(np.float32)
-        kl_share = np.float32((1.0 - rules.beta) / size)
-        d_sigma = _output_gradients(
-            outputs, sigma, *behaviour, batch.v_tbc, advantage, rho * moved, loss_share, kl_share, d_outputs
-        )
-        self._pass.backward(d_outputs, self.host_gradient["network"])
-        # d softplus(x) / dx = 1 - exp(-softplus(x))
-        self.last_gradient[-self.action_size :] = d_sigma * -np.expm1(np.float32(self.config.sigma_min) - sigma)
-        kept = (loss_share > 0) if rules.rule_1 else np.ones(size, np.bool_)
-        count = max(1, int(kept.sum()))
-        return Evaluation(
-            value=outputs[:, 0].copy(),
-            rho=rho,
-            kl=kl,
-            far=far,
-            policy_loss=-float((rho * advantage)[kept].sum()) / count,
-            value_loss=0.5 * float(((outputs[:, 0] - batch.v_tbc)[kept] ** 2).sum()) / count,
-            mean_rho=float(rho.mean()),
-            mean_kl=float(kl.mean()),
-            far_fraction=float(far.mean()),
-            gradient_norm=math.sqrt(float(self.last_gradient @ self.last_gradient)),
-        )
 
     def reference_gradient(
         self, batch: Batch, rules: Rules, dtype: torch.dtype = torch.float32
@@ -231,55 +192,20 @@ class VRacer(Algorithm):
         rho = torch.minimum(densities.importance_weight(log_pi, log_mu), inputs["rho_clip"])
         far, kept = nearness(rho, inputs)
         kept = kept * inputs["weight"]
-        lead = inputs["q_ret"] - value.detach()
+        advantage = inputs["q_ret"] - value.detach()
         if self.config.center_advantages:
             near = (1.0 - far) * rho.detach()
-            lead = lead - (near * lead).sum() / near.sum().clamp(min=1e-6)
-        policy_loss = -rho * lead * kept
+            advantage = advantage - (near * advantage).sum() / near.sum().clamp(min=1e-6)
+        policy_loss = -rho * advantage * kept
         error = inputs["v_tbc"] - value
         value_loss = 0.5 * error**2 * kept
         results = {"value": value, "rho": rho, "kl": kl, "far": far, "td_error": error}
         both = policy_loss + value_loss
         if self.config.advantage != "none":
             form = advantages.FORMS[self.config.advantage]
-            advantage = form(outputs[:, 1 + own.shape[1] :], action, own.detach(), sigma.detach())
-            both = both + 0.5 * (rho.detach() * (advantage + value.detach() - inputs["q_ret"])) ** 2 * kept
-            results["advantage"] = advantage
+            closed = form(outputs[:, 1 + own.shape[1] :], action, own.detach(), sigma.detach())
+            both = both + 0.5 * (rho.detach() * (closed + value.detach() - inputs["q_ret"])) ** 2 * kept
+            results["advantage"] = closed
         loss = (beta * both + (1.0 - beta) * kl * inputs["weight"]).mean()
         count = kept.sum().clamp(min=1.0)
         return loss, results | {"policy_loss": policy_loss.sum() / count, "value_loss": value_loss.sum() / count}
-
-
-@compiled(error_model="numpy")
-def _output_gradients(
-    outputs: F32,
-    sigma: F32,
-    action: F32,
-    mu_mean: F32,
-    mu_std: F32,
-    v_tbc: F32,
-    advantage: F32,
-    weight: F32,
-    loss_share: F32,
-    kl_share: np.float32,
-    d_outputs: F32,
-) -> F32:
-    """Differentiate the mean loss with respect to V, m (into ``d_outputs``) and sigma (the result).
-
-    With z = (a - m) / sigma:  d log pi / dm = z / sigma,  d log pi / dsigma = (z^2 - 1) / sigma, and
-    d KL / dm = (m - m_mu) / sigma^2,  d KL / dsigma = 1 / sigma - (sigma_mu^2 + (m_mu - m)^2) / sigma^3.
-    ``weight`` is rho, or 0 where a clip cuts its gradient off; the shares are the weights of a sample's terms.
-    """
-    one = np.float32(1.0)
-    batch, size = action.shape
-    d_sigma = np.zeros(size, np.float32)
-    for b in range(batch):
-        d_outputs[b, 0] = loss_share[b] * (outputs[b, 0] - v_tbc[b])
-        push = -loss_share[b] * weight[b] * advantage[b]
-        for j in range(size):
-            s, s_mu = sigma[j], mu_std[b, j]
-            m, m_mu = outputs[b, 1 + j], mu_mean[b, j]
-            z = (action[b, j] - m) / s
-            d_outputs[b, 1 + j] = push * z / s + kl_share * (m - m_mu) / (s * s)
-            d_sigma[j] += push * (z * z - one) / s + kl_share * (one - (s_mu * s_mu + (m_mu - m) ** 2) / (s * s)) / s
-    return d_sigma

@@ -124,18 +124,18 @@ def test_td3_is_its_algorithm_1():
         for b in range(16):
             s, after, a, _, _, r, goes_on = step(batch, b)
             chosen = np.clip(actor(after, algorithm.target) + inputs["noise"][b], -1, 1)
-            both = [critic(name, after, chosen, algorithm.target) for name in ("critic", "other")]
+            both = [critic(name, after, chosen, algorithm.target) for name in ("critic_1", "critic_2")]
             lesser.add(int(np.argmin(both)))
-            for name in ("critic", "other"):
+            for name in ("critic_1", "critic_2"):
                 q = critic(name, s, np.clip(a, -1, 1), flat)
                 total += 0.5 * (q - r - GAMMA * goes_on * min(both)) ** 2
         assert lesser == {0, 1}
         return total / 16
 
     def policys_loss(flat):
-        return -np.mean([critic("critic", s, actor(s, flat), held) for s, *_ in (step(batch, b) for b in range(16))])
+        return -np.mean([critic("critic_1", s, actor(s, flat), held) for s, *_ in (step(batch, b) for b in range(16))])
 
-    for part, loss in (("critic", critics_loss), ("other", critics_loss), ("policy", policys_loss)):
+    for part, loss in (("critic_1", critics_loss), ("critic_2", critics_loss), ("policy", policys_loss)):
         where = some(algorithm, part)
         np.testing.assert_allclose(gradient[where], finite_differences(loss, held, where), atol=1e-7, rtol=1e-4)
         assert np.abs(gradient[where]).max() > 1e-2
@@ -149,8 +149,8 @@ def test_policy_and_targets_of_td3_move_in_every_second_step():
         before, target = algorithm.weights.copy(), algorithm.target.copy()
         learner.update()
         moved = np.abs(algorithm.weights - before)
-        assert moved[places["critic"]].max() > 1e-4
-        assert moved[places["other"]].max() > 1e-4
+        assert moved[places["critic_1"]].max() > 1e-4
+        assert moved[places["critic_2"]].max() > 1e-4
         assert (moved[places["policy"]].max() > 1e-5) == (k % 2 == 0)
         rate = algorithm.config.target_rate if k % 2 == 0 else 0.0
         np.testing.assert_allclose(algorithm.target, target + rate * (algorithm.weights - target), atol=1e-6)
@@ -175,7 +175,7 @@ def test_sac_is_its_three_losses():
         return np.tanh(u), np.log(gaussian(u, m, std)) - np.sum(np.log(1 - np.tanh(u) ** 2))
 
     def lesser(s, a, flat):
-        return min(network(algorithm, name, np.r_[s, a], flat)[0] for name in ("critic", "other"))
+        return min(network(algorithm, name, np.r_[s, a], flat)[0] for name in ("critic_1", "critic_2"))
 
     def critics_loss(flat):
         total = 0.0
@@ -183,7 +183,7 @@ def test_sac_is_its_three_losses():
             s, after, raw, _, _, r, goes_on = step(batch, b)
             a, log_pi = draw(after, inputs["next_noise"][b], held)
             target = r + GAMMA * goes_on * (lesser(after, a, algorithm.target) - temperature * log_pi)
-            for name in ("critic", "other"):
+            for name in ("critic_1", "critic_2"):
                 total += 0.5 * (network(algorithm, name, np.r_[s, np.tanh(raw)], flat)[0] - target) ** 2
         return total / 16
 
@@ -199,7 +199,12 @@ def test_sac_is_its_three_losses():
         log_pi = np.mean([draw(step(batch, b)[0], inputs["noise"][b], held)[1] for b in range(16)])
         return -flat[-1] * (log_pi - 1.5)
 
-    cases = {"critic": critics_loss, "other": critics_loss, "policy": policys_loss, "temperature": temperatures_loss}
+    cases = {
+        "critic_1": critics_loss,
+        "critic_2": critics_loss,
+        "policy": policys_loss,
+        "temperature": temperatures_loss,
+    }
     for part, loss in cases.items():
         where = some(algorithm, part)
         np.testing.assert_allclose(gradient[where], finite_differences(loss, held, where), atol=1e-6, rtol=1e-4)
@@ -265,7 +270,7 @@ def test_weights_of_a_prioritised_sampler_weigh_the_values_loss(name):
     _, batch = a_batch(learner)
     rules = RULES._replace(beta=1.0, rule_1=False)
     inputs = algorithm.inputs(batch, None)
-    part = "network" if name == "naf" else "critic"
+    part = {"naf": "network", "ddpg": "critic"}.get(name, "critic_1")
     of = lambda weight: loss_and_gradient(algorithm, batch, rules, inputs=inputs | {"weight": weight})[2][  # noqa: E731
         algorithm.parts.places[part]
     ]

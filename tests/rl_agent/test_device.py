@@ -40,7 +40,7 @@ def test_the_captured_update_equals_that_of_the_cpu(network):
         for learner in learners:
             learner.update()
     cpu, cuda = learners
-    cuda.algorithm.torch_step.pull()
+    cuda.algorithm.torch_step.to_host()
     moved = np.abs(cpu.algorithm.weights - before).max()
     assert moved > 1e-3
     apart = np.abs(cuda.algorithm.weights - cpu.algorithm.weights)
@@ -90,6 +90,6 @@ def test_resuming_on_a_gpu_goes_on_with_the_same_weights_and_moments(tmp_path):
     other = Learner.load(tmp_path / "agent.npz")
     for one in (learner, other):
         one.update()
-        one.algorithm.torch_step.pull()
+        one.algorithm.torch_step.to_host()
     np.testing.assert_allclose(other.algorithm.weights, learner.algorithm.weights, atol=1e-6)
     np.testing.assert_allclose(other.algorithm.adam.second, learner.algorithm.adam.second, rtol=1e-4, atol=1e-12)

@@ -69,7 +69,7 @@ def test_the_gradient_that_is_written_out_equals_autograd(name, net):
     rules = learner.refer.rules(0)._replace(c_max=c_max)
     weight = np.random.default_rng(3).uniform(0.2, 1.0, 16).astype(np.float32) if "weighted" in name else None
     random = algorithm._rng.bit_generator.state
-    found = algorithm.gradient(batch, rules, weight)
+    found = algorithm.by_hand(batch, rules, weight)
     algorithm._rng.bit_generator.state = random
     _, results, expected = loss_and_gradient(algorithm, batch, rules, inputs=algorithm.inputs(batch, weight))
     np.testing.assert_allclose(algorithm.last_gradient, expected, atol=3e-5 * np.abs(expected).max())
@@ -87,7 +87,7 @@ def test_the_gradient_that_is_written_out_equals_autograd(name, net):
 def test_updates_by_either_way_move_weights_and_target_alike(name):
     """Five of them: TD3 moves its policy and its targets in two."""
     fast, slow = (a_learner(name) for _ in range(2))
-    slow.algorithm.is_written_out = False
+    slow.algorithm.by_hand = None
     before = {kind: array.copy() for kind, array in fast.algorithm.arrays().items()}
     for _ in range(5):
         fast.update()
@@ -110,7 +110,7 @@ def test_td3_leaves_the_policy_out_of_the_steps_between():
     _, results, gradient = loss_and_gradient(algorithm, batch, inputs=inputs)
     algorithm.due = frozenset({"critic"})
     _, between, slope = loss_and_gradient(algorithm, batch, inputs=inputs)
-    policy, critic = algorithm.parts.places["policy"], slice(algorithm.parts.places["critic"].start, None)
+    policy, critic = algorithm.parts.places["policy"], slice(algorithm.parts.places["critic_1"].start, None)
     np.testing.assert_array_equal(slope[critic], gradient[critic])
     assert np.abs(gradient[policy]).max() > 1e-3
     assert not slope[policy].any()

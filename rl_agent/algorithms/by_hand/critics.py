@@ -13,7 +13,7 @@ from rl_agent.networks import Pass
 from rl_agent.replay.batch import Transitions
 from rl_agent.replay.refer import Rules
 
-__all__ = ["Windows", "compare_behaviour", "evaluate", "judge", "teach"]
+__all__ = ["Windows", "compare_behaviour", "evaluate", "fit", "least_q"]
 
 F32 = npt.NDArray[np.float32]
 Windows = tuple[F32, npt.NDArray[np.int64]]
@@ -33,9 +33,7 @@ def compare_behaviour(batch: Transitions, mean: F32, std: F32, rules: Rules) -> 
     return {"rho": rho, "kl": kl, "far": far}, (~(far & rules.rule_1)).astype(np.float32)
 
 
-def teach(
-    algorithm: Algorithm, critic: Pass, name: str, windows: Windows, action: F32, q_target: F32, share: F32
-) -> F32:
+def fit(algorithm: Algorithm, critic: Pass, name: str, windows: Windows, action: F32, q_target: F32, share: F32) -> F32:
     """Write the gradient of sum_b share_b (q_b - Q(s_b, a_b))^2 / 2 + l/2 |w|^2 by the weights of the critic ``name``.
 
     Returns
@@ -51,8 +49,10 @@ def teach(
     return q
 
 
-def judge(algorithm: Algorithm, critics: dict[str, Pass], windows: Windows, action: F32, share: F32) -> tuple[F32, F32]:
-    """Judge actions by the lesser of some critics.
+def least_q(
+    algorithm: Algorithm, critics: dict[str, Pass], windows: Windows, action: F32, share: F32
+) -> tuple[F32, F32]:
+    """Evaluate actions by the lesser of some critics.
 
     Returns
     -------

@@ -1,0 +1,99 @@
+"""The gradient of V-RACER by hand; its loss is in ``rl_agent/algorithms/vracer.py``."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from rl_agent import distributions, gaussians
+from rl_agent.algorithms.algorithm import Algorithm, Evaluation
+from rl_agent.compiling import compiled
+from rl_agent.replay.batch import Batch
+from rl_agent.replay.refer import Rules
+
+__all__ = ["Gradient"]
+
+F32 = npt.NDArray[np.float32]
+
+
+class Gradient:
+    """Writes dL/dw of a batch into the ``last_gradient`` of an algorithm."""
+
+    def __init__(self, of: Algorithm) -> None:
+        self._of, self._pass = of, of.parts.passes("network")
+
+    def __call__(self, batch: Batch, rules: Rules, weight: F32 | None) -> Evaluation:
+        """Write dL/dw of a batch, which has no weights; steps above ``rho_clip`` have no gradient of L_pi."""
+        of = self._of
+        outputs = self._pass.forward(of.host_weights["network"], batch.windows, batch.lengths)
+        size = len(outputs)
+        sigma = distributions.shared_std(of.weights[-of.sizes.action :], of.config.sigma_min)
+        d_outputs = np.empty_like(outputs)
+        behaviour = (batch.action, batch.behaviour_mean, batch.behaviour_std)
+        bounds = np.float32(rules.c_max), np.float32(rules.rho_clip)
+        rho, kl, far, moved = gaussians.compare(outputs[:, 1:], sigma[None], *behaviour, *bounds)
+        advantage = batch.q_ret - outputs[:, 0]
+        if of.config.center_advantages:
+            near = rho * ~far
+            advantage -= near @ advantage / max(near.sum(), np.float32(1e-6))
+        loss_share = np.where(far & rules.rule_1, 0.0, rules.beta / size).astype(np.float32)
+        kl_share = np.float32((1.0 - rules.beta) / size)
+        d_sigma = _output_gradients(
+            outputs, sigma, *behaviour, batch.v_tbc, advantage, rho * moved, loss_share, kl_share, d_outputs
+        )
+        self._pass.backward(d_outputs, of.host_gradient["network"])
+        # d softplus(x) / dx = 1 - exp(-softplus(x))
+        of.last_gradient[-of.sizes.action :] = d_sigma * -np.expm1(np.float32(of.config.sigma_min) - sigma)
+        kept = (loss_share > 0) if rules.rule_1 else np.ones(size, np.bool_)
+        count = max(1, int(kept.sum()))
+        return Evaluation(
+            value=outputs[:, 0].copy(),
+            rho=rho,
+            kl=kl,
+            far=far,
+            policy_loss=-float((rho * advantage)[kept].sum()) / count,
+            value_loss=0.5 * float(((outputs[:, 0] - batch.v_tbc)[kept] ** 2).sum()) / count,
+            mean_rho=float(rho.mean()),
+            mean_kl=float(kl.mean()),
+            far_fraction=float(far.mean()),
+            gradient_norm=math.sqrt(float(of.last_gradient @ of.last_gradient)),
+        )
+
+
+@compiled(error_model="numpy")
+def _output_gradients(
+    outputs: F32,
+    sigma: F32,
+    action: F32,
+    mu_mean: F32,
+    mu_std: F32,
+    v_tbc: F32,
+    advantage: F32,
+    weight: F32,
+    loss_share: F32,
+    kl_share: np.float32,
+    d_outputs: F32,
+) -> F32:
+    """Differentiate the mean loss with respect to V, m (into ``d_outputs``) and sigma (the result).
+
+    With z = (a - m) / sigma:  d log pi / dm = z / sigma,  d log pi / dsigma = (z^2 - 1) / sigma, and
+    d KL / dm = (m - m_mu) / sigma^2,  d KL / dsigma = 1 / sigma - (sigma_mu^2 + (m_mu - m)^2) / sigma^3.
+    ``weight`` is rho, or 0 where a clip cuts its gradient off; the shares are the weights of a sample's terms.
+    """
+    one = np.float32(1.0)
+    batch, size = action.shape
+    d_sigma = np.zeros(size, np.float32)
+    for b in range(batch):
+        d_outputs[b, 0] = loss_share[b] * (outputs[b, 0] - v_tbc[b])
+        of_log_pi = -loss_share[b] * weight[b] * advantage[b]
+        for j in range(size):
+            s, s_mu = sigma[j], mu_std[b, j]
+            m, m_mu = outputs[b, 1 + j], mu_mean[b, j]
+            z = (action[b, j] - m) / s
+            d_outputs[b, 1 + j] = of_log_pi * z / s + kl_share * (m - m_mu) / (s * s)
+            d_sigma[j] += (
+                of_log_pi * (z * z - one) / s + kl_share * (one - (s_mu * s_mu + (m_mu - m) ** 2) / (s * s)) / s
+            )
+    return d_sigma
