@@ -1,20 +1,14 @@
 """The master loop of the paper (algorithm 1): collect, draw, learn, anneal, keep the ratio.
 
 A learner serves any number of agents and is driven from outside: whoever owns the environments calls
-``begin``, ``act`` and ``observe``, and ``update`` whenever ``updates_due()`` says so. The ratio of
-environment steps to gradient steps, t = F k after warm-up, is held exactly: a credit is counted when an
-action is issued (and taken back should its outcome never arrive).
-
-PPO alone turns the loop into iterations: when its horizon of steps is complete all running episodes are cut
-there, the batches of all epochs become due at once, nobody is answered until they are done, and then those
-steps are forgotten.
+``begin``, ``act`` and ``observe``, and ``update`` whenever ``updates_due()`` says so. When that is, the schedule
+of the algorithm says (``rl_agent/schedules.py``): in the paper's ratio to the environment steps, or in iterations.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +19,14 @@ import scipy.linalg  # noqa: F401  (loads the BLAS that numba calls, so that the
 import torch
 from threadpoolctl import threadpool_limits
 
+from rl_agent import saving
 from rl_agent.algorithms import Source, make_algorithm
 from rl_agent.checkpoint import CheckpointError, read_checkpoint, write_checkpoint
 from rl_agent.config import AgentConfig
 from rl_agent.device import DeviceError, check_device
 from rl_agent.exploration import Exploration
 from rl_agent.policy import Policy
-from rl_agent.replay import EpisodeMemory, EpochSampler, RememberForget, make_sampler
+from rl_agent.replay import EpisodeMemory, RememberForget, make_sampler
 from rl_agent.running import Decision, RunningEpisodes
 from rl_agent.scaling import RewardScale, StateScale, action_map_of, sizes_of
 from rl_agent.statistics import EpisodeRecord, Statistics
@@ -40,9 +35,6 @@ __all__ = ["Learner"]
 
 F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
-
-SWEEP_INTERVAL = 1000
-"""Gradient steps between full sweeps of the memory and new reward scales (sections 2 and B)."""
 
 
 @dataclass
@@ -112,8 +104,7 @@ class Learner:
         self._explore, self._draw = second, third
         self.exploration = Exploration(config, agents, sizes.action)
         self.sampler = make_sampler(config, is_discrete=sizes.choices > 0)
-        # what ends while the steps of a horizon are learned from has its place beside them
-        capacity = 2 * (config.horizon + agents) if self._is_on_policy else config.memory
+        capacity = self.algorithm.schedule.capacity(config, agents)
         self.memory = EpisodeMemory(capacity, sizes.observation, sizes.action, sizes.choices)
         self.refer = RememberForget(config)
         self.state_scale = StateScale(sizes.observation)
@@ -122,14 +113,15 @@ class Learner:
             agents, sizes.observation, sizes.action, self.algorithm.network.state_shape[0], sizes.choices
         )
         self.counters = Counters()
-        self._gradient_steps_per_step = 1 / Fraction(config.steps_per_update).limit_denominator(10**6)
+        self._schedule = self.algorithm.schedule(self)
         self._statistics = Statistics()
         self._policy_std = math.nan
         self.notes: dict[str, Any] = {}
 
     @property
-    def _is_on_policy(self) -> bool:
-        return self.config.algorithm == "ppo"
+    def generators(self) -> tuple[np.random.Generator, np.random.Generator]:
+        """Random generators: of the exploration, and of the draws from the memory."""
+        return self._explore, self._draw
 
     @property
     def environment_steps(self) -> int:
@@ -261,10 +253,7 @@ class Learner:
         if ended.any():
             self._close(agents[ended], terminated[ended])
         self._store_endless(agents[~ended])
-        if self._is_on_policy:
-            self._begin_iteration_when_complete()
-        elif self.config.piece is not None:
-            self._store_pieces(agents[~ended], self.config.piece)
+        self._schedule.received(agents[~ended])
 
     def abandon(self, agents: npt.ArrayLike) -> None:
         """Close the open episodes of lost agents as truncated; an action without outcome is dropped."""
@@ -274,24 +263,18 @@ class Learner:
         self.counters.issued -= len(waiting)
         for agent in agents[self.running.length[agents] == 0]:
             self.running.drop(int(agent))
-        self._close(agents[self.running.is_open[agents]], np.zeros(len(agents), np.bool_))
+        agents = agents[self.running.is_open[agents]]
+        self._close(agents, np.zeros(len(agents), np.bool_))
 
     # --- learning ----------------------------------------------------------------------------------------
 
     def updates_due(self) -> int:
-        """Gradient steps owed now for the actions issued since learning started."""
-        if self.counters.warm_up < 0:
-            return 0
-        if isinstance(self.sampler, EpochSampler):
-            return self.sampler.left(self.config.batch)
-        earned = (self.counters.issued - self.counters.warm_up) * self._gradient_steps_per_step
-        return max(0, earned.numerator // earned.denominator - self.counters.gradient_steps)
+        """Gradient steps owed now."""
+        return 0 if self.counters.warm_up < 0 else self._schedule.updates_due()
 
     def may_act(self) -> bool:
-        """Whether agents may be answered: not while gradient steps for more than a step of each are owed."""
-        if self._is_on_policy:
-            return self.updates_due() == 0
-        return self.updates_due() <= self.agents * self._gradient_steps_per_step
+        """Whether agents may be answered, or too many gradient steps are owed for that."""
+        return self._schedule.may_act()
 
     def update(self) -> None:
         """Take one gradient step with its bookkeeping: draw, learn, refresh, move beta, sweep when due.
@@ -319,21 +302,17 @@ class Learner:
         self.refer.update_beta(memory.n_far, memory.steps, step)
         self.counters.gradient_steps += 1
         self._statistics.add_update(e)
-        if self._is_on_policy:
-            if self.updates_due() == 0:
-                self._forget_iteration()
-        elif self.counters.gradient_steps % SWEEP_INTERVAL == 0:
-            self.sweep_memory()
+        self._schedule.updated()
 
     def sweep_memory(self) -> None:
         """Measure the reward scale, refresh V(s_T), recompute every V_tbc and flag."""
         self.reward_scale.measure(self.memory.reward[self.memory.slots()])
         if self.algorithm.uses_value_targets:
-            self._refresh_final_values()
+            self.refresh_final_values()
             self.memory.sweep(self.config.gamma, self.reward_scale.value)
         self.memory.classify(self.refer.c_max(self.counters.received))
 
-    def _refresh_final_values(self) -> None:
+    def refresh_final_values(self) -> None:
         """Compute V(s_T) of the truncated episodes anew."""
         rows = self.memory.truncated_rows()
         if len(rows) > 0:
@@ -342,36 +321,9 @@ class Learner:
                 *self.memory.final_windows(rows, steps, scale.mean, scale.per_std)
             )
 
-    def _begin_iteration_when_complete(self) -> None:
-        """Cut the running episodes once a horizon of steps is there, and make what PPO learns from."""
-        running, memory, scale = self.running, self.memory, self.state_scale
-        if self.updates_due() > 0 or memory.steps + int(running.length.sum()) < self.config.horizon:
-            return
-        for agent in np.flatnonzero(running.length > 0):
-            memory.add(running.split(int(agent)), self.config.gamma, self.reward_scale.value)
-        slots = memory.slots()
-        self.reward_scale.accumulate(memory.reward[slots])
-        if self.counters.warm_up < 0:
-            scale.freeze(memory.observation[slots])
-            self.counters.warm_up = self.counters.issued
-        ones = np.ones(len(slots), np.int64)
-        memory.value[slots] = self.algorithm.values(memory.windows(slots, 1, scale.mean, scale.per_std), ones)
-        self._refresh_final_values()
-        memory.estimate_advantages(self.config.gamma, self.config.gae_lambda, self.reward_scale.value)
-        advantage = memory.v_tbc[slots] - memory.value[slots]
-        memory.advantage[slots] = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
-        self.counters.learned_serial = memory.next_serial
-        assert isinstance(self.sampler, EpochSampler)
-        self.sampler.begin(slots, self.config.epochs)
-
-    def _forget_iteration(self) -> None:
-        """Forget the steps that were learned from; what came meanwhile belongs to the next iteration."""
-        while self.memory.first_serial < self.counters.learned_serial:
-            self.memory.remove_oldest()
-
     def _close(self, agents: I64, terminated: npt.NDArray[np.bool_]) -> None:
         """Move ended episodes (of at least one step) of agents to the memory."""
-        for agent, is_terminal, value in zip(agents, terminated, self._final_values(agents), strict=False):
+        for agent, is_terminal, value in zip(agents, terminated, self._final_values(agents), strict=True):
             earlier_return, earlier_steps = self.running.earlier(int(agent))
             episode = self.running.close(int(agent), float(value), bool(is_terminal))
             self.memory.add(episode, self.config.gamma, self.reward_scale.value)
@@ -384,15 +336,15 @@ class Learner:
                 terminated=episode.terminated,
             )
             self._statistics.add_episode(record)
-        self._start_when_there_is_enough()
+        self._schedule.stored()
 
-    def _store_pieces(self, agents: I64, piece: int) -> None:
+    def store_pieces(self, agents: I64, piece: int) -> None:
         """Move what has run for a piece to the memory; the episode goes on, and is counted when it ends."""
         agents = agents[self.running.length[agents] >= piece]
         for agent, value in zip(agents, self._final_values(agents), strict=True):
             episode = self.running.split(int(agent), float(value))
             self.memory.add(episode, self.config.gamma, self.reward_scale.value)
-        self._start_when_there_is_enough()
+        self._schedule.stored()
 
     def _store_endless(self, agents: I64) -> None:
         """Move running episodes as long as the memory there; they go on as new ones, with their recurrent state."""
@@ -413,15 +365,6 @@ class Learner:
         # an action was already drawn there, and the recurrent state has already seen the observation
         known = running.value[agents, running.length[agents]]
         return np.where(running.is_waiting[agents], known, value)
-
-    def _start_when_there_is_enough(self) -> None:
-        """Once: freeze the scale of the states; count gradient steps from here on."""
-        if self.counters.warm_up >= 0 or self.memory.steps < self.config.start or self._is_on_policy:
-            return
-        slots = self.memory.slots()
-        self.state_scale.freeze(self.memory.observation[slots])
-        self.counters.warm_up = self.counters.issued
-        self.sweep_memory()
 
     # --- reporting ---------------------------------------------------------------------------------------
 
@@ -472,32 +415,7 @@ class Learner:
         OSError
             If it cannot be written; an older file at ``path`` is then untouched.
         """
-        memory, counters = self.memory.state()
-        arrays: dict[str, npt.NDArray[Any]] = {f"memory/{name}": array for name, array in memory.items()}
-        arrays |= {f"running/{name}": array for name, array in self.running.save().items()}
-        arrays |= {f"sampler/{name}": array for name, array in self.sampler.save().items()}
-        arrays |= {f"algorithm/{name}": array for name, array in self.algorithm.arrays().items()}
-        arrays |= {
-            "state/mean": self.state_scale.mean,
-            "state/per_std": self.state_scale.per_std,
-            "action/low": self.action_map.low,
-            "action/high": self.action_map.high,
-            "noise": self.exploration.noise,
-        }
-        meta = {
-            "config": self.config.model_dump(mode="json"),
-            "agents": self.agents,
-            "choices": self.sizes.choices,
-            "counters": vars(self.counters),
-            "memory": counters,
-            "algorithm": self.algorithm.counters(),
-            "beta": self.refer.beta,
-            "reward_scale": vars(self.reward_scale),
-            "frozen": self.state_scale.frozen,
-            "notes": self.notes,
-            "random": [rng.bit_generator.state for rng in (self._explore, self._draw)],
-        }
-        write_checkpoint(path, arrays, meta)
+        write_checkpoint(path, *saving.contents(self))
 
     @classmethod
     def load(cls, path: Path, device: str | None = None) -> Learner:
@@ -523,40 +441,14 @@ class Learner:
         try:
             if device is not None:
                 meta["config"]["device"] = device
-            return cls._restored(arrays, meta)
+            config = AgentConfig.model_validate(meta["config"])
+            learner = cls(config, *saving.spaces(arrays, meta), agents=meta["agents"], seed=0)
+            saving.restore(learner, arrays, meta)
+            return learner
         except DeviceError:
             raise
         except (KeyError, TypeError, ValueError, IndexError) as error:
             raise CheckpointError(f"checkpoint {path} does not fit together: {error!r}") from error
-
-    @classmethod
-    def _restored(cls, arrays: dict[str, npt.NDArray[Any]], meta: dict[str, Any]) -> Learner:
-        size = len(arrays["state/mean"])
-        observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (size,), np.float32)
-        low, high = arrays["action/low"], arrays["action/high"]
-        action_space: gymnasium.spaces.Box | gymnasium.spaces.Discrete
-        if meta["choices"]:
-            action_space = gymnasium.spaces.Discrete(meta["choices"], start=int(low[0]))
-        else:
-            action_space = gymnasium.spaces.Box(low, high, dtype=np.float32)
-        config = AgentConfig.model_validate(meta["config"])
-        learner = cls(config, observation_space, action_space, agents=meta["agents"], seed=0)
-        part = lambda of: {n.removeprefix(of): a for n, a in arrays.items() if n.startswith(of)}  # noqa: E731
-        learner.algorithm.restore(part("algorithm/"), meta["algorithm"])
-        learner.state_scale.mean[:] = arrays["state/mean"]
-        learner.state_scale.per_std[:] = arrays["state/per_std"]
-        learner.state_scale.frozen = meta["frozen"]
-        vars(learner.reward_scale).update(meta["reward_scale"])
-        learner.refer.beta = meta["beta"]
-        learner.notes = meta["notes"]
-        learner.counters = Counters(**meta["counters"])
-        learner.exploration.noise[:] = arrays["noise"]
-        learner.memory.restore(part("memory/"), meta["memory"])
-        learner.running.restore(part("running/"))
-        learner.sampler.restore(learner.memory, part("sampler/"))
-        for rng, state in zip((learner._explore, learner._draw), meta["random"], strict=True):
-            rng.bit_generator.state = state
-        return learner
 
     # --- checks ------------------------------------------------------------------------------------------
 

@@ -26,6 +26,7 @@ from rl_agent.networks import Parts
 from rl_agent.replay.memory import EpisodeMemory
 from rl_agent.replay.refer import Rules
 from rl_agent.scaling import Sizes
+from rl_agent.schedules import Ratio, Schedule
 
 __all__ = [
     "Algorithm",
@@ -186,9 +187,12 @@ class Algorithm(ABC):
         (``rl_agent/algorithms/by_hand``); arguments of ``update`` without the learning rate.
     uses_value_targets
         Whether it learns from the stored V_tbc.
+    schedule
+        When the master loop learns.
     """
 
     uses_value_targets = False
+    schedule: type[Schedule] = Ratio
     by_hand: Callable[[Any, Rules, F32 | None], Evaluation] | None = None
 
     def __init__(

@@ -35,6 +35,7 @@ from rl_agent.config import AgentConfig
 from rl_agent.networks import Parts, make_network
 from rl_agent.replay.batch import Batch
 from rl_agent.scaling import Sizes
+from rl_agent.schedules import Iterations
 
 __all__ = ["PPO", "make_actor"]
 
@@ -58,6 +59,8 @@ def make_actor(config: AgentConfig, sizes: Sizes) -> Actor:
 
 class PPO(Algorithm):
     """A policy and a value network; see the module."""
+
+    schedule = Iterations
 
     def __init__(self, config: AgentConfig, sizes: Sizes, rng: np.random.Generator) -> None:
         actor = make_actor(config, sizes)

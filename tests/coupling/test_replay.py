@@ -115,7 +115,7 @@ def state_of(learner, server):
         state[f"running {name}"] = getattr(running, name)[opened].tolist()
     counters = learner.counters
     state |= {name: getattr(counters, name) for name in ("issued", "received", "episodes", "warm_up")}
-    state |= {"noise": learner.exploration.noise.tolist(), "random": learner._explore.bit_generator.state}
+    state |= {"noise": learner.exploration.noise.tolist(), "random": learner.generators[0].bit_generator.state}
     return state | json.loads(json.dumps(server.exchange.notes()))
 
 
