@@ -18,8 +18,6 @@ __all__ = [
     "draw",
     "draw_choice",
     "inverse_softplus",
-    "kl_divergence",
-    "log_density",
     "softmax",
     "softplus",
 ]
@@ -86,37 +84,3 @@ def draw_choice(probabilities: Array, rng: np.random.Generator) -> Array:
     # the last sum may be just below 1
     mark = rng.random(len(probabilities)) * cumulative[:, -1]
     return (cumulative <= mark[:, None]).sum(axis=1, keepdims=True).astype(probabilities.dtype)
-
-
-def log_density(action: Array, mean: Array, std: Array) -> Array:
-    """Log density of a Gaussian, summed over the components.
-
-    Parameters
-    ----------
-    action, mean, std
-        Shape (..., A); broadcast against each other.
-
-    Returns
-    -------
-    Array
-        Shape (...).
-    """
-    z = (action - mean) / std
-    return np.sum(-0.5 * z * z - np.log(std) - 0.5 * math.log(2.0 * math.pi), axis=-1)
-
-
-def kl_divergence(mean_mu: Array, std_mu: Array, mean_pi: Array, std_pi: Array) -> Array:
-    """``D_KL(mu || pi)`` of two Gaussians with independent components, in closed form.
-
-    Parameters
-    ----------
-    mean_mu, std_mu, mean_pi, std_pi
-        Shape (..., A); broadcast against each other.
-
-    Returns
-    -------
-    Array
-        Shape (...).
-    """
-    spread = (std_mu**2 + (mean_mu - mean_pi) ** 2) / (2.0 * std_pi**2)
-    return np.sum(np.log(std_pi / std_mu) + spread - 0.5, axis=-1)

@@ -187,11 +187,6 @@ class EpisodeMemory:
         self.tail = (self.tail + steps) % self.capacity
         self.steps -= steps
 
-    def clear(self) -> None:
-        """Forget everything."""
-        while self.episodes > 0:
-            self.remove_oldest()
-
     def slots(self) -> I64:
         """Places of all stored steps, from the oldest to the newest, shape (steps,)."""
         return (self.tail + np.arange(self.steps)) % self.capacity
