@@ -20,7 +20,7 @@ Implementation details that the paper leaves open:
 1. Log importance weights are clipped to +-20 before the exponential (overflow), far outside of any c_max.
 2. The policy gradient takes the current network's V(s_t) in its bracket; Q_ret is the stored one.
 3. Options that the paper does not have: ``center_advantages`` and ``sigma_min`` (``rl_agent/config.py``).
-4. The densities are those of untruncated normals (``rl_agent/distributions.py``).
+4. The densities are those of untruncated normals (``rl_agent/densities.py``).
 5. A run takes its own gamma, learning rate, memory, start, annealing and first beta (1, not 0.3) where none are named
    (``rl_agent/defaults.py``).
 
