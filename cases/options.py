@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from cases.sentences import sentence_of
+from cases.yaml_files import read_mapping
 from flowsim import Grid
 
 Side = Literal["inflow", "outflow", "open", "slip", "no_slip", "periodic", "far_field"]
@@ -65,20 +66,6 @@ class FlowOptions(BaseModel):
         return self
 
 
-def _sentence(model: type[BaseModel], error: dict[str, Any]) -> str:
-    """Return one sentence for one pydantic error: key, value and what is allowed."""
-    key = ".".join(str(part) for part in error["loc"])
-    if error["type"] == "extra_forbidden":
-        known = model.model_fields
-        for part in error["loc"][:-1]:
-            known = getattr(known[str(part)].annotation, "model_fields", {})
-        return f"unknown environment option '{key}' = {error['input']!r}: allowed are {', '.join(known)}"
-    if error["type"] == "value_error":
-        return f"environment option {error['ctx']['error']}"
-    message = error["msg"][0].lower() + error["msg"][1:]
-    return f"environment option '{key}' is {error['input']!r}, but {message}"
-
-
 def preset_names(folder: Path) -> list[str]:
     """Return the names of the presets in a task's folder, sorted."""
     return sorted(path.stem for path in folder.glob("*.yaml"))
@@ -95,8 +82,7 @@ def preset_options(folder: Path, preset: str) -> dict[str, Any]:
     names = preset_names(folder)
     if preset not in names:
         raise ValueError(f"unknown preset {preset!r}: allowed are {', '.join(names)}")
-    content = yaml.safe_load((folder / f"{preset}.yaml").read_text(encoding="utf-8"))
-    return dict(content.get("env_options") or {})
+    return dict(read_mapping(folder / f"{preset}.yaml").get("env_options") or {})
 
 
 def parse_options(model: type[OptionsT], folder: Path, preset: str | None, options: dict[str, Any]) -> OptionsT:
@@ -119,4 +105,4 @@ def parse_options(model: type[OptionsT], folder: Path, preset: str | None, optio
     try:
         return model.model_validate(merged)
     except ValidationError as error:
-        raise ValueError(_sentence(model, dict(error.errors()[0]))) from None
+        raise ValueError(sentence_of(error, model)) from None

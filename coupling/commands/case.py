@@ -7,8 +7,9 @@ import pydantic
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from cases.options import Side, SideOptions
+from cases.sentences import sentence_of
 from coupling.errors import ConfigError
-from coupling.settings.content import apply_overrides, find_preset, read_yaml, sentence_of
+from coupling.settings.content import apply_overrides, find_preset, read_yaml
 from flowsim import Body, Disk, Ellipse, Grid, HalfDisk, Sides, Simulation, Union, polygon
 from flowsim.motions import Motion, added, oscillation, ramp, rotation
 

@@ -12,8 +12,9 @@ import pydantic
 import yaml
 from pydantic import BaseModel, ConfigDict, Field
 
+from cases.sentences import sentence_of
 from coupling.errors import ConfigError
-from coupling.settings.content import apply_overrides, find_preset, read_yaml, sentence_of
+from coupling.settings.content import apply_overrides, find_preset, read_yaml
 from coupling.settings.external import EXTERNAL
 from coupling.wire.address import is_loopback
 from rl_agent.config import AgentConfig

@@ -11,6 +11,7 @@ import pydantic
 from gymnasium.spaces import Box
 from pydantic import BaseModel, ConfigDict, Field
 
+from cases.sentences import sentence_of
 from coupling.errors import ConfigError
 
 __all__ = ["EXTERNAL", "external_task"]
@@ -48,12 +49,7 @@ def external_task(env_options: dict[str, Any]) -> tuple[Box, Box, int | None]:
     try:
         options = _Options.model_validate(env_options)
     except pydantic.ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(str(word) for word in ("env_options", *first["loc"]))
-        raise ConfigError(
-            f"{key}: {first['msg']}; env = {EXTERNAL!r} takes observation_size, action_low, "
-            "action_high and episode_steps"
-        ) from error
+        raise ConfigError(f"env_options of env = {EXTERNAL!r}: {sentence_of(error, _Options)}") from error
     low, high = (np.array(bounds, np.float32) for bounds in (options.action_low, options.action_high))
     if len(low) != len(high) or not (low < high).all():
         raise ConfigError(

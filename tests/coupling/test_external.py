@@ -19,13 +19,13 @@ def test_the_options_give_the_spaces():
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"observation_size": 0}, "env_options.observation_size"),
-        ({"observation_size": 2.5}, "env_options.observation_size"),
-        ({"action_low": []}, "env_options.action_low"),
-        ({"action_low": [-1.0, float("inf")]}, "env_options.action_low.1"),
+        ({"observation_size": 0}, "observation_size = 0: input should be greater"),
+        ({"observation_size": 2.5}, "observation_size = 2.5: input should be a valid integer"),
+        ({"action_low": []}, "action_low = "),
+        ({"action_low": [-1.0, float("inf")]}, "action_low.1 = inf: input should be a finite number"),
         ({"action_low": [-1.0, 0.5]}, "must be below action_high"),
         ({"action_low": [-1.0]}, "number by number"),
-        ({"grid": 3}, "env_options.grid"),
+        ({"grid": 3}, "unknown key 'grid': allowed are observation_size, action_low, action_high, episode_steps"),
     ],
 )
 def test_bad_options_are_one_sentence(changes, sentence):

@@ -1,0 +1,104 @@
+"""What is wrong with settings, in one sentence: of environments, runs and flows."""
+
+import difflib
+from collections.abc import Sequence
+from typing import Any, get_args
+
+import pydantic
+from pydantic import BaseModel
+
+__all__ = ["sentence_of"]
+
+
+def sentence_of(error: pydantic.ValidationError, model: type[BaseModel], content: Any = None) -> str:
+    """Turn pydantic's report about a model into one sentence about the first mistake.
+
+    Parameters
+    ----------
+    error, model
+        The report, and the model that refused.
+    content
+        What was refused; needed to name keys where a model has kinds of something, such as shapes of bodies.
+    """
+    # an unknown key often is the reason why another one is missing
+    first, *others = sorted(error.errors(), key=lambda mistake: mistake["type"] != "extra_forbidden")
+    missing = first["type"] == "missing"
+    key = ".".join(_place(first["loc"], content, missing))
+    more = f" (and {len(others)} more)" if others else ""
+    if first["type"] == "extra_forbidden":
+        return f"unknown key {key!r}: {_instead_of(key, _keys_beside(first['loc'], model), _all_keys(model))}{more}"
+    if missing:
+        return f"key {key!r} is missing{more}"
+    if first["type"].startswith("union_tag"):
+        kind, given = first["ctx"]["discriminator"].strip("'"), first["ctx"].get("tag")
+        if given is None:
+            return f"key '{key}.{kind}' is missing{more}"
+        return f"{key}.{kind} = {given!r}: allowed are {first['ctx']['expected_tags']}{more}"
+    message = first["msg"].removeprefix("Value error, ")
+    if first["type"] in _MESSAGES:
+        message = _MESSAGES[first["type"]].format(**first.get("ctx", {}))
+    if not key or key in message:
+        return f"{message}{more}"
+    # a model-level check names its own values; the whole section would only bury the sentence
+    value = "" if isinstance(first["input"], dict) else f" = {first['input']!r}"
+    return f"{key}{value}: {message[0].lower()}{message[1:]}{more}"
+
+
+_MESSAGES = {
+    "tuple_type": "must be a list",
+    "too_short": "must have at least {min_length} entries",
+    "model_type": "must be a mapping",
+    "model_attributes_type": "must be a mapping",
+}
+"""What pydantic says in the words of Python, said in those of YAML."""
+
+
+def _place(loc: tuple[int | str, ...], content: Any, missing: bool) -> list[str]:
+    """Return where a mistake is in the words of the content: pydantic also names the kinds on its way there."""
+    if content is None:
+        return [str(part) for part in loc]
+    place = []
+    for part in loc:
+        entries = range(len(content)) if isinstance(content, list) else content if isinstance(content, dict) else ()
+        if part in entries:
+            content = content[part]
+            place.append(str(part))
+    return [*place, str(loc[-1])] if missing else place
+
+
+def _keys_beside(loc: tuple[int | str, ...], model: type[BaseModel]) -> list[str]:
+    """Return the keys that the section of a wrong key may hold."""
+    models = [model]
+    for part in map(str, loc[:-1]):
+        named = [known.model_fields[part] for known in models if part in known.model_fields]
+        inner = [found for field in named for found in _models_in(field.annotation)]
+        models = inner or [known for known in models if _is_kind(known, part)] or models
+    return list(dict.fromkeys(name for known in models for name in known.model_fields))
+
+
+def _is_kind(model: type[BaseModel], word: str) -> bool:
+    return any(word in get_args(field.annotation) for field in model.model_fields.values())
+
+
+def _models_in(annotation: Any) -> list[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [model for part in get_args(annotation) for model in _models_in(part)]
+
+
+def _all_keys(model: type[BaseModel], prefix: str = "") -> list[str]:
+    keys = []
+    for name, field in model.model_fields.items():
+        inner = field.annotation
+        keys.append(prefix + name)
+        if isinstance(inner, type) and issubclass(inner, BaseModel):
+            keys += _all_keys(inner, f"{prefix}{name}.")
+    return keys
+
+
+def _instead_of(wrong: str, beside: Sequence[str], everywhere: Sequence[str]) -> str:
+    """Say what was probably meant: the nearest key of the section, the same key of another one, or else the list."""
+    section, dot, name = wrong.rpartition(".")
+    close = [section + dot + key for key in difflib.get_close_matches(name, beside, n=1, cutoff=0.75)]
+    close += [key for key in everywhere if key.rpartition(".")[2] == name]
+    return f"did you mean {close[0]!r}?" if close else f"allowed are {', '.join(beside)}"
