@@ -68,7 +68,7 @@ def _validation(case: str) -> Part:
     file = f"validation/{case}.json"
     command = (FLOWSIM, "validate", "--case", case, "-o", "{out}/validation")
     return Part(f"validation/{case}", command, (("{out}/" + file, f"benchmarks/results/{file}"),),
-                "docs/validation.md; README, the solver")  # fmt: skip
+                "docs/validation.md; docs/results.md")  # fmt: skip
 
 
 def _bench(what: str) -> Part:
@@ -95,7 +95,7 @@ PARTS: tuple[Part, ...] = (
          (("{out}/demo/output.txt", "benchmarks/results/demo/output.txt"),
           *((_DEMO + name, f"benchmarks/results/demo/{name}") for name in ("evaluation.json", "starts.jsonl")),
           (_DEMO + "curves.png", "docs/images/demo.png")),
-         "README, the demo", "{out}/demo/output.txt"),
+         "docs/results.md", "{out}/demo/output.txt"),
 )  # fmt: skip
 
 PAGES: tuple[tuple[str, ...], ...] = (

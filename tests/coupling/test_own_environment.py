@@ -14,10 +14,10 @@ from coupling.launch.tally import SAME, Alike
 from coupling.worker.environments import describe_task
 
 SCRIPT = Path(sys.executable).with_name("flowsim")
-README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-REACH = re.search(
-    r"```python\n(import gymnasium as gym\nimport numpy as np\n\n\nclass Reach.*?)```", README, re.DOTALL
-)[1]
+PAGE = (Path(__file__).parents[2] / "docs" / "environments.md").read_text(encoding="utf-8")
+REACH = re.search(r"```python\n(import gymnasium as gym\nimport numpy as np\n\n\nclass Reach.*?)```", PAGE, re.DOTALL)[
+    1
+]
 SMALL = (
     "workers.processes=1",
     "workers.agents=2",
@@ -65,7 +65,7 @@ def test_folders_with_the_names_of_our_packages_do_not_hide_them(train, tmp_path
     assert done.returncode == 0, done.stderr
 
 
-def test_the_readmes_module_in_the_current_folder_is_found_by_learner_and_workers(train, tmp_path):
+def test_the_documented_module_in_the_current_folder_is_found_by_learner_and_workers(train, tmp_path):
     done = train(REACH, "env=reach:Reach-v0", *SMALL)
     assert done.returncode == 0, done.stderr
     assert "finished: 200 environment steps from 2 distinct agents" in done.stderr.replace("\n", " ")
