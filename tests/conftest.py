@@ -28,6 +28,7 @@ HOW = {
     "mujoco": "`pip install 'flowsim[mujoco]'`",
     "loopback": "a machine with a network",
     "one thread": "a machine with two cores, or NUMBA_NUM_THREADS=2",
+    "Chromium": "install a browser: `apt install chromium` on Debian",
 }
 
 

@@ -431,6 +431,25 @@ def plot(
     _print_next(hints.after_film(paths[0]))
 
 
+@app.command(epilog="Example: flowsim report runs/first runs/second -o report.html")
+@told_in_a_sentence
+def report(
+    paths: Annotated[list[Path], typer.Argument(metavar="RUN...", help="run folders", show_default=False)],
+    output: Annotated[Path, typer.Option("-o", "--output", help="the page, one HTML file")] = Path("report.html"),
+) -> None:
+    """Write one page about runs that needs no network: curves, evaluations, what differs between them, films."""
+    begin(f"writing about {len(paths)} run{'s' if len(paths) > 1 else ''}")
+    from coupling.commands.report import write_report
+    from coupling.run.agents import find_agent
+
+    if output.suffix not in (".html", ".htm"):
+        raise ConfigError(f"--output = {output}: a report is a page of HTML; give a name that ends in .html")
+    refuse_unwritable("--output", output)
+    write_report([find_agent(path) for path in paths], output)
+    print(output)
+    _print_next([(f"xdg-open {output}", "look at it in a browser")])
+
+
 class Part(StrEnum):
     """What can be measured."""
 

@@ -4,6 +4,8 @@ from pathlib import Path
 
 __all__ = ["after_bench", "after_evaluation", "after_film", "after_simulation", "after_training", "after_validation"]
 
+_FLOWS = ("flowsim/DCylinderWake-", "flowsim/EllipticalSwimmer-")
+
 Hints = list[tuple[str, str]]
 """Commands, and what each is for."""
 
@@ -56,7 +58,6 @@ def after_bench(part: str, full: bool) -> Hints:
 
 def _show(run: Path, env: str) -> tuple[str, str]:
     """Return how a run is looked at: the agents of flows are filmed."""
-    name = env.rpartition(":")[2]
-    if name.startswith("flowsim/") and name != "flowsim/External-v0":
+    if env.rpartition(":")[2].startswith(_FLOWS):
         return f"flowsim render {run} -o {run.name}.mp4", "film it"
     return f"flowsim plot {run} -o {run.name}.png", "draw its learning curves"

@@ -14,7 +14,7 @@ from coupling.errors import ConfigError, RunError
 from coupling.files import Table
 from coupling.run.folder import RunFolder
 
-__all__ = ["plot_runs"]
+__all__ = ["draw_runs", "plot_runs"]
 
 _BINS = 60
 
@@ -39,6 +39,15 @@ def plot_runs(folders: list[RunFolder], output: Path) -> None:
     ConfigError
         When the picture's ending is no format.
     """
+    figure = draw_runs(folders)
+    try:
+        figure.savefig(output, dpi=150)
+    except ValueError as error:
+        raise ConfigError(f"cannot write {output}: {error}") from error
+
+
+def draw_runs(folders: list[RunFolder]) -> Figure:
+    """Return the figure of :func:`plot_runs`."""
     groups: dict[str, list[RunFolder]] = defaultdict(list)
     for folder in folders:
         config = folder.config()
@@ -60,10 +69,7 @@ def plot_runs(folders: list[RunFolder], output: Path) -> None:
     for axes in (left, right):
         axes.xaxis.set_major_formatter(EngFormatter(sep=""))
     left.legend(fontsize="small")
-    try:
-        figure.savefig(output, dpi=150)
-    except ValueError as error:
-        raise ConfigError(f"cannot write {output}: {error}") from error
+    return figure
 
 
 def _episodes(folder: RunFolder) -> np.ndarray:

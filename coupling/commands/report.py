@@ -1,0 +1,178 @@
+"""Runs on one page of HTML that needs nothing else: curves, evaluations, diagnostics, what differs, films."""
+
+import base64
+import io
+import json
+import time
+from collections.abc import Sequence
+from importlib import metadata, resources
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.ticker import EngFormatter
+
+from coupling.commands.plot import draw_runs
+from coupling.files import Table, write_atomically
+from coupling.run.folder import RunFolder
+from coupling.run.log import read_status
+from coupling.settings.config import dump_config
+
+__all__ = ["write_report"]
+
+LARGEST_FILM = 12 * 2**20  # bytes of a film that is taken into the page
+FILMS = {".mp4": "video/mp4", ".gif": "image/gif"}
+DIAGNOSTICS = (
+    ("beta", "beta"), ("far_fraction", "far fraction"), ("c_max", "c_max"), ("kl", "D_KL(mu || pi)"),
+    ("policy_std", "sigma of the policy"), ("learning_rate", "learning rate"), ("policy_loss", "policy loss"),
+    ("value_loss", "value loss"),
+)  # fmt: skip
+"""Columns of ``statistics.csv``, and what they are called."""
+
+JUDGED = {"before": "untrained", "drawing": "agent, drawing its actions", "after": "agent"}
+"""Parts of ``evaluation.json``."""
+
+Rows = dict[str, list[Any]]
+
+
+def write_report(folders: Sequence[RunFolder], output: Path) -> None:
+    """Write one self-contained page about runs.
+
+    Parameters
+    ----------
+    folders
+        The runs, in the order of the page.
+    output
+        The file, HTML.
+
+    Raises
+    ------
+    RunError
+        When a run has no finished episode.
+    """
+    films, notes = _films(folders)
+    names = [folder.path.name for folder in folders]
+    environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    template = environment.from_string(resources.files("coupling.commands").joinpath("report.html").read_text("utf-8"))
+    page = template.render(
+        title=f"flowsim: {', '.join(names)}",
+        written=time.strftime("%Y-%m-%d %H:%M"),
+        version=metadata.version("flowsim"),
+        runs=_runs(folders),
+        curves=_embedded(draw_runs(list(folders))),
+        evaluations=_evaluations(folders),
+        diagnostics=_diagnostics(folders),
+        differences=_differences(folders),
+        settings=[(name, dump_config(folder.config())) for name, folder in zip(names, folders, strict=True)],
+        films=films,
+        notes=notes,
+    )
+    write_atomically(output, page.encode())
+
+
+def _runs(folders: Sequence[RunFolder]) -> Rows:
+    """Return a row for each run: what it is, how far it is, how fast it was, and which code made it."""
+    rows = []
+    for folder in folders:
+        config, status = folder.config(), read_status(folder.status) if folder.status.exists() else {}
+        statistics, episodes = Table(folder.statistics).read(), Table(folder.episodes).read()
+        steps = int(status.get("environment_steps", episodes[-1]["environment_steps"] if episodes else 0))
+        seconds = float(statistics[-1]["seconds"]) if statistics else 0.0
+        measured = int(float(statistics[-1]["environment_steps"])) if statistics else 0
+        last = episodes[-100:]
+        starts = folder.starts.read_text().splitlines() if folder.starts.exists() else []
+        commit = str(json.loads(starts[-1]).get("commit") or "")[:12] if starts else ""
+        rows.append(
+            [
+                folder.path.name, config.env, config.agent.algorithm, config.run.seed, status.get("state", ""),
+                f"{steps:,}", f"{measured / seconds:.0f}" if seconds else "-",
+                f"{np.mean([float(row['return']) for row in last]):.4g}" if last else "-",
+                f"{np.mean([float(row['length']) for row in last]):.4g}" if last else "-", commit,
+            ]
+        )  # fmt: skip
+    columns = ["run", "task", "learner", "seed", "state", "steps", "steps a second", "return", "length", "commit"]
+    return {"columns": columns, "rows": rows}
+
+
+def _evaluations(folders: Sequence[RunFolder]) -> Rows:
+    """Return what evaluations found: each run's own, and the baselines beside it."""
+    rows = []
+    for folder in folders:
+        if not folder.evaluation.exists():
+            continue
+        found = json.loads(folder.evaluation.read_text())
+        judged = {title: found[part] for part, title in JUDGED.items() if part in found}
+        for name, numbers in (judged | found.get("after", {}).get("baselines", {})).items():
+            low, high = numbers["ci95"]
+            rows.append(
+                [
+                    folder.path.name, name, f"{numbers['mean_return']:.4g}", f"[{low:.4g}, {high:.4g}]",
+                    f"{numbers['mean_length']:.4g}", f"{100 * numbers['survival']:.0f} %", numbers["episodes"],
+                ]
+            )  # fmt: skip
+    columns = ["run", "controller", "mean return", "95 % interval", "length", "survival", "episodes"]
+    return {"columns": columns, "rows": rows}
+
+
+def _diagnostics(folders: Sequence[RunFolder]) -> str:
+    """Draw the learners' own numbers against environment steps; empty when no run has any."""
+    tables = {folder.path.name: Table(folder.statistics).read() for folder in folders}
+    tables = {name: rows for name, rows in tables.items() if len(rows) > 1}
+    if not tables:
+        return ""
+    figure = Figure(figsize=(10, 4.6), layout="constrained")
+    FigureCanvasAgg(figure)
+    for axes, (column, label) in zip(figure.subplots(2, 4).flat, DIAGNOSTICS, strict=True):
+        for name, rows in tables.items():
+            steps = [float(row["environment_steps"]) for row in rows]
+            axes.plot(steps, [float(row[column] or "nan") for row in rows], linewidth=1, label=name)
+        axes.set_title(label, fontsize="medium")
+        axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+    figure.supxlabel("environment steps", fontsize="medium")
+    if len(tables) > 1:
+        figure.legend(*axes.get_legend_handles_labels(), loc="outside upper center", ncols=4, fontsize="small")
+    return _embedded(figure)
+
+
+def _differences(folders: Sequence[RunFolder]) -> Rows:
+    """Return the settings that are not the same in all runs."""
+    settings = [_flat(folder.config().model_dump(mode="json")) for folder in folders]
+    keys = [key for key in dict.fromkeys(key for each in settings for key in each) if key != "run.name"]
+    rows = [[key, *(each.get(key, "-") for each in settings)] for key in keys]
+    different = [row for row in rows if any(value != row[1] for value in row[2:])]
+    return {"columns": ["setting", *(folder.path.name for folder in folders)], "rows": different}
+
+
+def _flat(settings: dict[str, Any], before: str = "") -> dict[str, Any]:
+    """Return nested settings by their dotted names."""
+    flat: dict[str, Any] = {}
+    for key, value in settings.items():
+        flat |= _flat(value, f"{before}{key}.") if isinstance(value, dict) else {before + key: value}
+    return flat
+
+
+def _films(folders: Sequence[RunFolder]) -> tuple[list[dict[str, str]], list[str]]:
+    """Return the films that lie in the run folders, and a word about those that are too large."""
+    films, notes = [], []
+    for folder in folders:
+        found = sorted(file for file in folder.path.iterdir() if file.suffix in FILMS)
+        # a film is rendered as MP4 with a GIF beside it: one of them is enough
+        for file in (file for file in found if file.suffix == ".mp4" or file.with_suffix(".mp4") not in found):
+            name = f"{folder.path.name}/{file.name}"
+            if file.stat().st_size > LARGEST_FILM:
+                notes.append(f"{name} is left out: it has {file.stat().st_size / 2**20:.0f} MB.")
+                continue
+            kind = FILMS[file.suffix]
+            data = base64.b64encode(file.read_bytes()).decode()
+            films.append({"name": name, "kind": kind, "data": f"data:{kind};base64,{data}"})
+    return films, notes
+
+
+def _embedded(figure: Figure) -> str:
+    """Return a picture as it can stand in the page."""
+    file = io.BytesIO()
+    figure.savefig(file, format="svg")
+    return f"data:image/svg+xml;base64,{base64.b64encode(file.getvalue()).decode()}"

@@ -1,0 +1,107 @@
+"""A report is one page that needs nothing else, and tells the runs apart."""
+
+import base64
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from coupling.commands import cli, report
+from coupling.run.folder import RunFolder
+
+PIXEL = base64.b64decode("R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7")  # a GIF
+CHROMIUM = next(
+    (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), ""
+)
+
+
+class Page(HTMLParser):
+    """Collects tables, addresses and tags that were left open."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.rows, self.addresses, self.open = [], [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.addresses += [value for name, value in attrs if name in ("src", "href")]
+        if tag == "tr":
+            self.rows.append([])
+        if tag not in ("meta", "img"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] in ("td", "th"):
+            self.rows[-1].append(data)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Two small runs that differ in their seed and their gamma, and are called what nobody should call a run."""
+    folder, made = tmp_path_factory.mktemp("report"), []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        for seed, name in enumerate(("first", "second")):
+            settings = [f"run.seed={seed}", f"run.name={name}", f"agent.gamma={(0.9, 0.95)[seed]}", "run.steps=2000"]
+            words = ["train", "env=flowsim/LinearQuadratic-v0", *settings, "workers.agents=4", "workers.processes=1"]
+            evaluation = ["run.evaluate_episodes=4"] if seed else []
+            patch.setattr("sys.argv", ["flowsim", *words, *evaluation])
+            with pytest.raises(SystemExit) as end:
+                cli.main()
+            assert end.value.code == 0
+            made.append(RunFolder.find(folder / "runs" / name))
+    return [made[0], RunFolder.find(made[1].path.rename(folder / "runs" / "<b>second"))]
+
+
+def test_everything_is_in_the_page(runs, tmp_path):
+    (runs[0].path / "film.gif").write_bytes(PIXEL)
+    report.write_report(runs, tmp_path / "report.html")
+    text = (tmp_path / "report.html").read_text()
+    page = Page(text)
+    assert not page.open
+    assert len(page.addresses) == 3
+    assert all(address.startswith("data:") for address in page.addresses)
+    assert "<b>" not in text
+    rows = {row[0]: row for row in page.rows if row}
+    assert rows["agent.gamma"] == ["agent.gamma", "0.9", "0.95"]
+    assert rows["run.seed"][1:] == ["0", "1"]
+    assert "agent.batch" not in rows  # the same in both
+    assert rows["first"][1:5] == ["flowsim/LinearQuadratic-v0", "vracer", "0", "finished"]
+    judged = {row[1]: row for row in page.rows if len(row) == 7 and row[0] == "<b>second"}
+    assert judged.keys() >= {"untrained", "agent", "agent, drawing its actions", "zero", "random"}
+    assert re.fullmatch(r"\[-[\d.]+, -[\d.]+\]", judged["agent"][3])
+
+
+def test_a_film_that_is_too_large_is_named(runs, tmp_path, monkeypatch):
+    (runs[0].path / "film.gif").write_bytes(PIXEL)
+    monkeypatch.setattr(report, "LARGEST_FILM", len(PIXEL) - 1)
+    report.write_report(runs[:1], tmp_path / "report.html")
+    text = (tmp_path / "report.html").read_text()
+    assert "first/film.gif is left out" in text
+    assert "What differs" not in text
+
+
+def test_a_page_that_is_none_is_refused(runs, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["flowsim", "report", str(runs[0].path), "-o", str(tmp_path / "report.pdf")])
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+    assert end.value.code == 2
+    assert "a name that ends in .html" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not CHROMIUM, reason="no Chromium")
+def test_a_browser_shows_the_curves(runs, tmp_path):
+    report.write_report(runs, tmp_path / "report.html")
+    options = ["--headless", "--no-sandbox", "--disable-gpu", "--window-size=1100,1600"]
+    options += [f"--user-data-dir={tmp_path / 'profile'}", f"--screenshot={tmp_path / 'page.png'}"]
+    subprocess.run([CHROMIUM, *options, str(tmp_path / "report.html")], capture_output=True, timeout=300, check=False)
+    pixels = np.asarray(Image.open(tmp_path / "page.png").convert("RGB")).astype(int)
+    of_a_curve = np.abs(pixels - (0x1F, 0x77, 0xB4)).max(axis=-1) < 8  # matplotlib's first colour
+    assert of_a_curve.sum() > 200
