@@ -191,7 +191,8 @@ def draw(studies: list[dict[str, Any]], file: Path) -> None:
         shown = left.pcolormesh(ALONG, ACROSS, np.array(found["wake"]).T, cmap="RdBu", vmin=-1.0, vmax=1.0)
         figure.colorbar(shown, ax=left, label="mean u / U without the agent")
         left.plot(*place[:, SETTLED::5, :2].reshape(-1, 2).T, "k.", markersize=2, alpha=0.4)
-        left.set(title=f"{found['policy']}: places after {SETTLED} actions", xlabel="x / D from the flat side",
+        name = found["policy"].removeprefix("DCylinderWake-v0_")
+        left.set(title=f"{name}: places after {SETTLED} actions", xlabel="x / D from the flat side",
                  ylabel=f"{found['cells_per_diameter']} cells per D\ny / D", aspect="equal")  # fmt: skip
         phases = (np.arange(PHASES) + 0.5) / PHASES
         for column, name in enumerate(("force along x", "force along y", "torque")):
