@@ -1,14 +1,15 @@
 """The two kinds of failure that a person at the command line is told about in one sentence."""
 
 import errno
+import os
 import sysconfig
 import traceback
 from pathlib import Path
 
 __all__ = ["FULL", "ConfigError", "RunError", "describe_failure", "describe_missing", "describe_os_error"]
 
-_NOT_THEIRS = (str(Path(__file__).parent), sysconfig.get_path("stdlib"), "site-packages", "<frozen")
-
+_OURS = [f"{Path(__file__).parents[1] / name}{os.sep}" for name in ("coupling", "cases", "flowsim", "rl_agent")]
+_NOT_THEIRS = (*_OURS, sysconfig.get_path("stdlib"), "site-packages", "<frozen")
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """What the operating system answers when there is no room on the disk."""
@@ -33,7 +34,7 @@ def describe_failure(error: BaseException) -> str:
 
 
 _EXTRA = {
-    **dict.fromkeys(("torch", "gymnasium", "zmq", "msgspec", "tensorboard"), "rl"),
+    **dict.fromkeys(("torch", "gymnasium", "zmq", "msgspec", "tensorboard", "jinja2"), "rl"),
     "mujoco": "mujoco", "ray": "ray", "submitit": "slurm", "stable_baselines3": "sb3",
     **dict.fromkeys(("jax", "jax_cfd"), "bench"), "cupy": "cuda12 or cuda13",
 }  # fmt: skip

@@ -13,10 +13,10 @@ import pytest
 from coupling.errors import describe_missing
 
 ROOT = Path(__file__).parents[1]
-RL = {"torch", "gymnasium", "pyzmq", "msgspec", "tensorboard"}
+RL = {"torch", "gymnasium", "pyzmq", "msgspec", "tensorboard", "jinja2"}
 WITHOUT = """
 import sys
-for name in ("torch", "gymnasium", "zmq", "msgspec", "tensorboard"):
+for name in ("torch", "gymnasium", "zmq", "msgspec", "tensorboard", "jinja2"):
     sys.modules[name] = None
 """
 SOLVE = """
@@ -102,6 +102,7 @@ def wheel(tmp_path_factory):
 
 def test_the_wheel_holds_presets_c_sources_and_the_protocol(wheel):
     names = set(wheel.namelist())
+    assert "coupling/commands/report.html" in names
     presets = {path.relative_to(ROOT).as_posix() for path in (ROOT / "cases").rglob("*.yaml")}
     sources = {path.relative_to(ROOT).as_posix() for path in (ROOT / "coupling" / "c").iterdir() if path.is_file()}
     assert presets

@@ -277,7 +277,10 @@ def test_no_learner_is_a_reason_to_leave(shell):
         (["env=NoSuchTask-v0"], "env = 'NoSuchTask-v0': no such environment"),
         (["env_options.fail=3"], "env_options.fail is no option"),
         (["env=FrozenLake-v1", "env_options={}"], "only flat boxes"),
-        (["env=flowsim/DCylinderWake-v0", "env_options={reynolds: -400}"], "'reynolds' is -400"),
+        (
+            ["env=flowsim/DCylinderWake-v0", "env_options={reynolds: -400}"],
+            "cannot be made: reynolds = -400: input should be greater than 0",
+        ),
         (["env=flowsim/DCylinderWake-v0", "env_options={cells_per_diameter: 4.3}"], "even"),
         (["agent.start=100000"], "start = 100000 must not be above memory"),
     ],
