@@ -1,4 +1,7 @@
-"""The ``flowsim`` command."""
+"""The ``flowsim`` command: every subcommand with its arguments, in one place and in the order of ``--help``.
+
+What a command does is elsewhere, and is imported when it is called, so that ``flowsim --help`` answers at once.
+"""
 
 import contextlib
 import functools

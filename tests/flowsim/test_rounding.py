@@ -43,7 +43,7 @@ def side_by_side(order, dtype) -> dict[str, np.ndarray]:
 
 
 def a_step(a: dict[str, np.ndarray], sides: np.ndarray) -> dict[str, np.ndarray]:
-    use_threads(1)  # their forms have the same loops, and take half a minute to compile
+    use_threads(1)  # the forms for several have the same loops, and take half a minute to compile
     active, dt, h = np.array([0]), np.array([0.01]), 0.1
     velocity, new, old = (a["u"], a["v"]), (a["new_u"], a["new_v"]), (a["old_u"], a["old_v"])
     cpu.fill_ghosts(active, *velocity, sides, a["given"])
