@@ -76,6 +76,7 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "noise": ("ddpg",),
     "piece": ("vracer", "ddpg", "naf", "acer", "td3", "sac"),
     "advantage": ("vracer",),
+    "policy": ("vracer",),
     "policy_delay": ("td3",),
     "target_noise": ("td3",),
     "target_noise_clip": ("td3",),
@@ -189,6 +190,9 @@ class AgentConfig(BaseModel):
     squash
         ``none``: actions are centre + a (high - low) / 2, and the environment clips; ``tanh``: tanh(a) takes
         the place of a.
+    policy
+        V-RACER: ``normal``, or ``clipped``, the normal clipped to the range of the actions, whose densities know that
+        all beyond a bound is the same action (Weber et al. 2022, appendix B).
     advantage
         V-RACER: closed form of A(s, a) beside V, ``none``, ``quadratic`` or ``gaussian`` (appendix E).
     target_rate
@@ -251,6 +255,7 @@ class AgentConfig(BaseModel):
     center_advantages: bool = False
     acting: Literal["carried", "window"] = "carried"
     squash: Literal["none", "tanh"] = "none"
+    policy: Literal["normal", "clipped"] = "normal"
     advantage: Literal["none", "quadratic", "gaussian"] = "none"
     target_rate: float = Field(default=0.01, gt=0.0, le=1.0)
     critic_l2: float = Field(default=0.0, ge=0.0, le=1.0)
@@ -319,6 +324,13 @@ class AgentConfig(BaseModel):
                     f"{chosen} bounds its updates by truncated weights and a trust region of its own, so replay must "
                     f"be none, not {self.replay}"
                 )
+        if self.policy == "clipped" and self.squash != "none":
+            raise ValueError(f"policy = clipped has its bounds by itself: squash must be none, not {self.squash}")
+        if self.policy == "clipped" and self.advantage != "none":
+            raise ValueError(
+                f"advantage = {self.advantage} is a form around a normal without bounds, so policy must be normal, not "
+                "clipped"
+            )
         if self.sampler != "uniform" and self.replay in ("refer", "refer-2"):
             raise ValueError(
                 f"sampler = {self.sampler} leaves most importance weights in the memory unrefreshed, and with them the "

@@ -3,7 +3,8 @@
 For V-RACER the standard deviation sigma is one parameter vector for all states, kept positive by a softplus
 (appendix A). Draws are normals truncated at three standard deviations; densities are those of the
 untruncated normal, because importance weights and KL need them over the whole action space (the
-constant of the truncation, 1/0.9973 per component, cancels in the importance weight).
+constant of the truncation, 1/0.9973 per component, cancels in the importance weight). A clipped normal
+is drawn from a normal without truncation and clipped to the range of the actions (Weber et al. 2022, appendix B).
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 __all__ = [
+    "BOUND",
     "TRUNCATION",
     "draw",
     "draw_choice",
+    "draw_clipped",
     "inverse_softplus",
     "softmax",
     "softplus",
@@ -24,6 +27,9 @@ __all__ = [
 
 TRUNCATION = 3.0
 """Bound of the draws, in standard deviations from the mean (appendix A)."""
+
+BOUND = 1.0
+"""Raw actions from -``BOUND`` to ``BOUND`` are the range of the task's."""
 
 Array = npt.NDArray[np.floating]
 
@@ -64,6 +70,11 @@ def draw(mean: Array, std: Array, rng: np.random.Generator) -> Array:
     while (outside := np.abs(z) > TRUNCATION).any():
         z[outside] = rng.standard_normal(int(outside.sum()))
     return (mean + std * z).astype(mean.dtype)
+
+
+def draw_clipped(mean: Array, std: Array, rng: np.random.Generator) -> Array:
+    """Draw from normals and clip to the range of the actions; arguments and result as of :func:`draw`."""
+    return np.clip(mean + std * rng.standard_normal(mean.shape), -BOUND, BOUND).astype(mean.dtype)
 
 
 def softmax(logits: Array) -> Array:

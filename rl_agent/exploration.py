@@ -17,7 +17,7 @@ THETA = 0.15
 """Pull of the Ornstein-Uhlenbeck noise to zero, per step (ReF-ER paper, appendix A)."""
 
 
-def draw_action(mean: F32, std: F32, rng: np.random.Generator) -> F32:
+def draw_action(mean: F32, std: F32, rng: np.random.Generator, *, clipped: bool = False) -> F32:
     """Draw from a policy by its statistics.
 
     Parameters
@@ -26,6 +26,8 @@ def draw_action(mean: F32, std: F32, rng: np.random.Generator) -> F32:
         As of ``Acting``: a Gaussian, or probabilities and nothing.
     rng
         Source of randomness.
+    clipped
+        Whether the Gaussian is clipped to the range of the actions.
 
     Returns
     -------
@@ -34,7 +36,7 @@ def draw_action(mean: F32, std: F32, rng: np.random.Generator) -> F32:
     """
     if std.shape[-1] == 0:
         return distributions.draw_choice(mean, rng)
-    return distributions.draw(mean, std, rng)
+    return distributions.draw_clipped(mean, std, rng) if clipped else distributions.draw(mean, std, rng)
 
 
 class Exploration:
@@ -43,7 +45,7 @@ class Exploration:
     Parameters
     ----------
     config
-        Reads ``noise``, ``sigma``, ``squash`` and ``random_start``.
+        Reads ``noise``, ``policy``, ``sigma``, ``squash`` and ``random_start``.
     agents, action_size
         Number of agents, and of the components of an action.
 
@@ -66,7 +68,7 @@ class Exploration:
         if self.config.random_start and not has_learned:
             return self._anywhere(mean, std, rng)
         if self.config.noise == "gaussian":
-            return draw_action(mean, std, rng)
+            return draw_action(mean, std, rng, clipped=self.config.policy == "clipped")
         kick = rng.standard_normal(mean.shape).astype(np.float32)
         self.noise[agents] += np.float32(self.config.sigma) * kick - np.float32(THETA) * self.noise[agents]
         return mean + self.noise[agents]

@@ -1,4 +1,4 @@
-"""Comparison of a Gaussian policy with the stored behaviour, compiled, for gradients that are written out.
+"""Comparison of a Gaussian policy, clipped or not, with the stored behaviour, compiled, for written-out gradients.
 
 ``rl_agent/densities.py`` has the same for autograd.
 """
@@ -8,8 +8,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from rl_agent import clipped_normal
 from rl_agent.compiling import compiled
 from rl_agent.densities import LOG_RHO_BOUND
+from rl_agent.distributions import BOUND
 
 __all__ = ["compare"]
 
@@ -19,7 +21,14 @@ Flags = npt.NDArray[np.bool_]
 
 @compiled(error_model="numpy")
 def compare(
-    mean: F32, sigma: F32, action: F32, mu_mean: F32, mu_std: F32, c_max: np.float32, rho_clip: np.float32
+    mean: F32,
+    sigma: F32,
+    action: F32,
+    mu_mean: F32,
+    mu_std: F32,
+    c_max: np.float32,
+    rho_clip: np.float32,
+    clipped: bool = False,
 ) -> tuple[F32, F32, Flags, Flags]:
     """Compare pi with mu at B steps.
 
@@ -33,6 +42,8 @@ def compare(
         Bound of near-policy importance weights.
     rho_clip
         Upper bound of the importance weights.
+    clipped
+        Whether both are clipped to the range of the actions.
 
     Returns
     -------
@@ -50,6 +61,11 @@ def compare(
         for j in range(size):
             s, s_mu = sigma[b if sigma.shape[0] > 1 else 0, j], mu_std[b, j]
             m, m_mu = mean[b, j], mu_mean[b, j]
+            if clipped:
+                ratio, part = clipped_normal.log_ratio_and_kl(action[b, j], m, s, m_mu, s_mu, -BOUND, BOUND)
+                log_rho += np.float32(ratio)
+                divergence += np.float32(part)
+                continue
             z, z_mu = (action[b, j] - m) / s, (action[b, j] - m_mu) / s_mu
             log_ratio = np.log(s / s_mu)
             log_rho += half * (z_mu * z_mu - z * z) - log_ratio

@@ -20,7 +20,8 @@ Implementation details that the paper leaves open:
 1. Log importance weights are clipped to +-20 before the exponential (overflow), far outside of any c_max.
 2. The policy gradient takes the current network's V(s_t) in its bracket; Q_ret is the stored one.
 3. Options that the paper does not have: ``center_advantages`` and ``sigma_min`` (``rl_agent/config.py``).
-4. The densities are those of untruncated normals (``rl_agent/densities.py``).
+4. The densities are those of untruncated normals (``rl_agent/densities.py``), or with ``policy`` ``clipped`` those of
+   normals clipped to the range of the actions (Weber et al. 2022, appendix B).
 5. A run takes its own gamma, learning rate, memory, start, annealing and first beta (1, not 0.3) where none are named
    (``rl_agent/defaults.py``).
 
@@ -41,6 +42,8 @@ reference that the tests hold the fast way on a CPU to, which is written out (``
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -85,6 +88,15 @@ def _coefficients(config: AgentConfig, action_size: int) -> int:
     ]
 
 
+def _measures(config: AgentConfig) -> tuple[Callable[..., torch.Tensor], Callable[..., torch.Tensor]]:
+    """Return the log density and the divergence of a continuous policy."""
+    if config.policy == "normal":
+        return densities.gaussian_log_density, densities.gaussian_kl
+    low, high = -distributions.BOUND, distributions.BOUND
+    log_density = partial(densities.clipped_log_density, low=low, high=high)
+    return log_density, partial(densities.clipped_kl, low=low, high=high)
+
+
 class VRacer(Algorithm):
     """Weights of V-RACER, and one gradient of them.
 
@@ -113,6 +125,8 @@ class VRacer(Algorithm):
             raise ValueError(
                 f"advantage = {config.advantage} is a form of continuous actions; with discrete ones use none"
             )
+        if sizes.choices and config.policy != "normal":
+            raise ValueError(f"policy = {config.policy} is of continuous actions; with discrete ones leave it out")
         actor = make_actor(config, sizes)
         loose = actor.size - actor.network.size
         super().__init__(
@@ -122,6 +136,7 @@ class VRacer(Algorithm):
         self.weights[actor.network.size :] = distributions.inverse_softplus(config.sigma - config.sigma_min)
         self.torch_step.to_device()
         self.adam = self.adams["all"]
+        self._measures = _measures(config)
         plain = config.advantage == "none" and config.sampler == "uniform" and not sizes.choices
         self.by_hand = by_hand.Gradient(self) if plain and config.device == "cpu" else None
 
@@ -186,9 +201,9 @@ class VRacer(Algorithm):
         else:
             sigma = self.config.sigma_min + torch.nn.functional.softplus(views["sigma"][""])
             behaviour = inputs["behaviour_mean"], inputs["behaviour_std"]
-            log_mu = densities.gaussian_log_density(action, *behaviour)
-            log_pi = densities.gaussian_log_density(action, own, sigma)
-            kl = densities.gaussian_kl(*behaviour, own, sigma)
+            log_density, divergence = self._measures
+            log_mu, log_pi = log_density(action, *behaviour), log_density(action, own, sigma)
+            kl = divergence(*behaviour, own, sigma)
         rho = torch.minimum(densities.importance_weight(log_pi, log_mu), inputs["rho_clip"])
         far, kept = nearness(rho, inputs)
         kept = kept * inputs["weight"]

@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import gymnasium
 import numpy as np
@@ -48,10 +49,16 @@ def batch_for(algorithm, seed=2, far_out=0.5):
     [RULES, RULES._replace(beta=1.0), RULES._replace(rule_1=False, rho_clip=1.5), RULES._replace(rule_1=False)],
     ids=["refer", "refer-1", "clipped", "uniform"],
 )
-@pytest.mark.parametrize("settings", [{}, {"center_advantages": True, "sigma_min": 0.15}], ids=["paper", "options"])
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"center_advantages": True, "sigma_min": 0.15}, {"policy": "clipped"}],
+    ids=["paper", "options", "clipped"],
+)
 def test_fast_gradient_equals_autograd(network, rules, settings):
     algorithm = vracer(network, **settings)
     batch = batch_for(algorithm)
+    if "policy" in settings:
+        batch = replace(batch, action=np.clip(2.0 * batch.action, -1.0, 1.0))
     fast = algorithm.by_hand(batch, rules, None)
     expected, reference = algorithm.reference_gradient(batch, rules, dtype=torch.float64)
     assert 0.05 < fast.far_fraction < 0.8

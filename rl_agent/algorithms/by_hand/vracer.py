@@ -7,9 +7,10 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from rl_agent import distributions, gaussians
+from rl_agent import clipped_normal, distributions, gaussians
 from rl_agent.algorithms.algorithm import Algorithm, Evaluation
 from rl_agent.compiling import compiled
+from rl_agent.distributions import BOUND
 from rl_agent.replay.batch import Batch
 from rl_agent.replay.refer import Rules
 
@@ -32,8 +33,9 @@ class Gradient:
         sigma = distributions.shared_std(of.weights[-of.sizes.action :], of.config.sigma_min)
         d_outputs = np.empty_like(outputs)
         behaviour = (batch.action, batch.behaviour_mean, batch.behaviour_std)
+        clipped = of.config.policy == "clipped"
         bounds = np.float32(rules.c_max), np.float32(rules.rho_clip)
-        rho, kl, far, moved = gaussians.compare(outputs[:, 1:], sigma[None], *behaviour, *bounds)
+        rho, kl, far, moved = gaussians.compare(outputs[:, 1:], sigma[None], *behaviour, *bounds, clipped)
         advantage = batch.q_ret - outputs[:, 0]
         if of.config.center_advantages:
             near = rho * ~far
@@ -41,7 +43,7 @@ class Gradient:
         loss_share = np.where(far & rules.rule_1, 0.0, rules.beta / size).astype(np.float32)
         kl_share = np.float32((1.0 - rules.beta) / size)
         d_sigma = _output_gradients(
-            outputs, sigma, *behaviour, batch.v_tbc, advantage, rho * moved, loss_share, kl_share, d_outputs
+            outputs, sigma, *behaviour, batch.v_tbc, advantage, rho * moved, loss_share, kl_share, d_outputs, clipped
         )
         self._pass.backward(d_outputs, of.host_gradient["network"])
         # d softplus(x) / dx = 1 - exp(-softplus(x))
@@ -75,11 +77,13 @@ def _output_gradients(
     loss_share: F32,
     kl_share: np.float32,
     d_outputs: F32,
+    clipped: bool,
 ) -> F32:
     """Differentiate the mean loss with respect to V, m (into ``d_outputs``) and sigma (the result).
 
     With z = (a - m) / sigma:  d log pi / dm = z / sigma,  d log pi / dsigma = (z^2 - 1) / sigma, and
-    d KL / dm = (m - m_mu) / sigma^2,  d KL / dsigma = 1 / sigma - (sigma_mu^2 + (m_mu - m)^2) / sigma^3.
+    d KL / dm = (m - m_mu) / sigma^2,  d KL / dsigma = 1 / sigma - (sigma_mu^2 + (m_mu - m)^2) / sigma^3,
+    unless the policies are ``clipped`` (``rl_agent/clipped_normal.py``).
     ``weight`` is rho, or 0 where a clip cuts its gradient off; the shares are the weights of a sample's terms.
     """
     one = np.float32(1.0)
@@ -91,6 +95,11 @@ def _output_gradients(
         for j in range(size):
             s, s_mu = sigma[j], mu_std[b, j]
             m, m_mu = outputs[b, 1 + j], mu_mean[b, j]
+            if clipped:
+                of_m, of_s, kl_m, kl_s = clipped_normal.slopes(action[b, j], m, s, m_mu, s_mu, -BOUND, BOUND)
+                d_outputs[b, 1 + j] = np.float32(of_log_pi * of_m + kl_share * kl_m)
+                d_sigma[j] += np.float32(of_log_pi * of_s + kl_share * kl_s)
+                continue
             z = (action[b, j] - m) / s
             d_outputs[b, 1 + j] = of_log_pi * z / s + kl_share * (m - m_mu) / (s * s)
             d_sigma[j] += (
