@@ -77,6 +77,8 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "piece": ("vracer", "ddpg", "naf", "acer", "td3", "sac"),
     "advantage": ("vracer",),
     "policy": ("vracer",),
+    "relation": ("vracer",),
+    "dynamics": ("vracer",),
     "policy_delay": ("td3",),
     "target_noise": ("td3",),
     "target_noise_clip": ("td3",),
@@ -193,6 +195,12 @@ class AgentConfig(BaseModel):
     policy
         V-RACER: ``normal``, or ``clipped``, the normal clipped to the range of the actions, whose densities know that
         all beyond a bound is the same action (Weber et al. 2022, appendix B).
+    relation
+        V-RACER, several agents in a world: whose reward an agent's value counts, its own (``individual``) or the mean
+        over the world (``cooperative``; Weber et al. 2022, eqs. 8 and 9).
+    dynamics
+        V-RACER, several agents in a world: ``local`` importance weights of each agent's own action, or ``full`` ones of
+        all actions together (eqs. 13 and 12 there).
     advantage
         V-RACER: closed form of A(s, a) beside V, ``none``, ``quadratic`` or ``gaussian`` (appendix E).
     target_rate
@@ -256,6 +264,8 @@ class AgentConfig(BaseModel):
     acting: Literal["carried", "window"] = "carried"
     squash: Literal["none", "tanh"] = "none"
     policy: Literal["normal", "clipped"] = "normal"
+    relation: Literal["individual", "cooperative"] = "individual"
+    dynamics: Literal["local", "full"] = "local"
     advantage: Literal["none", "quadratic", "gaussian"] = "none"
     target_rate: float = Field(default=0.01, gt=0.0, le=1.0)
     critic_l2: float = Field(default=0.0, ge=0.0, le=1.0)

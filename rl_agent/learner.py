@@ -8,7 +8,7 @@ of the algorithm says (``rl_agent/schedules.py``): in the paper's ratio to the e
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from rl_agent.config import AgentConfig
 from rl_agent.device import DeviceError, check_device
 from rl_agent.exploration import Exploration
 from rl_agent.policy import Policy
-from rl_agent.replay import EpisodeMemory, RememberForget, make_sampler
+from rl_agent.replay import Episode, EpisodeMemory, RememberForget, make_sampler, worlds
 from rl_agent.running import Decision, RunningEpisodes
 from rl_agent.scaling import RewardScale, StateScale, action_map_of, sizes_of
 from rl_agent.statistics import EpisodeRecord, Statistics
@@ -68,6 +68,9 @@ class Learner:
         Number of agents served, numbered from 0.
     seed
         Seed of the first weights, of the exploration and of the draws from the memory.
+    world
+        Agents that act together in one world (N); worlds have consecutive agents, and every call names whole worlds.
+        Settings and counters are in steps of worlds.
 
     Attributes
     ----------
@@ -77,7 +80,8 @@ class Learner:
     Raises
     ------
     ValueError
-        If a space cannot be served, there are no agents, or the device is not there (``DeviceError``).
+        If a space cannot be served, there are no agents, the algorithm cannot serve several in a world, or the device
+        is not there (``DeviceError``).
     """
 
     def __init__(
@@ -88,15 +92,17 @@ class Learner:
         *,
         agents: int,
         seed: int,
+        world: int = 1,
     ) -> None:
-        sizes = sizes_of(observation_space, action_space)
+        sizes = replace(sizes_of(observation_space, action_space), world=world)
         if agents < 1:
             raise ValueError(f"agents = {agents} must be at least 1")
+        _check_worlds(config, agents, world)
         check_device(config.device)
         threadpool_limits(config.threads)
         torch.set_num_threads(config.threads)
         self.config = config
-        self.agents = agents
+        self.agents, self.world, self.worlds = agents, world, agents // world
         self.sizes = sizes
         self.action_map = action_map_of(action_space, config.squash)
         first, second, third = (np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(3))
@@ -105,7 +111,7 @@ class Learner:
         self.exploration = Exploration(config, agents, sizes.action)
         self.sampler = make_sampler(config, is_discrete=sizes.choices > 0)
         capacity = self.algorithm.schedule.capacity(config, agents)
-        self.memory = EpisodeMemory(capacity, sizes.observation, sizes.action, sizes.choices)
+        self.memory = EpisodeMemory(capacity, sizes.observation, sizes.action, sizes.choices, world)
         self.refer = RememberForget(config)
         self.state_scale = StateScale(sizes.observation)
         self.reward_scale = RewardScale()
@@ -212,7 +218,7 @@ class Learner:
         self._explore.bit_generator.state = decision.random
         self._policy_std = float(decision.std.mean()) if decision.std.size else math.nan
         self.running.issue(decision)
-        self.counters.issued += len(decision.agents)
+        self.counters.issued += len(decision.agents) // self.world
         return self.action_map(decision.action)
 
     def observe(
@@ -232,24 +238,30 @@ class Learner:
         rewards
             Unscaled rewards, shape (n,).
         terminated, truncated
-            Whether the episode ended in a terminal state, or was cut short, shape (n,).
+            Whether the episode ended in a terminal state, or was cut short, shape (n,). An agent that ended before its
+            world goes on being terminated until all of it has ended; what else is said of it meanwhile is ignored.
         observations
             Resulting observations (the final ones of ended episodes), shape (n, S).
 
         Raises
         ------
         ValueError
-            If an agent waits for no outcome, or a number is not finite.
+            If an agent waits for no outcome, a number is not finite, or a world is cut short for some of its agents
+            while others go on.
         """
         agents = self._checked_agents(agents)
         observations = self._checked_observations(agents, observations)
         rewards = np.asarray(rewards, np.float32)
         self._refuse(agents[~self.running.is_waiting[agents]], "waits for no outcome: act first")
         self._refuse(agents[~np.isfinite(rewards)], "sent a reward that is not finite")
-        self.running.receive(agents, rewards, observations)
-        self.counters.received += len(agents)
-        terminated = np.asarray(terminated, np.bool_)
-        ended = terminated | np.asarray(truncated, np.bool_)
+        gone = self.running.gone_after[agents] >= 0
+        terminated, truncated = np.asarray(terminated, np.bool_) | gone, np.asarray(truncated, np.bool_)
+        ended = self._whole(terminated | truncated)
+        self._refuse(agents[truncated & ~terminated & ~ended], "is cut short while others of its world go on")
+        self.running.receive(agents, np.where(gone, np.float32(0.0), rewards), observations)
+        self.counters.received += len(agents) // self.world
+        going = agents[terminated & ~gone & ~ended]
+        self.running.gone_after[going] = self.running.length[going]
         if ended.any():
             self._close(agents[ended], terminated[ended])
         self._store_endless(agents[~ended])
@@ -260,7 +272,7 @@ class Learner:
         agents = self._checked_agents(agents)
         agents = agents[self.running.is_open[agents]]
         waiting = agents[self.running.is_waiting[agents]]
-        self.counters.issued -= len(waiting)
+        self.counters.issued -= len(waiting) // self.world
         for agent in agents[self.running.length[agents] == 0]:
             self.running.drop(int(agent))
         agents = agents[self.running.is_open[agents]]
@@ -306,7 +318,7 @@ class Learner:
 
     def sweep_memory(self) -> None:
         """Measure the reward scale, refresh V(s_T), recompute every V_tbc and flag."""
-        self.reward_scale.measure(self.memory.reward[self.memory.slots()])
+        self.reward_scale.measure(self.memory.reward[self.experiences()])
         if self.algorithm.uses_value_targets:
             self.refresh_final_values()
             self.memory.sweep(self.config.gamma, self.reward_scale.value)
@@ -320,36 +332,63 @@ class Learner:
             self.memory.final_value[rows] = self.algorithm.values(
                 *self.memory.final_windows(rows, steps, scale.mean, scale.per_std)
             )
+        if self.config.relation == "cooperative":
+            rows = self.memory.all_rows()
+            own = np.where(self.memory.terminated[rows], np.float32(0.0), self.memory.final_value[rows])
+            self.memory.final_value[rows] = worlds.mean_of_each(own, self.world)
+
+    def experiences(self) -> I64:
+        """Places of all stored steps in which the agents took part."""
+        slots = self.memory.slots()
+        return slots if self.world == 1 else slots[self.memory.is_present(slots)]
 
     def _close(self, agents: I64, terminated: npt.NDArray[np.bool_]) -> None:
         """Move ended episodes (of at least one step) of agents to the memory."""
-        for agent, is_terminal, value in zip(agents, terminated, self._final_values(agents), strict=True):
-            earlier_return, earlier_steps = self.running.earlier(int(agent))
-            episode = self.running.close(int(agent), float(value), bool(is_terminal))
-            self.memory.add(episode, self.config.gamma, self.reward_scale.value)
+        values = self._final_values(agents)
+        for first in range(0, len(agents), self.world):
+            place = slice(first, first + self.world)
+            earlier = [self.running.earlier(int(agent)) for agent in agents[place]]
+            episodes = [
+                self.running.close(int(agent), float(value), bool(is_terminal))
+                for agent, value, is_terminal in zip(agents[place], values[place], terminated[place], strict=True)
+            ]
+            returns = [episode.reward.sum(dtype=np.float64) for episode in episodes]
+            self._remember(episodes)
             self.counters.episodes += 1
             record = EpisodeRecord(
-                agent=int(agent),
+                agent=int(agents[first]) // self.world,
                 step=self.counters.received,
-                episode_return=earlier_return + float(episode.reward.sum(dtype=np.float64)),
-                length=earlier_steps + len(episode.reward),
-                terminated=episode.terminated,
+                episode_return=float(np.mean(np.add([before for before, _ in earlier], returns))),
+                length=earlier[0][1] + len(episodes[0].reward),
+                terminated=all(episode.terminated for episode in episodes),
             )
             self._statistics.add_episode(record)
         self._schedule.stored()
 
+    def _remember(self, episodes: list[Episode]) -> None:
+        """Store what all agents of a world did together."""
+        if self.config.relation == "cooperative":
+            episodes = worlds.cooperate(episodes)
+        self.memory.add(episodes, self.config.gamma, self.reward_scale.value)
+
     def store_pieces(self, agents: I64, piece: int) -> None:
         """Move what has run for a piece to the memory; the episode goes on, and is counted when it ends."""
         agents = agents[self.running.length[agents] >= piece]
-        for agent, value in zip(agents, self._final_values(agents), strict=True):
-            episode = self.running.split(int(agent), float(value))
-            self.memory.add(episode, self.config.gamma, self.reward_scale.value)
+        values = self._final_values(agents)
+        for first in range(0, len(agents), self.world):
+            place = slice(first, first + self.world)
+            self._remember(
+                [
+                    self.running.split(int(agent), float(value))
+                    for agent, value in zip(agents[place], values[place], strict=True)
+                ]
+            )
         self._schedule.stored()
 
     def _store_endless(self, agents: I64) -> None:
         """Move running episodes as long as the memory there; they go on as new ones, with their recurrent state."""
         steps = self.running.length[agents] + self.running.earlier_steps[agents]
-        agents = agents[(steps >= self.memory.capacity) & (self.running.length[agents] > 0)]
+        agents = agents[(steps >= self.memory.capacity // self.world) & (self.running.length[agents] > 0)]
         if len(agents) > 0:
             observations, state = self.running.current(agents), self.running.state[agents]
             self._close(agents, np.zeros(len(agents), np.bool_))
@@ -377,8 +416,8 @@ class Learner:
             "environment_steps": float(step),
             "gradient_steps": float(self.counters.gradient_steps),
             "episodes_total": float(self.counters.episodes),
-            "memory_steps": float(self.memory.steps),
-            "memory_episodes": float(self.memory.episodes),
+            "memory_steps": float(self.memory.steps // self.world),
+            "memory_episodes": float(self.memory.episodes // self.world),
             "beta": self.refer.beta,
             "c_max": self.refer.c_max(step),
             "learning_rate": self.refer.learning_rate(step),
@@ -442,7 +481,8 @@ class Learner:
             if device is not None:
                 meta["config"]["device"] = device
             config = AgentConfig.model_validate(meta["config"])
-            learner = cls(config, *saving.spaces(arrays, meta), agents=meta["agents"], seed=0)
+            numbers = {"agents": meta["agents"], "world": meta.get("world", 1)}
+            learner = cls(config, *saving.spaces(arrays, meta), **numbers, seed=0)
             saving.restore(learner, arrays, meta)
             return learner
         except DeviceError:
@@ -457,7 +497,15 @@ class Learner:
         self._refuse(numbers[(numbers < 0) | (numbers >= self.agents)], f"does not exist: there are {self.agents}")
         if len(np.unique(numbers)) != len(numbers):
             raise ValueError(f"agents {numbers.tolist()} must be distinct")
+        if self.world > 1:
+            first = numbers[:: self.world] // self.world * self.world
+            if not np.array_equal(numbers, np.add.outer(first, np.arange(self.world)).ravel()):
+                raise ValueError(f"agents {numbers.tolist()} are not all {self.world} of each world, in their order")
         return numbers
+
+    def _whole(self, flags: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        """Tell for each agent whether something holds for all of its world."""
+        return np.repeat(flags.reshape(-1, self.world).all(axis=1), self.world)
 
     def _checked_observations(self, agents: I64, observations: npt.ArrayLike) -> F32:
         array = np.asarray(observations, np.float32)
@@ -471,3 +519,23 @@ class Learner:
     def _refuse(agents: I64, reason: str) -> None:
         if len(agents) > 0:
             raise ValueError(f"agent {int(agents[0])} {reason}")
+
+
+def _check_worlds(config: AgentConfig, agents: int, world: int) -> None:
+    """Refuse worlds that the settings do not fit.
+
+    Raises
+    ------
+    ValueError
+        With a sentence about it.
+    """
+    if world < 1 or agents % world:
+        raise ValueError(f"agents = {agents} are not whole worlds of {world}")
+    if world == 1:
+        return
+    if config.algorithm != "vracer":
+        raise ValueError(
+            f"algorithm = {config.algorithm} learns from one agent in a world, and here are {world}; use vracer"
+        )
+    if config.sampler != "uniform":
+        raise ValueError(f"sampler = {config.sampler} draws single agents, and a world has {world}; use uniform")

@@ -49,7 +49,7 @@ class Decision:
     random: dict[str, Any]
 
 
-PER_AGENT = ("length", "is_open", "is_waiting", "state", "earlier_return", "earlier_steps")
+PER_AGENT = ("length", "is_open", "is_waiting", "state", "earlier_return", "earlier_steps", "gone_after")
 
 
 class RunningEpisodes:
@@ -77,6 +77,9 @@ class RunningEpisodes:
         Recurrent state after the last observation that an action was issued for, shape (agents, state_size).
     earlier_return, earlier_steps
         Rewards and steps of the parts of the episode that were split off, shape (agents,).
+    gone_after
+        Steps after which an agent reached a terminal state while others of its world went on, -1 if it has not, shape
+        (agents,). Nothing that stands in the steps after these is an experience.
     """
 
     def __init__(self, agents: int, observation_size: int, action_size: int, state_size: int, choices: int = 0) -> None:
@@ -94,6 +97,7 @@ class RunningEpisodes:
         self.state = np.zeros((agents, state_size), np.float32)
         self.earlier_return = np.zeros(agents)
         self.earlier_steps = np.zeros(agents, np.int64)
+        self.gone_after = np.full(agents, -1)
 
     def begin(self, agents: I64, observations: F32) -> None:
         """Start episodes with their first observations, shape (n, S)."""
@@ -103,6 +107,7 @@ class RunningEpisodes:
         self.state[agents] = 0.0
         self.earlier_return[agents] = 0.0
         self.earlier_steps[agents] = 0
+        self.gone_after[agents] = -1
         self.observation[agents, 0] = observations
 
     def current(self, agents: I64) -> F32:
@@ -145,6 +150,8 @@ class RunningEpisodes:
             array = getattr(self, name)
             array[agent, 0] = array[agent, steps]
         self.length[agent] = 0
+        if self.gone_after[agent] >= 0:
+            self.gone_after[agent] = max(0, self.gone_after[agent] - steps)
         return episode
 
     def earlier(self, agent: int) -> tuple[float, int]:
@@ -153,11 +160,19 @@ class RunningEpisodes:
 
     def _so_far(self, agent: int, final_value: float, terminated: bool) -> Episode:
         steps = int(self.length[agent])
+        arrays = {name: getattr(self, name)[agent, :steps].copy() for name in PER_STEP}
+        is_gone = self.gone_after[agent] >= 0
+        present = min(steps, int(self.gone_after[agent])) if is_gone else steps
+        for name in ("action", "behaviour_mean", "reward", "value"):
+            arrays[name][present:] = 0.0
+        arrays["behaviour_std"][present:] = 1.0
+        terminated = terminated or is_gone
         return Episode(
-            **{name: getattr(self, name)[agent, :steps].copy() for name in PER_STEP},
+            **arrays,
             final_observation=self.observation[agent, steps].copy(),
-            final_value=final_value,
+            final_value=0.0 if terminated else final_value,
             terminated=terminated,
+            present=present,
         )
 
     def drop(self, agent: int) -> None:
@@ -181,7 +196,8 @@ class RunningEpisodes:
         for name in PER_STEP:
             getattr(self, name)[:, :used] = arrays[name]
         for name in PER_AGENT:
-            getattr(self, name)[:] = arrays[name]
+            if name in arrays:  # checkpoints from before there were worlds have no ``gone_after``
+                getattr(self, name)[:] = arrays[name]
 
     def _grow(self) -> None:
         for name in PER_STEP:

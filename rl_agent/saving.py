@@ -34,6 +34,7 @@ def contents(learner: Learner) -> tuple[Arrays, dict[str, Any]]:
     meta = {
         "config": learner.config.model_dump(mode="json"),
         "agents": learner.agents,
+        "world": learner.world,
         "choices": learner.sizes.choices,
         "counters": vars(learner.counters),
         "memory": counters,

@@ -132,11 +132,14 @@ class Sizes:
         Components of an observation and of an action (1 for discrete ones, whose number is what is stored).
     choices
         Number of discrete actions; 0 for continuous ones.
+    world
+        Agents that act together in one world, each with these sizes.
     """
 
     observation: int
     action: int
     choices: int = 0
+    world: int = 1
 
 
 def sizes_of(observation_space: gymnasium.Space, action_space: gymnasium.Space) -> Sizes:

@@ -278,7 +278,8 @@ class Algorithm(ABC):
 
     def inputs(self, batch: Any, weight: F32 | None) -> dict[str, Any]:
         """Collect what the loss reads of a batch; algorithms with random losses add their noise."""
-        return vars(batch) | {"weight": np.ones(len(batch.action), np.float32) if weight is None else weight}
+        arrays = {name: array for name, array in vars(batch).items() if array is not None}
+        return arrays | {"weight": np.ones(len(batch.action), np.float32) if weight is None else weight}
 
     def rates(self, share: float) -> dict[str, float]:
         """Learning rates of the stretches that move in this step, annealed to ``share`` of their first values."""

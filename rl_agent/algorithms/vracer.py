@@ -36,6 +36,16 @@ coefficients of A(s, a) (``rl_agent/algorithms/advantages.py``), the targets hol
 is added to L. It moves the coefficients alone: rho, V, m and sigma are held constant in it (the paper says only that
 the coefficients minimise it).
 
+Several agents in a world (Weber et al. 2022, section 2), with this policy and V(s) for each of them:
+
+    f(r) = r^(i) or the mean over the N agents, V_f(s) likewise                    ``relation`` (eqs. 8, 9)
+    rho  = that of an agent's own action, or the product over its world            ``dynamics`` (eqs. 13, 12)
+
+The targets are V_tbc of f(r) and V_f (eqs. 6, 7), one for each agent, and L is the mean over the agents of the drawn
+worlds (eqs. 10, 11). The value's loss is eq. 10 of that paper, whose error is that of V(s^(i)); its algorithm 2 has
+V_f(s) there, which would hold only the mean of the agents' values. An agent that ended before its world adds nothing
+to L, and counts in f(r) and V_f with 0.
+
 ``loss`` is L as the paper writes it, for autograd: the program that a GPU runs (``rl_agent/gradient_step.py``), and the
 reference that the tests hold the fast way on a CPU to, which is written out (``by_hand/vracer.py``).
 """
@@ -172,6 +182,19 @@ class VRacer(Algorithm):
         results["gradient_norm"] = gradient.norm()
         return gradient.numpy(), evaluation_of({n: result.detach().numpy() for n, result in results.items()})
 
+    def _of_action(self, log_density: torch.Tensor, present: torch.Tensor) -> torch.Tensor:
+        """Log density of what decides an importance weight: an agent's action, or all actions of its world (eq. 12)."""
+        log_density = log_density * present
+        if self.config.dynamics == "local" or self.sizes.world == 1:
+            return log_density
+        return log_density.reshape(-1, self.sizes.world).sum(1).repeat_interleave(self.sizes.world)
+
+    def _of_state(self, value: torch.Tensor) -> torch.Tensor:
+        """V_f(s): an agent's own value, or the mean over its world (eqs. 8 and 9)."""
+        if self.config.relation == "individual" or self.sizes.world == 1:
+            return value
+        return value.reshape(-1, self.sizes.world).mean(1).repeat_interleave(self.sizes.world)
+
     def loss(self, weights: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, Tensors]:
         """L of a batch as a torch graph of ``weights``.
 
@@ -204,17 +227,20 @@ class VRacer(Algorithm):
             log_density, divergence = self._measures
             log_mu, log_pi = log_density(action, *behaviour), log_density(action, own, sigma)
             kl = divergence(*behaviour, own, sigma)
-        rho = torch.minimum(densities.importance_weight(log_pi, log_mu), inputs["rho_clip"])
+        present = inputs.get("present", torch.ones_like(value))
+        kl = kl * present
+        rho = densities.importance_weight(*(self._of_action(log, present) for log in (log_pi, log_mu)))
+        rho = torch.minimum(rho, inputs["rho_clip"])
         far, kept = nearness(rho, inputs)
-        kept = kept * inputs["weight"]
+        kept = kept * inputs["weight"] * present
         advantage = inputs["q_ret"] - value.detach()
         if self.config.center_advantages:
-            near = (1.0 - far) * rho.detach()
+            near = (1.0 - far) * rho.detach() * present
             advantage = advantage - (near * advantage).sum() / near.sum().clamp(min=1e-6)
         policy_loss = -rho * advantage * kept
         error = inputs["v_tbc"] - value
         value_loss = 0.5 * error**2 * kept
-        results = {"value": value, "rho": rho, "kl": kl, "far": far, "td_error": error}
+        results = {"value": self._of_state(value * present), "rho": rho, "kl": kl, "far": far, "td_error": error}
         both = policy_loss + value_loss
         if self.config.advantage != "none":
             form = advantages.FORMS[self.config.advantage]

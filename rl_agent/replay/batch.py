@@ -29,6 +29,9 @@ class Batch:
         What was done, and the policy mu it was drawn from, shape (B, A).
     v_tbc, q_ret
         Stored value targets in scaled units, shape (B,).
+    present
+        1 where the agent took part in the step, 0 where it had ended before others of its world, shape (B,); ``None``
+        where agents are alone in their worlds. The agents of a world are next to each other.
     """
 
     windows: F32
@@ -38,6 +41,7 @@ class Batch:
     behaviour_std: F32
     v_tbc: F32
     q_ret: F32
+    present: F32 | None = None
 
 
 @dataclass(frozen=True)

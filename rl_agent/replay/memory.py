@@ -7,10 +7,14 @@ the end of the ring), every quantity in its own contiguous array. Per step the m
 observed and done, the behaviour {mean, std} it was done with, and the last computed V, rho, V_tbc, KL and
 far-policy flag (and A(s, a), where it has a closed form). Per episode it keeps the final observation and its
 value: 0 after termination, V(s_T) after truncation, computed when the episode ends and again at every full sweep.
+
+A world of N agents that act together enters as N episodes of the same length, one behind the other, and leaves as
+such; so each agent has its own backward sweep, and the N steps of one moment are found from any of them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,7 +47,7 @@ STEP_FIELDS = (
     "serial",
 )
 COUNTERS = ("first_serial", "next_serial", "tail", "steps", "n_far", "added")
-TABLE_FIELDS = ("start", "length", "terminated", "final_observation", "final_value")
+TABLE_FIELDS = ("start", "length", "present", "terminated", "final_observation", "final_value")
 
 
 @dataclass(frozen=True)
@@ -66,9 +70,12 @@ class Episode:
     final_observation
         s_L, shape (S,).
     final_value
-        V(s_L); ignored (0) if ``terminated``.
+        V(s_L), 0 if ``terminated``; in a cooperative world the mean of these over its agents.
     terminated
         Whether s_L is a terminal state (else the episode was cut short).
+    present
+        Steps that the agent took part in; fewer than L where it ended before the others of its world. What stands in
+        the steps after these is not an experience.
     """
 
     observation: F32
@@ -80,6 +87,7 @@ class Episode:
     final_observation: F32
     final_value: float
     terminated: bool
+    present: int | None = None
 
 
 class EpisodeMemory:
@@ -93,22 +101,29 @@ class EpisodeMemory:
         Components of a state and of an action.
     choices
         Number of discrete actions; 0 for continuous ones.
+    world
+        Agents that act together (N). ``capacity`` is in steps of a world; each has N places.
 
     Attributes
     ----------
     observation, action, behaviour_mean, behaviour_std, reward, value, advantage, rho, v_tbc, kl, far, position, serial
         Ring arrays, one row per place. ``position`` is the step's index in its episode, ``serial`` the
         running number of that episode.
-    start, length, terminated, final_observation, final_value
+    start, length, present, terminated, final_observation, final_value
         Episode table, row ``serial % len(start)``.
+    steps
+        Number of places in use.
     n_far
-        Number of stored steps whose ``far`` flag is set.
+        Number of these whose ``far`` flag is set.
     added
-        Number of steps ever stored.
+        Number of places ever filled.
     """
 
-    def __init__(self, capacity: int, observation_size: int, action_size: int, choices: int = 0) -> None:
-        self.capacity = capacity
+    def __init__(
+        self, capacity: int, observation_size: int, action_size: int, choices: int = 0, world: int = 1
+    ) -> None:
+        self.world = world
+        self.capacity = capacity = capacity * world
         self.observation = np.zeros((capacity, observation_size), np.float32)
         self.action = np.zeros((capacity, action_size), np.float32)
         self.behaviour_mean = np.zeros((capacity, choices or action_size), np.float32)
@@ -122,9 +137,10 @@ class EpisodeMemory:
         self.far = np.zeros(capacity, np.bool_)
         self.position = np.zeros(capacity, np.int64)
         self.serial = np.zeros(capacity, np.int64)
-        rows = 64
+        rows = 64 * world
         self.start = np.zeros(rows, np.int64)
         self.length = np.zeros(rows, np.int64)
+        self.present = np.zeros(rows, np.int64)
         self.terminated = np.zeros(rows, np.bool_)
         self.final_observation = np.zeros((rows, observation_size), np.float32)
         self.final_value = np.zeros(rows, np.float32)
@@ -140,30 +156,41 @@ class EpisodeMemory:
         """Number of episodes held."""
         return self.next_serial - self.first_serial
 
-    def add(self, episode: Episode, gamma: float, reward_scale: float) -> None:
-        """Store an episode, after removing as many of the oldest as it needs room.
+    def add(self, episodes: Episode | Sequence[Episode], gamma: float, reward_scale: float) -> None:
+        """Store an episode, or those of all agents of a world, after removing as many of the oldest as need be.
 
-        Its steps start with rho = 1 and KL = 0: the policy that acted is the current one, give or take the
+        The steps start with rho = 1 and KL = 0: the policy that acted is the current one, give or take the
         gradient steps taken meanwhile.
 
         Raises
         ------
         ValueError
-            If the episode is longer than the whole memory, or has no steps.
+            If it is longer than the whole memory, has no steps, or is not of the agents of a world.
         """
-        steps = len(episode.reward)
+        together = [episodes] if isinstance(episodes, Episode) else episodes
+        lengths = {len(episode.reward) for episode in together}
+        if len(together) != self.world or len(lengths) != 1:
+            raise ValueError(f"a world of {self.world} agents has as many episodes of one length, not {len(together)}")
+        steps = lengths.pop() * self.world
         if not 0 < steps <= self.capacity:
             raise ValueError(f"an episode of {steps} steps does not fit a memory of {self.capacity}")
         while self.steps + steps > self.capacity:
             self.remove_oldest()
         if self.episodes == len(self.start):
             self._grow_table()
+        rows = [self._add(episode) for episode in together]
+        self._sweep(np.array(rows), gamma, reward_scale)
+
+    def _add(self, episode: Episode) -> int:
+        """Store an episode that there is room for; return its row."""
+        steps = len(episode.reward)
         row = self.next_serial % len(self.start)
         self.start[row] = (self.tail + self.steps) % self.capacity
         self.length[row] = steps
+        self.present[row] = steps if episode.present is None else episode.present
         self.terminated[row] = episode.terminated
         self.final_observation[row] = episode.final_observation
-        self.final_value[row] = 0.0 if episode.terminated else episode.final_value
+        self.final_value[row] = episode.final_value
         places = (self.start[row] + np.arange(steps)) % self.capacity
         for name in EPISODE_STEP_FIELDS:
             getattr(self, name)[places] = getattr(episode, name)
@@ -176,20 +203,33 @@ class EpisodeMemory:
         self.next_serial += 1
         self.steps += steps
         self.added += steps
-        self._sweep(np.array([row]), gamma, reward_scale)
+        return row
 
     def remove_oldest(self) -> None:
-        """Forget the oldest episode."""
-        steps = int(self.length[self.first_serial % len(self.start)])
+        """Forget the oldest episode, of all agents of its world."""
+        steps = self.world * int(self.length[self.first_serial % len(self.start)])
         places = (self.tail + np.arange(steps)) % self.capacity
         self.n_far -= int(np.count_nonzero(self.far[places]))
-        self.first_serial += 1
+        self.first_serial += self.world
         self.tail = (self.tail + steps) % self.capacity
         self.steps -= steps
 
     def slots(self) -> I64:
         """Places of all stored steps, from the oldest to the newest, shape (steps,)."""
         return (self.tail + np.arange(self.steps)) % self.capacity
+
+    def companions(self, slots: I64) -> I64:
+        """Places of all agents' steps at the moments of ``slots``: shape (n,) to (n N,), each world's side by side."""
+        if self.world == 1:
+            return slots
+        rows = self.rows(slots)
+        agent = self.serial[slots] % self.world
+        ahead = np.arange(self.world) - agent[:, None]
+        return ((slots[:, None] + ahead * self.length[rows][:, None]) % self.capacity).ravel()
+
+    def is_present(self, slots: I64) -> npt.NDArray[np.bool_]:
+        """Whether the agents of steps took part in them, shape (n,)."""
+        return self.position[slots] < self.present[self.rows(slots)]
 
     def rows(self, slots: I64) -> I64:
         """Rows of the episode table that the steps at ``slots`` belong to."""
@@ -207,9 +247,13 @@ class EpisodeMemory:
         gather_windows(self.observation, self.position, slots, mean, per_std, out)
         return out
 
+    def all_rows(self) -> I64:
+        """Rows of all episodes, from the oldest to the newest, shape (episodes,)."""
+        return np.arange(self.first_serial, self.next_serial) % len(self.start)
+
     def truncated_rows(self) -> I64:
         """Rows of the truncated episodes, whose final value is an estimate."""
-        rows = np.arange(self.first_serial, self.next_serial) % len(self.start)
+        rows = self.all_rows()
         return rows[~self.terminated[rows]]
 
     def final_windows(self, rows: I64, steps: int, mean: F32, per_std: F32) -> tuple[F32, I64]:
@@ -269,12 +313,12 @@ class EpisodeMemory:
     def gather(
         self, slots: I64, window: int, mean: F32, per_std: F32, gamma: float, reward_scale: float
     ) -> tuple[I64, Batch]:
-        """Gather what a gradient needs of the steps at ``slots``.
+        """Gather what a gradient needs of the steps at ``slots``, of all agents of their worlds.
 
         Parameters
         ----------
         slots
-            Places of the steps, shape (B,).
+            Places of steps of any agent of each world, shape (B,).
         window
             Steps that the network looks back.
         mean, per_std
@@ -285,12 +329,12 @@ class EpisodeMemory:
         Returns
         -------
         slots
-            The same places, in the order of the batch.
+            The places of the steps of all agents, in the order of the batch, shape (B N,).
         batch
             The steps, those with the longest history first.
         """
-        slots, lengths = self._longest_first(slots, window)
-        targets = gather_steps(
+        slots, lengths = self._longest_first(self.companions(slots), window)
+        action, behaviour_mean, behaviour_std, v_tbc, q_ret = gather_steps(
             slots,
             self.rows(slots),
             self.action,
@@ -304,7 +348,16 @@ class EpisodeMemory:
             np.float32(gamma),
             np.float32(1.0 / reward_scale),
         )
-        return slots, Batch(self.windows(slots, window + 1, mean, per_std), lengths, *targets)
+        return slots, Batch(
+            windows=self.windows(slots, window + 1, mean, per_std),
+            lengths=lengths,
+            action=action,
+            behaviour_mean=behaviour_mean,
+            behaviour_std=behaviour_std,
+            v_tbc=v_tbc,
+            q_ret=q_ret,
+            present=None if self.world == 1 else self.is_present(slots).astype(np.float32),
+        )
 
     def store(
         self,
@@ -364,12 +417,12 @@ class EpisodeMemory:
 
     def sweep(self, gamma: float, reward_scale: float) -> None:
         """Recompute V_tbc of every stored step."""
-        self._sweep(np.arange(self.first_serial, self.next_serial) % len(self.start), gamma, reward_scale)
+        self._sweep(self.all_rows(), gamma, reward_scale)
 
     def estimate_advantages(self, gamma: float, decay: float, reward_scale: float) -> None:
         """Write V + A of the generalised advantage estimate into ``v_tbc`` of every stored step."""
         returns.lambda_returns(
-            np.arange(self.first_serial, self.next_serial) % len(self.start),
+            self.all_rows(),
             self.start,
             self.length,
             self.final_value,
@@ -392,7 +445,7 @@ class EpisodeMemory:
     def state(self) -> tuple[dict[str, npt.NDArray[Any]], dict[str, int]]:
         """Arrays and counters that ``restore`` needs to go on to the bit."""
         slots = self.slots()
-        rows = np.arange(self.first_serial, self.next_serial) % len(self.start)
+        rows = self.all_rows()
         arrays = {name: getattr(self, name)[slots] for name in STEP_FIELDS}
         arrays |= {name: getattr(self, name)[rows] for name in TABLE_FIELDS}
         return arrays, {name: getattr(self, name) for name in COUNTERS} | {"rows": len(self.start)}
@@ -404,11 +457,12 @@ class EpisodeMemory:
         for name in COUNTERS:
             setattr(self, name, counters[name])
         slots = self.slots()
-        rows = np.arange(self.first_serial, self.next_serial) % len(self.start)
+        rows = self.all_rows()
         for name in STEP_FIELDS:
             getattr(self, name)[slots] = arrays[name]
         for name in TABLE_FIELDS:
-            getattr(self, name)[rows] = arrays[name]
+            # checkpoints from before there were worlds have no ``present``
+            getattr(self, name)[rows] = arrays[name] if name in arrays else arrays["length"]
 
     def _sweep(self, rows: I64, gamma: float, reward_scale: float) -> None:
         returns.sweep_all(

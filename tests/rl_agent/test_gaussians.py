@@ -13,7 +13,9 @@ F32, NONE = np.float32, np.float32(np.inf)
 
 def compared(mean, sigma, action, mu_mean, mu_std, c_max=NONE, rho_clip=NONE):
     arrays = (np.atleast_2d(np.asarray(x, F32)) for x in (mean, sigma, action, mu_mean, mu_std))
-    return gaussians.compare(*arrays, F32(c_max), F32(rho_clip))
+    log_rho, kl = gaussians.compare(*arrays)
+    rho, far, moved = gaussians.weigh(log_rho, F32(c_max), F32(rho_clip))
+    return rho, kl, far, moved
 
 
 @pytest.mark.parametrize("shared", [True, False])

@@ -20,7 +20,7 @@ def make_episode(rng, length, tag, terminated=False):
         reward=rng.standard_normal(length).astype(np.float32),
         value=rng.standard_normal(length).astype(np.float32),
         final_observation=np.array([tag, length], np.float32),
-        final_value=float(rng.standard_normal()),
+        final_value=float(rng.standard_normal()) * (not terminated),
         terminated=terminated,
     )
 

@@ -29,7 +29,8 @@ def compare_behaviour(batch: Transitions, mean: F32, std: F32, rules: Rules) -> 
         rho, kl and far by name, and 1 for the steps that teach under rule 1, else 0, shape (B,).
     """
     behaviour = batch.action, batch.behaviour_mean, batch.behaviour_std
-    rho, kl, far, _ = gaussians.compare(mean, std, *behaviour, np.float32(rules.c_max), np.float32(np.inf))
+    log_rho, kl = gaussians.compare(mean, std, *behaviour)
+    rho, far, _ = gaussians.weigh(log_rho, np.float32(rules.c_max), np.float32(np.inf))
     return {"rho": rho, "kl": kl, "far": far}, (~(far & rules.rule_1)).astype(np.float32)
 
 

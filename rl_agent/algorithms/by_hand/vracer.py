@@ -11,6 +11,7 @@ from rl_agent import clipped_normal, distributions, gaussians
 from rl_agent.algorithms.algorithm import Algorithm, Evaluation
 from rl_agent.compiling import compiled
 from rl_agent.distributions import BOUND
+from rl_agent.replay import worlds
 from rl_agent.replay.batch import Batch
 from rl_agent.replay.refer import Rules
 
@@ -35,23 +36,37 @@ class Gradient:
         behaviour = (batch.action, batch.behaviour_mean, batch.behaviour_std)
         clipped = of.config.policy == "clipped"
         bounds = np.float32(rules.c_max), np.float32(rules.rho_clip)
-        rho, kl, far, moved = gaussians.compare(outputs[:, 1:], sigma[None], *behaviour, *bounds, clipped)
-        advantage = batch.q_ret - outputs[:, 0]
+        log_rho, kl = gaussians.compare(outputs[:, 1:], sigma[None], *behaviour, clipped)
+        value = outputs[:, 0]
+        if batch.present is not None:
+            log_rho, kl, value = log_rho * batch.present, kl * batch.present, value * batch.present
+            if of.config.dynamics == "full":
+                log_rho = worlds.sum_of_each(log_rho, of.sizes.world)
+        rho, far, moved = gaussians.weigh(log_rho, *bounds)
+        advantage = batch.q_ret - value
         if of.config.center_advantages:
-            near = rho * ~far
+            near = rho * ~far if batch.present is None else rho * ~far * batch.present
             advantage -= near @ advantage / max(near.sum(), np.float32(1e-6))
         loss_share = np.where(far & rules.rule_1, 0.0, rules.beta / size).astype(np.float32)
-        kl_share = np.float32((1.0 - rules.beta) / size)
+        kl_share = np.full(size, (1.0 - rules.beta) / size, np.float32)
+        gain = advantage
+        if batch.present is not None:
+            loss_share, kl_share, gain = loss_share * batch.present, kl_share * batch.present, gain * batch.present
+            if of.config.dynamics == "full":  # the weight of every agent moves with the action of each
+                gain = worlds.sum_of_each(gain, of.sizes.world)
         d_sigma = _output_gradients(
-            outputs, sigma, *behaviour, batch.v_tbc, advantage, rho * moved, loss_share, kl_share, d_outputs, clipped
+            outputs, sigma, *behaviour, batch.v_tbc, gain, rho * moved, loss_share, kl_share, d_outputs, clipped
         )
         self._pass.backward(d_outputs, of.host_gradient["network"])
         # d softplus(x) / dx = 1 - exp(-softplus(x))
         of.last_gradient[-of.sizes.action :] = d_sigma * -np.expm1(np.float32(of.config.sigma_min) - sigma)
         kept = (loss_share > 0) if rules.rule_1 else np.ones(size, np.bool_)
+        if batch.present is not None:
+            kept = kept & (batch.present > 0)
         count = max(1, int(kept.sum()))
+        cooperative = of.config.relation == "cooperative"
         return Evaluation(
-            value=outputs[:, 0].copy(),
+            value=worlds.mean_of_each(value, of.sizes.world) if cooperative else value.copy(),
             rho=rho,
             kl=kl,
             far=far,
@@ -75,7 +90,7 @@ def _output_gradients(
     advantage: F32,
     weight: F32,
     loss_share: F32,
-    kl_share: np.float32,
+    kl_share: F32,
     d_outputs: F32,
     clipped: bool,
 ) -> F32:
@@ -97,12 +112,12 @@ def _output_gradients(
             m, m_mu = outputs[b, 1 + j], mu_mean[b, j]
             if clipped:
                 of_m, of_s, kl_m, kl_s = clipped_normal.slopes(action[b, j], m, s, m_mu, s_mu, -BOUND, BOUND)
-                d_outputs[b, 1 + j] = np.float32(of_log_pi * of_m + kl_share * kl_m)
-                d_sigma[j] += np.float32(of_log_pi * of_s + kl_share * kl_s)
+                d_outputs[b, 1 + j] = np.float32(of_log_pi * of_m + kl_share[b] * kl_m)
+                d_sigma[j] += np.float32(of_log_pi * of_s + kl_share[b] * kl_s)
                 continue
             z = (action[b, j] - m) / s
-            d_outputs[b, 1 + j] = of_log_pi * z / s + kl_share * (m - m_mu) / (s * s)
+            d_outputs[b, 1 + j] = of_log_pi * z / s + kl_share[b] * (m - m_mu) / (s * s)
             d_sigma[j] += (
-                of_log_pi * (z * z - one) / s + kl_share * (one - (s_mu * s_mu + (m_mu - m) ** 2) / (s * s)) / s
+                of_log_pi * (z * z - one) / s + kl_share[b] * (one - (s_mu * s_mu + (m_mu - m) ** 2) / (s * s)) / s
             )
     return d_sigma

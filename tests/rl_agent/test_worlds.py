@@ -1,0 +1,329 @@
+"""Several agents in a world (Weber et al. 2022), against a brute-force reference written from the paper's equations."""
+
+import dataclasses
+import math
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+
+from rl_agent import AgentConfig, Learner
+from rl_agent.algorithms import Source
+from rl_agent.replay.refer import Rules
+
+N, S, A = 3, 2, 2
+GAMMA = 0.9
+VARIANTS = [
+    {"relation": relation, "dynamics": dynamics}
+    for relation in ("individual", "cooperative")
+    for dynamics in ("local", "full")
+]
+NAMES = ["LDI", "FDI", "LDCo", "FDCo"]
+BOX = gym.spaces.Box(-10.0, 10.0, (S,), np.float32)
+ACTIONS = gym.spaces.Box(-1.0, 1.0, (A,), np.float32)
+
+
+def make_learner(worlds=2, world=N, **settings):
+    usual = {"hidden": (6,), "batch": 16, "memory": 64, "start": 24, "gamma": GAMMA, "beta": 0.6, "c": 0.3}
+    config = AgentConfig(**usual | settings)
+    return Learner(config, BOX, ACTIONS, agents=worlds * world, seed=3, world=world)
+
+
+class Lived:
+    """Random worlds played with a learner, and what happened in them, kept apart from the learner's own books."""
+
+    def __init__(self, learner, steps, seed=0):
+        rng = np.random.default_rng(seed)
+        self.worlds = []
+        agents, n = np.arange(learner.agents), learner.world
+        now = rng.normal(size=(len(agents), S)).astype(np.float32)
+        learner.begin(agents, now)
+        running = [self.fresh(now[k * n : k * n + n]) for k in range(learner.worlds)]
+        for _ in range(steps):
+            learner.act(agents)
+            place = agents, learner.running.length[agents]
+            action, mean, std = (getattr(learner.running, name)[place].copy()
+                                 for name in ("action", "behaviour_mean", "behaviour_std"))  # fmt: skip
+            reward, now = rng.normal(size=len(agents)), rng.normal(size=(len(agents), S)).astype(np.float32)
+            gone = np.concatenate([w["gone"] for w in running]) > 0
+            terminated = gone | (rng.random(len(agents)) < 0.12)
+            truncated = np.repeat(rng.random(learner.worlds) < 0.08, n)
+            ended = (terminated | truncated).reshape(-1, n).all(1)
+            learner.observe(agents, reward, terminated, truncated & np.repeat(ended, n), now)
+            for k, world in enumerate(running):
+                rows = slice(k * n, k * n + n)
+                world["action"].append(action[rows])
+                world["mean"].append(mean[rows])
+                world["std"].append(std[rows])
+                world["reward"].append(np.where(world["gone"] > 0, 0.0, reward[rows]))
+                world["observation"].append(now[rows])
+                world["gone"] = np.where((world["gone"] == 0) & terminated[rows], len(world["reward"]), world["gone"])
+                if ended[k]:
+                    self.worlds.append(world)
+                    running[k] = self.fresh(now[rows])
+            over = np.repeat(ended, n)
+            if over.any():
+                learner.begin(agents[over], now[over])
+            while learner.updates_due():
+                learner.update()
+
+    @staticmethod
+    def fresh(observation):
+        n = len(observation)
+        empty = {name: [] for name in ("action", "mean", "std", "reward")}
+        return empty | {"observation": [observation], "gone": np.zeros(n, int)}
+
+
+def density(action, mean, std):
+    return np.prod(np.exp(-0.5 * ((action - mean) / std) ** 2) / (np.sqrt(2 * np.pi) * std))
+
+
+def outputs_of(learner, weights, observation):
+    w = learner.algorithm.network.views(weights[: learner.algorithm.network.size])
+    h = (observation - learner.state_scale.mean) * learner.state_scale.per_std
+    z = h @ w["weight0"] + w["bias0"]
+    return (z / (1 + np.abs(z))) @ w["weight1"] + w["bias1"]
+
+
+def moment(learner, weights, world, t):
+    """V, rho and KL of the agents at a step of a world; of those that have ended 0, 1 and 0."""
+    sigma = np.log1p(np.exp(weights[-A:]))
+    value, rho, kl = np.zeros(N), np.ones(N), np.zeros(N)
+    for i in range(N):
+        if 0 < world["gone"][i] <= t:
+            continue
+        out = outputs_of(learner, weights, world["observation"][t][i].astype(float))
+        a, m_mu, s_mu = (world[name][t][i].astype(float) for name in ("action", "mean", "std"))
+        value[i] = out[0]
+        rho[i] = density(a, out[1:], sigma) / density(a, m_mu, s_mu)
+        kl[i] = np.sum(np.log(sigma / s_mu) + (s_mu**2 + (m_mu - out[1:]) ** 2) / (2 * sigma**2) - 0.5)
+    return value, rho, kl
+
+
+def scalarised(config, numbers):
+    return numbers if config.relation == "individual" else np.full(N, numbers.mean())  # eqs. 8 and 9
+
+
+def weights_of(config, rho):
+    return rho if config.dynamics == "local" else np.full(N, rho.prod())  # eqs. 13 and 12
+
+
+def targets(learner, weights, world):
+    """V_tbc of all agents at all steps, eq. 6, shape (T + 1, N)."""
+    config, scale = learner.config, learner.reward_scale.value
+    steps = len(world["reward"])
+    final = np.array(
+        [
+            0.0 if world["gone"][i] else outputs_of(learner, weights, world["observation"][steps][i].astype(float))[0]
+            for i in range(N)
+        ]
+    )
+    target = np.zeros((steps + 1, N))
+    target[steps] = scalarised(config, final)
+    for t in range(steps - 1, -1, -1):
+        value, rho, _ = moment(learner, weights, world, t)
+        v, bar = scalarised(config, value), np.minimum(1.0, weights_of(config, rho))
+        target[t] = v + bar * (scalarised(config, world["reward"][t]) / scale + GAMMA * target[t + 1] - v)
+    return target
+
+
+def places(learner, number, world, t):
+    """Places of the agents' steps in the memory, by their observations."""
+    memory = learner.memory
+    slots = memory.slots()
+    first = [s for s in slots if np.array_equal(memory.observation[s], world["observation"][t][0])]
+    assert len(first) == 1
+    return memory.companions(np.array(first))
+
+
+@pytest.fixture(params=VARIANTS, ids=NAMES)
+def lived(request):
+    """A learner that has learned a little, so that old steps are far from its policy, and the worlds that it holds."""
+    learner = make_learner(learning_rate=0.02, a=0.0, **request.param)
+    worlds = Lived(learner, 60).worlds
+    assert learner.gradient_steps > 50
+    held = worlds[-(learner.memory.episodes // N) :]
+    assert any(0 < g < len(w["reward"]) for w in held for g in w["gone"])  # somebody ended early
+    assert any((w["gone"] == 0).any() for w in held)  # and some were cut short
+    return learner, held
+
+
+def test_the_memory_holds_the_worlds_as_they_were_lived(lived):
+    learner, held = lived
+    memory = learner.memory
+    assert memory.steps == N * sum(len(world["reward"]) for world in held)
+    for number, world in enumerate(held):
+        for t in range(len(world["reward"])):
+            slots = places(learner, number, world, t)
+            np.testing.assert_array_equal(memory.observation[slots], world["observation"][t])
+            here = (world["gone"] == 0) | (t < world["gone"])
+            np.testing.assert_array_equal(memory.is_present(slots), here)
+            np.testing.assert_array_equal(memory.action[slots][here], world["action"][t][here])
+            np.testing.assert_allclose(
+                memory.reward[slots], scalarised(learner.config, world["reward"][t]), rtol=1e-5, atol=1e-6
+            )
+            for slot in slots:  # any of them leads to all
+                np.testing.assert_array_equal(memory.companions(np.array([slot])), slots)
+
+
+def test_targets_are_those_of_equation_6(lived):
+    learner, held = lived
+    weights = learner.algorithm.weights.astype(float)
+    memory = learner.memory
+    # what the networks say now about every stored moment
+    slots, batch = learner.algorithm.gather(source_of(learner), memory.slots()[memory.serial[memory.slots()] % N == 0])
+    learner.algorithm.by_hand(batch, learner.refer.rules(0), None)
+    e = learner.algorithm.by_hand(batch, learner.refer.rules(0), None)
+    memory.store(slots, e.value, e.rho, e.kl, e.far)
+    learner.refresh_final_values()
+    memory.sweep(GAMMA, learner.reward_scale.value)
+    for number, world in enumerate(held):
+        expected = targets(learner, weights, world)
+        for t in range(len(world["reward"])):
+            own = places(learner, number, world, t)
+            counted = memory.is_present(own)
+            np.testing.assert_allclose(memory.v_tbc[own][counted], expected[t][counted], rtol=1e-4, atol=1e-5)
+            value, rho, kl = moment(learner, weights, world, t)
+            np.testing.assert_allclose(memory.value[own], scalarised(learner.config, value), rtol=1e-4, atol=1e-5)
+            np.testing.assert_allclose(memory.rho[own], weights_of(learner.config, rho), rtol=2e-4)
+            np.testing.assert_allclose(memory.kl[own], kl, rtol=1e-3, atol=1e-5)
+
+
+def source_of(learner):
+    scale = learner.state_scale
+    return Source(learner.memory, scale.mean, scale.per_std, GAMMA, learner.reward_scale.value)
+
+
+def test_the_gradient_is_that_of_equations_10_to_16(lived):
+    learner, held = lived
+    algorithm, config = learner.algorithm, learner.config
+    rules = Rules(c_max=1.3, beta=0.4, rule_1=True, rho_clip=math.inf)
+    rng = np.random.default_rng(5)
+    drawn = [(k, int(rng.integers(len(held[k]["reward"])))) for k in rng.integers(0, len(held), 12)]
+    first = np.array([places(learner, k, held[k], t)[rng.integers(N)] for k, t in drawn])
+    _, batch = algorithm.gather(source_of(learner), first)
+    q_ret = batch.q_ret.reshape(-1, N).astype(float)
+    v_tbc = batch.v_tbc.reshape(-1, N).astype(float)
+    start = algorithm.weights.astype(float)
+    held_values = [moment(learner, start, held[k], t)[0] for k, t in drawn]
+    far = 0
+
+    def loss(weights):
+        nonlocal far
+        total = 0.0
+        for b, (k, t) in enumerate(drawn):
+            value, rho, kl = moment(learner, weights, held[k], t)
+            rho = weights_of(config, rho)
+            for i in range(N):
+                if 0 < held[k]["gone"][i] <= t:
+                    continue
+                is_near = 1 / rules.c_max < rho[i] < rules.c_max
+                far += not is_near
+                both = -rho[i] * (q_ret[b, i] - held_values[b][i]) + 0.5 * (value[i] - v_tbc[b, i]) ** 2
+                total += (rules.beta * both * is_near + (1 - rules.beta) * kl[i]) / N
+        return total / len(drawn)
+
+    numeric = np.zeros_like(start)
+    for k in range(len(start)):
+        step = np.zeros_like(start)
+        step[k] = 1e-6
+        numeric[k] = (loss(start + step) - loss(start - step)) / 2e-6
+    assert 0 < far < 2 * len(start) * len(drawn) * N
+    scale = np.abs(numeric).max()
+    gradient, evaluation = algorithm.reference_gradient(batch, rules, dtype=torch.float64)
+    np.testing.assert_allclose(gradient / scale, numeric / scale, atol=2e-6)
+    fast = algorithm.by_hand(batch, rules, None)
+    np.testing.assert_allclose(algorithm.last_gradient / scale, numeric / scale, atol=2e-5)
+    np.testing.assert_array_equal(fast.far, evaluation.far)
+    for name in ("value", "rho", "kl"):
+        np.testing.assert_allclose(getattr(fast, name), getattr(evaluation, name), rtol=2e-4, atol=2e-5)
+    for name in ("policy_loss", "value_loss"):
+        assert getattr(fast, name) == pytest.approx(getattr(evaluation, name), rel=1e-3, abs=1e-5)
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=NAMES)
+def test_one_agent_is_the_plain_learner_to_the_bit(variant):
+    plain, alone = make_learner(world=1, worlds=4), make_learner(world=1, worlds=4, **variant)
+    for learner in (plain, alone):
+        Lived(learner, 80)
+    assert plain.gradient_steps > 100
+    np.testing.assert_array_equal(alone.algorithm.weights, plain.algorithm.weights)
+    _, batch = plain.algorithm.gather(source_of(plain), plain.memory.slots()[:16])
+    rules = plain.refer.rules(0)
+    by_plain = plain.algorithm.by_hand(batch, rules, None)
+    gradient = plain.algorithm.last_gradient.copy()
+    # and so is the way of worlds with one agent in each
+    by_worlds = alone.algorithm.by_hand(dataclasses.replace(batch, present=np.ones(16, np.float32)), rules, None)
+    np.testing.assert_array_equal(alone.algorithm.last_gradient, gradient)
+    np.testing.assert_array_equal(by_worlds.value, by_plain.value)
+    np.testing.assert_array_equal(by_worlds.rho, by_plain.rho)
+
+
+def test_an_agent_that_ended_moves_nothing():
+    learner = make_learner(relation="individual", dynamics="local")
+    Lived(learner, 40)
+    memory = learner.memory
+    slots = memory.slots()
+    absent = slots[~memory.is_present(slots)]
+    assert len(absent) > 0
+    _, batch = learner.algorithm.gather(source_of(learner), absent)
+    rules = learner.refer.rules(0)
+    learner.algorithm.by_hand(batch, rules, None)
+    gradient = learner.algorithm.last_gradient.copy()
+    gone = batch.present == 0
+    wild = dataclasses.replace(
+        batch,
+        q_ret=np.where(gone, 1e6, batch.q_ret).astype(np.float32),
+        v_tbc=np.where(gone, -1e6, batch.v_tbc).astype(np.float32),
+        action=np.where(gone[:, None], 5.0, batch.action).astype(np.float32),
+    )
+    learner.algorithm.by_hand(wild, rules, None)
+    np.testing.assert_array_equal(learner.algorithm.last_gradient, gradient)
+
+
+def test_counters_and_records_are_of_worlds():
+    learner = make_learner(worlds=1, replay="refer")
+    agents, yes, no = np.arange(N), np.ones(N, bool), np.zeros(N, bool)
+    learner.begin(agents, np.zeros((N, S)))
+    rewards = [[1.0, 2.0, 3.0], [1.0, 5.0, 0.0], [4.0, 7.0, 0.5]]
+    ends = [np.array([False, True, False]), no, yes]
+    for reward, end in zip(rewards, ends, strict=True):
+        learner.act(agents)
+        learner.observe(agents, reward, end, no, np.ones((N, S)))
+    (record,) = learner.finished_episodes()
+    assert (record.length, record.terminated) == (3, True)
+    assert record.episode_return == pytest.approx((6.0 + 2.0 + 3.5) / 3)  # what the second is sent later is ignored
+    assert (learner.environment_steps, learner.episodes, learner.memory.episodes) == (3, 1, N)
+
+
+def test_a_checkpoint_goes_on_to_the_bit(tmp_path):
+    one = make_learner(relation="cooperative", dynamics="full")
+    Lived(one, 25)
+    one.save(tmp_path / "checkpoint.npz")
+    other = Learner.load(tmp_path / "checkpoint.npz")
+    assert (other.world, other.agents) == (N, 2 * N)
+    for learner in (one, other):
+        Lived(learner, 30, seed=1)
+    np.testing.assert_array_equal(one.algorithm.weights, other.algorithm.weights)
+    assert one.environment_steps == other.environment_steps
+
+
+def refuse(message, *, settings=None, world=N, agents=2 * N, then=lambda learner: None):
+    with pytest.raises(ValueError, match=message):
+        then(Learner(AgentConfig(**settings or {}), BOX, ACTIONS, agents=agents, seed=0, world=world))
+
+
+def test_what_does_not_fit_worlds_is_one_sentence():
+    refuse("not whole worlds of 3", agents=7)
+    refuse("ddpg learns from one agent in a world", settings={"algorithm": "ddpg"})
+    refuse("draws single agents", settings={"replay": "none", "sampler": "rank"})
+    refuse("are not all 3 of each world", then=lambda learner: learner.begin([0, 1], np.zeros((2, S))))
+
+    def cut_short(learner):
+        agents, no = np.arange(2 * N), np.zeros(2 * N, bool)
+        learner.begin(agents, np.zeros((2 * N, S)))
+        learner.act(agents)
+        learner.observe(agents, np.zeros(2 * N), no, np.arange(2 * N) == 1, np.zeros((2 * N, S)))
+
+    refuse("agent 1 is cut short while others of its world go on", then=cut_short)
