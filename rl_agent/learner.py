@@ -1,8 +1,9 @@
 """The master loop of the paper (algorithm 1): collect, draw, learn, anneal, keep the ratio.
 
-A learner serves any number of agents and is driven from outside: whoever owns the environments calls
-``begin``, ``act`` and ``observe``, and ``update`` whenever ``updates_due()`` says so. When that is, the schedule
-of the algorithm says (``rl_agent/schedules.py``): in the paper's ratio to the environment steps, or in iterations.
+A learner serves any number of agents, each in an environment of its own, and is driven from outside: whoever owns the
+environments calls ``begin``, ``act`` and ``observe``, and ``update`` whenever ``updates_due()`` says so. When that is,
+the schedule of the algorithm says (``rl_agent/schedules.py``): in the paper's ratio to the environment steps, or in
+iterations.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import scipy.linalg  # noqa: F401  (loads the BLAS that numba calls, so that the
 import torch
 from threadpoolctl import threadpool_limits
 
-from rl_agent import saving
+from rl_agent import joint, saving
 from rl_agent.algorithms import Source, make_algorithm
 from rl_agent.checkpoint import CheckpointError, read_checkpoint, write_checkpoint
 from rl_agent.config import AgentConfig
@@ -63,14 +64,15 @@ class Learner:
     config
         Its settings.
     observation_space, action_space
-        A flat box, and a flat box with finite bounds or ``Discrete``.
+        A flat box, and a flat box with finite bounds or ``Discrete``; joint ones of a world.
     agents
         Number of agents served, numbered from 0.
     seed
         Seed of the first weights, of the exploration and of the draws from the memory.
     world
-        Agents that act together in one world (N); worlds have consecutive agents, and every call names whole worlds.
-        Settings and counters are in steps of worlds.
+        Agents that act together in one environment (N). From outside such a world looks like one agent, with joint
+        spaces, observations and actions (``rl_agent/joint.py``); settings and counters are in its steps. Inside, its
+        members are numbered one after the other.
 
     Attributes
     ----------
@@ -88,27 +90,28 @@ class Learner:
         self,
         config: AgentConfig,
         observation_space: gymnasium.spaces.Box,
-        action_space: gymnasium.spaces.Box | gymnasium.spaces.Discrete,
+        action_space: joint.ActionSpace,
         *,
         agents: int,
         seed: int,
         world: int = 1,
     ) -> None:
+        observation_space, action_space = joint.own_spaces(observation_space, action_space, world)
         sizes = replace(sizes_of(observation_space, action_space), world=world)
         if agents < 1:
             raise ValueError(f"agents = {agents} must be at least 1")
-        _check_worlds(config, agents, world)
+        _check_worlds(config, world)
         check_device(config.device)
         threadpool_limits(config.threads)
         torch.set_num_threads(config.threads)
         self.config = config
-        self.agents, self.world, self.worlds = agents, world, agents // world
+        self.agents, self.world = agents, world
         self.sizes = sizes
         self.action_map = action_map_of(action_space, config.squash)
         first, second, third = (np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(3))
         self.algorithm = make_algorithm(config, sizes, first)
         self._explore, self._draw = second, third
-        self.exploration = Exploration(config, agents, sizes.action)
+        self.exploration = Exploration(config, agents * world, sizes.action)
         self.sampler = make_sampler(config, is_discrete=sizes.choices > 0)
         capacity = self.algorithm.schedule.capacity(config, agents)
         self.memory = EpisodeMemory(capacity, sizes.observation, sizes.action, sizes.choices, world)
@@ -116,7 +119,7 @@ class Learner:
         self.state_scale = StateScale(sizes.observation)
         self.reward_scale = RewardScale()
         self.running = RunningEpisodes(
-            agents, sizes.observation, sizes.action, self.algorithm.network.state_shape[0], sizes.choices
+            agents * world, sizes.observation, sizes.action, self.algorithm.network.state_shape[0], sizes.choices
         )
         self.counters = Counters()
         self._schedule = self.algorithm.schedule(self)
@@ -164,8 +167,9 @@ class Learner:
         agents = self._checked_agents(agents)
         observations = self._checked_observations(agents, observations)
         self.abandon(agents)
-        self.running.begin(agents, observations)
-        self.exploration.begin(agents)
+        members = self._members(agents)
+        self.running.begin(members, self._taken_apart(observations)[0])
+        self.exploration.begin(members)
 
     def act(self, agents: npt.ArrayLike) -> F32:
         """Draw an action for the current observation of each agent from the newest policy.
@@ -192,7 +196,7 @@ class Learner:
         ValueError, FloatingPointError
             As :meth:`act`.
         """
-        agents = self._checked_agents(agents)
+        agents = self._members(self._checked_agents(agents))
         self._refuse(agents[~self.running.is_open[agents]], "has no open episode to act in")
         self._refuse(agents[self.running.is_waiting[agents]], "already waits for the outcome of an action")
         observations = self.state_scale(self.running.current(agents))
@@ -219,7 +223,7 @@ class Learner:
         self._policy_std = float(decision.std.mean()) if decision.std.size else math.nan
         self.running.issue(decision)
         self.counters.issued += len(decision.agents) // self.world
-        return self.action_map(decision.action)
+        return self.action_map(decision.action).reshape(len(decision.agents) // self.world, -1)
 
     def observe(
         self,
@@ -236,40 +240,41 @@ class Learner:
         agents
             Distinct agent numbers, shape (n,).
         rewards
-            Unscaled rewards, shape (n,).
+            Unscaled rewards, shape (n,); those of a world's members stand in its joint observation.
         terminated, truncated
-            Whether the episode ended in a terminal state, or was cut short, shape (n,). An agent that ended before its
-            world goes on being terminated until all of it has ended; what else is said of it meanwhile is ignored.
+            Whether the episode ended in a terminal state, or was cut short, shape (n,). A world ends for all of its
+            members at once; which of them had reached a terminal state before says its joint observation.
         observations
             Resulting observations (the final ones of ended episodes), shape (n, S).
 
         Raises
         ------
         ValueError
-            If an agent waits for no outcome, a number is not finite, or a world is cut short for some of its agents
-            while others go on.
+            If an agent waits for no outcome, or a number is not finite.
         """
         agents = self._checked_agents(agents)
         observations = self._checked_observations(agents, observations)
-        rewards = np.asarray(rewards, np.float32)
-        self._refuse(agents[~self.running.is_waiting[agents]], "waits for no outcome: act first")
+        rewards, terminated = np.asarray(rewards, np.float32), np.asarray(terminated, np.bool_)
+        ended = terminated | np.asarray(truncated, np.bool_)
         self._refuse(agents[~np.isfinite(rewards)], "sent a reward that is not finite")
-        gone = self.running.gone_after[agents] >= 0
-        terminated, truncated = np.asarray(terminated, np.bool_) | gone, np.asarray(truncated, np.bool_)
-        ended = self._whole(terminated | truncated)
-        self._refuse(agents[truncated & ~terminated & ~ended], "is cut short while others of its world go on")
-        self.running.receive(agents, np.where(gone, np.float32(0.0), rewards), observations)
-        self.counters.received += len(agents) // self.world
-        going = agents[terminated & ~gone & ~ended]
+        members = self._members(agents)
+        self._refuse(members[~self.running.is_waiting[members]] // self.world, "waits for no outcome: act first")
+        if self.world > 1:
+            observations, rewards, gone = self._taken_apart(observations)
+            terminated, ended = np.repeat(terminated, self.world) | gone, np.repeat(ended, self.world)
+            rewards = np.where(self.running.gone_after[members] >= 0, np.float32(0.0), rewards)
+        self.running.receive(members, rewards, observations)
+        self.counters.received += len(agents)
+        going = members[terminated & ~ended & (self.running.gone_after[members] < 0)]
         self.running.gone_after[going] = self.running.length[going]
         if ended.any():
-            self._close(agents[ended], terminated[ended])
-        self._store_endless(agents[~ended])
-        self._schedule.received(agents[~ended])
+            self._close(members[ended], terminated[ended])
+        self._store_endless(members[~ended])
+        self._schedule.received(members[~ended])
 
     def abandon(self, agents: npt.ArrayLike) -> None:
         """Close the open episodes of lost agents as truncated; an action without outcome is dropped."""
-        agents = self._checked_agents(agents)
+        agents = self._members(self._checked_agents(agents))
         agents = agents[self.running.is_open[agents]]
         waiting = agents[self.running.is_waiting[agents]]
         self.counters.issued -= len(waiting) // self.world
@@ -497,19 +502,23 @@ class Learner:
         self._refuse(numbers[(numbers < 0) | (numbers >= self.agents)], f"does not exist: there are {self.agents}")
         if len(np.unique(numbers)) != len(numbers):
             raise ValueError(f"agents {numbers.tolist()} must be distinct")
-        if self.world > 1:
-            first = numbers[:: self.world] // self.world * self.world
-            if not np.array_equal(numbers, np.add.outer(first, np.arange(self.world)).ravel()):
-                raise ValueError(f"agents {numbers.tolist()} are not all {self.world} of each world, in their order")
         return numbers
 
-    def _whole(self, flags: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-        """Tell for each agent whether something holds for all of its world."""
-        return np.repeat(flags.reshape(-1, self.world).all(axis=1), self.world)
+    def _members(self, agents: I64) -> I64:
+        """Return the numbers of all members of worlds, shape (n,) to (n N,)."""
+        return agents if self.world == 1 else np.add.outer(agents * self.world, np.arange(self.world)).ravel()
+
+    def _taken_apart(self, observations: F32) -> tuple[F32, F32, npt.NDArray[np.bool_]]:
+        """Return what the members observed, their rewards, and whether they have ended."""
+        if self.world == 1:
+            nothing = np.zeros(len(observations), np.float32)
+            return observations, nothing, nothing > 0
+        return joint.unpack(observations, self.world)
 
     def _checked_observations(self, agents: I64, observations: npt.ArrayLike) -> F32:
         array = np.asarray(observations, np.float32)
-        expected = (len(agents), len(self.state_scale.mean))
+        size = len(self.state_scale.mean)
+        expected = (len(agents), size if self.world == 1 else self.world * (size + joint.EXTRAS))
         if array.shape != expected:
             raise ValueError(f"observations have shape {array.shape}, expected {expected}")
         self._refuse(agents[~np.isfinite(array).all(axis=1)], "sent an observation that is not finite")
@@ -521,21 +530,19 @@ class Learner:
             raise ValueError(f"agent {int(agents[0])} {reason}")
 
 
-def _check_worlds(config: AgentConfig, agents: int, world: int) -> None:
-    """Refuse worlds that the settings do not fit.
+def _check_worlds(config: AgentConfig, world: int) -> None:
+    """Refuse settings that do not serve worlds.
 
     Raises
     ------
     ValueError
         With a sentence about it.
     """
-    if world < 1 or agents % world:
-        raise ValueError(f"agents = {agents} are not whole worlds of {world}")
     if world == 1:
         return
     if config.algorithm != "vracer":
         raise ValueError(
-            f"algorithm = {config.algorithm} learns from one agent in a world, and here are {world}; use vracer"
+            f"algorithm = {config.algorithm} learns from one agent in an environment, and here are {world}; use vracer"
         )
     if config.sampler != "uniform":
         raise ValueError(f"sampler = {config.sampler} draws single agents, and a world has {world}; use uniform")

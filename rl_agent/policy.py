@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from rl_agent import joint
 from rl_agent.algorithms import make_actor
 from rl_agent.checkpoint import CheckpointError, read_checkpoint, write_checkpoint
 from rl_agent.config import AgentConfig
@@ -70,7 +71,7 @@ class Policy:
         try:
             config = AgentConfig.model_validate(meta["config"])
             weights, mean, per_std, low, high = (arrays[name] for name in PARTS)
-            sizes = Sizes(len(mean), len(low), meta["choices"])
+            sizes = Sizes(len(mean), len(low), meta["choices"], meta.get("world", 1))
             action_map = ChoiceMap(int(low[0]), sizes.choices) if sizes.choices else ActionMap(low, high, config.squash)
             return cls(config, sizes, weights, mean, per_std, action_map)
         except (KeyError, ValueError) as error:
@@ -85,12 +86,12 @@ class Policy:
             If it cannot be written; an older file at ``path`` is then untouched.
         """
         parts = (self._weights, self._mean, self._per_std, self._action_map.low, self._action_map.high)
-        meta = {"config": self.config.model_dump(mode="json"), "choices": self.sizes.choices}
+        meta = {"config": self.config.model_dump(mode="json"), "choices": self.sizes.choices, "world": self.sizes.world}
         write_checkpoint(path, dict(zip(PARTS, parts, strict=True)), meta)
 
     def initial_state(self, n: int) -> F32:
         """Recurrent states at the start of n episodes, shape (n, state size); empty rows for an mlp."""
-        return np.zeros((n, *self._state_shape), np.float32)
+        return np.zeros((n, self.sizes.world * self._state_shape[0]), np.float32)
 
     def act(
         self,
@@ -105,7 +106,7 @@ class Policy:
         Parameters
         ----------
         observations
-            Shape (n, S), unscaled.
+            Shape (n, S), unscaled; joint ones of worlds (``rl_agent/joint.py``), and so are the actions then.
         state
             From ``initial_state`` or the previous call, shape (n, state size).
         deterministic
@@ -125,7 +126,14 @@ class Policy:
         ValueError
             If a draw is wanted without ``rng``.
         """
-        scaled = (np.asarray(observations, np.float32) - self._mean) * self._per_std
+        seen = np.asarray(observations, np.float32)
+        n = len(seen)
+        if self.sizes.world > 1:
+            seen, state = (
+                joint.unpack(seen, self.sizes.world)[0],
+                state.reshape(n * self.sizes.world, state.shape[1] // self.sizes.world),
+            )
+        scaled = (seen - self._mean) * self._per_std
         _, mean, std, following = self._act(scaled, state)
         if not deterministic:
             if rng is None:
@@ -135,4 +143,5 @@ class Policy:
             raw = mean.argmax(axis=1)[:, None].astype(np.float32)
         else:
             raw = mean
-        return np.clip(self._action_map(raw), self._action_map.low, self._action_map.high), following
+        actions = np.clip(self._action_map(raw), self._action_map.low, self._action_map.high)
+        return actions.reshape(n, -1), following.reshape(n, self.sizes.world * self._state_shape[0])

@@ -6,6 +6,7 @@ import gymnasium
 import numpy as np
 
 from rl_agent.config import AgentConfig
+from rl_agent.joint import ActionSpace
 from rl_agent.learner import Learner
 
 __all__ = ["rehearse"]
@@ -17,7 +18,8 @@ _START = 12
 def rehearse(
     config: AgentConfig,
     observation_space: gymnasium.spaces.Box,
-    action_space: gymnasium.spaces.Box | gymnasium.spaces.Discrete,
+    action_space: ActionSpace,
+    world: int = 1,
 ) -> None:
     """Act, store, learn once and sweep the memory, as a run with these settings does: what is compiled is compiled.
 
@@ -27,7 +29,7 @@ def rehearse(
     ----------
     config
         The settings of the run. Those for a GPU are not rehearsed: its graphs are those of one learner.
-    observation_space, action_space
+    observation_space, action_space, world
         As of :class:`rl_agent.learner.Learner`.
     """
     if config.device != "cpu":
@@ -41,8 +43,8 @@ def rehearse(
             "epochs": 1,
         }
     )
-    learner = Learner(small, observation_space, action_space, agents=2, seed=0)
-    shape = learner.sizes.observation
+    learner = Learner(small, observation_space, action_space, agents=2, seed=0, world=world)
+    shape = observation_space.shape[0]
     rng = np.random.default_rng(0)
     both = np.arange(2)
     learner.begin(both, rng.normal(size=(2, shape)))

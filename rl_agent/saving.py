@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import gymnasium
 import numpy as np
 
+from rl_agent import joint
 from rl_agent.checkpoint import Arrays
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["contents", "restore", "spaces"]
 
-Spaces = tuple[gymnasium.spaces.Box, gymnasium.spaces.Box | gymnasium.spaces.Discrete]
+Spaces = tuple[gymnasium.spaces.Box, joint.ActionSpace]
 
 
 def contents(learner: Learner) -> tuple[Arrays, dict[str, Any]]:
@@ -49,16 +50,19 @@ def contents(learner: Learner) -> tuple[Arrays, dict[str, Any]]:
 
 
 def spaces(arrays: Arrays, meta: dict[str, Any]) -> Spaces:
-    """Return the spaces of the task that a checkpoint is of."""
+    """Return the spaces of the task that a checkpoint is of, joint ones of a world."""
     size = len(arrays["state/mean"])
     observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (size,), np.float32)
     low, high = arrays["action/low"], arrays["action/high"]
-    action_space: gymnasium.spaces.Box | gymnasium.spaces.Discrete
+    action_space: joint.ActionSpace
     if meta["choices"]:
         action_space = gymnasium.spaces.Discrete(meta["choices"], start=int(low[0]))
     else:
         action_space = gymnasium.spaces.Box(low, high, dtype=np.float32)
-    return observation_space, action_space
+    world = meta.get("world", 1)
+    if world == 1:
+        return observation_space, action_space
+    return joint.joint_observations(observation_space, world), joint.joint_actions(action_space, world)
 
 
 def restore(learner: Learner, arrays: Arrays, meta: dict[str, Any]) -> None:

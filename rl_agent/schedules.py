@@ -81,8 +81,8 @@ class Ratio(Schedule):
         return max(0, earned.numerator // earned.denominator - counters.gradient_steps)
 
     def may_act(self) -> bool:
-        """Not while gradient steps for more than a step of each world are owed."""
-        return self._learner.updates_due() <= self._learner.worlds * self._updates_per_step
+        """Not while gradient steps for more than a step of each agent are owed."""
+        return self._learner.updates_due() <= self._learner.agents * self._updates_per_step
 
     def received(self, running: I64) -> None:
         """Store pieces of long episodes, where the settings ask for it."""

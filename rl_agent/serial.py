@@ -50,13 +50,13 @@ class SerialRun:
         while self.learner.environment_steps < goal:
             actions = task_actions(self.learner.act(self._all), space)
             observations, rewards, terminated, truncated, info = self.environments.step(actions)
-            over = np.repeat((terminated | truncated).reshape(-1, self.learner.world).all(axis=1), self.learner.world)
+            ended = terminated | truncated
             outcome = np.array(observations, np.float32)
-            for agent in np.flatnonzero(over):
+            for agent in np.flatnonzero(ended):
                 outcome[agent] = info["final_obs"][agent]
             self.learner.observe(self._all, rewards, terminated, truncated, outcome)
-            if over.any():
-                self.learner.begin(self._all[over], observations[over])
+            if ended.any():
+                self.learner.begin(self._all[ended], observations[ended])
             while self.learner.updates_due():
                 self.learner.update()
 

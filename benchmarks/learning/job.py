@@ -101,7 +101,9 @@ def train_own(job: Job, folder: Path, checkpoint_every: float, told_to_stop: Cal
         learner = Learner.load(checkpoint)
     else:
         config = AgentConfig.model_validate(job.agent)
-        learner = Learner(config, task.observation_space, task.action_space, agents=job.agents, seed=job.seed)
+        learner = Learner(
+            config, task.observation_space, task.action_space, agents=job.agents, seed=job.seed, world=task.world
+        )
     curve = _begin_curve(folder, learner.environment_steps)
     environments = make_vector(job.env, job.env_options, job.agents)
     run = SerialRun(learner, environments, episode_seed(job.seed, learner.environment_steps))

@@ -71,6 +71,7 @@ def train(preset: str | None, overrides: list[str], screen: Screen, standby: Sta
             task.action_space,
             agents=config.workers.agents,
             seed=config.run.seed,
+            world=task.world,
         )
     except ValueError as error:
         raise ConfigError(str(error)) from error
@@ -147,7 +148,7 @@ def _prepare(config: RunConfig, screen: Screen, standby: Standby | None) -> Task
     task = task or describe_task(config.env, config.env_options)
     if not (rehearsed and isinstance(task.action_space, Box)):
         with told_if_long(compiles, screen.say), contextlib.suppress(ValueError):  # Learner says what does not fit
-            rehearse(config.agent, task.observation_space, task.action_space)
+            rehearse(config.agent, task.observation_space, task.action_space, task.world)
     return task
 
 

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import gymnasium as gym
@@ -19,6 +20,8 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
 from coupling.errors import ConfigError, describe_failure
 from coupling.settings.external import EXTERNAL, external_task
+from coupling.worker.worlds import JointWorld
+from rl_agent.joint import ActionSpace
 
 __all__ = [
     "Guarded",
@@ -33,18 +36,23 @@ __all__ = [
 ]
 
 
+PARALLEL = "parallel:"
+"""How the name of a task begins whose environments are worlds of several agents."""
+
+
 class Numbered(gym.spaces.Box):
     """Discrete actions as they travel: one number each, from the first to the last.
 
     Parameters
     ----------
     choices
-        The task's own action space.
+        The task's own action space; that of a world has a number for each of its agents.
     """
 
-    def __init__(self, choices: gym.spaces.Discrete) -> None:
-        first = float(choices.start)
-        super().__init__(first, first + float(choices.n) - 1.0, (1,), np.float32)
+    def __init__(self, choices: gym.spaces.Discrete | gym.spaces.MultiDiscrete) -> None:
+        count = choices.nvec if isinstance(choices, gym.spaces.MultiDiscrete) else choices.n
+        first = np.atleast_1d(np.asarray(choices.start, np.float32))
+        super().__init__(first, first + np.atleast_1d(np.asarray(count, np.float32)) - 1.0, dtype=np.float32)
         self.choices = choices
 
 
@@ -111,14 +119,18 @@ class Task:
     Attributes
     ----------
     observation_space, action_space
-        Spaces of one environment: a flat box, and a flat box or discrete.
+        Spaces of one environment: a flat box, and a flat box or discrete. Those of a world are joint ones
+        (``rl_agent/joint.py``).
     episode_steps
         Longest episode in steps, where the task says so.
+    world
+        Agents that act together in one environment.
     """
 
     observation_space: gym.spaces.Box
-    action_space: gym.spaces.Box | gym.spaces.Discrete
+    action_space: ActionSpace
     episode_steps: int | None = None
+    world: int = 1
 
     @property
     def action_bounds(self) -> tuple[list[float], list[float]]:
@@ -142,7 +154,8 @@ def make_vector(env: str, env_options: dict[str, Any], count: int, *, guarded: b
     Parameters
     ----------
     env
-        A Gymnasium id, also ``module:id``.
+        A Gymnasium id, also ``module:id``; or ``parallel:module``, a module whose ``parallel_env`` makes a world of
+        several agents by the parallel interface of PettingZoo.
     env_options
         Keyword arguments of the environment.
     count
@@ -168,6 +181,9 @@ def make_vector(env: str, env_options: dict[str, Any], count: int, *, guarded: b
             "step it"
         )
     try:
+        if env.startswith(PARALLEL):
+            make_world = _parallel(env)
+            return _one_after_the_other(lambda: JointWorld(make_world, env_options), count, guarded=guarded)
         import cases  # noqa: F401  (registers the flow tasks)
 
         spec = _spec(env)
@@ -177,9 +193,7 @@ def make_vector(env: str, env_options: dict[str, Any], count: int, *, guarded: b
             if vector.metadata.get("autoreset_mode") == AutoresetMode.SAME_STEP:
                 return vector
             vector.close()
-        make = lambda: _numbered(gym.make(spec, **env_options))  # noqa: E731
-        makers = [(lambda: Guarded(make)) if guarded else make] * count
-        return SyncVectorEnv(makers, autoreset_mode=AutoresetMode.SAME_STEP)
+        return _one_after_the_other(lambda: gym.make(spec, **env_options), count, guarded=guarded)
     except (gym.error.NameNotFound, gym.error.NamespaceNotFound, gym.error.VersionNotFound) as error:
         close = difflib.get_close_matches(env.rpartition(":")[2], gym.registry.keys(), n=1, cutoff=0.7)
         hint = f"; did you mean {close[0]!r}?" if close else "; env takes the id of a registered Gymnasium environment"
@@ -199,6 +213,13 @@ def make_vector(env: str, env_options: dict[str, Any], count: int, *, guarded: b
         raise ConfigError(f"env = {env!r} cannot be made: {describe_failure(error)}") from error
 
 
+def _one_after_the_other(make: Callable[[], gym.Env], count: int, *, guarded: bool) -> VectorEnv:
+    """Make a vector environment of copies that are stepped one after the other."""
+    numbered = lambda: _numbered(make())  # noqa: E731
+    makers = [(lambda: Guarded(numbered)) if guarded else numbered] * count
+    return SyncVectorEnv(makers, autoreset_mode=AutoresetMode.SAME_STEP)
+
+
 def _sentence(error: Exception) -> str:
     """Return what an environment of a library says of its options; of somebody's own, what it raised and where."""
     described = describe_failure(error)
@@ -208,6 +229,8 @@ def _sentence(error: Exception) -> str:
 def _numbered(environment: gym.Env) -> gym.Env:
     """Let an environment of discrete actions take them as numbers in an array; others stay as they are."""
     space = environment.action_space
+    if isinstance(space, gym.spaces.MultiDiscrete):
+        return gym.wrappers.TransformAction(environment, lambda numbers: np.rint(numbers).astype(int), Numbered(space))
     if not isinstance(space, gym.spaces.Discrete):
         return environment
     return gym.wrappers.TransformAction(environment, lambda action: int(np.rint(action[0])), Numbered(space))
@@ -225,20 +248,45 @@ def _spec(env: str) -> gym.envs.registration.EnvSpec:
     """Return the registered task, after importing the module of ``module:id``, also one in the current folder."""
     module, _, name = env.rpartition(":")
     if module:
-        here = os.getcwd()
-        _look_in(here)
-        try:
-            importlib.import_module(module)
-        except ModuleNotFoundError as error:
-            if error.name not in (module, module.partition(".")[0]):
-                missing = f"{module} needs a module {error.name!r}, which is not installed"
-                raise ConfigError(f"env = {env!r}: {missing}") from error
-            raise ConfigError(
-                f"env = {env!r}: there is no module {module!r}, neither in the current folder {here} nor installed"
-            ) from error
-        except Exception as error:
-            raise ConfigError(f"env = {env!r}: {module} cannot be imported: {describe_failure(error)}") from error
+        _imported(module, env)
     return gym.spec(name)
+
+
+def _parallel(env: str) -> Callable[..., Any]:
+    """Return what makes the worlds of ``parallel:module``."""
+    name = env.removeprefix(PARALLEL)
+    try:
+        make = getattr(_imported(name, env), "parallel_env", None)
+    except ConfigError as error:
+        if name.startswith("pettingzoo."):
+            raise ConfigError(f"{error}; pip install 'flowsim[sisl]' (Python 3.12 at most)") from error
+        raise
+    if not callable(make):
+        raise ConfigError(f"env = {env!r}: module {name!r} has no function parallel_env")
+    return make
+
+
+def _imported(module: str, env: str) -> ModuleType:
+    """Import a module, also one in the current folder.
+
+    Raises
+    ------
+    ConfigError
+        When it is not there, or cannot be imported.
+    """
+    here = os.getcwd()
+    _look_in(here)
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name not in (module, module.partition(".")[0]):
+            missing = f"{module} needs a module {error.name!r}, which is not installed"
+            raise ConfigError(f"env = {env!r}: {missing}") from error
+        raise ConfigError(
+            f"env = {env!r}: there is no module {module!r}, neither in the current folder {here} nor installed"
+        ) from error
+    except Exception as error:
+        raise ConfigError(f"env = {env!r}: {module} cannot be imported: {describe_failure(error)}") from error
 
 
 def _look_in(folder: str) -> None:
@@ -256,6 +304,9 @@ def load_task(env: str) -> None:
     import cases  # noqa: F401  (registers the flow tasks)
 
     with contextlib.suppress(Exception):
+        if env.startswith(PARALLEL):
+            _parallel(env)
+            return
         spec = _spec(env)
         for entry in (spec.vector_entry_point, spec.entry_point):
             if isinstance(entry, str):
@@ -293,12 +344,19 @@ def describe_task(env: str, env_options: dict[str, Any]) -> Task:
     finally:
         vector.close()
     actions = action.choices if isinstance(action, Numbered) else action
-    return Task(observation, actions, _longest_episode(env, vector))
+    return Task(observation, actions, _longest_episode(env, vector), _of_first(vector, "world", 1))
+
+
+def _of_first(vector: VectorEnv, name: str, otherwise: Any) -> Any:
+    """Return an attribute of the environments that are stepped one after the other."""
+    environments = getattr(vector, "envs", None)
+    return getattr(environments[0].unwrapped, name, otherwise) if environments else otherwise
 
 
 def _longest_episode(env: str, vector: VectorEnv) -> int | None:
     """Return the limit of time that a task is registered with, or that its own batch names as ``episode_steps``."""
-    limit = _spec(env).max_episode_steps or getattr(vector, "episode_steps", None)
+    registered = None if env.startswith(PARALLEL) else _spec(env).max_episode_steps
+    limit = registered or getattr(vector, "episode_steps", None) or _of_first(vector, "episode_steps", None)
     return int(limit) if limit else None
 
 

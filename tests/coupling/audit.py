@@ -13,6 +13,7 @@ from oracle import ENTRY, TERMINATED, reward_of
 
 from coupling.wire.protocol import Kind, decode, decode_observations, decode_step
 from coupling.worker.outbox import read_outbox
+from rl_agent.joint import EXTRAS, unpack
 
 WORDS = np.dtype([("episode", "<u4"), ("step", "<u4"), ("flags", "u1"), ("reward", "<f8"), ("action", "<f4", 2)])
 assert WORDS.itemsize == ENTRY.size
@@ -114,7 +115,7 @@ def audit(learner, journal: Path, outboxes: Path | None) -> Audit:
         pieces.setdefault(piece.name, {}).setdefault(piece.episode, []).append(piece)
     journals = {path.stem: read_journal(path) for path in sorted(journal.glob("*.steps"))}
     steps_of = {stem: len(entries) for stem, entries in journals.items()}
-    outbox_ends = ends_of_outboxes(journal, outboxes)
+    outbox_ends = ends_of_outboxes(journal, outboxes, learner.world)
     report.processes = len({stem.partition("-")[0] for stem, steps in steps_of.items() if steps})
     report.environments = len(journals)
     for stem, entries in journals.items():
@@ -146,12 +147,19 @@ def held_pieces(learner, report):
     memory, running, space = learner.memory, learner.running, learner.action_map
     for serial in range(memory.first_serial, memory.next_serial):
         row = serial % len(memory.start)
-        slots = (memory.start[row] + np.arange(memory.length[row])) % memory.capacity
+        slots = (memory.start[row] + np.arange(memory.present[row])) % memory.capacity
         observed = np.vstack([memory.observation[slots], memory.final_observation[row]])
         action = np.clip(space(memory.action[slots]), -1, 1)
         yield piece_of(observed, memory.reward[slots], action, bool(memory.terminated[row]), report)
     for agent in np.flatnonzero(running.length):
-        steps = running.length[agent]
+        steps, gone = running.length[agent], running.gone_after[agent]
+        if gone >= 0:  # it has ended, and others of its world go on
+            observed, action = (
+                running.observation[agent, : gone + 1],
+                np.clip(space(running.action[agent, :gone]), -1, 1),
+            )
+            yield piece_of(observed, running.reward[agent, :gone].copy(), action, True, report)
+            continue
         observed, action = running.observation[agent, : steps + 1], np.clip(space(running.action[agent, :steps]), -1, 1)
         yield piece_of(observed, running.reward[agent, :steps].copy(), action, None, report)
 
@@ -207,19 +215,22 @@ def differences(piece, returned, report):
         report.wrong.append((*where, f"terminated is {piece.terminated}, was {terminal}"))
 
 
-def ends_of_outboxes(journal: Path, outboxes: Path | None) -> set[tuple[str, int, int]]:
+def ends_of_outboxes(journal: Path, outboxes: Path | None, world: int) -> set[tuple[str, int, int]]:
     """Return where the outboxes ended that successors found and that were left: what the next step starts from."""
     frames = [path.read_bytes() for path in journal.glob("*.found")]
     if outboxes is not None:
         frames += [read_outbox(path.with_suffix("")) for path in outboxes.glob("outbox-*.0")]
     ends = set()
+    size = SIZE if world == 1 else world * (SIZE + EXTRAS)
     for frame in filter(None, frames):
         header, body = decode(frame)
         count = header.environments
         if header.kind is Kind.RESET:
-            observations = decode_observations(body, count, SIZE)
+            observations = decode_observations(body, count, size)
         else:
-            observations = decode_step(body, count, SIZE).observations
+            observations = decode_step(body, count, size).observations
+        if world > 1:
+            observations, _, _ = unpack(observations, world)
         ends |= {(name_of(row), int(row[0]), int(row[1])) for row in observations}
     return ends
 

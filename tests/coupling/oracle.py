@@ -6,7 +6,8 @@ made. Workers find this module on PYTHONPATH and register it by the id ``oracle:
 
 With ``journal`` each environment in a worker writes down every step that returned, for ``audit.py``: one write at the
 very end of ``step()``. With ``meeting``, a folder, no environment of a worker begins before ``party`` processes are
-there, so that none of them can do the whole run alone, however late another one is. Importing this module also arms the
+there, so that none of them can do the whole run alone, however late another one is. ``parallel:oracle`` is a world of
+such environments, some of which end before the others. Importing this module also arms the
 labelled points of ``faults.py`` that the process's environment asks for.
 """
 
@@ -98,5 +99,47 @@ class Oracle(gym.Env):
         return np.array([self.episode, self.step_number, *self.name], np.float32)
 
 
+class World:
+    """Oracles that act together: each may come to its end at an even step, all that are left do so at the last one."""
+
+    agents: list[str]
+
+    def __init__(self, *, count=3, fail_at=0, **options):
+        self.members = {f"oracle_{number}": Oracle(**options) for number in range(count)}
+        self.possible_agents = list(self.members)
+        self.fail_at, self.total = fail_at, 0
+
+    def observation_space(self, agent):
+        return Oracle.observation_space
+
+    def action_space(self, agent):
+        return Oracle.action_space
+
+    def reset(self, seed=None, options=None):
+        self.agents = list(self.possible_agents)
+        first = self.members[self.agents[0]]
+        seen = {name: member.reset(seed=seed)[0] for name, member in self.members.items()}
+        last = first.last
+        for member in self.members.values():
+            early = 2 * int(first.np_random.integers(2, 15))
+            member.last = min(early, last)
+        return seen, {name: {} for name in self.agents}
+
+    def step(self, actions):
+        assert list(actions) == self.agents
+        self.total += 1
+        if self.total == self.fail_at:
+            raise RuntimeError("the oracle was told to fail")
+        outcomes = {name: self.members[name].step(action) for name, action in actions.items()}
+        parts = [{name: outcome[part] for name, outcome in outcomes.items()} for part in range(5)]
+        self.agents = [name for name in self.agents if not (parts[2][name] or parts[3][name])]
+        return tuple(parts)
+
+    def close(self):
+        for member in self.members.values():
+            member.close()
+
+
+parallel_env = World
 gym.register(id="test/Oracle-v0", entry_point="oracle:Oracle")
 faults.arm()

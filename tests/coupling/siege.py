@@ -28,6 +28,7 @@ from rl_agent.learner import Learner
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
+ORACLE = "oracle:test/Oracle-v0"
 GUARD = 600.0  # seconds, against a hang only
 
 
@@ -44,6 +45,8 @@ class Siege:
         Where the run is made.
     seed
         Of the moments and of the run.
+    env
+        The task, of ``oracle.py``.
     memory
         Steps that the replay memory holds: more than the run will have.
     env_options, agent, workers, run
@@ -58,7 +61,9 @@ class Siege:
         What the workers reach the learner through, if anything; see :meth:`through`.
     """
 
-    def __init__(self, folder: Path, seed=0, *, memory=2**17, env_options=None, agent=None, workers=None, run=None):
+    def __init__(
+        self, folder: Path, seed=0, *, env=ORACLE, memory=2**17, env_options=None, agent=None, workers=None, run=None
+    ):
         self.folder, self.run_folder, self.journal = folder, folder / "runs" / "run", folder / "journal"
         self.journal.mkdir(parents=True)
         self.random = random.Random(seed)
@@ -66,7 +71,7 @@ class Siege:
         self.proxy = None
         self._process: subprocess.Popen | None = None
         content = {
-            "env": "oracle:test/Oracle-v0",
+            "env": env,
             "env_options": {"journal": str(self.journal), "step_seconds": 0.001} | (env_options or {}),
             "agent": {"start": 500, "memory": memory, "batch": 16, "hidden": [8]} | (agent or {}),
             "workers": {"processes": 2, "agents": 6, "restarts": 10**6, "heartbeat": 0.2, "dead_after": 2.0}
@@ -332,7 +337,7 @@ class Siege:
             raise SiegeError(f"agents reported {sum(status['agents'].values())}, not {learner.environment_steps} steps")
         with (self.run_folder / "episodes.csv").open(newline="") as file:
             lengths = [int(row["length"]) for row in csv.DictReader(file)]
-        if (len(lengths), sum(lengths)) != (learner.episodes, learner.memory.steps):
+        if (len(lengths), sum(lengths)) != (learner.episodes, learner.memory.steps // learner.world):
             raise SiegeError(
                 f"episodes.csv has {len(lengths)} episodes of {sum(lengths)} steps, not {learner.episodes}"
             )

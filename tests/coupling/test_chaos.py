@@ -117,6 +117,24 @@ def test_without_outboxes_a_death_costs_each_environment_one_step_at_most(laid):
     assert len(report.without_outbox) <= report.environments
 
 
+def test_a_joint_step_of_many_agents_is_there_once_or_not_at_all(laid):
+    siege = laid(env="parallel:oracle", env_options={"fail_at": 120})
+    siege.start()
+    siege.wait_steps(1)
+    siege.disturb(3, {"kill_worker": 1.0}, needed=["worker_kills"])
+    siege.kill_all_amid_records()
+    report = siege.finish(more=200)
+    assert report.is_clean, report
+    assert report.environments % 3 == 0
+    learner = Learner.load(siege.checkpoint)
+    memory = learner.memory
+    rows = memory.all_rows()
+    assert (memory.present[rows] < memory.length[rows]).any()  # some ended before their world
+    for together in rows.reshape(-1, 3):  # the agents of a world stand together, at the same steps
+        assert len(set(memory.length[together])) == 1
+        assert len({tuple(memory.observation[memory.start[row], :2]) for row in together}) == 1
+
+
 # --- the audit itself -----------------------------------------------------------------------------------------
 
 

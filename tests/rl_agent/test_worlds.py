@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from rl_agent import AgentConfig, Learner
+from rl_agent import AgentConfig, Learner, Policy, joint
 from rl_agent.algorithms import Source
 from rl_agent.replay.refer import Rules
 
@@ -24,10 +24,16 @@ BOX = gym.spaces.Box(-10.0, 10.0, (S,), np.float32)
 ACTIONS = gym.spaces.Box(-1.0, 1.0, (A,), np.float32)
 
 
+def spaces(world):
+    if world == 1:
+        return BOX, ACTIONS
+    return joint.joint_observations(BOX, world), joint.joint_actions(ACTIONS, world)
+
+
 def make_learner(worlds=2, world=N, **settings):
     usual = {"hidden": (6,), "batch": 16, "memory": 64, "start": 24, "gamma": GAMMA, "beta": 0.6, "c": 0.3}
     config = AgentConfig(**usual | settings)
-    return Learner(config, BOX, ACTIONS, agents=worlds * world, seed=3, world=world)
+    return Learner(config, *spaces(world), agents=worlds, seed=3, world=world)
 
 
 class Lived:
@@ -37,20 +43,30 @@ class Lived:
         rng = np.random.default_rng(seed)
         self.worlds = []
         agents, n = np.arange(learner.agents), learner.world
-        now = rng.normal(size=(len(agents), S)).astype(np.float32)
-        learner.begin(agents, now)
-        running = [self.fresh(now[k * n : k * n + n]) for k in range(learner.worlds)]
+        members = len(agents) * n
+
+        def joined(observation, reward, gone):
+            if n == 1:
+                return observation
+            rows = [slice(k * n, k * n + n) for k in agents]
+            return np.stack([joint.pack(observation[own], reward[own], gone[own]) for own in rows])
+
+        now, nothing = rng.normal(size=(members, S)).astype(np.float32), np.zeros(members)
+        learner.begin(agents, joined(now, nothing, nothing))
+        running = [self.fresh(now[k * n : k * n + n]) for k in agents]
         for _ in range(steps):
             learner.act(agents)
-            place = agents, learner.running.length[agents]
+            place = np.arange(members), learner.running.length
             action, mean, std = (getattr(learner.running, name)[place].copy()
                                  for name in ("action", "behaviour_mean", "behaviour_std"))  # fmt: skip
-            reward, now = rng.normal(size=len(agents)), rng.normal(size=(len(agents), S)).astype(np.float32)
+            reward, now = rng.normal(size=members), rng.normal(size=(members, S)).astype(np.float32)
             gone = np.concatenate([w["gone"] for w in running]) > 0
-            terminated = gone | (rng.random(len(agents)) < 0.12)
-            truncated = np.repeat(rng.random(learner.worlds) < 0.08, n)
-            ended = (terminated | truncated).reshape(-1, n).all(1)
-            learner.observe(agents, reward, terminated, truncated & np.repeat(ended, n), now)
+            terminated = gone | (rng.random(members) < 0.12)
+            all_gone = terminated.reshape(-1, n).all(1)
+            truncated = ~all_gone & (rng.random(len(agents)) < 0.08)
+            ended = all_gone | truncated
+            mean_reward = reward.reshape(-1, n).mean(1) if n > 1 else reward
+            learner.observe(agents, mean_reward, all_gone, truncated, joined(now, reward, terminated))
             for k, world in enumerate(running):
                 rows = slice(k * n, k * n + n)
                 world["action"].append(action[rows])
@@ -62,9 +78,8 @@ class Lived:
                 if ended[k]:
                     self.worlds.append(world)
                     running[k] = self.fresh(now[rows])
-            over = np.repeat(ended, n)
-            if over.any():
-                learner.begin(agents[over], now[over])
+            if ended.any():
+                learner.begin(agents[ended], joined(now, nothing, nothing)[ended])
             while learner.updates_due():
                 learner.update()
 
@@ -284,46 +299,75 @@ def test_an_agent_that_ended_moves_nothing():
 
 def test_counters_and_records_are_of_worlds():
     learner = make_learner(worlds=1, replay="refer")
-    agents, yes, no = np.arange(N), np.ones(N, bool), np.zeros(N, bool)
-    learner.begin(agents, np.zeros((N, S)))
+    sent = lambda rewards, ended: joint.pack(np.ones((N, S)), rewards, ended)[None]  # noqa: E731
+    learner.begin([0], sent([0.0] * N, [0] * N))
     rewards = [[1.0, 2.0, 3.0], [1.0, 5.0, 0.0], [4.0, 7.0, 0.5]]
-    ends = [np.array([False, True, False]), no, yes]
-    for reward, end in zip(rewards, ends, strict=True):
-        learner.act(agents)
-        learner.observe(agents, reward, end, no, np.ones((N, S)))
+    for step, reward in enumerate(rewards):
+        assert learner.act([0]).shape == (1, N * A)
+        learner.observe([0], [np.mean(reward)], [step == 2], [False], sent(reward, [0, 1, 0]))
     (record,) = learner.finished_episodes()
-    assert (record.length, record.terminated) == (3, True)
+    assert (record.agent, record.length, record.terminated) == (0, 3, True)
     assert record.episode_return == pytest.approx((6.0 + 2.0 + 3.5) / 3)  # what the second is sent later is ignored
     assert (learner.environment_steps, learner.episodes, learner.memory.episodes) == (3, 1, N)
 
 
-def test_a_checkpoint_goes_on_to_the_bit(tmp_path):
+def test_a_checkpoint_goes_on_to_the_bit_and_its_policy_acts(tmp_path):
     one = make_learner(relation="cooperative", dynamics="full")
     Lived(one, 25)
     one.save(tmp_path / "checkpoint.npz")
     other = Learner.load(tmp_path / "checkpoint.npz")
-    assert (other.world, other.agents) == (N, 2 * N)
+    assert (other.world, other.agents) == (N, 2)
     for learner in (one, other):
         Lived(learner, 30, seed=1)
     np.testing.assert_array_equal(one.algorithm.weights, other.algorithm.weights)
     assert one.environment_steps == other.environment_steps
+    one.policy().save(tmp_path / "policy")
+    policy = Policy.load(tmp_path / "policy")
+    seen = np.random.default_rng(0).normal(size=(4, N, S)).astype(np.float32)
+    sent = np.stack([joint.pack(of, np.ones(N), np.zeros(N)) for of in seen])
+    actions, _ = policy.act(sent, policy.initial_state(4), deterministic=True)
+    assert actions.shape == (4, N * A)
+    each = [outputs_of(one, one.algorithm.weights.astype(float), own.astype(float))[1:] for own in seen.reshape(-1, S)]
+    np.testing.assert_allclose(actions.reshape(-1, A), np.clip(each, -1.0, 1.0), atol=1e-5)
 
 
-def refuse(message, *, settings=None, world=N, agents=2 * N, then=lambda learner: None):
+def test_discrete_actions_of_a_world():
+    own = gym.spaces.Discrete(4, start=2)
+    config = AgentConfig(hidden=(6,), batch=8, memory=64, start=16)
+    box, actions = joint.joint_observations(BOX, N), joint.joint_actions(own, N)
+    learner = Learner(config, box, actions, agents=3, seed=0, world=N)
+    agents, no = np.arange(3), np.zeros(3, bool)
+    sent = np.zeros((3, box.shape[0]), np.float32)
+    learner.begin(agents, sent)
+    for step in range(12):
+        drawn = learner.act(agents)
+        assert drawn.shape == (3, N)
+        assert all(actions.contains(row.astype(int)) for row in drawn)
+        learner.observe(agents, np.ones(3), no, no | (step % 6 == 5), sent)
+        if step % 6 == 5:
+            learner.begin(agents, sent)
+        while learner.updates_due():
+            learner.update()
+    assert learner.gradient_steps > 5
+
+
+def test_what_joins_is_taken_apart():
+    rng = np.random.default_rng(0)
+    observations, rewards, ended = rng.normal(size=(2, N, S)), rng.normal(size=(2, N)), rng.random((2, N)) < 0.5
+    sent = np.stack([joint.pack(*parts) for parts in zip(observations, rewards, ended, strict=True)])
+    assert all(joint.joint_observations(gym.spaces.Box(-9, 9, (S,)), N).contains(row) for row in sent)
+    for found, expected in zip(joint.unpack(sent, N), (observations, rewards, ended), strict=True):
+        np.testing.assert_allclose(found, expected.reshape(found.shape), rtol=1e-6)
+    own = joint.own_spaces(joint.joint_observations(BOX, N), joint.joint_actions(ACTIONS, N), N)
+    assert own == (BOX, ACTIONS)
+
+
+def refuse(message, *, settings=None, world=N, box=None):
     with pytest.raises(ValueError, match=message):
-        then(Learner(AgentConfig(**settings or {}), BOX, ACTIONS, agents=agents, seed=0, world=world))
+        Learner(AgentConfig(**settings or {}), box or spaces(world)[0], spaces(world)[1], agents=2, seed=0, world=world)
 
 
 def test_what_does_not_fit_worlds_is_one_sentence():
-    refuse("not whole worlds of 3", agents=7)
-    refuse("ddpg learns from one agent in a world", settings={"algorithm": "ddpg"})
+    refuse("not of 3 agents in a world", box=joint.joint_observations(BOX, N + 1))
+    refuse("ddpg learns from one agent in an environment", settings={"algorithm": "ddpg"})
     refuse("draws single agents", settings={"replay": "none", "sampler": "rank"})
-    refuse("are not all 3 of each world", then=lambda learner: learner.begin([0, 1], np.zeros((2, S))))
-
-    def cut_short(learner):
-        agents, no = np.arange(2 * N), np.zeros(2 * N, bool)
-        learner.begin(agents, np.zeros((2 * N, S)))
-        learner.act(agents)
-        learner.observe(agents, np.zeros(2 * N), no, np.arange(2 * N) == 1, np.zeros((2 * N, S)))
-
-    refuse("agent 1 is cut short while others of its world go on", then=cut_short)

@@ -1,0 +1,110 @@
+"""Worlds of several agents through the service; see meadow.py. Chaos with them is in test_chaos.py."""
+
+import csv
+import json
+import sys
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import yaml
+from meadow import Meadow
+
+from coupling.errors import ConfigError
+from coupling.worker.environments import describe_task, make_vector
+from coupling.worker.worlds import JointWorld
+from rl_agent import Learner
+from rl_agent.joint import unpack
+
+MEADOW = "parallel:meadow"
+
+
+def test_a_world_is_stepped_as_one_agent():
+    world = JointWorld(Meadow, {"count": 3, "max_cycles": 5, "leaver": "cow_1"})
+    twin = Meadow(count=3, max_cycles=5, leaver="cow_1")
+    assert (world.world, world.episode_steps) == (3, 5)
+    joint, _ = world.reset(seed=4)
+    twin.reset(seed=4)
+    rng = np.random.default_rng(0)
+    for number in range(1, 6):
+        assert world.observation_space.contains(joint)
+        action = rng.uniform(-1, 1, world.action_space.shape).astype(np.float32)
+        joint, reward, terminated, truncated, _ = world.step(action)
+        seen, rewards, *_ = twin.step({name: action[[int(name[-1])]] for name in twin.agents})
+        observations, own, gone = unpack(joint[None], 3)
+        np.testing.assert_array_equal(gone, [False, number >= 3, False])
+        for name, of in seen.items():
+            np.testing.assert_array_equal(observations[int(name[-1])], of.ravel())
+        np.testing.assert_allclose(own, [rewards.get(name, 0.0) for name in twin.possible_agents], rtol=1e-6)
+        assert reward == pytest.approx(sum(rewards.values()) / 3)
+        assert (terminated, truncated) == (False, number == 5)
+
+
+def test_a_world_whose_agents_have_all_ended_is_terminated():
+    world = JointWorld(Meadow, {"leaver": ("cow_0", "cow_1")})
+    world.reset(seed=0)
+    ends = [world.step(np.zeros(2, np.float32))[2:4] for _ in range(3)]
+    assert ends == [(False, False), (False, False), (True, False)]
+
+
+def test_discrete_actions_travel_as_numbers():
+    task = describe_task(MEADOW, {"count": 3, "discrete": True, "max_cycles": 7})
+    assert (task.world, task.episode_steps) == (3, 7)
+    assert task.action_space == gym.spaces.MultiDiscrete([3, 3, 3])
+    assert task.action_bounds == ([0.0] * 3, [2.0] * 3)
+    vector = make_vector(MEADOW, {"count": 3, "discrete": True}, 2)
+    start = unpack(vector.reset(seed=[0, 1])[0], 3)[0][:, 0]
+    end = unpack(vector.step(np.array([[0.0, 1.2, 2.0], [2.0, 0.4, 1.0]]))[0], 3)[0][:, 0]
+    np.testing.assert_allclose(end - start, 0.3 * np.array([-1, 0, 1, 1, -1, 0]), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("env", "options", "sentence"),
+    [
+        (MEADOW, {"count": 1}, "a single agent: take its Gymnasium form"),
+        (MEADOW, {"odd": True}, "its agents have different spaces"),
+        (MEADOW, {"fog": 2}, "env_options.fog is no option"),
+        ("parallel:oracles", {}, "there is no module 'oracles'"),
+        ("parallel:json", {}, "'json' has no function parallel_env"),
+    ],
+)
+def test_what_cannot_be_a_world_is_one_sentence(env, options, sentence):
+    with pytest.raises(ConfigError, match=sentence):
+        describe_task(env, options)
+
+
+def test_an_agent_that_is_cut_short_alone_is_refused():
+    world = JointWorld(Meadow, {"cut": "cow_1"})
+    world.reset(seed=0)
+    world.step(np.zeros(2, np.float32))
+    world.step(np.zeros(2, np.float32))
+    with pytest.raises(RuntimeError, match="cow_1 is truncated while others of its world go on"):
+        world.step(np.zeros(2, np.float32))
+
+
+def test_pettingzoo_that_is_not_there_is_named_with_how_to_have_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pettingzoo", None)
+    with pytest.raises(ConfigError, match=r"pip install 'flowsim\[sisl\]'"):
+        describe_task("parallel:pettingzoo.sisl.pursuit_v4", {})
+
+
+def test_a_run_of_worlds_learns_and_its_policy_is_judged(shell):
+    preset = {
+        "env": MEADOW,
+        "env_options": {"count": 3, "leaver": "cow_2"},
+        "agent": {"hidden": [16], "batch": 32, "learning_rate": 3e-3, "gamma": 0.8, "start": 200, "memory": 2048},
+        "workers": {"agents": 4, "processes": 2},
+        "run": {"steps": 1500, "name": "herd", "evaluate_episodes": 8, "seed": 0},
+    }
+    (shell.folder / "herd.yaml").write_text(yaml.safe_dump(preset))
+    done = shell.run("train", "herd.yaml")
+    assert done.returncode == 0, done.stderr
+    folder = shell.folder / "runs" / "herd"
+    learner = Learner.load(folder / "checkpoint.npz")
+    assert (learner.world, learner.agents, learner.environment_steps) == (3, 4, 1500)
+    judged = json.loads((folder / "evaluation.json").read_text())
+    with (folder / "episodes.csv").open(newline="") as file:
+        returns = [float(row["return"]) for row in csv.DictReader(file)]
+    assert judged["after"]["mean_return"] > 0.5 * np.mean(returns[:20])  # both are negative
+    refused = shell.run("resume", "runs/herd", "env_options.count=4")
+    assert refused.returncode == 2, refused.stderr
