@@ -33,7 +33,7 @@ class Gradient:
         sigma = distributions.shared_std(of.weights[-of.sizes.action :], of.config.sigma_min)
         d_outputs = np.empty_like(outputs)
         behaviour = (batch.action, batch.behaviour_mean, batch.behaviour_std)
-        clipped = of.config.policy == "clipped"
+        clipped = of.config.is_clipped
         bounds = np.float32(rules.c_max), np.float32(rules.rho_clip)
         rho, kl, far, moved = gaussians.compare(outputs[:, 1:], sigma[None], *behaviour, *bounds, clipped)
         advantage = batch.q_ret - outputs[:, 0]
