@@ -88,7 +88,7 @@ def _coefficients(config: VRacerConfig, action_size: int) -> int:
     ]
 
 
-def _measures(config: AgentConfig) -> tuple[Callable[..., torch.Tensor], Callable[..., torch.Tensor]]:
+def _measures(config: VRacerConfig) -> tuple[Callable[..., torch.Tensor], Callable[..., torch.Tensor]]:
     """Return the log density and the divergence of a continuous policy."""
     if not config.is_clipped:
         return densities.gaussian_log_density, densities.gaussian_kl
