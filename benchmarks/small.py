@@ -30,7 +30,7 @@ from cases.small.best import TASKS  # noqa: E402
 from coupling.errors import ConfigError  # noqa: E402
 from coupling.settings.config import fitted, load_config  # noqa: E402
 from coupling.worker.environments import Task, describe_task  # noqa: E402
-from rl_agent.config import CONTINUOUS_ONLY  # noqa: E402
+from rl_agent.config import ALGORITHMS as KINDS  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results" / "small"
 PAGE = ROOT / "docs" / "defaults.md"
@@ -57,7 +57,7 @@ def described_as(task: str) -> Task:
 def job_of(task: str, algorithm: str, seed: int) -> Job | None:
     """Return the training, or None where the algorithm cannot take the task."""
     described = described_as(task)
-    if isinstance(described.action_space, gymnasium.spaces.Discrete) and algorithm in CONTINUOUS_ONLY:
+    if isinstance(described.action_space, gymnasium.spaces.Discrete) and not KINDS[algorithm].serves_choices:
         return None
     try:
         config = load_config(TASKS[task].preset, [f"agent.algorithm={algorithm}"])

@@ -89,16 +89,17 @@ def _models_in(annotation: Any) -> list[type[BaseModel]]:
 def _all_keys(model: type[BaseModel], prefix: str = "") -> list[str]:
     keys = []
     for name, field in model.model_fields.items():
-        inner = field.annotation
         keys.append(prefix + name)
-        if isinstance(inner, type) and issubclass(inner, BaseModel):
-            keys += _all_keys(inner, f"{prefix}{name}.")
-    return keys
+        keys += [key for inner in _models_in(field.annotation) for key in _all_keys(inner, f"{prefix}{name}.")]
+    return list(dict.fromkeys(keys))
 
 
 def _instead_of(wrong: str, beside: Sequence[str], everywhere: Sequence[str]) -> str:
     """Say what was probably meant: the nearest key of the section, the same key of another one, or else the list."""
     section, dot, name = wrong.rpartition(".")
-    close = [section + dot + key for key in difflib.get_close_matches(name, beside, n=1, cutoff=0.75)]
-    close += [key for key in everywhere if key.rpartition(".")[2] == name]
+    of_other_kinds = [key.rpartition(".")[2] for key in everywhere if key.rpartition(".")[0] == section]
+    near = [
+        key for known in (beside, of_other_kinds) for key in difflib.get_close_matches(name, known, n=1, cutoff=0.75)
+    ]
+    close = [section + dot + key for key in near] + [key for key in everywhere if key.rpartition(".")[2] == name]
     return f"did you mean {close[0]!r}?" if close else f"allowed are {', '.join(beside)}"

@@ -146,7 +146,8 @@ def surface_share(distance: Real, depth: Real, diffusion: Real) -> Real:
     Near a wall u = u_s + S d, so a neighbour at the depth s inside ought to have u_s - S s, but it moves with the body,
     and in a step the point loses nu dt / h^2 S s too little to it. Penalised with w / (1 - w) = nu dt / h^2 (sum of
     the depths s) / d it loses what it should. Without this the wall is at the last point that is held, up to a cell
-    away from the surface, by how much depending on where the body lies in the grid (docs/decisions.md).
+    away from the surface, by how much depending on where the body lies in the grid
+    (docs/decisions/surfaces_and_sides.md).
 
     Parameters
     ----------

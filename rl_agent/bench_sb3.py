@@ -10,7 +10,7 @@ import gymnasium
 import numpy as np
 import torch
 
-from rl_agent.config import AgentConfig
+from rl_agent.config import AgentConfig, PPOConfig
 
 __all__ = ["measure_sb3", "sb3_is_there"]
 
@@ -62,14 +62,14 @@ def measure_sb3(config: AgentConfig, observation: int, action: int, seconds: flo
     torch.set_num_threads(config.threads)
     make = getattr(sb3, config.algorithm.upper())
     common = {"batch_size": config.batch, "policy_kwargs": {"net_arch": list(config.hidden_sizes)}, "seed": 0}
-    own = (
-        {"n_steps": config.horizon, "n_epochs": config.epochs} if config.algorithm == "ppo" else {"buffer_size": STEPS}
-    )
+    own = {"buffer_size": STEPS}
+    if isinstance(config, PPOConfig):
+        own = {"n_steps": config.horizon, "n_epochs": config.epochs}
     model = make("MlpPolicy", _Random(observation, action), device=config.device, **common, **own)
     model.set_logger(Logger(None, []))
     draw = np.random.default_rng(0).standard_normal
     updates, spent = 0, 0.0
-    if config.algorithm == "ppo":
+    if isinstance(config, PPOConfig):
         per_call = config.horizon // config.batch * config.epochs
         train = model.train
     else:

@@ -1,128 +1,75 @@
-"""The settings of a learner, typed and validated at start.
+"""The settings of a learner, typed and validated at start: a model per algorithm.
 
-The defaults are the values of the paper (Novati & Koumoutsakos 2019, "Remember and Forget for Experience
-Replay", appendices A and B) unless a field says otherwise; presets override them and name what differs. Where an
-algorithm has other defaults than V-RACER they stand in ``DEFAULTS``.
+The defaults are the values of the papers (ReF-ER: Novati & Koumoutsakos 2019, "Remember and Forget for Experience
+Replay", appendices A and B, and table B.1 of NERS for SAC and TD3) unless a field says otherwise; presets override
+them and name what differs.
+
+All of it stands in one file, long as it is: most of it says what a setting means, and a reader looks for that in one
+place.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, Literal, Self
+from collections.abc import Iterator
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ModelWrapValidatorHandler, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ModelWrapValidatorHandler,
+    SerializerFunctionWrapHandler,
+    TypeAdapter,
+    model_serializer,
+    model_validator,
+)
 
-__all__ = ["AgentConfig"]
-
-PositiveInt = Annotated[int, Field(ge=1)]
+__all__ = [
+    "ALGORITHMS",
+    "DEFAULTS",
+    "ACERConfig",
+    "ActorCritic",
+    "AgentConfig",
+    "Algorithm",
+    "AnyAgentConfig",
+    "DDPGConfig",
+    "NAFConfig",
+    "PPOConfig",
+    "Remembering",
+    "SACConfig",
+    "TD3Config",
+    "VRacerConfig",
+    "WithPolicy",
+    "WithTarget",
+    "with_algorithm",
+]
 
 Algorithm = Literal["vracer", "ddpg", "naf", "acer", "td3", "sac", "ppo"]
+Activation = Literal["softsign", "relu", "tanh"]
+Replay = Literal["refer", "refer-1", "refer-2", "none"]
+Sampler = Literal["uniform", "rank", "proportional"]
+Squash = Literal["none", "tanh"]
 
-DEFAULTS: dict[str, dict[str, Any]] = {
-    "ddpg": {"batch": 128, "critic_l2": 1e-4, "sigma": 0.2},
-    "naf": {"sigma": 0.2},
-    "acer": {
-        "memory": 100_000,
-        "start": 2**15,
-        "target_rate": 1e-3,
-        "replay": "none",
-    },
-    "td3": {
-        "hidden": (256, 256),
-        "activation": "relu",
-        "batch": 128,
-        "gamma": 0.99,
-        "learning_rate": 3e-4,
-        "memory": 1_000_000,
-        "start": 5_000,
-        "target_rate": 5e-3,
-        "sigma": 0.1,
-        "replay": "none",
-        "a": 0.0,
-    },
-    "sac": {
-        "hidden": (256, 256),
-        "activation": "relu",
-        "batch": 128,
-        "gamma": 0.99,
-        "learning_rate": 3e-4,
-        "memory": 1_000_000,
-        "start": 5_000,
-        "target_rate": 5e-3,
-        "sigma": 1.0,
-        "squash": "tanh",
-        "replay": "none",
-        "a": 0.0,
-    },
-    "ppo": {
-        "hidden": (64, 64),
-        "activation": "tanh",
-        "batch": 64,
-        "learning_rate": 3e-4,
-        "replay": "none",
-    },
-}
-"""Defaults of each algorithm where they differ from the fields': ReF-ER paper (appendix A), NERS paper (table B.1)."""
-
-POLICY_SHARE = {"ddpg": 0.1, "acer": 0.1, "ppo": 1 / 3}
-"""Learning rate of the policy over that of the critics, where it is not 1 (ReF-ER paper, appendix A)."""
-
-CONTINUOUS_ONLY = ("ddpg", "naf", "td3", "sac")
-
-OWNERS: dict[str, tuple[str, ...]] = {
-    "policy_learning_rate": ("ddpg", "acer", "td3", "sac", "ppo"),
-    "target_rate": ("ddpg", "naf", "acer", "td3", "sac"),
-    "critic_l2": ("ddpg", "td3", "sac"),
-    "noise": ("ddpg",),
-    "piece": ("vracer", "ddpg", "naf", "acer", "td3", "sac"),
-    "advantage": ("vracer",),
-    "policy": ("vracer",),
-    "relation": ("vracer",),
-    "dynamics": ("vracer",),
-    "policy_delay": ("td3",),
-    "target_noise": ("td3",),
-    "target_noise_clip": ("td3",),
-    "temperature": ("sac",),
-    "target_entropy": ("sac",),
-    "truncation": ("acer",),
-    "trust_region": ("acer",),
-    "dueling_samples": ("acer",),
-    "episodes": ("acer",),
-    "segment": ("acer",),
-    "replay_ratio": ("acer",),
-    "horizon": ("ppo",),
-    "epochs": ("ppo",),
-    "clip": ("ppo",),
-    "gae_lambda": ("ppo",),
-}
-"""Which algorithms read a setting that not all of them have."""
-
-
-def _published(named: dict[str, Any]) -> dict[str, Any]:
-    """Return the defaults of the named algorithm where they differ from the fields'."""
-    algorithm = named.get("algorithm", "vracer")
-    defaults = dict(DEFAULTS.get(algorithm, {})) if isinstance(algorithm, str) else {}
-    if algorithm == "ddpg" and named.get("replay") == "none":
-        # appendix A and section 5.1: without ReF-ER DDPG needs correlated noise and no annealing
-        defaults |= {"noise": "ou", "a": 0.0}
-    if named.get("network") == "lstm":
-        defaults = {key: value for key, value in defaults.items() if key not in ("hidden", "activation")}
-    if algorithm in ("td3", "sac") and named.get("replay", "none") == "none":
-        defaults |= {"random_start": True}
-    if named.get("defaults", "run") == "run":
-        # one of the two named alone: the other one follows until it is fitted to the run
-        fields = {key: defaults.get(key, AgentConfig.model_fields[key].default) for key in ("start", "memory")}
-        start, memory = (named.get(key, fields[key]) for key in ("start", "memory"))
-        if isinstance(start, int) and isinstance(memory, int) and start > memory:
-            defaults |= {"memory": start} if "start" in named else {"start": memory}
-    return defaults
+Count = Annotated[int, Field(ge=1)]
+Steps = Annotated[int, Field(ge=2)]
+Few = Annotated[int, Field(ge=1, le=1000)]
+Hidden = Annotated[tuple[Count, ...], Field(min_length=1)]
+Deviation = Annotated[float, Field(gt=0.0, le=100.0)]
+Positive = Annotated[float, Field(gt=0.0)]
+NotNegative = Annotated[float, Field(ge=0.0)]
+Rate = Annotated[float, Field(gt=0.0, lt=1.0)]
+Share = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
 class AgentConfig(BaseModel):
-    """Settings of one learner.
+    """Settings of one learner; here those that every algorithm has.
+
+    ``AgentConfig(algorithm="sac", ...)`` and ``AgentConfig.model_validate`` make a :class:`SACConfig`, as
+    :class:`pathlib.Path` makes the path of its system.
 
     What is not named has the paper's value, until ``rl_agent.defaults.fit`` fits it to a run. ``model_fields_set`` is
-    what was named.
+    what was named. A written configuration has the settings of all algorithms, those of others at their defaults.
 
     Attributes
     ----------
@@ -144,18 +91,12 @@ class AgentConfig(BaseModel):
     learning_rate
         Step size of Adam at t = 0 (eta of eq. 13); also the pace of beta (eq. 12). With separate networks, that of the
         critics.
-    policy_learning_rate
-        Step size of the policy's own network (DDPG, ACER, TD3, SAC, PPO); ``None`` takes ``learning_rate``, or its
-        tenth (DDPG, ACER) or third (PPO) part.
     batch
         Steps drawn for a gradient (B).
     memory
         Steps that the replay memory holds at most (N); whole episodes leave first in, first out.
     start
         Steps in the memory at which learning starts (N_start); scaling of states is frozen there.
-    piece
-        Steps after which a running episode goes to the memory as far as it has come, bootstrapped there like a
-        truncated one; ``None`` (the paper) keeps it back until it ends. An lstm's windows do not cross pieces.
     steps_per_update
         Environment steps per gradient step (F), held exactly; 0.5 means two gradient steps per step.
     replay
@@ -192,41 +133,9 @@ class AgentConfig(BaseModel):
     squash
         ``none``: actions are centre + a (high - low) / 2, and the environment clips; ``tanh``: tanh(a) takes
         the place of a.
-    policy
-        V-RACER: ``normal``, or ``clipped``, the normal clipped to the range of the actions, whose densities know that
-        all beyond a bound is the same action (Weber et al. 2022, appendix B).
-    relation
-        V-RACER, several agents in a world: whose reward an agent's value counts, its own (``individual``) or the mean
-        over the world (``cooperative``; Weber et al. 2022, eqs. 8 and 9).
-    dynamics
-        V-RACER, several agents in a world: ``local`` importance weights of each agent's own action, or ``full`` ones of
-        all actions together (eqs. 13 and 12 there).
-    advantage
-        V-RACER: closed form of A(s, a) beside V, ``none``, ``quadratic`` or ``gaussian`` (appendix E).
-    target_rate
-        Share of the weights that enters the target network (ACER: the average policy) in a gradient step.
-    critic_l2
-        L2 decay of the critic's weights.
-    noise
-        DDPG: exploration ``gaussian``, or ``ou`` (Ornstein-Uhlenbeck, theta 0.15), its default without ReF-ER.
     random_start
         Whether actions are uniform over the task's until learning starts; needs ``replay`` ``none``, and is then on
         by default for TD3 and SAC.
-    policy_delay, target_noise, target_noise_clip
-        TD3: gradient steps per step of the policy; standard deviation and bound of the noise on the target's action.
-    temperature, target_entropy
-        SAC: the temperature at t = 0, in units of scaled rewards, and the entropy that it aims at; ``None`` takes minus
-        the number of action components.
-    truncation, trust_region, dueling_samples
-        ACER: c of the importance weights, delta of the trust region, draws that estimate the mean advantage.
-    episodes, segment
-        ACER: episodes drawn for a gradient (in place of ``batch``), and most steps taken of each, one after the other
-        (the k of its paper).
-    replay_ratio
-        ACER, discrete: mean number of replay calls after each on-policy call.
-    horizon, epochs, clip, gae_lambda
-        PPO: steps collected for an iteration (in place of ``memory`` and ``start``), passes over them (``batch``
-        steps a gradient, in place of ``steps_per_update``), bound of rho - 1, lambda of the advantage estimate.
     device
         Where gradients are computed: ``cpu``, or ``cuda`` (torch, captured as a CUDA graph). The memory and the
         acting networks stay on the CPU.
@@ -236,145 +145,110 @@ class AgentConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    serves_choices: ClassVar[bool] = True
+    """Whether actions may be discrete."""
+
     algorithm: Algorithm = "vracer"
     defaults: Literal["run", "paper"] = "run"
     network: Literal["mlp", "lstm"] = "mlp"
-    hidden: tuple[PositiveInt, ...] | None = Field(default=None, min_length=1)
-    activation: Literal["softsign", "relu", "tanh"] = "softsign"
+    hidden: Hidden | None = None
+    activation: Activation = "softsign"
     window: int = Field(default=16, ge=0, le=1000)
-    gamma: float = Field(default=0.995, ge=0.0, le=1.0)
-    learning_rate: float = Field(default=1e-4, gt=0.0, lt=1.0)
-    policy_learning_rate: float | None = Field(default=None, gt=0.0, lt=1.0)
-    batch: int = Field(default=256, ge=1)
-    memory: int = Field(default=2**18, ge=2)
-    start: int = Field(default=2**17, ge=1)
-    piece: int | None = Field(default=None, ge=2)
+    gamma: Share = 0.995
+    learning_rate: Rate = 1e-4
+    batch: Count = 256
+    memory: Steps = 2**18
+    start: Count = 2**17
     steps_per_update: float = Field(default=1.0, ge=1e-3, le=1e6)
-    replay: Literal["refer", "refer-1", "refer-2", "none"] = "refer"
-    sampler: Literal["uniform", "rank", "proportional"] = "uniform"
+    replay: Replay = "refer"
+    sampler: Sampler = "uniform"
     priority_exponent: float | None = Field(default=None, ge=0.0, le=2.0)
-    importance_exponent: float = Field(default=0.4, ge=0.0, le=1.0)
-    c: float = Field(default=4.0, gt=0.0)
-    a: float = Field(default=5e-7, ge=0.0)
-    d: float = Field(default=0.1, ge=0.0, le=1.0)
-    beta: float = Field(default=0.3, ge=0.0, le=1.0)
-    sigma: float = Field(default=math.sqrt(0.2), gt=0.0, le=100.0)
+    importance_exponent: Share = 0.4
+    c: Positive = 4.0
+    a: NotNegative = 5e-7
+    d: Share = 0.1
+    beta: Share = 0.3
+    sigma: Deviation = math.sqrt(0.2)
     sigma_min: float = Field(default=0.0, ge=0.0, le=100.0)
     center_advantages: bool = False
     acting: Literal["carried", "window"] = "carried"
-    squash: Literal["none", "tanh"] = "none"
-    policy: Literal["normal", "clipped"] = "normal"
-    relation: Literal["individual", "cooperative"] = "individual"
-    dynamics: Literal["local", "full"] = "local"
-    advantage: Literal["none", "quadratic", "gaussian"] = "none"
-    target_rate: float = Field(default=0.01, gt=0.0, le=1.0)
-    critic_l2: float = Field(default=0.0, ge=0.0, le=1.0)
-    noise: Literal["gaussian", "ou"] = "gaussian"
+    squash: Squash = "none"
     random_start: bool = False
-    policy_delay: int = Field(default=2, ge=1, le=1000)
-    target_noise: float = Field(default=0.2, ge=0.0, le=10.0)
-    target_noise_clip: float = Field(default=0.5, ge=0.0, le=10.0)
-    temperature: float = Field(default=0.2, gt=0.0, le=1e3)
-    target_entropy: float | None = None
-    truncation: float = Field(default=5.0, gt=0.0)
-    trust_region: float = Field(default=1.0, gt=0.0)
-    dueling_samples: int = Field(default=5, ge=1, le=1000)
-    episodes: int = Field(default=24, ge=1, le=100_000)
-    segment: int = Field(default=50, ge=1, le=100_000)
-    replay_ratio: float = Field(default=4.0, ge=0.0, le=1000.0)
-    horizon: int = Field(default=2048, ge=2)
-    epochs: int = Field(default=10, ge=1, le=1000)
-    clip: float = Field(default=0.2, gt=0.0, lt=1.0)
-    gae_lambda: float = Field(default=0.97, ge=0.0, le=1.0)
     device: Literal["cpu", "cuda"] = "cpu"
     threads: int = Field(default=1, ge=1, le=256)
+
+    def __new__(cls, **settings: Any) -> Self:
+        """Make the settings of the algorithm that is named."""
+        return super().__new__(cls) if cls is not AgentConfig else cls.model_validate(settings)
+
+    @classmethod
+    def model_validate(cls, obj: Any, **options: Any) -> Any:
+        """Validate settings, for :class:`AgentConfig` itself as those of the algorithm that they name."""
+        return (
+            super().model_validate(obj, **options)
+            if cls is not AgentConfig
+            else _ANY.validate_python(with_algorithm(obj))
+        )
 
     @model_validator(mode="wrap")
     @classmethod
     def _take_the_defaults_of_the_algorithm(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
         if not isinstance(data, dict):
             return handler(data)
-        config = handler(_published(data) | data)
-        object.__setattr__(config, "__pydantic_fields_set__", set(data))  # what was named, without the defaults
+        own = {key: value for key, value in data.items() if not cls._is_of_others(key, value)}
+        config = handler(cls._usual(own) | own)
+        object.__setattr__(config, "__pydantic_fields_set__", set(own))  # what was named, without the defaults
         return config
 
-    @model_validator(mode="after")
-    def _settings_belong_to_the_algorithm(self) -> AgentConfig:
-        for key, owners in OWNERS.items():
-            if self.algorithm not in owners and getattr(self, key) != type(self).model_fields[key].default:
-                raise ValueError(
-                    f"{key} = {getattr(self, key)} is a setting of {' and '.join(owners)}, "
-                    f"which algorithm = {self.algorithm} does not read"
-                )
-        return self
+    @classmethod
+    def _is_of_others(cls, key: str, value: Any) -> bool:
+        """Tell whether this is a setting of other algorithms at its default; refuse another value of it."""
+        if key in cls.model_fields or key not in DEFAULTS:
+            return False
+        if value != DEFAULTS[key]:
+            owners = " and ".join(name for name, kind in ALGORITHMS.items() if key in kind.model_fields)
+            algorithm = cls.model_fields["algorithm"].default
+            raise ValueError(f"{key} = {value} is a setting of {owners}, which algorithm = {algorithm} does not read")
+        return True
+
+    @model_serializer(mode="wrap")
+    def _with_those_of_others(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        fields = type(self).model_fields
+        return handler(self) | {key: value for key, value in DEFAULTS.items() if key not in fields}
+
+    @classmethod
+    def _usual(cls, named: dict[str, Any]) -> dict[str, Any]:
+        """Return the defaults that depend on what was named."""
+        usual: dict[str, Any] = {}
+        if named.get("network") == "lstm":
+            usual |= {key: AgentConfig.model_fields[key].default for key in ("hidden", "activation")}
+        if named.get("defaults", "run") == "run":
+            # one of the two named alone: the other one follows until it is fitted to the run
+            start, memory = (named.get(key, cls.model_fields[key].default) for key in ("start", "memory"))
+            if isinstance(start, int) and isinstance(memory, int) and start > memory:
+                usual |= {"memory": start} if "start" in named else {"start": memory}
+        return usual
 
     @model_validator(mode="after")
-    def _parts_fit_together(self) -> AgentConfig:
-        chosen = f"algorithm = {self.algorithm}"
-        if self.algorithm == "ppo":
-            if self.replay != "none" or self.sampler != "uniform":
-                raise ValueError(
-                    f"{chosen} is on-policy: it uses every step of the last horizon and then forgets it, so replay "
-                    f"must be none and sampler uniform, not {self.replay} and {self.sampler}"
-                )
-            if self.horizon < self.batch:
-                raise ValueError(f"horizon = {self.horizon} must not be below batch = {self.batch}")
-            if self.network == "lstm":
-                raise ValueError(
-                    f"{chosen} cuts episodes at its horizon, which the windows of network = lstm cannot cross; use mlp"
-                )
-        if self.algorithm == "acer":
-            if self.sampler != "uniform":
-                raise ValueError(
-                    f"{chosen} draws stretches of whole episodes for Retrace, where the priorities of single steps "
-                    f"(sampler = {self.sampler}) say nothing; use sampler = uniform"
-                )
-            if self.replay != "none":
-                raise ValueError(
-                    f"{chosen} bounds its updates by truncated weights and a trust region of its own, so replay must "
-                    f"be none, not {self.replay}"
-                )
-        if self.policy == "clipped" and self.squash != "none":
-            raise ValueError(f"policy = clipped has its bounds by itself: squash must be none, not {self.squash}")
-        if self.policy == "clipped" and self.advantage != "none":
-            raise ValueError(
-                f"advantage = {self.advantage} is a form around a normal without bounds, so policy must be normal, not "
-                "clipped"
-            )
+    def _parts_fit_together(self) -> Self:
+        for misfit in self._misfits():
+            raise ValueError(misfit)
+        return self
+
+    def _misfits(self) -> Iterator[str]:
+        """Say which settings do not go together, and why, a sentence each."""
         if self.sampler != "uniform" and self.replay in ("refer", "refer-2"):
-            raise ValueError(
+            yield (
                 f"sampler = {self.sampler} leaves most importance weights in the memory unrefreshed, and with them the "
                 f"far-policy fraction that steers beta under replay = {self.replay}; use replay = none or refer-1"
             )
-        if self.noise == "ou" and self.replay != "none":
-            raise ValueError(
-                f"noise = ou is correlated in time, so the importance weights of replay = {self.replay} would be "
-                "wrong; use noise = gaussian, or replay = none"
-            )
         if self.random_start and self.replay != "none":
-            raise ValueError(
+            yield (
                 f"random_start = True stores actions that the policy did not draw, which replay = {self.replay} cannot "
                 "weigh; use random_start = false, or replay = none"
             )
-        if self.algorithm == "sac" and self.squash != "tanh":
-            raise ValueError(f"{chosen} draws from a squashed Gaussian: squash must be tanh, not {self.squash}")
-        if self.algorithm in ("ddpg", "td3") and self.squash != "none":
-            raise ValueError(f"{chosen} has its tanh inside the policy: squash must be none, not {self.squash}")
-        return self
-
-    @model_validator(mode="after")
-    def _start_fits_into_memory(self) -> AgentConfig:
-        if self.start > self.memory and self.algorithm != "ppo":
-            raise ValueError(
-                f"start = {self.start} must not be above memory = {self.memory}: learning would never start"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _sigma_is_above_its_floor(self) -> AgentConfig:
         if self.sigma <= self.sigma_min:
-            raise ValueError(f"sigma = {self.sigma} must be above its floor, sigma_min = {self.sigma_min}")
-        return self
+            yield f"sigma = {self.sigma} must be above its floor, sigma_min = {self.sigma_min}"
 
     @property
     def hidden_sizes(self) -> tuple[int, ...]:
@@ -386,11 +260,363 @@ class AgentConfig(BaseModel):
     @property
     def policy_rate(self) -> float:
         """Learning rate of a policy's own network at t = 0."""
-        if self.policy_learning_rate is not None:
-            return self.policy_learning_rate
-        return POLICY_SHARE.get(self.algorithm, 1.0) * self.learning_rate
+        return self.learning_rate
+
+    @property
+    def is_clipped(self) -> bool:
+        """Whether the normal of a continuous policy is clipped to the range of the actions."""
+        return False
+
+    @property
+    def is_cooperative(self) -> bool:
+        """Whether an agent's value counts the mean reward of its world."""
+        return False
+
+    @property
+    def has_full_dynamics(self) -> bool:
+        """Whether importance weights are those of the actions of all agents in a world."""
+        return False
 
     @property
     def draws(self) -> int:
-        """How many the sampler draws for a gradient: steps, or for ACER stretches of episodes."""
-        return self.episodes if self.algorithm == "acer" else self.batch
+        """How many the sampler draws for a gradient."""
+        return self.batch
+
+
+class Remembering(AgentConfig):
+    """What learns from a replay memory all the time.
+
+    Attributes
+    ----------
+    piece
+        Steps after which a running episode goes to the memory as far as it has come, bootstrapped there like a
+        truncated one; ``None`` (the paper) keeps it back until it ends. An lstm's windows do not cross pieces.
+    """
+
+    piece: Steps | None = None
+
+    def _misfits(self) -> Iterator[str]:
+        yield from super()._misfits()
+        if self.start > self.memory:
+            yield f"start = {self.start} must not be above memory = {self.memory}: learning would never start"
+
+
+class WithTarget(Remembering):
+    """What has a target network.
+
+    Attributes
+    ----------
+    target_rate
+        Share of the weights that enters the target network (ACER: the average policy) in a gradient step.
+    """
+
+    target_rate: float = Field(default=0.01, gt=0.0, le=1.0)
+
+
+class WithPolicy(AgentConfig):
+    """What has a network for the policy alone.
+
+    Attributes
+    ----------
+    policy_learning_rate
+        Step size of that network; ``None`` takes ``policy_share`` of ``learning_rate``.
+    """
+
+    policy_share: ClassVar[float] = 1.0
+    """Learning rate of the policy over that of the critics (ReF-ER paper, appendix A)."""
+
+    policy_learning_rate: Rate | None = None
+
+    @property
+    def policy_rate(self) -> float:
+        """Learning rate of the policy's own network at t = 0."""
+        own = self.policy_learning_rate
+        return self.policy_share * self.learning_rate if own is None else own
+
+
+class ActorCritic(WithTarget, WithPolicy):
+    """What has critics of actions.
+
+    Attributes
+    ----------
+    critic_l2
+        L2 decay of the critic's weights.
+    """
+
+    serves_choices: ClassVar[bool] = False
+
+    critic_l2: Share = 0.0
+
+
+class VRacerConfig(Remembering):
+    """V-RACER.
+
+    Attributes
+    ----------
+    policy
+        ``normal``, or ``clipped``, the normal clipped to the range of the actions, whose densities know that all beyond
+        a bound is the same action (Weber et al. 2022, appendix B).
+    relation
+        Several agents in a world: whose reward an agent's value counts, its own (``individual``) or the mean over the
+        world (``cooperative``; Weber et al. 2022, eqs. 8 and 9).
+    dynamics
+        Several agents in a world: ``local`` importance weights of each agent's own action, or ``full`` ones of all
+        actions together (eqs. 13 and 12 there).
+    advantage
+        Closed form of A(s, a) beside V, ``none``, ``quadratic`` or ``gaussian`` (appendix E).
+    """
+
+    algorithm: Literal["vracer"] = "vracer"
+    policy: Literal["normal", "clipped"] = "normal"
+    relation: Literal["individual", "cooperative"] = "individual"
+    dynamics: Literal["local", "full"] = "local"
+    advantage: Literal["none", "quadratic", "gaussian"] = "none"
+
+    def _misfits(self) -> Iterator[str]:
+        if self.is_clipped and self.squash != "none":
+            yield f"policy = clipped has its bounds by itself: squash must be none, not {self.squash}"
+        if self.is_clipped and self.advantage != "none":
+            yield (
+                f"advantage = {self.advantage} is a form around a normal without bounds, so policy must be normal, not "
+                "clipped"
+            )
+        yield from super()._misfits()
+
+    @property
+    def is_clipped(self) -> bool:
+        """Whether the normal of a continuous policy is clipped to the range of the actions."""
+        return self.policy == "clipped"
+
+    @property
+    def is_cooperative(self) -> bool:
+        """Whether an agent's value counts the mean reward of its world."""
+        return self.relation == "cooperative"
+
+    @property
+    def has_full_dynamics(self) -> bool:
+        """Whether importance weights are those of the actions of all agents in a world."""
+        return self.dynamics == "full"
+
+
+class DDPGConfig(ActorCritic):
+    """DDPG.
+
+    Attributes
+    ----------
+    noise
+        Exploration ``gaussian``, or ``ou`` (Ornstein-Uhlenbeck, theta 0.15), its default without ReF-ER.
+    """
+
+    policy_share: ClassVar[float] = 0.1
+
+    algorithm: Literal["ddpg"] = "ddpg"
+    batch: Count = 128
+    critic_l2: Share = 1e-4
+    sigma: Deviation = 0.2
+    noise: Literal["gaussian", "ou"] = "gaussian"
+
+    @classmethod
+    def _usual(cls, named: dict[str, Any]) -> dict[str, Any]:
+        # appendix A and section 5.1: without ReF-ER DDPG needs correlated noise and no annealing
+        plain = {"noise": "ou", "a": 0.0} if named.get("replay") == "none" else {}
+        return super()._usual(named) | plain
+
+    def _misfits(self) -> Iterator[str]:
+        yield from super()._misfits()
+        if self.noise == "ou" and self.replay != "none":
+            yield (
+                f"noise = ou is correlated in time, so the importance weights of replay = {self.replay} would be "
+                "wrong; use noise = gaussian, or replay = none"
+            )
+        yield from _tanh_inside(self)
+
+
+class NAFConfig(WithTarget):
+    """NAF."""
+
+    serves_choices: ClassVar[bool] = False
+
+    algorithm: Literal["naf"] = "naf"
+    sigma: Deviation = 0.2
+
+
+class ACERConfig(WithTarget, WithPolicy):
+    """ACER.
+
+    Attributes
+    ----------
+    truncation, trust_region, dueling_samples
+        c of the importance weights, delta of the trust region, draws that estimate the mean advantage.
+    episodes, segment
+        Episodes drawn for a gradient (in place of ``batch``), and most steps taken of each, one after the other (the k
+        of its paper).
+    replay_ratio
+        Discrete actions: mean number of replay calls after each on-policy call.
+    """
+
+    policy_share: ClassVar[float] = 0.1
+
+    algorithm: Literal["acer"] = "acer"
+    memory: Steps = 100_000
+    start: Count = 2**15
+    replay: Replay = "none"
+    target_rate: float = Field(default=1e-3, gt=0.0, le=1.0)
+    truncation: Positive = 5.0
+    trust_region: Positive = 1.0
+    dueling_samples: Few = 5
+    episodes: int = Field(default=24, ge=1, le=100_000)
+    segment: int = Field(default=50, ge=1, le=100_000)
+    replay_ratio: float = Field(default=4.0, ge=0.0, le=1000.0)
+
+    def _misfits(self) -> Iterator[str]:
+        if self.sampler != "uniform":
+            yield (
+                "algorithm = acer draws stretches of whole episodes for Retrace, where the priorities of single steps "
+                f"(sampler = {self.sampler}) say nothing; use sampler = uniform"
+            )
+        if self.replay != "none":
+            yield (
+                "algorithm = acer bounds its updates by truncated weights and a trust region of its own, so replay "
+                f"must be none, not {self.replay}"
+            )
+        yield from super()._misfits()
+
+    @property
+    def draws(self) -> int:
+        """How many stretches of episodes the sampler draws for a gradient."""
+        return self.episodes
+
+
+class TwoCritics(ActorCritic):
+    """What TD3 and SAC have in common: the defaults of the NERS paper, table B.1."""
+
+    hidden: Hidden | None = (256, 256)
+    activation: Activation = "relu"
+    batch: Count = 128
+    gamma: Share = 0.99
+    learning_rate: Rate = 3e-4
+    memory: Steps = 1_000_000
+    start: Count = 5_000
+    target_rate: float = Field(default=5e-3, gt=0.0, le=1.0)
+    replay: Replay = "none"
+    a: NotNegative = 0.0
+
+    @classmethod
+    def _usual(cls, named: dict[str, Any]) -> dict[str, Any]:
+        return super()._usual(named) | {"random_start": named.get("replay", "none") == "none"}
+
+
+class TD3Config(TwoCritics):
+    """TD3.
+
+    Attributes
+    ----------
+    policy_delay, target_noise, target_noise_clip
+        Gradient steps per step of the policy; standard deviation and bound of the noise on the target's action.
+    """
+
+    algorithm: Literal["td3"] = "td3"
+    sigma: Deviation = 0.1
+    policy_delay: Few = 2
+    target_noise: float = Field(default=0.2, ge=0.0, le=10.0)
+    target_noise_clip: float = Field(default=0.5, ge=0.0, le=10.0)
+
+    def _misfits(self) -> Iterator[str]:
+        yield from super()._misfits()
+        yield from _tanh_inside(self)
+
+
+class SACConfig(TwoCritics):
+    """SAC.
+
+    Attributes
+    ----------
+    temperature, target_entropy
+        The temperature at t = 0, in units of scaled rewards, and the entropy that it aims at; ``None`` takes minus the
+        number of action components.
+    """
+
+    algorithm: Literal["sac"] = "sac"
+    sigma: Deviation = 1.0
+    squash: Squash = "tanh"
+    temperature: float = Field(default=0.2, gt=0.0, le=1e3)
+    target_entropy: float | None = None
+
+    def _misfits(self) -> Iterator[str]:
+        yield from super()._misfits()
+        if self.squash != "tanh":
+            yield f"algorithm = sac draws from a squashed Gaussian: squash must be tanh, not {self.squash}"
+
+
+class PPOConfig(WithPolicy):
+    """PPO, which takes ``batch`` steps a gradient, in place of ``steps_per_update``.
+
+    Attributes
+    ----------
+    horizon, epochs, clip, gae_lambda
+        Steps collected for an iteration (in place of ``memory`` and ``start``), passes over them, bound of rho - 1,
+        lambda of the advantage estimate.
+    """
+
+    policy_share: ClassVar[float] = 1 / 3
+
+    algorithm: Literal["ppo"] = "ppo"
+    hidden: Hidden | None = (64, 64)
+    activation: Activation = "tanh"
+    batch: Count = 64
+    learning_rate: Rate = 3e-4
+    replay: Replay = "none"
+    horizon: Steps = 2048
+    epochs: Few = 10
+    clip: Rate = 0.2
+    gae_lambda: Share = 0.97
+
+    def _misfits(self) -> Iterator[str]:
+        if self.replay != "none" or self.sampler != "uniform":
+            yield (
+                "algorithm = ppo is on-policy: it uses every step of the last horizon and then forgets it, so replay "
+                f"must be none and sampler uniform, not {self.replay} and {self.sampler}"
+            )
+        if self.horizon < self.batch:
+            yield f"horizon = {self.horizon} must not be below batch = {self.batch}"
+        if self.network == "lstm":
+            yield (
+                "algorithm = ppo cuts episodes at its horizon, which the windows of network = lstm cannot cross; "
+                "use mlp"
+            )
+        yield from super()._misfits()
+
+
+def _tanh_inside(config: AgentConfig) -> Iterator[str]:
+    if config.squash != "none":
+        yield (
+            f"algorithm = {config.algorithm} has its tanh inside the policy: squash must be none, not {config.squash}"
+        )
+
+
+AnyAgentConfig = Annotated[
+    VRacerConfig | DDPGConfig | NAFConfig | ACERConfig | TD3Config | SACConfig | PPOConfig,
+    Field(discriminator="algorithm"),
+]
+"""The settings of whichever algorithm they name."""
+
+_ANY: TypeAdapter[AgentConfig] = TypeAdapter(AnyAgentConfig)
+
+ALGORITHMS: dict[str, type[AgentConfig]] = {
+    kind.model_fields["algorithm"].default: kind
+    for kind in (VRacerConfig, DDPGConfig, NAFConfig, ACERConfig, TD3Config, SACConfig, PPOConfig)
+}
+"""Their settings by name."""
+
+_KINDS: tuple[type[AgentConfig], ...] = (ActorCritic, WithPolicy, WithTarget, Remembering, AgentConfig)
+DEFAULTS: dict[str, Any] = {
+    key: field.default for kind in (*ALGORITHMS.values(), *_KINDS) for key, field in kind.model_fields.items()
+}
+"""The default of every setting, where an algorithm has no other."""
+
+
+def with_algorithm(settings: Any) -> Any:
+    """Return settings with the name of their algorithm, which they may be, or leave out."""
+    if isinstance(settings, str):
+        return {"algorithm": settings}
+    return {"algorithm": DEFAULTS["algorithm"]} | settings if isinstance(settings, dict) else settings

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
-from rl_agent.config import POLICY_SHARE, AgentConfig
+from rl_agent.config import ACERConfig, AgentConfig, PPOConfig, Remembering
 
 __all__ = ["doubts", "fit"]
+
+Config = TypeVar("Config", bound=AgentConfig)
 
 PAPER_STEPS = 10_000_000
 """Length of the paper's runs, forty times its memory."""
@@ -29,7 +31,7 @@ USUAL_AGENTS = 24
 """Agents of a run that names nothing; pieces are such that they have ``start`` steps in the memory together."""
 
 
-def fit(config: AgentConfig, steps: int, episode_steps: int | None = None) -> AgentConfig:
+def fit(config: Config, steps: int, episode_steps: int | None = None) -> Config:
     """Fill in what was not named, to fit a run.
 
     Parameters
@@ -50,8 +52,9 @@ def fit(config: AgentConfig, steps: int, episode_steps: int | None = None) -> Ag
         return config
     named = {key: getattr(config, key) for key in config.model_fields_set}
     fitted = dict(_rules(config, named, steps, episode_steps))
-    resolved = AgentConfig.model_validate(fitted | named)
-    return AgentConfig.model_validate(resolved.model_dump())
+    resolved: Config = type(config).model_validate(fitted | named)
+    every: Config = type(config).model_validate(dict(resolved))
+    return every
 
 
 def _rules(
@@ -70,14 +73,13 @@ def _rules(
         yield "learning_rate", float(f"{rate:.2g}")
         if config.a > 0.0:
             yield "a", float(f"{5.0 / steps:.2g}")
-    if algorithm in POLICY_SHARE:
-        share = FITTED_SHARE.get(algorithm, POLICY_SHARE[algorithm])
-        yield "policy_learning_rate", float(f"{share * named.get('learning_rate', rate):.2g}")
-    if algorithm == "ppo":
+    if algorithm in FITTED_SHARE:
+        yield "policy_learning_rate", float(f"{FITTED_SHARE[algorithm] * named.get('learning_rate', rate):.2g}")
+    if isinstance(config, PPOConfig):
         yield "horizon", min(2048, max(4 * config.batch, _horizon(steps, episode_steps)))
         yield "gae_lambda", 0.9
         return
-    if algorithm == "acer":
+    if isinstance(config, ACERConfig):
         length = min(config.segment, episode_steps or config.segment)
         yield "episodes", math.ceil(256 / length)
         yield "steps_per_update", 4.0
@@ -127,7 +129,7 @@ def doubts(config: AgentConfig, steps: int, episode_steps: int | None = None, ag
         A sentence each, with the key, its value and one that would fit.
     """
     told = list(_doubts(config, steps, episode_steps))
-    if episode_steps is None or config.algorithm == "ppo":
+    if episode_steps is None or not isinstance(config, Remembering):
         return told
     wait = agents * min(episode_steps, config.piece or episode_steps)
     if 2 * wait > steps:
@@ -139,13 +141,18 @@ def doubts(config: AgentConfig, steps: int, episode_steps: int | None = None, ag
     return told
 
 
+def _fitting(config: Config, steps: int, episode_steps: int | None) -> Config:
+    """Return what fits where nothing but the algorithm and its network is named."""
+    return fit(type(config)(network=config.network), steps, episode_steps)
+
+
 def _doubts(config: AgentConfig, steps: int, episode_steps: int | None) -> Iterator[str]:
-    fitting = fit(AgentConfig(algorithm=config.algorithm, network=config.network), steps, episode_steps)
-    if config.algorithm == "ppo":
+    fitting = _fitting(config, steps, episode_steps)
+    if isinstance(config, PPOConfig):
         if config.horizon > steps // 5:
             yield (
                 f"agent.horizon = {config.horizon} leaves only {steps // config.horizon} iterations in "
-                f"run.steps = {steps}; {fitting.horizon} fits"
+                f"run.steps = {steps}; {_fitting(config, steps, episode_steps).horizon} fits"
             )
         yield from _doubts_of_every_run(config, steps, episode_steps, fitting)
         return
@@ -166,7 +173,7 @@ def _doubts(config: AgentConfig, steps: int, episode_steps: int | None) -> Itera
             f"agent.steps_per_update = {config.steps_per_update:g} leaves {updates:.0f} gradient steps in "
             f"run.steps = {steps}; {fitting.steps_per_update:g} fits"
         )
-    if config.batch > config.start and config.algorithm != "acer":
+    if config.batch > config.start and not isinstance(config, ACERConfig):
         yield (
             f"agent.batch = {config.batch} is more than agent.start = {config.start}, so the first gradients draw the "
             f"same steps again and again; agent.start={config.batch} fits"

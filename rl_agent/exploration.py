@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rl_agent import distributions
-from rl_agent.config import AgentConfig
+from rl_agent.config import AgentConfig, DDPGConfig
 
 __all__ = ["Exploration", "draw_action"]
 
@@ -67,8 +67,8 @@ class Exploration:
         """Draw actions of ``agents``; arguments and result as of ``draw_action``."""
         if self.config.random_start and not has_learned:
             return self._anywhere(mean, std, rng)
-        if self.config.noise == "gaussian":
-            return draw_action(mean, std, rng, clipped=self.config.policy == "clipped")
+        if not isinstance(self.config, DDPGConfig) or self.config.noise == "gaussian":
+            return draw_action(mean, std, rng, clipped=self.config.is_clipped)
         kick = rng.standard_normal(mean.shape).astype(np.float32)
         self.noise[agents] += np.float32(self.config.sigma) * kick - np.float32(THETA) * self.noise[agents]
         return mean + self.noise[agents]

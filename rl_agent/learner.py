@@ -337,7 +337,7 @@ class Learner:
             self.memory.final_value[rows] = self.algorithm.values(
                 *self.memory.final_windows(rows, steps, scale.mean, scale.per_std)
             )
-        if self.config.relation == "cooperative":
+        if self.config.is_cooperative:
             rows = self.memory.all_rows()
             own = np.where(self.memory.terminated[rows], np.float32(0.0), self.memory.final_value[rows])
             self.memory.final_value[rows] = worlds.mean_of_each(own, self.world)
@@ -372,7 +372,7 @@ class Learner:
 
     def _remember(self, episodes: list[Episode]) -> None:
         """Store what all agents of a world did together."""
-        if self.config.relation == "cooperative":
+        if self.config.is_cooperative:
             episodes = worlds.cooperate(episodes)
         self.memory.add(episodes, self.config.gamma, self.reward_scale.value)
 

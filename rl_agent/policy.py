@@ -138,7 +138,7 @@ class Policy:
         if not deterministic:
             if rng is None:
                 raise ValueError("rng = None is only allowed with deterministic = True")
-            raw = draw_action(mean, std, rng, clipped=self.config.policy == "clipped")
+            raw = draw_action(mean, std, rng, clipped=self.config.is_clipped)
         elif self.sizes.choices:
             raw = mean.argmax(axis=1)[:, None].astype(np.float32)
         else:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from rl_agent.config import AgentConfig
+from rl_agent.config import AgentConfig, PPOConfig, Remembering
 from rl_agent.replay.samplers import EpochSampler
 
 if TYPE_CHECKING:
@@ -86,8 +86,9 @@ class Ratio(Schedule):
 
     def received(self, running: I64) -> None:
         """Store pieces of long episodes, where the settings ask for it."""
-        if self._learner.config.piece is not None:
-            self._learner.store_pieces(running, self._learner.config.piece)
+        config = self._learner.config
+        if isinstance(config, Remembering) and config.piece is not None:
+            self._learner.store_pieces(running, config.piece)
 
     def stored(self) -> None:
         """Begin to learn, once there is enough: freeze the scale of the states, and count gradient steps."""
@@ -113,7 +114,13 @@ class Iterations(Schedule):
     @staticmethod
     def capacity(config: AgentConfig, agents: int) -> int:
         """Hold two horizons: what ends while the steps of one are learned from has its place beside them."""
+        assert isinstance(config, PPOConfig)
         return 2 * (config.horizon + agents)
+
+    @property
+    def _config(self) -> PPOConfig:
+        assert isinstance(self._learner.config, PPOConfig)
+        return self._learner.config
 
     @property
     def _sampler(self) -> EpochSampler:
@@ -123,7 +130,7 @@ class Iterations(Schedule):
 
     def updates_due(self) -> int:
         """Batches that are left of the epochs."""
-        return self._sampler.left(self._learner.config.batch)
+        return self._sampler.left(self._config.batch)
 
     def may_act(self) -> bool:
         """Not while an iteration is learned from."""
@@ -133,7 +140,7 @@ class Iterations(Schedule):
         """Begin an iteration when its horizon is complete."""
         learner = self._learner
         steps = learner.memory.steps + int(learner.running.length.sum())
-        if learner.updates_due() == 0 and steps >= learner.config.horizon:
+        if learner.updates_due() == 0 and steps >= self._config.horizon:
             self._begin()
 
     def stored(self) -> None:
@@ -149,7 +156,7 @@ class Iterations(Schedule):
     def _begin(self) -> None:
         """Cut the running episodes, and make what is learned from: values, targets and advantages."""
         learner = self._learner
-        config, memory, scale = learner.config, learner.memory, learner.state_scale
+        config, memory, scale = self._config, learner.memory, learner.state_scale
         for agent in np.flatnonzero(learner.running.length > 0):
             memory.add(learner.running.split(int(agent)), config.gamma, learner.reward_scale.value)
         slots = memory.slots()

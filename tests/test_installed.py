@@ -13,10 +13,10 @@ import pytest
 from coupling.errors import describe_missing
 
 ROOT = Path(__file__).parents[1]
-RL = {"torch", "gymnasium", "pyzmq", "msgspec", "tensorboard", "jinja2"}
+RL = {"torch", "gymnasium", "pyzmq", "msgspec", "tensorboard", "jinja2", "prometheus_client"}
 WITHOUT = """
 import sys
-for name in ("torch", "gymnasium", "zmq", "msgspec", "tensorboard", "jinja2"):
+for name in ("torch", "gymnasium", "zmq", "msgspec", "tensorboard", "jinja2", "prometheus_client"):
     sys.modules[name] = None
 """
 SOLVE = """

@@ -26,8 +26,8 @@ from benchmarks.learning.plan import Job
 from coupling.files import Table, write_atomically
 from coupling.origin import machine, provenance
 from coupling.run.evaluate import Controller, PolicyController, evaluate
-from coupling.settings.config import AgentConfig
 from coupling.worker.environments import describe_task, episode_seed, make_vector
+from rl_agent.config import DEFAULTS, AgentConfig
 from rl_agent.learner import Learner
 from rl_agent.serial import SerialRun
 
@@ -264,7 +264,7 @@ def _is_of(found: dict[str, Any], job: Job) -> bool:
     """Whether a training had the settings of the job; one from before a setting existed had that one's default."""
     settings, agent = found["settings"], found["settings"]["agent"]
     if agent is not None and job.agent is not None:
-        younger = {key: AgentConfig.model_fields[key].default for key in job.agent.keys() - agent.keys()}
+        younger = {key: DEFAULTS[key] for key in job.agent.keys() - agent.keys()}
         settings = settings | {"agent": agent | younger}
     return settings == job.settings()
 

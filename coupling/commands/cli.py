@@ -309,7 +309,6 @@ def status(
     prometheus: Annotated[bool, typer.Option("--prometheus", help="print metrics as Prometheus reads them")] = False,
 ) -> None:
     """Show how a run stands: steps, ratio, rates, agents and workers."""
-    from coupling.commands.metrics import prometheus_text
     from coupling.commands.tables import print_status
     from coupling.run.folder import RunFolder
     from coupling.run.log import read_status
@@ -319,6 +318,8 @@ def status(
         raise RunError(f"run {path} has no status yet; it is written once the training begins")
     now = read_status(folder.status)
     if prometheus:
+        from coupling.commands.metrics import prometheus_text
+
         print(prometheus_text(now), end="")
     elif as_json:
         print(json.dumps(now))

@@ -30,7 +30,7 @@ def leave_out_meta_kernels() -> None:
     """Let ``import torch`` leave out the kernels of tensors without data, until a compiler of torch asks for them.
 
     For a process that is ours, before its first ``import torch``: 1.2 of 2.7 seconds of processor time with torch
-    2.13 (docs/decisions.md). It changes nothing when torch is there already.
+    2.13 (docs/decisions/starting.md). It changes nothing when torch is there already.
     """
     if "torch" not in sys.modules and _BeforeCompilers not in sys.meta_path:
         sys.modules[_LEFT_OUT] = ModuleType(_LEFT_OUT)

@@ -3,6 +3,10 @@
 from collections.abc import Iterator
 from typing import Any
 
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
 __all__ = ["prometheus_text"]
 
 _GAUGES = {
@@ -33,15 +37,15 @@ _COUNTERS = {
     "violations": "Frames that broke the protocol.",
     "unheard": "Later frames of those who had sent such.",
 }
-_OF_WORKERS = {
-    "last_sign_of_life_seconds": ("gauge", "Seconds since the worker's last sign of life."),
-    "step_seconds": ("gauge", "How long its step in progress has taken."),
-    "delay_p50_us": ("gauge", "Median microseconds from its STEP to its ACTION."),
-    "delay_p99_us": ("gauge", "99th percentile of the same."),
-    "steps": ("counter", "Steps of its process."),
-    "starts": ("counter", "Processes that it has had."),
-    "resends": ("counter", "Messages that its process sent again."),
-    "failures": ("counter", "Environments of its process that failed."),
+_OF_WORKERS: dict[str, tuple[type[GaugeMetricFamily] | type[CounterMetricFamily], str]] = {
+    "last_sign_of_life_seconds": (GaugeMetricFamily, "Seconds since the worker's last sign of life."),
+    "step_seconds": (GaugeMetricFamily, "How long its step in progress has taken."),
+    "delay_p50_us": (GaugeMetricFamily, "Median microseconds from its STEP to its ACTION."),
+    "delay_p99_us": (GaugeMetricFamily, "99th percentile of the same."),
+    "steps": (CounterMetricFamily, "Steps of its process."),
+    "starts": (CounterMetricFamily, "Processes that it has had."),
+    "resends": (CounterMetricFamily, "Messages that its process sent again."),
+    "failures": (CounterMetricFamily, "Environments of its process that failed."),
 }
 
 
@@ -53,28 +57,32 @@ def prometheus_text(status: dict[str, Any]) -> str:
     status
         As of :func:`coupling.run.log.read_status`.
     """
-    return "".join(_lines(status))
+    registry = CollectorRegistry()
+    registry.register(_Status(status))
+    return generate_latest(registry).decode()
 
 
-def _lines(status: dict[str, Any]) -> Iterator[str]:
-    run = f'run="{_escaped(status["run"])}"'
-    yield from _family("up", "gauge", "Whether the run goes on.", [(run, float(status["state"] == "training"))])
-    for names, kind in ((_GAUGES, "gauge"), (_COUNTERS, "counter")):
-        for name, about in names.items():
-            yield from _family(name, kind, about, [(run, status.get(name))])
-    for name, (kind, about) in _OF_WORKERS.items():
-        samples = [(f'{run},worker="{worker["slot"]}"', worker[name]) for worker in status["workers"]]
-        yield from _family(f"worker_{name}", kind, about, samples)
+class _Status(Collector):
+    """The families of a status; a number that is not known yet has no sample."""
 
+    def __init__(self, status: dict[str, Any]) -> None:
+        self._status = status
 
-def _family(name: str, kind: str, about: str, samples: list[tuple[str, float | None]]) -> Iterator[str]:
-    name = f"flowsim_{name}_total" if kind == "counter" else f"flowsim_{name}"
-    known = [(labels, value) for labels, value in samples if value is not None]
-    if known:
-        yield f"# HELP {name} {about}\n# TYPE {name} {kind}\n"
-    for labels, value in known:
-        yield f"{name}{{{labels}}} {float(value)!r}\n"
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+    def collect(self) -> Iterator[Metric]:
+        """Yield the families of the run, and of its workers."""
+        status = self._status
+        up = GaugeMetricFamily("flowsim_up", "Whether the run goes on.", labels=["run"])
+        up.add_metric([status["run"]], status["state"] == "training")
+        yield up
+        for names, kind in ((_GAUGES, GaugeMetricFamily), (_COUNTERS, CounterMetricFamily)):
+            for name, about in names.items():
+                if (value := status.get(name)) is not None:
+                    family = kind(f"flowsim_{name}", about, labels=["run"])
+                    family.add_metric([status["run"]], value)
+                    yield family
+        for name, (kind, about) in _OF_WORKERS.items():
+            family = kind(f"flowsim_worker_{name}", about, labels=["run", "worker"])
+            for worker in status["workers"]:
+                if worker[name] is not None:
+                    family.add_metric([status["run"], str(worker["slot"])], worker[name])
+            yield family

@@ -1,20 +1,35 @@
-"""What every launcher has in common: the interface, deaths and how many are mended, and the command of a worker."""
+"""What launchers have in common: the interface, deaths and how many are mended, and the process of a worker."""
 
 import os
 import signal
+import subprocess
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 from coupling.errors import RunError
+from coupling.files import private_opener
 from coupling.launch.tally import Alike, Tally
 from coupling.worker.parent import PARENT_VARIABLE
 from coupling.worker.process import HOPELESS
 
-__all__ = ["Death", "Launcher", "Mending", "describe_exit", "last_words", "worker_command", "worker_environment"]
+__all__ = [
+    "Death",
+    "Launcher",
+    "Mending",
+    "MendingLauncher",
+    "Place",
+    "describe_exit",
+    "last_words",
+    "size_of",
+    "start_worker",
+    "worker_command",
+    "worker_environment",
+]
 
 _QUOTED_LINES = 12
 _THREAD_VARIABLES = (
@@ -126,6 +141,92 @@ class Mending:
         return now + min(10.0, 0.1 * 2 ** (deaths.count - 1))
 
 
+@dataclass
+class Place:
+    """One worker's place, through all its incarnations.
+
+    Attributes
+    ----------
+    worker
+        What the launcher has of it, such as a process or a job; None while there is none.
+    said_before
+        Length of the file of its stderr when it began.
+    killed_for
+        Why its launcher ended it.
+    restart_at
+        Monotonic time from which it may be started again.
+    """
+
+    worker: Any = None
+    said_before: int = 0
+    killed_for: str = ""
+    restart_at: float = 0.0
+
+
+P = TypeVar("P", bound=Place)
+
+
+class MendingLauncher(ABC, Generic[P]):
+    """A launcher that looks after its workers, and starts those again that have died.
+
+    Parameters
+    ----------
+    places
+        Of the workers, by their numbers.
+    allowed
+        How many deaths of one worker within ten minutes are mended.
+    """
+
+    def __init__(self, places: Sequence[P], allowed: int) -> None:
+        self._places = list(places)
+        self._mending = Mending(len(self._places), allowed)
+        self.restarts = 0
+
+    @abstractmethod
+    def _begin(self, slots: Sequence[int]) -> None:
+        """Start these workers."""
+
+    @abstractmethod
+    def _look_at(self, slot: int, place: P) -> Death | None:
+        """Return the death of a worker that was started, if that is what has become of it."""
+
+    def supervise(self) -> list[Death]:
+        """Collect the workers that have died and start those again whose pause is over.
+
+        Returns
+        -------
+        list of Death
+            The deaths since the last call.
+
+        Raises
+        ------
+        RunError
+            When a worker died more often than is mended, or cannot be started.
+        """
+        now, deaths, due = time.monotonic(), list[Death](), list[int]()
+        for slot, place in enumerate(self._places):
+            if place.worker is None:
+                due += [slot] if now >= place.restart_at else []
+            elif (death := self._look_at(slot, place)) is not None:
+                deaths.append(death)
+        self.restarts += len(due)
+        self._begin(due)
+        return deaths
+
+    def _bury(self, slot: int, how: str, words: str | None) -> Death:
+        """Take note of a death; the place is free when the pause of the worker is over."""
+        place = self._places[slot]
+        death = Death(slot, place.killed_for or how, words)
+        place.worker = None
+        place.restart_at = self._mending.restart_at(death)
+        return death
+
+    def _close(self) -> None:
+        """Leave all places empty, for good."""
+        for place in self._places:
+            place.worker, place.restart_at = None, float("inf")
+
+
 def worker_command(connection: Path, slot: int, environments: int, outbox: Path | None) -> list[str]:
     """Return the command of a worker. It names the file that holds the keys, and never a key."""
     # -P: a folder named flowsim where the run was started, as one that holds a clone has, is not taken for the package
@@ -138,6 +239,32 @@ def worker_environment(threads: int, devices: Sequence[int] = (), slot: int = 0)
     """Return the environment variables of a worker that ends with the process that starts it, and sees one device."""
     variables = os.environ | dict.fromkeys(_THREAD_VARIABLES, str(threads)) | {PARENT_VARIABLE: str(os.getpid())}
     return variables | ({"CUDA_VISIBLE_DEVICES": str(devices[slot % len(devices)])} if devices else {})
+
+
+def start_worker(
+    command: Sequence[str], environment: dict[str, str], words: Path, *, session: bool = True
+) -> subprocess.Popen[bytes]:
+    """Start the process of a worker, whose stderr and stdout go to the end of a file.
+
+    Parameters
+    ----------
+    command, environment
+        From ``worker_command`` and ``worker_environment``.
+    words
+        The file, which nobody else may read.
+    session
+        Whether the process has a session of its own: signals to the group of this one, such as a Ctrl-C at the
+        terminal, are not for it.
+    """
+    with open(words, "ab", opener=private_opener) as end:
+        return subprocess.Popen(
+            command, env=environment, stdin=subprocess.DEVNULL, stdout=end, stderr=end, start_new_session=session
+        )
+
+
+def size_of(words: Path) -> int:
+    """Return the length of a file of stderr, 0 before anything was said."""
+    return words.stat().st_size if words.exists() else 0
 
 
 def describe_exit(code: int) -> str:

@@ -7,8 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from coupling.files import private_opener
-from coupling.launch.launcher import Death, Mending, describe_exit, last_words, worker_command, worker_environment
+from coupling.launch.launcher import (
+    Death,
+    MendingLauncher,
+    Place,
+    describe_exit,
+    last_words,
+    size_of,
+    start_worker,
+    worker_command,
+    worker_environment,
+)
 
 if TYPE_CHECKING:
     from coupling.launch.standby import Standby
@@ -16,21 +25,16 @@ if TYPE_CHECKING:
 __all__ = ["LocalLauncher"]
 
 
-@dataclass
-class _Place:
-    """One worker's place, through all its incarnations."""
-
+@dataclass(kw_only=True)
+class _Place(Place):
+    worker: subprocess.Popen[bytes] | None = None
     environments: int
     stderr: Path
     outbox: Path | None
-    process: subprocess.Popen[bytes] | None = None
     started: float = 0.0
-    said_before: int = 0  # length of the stderr file when the process started
-    killed_for: str = ""
-    restart_at: float = 0.0
 
 
-class LocalLauncher:
+class LocalLauncher(MendingLauncher[_Place]):
     """Supervisor of worker processes.
 
     Parameters
@@ -69,77 +73,48 @@ class LocalLauncher:
         self._connection = connection
         self._threads, self._standby = threads, standby
         self._devices = list(devices)
-        self._mending = Mending(len(environments_of_each), restarts)
-        self._places = [
-            _Place(count, folder / f"worker-{slot}.stderr", folder / f"outbox-{slot}" if outboxes else None)
+        places = [
+            _Place(
+                environments=count,
+                stderr=folder / f"worker-{slot}.stderr",
+                outbox=folder / f"outbox-{slot}" if outboxes else None,
+            )
             for slot, count in enumerate(environments_of_each)
         ]
-        self.restarts = 0
+        super().__init__(places, restarts)
 
     def start(self) -> None:
         """Start every worker."""
-        for slot in range(len(self._places)):
-            self._spawn(slot)
+        self._begin(range(len(self._places)))
 
-    def _spawn(self, slot: int) -> None:
-        place = self._places[slot]
-        place.killed_for, place.started = "", time.monotonic()
-        command = worker_command(self._connection, slot, place.environments, place.outbox)
-        with open(place.stderr, "ab", opener=private_opener) as stderr:
-            place.said_before = stderr.tell()
-            if self._standby and (ready := self._standby.take(slot, command, place.stderr)):
-                place.process = ready
-                return
-            place.process = subprocess.Popen(
-                command,
-                env=worker_environment(self._threads, self._devices, slot),
-                stdin=subprocess.DEVNULL,
-                stdout=stderr,
-                stderr=stderr,
-                start_new_session=True,  # a Ctrl-C at the terminal is for the learner, which ends its workers
-            )
+    def _begin(self, slots: Sequence[int]) -> None:
+        for slot in slots:
+            place = self._places[slot]
+            place.killed_for, place.started, place.said_before = "", time.monotonic(), size_of(place.stderr)
+            command = worker_command(self._connection, slot, place.environments, place.outbox)
+            place.worker = self._standby.take(slot, command, place.stderr) if self._standby else None
+            if place.worker is None:
+                environment = worker_environment(self._threads, self._devices, slot)
+                place.worker = start_worker(command, environment, place.stderr)
 
-    def supervise(self) -> list[Death]:
-        """Collect the workers that have died and start those again whose pause is over.
-
-        Returns
-        -------
-        list of Death
-            The deaths since the last call.
-
-        Raises
-        ------
-        RunError
-            When a worker died more often than is mended.
-        """
-        now, deaths = time.monotonic(), []
-        for slot, place in enumerate(self._places):
-            if place.process is not None and place.process.poll() is not None:
-                deaths.append(self._bury(slot, place))
-            elif place.process is None and now >= place.restart_at:
-                self.restarts += 1
-                self._spawn(slot)
-        return deaths
-
-    def _bury(self, slot: int, place: _Place) -> Death:
-        assert place.process is not None
-        how = place.killed_for or describe_exit(place.process.returncode)
-        death = Death(slot, how, last_words(place.stderr, place.said_before))
-        place.process = None
-        place.restart_at = self._mending.restart_at(death)
-        return death
+    def _look_at(self, slot: int, place: _Place) -> Death | None:
+        assert place.worker is not None
+        code = place.worker.poll()
+        if code is None:
+            return None
+        return self._bury(slot, describe_exit(code), last_words(place.stderr, place.said_before))
 
     def running_for(self, slot: int) -> float:
         """Return the seconds since the worker was started, 0 when it is not running."""
         place = self._places[slot]
-        return time.monotonic() - place.started if place.process is not None else 0.0
+        return time.monotonic() - place.started if place.worker is not None else 0.0
 
     def kill(self, slot: int, reason: str) -> None:
         """End a worker that hangs; its death is collected by the next :meth:`supervise`."""
         place = self._places[slot]
-        if place.process is not None and place.process.poll() is None and not place.killed_for:
+        if place.worker is not None and place.worker.poll() is None and not place.killed_for:
             place.killed_for = reason
-            place.process.kill()
+            place.worker.kill()
 
     def waits_for(self) -> str:
         """Return an empty string: processes of this machine have their place at once."""
@@ -147,7 +122,7 @@ class LocalLauncher:
 
     def stop(self, patience: float = 5.0) -> None:
         """Wait for the workers, which have been told to end, and kill those that do not."""
-        processes = [place.process for place in self._places if place.process is not None]
+        processes = [place.worker for place in self._places if place.worker is not None]
         until = time.monotonic() + patience
         for process in processes:
             try:
@@ -155,6 +130,4 @@ class LocalLauncher:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-        for place in self._places:
-            place.process = None
-            place.restart_at = float("inf")
+        self._close()

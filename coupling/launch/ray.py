@@ -19,14 +19,24 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from coupling.errors import RunError
-from coupling.files import private_opener, write_atomically
-from coupling.launch.launcher import Death, Mending, describe_exit, last_words, worker_command, worker_environment
+from coupling.files import write_atomically
+from coupling.launch.launcher import (
+    Death,
+    MendingLauncher,
+    Place,
+    describe_exit,
+    last_words,
+    size_of,
+    start_worker,
+    worker_command,
+    worker_environment,
+)
 from coupling.settings.config import WorkerSettings
 from coupling.wire.address import is_loopback
 
@@ -89,15 +99,9 @@ class Host:
         """Write the connection file; start the worker unless one is running, which then finds its new learner there."""
         write_atomically(self._connection, connection)
         if self._process is None or self._process.poll() is not None:
-            with open(self._stderr, "ab", opener=private_opener) as stderr:
-                self._said_before = stderr.tell()
-                self._process = subprocess.Popen(
-                    worker_command(self._connection, self._slot, self._environments, self._outbox),
-                    env=worker_environment(self._threads),
-                    stdin=subprocess.DEVNULL,
-                    stdout=stderr,
-                    stderr=stderr,
-                )
+            self._said_before = size_of(self._stderr)
+            command = worker_command(self._connection, self._slot, self._environments, self._outbox)
+            self._process = start_worker(command, worker_environment(self._threads), self._stderr, session=False)
             self._started = time.monotonic()
         return self.report()
 
@@ -144,19 +148,16 @@ def _private_folder(name: str) -> Path:
 
 
 @dataclass
-class _Place:
-    """One worker's place, through all its incarnations."""
+class _Place(Place):
+    """The worker is its actor."""
 
-    actor: Any = None
     call: Any = None  # the answer that is on its way
     next_report: float = 0.0
     asked: float = 0.0  # since when the actor has been without an answer
     report: Report | None = None
-    killed_for: str = ""
-    restart_at: float = 0.0
 
 
-class RayLauncher:
+class RayLauncher(MendingLauncher[_Place]):
     """Keeps one detached actor for each worker.
 
     Parameters
@@ -191,10 +192,8 @@ class RayLauncher:
                     ) from error
         self._workers, self._connection = workers, connection
         self._counts = workers.agents_of_each()
-        self._mending = Mending(len(self._counts), workers.restarts)
-        self._places = [_Place() for _ in self._counts]
+        super().__init__([_Place() for _ in self._counts], workers.restarts)
         self._namespace = _name_of_run(folder)
-        self.restarts = 0
         addresses = {node["NodeManagerAddress"] for node in ray.nodes() if node["Alive"]}
         others = addresses - {ray.util.get_node_ip_address()}
         if others and is_loopback(workers.bind):
@@ -208,8 +207,7 @@ class RayLauncher:
         """Make every actor or take it over, and end those of this run that are of no more use."""
         for name in self._names_there() - {self._name(slot) for slot in range(len(self._places))}:
             self._ray.kill(self._ray.get_actor(name, self._namespace))
-        for slot in range(len(self._places)):
-            self._spawn(slot)
+        self._begin(range(len(self._places)))
 
     def _name(self, slot: int) -> str:
         """Return the name of an actor, which changes with what it was made for."""
@@ -220,6 +218,10 @@ class RayLauncher:
     def _names_there(self) -> set[str]:
         actors = self._ray.util.list_named_actors(all_namespaces=True)
         return {actor["name"] for actor in actors if actor["namespace"] == self._namespace}
+
+    def _begin(self, slots: Sequence[int]) -> None:
+        for slot in slots:
+            self._spawn(slot)
 
     def _spawn(self, slot: int) -> None:
         place, name, workers = self._places[slot], self._name(slot), self._workers
@@ -234,7 +236,7 @@ class RayLauncher:
             num_gpus=workers.ray.gpus,
             scheduling_strategy="SPREAD",
         )
-        place.actor = actor.remote(
+        place.worker = actor.remote(
             f"{self._namespace}-{name}",
             slot,
             self._counts[slot],
@@ -247,37 +249,16 @@ class RayLauncher:
     def _ask(self, place: _Place) -> None:
         """Ask an actor to host its worker, or how that one stands."""
         if place.report is None:
-            place.call = place.actor.host.remote(self._connection.read_bytes())
+            place.call = place.worker.host.remote(self._connection.read_bytes())
         else:
-            place.call = place.actor.report.remote()
+            place.call = place.worker.report.remote()
 
-    def supervise(self) -> list[Death]:
-        """Collect the workers that have died and start those again whose pause is over.
-
-        Returns
-        -------
-        list of Death
-            The deaths since the last call.
-
-        Raises
-        ------
-        RunError
-            When a worker died more often than is mended.
-        """
-        now, deaths = time.monotonic(), []
-        for slot, place in enumerate(self._places):
-            if place.actor is None:
-                if now >= place.restart_at:
-                    self.restarts += 1
-                    self._spawn(slot)
-            elif place.call is None:
-                if now >= place.next_report:
-                    self._ask(place)
-            elif self._ray.wait([place.call], timeout=0)[0]:
-                death = self._hear(slot, place)
-                if death is not None:
-                    deaths.append(death)
-        return deaths
+    def _look_at(self, slot: int, place: _Place) -> Death | None:
+        if place.call is not None:
+            return self._hear(slot, place) if self._ray.wait([place.call], timeout=0)[0] else None
+        if time.monotonic() >= place.next_report:
+            self._ask(place)
+        return None
 
     def _hear(self, slot: int, place: _Place) -> Death | None:
         """Take the answer that has come from an actor."""
@@ -293,10 +274,8 @@ class RayLauncher:
         place.call, place.next_report = None, time.monotonic() + _REPORT_EVERY
         if not ended:
             return None
-        death = Death(slot, place.killed_for or ended, words)
-        place.actor = place.report = None
-        place.restart_at = self._mending.restart_at(death)
-        return death
+        place.report = None
+        return self._bury(slot, ended, words)
 
     def running_for(self, slot: int) -> float:
         """Return the seconds since the worker was started, 0 when it is not running or has no place yet."""
@@ -306,14 +285,15 @@ class RayLauncher:
     def kill(self, slot: int, reason: str) -> None:
         """End a worker that hangs, and its actor, which Ray brings back; :meth:`supervise` collects the death."""
         place = self._places[slot]
-        if place.actor is not None and not place.killed_for:
+        if place.worker is not None and not place.killed_for:
             place.killed_for = reason
-            self._ray.kill(place.actor, no_restart=False)
+            self._ray.kill(place.worker, no_restart=False)
 
     def waits_for(self) -> str:
         """Return how many actors Ray has not placed yet, and what they need."""
         late = time.monotonic() - _PLACED_WITHIN
-        waiting = sum(place.actor is not None and place.report is None and place.asked < late for place in self._places)
+        asked = (place.asked for place in self._places if place.worker is not None and place.report is None)
+        waiting = sum(since < late for since in asked)
         if not waiting:
             return ""
         return (
@@ -324,11 +304,10 @@ class RayLauncher:
 
     def stop(self, patience: float = 5.0) -> None:
         """Wait for the workers, which have been told to end, kill those that do not, and end all actors of the run."""
-        ends = [place.actor.end.remote(patience) for place in self._places if place.actor is not None]
+        ends = [place.worker.end.remote(patience) for place in self._places if place.worker is not None]
         if ends:
             self._ray.wait(ends, num_returns=len(ends), timeout=patience + 1.0)
-        for place in self._places:
-            place.actor, place.restart_at = None, float("inf")
+        self._close()
         until = time.monotonic() + _ANSWER_WITHIN
         while (names := self._names_there()) and time.monotonic() < until:
             for name in names:

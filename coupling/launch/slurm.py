@@ -17,8 +17,18 @@ from pathlib import Path
 from typing import Any
 
 from coupling.errors import RunError
-from coupling.files import private_opener, write_atomically
-from coupling.launch.launcher import Death, Mending, describe_exit, last_words, worker_command, worker_environment
+from coupling.files import write_atomically
+from coupling.launch.launcher import (
+    Death,
+    MendingLauncher,
+    Place,
+    describe_exit,
+    last_words,
+    size_of,
+    start_worker,
+    worker_command,
+    worker_environment,
+)
 from coupling.settings.config import WorkerSettings
 
 __all__ = ["Hosting", "SlurmLauncher"]
@@ -53,15 +63,9 @@ class Hosting:
     def __call__(self) -> int:
         """Run the worker and return its exit code."""
         write_atomically(self.mark, json.dumps({"host": socket.gethostname(), "pid": os.getpid()}).encode())
-        with open(self.stderr, "ab", opener=private_opener) as stderr:
-            process = subprocess.Popen(
-                worker_command(self.connection, self.slot, self.environments, self.outbox),
-                env=worker_environment(self.threads),
-                stdin=subprocess.DEVNULL,
-                stdout=stderr,
-                stderr=stderr,
-                start_new_session=True,  # the signal by which SLURM announces the end of a job is for this process
-            )
+        command = worker_command(self.connection, self.slot, self.environments, self.outbox)
+        # the signal by which SLURM announces the end of a job is for this process, so the worker has its own session
+        process = start_worker(command, worker_environment(self.threads), self.stderr)
         try:
             while self._wanted():
                 with contextlib.suppress(subprocess.TimeoutExpired):
@@ -86,20 +90,14 @@ class Hosting:
         return DelayedSubmission(self)
 
 
-@dataclass
-class _Place:
-    """One worker's place, through all its jobs."""
-
+@dataclass(kw_only=True)
+class _Place(Place):
     hosting: Hosting
-    job: Any = None
-    said_before: int = 0
     began: float = 0.0  # when its mark was seen first
-    killed_for: str = ""
     given_up: str = ""  # why its session is over while the job stays in the queue
-    restart_at: float = 0.0
 
 
-class SlurmLauncher:
+class SlurmLauncher(MendingLauncher[_Place]):
     """Keeps one job for each worker.
 
     Parameters
@@ -144,9 +142,9 @@ class SlurmLauncher:
         except (RuntimeError, ValueError, NameError) as error:
             raise RunError(f"workers.slurm: {' '.join(str(error).split())}") from error
         learner = os.getpid() if settings.cluster == "local" else 0
-        self._places = [
+        places = [
             _Place(
-                Hosting(
+                hosting=Hosting(
                     connection.resolve(),
                     folder / f"worker-{slot}.stderr",
                     folder / f"worker-{slot}.running",
@@ -159,19 +157,18 @@ class SlurmLauncher:
             )
             for slot, count in enumerate(workers.agents_of_each())
         ]
-        self._mending = Mending(len(self._places), workers.restarts)
+        super().__init__(places, workers.restarts)
         self._next_look = 0.0
-        self.restarts = 0
 
     def start(self) -> None:
         """Submit the jobs as one array; take over those of a run that has died, or cancel them if they do not fit."""
         for job, hosting in self._jobs_there():
             place = self._places[hosting.slot] if hosting.slot < len(self._places) else None
-            if place is not None and place.job is None and place.hosting == hosting:
-                place.job = job
+            if place is not None and place.worker is None and place.hosting == hosting:
+                place.worker = job
             else:
                 job.cancel(check=False)
-        self._submit([slot for slot, place in enumerate(self._places) if place.job is None])
+        self._begin([slot for slot, place in enumerate(self._places) if place.worker is None])
 
     def _jobs_there(self) -> list[tuple[Any, Hosting]]:
         """Return the jobs that an earlier process of this run has left, with what they do."""
@@ -187,70 +184,51 @@ class SlurmLauncher:
                 found.append((job, Hosting(**(fields | paths))))
         return found
 
-    def _submit(self, slots: Sequence[int]) -> None:
+    def _begin(self, slots: Sequence[int]) -> None:
         """Submit the jobs of these workers, as an array if there are several, and note their numbers."""
         if not slots:
             return
         for place in (self._places[slot] for slot in slots):
             place.hosting.mark.unlink(missing_ok=True)
             place.began, place.killed_for = 0.0, ""
-            stderr = place.hosting.stderr
-            place.said_before = stderr.stat().st_size if stderr.exists() else 0
+            place.said_before = size_of(place.hosting.stderr)
         try:
             with self._executor.batch():
                 jobs = [self._executor.submit(self._places[slot].hosting) for slot in slots]
         except (OSError, RuntimeError) as error:
             raise RunError(f"SLURM did not take the jobs: {' '.join(str(error).split())}") from error
         for slot, job in zip(slots, jobs, strict=True):
-            self._places[slot].job = job
+            self._places[slot].worker = job
         record = [
-            (place.job.job_id, {key: _plain(value) for key, value in dataclasses.asdict(place.hosting).items()})
+            (place.worker.job_id, {key: _plain(value) for key, value in dataclasses.asdict(place.hosting).items()})
             for place in self._places
-            if place.job is not None
+            if place.worker is not None
         ]
         write_atomically(self._record, json.dumps(record).encode())
 
     def supervise(self) -> list[Death]:
-        """Collect the workers that have died and submit those again whose pause is over.
-
-        Returns
-        -------
-        list of Death
-            The deaths since the last call.
-
-        Raises
-        ------
-        RunError
-            When a worker died more often than is mended, or SLURM does not take its job.
-        """
-        now, deaths = time.monotonic(), list[Death]()
+        """As of :meth:`MendingLauncher.supervise`, once a second."""
+        now = time.monotonic()
         if now < self._next_look:
-            return deaths
+            return []
         self._next_look = now + _LOOK_EVERY
-        due = []
-        for slot, place in enumerate(self._places):
-            if place.job is None:
-                due += [slot] if now >= place.restart_at else []
-            elif place.given_up:
-                deaths.append(Death(slot, place.given_up, None))
-                place.given_up = ""
-            elif place.job.done():
-                deaths.append(self._bury(slot, place))
-            elif not place.began and place.hosting.mark.exists():
-                place.began = now
-        self.restarts += len(due)
-        self._submit(due)
-        return deaths
+        return super().supervise()
 
-    def _bury(self, slot: int, place: _Place) -> Death:
-        if place.job.paths.result_pickle.exists() and place.job.exception() is None:
-            how = describe_exit(place.job.result())
+    def _look_at(self, slot: int, place: _Place) -> Death | None:
+        if place.given_up:
+            death, place.given_up = Death(slot, place.given_up, None), ""
+            return death
+        job = place.worker
+        if not job.done():
+            if not place.began and place.hosting.mark.exists():
+                place.began = time.monotonic()
+            return None
+        if job.paths.result_pickle.exists() and job.exception() is None:
+            how = describe_exit(job.result())
         else:
-            how = f"its job {place.job.job_id} ended as {place.job.state}"
-        death = Death(slot, place.killed_for or how, last_words(place.hosting.stderr, place.said_before))
-        place.job, place.began = None, 0.0
-        place.restart_at = self._mending.restart_at(death)
-        return death
+            how = f"its job {job.job_id} ended as {job.state}"
+        place.began = 0.0
+        return self._bury(slot, how, last_words(place.hosting.stderr, place.said_before))
 
     def running_for(self, slot: int) -> float:
         """Return the seconds since the job was seen to run, 0 while it stands in the queue."""
@@ -260,19 +238,19 @@ class SlurmLauncher:
     def kill(self, slot: int, reason: str) -> None:
         """Cancel the job of a worker that hangs; one that SLURM has put back into its queue stays there."""
         place = self._places[slot]
-        if place.job is None or place.killed_for or place.given_up:
+        if place.worker is None or place.killed_for or place.given_up:
             return
-        state = place.job.get_info(mode="force").get("State", place.job.state).upper()
+        state = place.worker.get_info(mode="force").get("State", place.worker.state).upper()
         if state in _QUEUED_AGAIN:
-            place.given_up = f"{reason}; SLURM says {state} of its job {place.job.job_id}, which stays in the queue"
+            place.given_up = f"{reason}; SLURM says {state} of its job {place.worker.job_id}, which stays in the queue"
             place.began = 0.0
         else:
             place.killed_for = reason
-            place.job.cancel(check=False)
+            place.worker.cancel(check=False)
 
     def waits_for(self) -> str:
         """Return which jobs stand in the queue."""
-        waiting = [place.job.job_id for place in self._places if place.job is not None and not place.began]
+        waiting = [place.worker.job_id for place in self._places if place.worker is not None and not place.began]
         if not waiting:
             return ""
         numbers = ", ".join(waiting[:3]) + (", ..." if len(waiting) > 3 else "")
@@ -281,15 +259,15 @@ class SlurmLauncher:
     def stop(self, patience: float = 5.0) -> None:
         """Wait for the workers, which have been told to end, and cancel the jobs of those that do not."""
         until = time.monotonic() + patience
-        jobs = [place.job for place in self._places if place.job is not None]
-        running = [place.job for place in self._places if place.job is not None and place.began]
+        jobs = [place.worker for place in self._places if place.worker is not None]
+        running = [place.worker for place in self._places if place.worker is not None and place.began]
         while time.monotonic() < until and not all(job.done() for job in running):
             time.sleep(0.1)
         for job in jobs:
             if not job.done():
                 job.cancel(check=False)
+        self._close()
         for place in self._places:
-            place.job, place.restart_at = None, float("inf")
             place.hosting.mark.unlink(missing_ok=True)
         self._record.unlink(missing_ok=True)
 

@@ -17,7 +17,7 @@ from coupling.errors import ConfigError
 from coupling.settings.content import apply_overrides, find_preset, read_yaml
 from coupling.settings.external import EXTERNAL
 from coupling.wire.address import is_loopback
-from rl_agent.config import AgentConfig
+from rl_agent.config import DEFAULTS, AgentConfig, AnyAgentConfig, VRacerConfig, with_algorithm
 from rl_agent.defaults import fit
 
 __all__ = [
@@ -162,7 +162,7 @@ class RunConfig(BaseModel):
 
     env: str = Field(min_length=1, description="any Gymnasium id, also as module:id")
     env_options: dict[str, Any] = Field(default_factory=dict, description="passed to the environment")
-    agent: AgentConfig = Field(default_factory=AgentConfig)
+    agent: AnyAgentConfig = Field(default_factory=VRacerConfig)
     workers: WorkerSettings = Field(default_factory=WorkerSettings)
     run: RunSettings = Field(default_factory=RunSettings)
 
@@ -179,8 +179,8 @@ class RunConfig(BaseModel):
 
     @pydantic.field_validator("agent", mode="before")
     @classmethod
-    def _bare_algorithm(cls, value: Any) -> Any:
-        return {"algorithm": value} if isinstance(value, str) else value
+    def _algorithm_is_named(cls, value: Any) -> Any:
+        return with_algorithm(value)
 
 
 def load_config(preset: str | None, overrides: Sequence[str] = ()) -> RunConfig:
@@ -251,7 +251,7 @@ def fitted(config: RunConfig, episode_steps: int | None) -> RunConfig:
     try:
         return config.model_copy(update={"agent": fit(config.agent, config.run.steps, episode_steps)})
     except pydantic.ValidationError as error:
-        raise ConfigError(f"agent: {sentence_of(error, AgentConfig)}") from error
+        raise ConfigError(f"agent: {sentence_of(error, AgentConfig, DEFAULTS)}") from error
 
 
 def dump_config(config: RunConfig) -> str:
@@ -263,4 +263,4 @@ def _validate(content: dict[str, Any], source: str) -> RunConfig:
     try:
         return RunConfig.model_validate(content)
     except pydantic.ValidationError as error:
-        raise ConfigError(f"{source}: {sentence_of(error, RunConfig)}") from error
+        raise ConfigError(f"{source}: {sentence_of(error, RunConfig, content)}") from error

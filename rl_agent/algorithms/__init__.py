@@ -11,12 +11,12 @@ from rl_agent.actor import Actor
 from rl_agent.algorithms import acer, ddpg, naf, ppo, sac, td3, vracer
 from rl_agent.algorithms.algorithm import Algorithm, Evaluation, Source
 from rl_agent.algorithms.vracer import VRacer
-from rl_agent.config import CONTINUOUS_ONLY, AgentConfig
+from rl_agent.config import AgentConfig
 from rl_agent.scaling import Sizes
 
 __all__ = ["Algorithm", "Evaluation", "Source", "VRacer", "make_actor", "make_algorithm"]
 
-ALGORITHMS: dict[str, tuple[Callable[[AgentConfig, Sizes], Actor], type[Any]]] = {
+ALGORITHMS: dict[str, tuple[Callable[[Any, Sizes], Actor], type[Any]]] = {
     "vracer": (vracer.make_actor, vracer.VRacer),
     "ddpg": (ddpg.make_actor, ddpg.DDPG),
     "naf": (naf.make_actor, naf.NAF),
@@ -36,7 +36,7 @@ def make_actor(config: AgentConfig, sizes: Sizes) -> Actor:
     ValueError
         If the algorithm does not serve discrete actions and the task has them.
     """
-    if sizes.choices and config.algorithm in CONTINUOUS_ONLY:
+    if sizes.choices and not config.serves_choices:
         raise ValueError(
             f"algorithm = {config.algorithm} needs continuous actions (a Box), but the task has {sizes.choices} "
             "discrete ones; use vracer, acer or ppo"

@@ -48,7 +48,7 @@ import torch
 from rl_agent import densities, distributions
 from rl_agent.actor import Actor
 from rl_agent.algorithms.algorithm import Algorithm, Source, Tensors, nearness
-from rl_agent.config import AgentConfig
+from rl_agent.config import ACERConfig
 from rl_agent.networks import Parts, Views, make_network
 from rl_agent.scaling import Sizes
 
@@ -87,7 +87,7 @@ class Stretches:
     goes_on: F32
 
 
-def make_actor(config: AgentConfig, sizes: Sizes) -> Actor:
+def make_actor(config: ACERConfig, sizes: Sizes) -> Actor:
     """Build the policy: the mean of a Gaussian with a fixed sigma, or logits."""
     network = make_network(config, sizes.observation, sizes.choices or sizes.action)
     std = np.full(sizes.action, config.sigma, np.float32)
@@ -155,7 +155,9 @@ def _between(
 class ACER(Algorithm):
     """A policy with its average, and critics; see the module."""
 
-    def __init__(self, config: AgentConfig, sizes: Sizes, rng: np.random.Generator) -> None:
+    config: ACERConfig
+
+    def __init__(self, config: ACERConfig, sizes: Sizes, rng: np.random.Generator) -> None:
         actor = make_actor(config, sizes)
         state = sizes.observation
         if sizes.choices:
@@ -165,7 +167,7 @@ class ACER(Algorithm):
             parts = Parts(policy=actor.network, advantage=advantage, critic=make_network(config, state, 1))
         first = "critic" if sizes.choices else "advantage"
         stretches = {"policy": ("policy", "policy"), "critic": (first, "critic")}
-        super().__init__(config, sizes, actor, parts, stretches, rng, has_target=True)
+        super().__init__(config, sizes, actor, parts, stretches, rng)
         self._is_step: npt.NDArray[np.bool_] = np.zeros(0, np.bool_)
 
     def gather(self, source: Source, slots: I64) -> tuple[I64, Stretches]:

@@ -20,7 +20,7 @@ import torch
 from rl_agent import densities
 from rl_agent.actor import Acting, Actor
 from rl_agent.adam import Adam
-from rl_agent.config import AgentConfig
+from rl_agent.config import ActorCritic, AgentConfig, WithTarget
 from rl_agent.gradient_step import GradientStep
 from rl_agent.networks import Parts
 from rl_agent.replay.memory import EpisodeMemory
@@ -166,14 +166,12 @@ class Algorithm(ABC):
         By name, the first and the last of the consecutive parts that share moments and a learning rate.
     rng
         Draws the first weights, and later the noise of the losses.
-    has_target
-        Whether a target network follows the weights.
 
     Attributes
     ----------
     weights, target
-        Flat vectors. With a GPU they and the moments are copies on the host: ``torch_step.to_host()`` brings them up to
-        date.
+        Flat vectors; there is a target where the settings have a rate for it. With a GPU they and the moments are
+        copies on the host: ``torch_step.to_host()`` brings them up to date.
     torch_step
         The update by autograd, on the device.
     due
@@ -203,13 +201,11 @@ class Algorithm(ABC):
         parts: Parts,
         stretches: Mapping[str, tuple[str, str]],
         rng: np.random.Generator,
-        *,
-        has_target: bool = False,
     ) -> None:
         self.config, self.sizes, self.actor, self.parts, self._rng = config, sizes, actor, parts, rng
         self.network = actor.network
         self.weights: F32 = parts.initialise(rng)
-        self.target: F32 | None = self.weights.copy() if has_target else None
+        self.target: F32 | None = self.weights.copy() if isinstance(config, WithTarget) else None
         places = {
             name: slice(parts.places[first].start, parts.places[last].stop) for name, (first, last) in stretches.items()
         }
@@ -270,7 +266,7 @@ class Algorithm(ABC):
 
     def descend(self, rates: Mapping[str, float]) -> None:
         """Take a step of Adam against ``last_gradient`` with the given learning rates; the target follows."""
-        self.torch_step.descend(self.last_gradient, rates, self.target_rate() if self.target is not None else 0.0)
+        self.torch_step.descend(self.last_gradient, rates, self.target_rate())
 
     def sorted_results(self, results: dict[str, Any]) -> dict[str, Any]:
         """Bring the results of the loss into the order of the gathered ``slots``."""
@@ -288,7 +284,7 @@ class Algorithm(ABC):
 
     def target_rate(self) -> float:
         """Share of the weights that enters the target network in this step."""
-        return self.config.target_rate
+        return self.config.target_rate if isinstance(self.config, WithTarget) else 0.0
 
     @abstractmethod
     def loss(self, weights: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, Tensors]:
@@ -296,7 +292,7 @@ class Algorithm(ABC):
 
     def decay(self, weights: torch.Tensor, *names: str) -> torch.Tensor:
         """L2 decay of critics: l/2 times the sum of squares of the weights of these parts, l being ``critic_l2``."""
-        if self.config.critic_l2 == 0.0:
+        if not isinstance(self.config, ActorCritic) or self.config.critic_l2 == 0.0:
             return weights.new_zeros(())
         squares = [(weights[self.parts.places[name]] ** 2).sum() for name in names]
         return 0.5 * self.config.critic_l2 * torch.stack(squares).sum()

@@ -34,7 +34,7 @@ import torch
 from rl_agent.actor import Actor
 from rl_agent.algorithms.algorithm import Algorithm, Tensors, compare_gaussians
 from rl_agent.algorithms.by_hand import ddpg as by_hand
-from rl_agent.config import AgentConfig
+from rl_agent.config import DDPGConfig, TD3Config
 from rl_agent.networks import Parts, make_network
 from rl_agent.scaling import Sizes
 
@@ -43,7 +43,7 @@ __all__ = ["DDPG", "make_actor"]
 F32 = npt.NDArray[np.float32]
 
 
-def make_actor(config: AgentConfig, sizes: Sizes) -> Actor:
+def make_actor(config: DDPGConfig | TD3Config, sizes: Sizes) -> Actor:
     """Build the policy: tanh of the network, and a fixed sigma."""
     network = make_network(config, sizes.observation, sizes.action)
     std = np.full(sizes.action, config.sigma, np.float32)
@@ -57,11 +57,13 @@ def make_actor(config: AgentConfig, sizes: Sizes) -> Actor:
 class DDPG(Algorithm):
     """A policy, a critic and their targets; see the module."""
 
-    def __init__(self, config: AgentConfig, sizes: Sizes, rng: np.random.Generator) -> None:
+    config: DDPGConfig
+
+    def __init__(self, config: DDPGConfig, sizes: Sizes, rng: np.random.Generator) -> None:
         actor = make_actor(config, sizes)
         parts = Parts(policy=actor.network, critic=make_network(config, sizes.observation + sizes.action, 1))
         stretches = {"policy": ("policy", "policy"), "critic": ("critic", "critic")}
-        super().__init__(config, sizes, actor, parts, stretches, rng, has_target=True)
+        super().__init__(config, sizes, actor, parts, stretches, rng)
         self.by_hand = by_hand.Gradient(self) if config.device == "cpu" else None
 
     def loss(self, weights: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, Tensors]:

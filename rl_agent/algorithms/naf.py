@@ -25,7 +25,7 @@ from rl_agent.actor import Actor
 from rl_agent.algorithms.advantages import lower_triangular
 from rl_agent.algorithms.algorithm import Algorithm, Tensors, compare_gaussians
 from rl_agent.algorithms.by_hand import naf as by_hand
-from rl_agent.config import AgentConfig
+from rl_agent.config import NAFConfig
 from rl_agent.networks import Parts, make_network
 from rl_agent.scaling import Sizes
 
@@ -34,7 +34,7 @@ __all__ = ["NAF", "make_actor", "q_value"]
 F32 = npt.NDArray[np.float32]
 
 
-def make_actor(config: AgentConfig, sizes: Sizes) -> Actor:
+def make_actor(config: NAFConfig, sizes: Sizes) -> Actor:
     """Build the network: V, m and the entries of L; its policy has a fixed sigma."""
     size = sizes.action
     network = make_network(config, sizes.observation, 1 + size + size * (size + 1) // 2)
@@ -57,10 +57,12 @@ def q_value(outputs: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
 class NAF(Algorithm):
     """The network and its target; see the module."""
 
-    def __init__(self, config: AgentConfig, sizes: Sizes, rng: np.random.Generator) -> None:
+    config: NAFConfig
+
+    def __init__(self, config: NAFConfig, sizes: Sizes, rng: np.random.Generator) -> None:
         actor = make_actor(config, sizes)
         parts = Parts(network=actor.network)
-        super().__init__(config, sizes, actor, parts, {"all": ("network", "network")}, rng, has_target=True)
+        super().__init__(config, sizes, actor, parts, {"all": ("network", "network")}, rng)
         self.by_hand = by_hand.Gradient(self) if config.device == "cpu" else None
 
     def loss(self, weights: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, Tensors]:

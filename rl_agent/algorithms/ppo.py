@@ -31,7 +31,7 @@ import torch
 from rl_agent import densities, distributions
 from rl_agent.actor import Actor
 from rl_agent.algorithms.algorithm import Algorithm, Source, Tensors
-from rl_agent.config import AgentConfig
+from rl_agent.config import PPOConfig
 from rl_agent.networks import Parts, make_network
 from rl_agent.replay.batch import Batch
 from rl_agent.scaling import Sizes
@@ -43,7 +43,7 @@ F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
 
 
-def make_actor(config: AgentConfig, sizes: Sizes) -> Actor:
+def make_actor(config: PPOConfig, sizes: Sizes) -> Actor:
     """Build the policy: the mean of a Gaussian with a shared sigma, or logits."""
     network = make_network(config, sizes.observation, sizes.choices or sizes.action)
 
@@ -60,9 +60,11 @@ def make_actor(config: AgentConfig, sizes: Sizes) -> Actor:
 class PPO(Algorithm):
     """A policy and a value network; see the module."""
 
+    config: PPOConfig
+
     schedule = Iterations
 
-    def __init__(self, config: AgentConfig, sizes: Sizes, rng: np.random.Generator) -> None:
+    def __init__(self, config: PPOConfig, sizes: Sizes, rng: np.random.Generator) -> None:
         actor = make_actor(config, sizes)
         loose = actor.size - actor.network.size
         parts = Parts(policy=actor.network, sigma=loose, value=make_network(config, sizes.observation, 1))

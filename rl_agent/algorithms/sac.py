@@ -39,7 +39,7 @@ from rl_agent import densities
 from rl_agent.actor import Actor
 from rl_agent.algorithms.algorithm import Algorithm, Tensors, compare_gaussians
 from rl_agent.algorithms.by_hand import sac as by_hand
-from rl_agent.config import AgentConfig
+from rl_agent.config import SACConfig
 from rl_agent.networks import Parts, Views, make_network
 from rl_agent.scaling import Sizes
 
@@ -50,7 +50,7 @@ F32 = npt.NDArray[np.float32]
 LOG_STD_BOUNDS = (-5.0, 2.0)
 
 
-def make_actor(config: AgentConfig, sizes: Sizes) -> Actor:
+def make_actor(config: SACConfig, sizes: Sizes) -> Actor:
     """Build the policy: mean and log sigma (relative to ``config.sigma``) of the action before its tanh."""
     network, first = make_network(config, sizes.observation, 2 * sizes.action), math.log(config.sigma)
 
@@ -65,7 +65,9 @@ def make_actor(config: AgentConfig, sizes: Sizes) -> Actor:
 class SAC(Algorithm):
     """A stochastic policy, two critics with targets, and a temperature; see the module."""
 
-    def __init__(self, config: AgentConfig, sizes: Sizes, rng: np.random.Generator) -> None:
+    config: SACConfig
+
+    def __init__(self, config: SACConfig, sizes: Sizes, rng: np.random.Generator) -> None:
         actor = make_actor(config, sizes)
         critic = make_network(config, sizes.observation + sizes.action, 1)
         parts = Parts(policy=actor.network, critic_1=critic, critic_2=critic, temperature=1)
@@ -74,7 +76,7 @@ class SAC(Algorithm):
             "critic": ("critic_1", "critic_2"),
             "temperature": ("temperature", "temperature"),
         }
-        super().__init__(config, sizes, actor, parts, stretches, rng, has_target=True)
+        super().__init__(config, sizes, actor, parts, stretches, rng)
         self.weights[self.parts.places["temperature"]] = math.log(config.temperature)
         self.torch_step.to_device()
         self._target_entropy = -float(sizes.action) if config.target_entropy is None else config.target_entropy

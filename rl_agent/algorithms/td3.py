@@ -30,7 +30,7 @@ import torch
 from rl_agent.algorithms.algorithm import Algorithm, Tensors, compare_gaussians
 from rl_agent.algorithms.by_hand import td3 as by_hand
 from rl_agent.algorithms.ddpg import make_actor
-from rl_agent.config import AgentConfig
+from rl_agent.config import TD3Config
 from rl_agent.networks import Parts, make_network
 from rl_agent.scaling import Sizes
 
@@ -42,12 +42,14 @@ F32 = npt.NDArray[np.float32]
 class TD3(Algorithm):
     """A policy, two critics and their targets; see the module."""
 
-    def __init__(self, config: AgentConfig, sizes: Sizes, rng: np.random.Generator) -> None:
+    config: TD3Config
+
+    def __init__(self, config: TD3Config, sizes: Sizes, rng: np.random.Generator) -> None:
         actor = make_actor(config, sizes)
         critic = make_network(config, sizes.observation + sizes.action, 1)
         parts = Parts(policy=actor.network, critic_1=critic, critic_2=critic)
         stretches = {"policy": ("policy", "policy"), "critic": ("critic_1", "critic_2")}
-        super().__init__(config, sizes, actor, parts, stretches, rng, has_target=True)
+        super().__init__(config, sizes, actor, parts, stretches, rng)
         self.by_hand = by_hand.Gradient(self) if config.device == "cpu" else None
 
     @property

@@ -65,7 +65,7 @@ from rl_agent.actor import Actor
 from rl_agent.algorithms import advantages
 from rl_agent.algorithms.algorithm import Algorithm, Evaluation, Source, Tensors, evaluation_of, nearness
 from rl_agent.algorithms.by_hand import vracer as by_hand
-from rl_agent.config import AgentConfig
+from rl_agent.config import VRacerConfig
 from rl_agent.networks import Parts, make_network
 from rl_agent.replay.batch import Batch
 from rl_agent.replay.refer import Rules
@@ -77,7 +77,7 @@ F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
 
 
-def make_actor(config: AgentConfig, sizes: Sizes) -> Actor:
+def make_actor(config: VRacerConfig, sizes: Sizes) -> Actor:
     """Build the policy: outputs V(s), the policy's own, and the coefficients of the advantage, if any."""
     own = sizes.choices or sizes.action
     network = make_network(config, sizes.observation, 1 + own + _coefficients(config, sizes.action))
@@ -91,16 +91,16 @@ def make_actor(config: AgentConfig, sizes: Sizes) -> Actor:
     return Actor(network, 0, categorical) if sizes.choices else Actor(network, own, gaussian)
 
 
-def _coefficients(config: AgentConfig, action_size: int) -> int:
+def _coefficients(config: VRacerConfig, action_size: int) -> int:
     """Count the outputs that the closed form of the advantage takes."""
     return {"none": 0, "quadratic": action_size * (action_size + 1) // 2, "gaussian": 1 + 2 * action_size}[
         config.advantage
     ]
 
 
-def _measures(config: AgentConfig) -> tuple[Callable[..., torch.Tensor], Callable[..., torch.Tensor]]:
+def _measures(config: VRacerConfig) -> tuple[Callable[..., torch.Tensor], Callable[..., torch.Tensor]]:
     """Return the log density and the divergence of a continuous policy."""
-    if config.policy == "normal":
+    if not config.is_clipped:
         return densities.gaussian_log_density, densities.gaussian_kl
     low, high = -distributions.BOUND, distributions.BOUND
     log_density = partial(densities.clipped_log_density, low=low, high=high)
@@ -128,9 +128,11 @@ class VRacer(Algorithm):
         A(s, a).
     """
 
+    config: VRacerConfig
+
     uses_value_targets = True
 
-    def __init__(self, config: AgentConfig, sizes: Sizes, rng: np.random.Generator) -> None:
+    def __init__(self, config: VRacerConfig, sizes: Sizes, rng: np.random.Generator) -> None:
         if sizes.choices and config.advantage != "none":
             raise ValueError(
                 f"advantage = {config.advantage} is a form of continuous actions; with discrete ones use none"
@@ -185,13 +187,13 @@ class VRacer(Algorithm):
     def _of_action(self, log_density: torch.Tensor, present: torch.Tensor) -> torch.Tensor:
         """Log density of what decides an importance weight: an agent's action, or all actions of its world (eq. 12)."""
         log_density = log_density * present
-        if self.config.dynamics == "local" or self.sizes.world == 1:
+        if not self.config.has_full_dynamics or self.sizes.world == 1:
             return log_density
         return log_density.reshape(-1, self.sizes.world).sum(1).repeat_interleave(self.sizes.world)
 
     def _of_state(self, value: torch.Tensor) -> torch.Tensor:
         """V_f(s): an agent's own value, or the mean over its world (eqs. 8 and 9)."""
-        if self.config.relation == "individual" or self.sizes.world == 1:
+        if not self.config.is_cooperative or self.sizes.world == 1:
             return value
         return value.reshape(-1, self.sizes.world).mean(1).repeat_interleave(self.sizes.world)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -15,6 +16,82 @@ __all__ = ["LSTM", "WindowLSTM"]
 
 F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Layer:
+    """What a layer keeps of a window, shapes as in ``kernels.scan_forward``; ``dh`` is dL/dh, shape (T, H, B)."""
+
+    x: F32
+    gates: F32
+    c: F32
+    tanh_c: F32
+    dh: F32
+
+
+@dataclass(frozen=True)
+class LastStep:
+    """What a layer keeps of a last step that is apart, the agents of all actions (K B) along the last axis."""
+
+    x: F32
+    gates: F32
+    c: F32
+    tanh_c: F32
+
+
+class Tape:
+    """Inputs, gates and states of every layer and step; batches run along the last axis.
+
+    Parameters
+    ----------
+    widths
+        Of the input and of each layer.
+    steps, batch
+        Shape of the windows.
+    actions
+        How many each window is judged with, K; with any the last step is apart, for K times as many rows.
+
+    Attributes
+    ----------
+    steps
+        Steps of the window but one that is apart.
+    layers, last
+        A :class:`Layer` and a :class:`LastStep` for each layer.
+    above, last_above
+        What takes the output of each layer: the input of the next one, and at last an array of its own.
+    nothing
+        In the place of dL/d(input), which nobody reads, shape (T, 0, B).
+    """
+
+    def __init__(self, widths: tuple[int, ...], steps: int, batch: int, actions: int) -> None:
+        self.batch, self.has_actions = batch, actions > 0
+        self.steps = t = steps - self.has_actions
+        rows, empty = actions * batch, lambda *shape: np.empty(shape, np.float32)
+        sizes = [(fan_in + width + 1, width) for fan_in, width in pairwise(widths)]
+        self.layers = [
+            Layer(
+                empty(t + 1, size, batch),
+                empty(t, 4, width * batch),
+                empty(t + 1, width, batch),
+                empty(t, width, batch),
+                empty(t, width, batch),
+            )
+            for size, width in sizes
+        ]
+        self.last = [
+            LastStep(empty(size, rows), empty(4 * width, rows), empty(width, rows), empty(width, rows))
+            for size, width in sizes
+        ]
+        for layer, last in zip(self.layers, self.last, strict=True):
+            layer.x[:, -1] = last.x[-1] = 1.0
+        self.above = [*(layer.x for layer in self.layers[1:]), empty(t, widths[-1], batch)]
+        self.last_above = [*(last.x for last in self.last[1:]), empty(widths[-1], rows)]
+        self.nothing = empty(t, 0, batch)
+
+    @property
+    def top(self) -> F32:
+        """Output of the last layer at the last step, shape (H, B), with actions (H, K B)."""
+        return self.last_above[-1] if self.has_actions else self.above[-1][-1]
 
 
 class LSTM(Network):
@@ -75,120 +152,84 @@ class LSTM(Network):
                 x = h[layer]
         return h[-1] @ w["weight"].T + w["bias"]
 
-    def tape(self, steps: int, batch: int, actions: int = 0) -> dict[str, F32]:
-        """Allocate inputs, gates and states of every step and layer; batches run along the last axis.
-
-        With actions the last step is apart (``last_...``), for K times as many rows.
-        """
-        out: dict[str, F32] = {}
-        steps, rows = steps - (actions > 0), actions * batch
-        for layer, (fan_in, width) in enumerate(pairwise((self.inputs, *self.hidden))):
-            out[f"x{layer}"] = np.empty((steps + 1, fan_in + width + 1, batch), np.float32)
-            out[f"gates{layer}"] = np.empty((steps, 4, width * batch), np.float32)
-            out[f"c{layer}"] = np.empty((steps + 1, width, batch), np.float32)
-            out[f"tanh_c{layer}"] = np.empty((steps, width, batch), np.float32)
-            out[f"dh{layer}"] = np.empty((steps, width, batch), np.float32)
-            out[f"last_x{layer}"] = np.empty((fan_in + width + 1, rows), np.float32)
-            out[f"last_gates{layer}"] = np.empty((4 * width, rows), np.float32)
-            out[f"last_c{layer}"] = np.empty((width, rows), np.float32)
-            out[f"last_tanh_c{layer}"] = np.empty((width, rows), np.float32)
-            out[f"x{layer}"][:, -1] = out[f"last_x{layer}"][-1] = 1.0
-        out[f"x{len(self.hidden)}"] = np.empty((steps, self.hidden[-1], batch), np.float32)
-        out[f"last_x{len(self.hidden)}"] = np.empty((self.hidden[-1], rows), np.float32)
-        out["nothing"] = np.empty((steps, 0, batch), np.float32)
-        return out
+    def tape(self, steps: int, batch: int, actions: int = 0) -> Tape:
+        """Allocate what ``forward`` fills and ``backward`` reads."""
+        return Tape((self.inputs, *self.hidden), steps, batch, actions)
 
     def forward(
-        self, weights: dict[str, F32], windows: F32, lengths: I64, tape: dict[str, F32], actions: F32 | None = None
+        self, weights: dict[str, F32], windows: F32, lengths: I64, tape: Tape, actions: F32 | None = None
     ) -> F32:
         """Compute outputs at the last step of each window, shape (B, outputs), a critic's (K B, outputs)."""
-        steps, (total, _, size) = len(tape["nothing"]), windows.shape
+        steps, (total, _, size) = tape.steps, windows.shape
         begun = _begun(lengths, total)[:steps]
-        tape["x0"][:-1, :size] = windows[:steps].transpose(0, 2, 1)
-        tape["x0"][:-1, size : self.inputs] = 0.0
-        for layer in range(len(self.hidden)):
-            kernels.scan_forward(
-                begun,
-                weights[f"cell{layer}"],
-                tape[f"x{layer}"],
-                tape[f"gates{layer}"],
-                tape[f"c{layer}"],
-                tape[f"tanh_c{layer}"],
-                tape[f"x{layer + 1}"],
-            )
-        if actions is None:
-            top = tape[f"x{len(self.hidden)}"][-1]
-        else:
-            tape["last_x0"][: self.inputs] = beside(windows[-1], actions).T
-            top = self._last_step(weights, tape, len(actions))
-        return np.ascontiguousarray((weights["weight"] @ top).T) + weights["bias"]
+        x = tape.layers[0].x
+        x[:-1, :size] = windows[:steps].transpose(0, 2, 1)
+        x[:-1, size : self.inputs] = 0.0
+        for number, (layer, above) in enumerate(zip(tape.layers, tape.above, strict=True)):
+            kernels.scan_forward(begun, weights[f"cell{number}"], layer.x, layer.gates, layer.c, layer.tanh_c, above)
+        if actions is not None:
+            tape.last[0].x[: self.inputs] = beside(windows[-1], actions).T
+            self._last_step(weights, tape, len(actions))
+        return np.ascontiguousarray((weights["weight"] @ tape.top).T) + weights["bias"]
 
-    def _last_step(self, weights: dict[str, F32], tape: dict[str, F32], actions: int) -> F32:
-        """Go on from the states before the last step with every action; the output of the last layer, (H, K B)."""
-        for layer, width in enumerate(self.hidden):
-            x, gates, c = tape[f"last_x{layer}"], tape[f"last_gates{layer}"], tape[f"last_c{layer}"]
-            x[-1 - width : -1] = np.tile(tape[f"x{layer}"][-1, -1 - width : -1], actions)
-            c[...] = np.tile(tape[f"c{layer}"][-1], actions)
-            np.matmul(weights[f"cell{layer}"], x, out=gates)
-            h, after = np.empty_like(c), np.empty_like(c)
-            kernels.cell_forward(
-                gates.reshape(4, -1),
-                c.reshape(-1),
-                after.reshape(-1),
-                tape[f"last_tanh_c{layer}"].reshape(-1),
-                h.reshape(-1),
-            )
-            tape[f"last_x{layer + 1}"][:width] = h
-        return tape[f"last_x{len(self.hidden)}"]
+    def _last_step(self, weights: dict[str, F32], tape: Tape, actions: int) -> None:
+        """Go on from the states before the last step with every action."""
+        for number, (before, last, above) in enumerate(zip(tape.layers, tape.last, tape.last_above, strict=True)):
+            width = self.hidden[number]
+            last.x[-1 - width : -1] = np.tile(before.x[-1, -1 - width : -1], actions)
+            last.c[...] = np.tile(before.c[-1], actions)
+            np.matmul(weights[f"cell{number}"], last.x, out=last.gates)
+            h, after = np.empty_like(last.c), np.empty_like(last.c)
+            flat = (array.reshape(-1) for array in (last.c, after, last.tanh_c, h))
+            kernels.cell_forward(last.gates.reshape(4, -1), *flat)
+            above[:width] = h
 
     def backward(
         self,
         weights: dict[str, F32],
-        tape: dict[str, F32],
+        tape: Tape,
         lengths: I64,
         d_outputs: F32,
         gradient: dict[str, F32] | None,
         d_actions: F32 | None = None,
     ) -> None:
         """Write the gradients, that of the weights through the whole window."""
-        layers, (steps, _, batch) = len(self.hidden), tape["nothing"].shape
-        has_actions = tape["last_x0"].shape[1] > 0
-        top = tape[f"last_x{layers}"] if has_actions else tape[f"x{layers}"][-1]
         if gradient is not None:
-            np.matmul(d_outputs.T, top.T, out=gradient["weight"])
+            np.matmul(d_outputs.T, tape.top.T, out=gradient["weight"])
             kernels.column_sums(d_outputs, gradient["bias"])
-            for layer in range(layers):
-                gradient[f"cell{layer}"][...] = 0.0
+            for number in range(len(self.hidden)):
+                gradient[f"cell{number}"][...] = 0.0
         d_top = weights["weight"].T @ d_outputs.T
-        dc = [np.zeros((width, batch), np.float32) for width in self.hidden]
-        dh = [np.zeros((width, batch), np.float32) for width in self.hidden]
-        if has_actions:
+        dc = [np.zeros((width, tape.batch), np.float32) for width in self.hidden]
+        dh = [np.zeros((width, tape.batch), np.float32) for width in self.hidden]
+        if tape.has_actions:
             self._last_step_backward(weights, tape, d_top, dh, dc, gradient, d_actions)
         else:
             dh[-1] = d_top
-        if gradient is None or steps == 0:
+        if gradient is None or tape.steps == 0:
             return
-        begun = _begun(lengths, steps + has_actions)[:steps]
-        tape[f"dh{layers - 1}"][...] = 0.0
-        for layer in range(layers - 1, -1, -1):
-            tape[f"dh{layer}"][-1] += dh[layer]
+        begun = _begun(lengths, tape.steps + tape.has_actions)[: tape.steps]
+        tape.layers[-1].dh[...] = 0.0
+        for number in range(len(self.hidden) - 1, -1, -1):
+            layer = tape.layers[number]
+            layer.dh[-1] += dh[number]
             kernels.scan_backward(
                 begun,
-                np.ascontiguousarray(weights[f"cell{layer}"].T),
-                tape[f"x{layer}"],
-                tape[f"gates{layer}"],
-                tape[f"c{layer}"],
-                tape[f"tanh_c{layer}"],
-                tape[f"dh{layer}"],
-                dc[layer],
-                gradient[f"cell{layer}"],
-                tape[f"dh{layer - 1}"] if layer > 0 else tape["nothing"],
+                np.ascontiguousarray(weights[f"cell{number}"].T),
+                layer.x,
+                layer.gates,
+                layer.c,
+                layer.tanh_c,
+                layer.dh,
+                dc[number],
+                gradient[f"cell{number}"],
+                tape.layers[number - 1].dh if number > 0 else tape.nothing,
             )
 
     def _last_step_backward(
         self,
         weights: dict[str, F32],
-        tape: dict[str, F32],
+        tape: Tape,
         d_top: F32,
         dh: list[F32],
         dc: list[F32],
@@ -197,21 +238,16 @@ class LSTM(Network):
     ) -> None:
         """Reverse ``_last_step``; ``dh`` and ``dc`` receive the gradients of the states before it, (H, B) each."""
         d = d_top
-        for layer in range(len(self.hidden) - 1, -1, -1):
-            width, x, gates = self.hidden[layer], tape[f"last_x{layer}"], tape[f"last_gates{layer}"]
+        for number in range(len(self.hidden) - 1, -1, -1):
+            width, last = self.hidden[number], tape.last[number]
             through = np.zeros_like(d)
-            kernels.cell_backward(
-                gates.reshape(4, -1),
-                tape[f"last_c{layer}"].reshape(-1),
-                tape[f"last_tanh_c{layer}"].reshape(-1),
-                np.ascontiguousarray(d).reshape(-1),
-                through.reshape(-1),
-            )
+            flat = (array.reshape(-1) for array in (last.c, last.tanh_c, np.ascontiguousarray(d), through))
+            kernels.cell_backward(last.gates.reshape(4, -1), *flat)
             if gradient is not None:
-                np.matmul(gates, x.T, out=gradient[f"cell{layer}"])
-            dx = weights[f"cell{layer}"][:, :-1].T @ gates
-            dh[layer][...] = dx[-width:].reshape(width, -1, dh[layer].shape[1]).sum(1)
-            dc[layer][...] = through.reshape(width, -1, dc[layer].shape[1]).sum(1)
+                np.matmul(last.gates, last.x.T, out=gradient[f"cell{number}"])
+            dx = weights[f"cell{number}"][:, :-1].T @ last.gates
+            dh[number][...] = dx[-width:].reshape(width, -1, tape.batch).sum(1)
+            dc[number][...] = through.reshape(width, -1, tape.batch).sum(1)
             d = dx[:-width]
         if d_actions is not None:
             count, batch, size = d_actions.shape

@@ -68,12 +68,12 @@ class Network(ABC):
         """
 
     @abstractmethod
-    def tape(self, steps: int, batch: int, actions: int = 0) -> dict[str, F32]:
+    def tape(self, steps: int, batch: int, actions: int = 0) -> Any:
         """Allocate what ``forward`` fills and ``backward`` reads, for windows (steps, batch, S) and K actions each."""
 
     @abstractmethod
     def forward(
-        self, weights: dict[str, F32], windows: F32, lengths: I64, tape: dict[str, F32], actions: F32 | None = None
+        self, weights: dict[str, F32], windows: F32, lengths: I64, tape: Any, actions: F32 | None = None
     ) -> F32:
         """Compute outputs of shape (B, outputs), a critic's (K B, outputs); ``weights`` are ``views``."""
 
@@ -81,7 +81,7 @@ class Network(ABC):
     def backward(
         self,
         weights: dict[str, F32],
-        tape: dict[str, F32],
+        tape: Any,
         lengths: I64,
         d_outputs: F32,
         gradient: dict[str, F32] | None,

@@ -141,7 +141,7 @@ class Pass:
     def __init__(self, network: Network) -> None:
         self.network = network
         self._shape = (0, 0, 0)
-        self._tape: dict[str, F32] = {}
+        self._tape: Any = None
 
     def forward(
         self, weights: dict[str, F32], windows: F32, lengths: npt.NDArray[np.int64], actions: F32 | None = None

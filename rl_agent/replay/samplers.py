@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from rl_agent.config import AgentConfig
+from rl_agent.config import ACERConfig, AgentConfig, PPOConfig
 from rl_agent.replay.memory import EpisodeMemory
 from rl_agent.replay.prioritised import ProportionalSampler, RankSampler
 
@@ -165,9 +165,9 @@ class EpochSampler(UniformSampler):
 
 def make_sampler(config: AgentConfig, *, is_discrete: bool) -> Sampler:
     """Build the sampler that the settings name, or that the algorithm needs."""
-    if config.algorithm == "acer":
+    if isinstance(config, ACERConfig):
         return SegmentSampler(config.segment, config.replay_ratio if is_discrete else None)
-    if config.algorithm == "ppo":
+    if isinstance(config, PPOConfig):
         return EpochSampler()
     if config.sampler == "uniform":
         return UniformSampler()

@@ -22,9 +22,9 @@ def test_workers_take_the_devices_by_turns(tmp_path):
     try:
         seen = []
         for place in launcher._places:
-            assert place.process is not None
+            assert place.worker is not None
             # it may take until the process has become the worker
-            seen.append(wait_until(lambda pid=place.process.pid: variables(pid).get("CUDA_VISIBLE_DEVICES")))
+            seen.append(wait_until(lambda pid=place.worker.pid: variables(pid).get("CUDA_VISIBLE_DEVICES")))
         assert seen == ["3", "5", "3"]
     finally:
         launcher.stop()

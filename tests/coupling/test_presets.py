@@ -7,11 +7,10 @@ from coupling.run.evaluate import PolicyController, baselines_of, evaluate
 from coupling.settings.config import load_config
 from coupling.settings.content import shipped_presets
 from coupling.worker.environments import Numbered, describe_task, make_vector
-from rl_agent.config import CONTINUOUS_ONLY, DEFAULTS
+from rl_agent.config import ALGORITHMS
 from rl_agent.learner import Learner
 from rl_agent.serial import SerialRun
 
-ALGORITHMS = ("vracer", *DEFAULTS)
 PRESETS = [name for name in shipped_presets() if name.startswith(("mujoco/", "classic/"))]
 # a short life for the test; the sizes of networks and actions stay those of the preset
 SHORT = ["agent.start=30", "agent.memory=4000", "agent.batch=8", "workers.agents=1"]
@@ -37,7 +36,7 @@ def test_every_algorithm_runs_on_the_preset(preset):
         build = lambda config=config: Learner(  # noqa: E731
             config.agent, task.observation_space, task.action_space, agents=1, seed=0
         )
-        if preset == "classic/cartpole" and algorithm in CONTINUOUS_ONLY:
+        if preset == "classic/cartpole" and not ALGORITHMS[algorithm].serves_choices:
             with pytest.raises(ValueError, match="needs continuous actions"):
                 build()
             continue

@@ -4,7 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from rl_agent import AgentConfig
-from rl_agent.config import DEFAULTS
+from rl_agent.config import ALGORITHMS, DEFAULTS, SACConfig
 
 
 def test_defaults_are_the_values_of_the_paper():
@@ -83,13 +83,28 @@ def test_every_algorithm_has_the_defaults_of_its_paper():
     assert math.isclose(ppo.policy_rate, 1e-4)
 
 
-@pytest.mark.parametrize("algorithm", DEFAULTS)
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_a_written_configuration_is_read_back_the_same(algorithm):
     config = AgentConfig(algorithm=algorithm, gamma=0.9)
     assert AgentConfig.model_validate(config.model_dump(mode="json")) == config
     assert AgentConfig(algorithm=algorithm, network="lstm" if algorithm != "ppo" else "mlp").hidden_sizes == (
         (64, 64) if algorithm == "ppo" else (32, 32)
     )
+
+
+def test_settings_are_those_of_their_algorithm():
+    assert type(AgentConfig(algorithm="sac")) is type(AgentConfig.model_validate({"algorithm": "sac"})) is SACConfig
+    assert "horizon" not in SACConfig.model_fields
+    assert SACConfig(temperature=0.1) == AgentConfig(algorithm="sac", temperature=0.1)
+
+
+def test_what_is_written_has_the_settings_of_all_algorithms():
+    """So a run folder and a checkpoint look as they did when one model held them all."""
+    written = [AgentConfig(algorithm=algorithm).model_dump(mode="json") for algorithm in ALGORITHMS]
+    assert all(settings.keys() == DEFAULTS.keys() for settings in written)
+    naf = AgentConfig(algorithm="naf").model_dump(mode="json")
+    assert (naf["critic_l2"], naf["horizon"], naf["target_rate"]) == (0.0, 2048, 0.01)
+    assert AgentConfig(algorithm="naf", critic_l2=0.0).model_fields_set == {"algorithm"}
 
 
 @pytest.mark.parametrize(

@@ -265,7 +265,7 @@ def test_far_policy_steps_teach_exactly_nothing(name, network):
 
 @pytest.mark.parametrize("name", ONE_STEP)
 def test_weights_of_a_prioritised_sampler_weigh_the_values_loss(name):
-    learner = a_learner(name, replay="none", critic_l2=0.0 if name != "naf" else AgentConfig().critic_l2)
+    learner = a_learner(name, replay="none", critic_l2=0.0)
     algorithm = learner.algorithm
     _, batch = a_batch(learner)
     rules = RULES._replace(beta=1.0, rule_1=False)

@@ -7,10 +7,8 @@ import pytest
 from pydantic import ValidationError
 
 from rl_agent import AgentConfig
-from rl_agent.config import DEFAULTS
+from rl_agent.config import ALGORITHMS
 from rl_agent.defaults import doubts, fit
-
-ALGORITHMS = ("vracer", *DEFAULTS)
 
 
 def test_the_rules_for_vracer():

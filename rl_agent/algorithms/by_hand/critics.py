@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from rl_agent import gaussians
 from rl_agent.algorithms.algorithm import Algorithm, Evaluation, evaluation_of
+from rl_agent.config import ActorCritic
 from rl_agent.networks import Pass
 from rl_agent.replay.batch import Transitions
 from rl_agent.replay.refer import Rules
@@ -44,9 +45,10 @@ def fit(algorithm: Algorithm, critic: Pass, name: str, windows: Windows, action:
     """
     q = critic.forward(algorithm.host_weights[name], *windows, action[None])[:, 0].copy()
     critic.backward((share * (q - q_target))[:, None], algorithm.host_gradient[name])
-    if algorithm.config.critic_l2:
+    config = algorithm.config
+    if isinstance(config, ActorCritic) and config.critic_l2:
         place = algorithm.parts.places[name]
-        algorithm.last_gradient[place] += np.float32(algorithm.config.critic_l2) * algorithm.weights[place]
+        algorithm.last_gradient[place] += np.float32(config.critic_l2) * algorithm.weights[place]
     return q
 
 

@@ -34,13 +34,13 @@ class Gradient:
         sigma = distributions.shared_std(of.weights[-of.sizes.action :], of.config.sigma_min)
         d_outputs = np.empty_like(outputs)
         behaviour = (batch.action, batch.behaviour_mean, batch.behaviour_std)
-        clipped = of.config.policy == "clipped"
+        clipped = of.config.is_clipped
         bounds = np.float32(rules.c_max), np.float32(rules.rho_clip)
         log_rho, kl = gaussians.compare(outputs[:, 1:], sigma[None], *behaviour, clipped)
         value = outputs[:, 0]
         if batch.present is not None:
             log_rho, kl, value = log_rho * batch.present, kl * batch.present, value * batch.present
-            if of.config.dynamics == "full":
+            if of.config.has_full_dynamics:
                 log_rho = worlds.sum_of_each(log_rho, of.sizes.world)
         rho, far, moved = gaussians.weigh(log_rho, *bounds)
         advantage = batch.q_ret - value
@@ -52,7 +52,7 @@ class Gradient:
         gain = advantage
         if batch.present is not None:
             loss_share, kl_share, gain = loss_share * batch.present, kl_share * batch.present, gain * batch.present
-            if of.config.dynamics == "full":  # the weight of every agent moves with the action of each
+            if of.config.has_full_dynamics:  # the weight of every agent moves with the action of each
                 gain = worlds.sum_of_each(gain, of.sizes.world)
         d_sigma = _output_gradients(
             outputs, sigma, *behaviour, batch.v_tbc, gain, rho * moved, loss_share, kl_share, d_outputs, clipped
@@ -64,9 +64,8 @@ class Gradient:
         if batch.present is not None:
             kept = kept & (batch.present > 0)
         count = max(1, int(kept.sum()))
-        cooperative = of.config.relation == "cooperative"
         return Evaluation(
-            value=worlds.mean_of_each(value, of.sizes.world) if cooperative else value.copy(),
+            value=worlds.mean_of_each(value, of.sizes.world) if of.config.is_cooperative else value.copy(),
             rho=rho,
             kl=kl,
             far=far,
