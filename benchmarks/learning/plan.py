@@ -91,8 +91,8 @@ class Job:
 
     @property
     def task(self) -> str:
-        """The environment without its namespace."""
-        return self.env.rpartition("/")[2]
+        """The environment without its namespace or module."""
+        return re.split(r"[/:.]", self.env)[-1]
 
     @property
     def name(self) -> str:
