@@ -32,7 +32,7 @@ class Shape(IntEnum):
     TABLE = 3
 
 
-TABLE = int(Shape.TABLE)
+HALF_DISK, ELLIPSE, TABLE = int(Shape.HALF_DISK), int(Shape.ELLIPSE), int(Shape.TABLE)
 
 
 class Contact(IntFlag):
@@ -43,6 +43,9 @@ class Contact(IntFlag):
     BODY = 2
 
 
+TOUCHES_BOX, TOUCHES_BODY = int(Contact.BOX), int(Contact.BODY)
+
+
 @shared
 def signed_distance(shape: int, a: Any, b: Any, x: Any, y: Any) -> Any:
     """Return the signed distance (negative inside) of the point (x, y) of the body's own frame from its surface.
@@ -50,14 +53,14 @@ def signed_distance(shape: int, a: Any, b: Any, x: Any, y: Any) -> Any:
     ``a`` and ``b`` are the semi-axes; a disk has a = b, a half disk the half plane x < 0 of it. The ellipse's is exact
     to first order near the surface, which is all that a mask one cell wide can see.
     """
-    if shape == 2:
+    if shape == ELLIPSE:
         scaled = math.sqrt((x / a) ** 2 + (y / b) ** 2)
         slope = math.sqrt((x / a**2) ** 2 + (y / b**2) ** 2)
         if slope < 1e-12:
             return -min(a, b)
         return max(scaled * (scaled - 1.0) / slope, -min(a, b))
     distance = math.sqrt(x * x + y * y) - a
-    if shape == 1:
+    if shape == HALF_DISK:
         return max(distance, x)
     return distance
 

@@ -8,6 +8,12 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
+from flowsim.shared import shared
+
+SIDES = 4
+LEFT, RIGHT, BOTTOM, TOP = range(SIDES)
+"""Places of the sides in arrays."""
+
 
 class Side(IntEnum):
     """Kinds of sides; the numbers are what the compiled sweeps see.
@@ -107,3 +113,21 @@ class Sides:
             elif kind == "no_slip":
                 given[n, 1 if n < 2 else 0] = getattr(self, f"{side}_velocity")
         return given
+
+
+@shared
+def normal_to_x(side: int) -> bool:
+    """Return whether a side is the left or the right one."""
+    return side == LEFT or side == RIGHT
+
+
+@shared
+def is_low(side: int) -> bool:
+    """Return whether a side is the left or the bottom one."""
+    return side == LEFT or side == BOTTOM
+
+
+@shared
+def outwards(side: int) -> float:
+    """Return the sign of the direction out of the box through a side."""
+    return -1.0 if side == LEFT or side == BOTTOM else 1.0

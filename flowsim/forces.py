@@ -15,15 +15,12 @@ middle.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from flowsim.grid import GHOSTS as G
-
-if TYPE_CHECKING:
-    from flowsim.simulation import Simulation
+from flowsim.state import State
 
 FloatArray = NDArray[np.float64]
 
@@ -44,7 +41,8 @@ class ControlVolumes:
 
     Parameters
     ----------
-    simulation : Simulation
+    flows : State
+        Of the simulations.
     margin : float
         Distance from the body to the edges of its rectangle, in units of D; at least four cells are kept.
 
@@ -56,38 +54,38 @@ class ControlVolumes:
         the box, or no step has been measured yet.
     """
 
-    def __init__(self, simulation: Simulation, margin: float = 0.25) -> None:
-        self._simulation = simulation
-        self._margin = max(margin, 4 * simulation.grid.h)
-        bodies = len(simulation.bodies)
-        self.force = np.full((simulation.batch, bodies, 2), np.nan)
-        self.torque = np.full((simulation.batch, bodies), np.nan)
+    def __init__(self, flows: State, margin: float = 0.25) -> None:
+        self._flows = flows
+        self._margin = max(margin, 4 * flows.grid.h)
+        bodies = len(flows.bodies)
+        self.force = np.full((flows.batch, bodies, 2), np.nan)
+        self.torque = np.full((flows.batch, bodies), np.nan)
         self._begun: dict[tuple[int, int], _Balance | None] = {}
 
     def begin(self, who: NDArray[np.int64]) -> None:
         """Look at the flow before a step of the simulations ``who``."""
-        self._simulation.fill_ghosts()
+        self._flows.fill_ghosts()
         self._begun = {(int(b), k): self._look(int(b), k) for b in who for k in range(self.force.shape[1])}
 
     def end(self, who: NDArray[np.int64]) -> None:
         """Measure the step."""
-        self._simulation.fill_ghosts()
+        self._flows.fill_ghosts()
         for b in who:
             for k in range(self.force.shape[1]):
                 self.force[b, k], self.torque[b, k] = self._measure(int(b), k)
 
     def power(self) -> FloatArray:
         """Return the power (B, K) that the fluid gives each body, force times velocity plus torque times rotation."""
-        state = self._simulation.body_state
+        state = self._flows.body_state
         along = (self.force * state.velocity).sum(axis=-1)
         power: FloatArray = along + self.torque * state.angular_velocity
         return power
 
     def _measure(self, b: int, k: int) -> tuple[FloatArray, float]:
-        sim, begun = self._simulation, self._begun[b, k]
+        flows, begun = self._flows, self._begun[b, k]
         if begun is None:
             return np.full(2, np.nan), float("nan")
-        dt = sim.dt[b]
+        dt = flows.dt[b]
         stored = (self._momentum(b, begun.cells, begun.centre) - begun.momentum) / dt
         through = 0.5 * (begun.flux + self._flux(b, begun.cells, begun.centre))
         inside = (self._momentum_inside(b, k, begun.centre) - begun.inside) / dt
@@ -98,16 +96,16 @@ class ControlVolumes:
         cells = self._rectangle(b, k)
         if cells is None:
             return None
-        centre = self._simulation.body_state.position[b, k].copy()
+        centre = self._flows.body_state.position[b, k].copy()
         momentum, flux = self._momentum(b, cells, centre), self._flux(b, cells, centre)
         return _Balance(cells, centre, momentum, flux, self._momentum_inside(b, k, centre))
 
     def _momentum_inside(self, b: int, k: int, centre: FloatArray) -> FloatArray:
         """Return momentum, and angular momentum about a point, of the fluid under a body, which moves as that does."""
-        sim, state = self._simulation, self._simulation.body_state
-        mass, inertia = sim.displaced(k)
+        flows, state = self._flows, self._flows.body_state
+        mass, inertia = flows.displaced(k)
         c, s = np.cos(state.angle[b, k]), np.sin(state.angle[b, k])
-        x, y = sim.bodies[k].centroid
+        x, y = flows.bodies[k].centroid
         x, y = c * x - s * y, s * x + c * y
         (u, v), omega = state.velocity[b, k], state.angular_velocity[b, k]
         px, py = mass * (u - omega * y), mass * (v + omega * x)
@@ -117,26 +115,26 @@ class ControlVolumes:
 
     def _rectangle(self, b: int, k: int) -> tuple[int, int, int, int] | None:
         """Return the cells [i0, i1) x [j0, j1) around a body, or None where that cannot be a control volume."""
-        sim, h = self._simulation, self._simulation.grid.h
-        low, high = sim.extent(b, k)
+        flows, h = self._flows, self._flows.grid.h
+        low, high = flows.extent(b, k)
         low, high = low - self._margin, high + self._margin
         i0, j0 = (int(cell) for cell in np.floor(low / h))
         i1, j1 = (int(cell) for cell in np.ceil(high / h))
-        if i0 < 1 or j0 < 1 or i1 > sim.grid.nx - 1 or j1 > sim.grid.ny - 1:
+        if i0 < 1 or j0 < 1 or i1 > flows.grid.nx - 1 or j1 > flows.grid.ny - 1:
             return None
-        for other in range(len(sim.bodies)):
+        for other in range(len(flows.bodies)):
             if other != k:
-                near, far = sim.extent(b, other)
+                near, far = flows.extent(b, other)
                 if (near < np.array([i1, j1]) * h).all() and (far > np.array([i0, j0]) * h).all():
                     return None
         return i0, i1, j0, j1
 
     def _momentum(self, b: int, cells: tuple[int, int, int, int], centre: FloatArray) -> FloatArray:
         """Integrate momentum and angular momentum over the rectangle, from the velocities on the faces."""
-        sim, h = self._simulation, self._simulation.grid.h
+        flows, h = self._flows, self._flows.grid.h
         i0, i1, j0, j1 = cells
-        u = sim.to_host(sim.u[b, G + i0 : G + i1 + 1, G + j0 : G + j1]).astype(np.float64)
-        v = sim.to_host(sim.v[b, G + i0 : G + i1, G + j0 : G + j1 + 1]).astype(np.float64)
+        u = flows.to_host(flows.u[b, G + i0 : G + i1 + 1, G + j0 : G + j1]).astype(np.float64)
+        v = flows.to_host(flows.v[b, G + i0 : G + i1, G + j0 : G + j1 + 1]).astype(np.float64)
         # faces on the edge of the rectangle count half
         rows = u.sum(axis=0) - 0.5 * (u[0] + u[-1])
         columns = v.sum(axis=1) - 0.5 * (v[:, 0] + v[:, -1])
@@ -146,9 +144,9 @@ class ControlVolumes:
 
     def _flux(self, b: int, cells: tuple[int, int, int, int], centre: FloatArray) -> FloatArray:
         """Integrate what advection and viscous stress carry out of the rectangle."""
-        sim, h, nu = self._simulation, self._simulation.grid.h, self._simulation.viscosity[b]
+        flows, h, nu = self._flows, self._flows.grid.h, self._flows.viscosity[b]
         i0, i1, j0, j1 = cells
-        u, v = sim.to_host(sim.u[b]), sim.to_host(sim.v[b])
+        u, v = flows.to_host(flows.u[b]), flows.to_host(flows.v[b])
         total = np.zeros(3)
         for edge, sign in ((i0, -1.0), (i1, 1.0)):
             normal, along, stress, shear = _edge(u, v, edge, j0, j1, h, nu)
@@ -164,9 +162,9 @@ class ControlVolumes:
 
     def _pressure(self, b: int, cells: tuple[int, int, int, int], centre: FloatArray) -> FloatArray:
         """Integrate p n over the edges, and its moment."""
-        h = self._simulation.grid.h
+        h = self._flows.grid.h
         i0, i1, j0, j1 = cells
-        p = self._simulation.to_host(self._simulation.pressure[b]).astype(np.float64)
+        p = self._flows.to_host(self._flows.pressure[b]).astype(np.float64)
         x = (np.arange(i0, i1) + 0.5) * h - centre[0]
         y = (np.arange(j0, j1) + 0.5) * h - centre[1]
         across_x = 0.5 * (p[i1 - 1, j0:j1] + p[i1, j0:j1] - p[i0 - 1, j0:j1] - p[i0, j0:j1])

@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from flowsim.bodies import TABLE, signed_distance, tabulated_distance
-from flowsim.boundary import Side
+from flowsim.bodies import TABLE, TOUCHES_BODY, signed_distance, tabulated_distance
+from flowsim.boundary import BOTTOM, LEFT, RIGHT, SIDES, Side
 from flowsim.shared import shared
 from flowsim.stencils import PERIODIC, mask, penalized_share, surface_share
 
@@ -58,8 +58,8 @@ def body_window(
     c, s = math.cos(angle), math.sin(angle)
     reach_x = math.sqrt((a * c) ** 2 + (b * s) ** 2) + 1.5 * h
     reach_y = math.sqrt((a * s) ** 2 + (b * c) ** 2) + 1.5 * h
-    i0, i1 = face_range(x, reach_x, h, nx, sides[0])
-    j0, j1 = face_range(y, reach_y, h, ny, sides[2])
+    i0, i1 = face_range(x, reach_x, h, nx, sides[LEFT])
+    j0, j1 = face_range(y, reach_y, h, ny, sides[BOTTOM])
     return i0, i1, j0, j1
 
 
@@ -104,7 +104,7 @@ def whereabouts(
     """Return reference point (x, y) and centre of mass of body k of simulation n, in the box, and its window."""
     theta = angle[n, k]
     cos, sin = math.cos(theta), math.sin(theta)
-    x, y = within(position[n, k, 0], nx * h, sides[0]), within(position[n, k, 1], ny * h, sides[2])
+    x, y = within(position[n, k, 0], nx * h, sides[LEFT]), within(position[n, k, 1], ny * h, sides[BOTTOM])
     xc = x + cos * bodies.centroid[k, 0] - sin * bodies.centroid[k, 1]
     yc = y + sin * bodies.centroid[k, 0] + cos * bodies.centroid[k, 1]
     return x, y, xc, yc, body_window(x, y, theta, bodies.axes[k, 0], bodies.axes[k, 1], h, nx, ny, sides)
@@ -114,17 +114,23 @@ def whereabouts(
 def touches_box(x: float, y: float, angle: float, support: Array, h: float, nx: int, ny: int, sides: Array) -> bool:
     """Return whether a body is within a cell of a wall, or crosses any side but a periodic one."""
     n = len(support)
-    for side in range(4):
+    for side in range(SIDES):
         if sides[side] == PERIODIC:
             continue
-        direction = math.pi if side == 0 else 0.0 if side == 1 else -0.5 * math.pi if side == 2 else 0.5 * math.pi
+        if side == LEFT:
+            direction, gap = math.pi, x
+        elif side == RIGHT:
+            direction, gap = 0.0, nx * h - x
+        elif side == BOTTOM:
+            direction, gap = -0.5 * math.pi, y
+        else:
+            direction, gap = 0.5 * math.pi, ny * h - y
         place = (direction - angle) / (2.0 * math.pi)
         place = (place - math.floor(place)) * n
         m = int(place)
         weight = place - m
         reach = (1.0 - weight) * support[m % n] + weight * support[(m + 1) % n]
-        gap = (x if side == 0 else nx * h - x if side == 1 else y if side == 2 else ny * h - y) - reach
-        if gap < (h if sides[side] >= FIRST_WALL else 0.0):
+        if gap - reach < (h if sides[side] >= FIRST_WALL else 0.0):
             return True
     return False
 
@@ -274,7 +280,7 @@ def near_others(
     reach = max(bodies.axes[k, 0], bodies.axes[k, 1]) + 3.0 * h
     for earlier in range(rank):
         other = bodies.order[earlier]
-        ox, oy = image(position[other, 0], x, nx * h, sides[0]), image(position[other, 1], y, ny * h, sides[2])
+        ox, oy = image(position[other, 0], x, nx * h, sides[LEFT]), image(position[other, 1], y, ny * h, sides[BOTTOM])
         if math.hypot(ox - x, oy - y) < reach + max(bodies.axes[other, 0], bodies.axes[other, 1]):
             return True
     return False
@@ -293,12 +299,13 @@ def claimed_by_others(
     claimed = 0.0
     for earlier in range(rank):
         other = bodies.order[earlier]
-        ox, oy = image(position[other, 0], px, nx * h, sides[0]), image(position[other, 1], py, ny * h, sides[2])
+        ox = image(position[other, 0], px, nx * h, sides[LEFT])
+        oy = image(position[other, 1], py, ny * h, sides[BOTTOM])
         theta = angles[other]
         distance = body_distance(bodies, other, px - ox, py - oy, math.cos(theta), math.sin(theta))
         # the two distances of a point add up to no less than the gap, and to the gap itself in between
         if own + distance < h:
-            contact[k] |= 2
-            contact[other] |= 2
+            contact[k] |= TOUCHES_BODY
+            contact[other] |= TOUCHES_BODY
         claimed += mask(distance, h)
     return claimed

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import SimpleNamespace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,50 @@ from flowsim.grid import Grid
 FAR_FIELD_BLOCKS = 48
 """Blocks of vorticity along the longer side of the box, for the velocity on its ``far_field`` sides."""
 
+Array = Any
 FloatArray = NDArray[np.float64]
+
+
+@dataclass
+class Near:
+    """The small arrays where the sweeps see them, on the host or on a device.
+
+    Those of :class:`~flowsim.bodies.BodyState`; of each simulation its time, step, viscosity and what becomes of it;
+    what never changes: the table of the bodies, the kinds of the sides, the stream, gravity, and the sensors with the
+    numbers of the bodies that carry them.
+    """
+
+    time: Array
+    dt: Array
+    until: Array
+    ratio: Array
+    speed: Array
+    viscosity: Array
+    steps: Array
+    running: Array
+    diverged: Array
+    outside: Array
+    before: Array
+    fences: Array
+    sensed: Array
+    position: Array
+    angle: Array
+    velocity: Array
+    angular_velocity: Array
+    applied_force: Array
+    applied_torque: Array
+    force: Array
+    torque: Array
+    impulse: Array
+    fluid_motion: Array
+    fluid_acceleration: Array
+    contact: Array
+    bodies: BodyTable
+    sides: Array
+    stream: Array
+    gravity: Array
+    sensors: Array
+    carriers: Array
 
 
 class State:
@@ -51,11 +94,11 @@ class State:
         self._side_kinds = self.sides.kinds()
         self._far_field = bool((self._side_kinds == Side.FAR_FIELD).any())
         self._table = BodyTable.of(self.bodies, grid.h)
-        self._allocate(len(sensors))
-        self._place_constants(sensors)
+        self._near = Near(**self._allocate(len(sensors)), **self._constants(sensors))
+        self._everyone = self._device.active(self._device.array(np.ones(batch, np.bool_)))
 
-    def _allocate(self, sensors: int) -> None:
-        """Make the fields, where the sweeps work, and the small arrays, which the host and the sweeps share."""
+    def _allocate(self, sensors: int) -> dict[str, Array]:
+        """Make the fields and the small arrays; return these as the sweeps see them."""
         batch, bodies, grid, device = self.batch, len(self.bodies), self.grid, self._device
         padded, cells = (batch, *grid.padded_shape), (batch, grid.nx, grid.ny)
         self.u, self.v = device.zeros(padded, self.dtype), device.zeros(padded, self.dtype)
@@ -77,7 +120,6 @@ class State:
         layout["fences"] = ((batch, bodies, 4), np.float64)
         layout["sensed"] = ((batch, sensors, 2), np.float64)
         host, near = device.state(layout)
-        self._near = SimpleNamespace(**near)
         self.body_state = BodyState(**{name: host[name] for name in body})
         self.time, self.dt, self.steps = host["time"], host["dt"], host["steps"]
         self.viscosity, self.diverged, self.sensed, self.fences = (
@@ -87,16 +129,19 @@ class State:
             host[name] for name in ("until", "speed", "running", "outside", "before")
         )
         self.fences[:] = (-np.inf, np.inf, -np.inf, np.inf)
+        return near
 
-    def _place_constants(self, sensors: Sequence[tuple[int, tuple[float, float]]]) -> None:
+    def _constants(self, sensors: Sequence[tuple[int, tuple[float, float]]]) -> dict[str, Array]:
         """Put what never changes where the sweeps work."""
-        near, array = self._near, self._device.array
-        near.bodies = BodyTable(*(array(column) for column in self._table))
-        near.sides, near.stream = array(self._side_kinds), array(np.array(self.stream, np.float64))
-        near.gravity = array(np.array(self.gravity, np.float64))
-        near.sensors = array(np.array([point for _, point in sensors], np.float64).reshape(-1, 2))
-        near.carriers = array(np.array([body for body, _ in sensors], np.int64))
-        self._everyone = self._device.active(array(np.ones(self.batch, np.bool_)))
+        array = self._device.array
+        return {
+            "bodies": BodyTable(*(array(column) for column in self._table)),
+            "sides": array(self._side_kinds),
+            "stream": array(np.array(self.stream, np.float64)),
+            "gravity": array(np.array(self.gravity, np.float64)),
+            "sensors": array(np.array([point for _, point in sensors], np.float64).reshape(-1, 2)),
+            "carriers": array(np.array([body for body, _ in sensors], np.int64)),
+        }
 
     def set_velocity(self, b: int, u: ArrayLike, v: ArrayLike) -> None:
         """Write the velocity of simulation b, given on :meth:`Grid.u_faces` and :meth:`Grid.v_faces`."""

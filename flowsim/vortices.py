@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from flowsim.boundary import BOTTOM, RIGHT, TOP, is_low, normal_to_x, outwards
 from flowsim.grid import GHOSTS as G
 from flowsim.shared import shared
 
@@ -50,13 +51,12 @@ def induced_by_departed(
     the box back to zero (Kelvin). Beyond the side the stream fills the wake until the flux that it lacks is ``kept``,
     as its momentum demands: there is a sink for the rest, as far behind the side as the side is long.
     """
-    outwards = 1.0 if side % 2 == 1 else -1.0
     # the middle of the side, and where the wake has filled up
-    along, across = (nx, ny) if side < 2 else (ny, nx)
-    edge, middle = (along if side % 2 == 1 else 0) * h, 0.5 * across * h
-    beyond = edge + outwards * across * h
-    zx, zy = (x - edge, y - middle) if side < 2 else (x - middle, y - edge)
-    fx, fy = (x - beyond, y - middle) if side < 2 else (x - middle, y - beyond)
+    along, across = (nx, ny) if normal_to_x(side) else (ny, nx)
+    edge, middle = (0 if is_low(side) else along) * h, 0.5 * across * h
+    beyond = edge + outwards(side) * across * h
+    zx, zy = (x - edge, y - middle) if normal_to_x(side) else (x - middle, y - edge)
+    fx, fy = (x - beyond, y - middle) if normal_to_x(side) else (x - middle, y - beyond)
     near = 0.5 / (math.pi * max(zx * zx + zy * zy, h * h))
     sink = (kept - lack) * 0.5 / (math.pi * max(fx * fx + fy * fy, h * h))
     return near * (lack * zx + total * zy) + sink * fx, near * (lack * zy - total * zx) + sink * fy
@@ -70,30 +70,29 @@ def lack_at(u: Array, v: Array, nx: int, ny: int, h: float, side: int, m: int, s
     int d dt = -int t omega dt. Momentum is conserved behind the side, int (U - d) d dt = U int d dt far away: so this
     is the flux that lacks there. ``stream`` is U, the given speed out of the box.
     """
-    n = ny if side < 2 else nx
-    depth = 1 if side % 2 == 0 else (nx if side < 2 else ny) - 1
-    sense = 1.0 if side == 1 or side == 2 else -1.0
-    i, j = (depth, m) if side < 2 else (m, depth)
+    n = ny if normal_to_x(side) else nx
+    depth = 1 if is_low(side) else (nx if normal_to_x(side) else ny) - 1
+    sense = 1.0 if side == RIGHT or side == BOTTOM else -1.0
+    i, j = (depth, m) if normal_to_x(side) else (m, depth)
     flux = -sense * (m - 0.5 * n) * circulation(u, v, i, j, h)
     if stream <= 0.0:
         return flux, flux
-    edge = G if side % 2 == 0 else G + (nx if side < 2 else ny)
-    before, after = (u[edge, m - 1 + G], u[edge, m + G]) if side < 2 else (v[m - 1 + G, edge], v[m + G, edge])
-    speed = 0.5 * (before + after) * (1.0 if side % 2 == 1 else -1.0)
+    edge = G if is_low(side) else G + (nx if normal_to_x(side) else ny)
+    before, after = (u[edge, m - 1 + G], u[edge, m + G]) if normal_to_x(side) else (v[m - 1 + G, edge], v[m + G, edge])
+    speed = 0.5 * (before + after) * outwards(side)
     return flux, speed * (1.0 - speed / stream) * h
 
 
 @shared
 def outward(stream: Array, side: int) -> float:
     """Return the speed of the stream out of the box through a side."""
-    speed = float(stream[0] if side < 2 else stream[1])
-    return speed if side % 2 == 1 else -speed
+    return float(stream[0] if normal_to_x(side) else stream[1]) * outwards(side)
 
 
 @shared
 def side_point(side: int, point: int, nx: int, ny: int, h: float) -> tuple[float, float]:
     """Return the place of corner ``point`` along a side."""
     along = float(point) * h
-    if side < 2:
-        return (nx if side == 1 else 0) * h, along
-    return along, (ny if side == 3 else 0) * h
+    if normal_to_x(side):
+        return (nx if side == RIGHT else 0) * h, along
+    return along, (ny if side == TOP else 0) * h

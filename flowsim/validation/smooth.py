@@ -50,12 +50,6 @@ def taylor_green_flow(
     return sim, exact(end)
 
 
-def taylor_green_error(n: int, effort: Effort, dtype: str = "float64") -> float:
-    """Largest error of u and v of :func:`taylor_green_flow`; the vortex has the speed 1."""
-    sim, exact = taylor_green_flow(n, effort, dtype=dtype)
-    return _largest(_velocity(sim) - exact)
-
-
 def _velocity(sim: Simulation) -> FloatArray:
     return np.stack([sim.to_host(sim.u[0]), sim.to_host(sim.v[0])]).astype(np.float64)
 

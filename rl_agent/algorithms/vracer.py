@@ -54,7 +54,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -63,12 +62,11 @@ import torch
 from rl_agent import densities, distributions
 from rl_agent.actor import Actor
 from rl_agent.algorithms import advantages
-from rl_agent.algorithms.algorithm import Algorithm, Evaluation, Source, Tensors, evaluation_of, nearness
+from rl_agent.algorithms.algorithm import Algorithm, Source, Tensors, nearness
 from rl_agent.algorithms.by_hand import vracer as by_hand
 from rl_agent.config import VRacerConfig
 from rl_agent.networks import Parts, make_network
 from rl_agent.replay.batch import Batch
-from rl_agent.replay.refer import Rules
 from rl_agent.scaling import Sizes
 
 __all__ = ["VRacer", "make_actor"]
@@ -172,17 +170,6 @@ class VRacer(Algorithm):
     def gather(self, source: Source, slots: I64) -> tuple[I64, Batch]:
         """Gather drawn steps with their stored targets."""
         return source.memory.gather(slots, self.network.history, *source[1:])
-
-    def reference_gradient(
-        self, batch: Batch, rules: Rules, dtype: torch.dtype = torch.float32
-    ) -> tuple[npt.NDArray[Any], Evaluation]:
-        """Compute the result of ``gradient`` by autograd, from the loss as the paper writes it."""
-        weights = torch.tensor(self.weights, dtype=dtype, requires_grad=True)
-        inputs = self.inputs(batch, None) | rules._asdict()
-        loss, results = self.loss(weights, {n: torch.as_tensor(x, dtype=dtype) for n, x in inputs.items()})
-        (gradient,) = torch.autograd.grad(loss, weights)
-        results["gradient_norm"] = gradient.norm()
-        return gradient.numpy(), evaluation_of({n: result.detach().numpy() for n, result in results.items()})
 
     def _of_action(self, log_density: torch.Tensor, present: torch.Tensor) -> torch.Tensor:
         """Log density of what decides an importance weight: an agent's action, or all actions of its world (eq. 12)."""

@@ -6,6 +6,7 @@ import torch
 
 from rl_agent import AgentConfig, Learner
 from rl_agent.algorithms import Source
+from rl_agent.algorithms.algorithm import evaluation_of
 from rl_agent.replay.refer import Rules
 
 RULES = Rules(c_max=3.0, beta=0.4, rule_1=True, rho_clip=np.inf)
@@ -87,3 +88,13 @@ def divergence(m_mu, s_mu, m, s):
 def some(algorithm, part, count=12):
     place = algorithm.parts.places[part]
     return np.random.default_rng(0).permutation(np.arange(place.start, place.stop))[:count]
+
+
+def by_autograd(algorithm, batch, rules):
+    """Gradient of the loss as the paper writes it and what it says of the batch, in double precision."""
+    weights = torch.tensor(algorithm.weights, dtype=torch.float64, requires_grad=True)
+    inputs = algorithm.inputs(batch, None) | rules._asdict()
+    loss, results = algorithm.loss(weights, {n: torch.as_tensor(x, dtype=torch.float64) for n, x in inputs.items()})
+    (gradient,) = torch.autograd.grad(loss, weights)
+    results["gradient_norm"] = gradient.norm()
+    return gradient.numpy(), evaluation_of({n: result.detach().numpy() for n, result in results.items()})

@@ -4,7 +4,7 @@ from dataclasses import replace
 import gymnasium
 import numpy as np
 import pytest
-import torch
+from learners import by_autograd
 
 from rl_agent import AgentConfig, Learner
 from rl_agent.algorithms import VRacer
@@ -60,7 +60,7 @@ def test_fast_gradient_equals_autograd(network, rules, settings):
     if "policy" in settings:
         batch = replace(batch, action=np.clip(2.0 * batch.action, -1.0, 1.0))
     fast = algorithm.by_hand(batch, rules, None)
-    expected, reference = algorithm.reference_gradient(batch, rules, dtype=torch.float64)
+    expected, reference = by_autograd(algorithm, batch, rules)
     assert 0.05 < fast.far_fraction < 0.8
     scale = np.abs(expected).max()
     np.testing.assert_allclose(algorithm.last_gradient / scale, expected / scale, atol=1e-5)
@@ -94,7 +94,7 @@ def test_the_torch_step_of_a_gpu_equals_the_fast_update(network):
 def test_reference_loss_gradient_equals_finite_differences_of_the_papers_loss():
     algorithm = vracer(batch=8)
     batch = batch_for(algorithm)
-    gradient, evaluation = algorithm.reference_gradient(batch, RULES, dtype=torch.float64)
+    gradient, evaluation = by_autograd(algorithm, batch, RULES)
     assert 0 < evaluation.far.sum() < 8
     held = evaluation.value.astype(float)
 

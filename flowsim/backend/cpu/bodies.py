@@ -9,7 +9,8 @@ import numpy as np
 from numba import prange
 
 from flowsim.backend.cpu.compiling import inner, row_loop, small, sweep
-from flowsim.bodies import TABLE, signed_distance
+from flowsim.bodies import TABLE, TOUCHES_BOX, signed_distance
+from flowsim.boundary import BOTTOM, LEFT
 from flowsim.grid import GHOSTS as G
 from flowsim.rigid import (
     RIGID,
@@ -211,7 +212,7 @@ def penalize(
             theta = angle[n, k]
             x, y, xc, yc, window = whereabouts(n, k, bodies, position, angle, h, nx, ny, sides)
             if touches_box(x, y, theta, bodies.support[k], h, nx, ny, sides):
-                contact[n, k] |= 1
+                contact[n, k] |= TOUCHES_BOX
             diffusion = diffusion_at_surface(bodies, k, viscosity[n], dt[n], h)
             _shares(share_u[n], window, 0.0, 0.5, x, y, theta, bodies, k, h, c, diffusion, rows[task])
             _shares(share_v[n], window, 0.5, 0.0, x, y, theta, bodies, k, h, c, diffusion, rows[task])
@@ -288,5 +289,5 @@ def sense(
         for m in range(len(carriers)):
             k = carriers[m]
             x, y = sensor_point(position[n, k], angle[n, k], sensors[m])
-            x, y = within(x, nx * h, sides[0]), within(y, ny * h, sides[2])
+            x, y = within(x, nx * h, sides[LEFT]), within(y, ny * h, sides[BOTTOM])
             sensed[n, m, 0], sensed[n, m, 1] = velocity_at(u[n], v[n], x, y, h)

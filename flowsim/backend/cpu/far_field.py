@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from numba import prange
 
 from flowsim.backend.cpu.compiling import inner, row_loop, sweep
+from flowsim.boundary import SIDES, normal_to_x
 from flowsim.grid import GHOSTS as G
 from flowsim.stencils import FAR_FIELD, OUTFLOW
 from flowsim.vortices import induced_by, induced_by_departed, lack_at, outward, side_point, turn
@@ -80,7 +81,7 @@ def _induced(x: float, y: float, vortices: Array) -> tuple[float, float]:
 def _lack(u: Array, v: Array, nx: int, ny: int, h: float, side: int, stream: Array) -> tuple[float, float]:
     """Return what the wake lacks that leaves through a side: flux there, and far behind it."""
     lack, kept = 0.0, 0.0
-    for m in range(1, ny if side < 2 else nx):
+    for m in range(1, ny if normal_to_x(side) else nx):
         flux, momentum = lack_at(u, v, nx, ny, h, side, m, outward(stream, side))
         lack += flux
         kept += momentum
@@ -102,20 +103,20 @@ def far_field(
         b = active[task]
         vortices, lacks = room.vortices[b], room.lacks[b]
         total = _gather(u[b], v[b], nx, ny, h, block, vortices, room.sums[b])
-        for side in range(4):
+        for side in range(SIDES):
             if sides[side] == OUTFLOW:
                 lacks[side, 0], lacks[side, 1] = _lack(u[b], v[b], nx, ny, h, side, stream)
-        for side in range(4):
+        for side in range(SIDES):
             if sides[side] != FAR_FIELD:
                 continue
-            component = 0 if side < 2 else 1
-            cells = ny if side < 2 else nx
+            component = 0 if normal_to_x(side) else 1
+            cells = ny if normal_to_x(side) else nx
             last = 0.0
             for point in range(-G, cells + G + block, block):
                 x, y = side_point(side, point, nx, ny, h)
                 du, dv = _induced(x, y, vortices)
                 here = (du if component == 0 else dv) * (0.5 / math.pi)
-                for other in range(4):
+                for other in range(SIDES):
                     if sides[other] == OUTFLOW:
                         du, dv = induced_by_departed(x, y, other, nx, ny, h, lacks[other, 0], lacks[other, 1], total)
                         here += du if component == 0 else dv

@@ -5,19 +5,17 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
 from numba import prange
 
 from flowsim.backend.cpu.compiling import inner, row_loop, rows_of, small, sweep
+from flowsim.boundary import BOTTOM, LEFT, RIGHT, SIDES, TOP, is_low, normal_to_x
 from flowsim.grid import GHOSTS as G
+from flowsim.mass_balance import balance_sides, set_sides
 from flowsim.stencils import (
-    FAR_FIELD,
     HALF,
     OPEN,
-    OUTFLOW,
     PERIODIC,
     adams_bashforth,
-    convected,
     flux,
     ghost_across,
     ghost_along,
@@ -99,16 +97,18 @@ def fill_ghosts(active: Array, u: Array, v: Array, sides: Array, given: Array) -
     for task in prange(len(active)):
         b = active[task]
         on = given[b]
-        _fill_normal(u[b], nx, sides[0], sides[1])
-        _fill_normal(v[b].T, ny, sides[2], sides[3])
+        _fill_normal(u[b], nx, sides[LEFT], sides[RIGHT])
+        _fill_normal(v[b].T, ny, sides[BOTTOM], sides[TOP])
         # what looks whether flow enters through a ring comes after the ring is closed
-        for direction in (0, 1) if sides[0] == PERIODIC else (1, 0):
+        for direction in (0, 1) if sides[LEFT] == PERIODIC else (1, 0):
             if direction == 0:
-                _fill_tangential(v[b], nx, sides[0], sides[1], (on[0, 1], on[1, 1]), (on[0, 0], on[1, 0]), u[b],
-                                 sides[2] == PERIODIC)  # fmt: skip
+                along, across = (on[LEFT, 1], on[RIGHT, 1]), (on[LEFT, 0], on[RIGHT, 0])
+                ring = sides[BOTTOM] == PERIODIC
+                _fill_tangential(v[b], nx, sides[LEFT], sides[RIGHT], along, across, u[b], ring)
             else:
-                _fill_tangential(u[b].T, ny, sides[2], sides[3], (on[2, 0], on[3, 0]), (on[2, 1], on[3, 1]), v[b].T,
-                                 sides[0] == PERIODIC)  # fmt: skip
+                along, across = (on[BOTTOM, 0], on[TOP, 0]), (on[BOTTOM, 1], on[TOP, 1])
+                ring = sides[LEFT] == PERIODIC
+                _fill_tangential(u[b].T, ny, sides[BOTTOM], sides[TOP], along, across, v[b].T, ring)
 
 
 @row_loop
@@ -180,8 +180,8 @@ def predict(
     real = u.dtype.type
     nx, ny = p.shape[1], p.shape[2]
     per_12, per_h = real(1.0 / 12.0), real(1.0 / h)
-    i_first = 0 if sides[0] == 0 else 1
-    periodic_y = sides[2] == 0
+    i_first = 0 if sides[LEFT] == PERIODIC else 1
+    periodic_y = sides[BOTTOM] == PERIODIC
     for task in prange(len(active) * blocks):
         b = active[task // blocks]
         step, r, nu_per_h = real(dt[b]), real(ratio[b]), real(nu[b] / h)
@@ -229,10 +229,10 @@ def predict_open_sides(
     for task in prange(len(active)):
         b = active[task]
         step, r, nu_per_h, two_dth = real(dt[b]), real(ratio[b]), real(nu[b] / h), real(2.0 * dt[b] / h)
-        for side in range(4):
+        for side in range(SIDES):
             if sides[side] != OPEN:
                 continue
-            across, low = side < 2, side % 2 == 0
+            across, low = normal_to_x(side), is_low(side)
             f, new, old = (u[b], new_u[b], old_u[b]) if across else (v[b].T, new_v[b].T, old_v[b].T)
             along, behind = (v[b], p[b]) if across else (u[b].T, p[b].T)
             n, cells = (nx, ny) if across else (ny, nx)
@@ -255,62 +255,16 @@ def predict_open_sides(
 
 
 @sweep
-def update_sides(active: Array, u: Array, v: Array, new_u: Array, new_v: Array, sides: Array, given: Array, dt: Array,
-                 h: float) -> None:  # fmt: skip
-    """Set the normal velocity on all sides but ``open`` ones, which the pressure sets.
-
-    Convective on ``outflow`` sides. Where no side is open there is to be no net flux: what does not balance is spread
-    over ``outflow`` sides, and over ``far_field`` ones where there are none.
-    """
-    real = u.dtype.type
+def update_sides(
+    active: Array, u: Array, v: Array, new_u: Array, new_v: Array, sides: Array, given: Array, dt: Array, h: float
+) -> None:
+    """Set the normal velocity on all sides but ``open`` ones, without a net flux where there are none of these."""
     nx, ny = u.shape[1] - 2 * G, u.shape[2] - 2 * G
+    flat_u, flat_v, flat_new_u, flat_new_v = u.reshape(-1), v.reshape(-1), new_u.reshape(-1), new_v.reshape(-1)
     for task in prange(len(active)):
         b = active[task]
-        net = 0.0
-        passable = 0
-        held = False
-        for side in range(4):
-            if sides[side] == PERIODIC:
-                continue
-            if sides[side] == OPEN:
-                held = True
-                continue
-            sign = -1.0 if side % 2 == 0 else 1.0
-            across = side < 2
-            old, new = (u[b], new_u[b]) if across else (v[b].T, new_v[b].T)
-            n, cells = (nx, ny) if across else (ny, nx)
-            edge = G if side % 2 == 0 else G + n
-            inside = edge + 1 if side % 2 == 0 else edge - 1
-            prescribed = given[b, side, 0 if across else 1]
-            courant = real(max(sign * prescribed[0], 0.0) * dt[b] / h)
-            total = 0.0
-            for j in range(G, G + cells):
-                if sides[side] == OUTFLOW:
-                    new[edge, j] = convected(real(sign), old[edge, j], old[inside, j], courant)
-                elif sides[side] == FAR_FIELD:
-                    new[edge, j] = prescribed[j]
-                else:
-                    new[edge, j] = old[edge, j]
-                total += np.float64(new[edge, j])
-            net += sign * total
-            if sides[side] == OUTFLOW:
-                passable += cells
-        if held:  # the pressure lets out what does not balance
-            net = 0.0
-        closed = passable == 0  # what the vorticity induces has no net flux but by rounding
-        if closed:
-            for side in range(4):
-                passable += (ny if side < 2 else nx) if sides[side] == FAR_FIELD else 0
-        correction = net / max(passable, 1)
-        for side in range(4):
-            if sides[side] == OUTFLOW or (closed and sides[side] == FAR_FIELD):
-                sign = -1.0 if side % 2 == 0 else 1.0
-                across = side < 2
-                new = new_u[b] if across else new_v[b].T
-                n, cells = (nx, ny) if across else (ny, nx)
-                edge = G if side % 2 == 0 else G + n
-                for j in range(G, G + cells):
-                    new[edge, j] -= real(sign * correction)
+        net = set_sides(b, flat_u, flat_v, flat_new_u, flat_new_v, nx, ny, sides, given, dt, h, 0, 1)
+        balance_sides(b, flat_new_u, flat_new_v, nx, ny, sides, net, 0, 1)
 
 
 @sweep
@@ -323,10 +277,10 @@ def divergence(active: Array, blocks: int, u: Array, v: Array, d: Array, sides: 
         for i in range(start, stop):
             out, west, across = d[b, i], u[b, i + G], v[b, i + G]
             # on a periodic side the last face is the first one
-            east = u[b, G] if sides[0] == 0 and i == nx - 1 else u[b, i + G + 1]
+            east = u[b, G] if sides[LEFT] == PERIODIC and i == nx - 1 else u[b, i + G + 1]
             for j in range(ny):
                 out[j] = net_outflow(west[j + G], east[j + G], across[j + G], across[j + G + 1])
-            if sides[2] == 0:
+            if sides[BOTTOM] == PERIODIC:
                 j = ny - 1
                 out[j] = net_outflow(west[j + G], east[j + G], across[j + G], across[G])
 
@@ -355,8 +309,8 @@ def correct(
     real = u.dtype.type
     nx, ny = p.shape[1], p.shape[2]
     # phi is zero on an open side, half a cell from the centres
-    low_x, high_x = real(2 if sides[0] == OPEN else 0), real(2 if sides[1] == OPEN else 0)
-    low_y, high_y = real(2 if sides[2] == OPEN else 0), real(2 if sides[3] == OPEN else 0)
+    low_x, high_x = real(2 if sides[LEFT] == OPEN else 0), real(2 if sides[RIGHT] == OPEN else 0)
+    low_y, high_y = real(2 if sides[BOTTOM] == OPEN else 0), real(2 if sides[TOP] == OPEN else 0)
     for task in prange(len(active) * blocks):
         b = active[task // blocks]
         scale = real(h / dt[b]) if keep_pressure else real(0)
@@ -365,17 +319,17 @@ def correct(
         for i in range(start, stop):
             k = i + G
             here, uk, vk, nuk, nvk, pk = phi[b, i], u[b, k], v[b, k], new_u[b, k], new_v[b, k], p[b, i]
-            if i > 0 or sides[0] == 0:
+            if i > 0 or sides[LEFT] == PERIODIC:
                 west = phi[b, i - 1] if i > 0 else phi[b, nx - 1]
                 for j in range(ny):
                     uk[j + G] = nuk[j + G] - (here[j] - west[j])
             else:
                 for j in range(ny):
                     uk[j + G] = nuk[j + G] - low_x * here[j]
-            vk[G] = nvk[G] - (here[0] - here[ny - 1]) if sides[2] == 0 else nvk[G] - low_y * here[0]
+            vk[G] = nvk[G] - (here[0] - here[ny - 1]) if sides[BOTTOM] == PERIODIC else nvk[G] - low_y * here[0]
             for j in range(1, ny):
                 vk[j + G] = nvk[j + G] - (here[j] - here[j - 1])
-            if sides[2] != 0:
+            if sides[BOTTOM] != PERIODIC:
                 vk[ny + G] = nvk[ny + G] + high_y * here[ny - 1]
             for j in range(ny):
                 pk[j] += scale * here[j]
@@ -387,7 +341,7 @@ def correct(
                 row_sum += s
             fastest = max(fastest, row_max)
             total += row_sum
-        if stop == nx and sides[0] != 0:
+        if stop == nx and sides[LEFT] != PERIODIC:
             for j in range(ny):
                 u[b, nx + G, j + G] = new_u[b, nx + G, j + G] + high_x * phi[b, nx - 1, j]
         speeds[b, task % blocks] = fastest if math.isfinite(total) else real(math.inf)

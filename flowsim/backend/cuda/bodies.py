@@ -9,6 +9,8 @@ import numpy as np
 from numba import cuda
 
 from flowsim.backend.cuda.launching import SIMULATED, THREADS, Kernel, block_sums
+from flowsim.bodies import TOUCHES_BOX
+from flowsim.boundary import BOTTOM, LEFT
 from flowsim.grid import GHOSTS as G
 from flowsim.rigid import (
     RIGID,
@@ -55,11 +57,19 @@ def _share(
 
 
 @cuda.jit(device=True)
-def _moments(sums: Array, first: int, h: float) -> tuple[float, float, float, float, float]:
+def _with_face(sums: Any, share: float, arm: float, velocity: float) -> Any:
+    """Add a face under a body to the sums of w, w r, w r^2, w f, w r f, r being the lever arm of the velocity f."""
+    turning = share * arm
+    s0, s1, s2, p0, p1 = sums
+    return s0 + share, s1 + turning, s2 + turning * arm, p0 + share * velocity, p1 + turning * velocity
+
+
+@cuda.jit(device=True)
+def _moments(scratch: Array, first: int, h: float) -> tuple[float, float, float, float, float]:
     """Return five sums over the faces under a body, from row ``first`` on, times the area of a cell."""
     area = h * h
-    return (sums[first, 0] * area, sums[first + 1, 0] * area, sums[first + 2, 0] * area, sums[first + 3, 0] * area,
-            sums[first + 4, 0] * area)  # fmt: skip
+    return (scratch[first, 0] * area, scratch[first + 1, 0] * area, scratch[first + 2, 0] * area,
+            scratch[first + 3, 0] * area, scratch[first + 4, 0] * area)  # fmt: skip
 
 
 @Kernel
@@ -88,12 +98,11 @@ def _penalize(
         cos, sin = math.cos(theta), math.sin(theta)
         x, y, xc, yc, (i0, i1, j0, j1) = whereabouts(n, k, bodies, position, angle, h, nx, ny, sides)
         if t == 0 and touches_box(x, y, theta, bodies.support[k], h, nx, ny, sides):
-            contact[n, k] |= 1
+            contact[n, k] |= TOUCHES_BOX
         crowded = rank > 0 and near_others(rank, bodies, x, y, position[n], h, nx, ny, sides)
         cuda.syncthreads()
         diffusion = diffusion_at_surface(bodies, k, viscosity[n], dt[n], h)
-        s0, s1, s2, s3, s4 = 0.0, 0.0, 0.0, 0.0, 0.0
-        t0, t1, t2, t3, t4 = 0.0, 0.0, 0.0, 0.0, 0.0
+        of_u = of_v = (0.0, 0.0, 0.0, 0.0, 0.0)
         width = j1 - j0
         for face in range(t, (i1 - i0) * width, threads):
             i, j = i0 + face // width, j0 + face % width
@@ -101,22 +110,12 @@ def _penalize(
             w = real(_share(n, rank, crowded, True, i * h, (j + 0.5) * h, x, y, cos, sin, bodies, position, angle,
                             contact, h, c, diffusion, nx, ny, sides))  # fmt: skip
             share_u[n, f, g] = w
-            r = (j + 0.5) * h - yc
-            s0 += w
-            s1 += w * r
-            s2 += w * r * r
-            s3 += w * float(u[n, f, g])
-            s4 += w * r * float(u[n, f, g])
+            of_u = _with_face(of_u, w, (j + 0.5) * h - yc, u[n, f, g])
             w = real(_share(n, rank, crowded, False, (i + 0.5) * h, j * h, x, y, cos, sin, bodies, position, angle,
                             contact, h, c, diffusion, nx, ny, sides))  # fmt: skip
             share_v[n, f, g] = w
-            r = (i + 0.5) * h - xc
-            t0 += w
-            t1 += w * r
-            t2 += w * r * r
-            t3 += w * float(v[n, f, g])
-            t4 += w * r * float(v[n, f, g])
-        block_sums((s0, s1, s2, s3, s4, t0, t1, t2, t3, t4), scratch)
+            of_v = _with_face(of_v, w, (i + 0.5) * h - xc, v[n, f, g])
+        block_sums(of_u + of_v, scratch)
         if t == 0:
             su, sv = _moments(scratch, 0, h), _moments(scratch, 5, h)
             motion[0], motion[1], motion[2] = respond(n, k, su, sv, bodies, moves, state, dt[n], gravity)
@@ -150,27 +149,18 @@ def _follow_light_bodies(
             continue
         cos, sin = math.cos(angle[n, k]), math.sin(angle[n, k])
         x, y, xc, yc, (i0, i1, j0, j1) = whereabouts(n, k, bodies, position, angle, h, nx, ny, sides)
-        s0, s1, s2, s3, s4 = 0.0, 0.0, 0.0, 0.0, 0.0
-        t0, t1, t2, t3, t4 = 0.0, 0.0, 0.0, 0.0, 0.0
+        of_u = of_v = (0.0, 0.0, 0.0, 0.0, 0.0)
         width = j1 - j0
         for face in range(t, (i1 - i0) * width, cuda.blockDim.x):
             i, j = i0 + face // width, j0 + face % width
             f, g = wrapped(i, nx) + G, wrapped(j, ny) + G
             distance = body_distance(bodies, k, i * h - x, (j + 0.5) * h - y, cos, sin)
-            w, r = penalized_share(mask(distance, h), RIGID), (j + 0.5) * h - yc
-            s0 += w
-            s1 += w * r
-            s2 += w * r * r
-            s3 += w * float(u[n, f, g])
-            s4 += w * r * float(u[n, f, g])
+            w = penalized_share(mask(distance, h), RIGID)
+            of_u = _with_face(of_u, w, (j + 0.5) * h - yc, u[n, f, g])
             distance = body_distance(bodies, k, (i + 0.5) * h - x, j * h - y, cos, sin)
-            w, r = penalized_share(mask(distance, h), RIGID), (i + 0.5) * h - xc
-            t0 += w
-            t1 += w * r
-            t2 += w * r * r
-            t3 += w * float(v[n, f, g])
-            t4 += w * r * float(v[n, f, g])
-        block_sums((s0, s1, s2, s3, s4, t0, t1, t2, t3, t4), scratch)
+            w = penalized_share(mask(distance, h), RIGID)
+            of_v = _with_face(of_v, w, (i + 0.5) * h - xc, v[n, f, g])
+        block_sums(of_u + of_v, scratch)
         if t == 0:
             su, sv = _moments(scratch, 0, h), _moments(scratch, 5, h)
             follow_fluid(n, k, su, sv, bodies, motion, acceleration, dt[n])
@@ -219,7 +209,7 @@ def _sense(
     for m in range(cuda.threadIdx.x, len(carriers), cuda.blockDim.x):
         k = carriers[m]
         x, y = sensor_point(position[n, k], angle[n, k], sensors[m])
-        x, y = within(x, nx * h, sides[0]), within(y, ny * h, sides[2])
+        x, y = within(x, nx * h, sides[LEFT]), within(y, ny * h, sides[BOTTOM])
         sensed[n, m, 0], sensed[n, m, 1] = velocity_at(u[n], v[n], x, y, h)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from numba import cuda
 
 from flowsim.backend.cuda.launching import THREADS, Kernel, block_sums
+from flowsim.boundary import SIDES, normal_to_x
 from flowsim.grid import GHOSTS as G
 from flowsim.stencils import FAR_FIELD, OUTFLOW
 from flowsim.vortices import circulation, induced_by, induced_by_departed, lack_at, outward, side_point
@@ -65,7 +66,7 @@ def _measure_wakes(active: Array, u: Array, v: Array, h: float, sides: Array, st
     scratch = cuda.shared.array((2, THREADS), np.float64)
     nx, ny = u.shape[1] - 2 * G, u.shape[2] - 2 * G
     lack, kept = 0.0, 0.0
-    for m in range(1 + t, ny if side < 2 else nx, cuda.blockDim.x):
+    for m in range(1 + t, ny if normal_to_x(side) else nx, cuda.blockDim.x):
         flux, momentum = lack_at(u[b], v[b], nx, ny, h, side, m, outward(stream, side))
         lack += flux
         kept += momentum
@@ -89,15 +90,15 @@ def _induce(
         vortex = vortices[b, n]
         du, dv = induced_by(x - vortex[0], y - vortex[1], vortex[2], vortex[3], vortex[4], vortex[5], vortex[6])
         total += vortex[2]
-        normal += du if side < 2 else dv
+        normal += du if normal_to_x(side) else dv
     block_sums((total, normal), scratch)
     if cuda.threadIdx.x == 0:
         normal = scratch[1, 0] * (0.5 / math.pi)
-        for other in range(4):
+        for other in range(SIDES):
             if sides[other] == OUTFLOW:
                 lack, kept = lacks[b, other, 0], lacks[b, other, 1]
                 du, dv = induced_by_departed(x, y, other, nx, ny, h, lack, kept, scratch[0, 0])
-                normal += du if side < 2 else dv
+                normal += du if normal_to_x(side) else dv
         points[b, side, point] = normal
 
 
@@ -107,7 +108,7 @@ def _interpolate(active: Array, points: Array, given: Array, block: int, sides: 
     side, b = cuda.blockIdx.x, cuda.blockIdx.y
     if not active[b] or sides[side] != FAR_FIELD:
         return
-    component = 0 if side < 2 else 1
+    component = 0 if normal_to_x(side) else 1
     real = given.dtype.type
     for m in range(cuda.threadIdx.x, given.shape[3], cuda.blockDim.x):
         point = m // block

@@ -14,15 +14,14 @@ import numpy as np
 from numba import cuda
 
 from flowsim.backend.cuda.launching import ROWS, THREADS, TILE, Kernel, block_sums, cell_blocks
+from flowsim.boundary import BOTTOM, LEFT, RIGHT, SIDES, TOP, is_low, normal_to_x
 from flowsim.grid import GHOSTS as G
+from flowsim.mass_balance import balance_sides, faces_of, set_sides
 from flowsim.stencils import (
-    FAR_FIELD,
     HALF,
     OPEN,
-    OUTFLOW,
     PERIODIC,
     adams_bashforth,
-    convected,
     flux,
     ghost_across,
     ghost_along,
@@ -100,18 +99,18 @@ def _fill_ghosts(active: Array, u: Array, v: Array, nx: int, ny: int, sides: Arr
     wide, high = nx + 2 * G, ny + 2 * G
     start = b * wide * high
     for j in range(t, high, cuda.blockDim.x):
-        _fill_normal(u, start + j, high, nx, sides[0], sides[1])
+        _fill_normal(u, start + j, high, nx, sides[LEFT], sides[RIGHT])
     for i in range(t, wide, cuda.blockDim.x):
-        _fill_normal(v, start + i * high, 1, ny, sides[2], sides[3])
+        _fill_normal(v, start + i * high, 1, ny, sides[BOTTOM], sides[TOP])
     for turn in range(2):
         cuda.syncthreads()
         # what looks whether flow enters through a ring comes after the ring is closed
-        if (turn == 0) == (sides[0] == PERIODIC):
+        if (turn == 0) == (sides[LEFT] == PERIODIC):
             for j in range(t, high, cuda.blockDim.x):
-                _fill_tangential(v, u, start + j, high, nx, sides, 0, given, b, 1, j, 1, high)
+                _fill_tangential(v, u, start + j, high, nx, sides, LEFT, given, b, 1, j, 1, high)
         else:
             for i in range(t, wide, cuda.blockDim.x):
-                _fill_tangential(u, v, start + i * high, 1, ny, sides, 2, given, b, 0, i, high, wide)
+                _fill_tangential(u, v, start + i * high, 1, ny, sides, BOTTOM, given, b, 0, i, high, wide)
 
 
 def fill_ghosts(active: Array, u: Array, v: Array, sides: Array, given: Array) -> None:
@@ -152,7 +151,7 @@ def _predict(
     v0, vw, ve, vs, vn = v[o], v[o - e], v[o + e], v[o - one], v[o + one]
     here = p[cell_index(b, i, j, nx, ny)]
     # u flows through the cell centres, v through the corners
-    if i > 0 or sides[0] == PERIODIC:
+    if i > 0 or sides[LEFT] == PERIODIC:
         west = flux(HALF * (uw + u0), u[o - ee], uw, u0, ue, per_12, nu_per_h)
         east = flux(HALF * (u0 + ue), uw, u0, ue, u[o + ee], per_12, nu_per_h)
         south = flux(HALF * (vw + v0), u[o - two], us, u0, un, per_12, nu_per_h)
@@ -161,7 +160,7 @@ def _predict(
         behind = p[cell_index(b, i - 1 if i > 0 else nx - 1, j, nx, ny)]
         new_u[o] = adams_bashforth(u0, rate, old_u[o], step, r) - dth * (here - behind)
         old_u[o] = rate
-    if j > 0 or sides[2] == PERIODIC:
+    if j > 0 or sides[BOTTOM] == PERIODIC:
         west = flux(HALF * (us + u0), v[o - ee], vw, v0, ve, per_12, nu_per_h)
         east = flux(HALF * (u[o + e - one] + ue), vw, v0, ve, v[o + ee], per_12, nu_per_h)
         south = flux(HALF * (vs + v0), v[o - two], vs, v0, vn, per_12, nu_per_h)
@@ -186,18 +185,6 @@ def predict(
     _predict.launch(cell_blocks(nx, ny, batch), (*TILE, 1), active, *flat, nx, ny, sides, nu, dt, ratio, 1.0 / h)
 
 
-@cuda.jit(device=True)
-def _line(side: int, nx: int, ny: int, b: int) -> tuple[int, int, int, int]:
-    """Return start and step of the line of normal faces on a side, the step inwards, and their number; flat indices."""
-    wide, high = nx + 2 * G, ny + 2 * G
-    start = b * wide * high
-    if side < 2:
-        row = G if side == 0 else G + nx
-        return start + row * high + G, 1, high if side == 0 else -high, ny
-    column = G if side == 2 else G + ny
-    return start + G * high + column, high, 1 if side == 2 else -1, nx
-
-
 @Kernel
 def _predict_open_sides(
     active: Array, u: Array, v: Array, new_u: Array, new_v: Array, old_u: Array, old_v: Array, p: Array, nx: int,
@@ -209,13 +196,13 @@ def _predict_open_sides(
     real = u.dtype.type
     per_12, per_h, nu_per_h = real(1.0 / 12.0), real(over_h), real(nu[b] * over_h)
     dt_b, r, two_dth = real(dt[b]), real(ratio[b]), real(2.0 * dt[b] * over_h)
-    low, component = side % 2 == 0, 0 if side < 2 else 1
-    f, new, old, along = (u, new_u, old_u, v) if side < 2 else (v, new_v, old_v, u)
-    start, step, inwards, cells = _line(side, nx, ny, b)
+    low, component = is_low(side), 0 if normal_to_x(side) else 1
+    f, new, old, along = (u, new_u, old_u, v) if normal_to_x(side) else (v, new_v, old_v, u)
+    start, step, inwards, cells = faces_of(side, nx, ny, b)
     outwards = real(-1 if low else 1)
     behind = start if low else start + inwards  # the cells behind the side have the index of their lower faces
     up = inwards if low else -inwards
-    first_cell = 0 if low else (nx - 1 if side < 2 else ny - 1)
+    first_cell = 0 if low else (nx - 1 if normal_to_x(side) else ny - 1)
     for m in range(cuda.threadIdx.x, cells, cuda.blockDim.x):
         o, c = start + m * step, behind + m * step
         before = flux(along[c], f[o - 2 * step], f[o - step], f[o], f[o + step], per_12, nu_per_h)
@@ -223,8 +210,9 @@ def _predict_open_sides(
         centre = flux(HALF * (f[c] + f[c + up]), f[c - up], f[c], f[c + up], f[c + 2 * up], per_12, nu_per_h)
         outside = given[b, side, component, m + G]
         rate = open_side_rate(outwards, f[o], centre, before, after, outside, per_h)
-        cell = cell_index(b, first_cell, m, nx, ny) if side < 2 else cell_index(b, m, first_cell, nx, ny)
-        new[o] = adams_bashforth(f[o], rate, old[o], dt_b, r) + outwards * two_dth * p[cell]
+        i, j = (first_cell, m) if normal_to_x(side) else (m, first_cell)
+        pressure = p[cell_index(b, i, j, nx, ny)]
+        new[o] = adams_bashforth(f[o], rate, old[o], dt_b, r) + outwards * two_dth * pressure
         old[o] = rate
 
 
@@ -236,7 +224,7 @@ def predict_open_sides(
     _, nx, ny = p.shape
     flat = [field.reshape(-1) for field in (u, v, new_u, new_v, old_u, old_v, p)]
     _predict_open_sides.launch(
-        (len(active), 4), (THREADS,), active, *flat, nx, ny, sides, given, nu, dt, ratio, 1.0 / h
+        (len(active), SIDES), (THREADS,), active, *flat, nx, ny, sides, given, nu, dt, ratio, 1.0 / h
     )
 
 
@@ -248,56 +236,16 @@ def _update_sides(
     b, t = cuda.blockIdx.x, cuda.threadIdx.x
     if not active[b]:
         return
-    real = u.dtype.type
     scratch = cuda.shared.array((1, THREADS), np.float64)
-    net = 0.0
-    passable = 0
-    held = False
-    for side in range(4):
-        kind = sides[side]
-        if kind == PERIODIC:
-            continue
-        if kind == OPEN:
-            held = True
-            continue
-        sign = -1.0 if side % 2 == 0 else 1.0
-        component = 0 if side < 2 else 1
-        old, new = (u, new_u) if side < 2 else (v, new_v)
-        start, step, inwards, cells = _line(side, nx, ny, b)
-        courant = real(max(sign * given[b, side, component, 0], 0.0) * dt[b] / h)
-        for m in range(t, cells, cuda.blockDim.x):
-            edge = start + m * step
-            if kind == OUTFLOW:
-                new[edge] = convected(real(sign), old[edge], old[edge + inwards], courant)
-            elif kind == FAR_FIELD:
-                new[edge] = given[b, side, component, m + G]
-            else:
-                new[edge] = old[edge]
-            net += sign * float(new[edge])
-        if kind == OUTFLOW:
-            passable += cells
-    if held:  # the pressure lets out what does not balance
-        return
+    net = set_sides(b, u, v, new_u, new_v, nx, ny, sides, given, dt, h, t, cuda.blockDim.x)
     block_sums((net,), scratch)
-    closed = passable == 0  # what the vorticity induces has no net flux but by rounding
-    if closed:
-        for side in range(4):
-            passable += (ny if side < 2 else nx) if sides[side] == FAR_FIELD else 0
-    correction = scratch[0, 0] / max(passable, 1)
-    for side in range(4):
-        kind = sides[side]
-        if kind == OUTFLOW or (closed and kind == FAR_FIELD):
-            sign = -1.0 if side % 2 == 0 else 1.0
-            new = new_u if side < 2 else new_v
-            start, step, _, cells = _line(side, nx, ny, b)
-            for m in range(t, cells, cuda.blockDim.x):
-                new[start + m * step] -= real(sign * correction)
+    balance_sides(b, new_u, new_v, nx, ny, sides, scratch[0, 0], t, cuda.blockDim.x)
 
 
 def update_sides(
     active: Array, u: Array, v: Array, new_u: Array, new_v: Array, sides: Array, given: Array, dt: Array, h: float
 ) -> None:
-    """Set the normal velocity on all sides but ``open`` ones, as on the CPU."""
+    """Set the normal velocity on all sides but ``open`` ones, without a net flux where there are none of these."""
     nx, ny = u.shape[1] - 2 * G, u.shape[2] - 2 * G
     flat = [field.reshape(-1) for field in (u, v, new_u, new_v)]
     _update_sides.launch((len(active),), (THREADS,), active, *flat, nx, ny, sides, given, dt, h)
@@ -306,8 +254,8 @@ def update_sides(
 @cuda.jit(device=True)
 def cell_outflow(u: Array, v: Array, b: int, i: int, j: int, nx: int, ny: int, sides: Array) -> Any:
     """Return h div u of a cell; on a periodic side the last face is the first one."""
-    east = 0 if sides[0] == PERIODIC and i == nx - 1 else i + 1
-    north = 0 if sides[2] == PERIODIC and j == ny - 1 else j + 1
+    east = 0 if sides[LEFT] == PERIODIC and i == nx - 1 else i + 1
+    north = 0 if sides[BOTTOM] == PERIODIC and j == ny - 1 else j + 1
     o = face_index(b, i, j, nx, ny)
     return net_outflow(u[o], u[face_index(b, east, j, nx, ny)], v[o], v[face_index(b, i, north, nx, ny)])
 
@@ -333,7 +281,7 @@ def place_along_y(j: int, ny: int, sides: Array) -> int:
     Between walls even entries come first and odd ones backwards after them: the Fourier transform of a row in this
     order is its cosine transform but for a factor for each mode (Makhoul 1980).
     """
-    if sides[2] == PERIODIC:
+    if sides[BOTTOM] == PERIODIC:
         return j
     return j // 2 if j % 2 == 0 else ny - 1 - j // 2
 
@@ -341,7 +289,7 @@ def place_along_y(j: int, ny: int, sides: Array) -> int:
 @cuda.jit(device=True)
 def sign_along_y(j: int, sides: Array) -> int:
     """Return the sign with which the pressure solver keeps entry j: between open sides it makes sines of cosines."""
-    return -1 if sides[2] == OPEN and j % 2 == 1 else 1
+    return -1 if sides[BOTTOM] == OPEN and j % 2 == 1 else 1
 
 
 @Kernel
@@ -360,8 +308,8 @@ def _correct(
     one, e = np.uint64(1), np.uint64(ny + 2 * G)
     fastest = real(0)
     # phi is zero on an open side, half a cell from the centres
-    low_x, high_x = real(2 if sides[0] == OPEN else 0), real(2 if sides[1] == OPEN else 0)
-    at_y = real(2 if sides[2] == OPEN else 0)
+    low_x, high_x = real(2 if sides[LEFT] == OPEN else 0), real(2 if sides[RIGHT] == OPEN else 0)
+    at_y = real(2 if sides[BOTTOM] == OPEN else 0)
     if j < ny:
         place, below = place_along_y(j, ny, sides), place_along_y(j - 1 if j > 0 else ny - 1, ny, sides)
         sign, sign_below = real(sign_along_y(j, sides)), real(sign_along_y(j - 1, sides))
@@ -372,19 +320,19 @@ def _correct(
             o, cell = face_index(b, i, j, nx, ny), cell_index(b, i, j, nx, ny)
             here = sign * phi[cell_index(b, i, place, nx, ny)]
             across, along = new_u[o], new_v[o]
-            if i > 0 or sides[0] == PERIODIC:
+            if i > 0 or sides[LEFT] == PERIODIC:
                 across -= here - sign * phi[cell_index(b, i - 1 if i > 0 else nx - 1, place, nx, ny)]
             else:
                 across -= low_x * here
-            if j > 0 or sides[2] == PERIODIC:
+            if j > 0 or sides[BOTTOM] == PERIODIC:
                 along -= here - sign_below * phi[cell_index(b, i, below, nx, ny)]
             else:
                 along -= at_y * here
             u[o], v[o] = across, along
             p[cell] += scale * here
-            if i == nx - 1 and sides[0] != PERIODIC:
+            if i == nx - 1 and sides[LEFT] != PERIODIC:
                 u[o + e] = new_u[o + e] + high_x * here
-            if j == ny - 1 and sides[2] != PERIODIC:
+            if j == ny - 1 and sides[BOTTOM] != PERIODIC:
                 v[o + one] = new_v[o + one] + at_y * here
             s = abs(across) + abs(along)
             if not s <= fastest:  # NaN included

@@ -1,0 +1,91 @@
+"""The normal velocity on the sides of the box and its mass balance, written once for every backend.
+
+Arrays of faces are flat here. A backend with many threads gives each of them the faces ``first``, ``first + stride``,
+and so on; one with a thread for each simulation gives it all.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from flowsim.boundary import BOTTOM, LEFT, SIDES, normal_to_x, outwards
+from flowsim.grid import GHOSTS as G
+from flowsim.shared import shared
+from flowsim.stencils import FAR_FIELD, OPEN, OUTFLOW, PERIODIC, convected
+
+Array = Any
+
+
+@shared
+def faces_of(side: int, nx: int, ny: int, b: int) -> tuple[int, int, int, int]:
+    """Return start and step of the line of normal faces on a side, the step inwards, and their number; flat indices."""
+    wide, high = nx + 2 * G, ny + 2 * G
+    start = b * wide * high
+    if normal_to_x(side):
+        row = G if side == LEFT else G + nx
+        return start + row * high + G, 1, high if side == LEFT else -high, ny
+    column = G if side == BOTTOM else G + ny
+    return start + G * high + column, high, 1 if side == BOTTOM else -1, nx
+
+
+@shared
+def set_sides(
+    b: int, u: Array, v: Array, new_u: Array, new_v: Array, nx: int, ny: int, sides: Array, given: Array, dt: Array,
+    h: float, first: int, stride: int,
+) -> float:  # fmt: skip
+    """Set the normal velocity on all sides but ``open`` ones, which the pressure sets, and return the flux out of them.
+
+    It is convective on ``outflow`` sides.
+    """
+    real = u.dtype.type
+    net = 0.0
+    for side in range(SIDES):
+        kind = sides[side]
+        if kind == PERIODIC or kind == OPEN:
+            continue
+        sign, component = outwards(side), 0 if normal_to_x(side) else 1
+        old, new = (u, new_u) if normal_to_x(side) else (v, new_v)
+        start, step, inwards, cells = faces_of(side, nx, ny, b)
+        courant = real(max(sign * given[b, side, component, 0], 0.0) * dt[b] / h)
+        total = 0.0
+        for m in range(first, cells, stride):
+            edge = start + m * step
+            if kind == OUTFLOW:
+                new[edge] = convected(real(sign), old[edge], old[edge + inwards], courant)
+            elif kind == FAR_FIELD:
+                new[edge] = given[b, side, component, m + G]
+            else:
+                new[edge] = old[edge]
+            total += np.float64(new[edge])
+        net += sign * total
+    return net
+
+
+@shared
+def balance_sides(
+    b: int, new_u: Array, new_v: Array, nx: int, ny: int, sides: Array, net: float, first: int, stride: int
+) -> None:
+    """Spread the flux ``net`` that does not balance over ``outflow`` sides, and ``far_field`` ones if there are none.
+
+    What the vorticity induces has no net flux but by rounding. Where a side is open its pressure lets the flux out.
+    """
+    real = new_u.dtype.type
+    outflow, far_field = 0, 0
+    for side in range(SIDES):
+        cells = ny if normal_to_x(side) else nx
+        if sides[side] == OPEN:
+            return
+        if sides[side] == OUTFLOW:
+            outflow += cells
+        elif sides[side] == FAR_FIELD:
+            far_field += cells
+    kind = OUTFLOW if outflow > 0 else FAR_FIELD
+    correction = net / max(outflow if outflow > 0 else far_field, 1)
+    for side in range(SIDES):
+        if sides[side] == kind:
+            new = new_u if normal_to_x(side) else new_v
+            start, step, _, cells = faces_of(side, nx, ny, b)
+            for m in range(first, cells, stride):
+                new[start + m * step] -= real(outwards(side) * correction)
