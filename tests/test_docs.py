@@ -170,6 +170,14 @@ def test_the_check_of_commands_sees_what_is_wrong(line, why):
         refuse_nothing(line.split())
 
 
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler (Debian: gcc make libzmq3-dev, header of libzmq)")
+def test_the_c_of_the_docs_compiles():
+    (code,) = [block.code for block in blocks(ROOT / "docs" / "clients.md") if block.language == "c"]
+    command = ["cc", "-std=c99", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-Icoupling/c", "-x", "c", "-"]
+    done = subprocess.run(command, cwd=ROOT, input=code, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_blocks_have_a_language_and_a_reason_not_to_run(page):
     fences = [line for line in page.read_text(encoding="utf-8").splitlines() if line.startswith("```")]
