@@ -25,7 +25,7 @@ import yaml
 
 from coupling.commands.cli import app
 from coupling.settings.config import load_config
-from rl_agent import AgentConfig
+from rl_agent.config import ALGORITHMS
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -224,7 +224,7 @@ def test_links_lead_to_headings_and_definitions_that_are_there(page):
             assert fragment in there, f"{path}#{fragment}"
 
 
-ALGORITHMS = sorted((ROOT / "docs" / "algorithms").glob("*.md"))
+OF_ALGORITHMS = sorted((ROOT / "docs" / "algorithms").glob("*.md"))
 
 
 def rows(page: Path, heading: str) -> list[list[str]]:
@@ -235,16 +235,19 @@ def rows(page: Path, heading: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines[2:]]
 
 
-@pytest.mark.parametrize("page", ALGORITHMS, ids=name)
+@pytest.mark.parametrize("page", OF_ALGORITHMS, ids=name)
 def test_the_settings_of_an_algorithm_are_those_of_the_code(page):
-    config = AgentConfig(algorithm=page.stem, defaults="paper")
-    for key, value, _ in rows(page, "## Settings"):
+    kind = ALGORITHMS[page.stem]
+    config, table = kind(defaults="paper"), rows(page, "## Settings")
+    own = set(vars(kind)["__annotations__"]) & set(kind.model_fields) - {"algorithm"}
+    assert own <= {key.strip("`") for key, *_ in table}
+    for key, value, _ in table:
         key, value = key.strip("`"), yaml.safe_load(value)
         real = list(config.hidden_sizes) if key == "hidden" else getattr(config, key)
         assert value == (pytest.approx(real, rel=1e-3) if isinstance(real, float) else real), key
 
 
-@pytest.mark.parametrize("page", ALGORITHMS, ids=name)
+@pytest.mark.parametrize("page", OF_ALGORITHMS, ids=name)
 def test_the_results_of_an_algorithm_are_those_of_the_page_that_is_made_from_them(page):
     for _, contestant, _, steps, value, source in rows(page, "## Results"):
         made = page.parent / re.search(r"\(([^)]+)\)", source)[1]
