@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help install test test-wheel test-all test-hard checks lint demo validate bench chaos evidence gpu c-client c-client-test clean
+.PHONY: help install test test-wheel test-all test-hard checks lint demo validate bench chaos docs evidence gpu c-client c-client-test clean
 
 help:
 	@echo "make demo   train the D-cylinder wake for a few minutes, evaluate it, and leave a film and a plot"
@@ -14,6 +14,7 @@ help:
 	@echo "make validate  the solver beside published values, all cases (about 15 minutes), and their page in docs"
 	@echo "make bench  the speed of the solver on this machine, beside jax-cfd (2 minutes; leave it alone meanwhile)"
 	@echo "make chaos  runs under siege for up to twenty minutes, audited for lost and doubled experience"
+	@echo "make docs   the site of docs/ into build/site, without network; a broken link or a warning fails it"
 	@echo "make evidence  all of these on one clean commit, and the page that says which commit each result is of"
 	@echo "make gpu    everything there is to check and measure on a GPU, in under nine minutes"
 	@echo "make c-client  the client for environments in C and Fortran, with its examples, into build/c"
@@ -126,6 +127,10 @@ c-client-test: c-client
 # the soak of half an hour is apart: .venv/bin/python benchmarks/soak.py
 chaos: install
 	$(BIN)/python benchmarks/chaos.py $(CHAOS)
+
+docs: install
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	@echo "build/site/index.html (with its search: $(BIN)/python -m http.server --directory build/site)"
 
 # resumable; only what the code of this commit has no result of yet
 evidence: install

@@ -25,6 +25,7 @@ HOW = {
     "CUDA|GPU": "a machine with an NVIDIA GPU, and `make gpu`",
     "Ray|submitit": "`make test-all`, which installs the optional libraries",
     "stable_baselines3": "`pip install 'flowsim[sb3]'`",
+    "extra docs": "`pip install 'flowsim[docs]'`",
     "mujoco": "`pip install 'flowsim[mujoco]'`",
     "loopback": "a machine with a network",
     "one thread": "a machine with two cores, or NUMBA_NUM_THREADS=2",

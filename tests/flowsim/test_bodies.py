@@ -1,8 +1,6 @@
 """Bodies: shapes, motions, light and heavy free bodies, contact."""
 
 import dataclasses
-import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,8 +8,6 @@ import pytest
 from flowsim import Contact, Disk, Ellipse, Grid, HalfDisk, Sides, SignedDistance, Simulation, Union, polygon
 from flowsim.motions import added, oscillation, ramp, rotation
 from flowsim.stencils import surface_share
-
-DOCS = Path(__file__).parents[2] / "docs" / "bodies.md"
 
 
 @pytest.mark.parametrize("distance", [0.1, 0.3, 0.9])
@@ -63,12 +59,6 @@ def square(x, y):
 def tank(*bodies, cells: int = 64, h: float = 1 / 16, sides: str = "slip", **options) -> Simulation:
     options = {"viscosity": 0.01, "stream": (0.0, 0.0), "dtype": "float64"} | options
     return Simulation(Grid(cells, cells, h), Sides.all(sides), bodies, **options)
-
-
-def test_the_code_of_the_docs_runs() -> None:
-    blocks = re.findall(r"```python\n(.*?)```", DOCS.read_text(), re.DOTALL)
-    assert len(blocks) >= 4
-    exec("\n".join(blocks), {})
 
 
 @pytest.mark.parametrize(("body", "area", "centroid", "second_moment"), [
