@@ -16,13 +16,14 @@ import cases  # noqa: F401  (registers the tasks)
 from cases.baselines import Controller
 from cases.flow_env import Episodes, FlowVectorEnv
 from flowsim import Simulation
-from flowsim.films import write_films
+from flowsim.films import FPS, is_series, write_films
+from flowsim.quantities import VORTICITY, Quantity
+from flowsim.traces import History, draw_traces
 from flowsim.viz import (
-    VORTICITY_LIMIT,
     Caption,
     Picture,
     Scene,
-    draw_legend,
+    draw_legends,
     draw_panel,
     draw_small_panel,
     draw_table,
@@ -31,9 +32,14 @@ from flowsim.viz import (
 
 HOLD_SECONDS = 1.5
 """How long the last picture stands."""
+FRAMES_PER_ACTION = 5
 _GAP = 4
+_ZOOM = 2.0
 _SUFFIXES = (".mp4", ".gif", ".png")
 _ALLOWED = ".mp4, .gif or .png"
+
+_Moment = tuple[list[Scene], Caption]
+"""What a panel shows at a step of the solver: the scenes of its quantities, and the numbers at that time."""
 
 
 @dataclass(frozen=True)
@@ -58,34 +64,81 @@ class Ending:
     lost: bool
 
 
+@dataclass(frozen=True)
+class Look:
+    """How a film looks.
+
+    Attributes
+    ----------
+    quantities : sequence of Quantity
+        What large panels show, below each other; small panels show the first.
+    follow : bool
+        Whether the camera keeps the agent in the middle, and shows half of the box in each direction.
+    width : int
+        Width of a large panel in pixels, even.
+    span : float
+        Time at which the traces of the actions end on the right, from the start of the film.
+    """
+
+    quantities: Sequence[Quantity] = (VORTICITY,)
+    follow: bool = False
+    width: int = 480
+    span: float = 1.0
+
+    def scenes(self, episodes: Episodes, index: int, most: int) -> list[Scene]:
+        """Return what is seen of a simulation: a scene for each of the quantities, or for the first `most` of them."""
+        task, view = episodes.task, None
+        scene = task.scene(index)
+        if self.follow:
+            x, y = task.simulation.body_state.position[index, task.agent]
+            half_width, half_height = (0.5 * side / _ZOOM for side in scene.size)
+            view = (x - half_width, x + half_width, y - half_height, y + half_height)
+        return [
+            replace(scene, values=quantity.of(task.simulation, index), quantity=quantity, view=view)
+            for quantity in self.quantities[:most]
+        ]
+
+
 class _Panel:
     """One simulation of the batch: its pictures, frozen from the end of its episode on."""
 
-    def __init__(self, episodes: Episodes, index: int, title: str, width: int, limit: float, large: bool) -> None:
-        self._episodes, self.index, self._width, self._limit, self.large = episodes, index, width, limit, large
+    def __init__(self, episodes: Episodes, index: int, title: str, look: Look, small_width: int | None = None) -> None:
+        self._episodes, self.index, self._look, self._small_width = episodes, index, look, small_width
+        self.large = small_width is None
         self.ending = Ending(title, 0.0, 0, lost=False)
         self.over = False
         self._note = ""
-        self._moments: list[tuple[Scene, Caption]] = []
-        self.last = self._draw(*self._look())
+        self._history = History()
+        self._moments: list[_Moment] = []
+        self.last = self._draw(self._moment())
 
-    def _look(self) -> tuple[Scene, Caption]:
+    def _moment(self) -> _Moment:
         caption = self._episodes.caption(self.index)
         caption = replace(caption, title=self.ending.title, note=self._note, lost=self.ending.lost)
-        return self._episodes.task.scene(self.index), caption
+        most = len(self._look.quantities) if self.large else 1
+        return self._look.scenes(self._episodes, self.index, most), caption
 
-    def _draw(self, scene: Scene, caption: Caption) -> Picture:
-        if self.large:
-            return draw_panel(scene, caption, self._width, self._limit, legend=False)
-        return draw_small_panel(scene, caption, self._width, self._limit)
+    def _draw(self, moment: _Moment) -> Picture:
+        (scene, *others), caption = moment
+        if self._small_width is not None:
+            return draw_small_panel(scene, caption, self._small_width)
+        width, span = self._look.width, self._look.span
+        traces = draw_traces(self._history, caption.time, span, width, text_size(width), scene.length)
+        return draw_panel(scene, caption, width, others=others, traces=traces, legend=False)
+
+    def begin(self, action: Sequence[float]) -> None:
+        """Note the action that is about to be played."""
+        if not self.over:
+            self._history.add(self._episodes.caption(self.index).time, action)
 
     def watch(self, begun: float, frames: int) -> None:
-        """Remember the moment if it is time for one of the `frames` pictures of the action that began at `begun`."""
+        """Remember the moment if it is nearest to one of the `frames` of the action that began at `begun`."""
         if self.over or len(self._moments) >= frames - 1:
             return
+        simulation = self._episodes.task.simulation
         due = begun + self._episodes.task.options.action_time * (len(self._moments) + 1) / frames
-        if self._episodes.task.simulation.time[self.index] >= due - 1e-6:
-            self._moments.append(self._look())
+        if simulation.time[self.index] + 0.5 * simulation.dt[self.index] >= due:
+            self._moments.append(self._moment())
 
     def pictures(self, frames: int, terminated: bool, truncated: bool) -> list[Picture]:
         """Return the pictures of an action that was just played."""
@@ -101,9 +154,9 @@ class _Panel:
             self._note = f"{verb} after {count} action{'s' if count != 1 else ''}"
         elif truncated:
             self._note = f"held to the end: {count} actions"
-        pictures = [self._draw(*moment) for moment in self._moments]
+        pictures = [self._draw(moment) for moment in self._moments]
         self._moments.clear()
-        self.last = self._draw(*self._look())
+        self.last = self._draw(self._moment())
         # The end of an action shows the return it brought; an action cut short is held for its whole time.
         return pictures + [self.last] * (frames - len(pictures))
 
@@ -111,7 +164,7 @@ class _Panel:
         """Say, in the last picture, that the film ends before the episode."""
         if not self.over:
             self._note = f"held so far: {self.ending.actions} actions"
-            self.last = self._draw(*self._look())
+            self.last = self._draw(self._moment())
 
 
 def render_film(
@@ -122,10 +175,11 @@ def render_film(
     env_options: Mapping[str, Any] | None = None,
     seeds: Sequence[int] = (0,),
     actions: int = 100,
-    frames_per_action: int = 4,
-    fps: float = 20.0,
+    frames_per_action: int = FRAMES_PER_ACTION,
+    fps: float = FPS,
     width: int = 480,
-    limit: float = VORTICITY_LIMIT,
+    quantities: Sequence[Quantity] = (VORTICITY,),
+    follow: bool = False,
     tally: Sequence[tuple[str, str]] = (),
     progress: Callable[[float], None] = lambda done: None,
 ) -> list[Ending]:
@@ -134,13 +188,17 @@ def render_film(
     The panels of the first start are large, the others small. The panel of an episode that ends freezes and says how;
     the film ends with the last of them, or after `actions`. All are simulated in one batch.
 
+    The pictures of an action are `frames_per_action` steps of the solver: its last one, which is the next decision, and
+    before it those nearest to equal times. The solver takes the steps it would take without a film, so that what is
+    seen is what was judged; each picture tells the time of its own step, which is at most half a step off.
+
     Parameters
     ----------
     controllers : dict
         Label of the panel and its controller, e.g. ``{"trained": policy, "no control": ZeroController()}``.
     paths : path or several
-        Files to write: an `.mp4`, a `.gif` (at most 1.5 MB), a `.png` of the last picture; each appears only when it is
-        complete.
+        Files to write: an `.mp4`, a `.gif` (at most 1.5 MB), a `.png` of the last picture, or of all of them where the
+        name has a place for a number (`wake-%04d.png`); each appears only when it is complete.
     env, env_options
         Id and options (or ``{"preset": name}``) of the flow task.
     seeds : sequence of int
@@ -151,8 +209,10 @@ def render_film(
         Pictures per second of the MP4; the GIF takes the same time with fewer.
     width : int
         Width of a large panel in pixels, even.
-    limit : float
-        Vorticity at which the colours saturate, in U/D.
+    quantities : sequence of Quantity
+        What the large panels show, below each other; the small ones show the first.
+    follow : bool
+        Keep the agent in the middle of half of the box.
     tally : sequence of (str, str)
         Lines of two columns to write below how many of several starts were held.
     progress : callable
@@ -175,15 +235,17 @@ def render_film(
             raise ValueError(f"{name} is {value}, but must be at least 1")
     if width < 160 or width % 2:
         raise ValueError(f"width is {width}, but must be an even number of at least 160 pixels")
-    for what, things in (("controllers", controllers), ("starts", seeds)):
+    for what, things in (("controllers", controllers), ("starts", seeds), ("quantities", quantities)):
         if not len(things):
             raise ValueError(f"there are no {what} to film, but there must be at least one")
     episodes = _start(env, env_options, [*seeds, *[seeds[0]] * (len(controllers) - 1)])
-    film = _Film(episodes, controllers, len(seeds), width, limit, tally)
-    actions = min(actions, episodes.task.options.episode_actions)
+    options = episodes.task.options
+    actions = min(actions, options.episode_actions)
+    look = Look(tuple(quantities), follow, width, span=actions * options.action_time)
+    film = _Film(episodes, controllers, len(seeds), look, tally)
     frames = film.frames(actions, frames_per_action, round(HOLD_SECONDS * fps), progress)
     named = {file.suffix[1:]: file for file in files}
-    write_films(frames, **named, fps=fps, expected=actions * frames_per_action)
+    write_films(frames, **named, fps=fps, expected=actions * frames_per_action, quantities=quantities)
     return [panel.ending for panel in film.panels]
 
 
@@ -199,6 +261,8 @@ def check_films(paths: Path | str | Sequence[Path | str]) -> list[Path]:
     for file in files:
         if file.suffix not in _SUFFIXES:
             raise ValueError(f"the film {file} has the suffix {file.suffix!r}, but must be a {_ALLOWED} file")
+        if "%" in file.name and not (file.suffix == ".png" and is_series(file)):
+            raise ValueError(f"the film {file} has a % in its name, but only pictures are numbered, as frame-%04d.png")
         if not file.parent.is_dir():
             raise ValueError(f"the film {file} cannot be written: there is no folder {file.parent}")
         if file.is_dir():
@@ -235,14 +299,13 @@ class _Film:
         episodes: Episodes,
         controllers: Mapping[str, Controller],
         starts: int,
-        width: int,
-        limit: float,
+        look: Look,
         tally: Sequence[tuple[str, str]],
     ) -> None:
         self._episodes, self._starts, self._tally = episodes, starts, tally
-        self._whole = len(controllers) * (width + _GAP) - _GAP
+        self._whole = len(controllers) * (look.width + _GAP) - _GAP
         self._columns = len(controllers) + 1
-        small = (self._whole + _GAP) // self._columns // 2 * 2 - _GAP
+        self._small = (self._whole + _GAP) // self._columns // 2 * 2 - _GAP
         self.panels: list[_Panel] = []
         self._acting: list[tuple[Controller, slice]] = []
         for k, (label, controller) in enumerate(controllers.items()):
@@ -250,16 +313,13 @@ class _Film:
             controller.reset(count)
             self._acting.append((controller, slice(first, first + count)))
             title = label if starts == 1 else f"{label}: start 1"
-            self.panels.append(_Panel(episodes, first, title, width, limit, large=True))
+            self.panels.append(_Panel(episodes, first, title, look))
             for n in range(1, count):
-                self.panels.append(_Panel(episodes, first + n, f"start {n + 1}", small, limit, large=False))
-        size, scale = text_size(width), width / self._scene().size[0]
-        self._small, self._size = small, size
-        self._stacked = starts == 1 and self.panels[0].last.shape[1] > 1.3 * self.panels[0].last.shape[0]
-        self._legend = draw_legend(width if self._stacked else self._whole, size, scale, limit, self._scene().length)
-
-    def _scene(self) -> Scene:
-        return self._episodes.task.scene(0)
+                self.panels.append(_Panel(episodes, first + n, f"start {n + 1}", look, self._small))
+        scene, self._size = look.scenes(episodes, 0, 1)[0], text_size(look.width)
+        self._stacked = starts == 1 and len(look.quantities) == 1 and scene.size[0] > 1.3 * scene.size[1]
+        width = look.width if self._stacked else self._whole
+        self._legend = draw_legends(width, self._size, scene.scale(look.width), look.quantities, scene.length)
 
     def frames(
         self, actions: int, frames_per_action: int, hold: int, progress: Callable[[float], None]
@@ -288,6 +348,8 @@ class _Film:
 
         observations = self._episodes.observations()
         actions = np.concatenate([controller(observations[rows]) for controller, rows in self._acting])
+        for panel in self.panels:
+            panel.begin(np.clip(actions[panel.index], -1.0, 1.0).tolist())
         self._episodes.watch = watch
         outcome = self._episodes.play(actions)
         self._episodes.watch = None

@@ -78,7 +78,7 @@ class FlowTask(ABC, Generic[OptionsT]):
 
     @abstractmethod
     def scene(self, index: int) -> Scene:
-        """Return what a picture of simulation `index` shows."""
+        """Return what a picture of simulation `index` shows, with the vorticity; films show other quantities, too."""
 
     def observe(self) -> FloatArray:
         """Return the observations, shape (B, 14), before they are made finite and clipped to their space."""

@@ -181,24 +181,36 @@ class State:
         self._sweeps.divergence(self._everyone, 1, self.u, self.v, self._phi, self._near.sides)
         return np.abs(self.to_host(self._phi)).max(axis=(1, 2)).astype(np.float64) / self.grid.h
 
-    def velocity_at_centres(self) -> NDArray[np.floating]:
-        """Velocity at the cell centres; shape (B, nx, ny, 2)."""
+    def velocity_at_centres(self, which: int | slice = slice(None)) -> NDArray[np.floating]:
+        """Velocity at the cell centres; shape (B, nx, ny, 2), of one simulation (nx, ny, 2)."""
         self.fill_ghosts()
         nx, ny = self.grid.nx, self.grid.ny
-        u, v = self.to_host(self.u), self.to_host(self.v)
-        u = 0.5 * (u[:, G : G + nx, G : G + ny] + u[:, G + 1 : G + 1 + nx, G : G + ny])
-        v = 0.5 * (v[:, G : G + nx, G : G + ny] + v[:, G : G + nx, G + 1 : G + 1 + ny])
+        u, v = self.to_host(self.u[which]), self.to_host(self.v[which])
+        u = 0.5 * (u[..., G : G + nx, G : G + ny] + u[..., G + 1 : G + 1 + nx, G : G + ny])
+        v = 0.5 * (v[..., G : G + nx, G : G + ny] + v[..., G : G + nx, G + 1 : G + 1 + ny])
         return np.stack([u, v], axis=-1)
 
-    def vorticity(self) -> NDArray[np.floating]:
-        """Vorticity dv/dx - du/dy at the cell centres (the mean of the four corners); shape (B, nx, ny)."""
+    def vorticity(self, which: int | slice = slice(None)) -> NDArray[np.floating]:
+        """Vorticity dv/dx - du/dy at the cell centres (the mean of the four corners).
+
+        Parameters
+        ----------
+        which
+            Of which simulations.
+
+        Returns
+        -------
+        (B, nx, ny)
+            Of one simulation (nx, ny).
+        """
         self.fill_ghosts()
         nx, ny = self.grid.nx, self.grid.ny
-        u, v = self.to_host(self.u), self.to_host(self.v)
+        u, v = self.to_host(self.u[which]), self.to_host(self.v[which])
         x, y = slice(G, G + nx + 1), slice(G, G + ny + 1)
         below, left = slice(G - 1, G + ny), slice(G - 1, G + nx)
-        corner = (v[:, x, y] - v[:, left, y] - u[:, x, y] + u[:, x, below]) / self.grid.h
-        return 0.25 * (corner[:, :-1, :-1] + corner[:, 1:, :-1] + corner[:, :-1, 1:] + corner[:, 1:, 1:])
+        corner = (v[..., x, y] - v[..., left, y] - u[..., x, y] + u[..., x, below]) / self.grid.h
+        corner = corner[..., :-1, :-1] + corner[..., 1:, :-1] + corner[..., :-1, 1:] + corner[..., 1:, 1:]
+        return np.asarray(0.25 * corner)
 
     def solid(self) -> NDArray[np.float64]:
         """Share chi of each cell that lies inside any body; shape (B, nx, ny)."""

@@ -1,38 +1,39 @@
-"""Vorticity pictures, drawn with a colour table and Pillow: about 100 frames a second."""
+"""Pictures of a flow, drawn with a table of colours and Pillow: some milliseconds each."""
 
 from __future__ import annotations
 
 import math
-import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from PIL import Image, ImageChops, ImageDraw, ImageFont
 
 from flowsim.bodies import Body
+from flowsim.quantities import HALF, VORTICITY, Quantity
 
 Picture = NDArray[np.uint8]
 Colour = tuple[int, int, int]
+Point = tuple[float, float]
 
-VORTICITY_LIMIT = 8.0
-"""Where the colours of the vorticity saturate, in U/D; fixed, so that pictures can be compared."""
-
-_HALF = 512  # colours on each side of zero: more than eight bits a channel can tell apart
 _OVERSAMPLING = 2  # lines are drawn on a finer canvas and averaged down
 _BACKGROUND: Colour = (255, 255, 255)
-_INK: Colour = (32, 36, 44)
-_FAINT: Colour = (120, 126, 138)
+_OUTSIDE: Colour = (232, 234, 238)
+INK: Colour = (32, 36, 44)
+FAINT: Colour = (120, 126, 138)
 _BODY: Colour = (70, 76, 88)
 _AGENT: Colour = (244, 178, 36)
 _ARROW: Colour = (22, 128, 60)
-_TROUGH: Colour = (232, 234, 238)
+TROUGH: Colour = (232, 234, 238)
 _HELD: Colour = (205, 236, 205)
 _LOST: Colour = (252, 205, 200)
+EFFORT: Colour = (90, 96, 108)
+_COMPONENTS: tuple[Colour, ...] = (_ARROW, (196, 88, 16), (118, 66, 168))
+"""Of the components of an action, by turns."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +50,8 @@ class Scene:
 
     Attributes
     ----------
-    vorticity : (nx, ny)
-        At cell centres, in U/D.
+    values : (nx, ny)
+        At cell centres.
     size : (float, float)
         Width and height of the box.
     outlines : sequence of Outline
@@ -62,9 +63,13 @@ class Scene:
     target : (x, y, radius) or None
     length : str
         Name of the unit of length.
+    quantity : Quantity
+        What the values are.
+    view : (x0, x1, y0, y1) or None
+        The part that is seen, which may reach beyond the box; all of the box unless given.
     """
 
-    vorticity: NDArray[np.floating[Any]]
+    values: NDArray[np.floating[Any]]
     size: tuple[float, float]
     outlines: Sequence[Outline] = ()
     sensors: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 2)))
@@ -72,6 +77,18 @@ class Scene:
     alive_box: tuple[float, float, float, float] | None = None
     target: tuple[float, float, float] | None = None
     length: str = "D"
+    quantity: Quantity = VORTICITY
+    view: tuple[float, float, float, float] | None = None
+
+    @property
+    def frame(self) -> tuple[float, float, float, float]:
+        """x0, x1, y0, y1 of what is seen."""
+        return self.view or (0.0, self.size[0], 0.0, self.size[1])
+
+    def scale(self, width: int) -> float:
+        """Return how many pixels a unit of length has in a picture of this width."""
+        x0, x1, _, _ = self.frame
+        return width / (x1 - x0)
 
 
 @dataclass(frozen=True)
@@ -114,30 +131,29 @@ def outline(body: Body, position: NDArray[np.float64], angle: float) -> NDArray[
 
 
 @cache
-def _colours() -> Picture:
-    """Return the diverging table, shape (2 _HALF + 1, 3): blue is clockwise, white is zero, red anticlockwise."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # cmocean builds its maps in a way matplotlib gives up
-        import cmocean
-
-    table = cmocean.cm.balance.resampled(2 * _HALF + 1)(np.linspace(0.04, 0.96, 2 * _HALF + 1))[:, :3]
-    colours: Picture = np.round(255 * np.minimum(table / table[_HALF], 1.0)).astype(np.uint8)
-    return colours
-
-
-@cache
-def palette(levels: int) -> Picture:
-    """Return the colours of our pictures with this odd number of vorticities among them, shape (levels + 26, 3)."""
-    light, dark = np.array(_BACKGROUND), np.array(_INK)
+def palette(levels: int, quantities: tuple[Quantity, ...] = (VORTICITY,)) -> Picture:
+    """Return the colours of our pictures with this odd number of values among them; shape (n, 3), n at most 256."""
+    light, dark = np.array(_BACKGROUND), np.array(INK)
     mixed = [(light, dark, 10), (np.array(_AGENT), dark, 4), (np.array(_HELD), dark, 5), (np.array(_LOST), dark, 5)]
     others = [a + (b - a) * t for a, b, n in mixed for t in np.linspace(0.0, 1.0, n, endpoint=False)]
-    which = np.round(np.linspace(0, 2 * _HALF, levels)).astype(int)
-    single = np.array([_INK, _BODY, _ARROW, _FAINT], dtype=np.uint8)
-    return np.concatenate([_colours()[which], np.array(others).astype(np.uint8)[1:], single])
+    which = np.round(np.linspace(0, 2 * HALF, levels)).astype(int)
+    values = [quantity.table()[which] for quantity in quantities]
+    single = np.array([INK, _BODY, FAINT, EFFORT, *_COMPONENTS], dtype=np.uint8)
+    return np.concatenate([*values, np.array(others).astype(np.uint8)[1:], single])
+
+
+def component_colour(number: int) -> Colour:
+    """Return the colour of a component of the action."""
+    return _COMPONENTS[number % len(_COMPONENTS)]
+
+
+def component_names(count: int) -> tuple[str, ...]:
+    """Return what the components of an action are called."""
+    return ("force x", "force y", "torque") if count == 3 else tuple(f"a{n}" for n in range(count))
 
 
 @cache
-def _font(size: int, bold: bool = False) -> ImageFont.FreeTypeFont:
+def font(size: int, bold: bool = False) -> ImageFont.FreeTypeFont:
     """Return the font that comes with matplotlib, so that pictures look alike everywhere."""
     import matplotlib
 
@@ -145,51 +161,145 @@ def _font(size: int, bold: bool = False) -> ImageFont.FreeTypeFont:
     return ImageFont.truetype(Path(matplotlib.get_data_path()) / "fonts" / "ttf" / name, size)
 
 
-def vorticity_picture(scene: Scene, width: int, limit: float = VORTICITY_LIMIT) -> Image.Image:
-    """Return the vorticity with bodies, force arrow, sensors and alive box, `width` pixels wide."""
-    height = round(width * scene.size[1] / scene.size[0])
-    vorticity = np.nan_to_num(np.asarray(scene.vorticity, dtype=np.float32), posinf=limit, neginf=-limit)
-    image = Image.fromarray(np.ascontiguousarray(vorticity.T[::-1]))
-    fine = np.asarray(image.resize((width, height), Image.Resampling.BICUBIC))
-    canvas = Image.fromarray(_coloured(fine / limit))
-    overlay = canvas.resize((width * _OVERSAMPLING, height * _OVERSAMPLING), Image.Resampling.NEAREST)
-    _draw_overlay(overlay, scene, overlay.width / scene.size[0])
-    return overlay.reduce(_OVERSAMPLING)
+def field_picture(scene: Scene, width: int) -> Image.Image:
+    """Return the field with bodies, force arrow, sensors and alive box, `width` pixels wide."""
+    x0, _, y0, y1 = scene.frame
+    scale = scene.scale(width)
+    height = round(scale * (y1 - y0))
+    canvas = Image.new("RGB", (width, height), _OUTSIDE)
+    left, right = max(0, round(-x0 * scale)), min(width, round((scene.size[0] - x0) * scale))
+    upper, lower = max(0, round((y1 - scene.size[1]) * scale)), min(height, round(y1 * scale))
+    if right > left and lower > upper:
+        canvas.paste(_coloured(scene, (x0, y1), scale, (left, upper, right, lower)), (left, upper))
+    _draw_overlay(canvas, scene, scale)
+    return canvas
 
 
-def _coloured(share: NDArray[np.floating[Any]]) -> Picture:
-    """Return the colours of vorticities given as a share of the limit, with one more axis than `share`."""
-    return _colours()[np.rint((np.clip(share, -1.0, 1.0) + 1.0) * _HALF).astype(np.intp)]
+def _coloured(scene: Scene, corner: Point, scale: float, part: tuple[int, int, int, int]) -> Image.Image:
+    """Return the field in the part (left, upper, right, lower) of a picture whose upper left corner is given."""
+    values = np.nan_to_num(np.asarray(scene.values, dtype=np.float32), posinf=3e38, neginf=-3e38)
+    limit = np.float32(scene.quantity.limit)  # interpolated beyond it, a jump to a huge number would ring far and wide
+    image = Image.fromarray(np.ascontiguousarray(np.clip(values, -4 * limit, 4 * limit).T[::-1]))
+    cells = image.width / scene.size[0], image.height / scene.size[1]
+    left, upper, right, lower = (side / scale for side in part)
+    source = (
+        (corner[0] + left) * cells[0], (scene.size[1] - corner[1] + upper) * cells[1],
+        (corner[0] + right) * cells[0], (scene.size[1] - corner[1] + lower) * cells[1],
+    )  # fmt: skip
+    within = (max(source[0], 0.0), max(source[1], 0.0), min(source[2], image.width), min(source[3], image.height))
+    size = part[2] - part[0], part[3] - part[1]
+    fine = np.asarray(image.resize(size, Image.Resampling.BICUBIC, box=within))
+    packed = _packed(scene.quantity).take(scene.quantity.places(fine))
+    return Image.frombuffer("RGB", size, packed.tobytes(), "raw", "RGBX", 0, 1)
+
+
+@cache
+def _packed(quantity: Quantity) -> NDArray[np.uint32]:
+    """Return the table with a colour in each number, which is looked up several times as fast."""
+    table = quantity.table()
+    return np.ascontiguousarray(np.pad(table, ((0, 0), (0, 1)))).view(np.uint32).ravel()
 
 
 def _draw_overlay(canvas: Image.Image, scene: Scene, scale: float) -> None:
-    """Draw everything but the vorticity; `scale` is in pixels per D."""
-    draw = ImageDraw.Draw(canvas)
+    """Draw everything but the field; `scale` is in pixels per D."""
+    x0, _, _, y1 = scene.frame
 
-    def pixel(point: Sequence[float] | NDArray[np.float64]) -> tuple[float, float]:
-        return float(point[0]) * scale, (scene.size[1] - float(point[1])) * scale
+    def pixels(*points: ArrayLike) -> list[Point]:
+        places = (np.asarray(points, np.float64) - (x0, y1)) * (scale, -scale)
+        return [(x, y) for x, y in places.tolist()]
 
-    line = max(1, round(0.014 * scale))
-    draw.rectangle((0, 0, canvas.width - 1, canvas.height - 1), outline=_FAINT, width=_OVERSAMPLING)
+    draw, line = ImageDraw.Draw(canvas), max(1.0 / _OVERSAMPLING, 0.014 * scale)
+    draw.rectangle((0, 0, canvas.width - 1, canvas.height - 1), outline=FAINT)
     if scene.alive_box is not None:
-        _dashed_box(draw, [pixel((x, y)) for x, y in _corners(scene.alive_box)], line)
+        _dashed_box(draw, pixels(*_corners(scene.alive_box)), max(1, round(line)))
     if scene.target is not None:
         x, y, radius = scene.target
-        draw.ellipse(
-            (*pixel((x - radius, y + radius)), *pixel((x + radius, y - radius))),
-            outline=_ARROW,
-            width=2 * line,
-        )
+        ends, (center,) = pixels((x - radius, y - radius), (x + radius, y + radius)), pixels((x, y))
+        _finely(canvas, ends, 2 * line, lambda fine: fine.circle(center, radius * scale, _ARROW, 2 * line))
     for shape in scene.outlines:
-        curves = [[pixel(point) for point in curve] for curve in _pieces(shape.points)]
-        _fill(canvas, curves, _AGENT if shape.agent else _BODY)
-        for curve in curves:
-            draw.line([*curve, curve[0], curve[1]], fill=_INK, width=2 * line, joint="curve")
+        curves = [pixels(*curve) for curve in _pieces(shape.points)]
+        colour = _AGENT if shape.agent else _BODY
+        points = [point for curve in curves for point in curve]
+        _finely(canvas, points, 2 * line, lambda fine: fine.fill(curves, colour, 2 * line))  # noqa: B023
     if scene.force is not None:
-        _arrow(draw, pixel(scene.force[0]), pixel(scene.force[0] + scene.force[1]), 3 * line)
-    for sensor in scene.sensors:
-        if np.isfinite(sensor).all():
-            draw.circle(pixel(sensor), 2.4 * line, fill=_BACKGROUND, outline=_INK, width=line)
+        start, end = pixels(scene.force[0], scene.force[0] + scene.force[1])
+        _finely(canvas, [start, end], 6 * line, lambda fine: fine.arrow(start, end, 3 * line))
+    sensors = pixels(*(sensor for sensor in scene.sensors if np.isfinite(sensor).all())) if len(scene.sensors) else []
+    _finely(canvas, sensors, 4 * line, lambda fine: fine.dots(sensors, 2.4 * line, line))
+
+
+def _finely(canvas: Image.Image, points: Sequence[Point], margin: float, paint: Callable[[_Fine], Any]) -> None:
+    """Paint around these points on a finer canvas, which is averaged down; nothing if they are not in the picture."""
+    if not points or not np.isfinite(points).all():
+        return
+    low, high = np.floor(np.min(points, axis=0) - margin - 1), np.ceil(np.max(points, axis=0) + margin + 1)
+    left, upper = (max(0, int(value)) for value in low)
+    right, lower = (min(most, int(value)) for most, value in zip(canvas.size, high, strict=True))
+    if right <= left or lower <= upper:
+        return
+    part = canvas.crop((left, upper, right, lower))
+    size = (part.width * _OVERSAMPLING, part.height * _OVERSAMPLING)
+    finer = part.resize(size, Image.Resampling.NEAREST)
+    paint(_Fine(finer, (left, upper)))
+    canvas.paste(finer.reduce(_OVERSAMPLING), (left, upper))
+
+
+class _Fine:
+    """A finer canvas of a part of a picture, on which lengths and places are in pixels of the picture."""
+
+    def __init__(self, canvas: Image.Image, corner: tuple[int, int]) -> None:
+        self._canvas, self._corner, self._draw = canvas, corner, ImageDraw.Draw(canvas)
+
+    def _at(self, point: Point) -> Point:
+        return (point[0] - self._corner[0]) * _OVERSAMPLING, (point[1] - self._corner[1]) * _OVERSAMPLING
+
+    def circle(self, center: Point, radius: float, colour: Colour, width: float) -> None:
+        self._draw.circle(self._at(center), radius * _OVERSAMPLING, outline=colour, width=_wide(width))
+
+    def dots(self, centers: Sequence[Point], radius: float, width: float) -> None:
+        for center in centers:
+            self._draw.circle(self._at(center), radius * _OVERSAMPLING, _BACKGROUND, INK, _wide(width))
+
+    def fill(self, curves: Sequence[Sequence[Point]], colour: Colour, width: float) -> None:
+        """Fill what an odd number of closed curves surrounds, so that the holes of a body stay open, and draw these."""
+        curves = [[self._at(point) for point in curve] for curve in curves]
+        if len(curves) == 1:
+            self._draw.polygon(curves[0], fill=colour)
+        else:
+            inside = Image.new("1", self._canvas.size)
+            for curve in curves:
+                one = Image.new("1", self._canvas.size)
+                ImageDraw.Draw(one).polygon(curve, fill=1)
+                inside = ImageChops.logical_xor(inside, one)
+            self._canvas.paste(colour, None, inside)
+        for curve in curves:
+            self._draw.line([*curve, curve[0]], fill=INK, width=_wide(width))
+            for corner in _corners_of(curve):
+                self._draw.circle(corner, 0.5 * _wide(width), INK)
+
+    def arrow(self, start: Point, end: Point, width: float) -> None:
+        length = math.hypot(end[0] - start[0], end[1] - start[1])
+        if not 2.0 * width < length < math.inf:
+            return  # too short to have a direction
+        x, y = (end[0] - start[0]) / length, (end[1] - start[1]) / length
+        head = min(4.5 * width, 0.6 * length)
+        neck, wing = (end[0] - head * x, end[1] - head * y), 0.45 * head
+        self._draw.line([self._at(start), self._at(neck)], fill=_ARROW, width=_wide(width))
+        barbs = (neck[0] - wing * y, neck[1] + wing * x), (neck[0] + wing * y, neck[1] - wing * x)
+        self._draw.polygon([self._at(point) for point in (end, *barbs)], fill=_ARROW)
+
+
+def _corners_of(curve: Sequence[Point]) -> list[Point]:
+    """Return the points at which a closed curve turns by so much that a wide line has a gap."""
+    points = np.asarray(curve)
+    legs = np.roll(points, -1, axis=0) - points
+    before = np.roll(legs, 1, axis=0)
+    turn = np.abs(np.arctan2(legs[:, 1] * before[:, 0] - legs[:, 0] * before[:, 1], (legs * before).sum(axis=1)))
+    return [(x, y) for x, y in points[turn > 0.3].tolist()]
+
+
+def _wide(width: float) -> int:
+    return max(1, round(width * _OVERSAMPLING))
 
 
 def _pieces(points: NDArray[np.float64]) -> list[NDArray[np.float64]]:
@@ -198,19 +308,6 @@ def _pieces(points: NDArray[np.float64]) -> list[NDArray[np.float64]]:
     parts = np.split(points, np.flatnonzero(~finite))
     curves = [part[np.isfinite(part).all(axis=1)] for part in parts]
     return [curve for curve in curves if len(curve) > 2]
-
-
-def _fill(canvas: Image.Image, curves: Sequence[Sequence[tuple[float, float]]], colour: Colour) -> None:
-    """Fill what an odd number of closed curves surrounds, so that the holes of a body stay open."""
-    if len(curves) == 1:
-        ImageDraw.Draw(canvas).polygon(curves[0], fill=colour)
-        return
-    inside = Image.new("1", canvas.size)
-    for curve in curves:
-        one = Image.new("1", canvas.size)
-        ImageDraw.Draw(one).polygon(curve, fill=1)
-        inside = ImageChops.logical_xor(inside, one)
-    canvas.paste(colour, None, inside)
 
 
 def _corners(box: tuple[float, float, float, float]) -> list[tuple[float, float]]:
@@ -225,23 +322,17 @@ def _dashed_box(draw: ImageDraw.ImageDraw, corners: list[tuple[float, float]], w
         for n in range(count):
             start, end = n / count, (n + 0.5) / count
             ends = [(x0 + t * (x1 - x0), y0 + t * (y1 - y0)) for t in (start, end)]
-            draw.line(ends, fill=_FAINT, width=width)
-
-
-def _arrow(draw: ImageDraw.ImageDraw, start: tuple[float, float], end: tuple[float, float], width: int) -> None:
-    length = math.hypot(end[0] - start[0], end[1] - start[1])
-    if not 2.0 * width < length < math.inf:
-        return  # too short to have a direction
-    x, y = (end[0] - start[0]) / length, (end[1] - start[1]) / length
-    head = min(4.5 * width, 0.6 * length)
-    neck = (end[0] - head * x, end[1] - head * y)
-    draw.line([start, neck], fill=_ARROW, width=width)
-    wing = 0.45 * head
-    draw.polygon([end, (neck[0] - wing * y, neck[1] + wing * x), (neck[0] + wing * y, neck[1] - wing * x)], fill=_ARROW)
+            draw.line(ends, fill=FAINT, width=width)
 
 
 def draw_panel(
-    scene: Scene, caption: Caption, width: int = 640, limit: float = VORTICITY_LIMIT, *, legend: bool = True
+    scene: Scene,
+    caption: Caption,
+    width: int = 640,
+    *,
+    others: Sequence[Scene] = (),
+    traces: Picture | None = None,
+    legend: bool = True,
 ) -> Picture:
     """Return a picture with title, time and return above it, and below it the action or how the episode ended.
 
@@ -251,8 +342,10 @@ def draw_panel(
         What is shown, and what is written around it.
     width : int
         In pixels.
-    limit : float
-        Vorticity at which the colours saturate, in U/D.
+    others : sequence of Scene
+        The same with other quantities, below the first.
+    traces : uint8, shape (rows, width, 3)
+        What was done so far, below it (:mod:`flowsim.traces`).
     legend : bool
         Whether scale and colours are explained below it, too.
 
@@ -262,28 +355,31 @@ def draw_panel(
         Both sides are even, as video codecs ask for.
     """
     size = text_size(width)
-    numbers = f"t = {caption.time:.1f} {scene.length}/U"
+    numbers = f"t = {caption.time:.2f} {scene.length}/U"
     if caption.episode_return is not None:
         numbers += f"   return {caption.episode_return:.1f}"
-    parts = [_strip(width, size, caption.title, numbers), vorticity_picture(scene, width, limit)]
+    parts = [_strip(width, size, caption.title, numbers), field_picture(scene, width)]
+    parts += [field_picture(other, width) for other in others]
     if caption.note:
         parts.append(_strip(width, size, caption.note, "", _LOST if caption.lost else _HELD))
     elif caption.action:
-        parts.append(_strip(width, size, "", ""))
-        _draw_action(ImageDraw.Draw(parts[-1]), caption.action, (size // 2, size), size)
+        parts.append(_action_strip(width, size, caption.action))
     pictures = [np.asarray(part) for part in parts]
+    if traces is not None:
+        pictures.append(traces)
     if legend:
-        pictures.append(draw_legend(width, size, width / scene.size[0], limit, scene.length))
+        scale = scene.scale(width)
+        pictures.append(draw_legends(width, size, scale, [each.quantity for each in (scene, *others)], scene.length))
     return make_even(np.concatenate(pictures))
 
 
-def draw_small_panel(scene: Scene, caption: Caption, width: int, limit: float = VORTICITY_LIMIT) -> Picture:
+def draw_small_panel(scene: Scene, caption: Caption, width: int) -> Picture:
     """Return a picture with one line above it: the title, and beside it the return or how the episode ended."""
     size = text_size(width)
     tint = _BACKGROUND if not caption.note else _LOST if caption.lost else _HELD
     numbers = "" if caption.episode_return is None else f"return {caption.episode_return:.1f}"
     strip = _strip(width, size, caption.title, caption.note or numbers, tint)
-    return make_even(np.concatenate([np.asarray(part) for part in (strip, vorticity_picture(scene, width, limit))]))
+    return make_even(np.concatenate([np.asarray(part) for part in (strip, field_picture(scene, width))]))
 
 
 def text_size(width: int) -> int:
@@ -297,12 +393,13 @@ def make_even(picture: Picture) -> Picture:
     return np.pad(picture, ((0, height % 2), (0, width % 2), (0, 0)), constant_values=255)
 
 
+@lru_cache(maxsize=64)  # most of them stand for an action or longer, and letters take longer than a flow
 def _strip(width: int, size: int, left: str, right: str, tint: Colour = _BACKGROUND) -> Image.Image:
     """Return a line of text, with what is to the left in bold."""
     strip = Image.new("RGB", (width, 2 * size), tint)
     draw = ImageDraw.Draw(strip)
-    draw.text((size // 2, size), left, fill=_INK, font=_font(size, bold=True), anchor="lm")
-    draw.text((width - size // 2, size), right, fill=_INK, font=_font(size), anchor="rm")
+    draw.text((size // 2, size), left, fill=INK, font=font(size, bold=True), anchor="lm")
+    draw.text((width - size // 2, size), right, fill=INK, font=font(size), anchor="rm")
     return strip
 
 
@@ -313,46 +410,58 @@ def draw_table(width: int, height: int, size: int, title: str, rows: Sequence[tu
     draw = ImageDraw.Draw(table)
     for n, (left, right) in enumerate(rows):
         y = round((2.5 + 1.5 * n) * size)
-        draw.text((size // 2, y), left, fill=_INK, font=_font(size), anchor="lm")
-        draw.text((width - size // 2, y), right, fill=_INK, font=_font(size, bold=True), anchor="rm")
+        draw.text((size // 2, y), left, fill=INK, font=font(size), anchor="lm")
+        draw.text((width - size // 2, y), right, fill=INK, font=font(size, bold=True), anchor="rm")
     return np.asarray(table)
 
 
-def draw_legend(width: int, size: int, scale: float, limit: float, length: str = "D") -> Picture:
-    """Return a bar of one unit of length, at `scale` pixels for it, and the colours of the vorticity with units."""
+def draw_legends(width: int, size: int, scale: float, quantities: Sequence[Quantity], length: str = "D") -> Picture:
+    """Return a bar of one unit of length, at `scale` pixels for it, and a row of colours for each quantity."""
+    units = [quantity.unit.format(length=length) for quantity in quantities]
+    right = width - size - round(max(font(size).getlength(unit) for unit in units))
+    rows = [_draw_legend(width, size, *each, right) for each in zip(quantities, units, strict=True)]
+    draw = ImageDraw.Draw(rows[0])
+    x, y, half = size // 2, size, size // 2
+    draw.line((x, y, x + round(scale), y), fill=INK, width=2)
+    for end in (x, x + round(scale)):
+        draw.line((end, y - half // 2, end, y + half // 2), fill=INK, width=2)
+    draw.text((x + round(scale) / 2, 2.2 * size), f"1 {length}", fill=INK, font=font(size), anchor="mm")
+    return np.concatenate([np.asarray(row) for row in rows])
+
+
+def _draw_legend(width: int, size: int, quantity: Quantity, unit: str, right: int) -> Image.Image:
+    """Return the colours of a quantity, which end at `right`, with its unit."""
     legend = Image.new("RGB", (width, 3 * size), _BACKGROUND)
     draw = ImageDraw.Draw(legend)
-    x, y, half = size // 2, size, size // 2
-    draw.line((x, y, x + round(scale), y), fill=_INK, width=2)
-    for end in (x, x + round(scale)):
-        draw.line((end, y - half // 2, end, y + half // 2), fill=_INK, width=2)
-    draw.text((x + round(scale) / 2, 2.2 * size), f"1 {length}", fill=_INK, font=_font(size), anchor="mm")
-    unit, bar = f"U/{length}", 8 * size + 1  # odd: one pixel is zero
-    right = width - size - round(draw.textlength(unit, font=_font(size)))
-    left = right - bar
-    legend.paste(Image.fromarray(np.tile(_coloured(np.linspace(-1.0, 1.0, bar)), (size, 1, 1))), (left, y - half))
-    draw.rectangle((left - 1, y - half - 1, right, y - half + size), outline=_FAINT)
-    draw.text((left - half, y), "vorticity", fill=_INK, font=_font(size), anchor="rm")
-    draw.text((right + half, y), unit, fill=_INK, font=_font(size), anchor="lm")
-    for share in (-1, 0, 1):
-        place = (left + (share + 1) * bar / 2, 2.2 * size)
-        draw.text(place, f"{share * limit:g}", fill=_INK, font=_font(size), anchor="mm")
-    return np.asarray(legend)
+    bar, y, half = 8 * size + 1, size, size // 2  # odd: one pixel is zero
+    left, low = right - bar, -quantity.limit if quantity.signed else 0.0
+    colours = quantity.table()[quantity.places(np.linspace(low, quantity.limit, bar))]
+    legend.paste(Image.fromarray(np.tile(colours, (size, 1, 1))), (left, y - half))
+    draw.rectangle((left - 1, y - half - 1, right, y - half + size), outline=FAINT)
+    draw.text((left - half, y), quantity.name, fill=INK, font=font(size), anchor="rm")
+    draw.text((right + half, y), unit, fill=INK, font=font(size), anchor="lm")
+    for share in (0.0, 0.5, 1.0):
+        value = low + share * (quantity.limit - low)
+        draw.text((left + share * bar, 2.2 * size), f"{value:g}", fill=INK, font=font(size), anchor="mm")
+    return legend
 
 
-def _draw_action(draw: ImageDraw.ImageDraw, action: Sequence[float], at: tuple[int, int], size: int) -> None:
-    """Write the action as numbers at fixed places, each with a bar from -1 to 1."""
-    x, y = at
-    names = ("force x", "force y", "torque") if len(action) == 3 else tuple(f"a{n}" for n in range(len(action)))
-    for name, value in zip(names, action, strict=True):
-        draw.text((x, y), name, fill=_FAINT, font=_font(size), anchor="lm")
-        x += int(draw.textlength(name, font=_font(size))) + size // 2
+@lru_cache(maxsize=16)
+def _action_strip(width: int, size: int, action: tuple[float, ...]) -> Image.Image:
+    """Return the components of the action at fixed places, each with a bar from -1 to 1."""
+    strip = Image.new("RGB", (width, 2 * size), _BACKGROUND)
+    draw, x, y = ImageDraw.Draw(strip), size // 2, size
+    for number, (name, value) in enumerate(zip(component_names(len(action)), action, strict=True)):
+        draw.text((x, y), name, fill=FAINT, font=font(size), anchor="lm")
+        x += int(draw.textlength(name, font=font(size))) + size // 2
         half, thick = 2 * size, size // 3
-        draw.rectangle((x, y - thick, x + 2 * half, y + thick), fill=_TROUGH)
+        draw.rectangle((x, y - thick, x + 2 * half, y + thick), fill=TROUGH)
         tip = x + half + (half * value if math.isfinite(value) else 0.0)
-        draw.rectangle((min(x + half, tip), y - thick, max(x + half, tip), y + thick), fill=_ARROW)
-        draw.line((x + half, y - thick - 1, x + half, y + thick + 1), fill=_INK)
+        ends = min(x + half, tip), y - thick, max(x + half, tip), y + thick
+        draw.rectangle(ends, fill=component_colour(number))
+        draw.line((x + half, y - thick - 1, x + half, y + thick + 1), fill=INK)
         x += 2 * half + size
+    return strip
 
 
 class Window:

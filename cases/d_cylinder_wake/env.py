@@ -163,7 +163,7 @@ class DCylinderWake(FlowTask[WakeOptions]):
             for k, body in enumerate(self.simulation.bodies)
         ]
         return Scene(
-            vorticity=self.simulation.vorticity()[index],
+            values=self.simulation.vorticity(index),
             size=BOX,
             outlines=outlines,
             sensors=vertices(position[self.agent][None], angle[self.agent][None], self.options.sensor_offset)[0],

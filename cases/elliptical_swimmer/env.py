@@ -144,7 +144,7 @@ class EllipticalSwimmer(FlowTask[SwimmerOptions]):
         shape = outline(self.simulation.bodies[self.agent], position, float(angle))
         x, y = self.memory["target"][index]
         return Scene(
-            vorticity=self.simulation.vorticity()[index],
+            values=self.simulation.vorticity(index),
             size=BOX,
             outlines=[Outline(shape, agent=True)],
             sensors=vertices(position[None], np.array([angle]), self.options.sensor_offset)[0],

@@ -26,6 +26,7 @@ from coupling.files import refuse_unwritable
 
 if TYPE_CHECKING:
     from coupling.run.folder import RunFolder
+    from flowsim.quantities import Quantity
 
 __all__ = ["app", "main"]
 
@@ -49,6 +50,15 @@ Changes = Annotated[
     list[str] | None,
     typer.Argument(metavar="[KEY=VALUE]...", help="another task for it, such as env_options.cells_per_diameter=32"),
 ]
+Fields = Annotated[
+    str,
+    typer.Option(metavar="NAME,...", help="what the film shows: vorticity, speed, pressure or several"),
+]
+Range = Annotated[
+    str | None,
+    typer.Option("--range", help="where its colours end: 12, or vorticity=12,speed=1.5", show_default=False),
+]
+Fps = Annotated[float, typer.Option(min=1.0, max=120.0, help="pictures of the film a second")]
 Overrides = Annotated[
     list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="changes, such as agent.gamma=0.97")
 ]
@@ -335,7 +345,8 @@ def render(
     path: Run,
     changes: Changes = None,
     output: Annotated[
-        Path, typer.Option("-o", "--output", help="the film, a .mp4 or .gif file, or a .png of its end")
+        Path,
+        typer.Option("-o", "--output", help="the film: .mp4, .gif, .png of its end, or frame-%04d.png"),
     ] = Path("wake.mp4"),
     beside: Annotated[
         list[str] | None, typer.Option(help="baselines shown beside the agent (zero unless given)")
@@ -347,15 +358,21 @@ def render(
     seed: Annotated[
         int | None, typer.Option(min=0, help="seed of the starts; the run's evaluation began with the default's")
     ] = None,
+    fields: Fields = "vorticity",
+    limits: Range = None,
+    follow: Annotated[bool, typer.Option("--follow", help="keep the agent in the middle of half of the box")] = False,
+    fps: Fps = 25.0,
+    frames_per_action: Annotated[int, typer.Option(min=1, max=100, help="pictures of each action")] = 5,
 ) -> None:
-    """Film a trained agent from several starts, its force, sensors, action and return, beside the uncontrolled flow."""
+    """Film a trained agent from several starts, with its actions and their effort, beside the uncontrolled flow."""
     with loading(f"the agent of {path}"):
         from coupling.commands.render import render as film
 
     files = [output, output.with_suffix(".gif")] if gif and output.suffix == ".mp4" else [output]
     endings = film(
         path, files, changes=changes or [], beside=beside or ["zero"], starts=starts, actions=actions,
-        deterministic=deterministic, seed=seed,
+        deterministic=deterministic, seed=seed, shown=_quantities(fields, limits), follow=follow, fps=fps,
+        frames_per_action=frames_per_action,
     )  # fmt: skip
     for ending in endings:
         how = "lost" if ending.lost else "held"
@@ -363,6 +380,16 @@ def render(
     for file in files:
         print(file)
     _print_next(hints.after_film(path))
+
+
+def _quantities(names: str, ranges: str | None) -> "list[Quantity]":
+    """Return what a film shall show."""
+    from flowsim.quantities import choose
+
+    try:
+        return choose(names, ranges)
+    except ValueError as error:
+        raise ConfigError(f"--{error}") from error
 
 
 @app.command(epilog="Example: flowsim simulate d_cylinder_wake/quick --time 10 -o wake")
@@ -388,6 +415,12 @@ def simulate(
     control_volumes: Annotated[
         bool, typer.Option(help="measure forces by control volumes, too, which takes time")
     ] = True,
+    fields: Fields = "vorticity",
+    limits: Range = None,
+    follow: Annotated[
+        int | None, typer.Option(min=0, metavar="BODY", help="keep this body in the middle, numbered from 0")
+    ] = None,
+    fps: Fps = 25.0,
 ) -> None:
     """Run the solver alone: forces to CSV, fields for ParaView, restart file, the vorticity as a film."""
     with loading(f"the solver for {case}"):
@@ -398,6 +431,7 @@ def simulate(
 
     refuse_unwritable("--output", output, is_folder=True)
     size = None if max_size is None else parse_size(max_size)
+    shown = _quantities(fields, limits)
     simulation = load_case(case, overrides or [], seed)
     print(simulation.describe(), file=sys.stderr)
     with progress_bar("simulating") as progress:
@@ -411,6 +445,9 @@ def simulate(
             max_size=size,
             control_volumes=control_volumes,
             title=Path(case).stem if Path(case).is_file() else case,
+            shown=shown,
+            follow=follow,
+            fps=fps,
             say=lambda text: print(f"flowsim: {text}", file=sys.stderr),
             progress=progress,
         )

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from cases.baselines import Controller, baselines
-from cases.film import Ending, check_films, render_film
+from cases.film import FRAMES_PER_ACTION, Ending, check_films, render_film
 from coupling.errors import ConfigError
 from coupling.run.agents import find_agent
 from coupling.run.evaluate import EVALUATION_SEED
@@ -15,6 +15,8 @@ from coupling.run.policies import load_controller
 from coupling.run.screen import progress_bar
 from coupling.settings.config import on_another_task
 from coupling.worker.environments import episode_seed, make_vector
+from flowsim.films import FPS
+from flowsim.quantities import VORTICITY, Quantity
 
 __all__ = ["render"]
 
@@ -31,6 +33,10 @@ def render(
     actions: int = 100,
     deterministic: bool = True,
     seed: int | None = None,
+    shown: Sequence[Quantity] = (VORTICITY,),
+    follow: bool = False,
+    fps: float = FPS,
+    frames_per_action: int = FRAMES_PER_ACTION,
 ) -> list[Ending]:
     """Film a run's agent from the first starts of its evaluation, and baselines from the very first.
 
@@ -39,7 +45,7 @@ def render(
     path
         The run's folder, or the name of an agent that comes with the package.
     files
-        A ``.mp4``, a ``.gif`` and a ``.png``, or some of them.
+        A ``.mp4``, a ``.gif`` and a ``.png`` (with ``%04d`` in its name a series of them), or some of these.
     changes
         ``env_options.KEY=VALUE`` words, for a film of another task than the run's.
     beside
@@ -50,6 +56,12 @@ def render(
         Act with the mean of the policy instead of drawing.
     seed
         Of the starts, in the place of the evaluation's.
+    shown
+        What the large panels show, below each other.
+    follow
+        Keep the agent in the middle.
+    fps, frames_per_action
+        Pictures per second, and per action.
 
     Raises
     ------
@@ -78,6 +90,10 @@ def render(
                 env_options=config.env_options,
                 seeds=[episode_seed(EVALUATION_SEED if seed is None else seed, n) for n in range(starts)],
                 actions=actions,
+                frames_per_action=frames_per_action,
+                fps=fps,
+                quantities=shown,
+                follow=follow,
                 tally=[] if changes else _tally(folder, beside, deterministic),
                 progress=progress,
             )

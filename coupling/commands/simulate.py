@@ -2,7 +2,7 @@
 
 import itertools
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 from coupling.commands.simulation_files import ForceTable, SimulationFiles
 from coupling.errors import ConfigError, RunError, describe_os_error
 from flowsim import Simulation
-from flowsim.films import write_films
+from flowsim.films import FPS, write_films
 from flowsim.io import read_restart
+from flowsim.quantities import VORTICITY, Quantity
 from flowsim.viz import Caption, Outline, Picture, Scene, draw_panel, outline
 
 __all__ = ["simulate"]
 
 BoolArray = NDArray[np.bool_]
 
-_FPS = 20.0
 _WIDTH = 960
 
 
@@ -34,6 +34,9 @@ def simulate(
     max_size: int | None = None,
     control_volumes: bool = True,
     title: str = "",
+    shown: Sequence[Quantity] = (VORTICITY,),
+    follow: int | None = None,
+    fps: float = FPS,
     say: Callable[[str], None] = lambda text: None,
     progress: Callable[[float], None] = lambda done: None,
 ) -> str:
@@ -47,7 +50,8 @@ def simulate(
         Time in D/U from the very beginning, what was done before a restart included.
     output
         Folder for ``forces.csv`` (every step), ``fields.vtkhdf`` with the parts in ``fields/``, ``restart.h5`` and the
-        films ``vorticity.mp4`` and ``vorticity.gif``. What an older run left there is replaced.
+        films ``vorticity.mp4`` and ``vorticity.gif``, named after what they show. What an older run left there is
+        replaced.
     frames, snapshots
         Number of pictures and of times in the fields, evenly spaced over the duration.
     restart_from
@@ -62,6 +66,12 @@ def simulate(
         because it tells whether forces can be trusted, and takes no longer than a step of a small grid for each body.
     title
         Written above the pictures, with the Reynolds number.
+    shown
+        What the pictures show, below each other.
+    follow
+        Number of a body that the camera keeps in the middle of half of the box.
+    fps
+        Pictures per second of the film.
     say
         Told what was dropped.
     progress
@@ -88,9 +98,13 @@ def simulate(
         raise ConfigError(
             f"--time {duration:g}: {restart_from} is already at {simulation.time[0] - begun:g} since the beginning"
         )
+    if follow is not None and not 0 <= follow < len(simulation.bodies):
+        raise ConfigError(f"--follow {follow}: this case has {len(simulation.bodies)} bodies, numbered from 0")
     if control_volumes:
         simulation.measure_control_volumes()
-    files = SimulationFiles(output, simulation, notes, begun, restart_from, max_size, say)
+    name = "-".join(quantity.name for quantity in shown)
+    films = [f"{name}.mp4", f"{name}.gif"]
+    files = SimulationFiles(output, simulation, notes, begun, restart_from, max_size, say, films)
     recorder = _Recorder(simulation, files.forces)
 
     def pictures() -> Iterator[Picture]:
@@ -103,7 +117,7 @@ def simulate(
                 files.save_fields(simulation, number)
             if not simulation.diverged[0]:
                 files.save_restart(simulation, now=n == frames or bool(recorder.ending))
-            yield _picture(simulation, title)
+            yield _picture(simulation, title, shown, follow)
             progress(n / frames)
             if recorder.ending:
                 return
@@ -112,8 +126,8 @@ def simulate(
     try:
         # films are made elsewhere, for nobody knows their size before they are finished
         with files, tempfile.TemporaryDirectory(prefix="flowsim-") as elsewhere:
-            mp4, gif = (Path(elsewhere) / f"vorticity{suffix}.{kind}" for kind in ("mp4", "gif"))
-            write_films(pictures(), mp4=mp4, gif=gif, fps=_FPS, expected=frames - first + 1)
+            mp4, gif = (Path(elsewhere) / f"{name}{suffix}.{kind}" for kind in ("mp4", "gif"))
+            write_films(pictures(), mp4=mp4, gif=gif, fps=fps, expected=frames - first + 1, quantities=shown)
             files.take_film(mp4)
             files.take_film(gif)
     except KeyboardInterrupt:
@@ -180,7 +194,7 @@ def _outside(simulation: Simulation) -> BoolArray:
     return np.asarray(beyond.any(axis=1))
 
 
-def _picture(simulation: Simulation, title: str) -> Picture:
+def _picture(simulation: Simulation, title: str, shown: Sequence[Quantity], follow: int | None) -> Picture:
     state, size = simulation.body_state, np.array(simulation.grid.size)
     periodic = np.array(simulation.sides.periodic)
     outlines = []
@@ -190,6 +204,13 @@ def _picture(simulation: Simulation, title: str) -> Picture:
         # a body that crosses a periodic side is seen at both
         for copy in itertools.product(*((-1, 0, 1) if wraps else (0,) for wraps in periodic)):
             outlines.append(Outline(points + copy * size, agent=body.motion == "free"))
-    scene = Scene(simulation.vorticity()[0], simulation.grid.size, outlines)
+    view = None
+    if follow is not None:
+        x, y = np.where(periodic, state.position[0, follow] % size, state.position[0, follow])
+        view = (x - size[0] / 4, x + size[0] / 4, y - size[1] / 4, y + size[1] / 4)
+    scene, *others = [
+        Scene(quantity.of(simulation, 0), simulation.grid.size, outlines, quantity=quantity, view=view)
+        for quantity in shown
+    ]
     title = f"{title}   Re = {1.0 / simulation.viscosity[0]:.4g}".strip()
-    return draw_panel(scene, Caption(float(simulation.time[0]), title=title), _WIDTH)
+    return draw_panel(scene, Caption(float(simulation.time[0]), title=title), _WIDTH, others=others)

@@ -43,6 +43,7 @@ class SimulationFiles:
         restart_from: Path | None,
         max_size: int | None,
         say: Callable[[str], None],
+        films: Sequence[str] = (),
     ) -> None:
         self._output, self._begun, self._max_size, self._say = output, begun, max_size, say
         self._restart, self._restart_time = output / "restart.h5", None if restart_from is None else simulation.time[0]
@@ -52,10 +53,10 @@ class SimulationFiles:
         if not goes_on:
             notes = {}  # what was dropped in another folder is of no concern in this one
         self._snapshot_stride = int(notes.get("snapshot_stride", 1))
-        forces_limit, self._fields_limit = self._share(simulation, goes_on)
+        forces_limit, self._fields_limit = self._share(simulation, goes_on, films)
         output.mkdir(parents=True, exist_ok=True)
         if not goes_on:
-            for name in ("vorticity.mp4", "vorticity.gif"):
+            for name in films:
                 (output / name).unlink(missing_ok=True)
         self.forces = ForceTable(
             output / "forces.csv",
@@ -76,12 +77,12 @@ class SimulationFiles:
     def __exit__(self, *_: object) -> None:
         self.forces.close()
 
-    def _share(self, simulation: Simulation, goes_on: bool) -> tuple[float, float]:
+    def _share(self, simulation: Simulation, goes_on: bool, films: Sequence[str]) -> tuple[float, float]:
         """Return how many bytes forces and fields may have: a quarter of all is for the films, given at the end."""
         if self._max_size is None:
             return math.inf, math.inf
         ours = {"fields.vtkhdf", "fields", "forces.csv", "restart.h5"}
-        ours |= set() if goes_on else {"vorticity.mp4", "vorticity.gif"}
+        ours |= set() if goes_on else set(films)
         others = sum(_size(path) for path in self._output.glob("*") if path.name not in ours)
         restarts = 2 * (len(pack_restart(simulation)) + _ROOM)  # while one is written, the last one is still there
         snapshot = simulation.grid.nx * simulation.grid.ny * 6 * simulation.dtype.itemsize + _ROOM

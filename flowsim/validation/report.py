@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from PIL import Image
 
+from flowsim.quantities import VORTICITY
 from flowsim.validation import CASES, store
 from flowsim.validation.result import Picture, Plot
-from flowsim.viz import Outline, Scene, draw_legend, text_size, vorticity_picture
+from flowsim.viz import Outline, Scene, draw_legends, field_picture, text_size
 
 INTRODUCTION = """# Validation
 
@@ -153,7 +155,8 @@ def _draw_plot(plot: Plot, file: Path) -> None:
 
 def _draw_picture(picture: Picture, file: Path) -> None:
     vorticity = picture.levels.astype(np.float32) * (picture.limit / 127)
-    scene = Scene(vorticity, picture.size, [Outline(points) for points in picture.outlines])
-    legend = draw_legend(720, text_size(720), 720 / picture.size[0], picture.limit)
-    drawn = np.concatenate([np.asarray(vorticity_picture(scene, 720, picture.limit)), legend])
+    quantity = replace(VORTICITY, limit=picture.limit)
+    scene = Scene(vorticity, picture.size, [Outline(points) for points in picture.outlines], quantity=quantity)
+    legend = draw_legends(720, text_size(720), scene.scale(720), [quantity])
+    drawn = np.concatenate([np.asarray(field_picture(scene, 720)), legend])
     Image.fromarray(drawn).save(file, optimize=True)

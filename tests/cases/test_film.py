@@ -1,12 +1,16 @@
 """Films are written whole, can be read back, and say how episodes ended."""
 
+import gymnasium
 import imageio.v3 as imageio
 import numpy as np
 import pytest
 
+from cases import film
 from cases.baselines import PD, ZeroController
 from cases.film import render_film
 from flowsim import viz
+from flowsim.quantities import choose
+from flowsim.viz import draw_panel
 
 OPTIONS = {"cells_per_diameter": 8, "start": "impulsive"}
 
@@ -42,7 +46,7 @@ def test_square_boxes_stand_side_by_side(tmp_path):
         width=160,
     )
     shape = imageio.imread(tmp_path / "film.gif").shape
-    assert shape[2] > shape[1]
+    assert shape[2] == 160 + 4 + 160
 
 
 def test_every_start_is_one_that_the_environment_has(tmp_path, make):
@@ -95,6 +99,9 @@ def test_every_start_is_one_that_the_environment_has(tmp_path, make):
         ("film.gif", {"width": 333}, "width is 333"),
         ("film.gif", {"controllers": {}}, "no controllers"),
         ("film.gif", {"seeds": []}, "no starts"),
+        ("film.gif", {"quantities": []}, "no quantities"),
+        ("film-%04d.gif", {}, "only pictures are numbered"),
+        ("film-%s.png", {}, "only pictures are numbered"),
         ("film.gif", {"env": "CartPole-v1", "env_options": {}}, "'CartPole-v1' is no flow task"),
     ],
 )
@@ -115,3 +122,66 @@ def test_the_picture_is_the_same_whoever_watches(make):
     for _ in range(3):
         np.testing.assert_array_equal(env.step(np.zeros(3))[0], watched.step(np.zeros(3))[0])
     assert len(seen) > 10
+
+
+def test_pictures_are_of_equal_times_and_say_their_own(tmp_path, monkeypatch):
+    """Every picture is of a step of the solver, the nearest to its share of the action; decisions are met exactly."""
+    seen, drawn = [], draw_panel
+
+    def draw(scene, caption, *words, **named):
+        seen.append(caption)
+        return drawn(scene, caption, *words, **named)
+
+    monkeypatch.setattr(film, "draw_panel", draw)
+    push, env = PD["flowsim/DCylinderWake-v0"], {"cells_per_diameter": 8}
+    render_film({"pd": push}, tmp_path / "film.png", env_options=env, actions=3, frames_per_action=6)
+    times = np.array([caption.time for caption in seen[:-1]])  # the last one stands
+    np.testing.assert_allclose(times[::6], [0.0, 1.0, 2.0, 3.0], atol=1e-12)
+    off = times - np.arange(1 + 3 * 6) / 6
+    assert 0.0 < np.abs(off).max() <= 0.5 * 0.5 / 8, "half of a step at CFL 0.5 and 8 cells per D"
+    made = gymnasium.make("flowsim/DCylinderWake-v0", **env).unwrapped
+    observation, _ = made.reset(seed=0)
+    steps, began = [], made.task.simulation.time[0]
+    made.episodes.watch = lambda simulation: steps.append(simulation.time[0] - began)
+    for _ in range(3):
+        observation = made.step(push(observation[None])[0])[0]
+    assert set(times[1:]) <= set(steps), "those of the solver when nobody films"
+
+
+def test_the_camera_keeps_the_agent_in_the_middle(tmp_path):
+    """The agent's colour is around the middle of every picture of a series, and wanders without the camera."""
+    env = "flowsim/EllipticalSwimmer-v0"
+    options = {"env": env, "env_options": {"cells_per_diameter": 8}, "actions": 4, "frames_per_action": 2}
+    middles = {}
+    for follow in (True, False):
+        series = tmp_path / f"{follow}-%02d.png"
+        render_film({"pd": PD[env]}, series, follow=follow, width=320, **options)
+        pictures = [imageio.imread(file)[24:344] for file in sorted(tmp_path.glob(f"{follow}-*.png"))]
+        places = [np.argwhere((picture == viz._AGENT).all(axis=2)).mean(axis=0) for picture in pictures]
+        middles[follow] = np.abs(np.array(places) - 160).max(axis=1)
+    assert middles[True].max() < 6
+    assert middles[False].max() > 20
+
+
+def test_a_series_replaces_a_longer_one(tmp_path):
+    for actions in (3, 1):
+        render_film(
+            {"zero": ZeroController()}, tmp_path / "%03d.png", env_options=OPTIONS, actions=actions, width=160, fps=2
+        )
+    # the start, five pictures of the action, and three of the end
+    assert sorted(file.name for file in tmp_path.iterdir()) == [f"{n:03d}.png" for n in range(1, 10)]
+
+
+def test_a_film_of_three_quantities_is_as_much_taller(tmp_path):
+    shapes = []
+    for names in ("vorticity", "vorticity,speed,pressure"):
+        render_film(
+            {"zero": ZeroController()},
+            tmp_path / "film.png",
+            env_options=OPTIONS,
+            actions=1,
+            width=320,
+            quantities=choose(names),
+        )
+        shapes.append(imageio.imread(tmp_path / "film.png").shape)
+    assert shapes[1][0] == shapes[0][0] + 2 * 160 + 2 * 3 * viz.text_size(320)

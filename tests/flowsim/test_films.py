@@ -1,5 +1,9 @@
 """Film files, read back."""
 
+import os
+import subprocess
+import sys
+
 import imageio.v3 as imageio
 import numpy as np
 import pytest
@@ -58,7 +62,7 @@ def test_gif_shrinks_until_it_fits(tmp_path):
 def test_a_ramp_of_vorticity_keeps_its_colours(tmp_path, kind, colours, step):
     """White stays white, both ends stay dark, and between them there are no bands."""
     ramp = np.tile(np.linspace(-8.0, 8.0, 600)[:, None], (1, 300))
-    picture = np.asarray(viz.vorticity_picture(viz.Scene(ramp, (2.0, 1.0)), 600))
+    picture = np.asarray(viz.field_picture(viz.Scene(ramp, (2.0, 1.0)), 600))
     file = tmp_path / f"film.{kind}"
     films.write_films([picture] * 4, **{kind: file}, expected=4)
     read = imageio.imread(file)
@@ -73,3 +77,15 @@ def test_the_film_says_how_its_colours_are_coded(tmp_path):
     films.write_mp4(tmp_path / "film.mp4", [np.full((60, 80, 3), (200, 40, 30), np.uint8)] * 3)
     assert "bt709" in str(imageio.immeta(tmp_path / "film.mp4", plugin="FFMPEG")["pix_fmt"])
     np.testing.assert_allclose(imageio.imread(tmp_path / "film.mp4")[1].mean(axis=(0, 1)), (200, 40, 30), atol=4)
+
+
+def test_pictures_need_no_display(tmp_path):
+    """Also where matplotlib is told to open windows and cannot."""
+    code = (
+        "import numpy as np; from pathlib import Path; from flowsim import films, viz;"
+        "scene = viz.Scene(np.zeros((8, 4)), (2.0, 1.0)); caption = viz.Caption(0.0, title='t', action=(0.0,));"
+        "films.write_films([viz.draw_panel(scene, caption)], png=Path('film.png'))"
+    )
+    environment = {name: value for name, value in os.environ.items() if "DISPLAY" not in name} | {"MPLBACKEND": "TkAgg"}
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, check=True, timeout=600)
+    assert (tmp_path / "film.png").exists()

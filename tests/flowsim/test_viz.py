@@ -1,13 +1,16 @@
 """Vorticity pictures."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from flowsim import Disk, Ellipse, HalfDisk, SignedDistance, Union, polygon, viz
+from flowsim.quantities import VORTICITY
 
 
 def scene(vorticity, **changes):
-    return viz.Scene(vorticity=vorticity, size=(2.0, 1.0), **changes)
+    return viz.Scene(values=vorticity, size=(2.0, 1.0), **changes)
 
 
 def test_colours_tell_the_sense_of_rotation():
@@ -15,7 +18,7 @@ def test_colours_tell_the_sense_of_rotation():
     vorticity = np.zeros((40, 20))
     vorticity[:20, 10:] = 5.0
     vorticity[20:, :10] = -5.0
-    picture = np.asarray(viz.vorticity_picture(scene(vorticity), 200)).astype(int)
+    picture = np.asarray(viz.field_picture(scene(vorticity), 200)).astype(int)
     assert picture.shape == (100, 200, 3)
     red, blue, still = picture[25, 50], picture[75, 150], picture[25, 150]
     assert red[0] > red[2] + 50
@@ -26,8 +29,8 @@ def test_colours_tell_the_sense_of_rotation():
 def test_range_is_fixed_and_not_a_number_is_survived():
     vorticity = np.full((8, 4), 1e9)
     vorticity[0, 0] = np.nan
-    brightest = np.asarray(viz.vorticity_picture(scene(vorticity), 64))
-    limit = np.asarray(viz.vorticity_picture(scene(np.full((8, 4), viz.VORTICITY_LIMIT)), 64))
+    brightest = np.asarray(viz.field_picture(scene(vorticity), 64))
+    limit = np.asarray(viz.field_picture(scene(np.full((8, 4), 8.0)), 64))
     np.testing.assert_array_equal(brightest[:8, -8:], limit[:8, -8:])
 
 
@@ -42,8 +45,8 @@ def test_outlines_are_the_bodies():
 
 def test_body_covers_its_place_and_no_more():
     body = viz.Outline(viz.outline(Ellipse(major=1.0, aspect=0.4), np.array([1.0, 0.5]), 0.0), agent=True)
-    bare = np.asarray(viz.vorticity_picture(scene(np.zeros((40, 20))), 400)).astype(int)
-    drawn = np.asarray(viz.vorticity_picture(scene(np.zeros((40, 20)), outlines=[body]), 400))
+    bare = np.asarray(viz.field_picture(scene(np.zeros((40, 20))), 400)).astype(int)
+    drawn = np.asarray(viz.field_picture(scene(np.zeros((40, 20)), outlines=[body]), 400))
     changed = (np.abs(drawn.astype(int) - bare).sum(axis=2) > 60).sum() / 200.0**2
     assert changed == pytest.approx(np.pi * 0.5 * 0.2, rel=0.15)  # and its outline
 
@@ -62,7 +65,7 @@ def test_any_shape_is_drawn_where_it_is(body):
     position, angle = np.array([1.1, 0.55]), 0.4
     around = viz.outline(body, position, angle)
     still = scene(np.zeros((40, 20)), outlines=[viz.Outline(around)])
-    picture = np.asarray(viz.vorticity_picture(still, 400)).astype(int)
+    picture = np.asarray(viz.field_picture(still, 400)).astype(int)
 
     def distance(points):
         x, y = (points - position).T
@@ -78,11 +81,9 @@ def test_any_shape_is_drawn_where_it_is(body):
 
 
 def test_still_water_is_white_and_the_range_symmetric():
-    picture = np.asarray(viz.vorticity_picture(scene(np.zeros((40, 20))), 200))
+    picture = np.asarray(viz.field_picture(scene(np.zeros((40, 20))), 200))
     assert (picture[1:-1, 1:-1] == 255).all()  # within the frame
-    darkest = [
-        np.asarray(viz.vorticity_picture(scene(np.full((40, 20), sign * 8.0)), 200))[50, 100] for sign in (-1, 1)
-    ]
+    darkest = [np.asarray(viz.field_picture(scene(np.full((40, 20), sign * 8.0)), 200))[50, 100] for sign in (-1, 1)]
     luminance = np.array(darkest) @ (0.2126, 0.7152, 0.0722)
     assert abs(luminance[0] - luminance[1]) < 25
     assert luminance.max() < 80
@@ -91,7 +92,7 @@ def test_still_water_is_white_and_the_range_symmetric():
 def test_a_smooth_vorticity_has_no_bands():
     """Along a ramp the colour changes by what eight bits have to change, never more."""
     ramp = np.tile(np.linspace(-8.0, 8.0, 1000)[:, None], (1, 500))
-    row = np.asarray(viz.vorticity_picture(scene(ramp), 1000))[250, 1:-1].astype(int)
+    row = np.asarray(viz.field_picture(scene(ramp), 1000))[250, 1:-1].astype(int)
     assert len(np.unique(row, axis=0)) > 600
     assert np.abs(np.diff(row, axis=0)).max() <= 4
 
@@ -108,7 +109,7 @@ def test_nothing_that_is_written_covers_the_flow(draw):
 
     def panel(vorticity=0.0, **words):
         caption = viz.Caption(time=1.0, episode_return=-2.0, action=(0.5, -1.0, 0.0), title="trained", **words)
-        return draw(scene(np.full((40, 20), vorticity)), caption, 322, 8.0)
+        return draw(scene(np.full((40, 20), vorticity)), caption, 322)
 
     flow = rows_of((panel(), panel(5.0)))
     verdict = rows_of((panel(), panel(note="lost after 2 actions", lost=True)))
@@ -119,17 +120,19 @@ def test_nothing_that_is_written_covers_the_flow(draw):
 
 
 def test_the_legend_has_the_colours_from_end_to_end_and_a_bar_of_one_length():
-    legend = viz.draw_legend(640, 18, 80.0, 8.0)
+    legend = viz.draw_legends(640, 18, 80.0, [VORTICITY])
     bar = legend[18]
-    colours = [np.asarray(viz.vorticity_picture(scene(np.full((8, 4), w)), 64))[16, 32] for w in (-8.0, 0.0, 8.0)]
+    colours = [np.asarray(viz.field_picture(scene(np.full((8, 4), w)), 64))[16, 32] for w in (-8.0, 0.0, 8.0)]
     places = [np.flatnonzero((bar == colour).all(axis=1)) for colour in colours]
     left, right = places[0].min(), places[2].max()
     assert right - left == pytest.approx(8 * 18, abs=2)
     assert ((left + right) // 2 in places[1]) or ((left + right + 1) // 2 in places[1])
     ink = np.flatnonzero((bar[:200] < 60).all(axis=1))
     assert np.ptp(ink) == pytest.approx(80, abs=2)
-    assert not (viz.draw_legend(640, 18, 80.0, 5.0) == legend).all()  # the numbers below the colours
-    assert not (viz.draw_legend(640, 18, 80.0, 8.0, "L") == legend).all()  # the unit
+    assert not (
+        viz.draw_legends(640, 18, 80.0, [replace(VORTICITY, limit=5.0)]) == legend
+    ).all()  # the numbers below the colours
+    assert not (viz.draw_legends(640, 18, 80.0, [VORTICITY], "L") == legend).all()  # the unit
 
 
 def test_panel_has_even_sides_and_a_caption():

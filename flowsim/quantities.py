@@ -1,0 +1,130 @@
+"""What a picture of a flow can show: vorticity, speed or pressure, each with a range and colours of its own."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from flowsim.state import State
+
+Table = NDArray[np.uint8]
+Values = NDArray[np.floating[Any]]
+
+HALF = 512
+"""Colours on each side of zero: more than eight bits a channel can tell apart."""
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A field as it is shown.
+
+    Attributes
+    ----------
+    name : str
+    unit : str
+        With ``{length}`` where the name of the unit of length stands.
+    limit : float
+        Where the colours saturate, in this unit; fixed, so that pictures can be compared.
+    signed : bool
+        Whether the colours reach from minus the limit, with white at zero, or begin with white at zero.
+    colours : str
+        Name of a map of cmocean.
+    of : callable
+        Returns the field of one simulation of a batch, shape (nx, ny), at the cell centres.
+    """
+
+    name: str
+    unit: str
+    limit: float
+    signed: bool
+    colours: str
+    of: Callable[[State, int], Values]
+
+    def table(self) -> Table:
+        """Return the colours from the least to the greatest value, shape (2 HALF + 1, 3)."""
+        return _table(self.colours, self.signed)
+
+    def places(self, values: Values) -> NDArray[np.intp]:
+        """Return where in the table the colours of values stand; what is no number stands at zero."""
+        per_limit = HALF if self.signed else 2 * HALF
+        place = np.asarray(values, np.float32) * np.float32(per_limit / self.limit)
+        if not np.isfinite(place).all():
+            place = np.nan_to_num(place, posinf=2 * HALF, neginf=-2 * HALF)
+        zero = HALF if self.signed else 0
+        return np.clip(place + np.float32(zero + 0.5), 0, 2 * HALF).astype(np.intp)
+
+
+def _vorticity(simulation: State, b: int) -> Values:
+    return simulation.vorticity(b)
+
+
+def _speed(simulation: State, b: int) -> Values:
+    velocity = simulation.velocity_at_centres(b)
+    return np.hypot(velocity[..., 0], velocity[..., 1])
+
+
+def _pressure(simulation: State, b: int) -> Values:
+    pressure = simulation.to_host(simulation.pressure[b])
+    return pressure - pressure.mean()  # an incompressible flow knows it up to a constant
+
+
+VORTICITY = Quantity("vorticity", "U/{length}", 8.0, True, "balance", _vorticity)
+SPEED = Quantity("speed", "U", 2.0, False, "tempo", _speed)
+PRESSURE = Quantity("pressure", "rho U^2", 1.0, True, "curl", _pressure)
+QUANTITIES = {quantity.name: quantity for quantity in (VORTICITY, SPEED, PRESSURE)}
+
+
+def choose(names: str, ranges: str | None = None) -> list[Quantity]:
+    """Return the quantities that somebody asked for in words.
+
+    Parameters
+    ----------
+    names
+        Such as ``vorticity,speed``.
+    ranges
+        Where colours saturate: ``12``, of the first, or ``vorticity=12,speed=1.5``.
+
+    Raises
+    ------
+    ValueError
+        For a name that is none or stands twice, or a range that is no positive number of one of these.
+    """
+    chosen: dict[str, Quantity] = {}
+    for name in names.split(","):
+        if name not in QUANTITIES or name in chosen:
+            raise ValueError(f"fields is {names!r}, but must be some of {', '.join(QUANTITIES)}, each once")
+        chosen[name] = QUANTITIES[name]
+    for word in ranges.split(",") if ranges is not None else ():
+        name, _, number = word.rpartition("=")
+        name = name or next(iter(chosen))
+        try:
+            limit = float(number)
+        except ValueError:
+            limit = math.nan
+        if name not in chosen or not 0.0 < limit < math.inf:
+            raise ValueError(
+                f"range is {ranges!r}, but must be a positive number, or one for each such as {next(iter(chosen))}=4, "
+                f"of what is shown ({', '.join(chosen)})"
+            )
+        chosen[name] = replace(chosen[name], limit=limit)
+    return list(chosen.values())
+
+
+@cache
+def _table(name: str, signed: bool) -> Table:
+    """Return a map with white at zero; of a signed one, the ends that are nearly black are left out."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # cmocean builds its maps in a way matplotlib gives up
+        import cmocean
+
+    low, high, zero = (0.04, 0.96, HALF) if signed else (0.0, 0.9, 0)
+    table = getattr(cmocean.cm, name).resampled(2 * HALF + 1)(np.linspace(low, high, 2 * HALF + 1))[:, :3]
+    return np.asarray(np.round(255 * np.minimum(table / table[zero], 1.0)).astype(np.uint8))
