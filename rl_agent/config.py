@@ -355,7 +355,8 @@ class VRacerConfig(Remembering):
     ----------
     policy
         ``normal``, or ``clipped``, the normal clipped to the range of the actions, whose densities know that all beyond
-        a bound is the same action (Weber et al. 2022, appendix B).
+        a bound is the same action (Weber et al. 2022, appendix B). Discrete actions are drawn by a softmax of logits in
+        the place of the normal, or with ``boltzmann`` by one with a learned inverse temperature (appendix A).
     relation
         Several agents in a world: whose reward an agent's value counts, its own (``individual``) or the mean over the
         world (``cooperative``; Weber et al. 2022, eqs. 8 and 9).
@@ -367,7 +368,7 @@ class VRacerConfig(Remembering):
     """
 
     algorithm: Literal["vracer"] = "vracer"
-    policy: Literal["normal", "clipped"] = "normal"
+    policy: Literal["normal", "clipped", "boltzmann"] = "normal"
     relation: Literal["individual", "cooperative"] = "individual"
     dynamics: Literal["local", "full"] = "local"
     advantage: Literal["none", "quadratic", "gaussian"] = "none"

@@ -165,7 +165,9 @@ class RunningEpisodes:
         present = min(steps, int(self.gone_after[agent])) if is_gone else steps
         for name in ("action", "behaviour_mean", "reward", "value"):
             arrays[name][present:] = 0.0
-        arrays["behaviour_std"][present:] = 1.0
+        # logarithms are taken of them, and weighted with zero afterwards: they must be finite
+        is_discrete = arrays["behaviour_std"].shape[1] == 0
+        arrays["behaviour_mean" if is_discrete else "behaviour_std"][present:] = 1.0
         terminated = terminated or is_gone
         return Episode(
             **arrays,

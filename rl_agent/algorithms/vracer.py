@@ -25,8 +25,9 @@ Implementation details that the paper leaves open:
 5. A run takes its own gamma, learning rate, memory, start, annealing and first beta (1, not 0.3) where none are named
    (``rl_agent/defaults.py``).
 
-Discrete actions (Weber et al. 2022, appendix A): the network gives V(s) and the logits of pi(a|s), the Boltzmann
-distribution there with its inverse temperature, which a network of logits can learn by itself, taken as one.
+Discrete actions (Weber et al. 2022, appendix A): the network gives V(s) and the logits of pi(a|s), minus the energies
+of the Boltzmann distribution there; with ``policy`` ``boltzmann`` also its inverse temperature, one more output (after
+a softplus), by which they are multiplied, otherwise that is one.
 
 Closed-form advantages (appendix E), with ``advantage`` ``quadratic`` or ``gaussian``: the network also gives the
 coefficients of A(s, a) (``rl_agent/algorithms/advantages.py``), the targets hold Q = V + A (eqs. 6, 7), and
@@ -78,15 +79,24 @@ I64 = npt.NDArray[np.int64]
 def make_actor(config: VRacerConfig, sizes: Sizes) -> Actor:
     """Build the policy: outputs V(s), the policy's own, and the coefficients of the advantage, if any."""
     own = sizes.choices or sizes.action
-    network = make_network(config, sizes.observation, 1 + own + _coefficients(config, sizes.action))
+    others = _has_temperature(config) if sizes.choices else _coefficients(config, sizes.action)
+    network = make_network(config, sizes.observation, 1 + own + others)
 
     def gaussian(outputs: F32, loose: F32) -> tuple[F32, F32, F32]:
         return outputs[:, 0], outputs[:, 1 : 1 + own], distributions.shared_std(loose, config.sigma_min)
 
     def categorical(outputs: F32, loose: F32) -> tuple[F32, F32, F32]:
-        return outputs[:, 0], distributions.softmax(outputs[:, 1:]), np.zeros((len(outputs), 0), np.float32)
+        logits = outputs[:, 1 : 1 + own]
+        if _has_temperature(config):
+            logits = (logits * distributions.softplus(outputs[:, 1 + own :])).astype(np.float32)
+        return outputs[:, 0], distributions.softmax(logits), np.zeros((len(outputs), 0), np.float32)
 
     return Actor(network, 0, categorical) if sizes.choices else Actor(network, own, gaussian)
+
+
+def _has_temperature(config: VRacerConfig) -> bool:
+    """Tell whether the network gives the inverse temperature of its choices, one output behind their logits."""
+    return config.policy == "boltzmann"
 
 
 def _coefficients(config: VRacerConfig, action_size: int) -> int:
@@ -135,8 +145,10 @@ class VRacer(Algorithm):
             raise ValueError(
                 f"advantage = {config.advantage} is a form of continuous actions; with discrete ones use none"
             )
-        if sizes.choices and config.policy != "normal":
-            raise ValueError(f"policy = {config.policy} is of continuous actions; with discrete ones leave it out")
+        if sizes.choices and config.policy == "clipped":
+            raise ValueError("policy = clipped is of continuous actions; with discrete ones use boltzmann or normal")
+        if not sizes.choices and config.policy == "boltzmann":
+            raise ValueError("policy = boltzmann is of discrete actions; with continuous ones use normal or clipped")
         actor = make_actor(config, sizes)
         loose = actor.size - actor.network.size
         super().__init__(
@@ -207,6 +219,8 @@ class VRacer(Algorithm):
         outputs = self.parts("network", views, inputs["windows"], inputs["lengths"])
         value, own = outputs[:, 0], outputs[:, 1 : 1 + (self.sizes.choices or self.sizes.action)]
         if self.sizes.choices:
+            if _has_temperature(self.config):
+                own = own * torch.nn.functional.softplus(outputs[:, 1 + own.shape[1] :])
             log_mu = torch.log(inputs["behaviour_mean"].gather(-1, action.long()).squeeze(-1))
             log_pi = densities.categorical_log_density(action, own)
             kl = densities.categorical_kl(inputs["behaviour_mean"], own)

@@ -5,9 +5,12 @@ import pytest
 from learners import a_batch, a_learner, divergence, finite_differences, gaussian, loss_and_gradient, network, some
 
 
-@pytest.mark.parametrize(("choices", "form"), [(3, "none"), (0, "quadratic"), (0, "gaussian")])
-def test_vracer_with_choices_and_with_closed_forms_is_eqs_6_to_10_and_23(choices, form):
-    learner = a_learner("vracer", choices=choices, advantage=form)
+@pytest.mark.parametrize(
+    ("choices", "form", "policy"),
+    [(3, "none", "normal"), (3, "none", "boltzmann"), (0, "quadratic", "normal"), (0, "gaussian", "normal")],
+)
+def test_vracer_with_choices_and_with_closed_forms_is_eqs_6_to_10_and_23(choices, form, policy):
+    learner = a_learner("vracer", choices=choices, advantage=form, policy=policy)
     algorithm = learner.algorithm
     _, batch = a_batch(learner)
     _, results, gradient = loss_and_gradient(algorithm, batch)
@@ -33,7 +36,12 @@ def test_vracer_with_choices_and_with_closed_forms_is_eqs_6_to_10_and_23(choices
             outputs, constant = (network(algorithm, "network", s, w) for w in (flat, held))
             q_ret, v_tbc = float(batch.q_ret[b]), float(batch.v_tbc[b])
             if choices:
-                p, p_held = (np.exp(x[1:]) / np.exp(x[1:]).sum() for x in (outputs, constant))
+                # eq. 17 of Weber et al. 2022, the logits being minus the energies
+                inverse = [softplus(x[4]) if policy == "boltzmann" else 1.0 for x in (outputs, constant)]
+                weights = [
+                    np.exp(beta * x[1:4]) for beta, x in zip(inverse, (outputs, constant), strict=True)
+                ]  # eq. 17
+                p, p_held = (each / each.sum() for each in weights)
                 rho, rho_held = p[int(a[0])] / mu[int(a[0])], p_held[int(a[0])] / mu[int(a[0])]
                 kl = np.sum(mu * np.log(mu / p))
             else:

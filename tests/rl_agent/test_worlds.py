@@ -333,7 +333,7 @@ def test_a_checkpoint_goes_on_to_the_bit_and_its_policy_acts(tmp_path):
 
 def test_discrete_actions_of_a_world():
     own = gym.spaces.Discrete(4, start=2)
-    config = AgentConfig(hidden=(6,), batch=8, memory=64, start=16)
+    config = AgentConfig(policy="boltzmann", hidden=(6,), batch=8, memory=64, start=16)
     box, actions = joint.joint_observations(BOX, N), joint.joint_actions(own, N)
     learner = Learner(config, box, actions, agents=3, seed=0, world=N)
     agents, no = np.arange(3), np.zeros(3, bool)
@@ -343,12 +343,15 @@ def test_discrete_actions_of_a_world():
         drawn = learner.act(agents)
         assert drawn.shape == (3, N)
         assert all(actions.contains(row.astype(int)) for row in drawn)
-        learner.observe(agents, np.ones(3), no, no | (step % 6 == 5), sent)
+        one_left = np.tile(joint.pack(np.zeros((N, S)), np.ones(N), [step % 6 > 2, 0, 0]), (3, 1))
+        learner.observe(agents, np.ones(3), no, no | (step % 6 == 5), one_left)
         if step % 6 == 5:
             learner.begin(agents, sent)
         while learner.updates_due():
             learner.update()
     assert learner.gradient_steps > 5
+    assert not learner.memory.is_present(learner.memory.slots()).all()
+    assert np.isfinite(learner.algorithm.weights).all()
 
 
 def test_what_joins_is_taken_apart():
