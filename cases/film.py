@@ -14,7 +14,8 @@ from gymnasium.utils import seeding
 
 import cases  # noqa: F401  (registers the tasks)
 from cases.baselines import Controller
-from cases.flow_env import Episodes, FlowVectorEnv
+from cases.episodes import Episodes
+from cases.flow_env import FlowVectorEnv
 from flowsim import Simulation
 from flowsim.films import FPS, is_series, write_films
 from flowsim.quantities import VORTICITY, Quantity

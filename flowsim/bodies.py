@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields
-from enum import IntEnum, IntFlag
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numba
@@ -14,72 +12,13 @@ import numpy as np
 from contourpy import contour_generator
 from numpy.typing import NDArray
 
-from flowsim.shared import shared
+from flowsim.distances import Shape, signed_distance
 
 FloatArray = NDArray[np.float64]
 Motion = str | Callable[[float], tuple[float, float, float, float, float, float]]
 
 
 SURFACE_POINTS = 96
-
-
-class Shape(IntEnum):
-    """Numbers by which the compiled sweeps tell the shapes apart."""
-
-    DISK = 0
-    HALF_DISK = 1
-    ELLIPSE = 2
-    TABLE = 3
-
-
-HALF_DISK, ELLIPSE, TABLE = int(Shape.HALF_DISK), int(Shape.ELLIPSE), int(Shape.TABLE)
-
-
-class Contact(IntFlag):
-    """What a body touches: the sum of these."""
-
-    NONE = 0
-    BOX = 1
-    BODY = 2
-
-
-TOUCHES_BOX, TOUCHES_BODY = int(Contact.BOX), int(Contact.BODY)
-
-
-@shared
-def signed_distance(shape: int, a: Any, b: Any, x: Any, y: Any) -> Any:
-    """Return the signed distance (negative inside) of the point (x, y) of the body's own frame from its surface.
-
-    ``a`` and ``b`` are the semi-axes; a disk has a = b, a half disk the half plane x < 0 of it. The ellipse's is exact
-    to first order near the surface, which is all that a mask one cell wide can see.
-    """
-    if shape == ELLIPSE:
-        scaled = math.sqrt((x / a) ** 2 + (y / b) ** 2)
-        slope = math.sqrt((x / a**2) ** 2 + (y / b**2) ** 2)
-        if slope < 1e-12:
-            return -min(a, b)
-        return max(scaled * (scaled - 1.0) / slope, -min(a, b))
-    distance = math.sqrt(x * x + y * y) - a
-    if shape == HALF_DISK:
-        return max(distance, x)
-    return distance
-
-
-@shared
-def tabulated_distance(table: Any, start: int, side: int, reach: Any, x: Any, y: Any) -> Any:
-    """Return the distance at (x, y) by bilinear interpolation in a square table over [-reach, reach]^2.
-
-    Beyond the table the distance to its edge is added, so that it keeps growing.
-    """
-    spacing = 2.0 * reach / (side - 1)
-    inside_x, inside_y = min(max(x, -reach), reach), min(max(y, -reach), reach)
-    s, t = (inside_x + reach) / spacing, (inside_y + reach) / spacing
-    i, j = min(int(s), side - 2), min(int(t), side - 2)
-    s, t = s - i, t - j
-    k = start + i * side + j
-    low = (1.0 - s) * table[k] + s * table[k + side]
-    high = (1.0 - s) * table[k + 1] + s * table[k + side + 1]
-    return (1.0 - t) * low + t * high + math.sqrt((x - inside_x) ** 2 + (y - inside_y) ** 2)
 
 
 @functools.cache
@@ -259,7 +198,7 @@ class _Tabulated(Body):
     @functools.cached_property
     def _measures(self) -> _Measures:
         reach = self.semi_axes[0]
-        x, y, spacing = _mesh(reach, 1024)
+        x, y, spacing = mesh(reach, 1024)
         share = np.clip(0.5 - self.distance(x, y) / spacing, 0.0, 1.0)
         area = float(share.sum())
         if area == 0.0:
@@ -286,7 +225,7 @@ class _Tabulated(Body):
     @functools.cached_property
     def surface(self) -> list[FloatArray]:
         """The surface as closed curves of the body's own frame, (n, 2) each, from a fine grid."""
-        x, y, _ = _mesh(1.02 * self.semi_axes[0], 256)
+        x, y, _ = mesh(1.02 * self.semi_axes[0], 256)
         curves = contour_generator(x.T, y.T, self.distance(x, y).T).lines(0.0)
         return [np.asarray(curve, np.float64)[:-1] for curve in curves]  # the last point is the first one
 
@@ -318,7 +257,7 @@ class SignedDistance(_Tabulated):
         angle = np.linspace(0, 2 * np.pi, 720)
         if not (self.distance(self.reach * np.cos(angle), self.reach * np.sin(angle)) > 0).all():
             raise ValueError(f"reach = {self.reach!r}: the signed distance must be positive at this distance")
-        x, y, spacing = _mesh(self.reach, 256)
+        x, y, spacing = mesh(self.reach, 256)
         distance = self.distance(x, y)
         if not (distance < 0).any():
             raise ValueError("function: the signed distance is negative nowhere within the reach")
@@ -420,137 +359,9 @@ def polygon(
     return SignedDistance(function=distance, reach=reach, center=center, angle=angle, density=density, motion=motion)
 
 
-def _mesh(reach: float, cells: int) -> tuple[FloatArray, FloatArray, float]:
+def mesh(reach: float, cells: int) -> tuple[FloatArray, FloatArray, float]:
     """Return the centres of the cells of a square of half width ``reach``, and their spacing."""
     spacing = 2 * reach / cells
     line = (np.arange(cells) + 0.5) * spacing - reach
     x, y = np.meshgrid(line, line, indexing="ij")
     return x, y, spacing
-
-
-SUPPORT_ANGLES = 256
-
-
-class BodyTable(NamedTuple):
-    """What the sweeps know about the K bodies; arrays of leading length K unless said otherwise.
-
-    ``mass`` and ``inertia`` are the excess over the displaced fluid, ``fluid_mass`` and ``fluid_inertia``; moments of
-    inertia and ``centroid`` belong to the centre of mass. ``mass_lag`` and ``inertia_lag`` are the parts that follow
-    the fluid (docs/bodies.md), zero unless a body is lighter than the fluid. ``order`` lists the bodies from the
-    least movable to the lightest. ``support`` (K, n) is the extent from the reference point in n directions. Body k's
-    table of distances is ``distances[starts[k]:]``, ``sides[k]`` entries square.
-    """
-
-    shapes: NDArray[np.int64]
-    axes: FloatArray
-    centroid: FloatArray
-    free: NDArray[np.bool_]
-    mass: FloatArray
-    inertia: FloatArray
-    fluid_mass: FloatArray
-    fluid_inertia: FloatArray
-    mass_lag: FloatArray
-    inertia_lag: FloatArray
-    order: NDArray[np.int64]
-    support: FloatArray
-    distances: FloatArray
-    starts: NDArray[np.int64]
-    sides: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, bodies: Sequence[Body], h: float) -> BodyTable:
-        """Tabulate bodies for a grid of spacing h."""
-        count = len(bodies)
-        axes = np.array([body.semi_axes for body in bodies], np.float64).reshape(count, 2)
-        centroid = np.array([body.centroid for body in bodies], np.float64).reshape(count, 2)
-        free = np.array([body.motion == "free" for body in bodies], bool)
-        density = np.array([body.density for body in bodies], np.float64)
-        area = np.array([body.area for body in bodies], np.float64)
-        second = np.array([body.second_moment for body in bodies], np.float64) - area * (centroid**2).sum(axis=1)
-        lag = np.where(free, np.maximum(1.0 - density, 0.0), 0.0)
-        heaviness = np.where(free, density * area, np.inf)
-        tables: list[FloatArray] = []
-        starts, sides = np.zeros(count, np.int64), np.zeros(count, np.int64)
-        for k, body in enumerate(bodies):
-            if body.shape == Shape.TABLE:
-                starts[k], sides[k] = sum(table.size for table in tables), int(np.ceil(8 * axes[k, 0] / h)) + 2
-                line = np.linspace(-axes[k, 0], axes[k, 0], sides[k])
-                tables.append(body.distance(*np.meshgrid(line, line, indexing="ij")).ravel())
-        return cls(
-            np.array([body.shape for body in bodies], np.int64), axes, centroid, free,
-            (density - 1.0) * area, (density - 1.0) * second, area, second,
-            lag * area, lag * second * np.minimum(3.0 * _reaction_to_rotation(area, second), 1.0),
-            np.argsort(-heaviness, kind="stable"),
-            np.array([_support(body) for body in bodies]).reshape(count, SUPPORT_ANGLES),
-            np.concatenate([*tables, np.zeros(1)]), starts, sides,
-        )  # fmt: skip
-
-
-def _reaction_to_rotation(area: FloatArray, second: FloatArray) -> FloatArray:
-    """Return I_a / (I_f + I_a), the added over the total moment of inertia, of ellipses of given area and moment."""
-    product = area / np.pi
-    squares = np.maximum(4.0 * second / area, 2.0 * product)
-    ratio = (squares**2 - 4.0 * product**2) / (2.0 * product * squares)
-    return ratio / (1.0 + ratio)
-
-
-def _support(body: Body) -> FloatArray:
-    """Return how far a body extends from its reference point in SUPPORT_ANGLES directions."""
-    x, y, _ = _mesh(max(body.semi_axes), 256)
-    distance = body.distance(x, y)
-    inside = distance < 0
-    x, y, distance = x[inside], y[inside], distance[inside]
-    angle = np.arange(SUPPORT_ANGLES) * (2 * np.pi / SUPPORT_ANGLES)
-    # the disk of radius |d| about an inner point belongs to the body
-    return np.array([(x * np.cos(a) + y * np.sin(a) - distance).max() for a in angle])
-
-
-@dataclass
-class BodyState:
-    """Where the K bodies of B simulations are and what acts on them; plain arrays that a user may write into.
-
-    Attributes
-    ----------
-    position, velocity : (B, K, 2)
-    angle, angular_velocity : (B, K)
-    applied_force : (B, K, 2)
-        Force on a free body, in units of rho U^2 D.
-    applied_torque : (B, K)
-        Torque on a free body about its centre of mass, in units of rho U^2 D^2; the applied force acts there, too.
-    force, torque : (B, K, 2), (B, K)
-        What the fluid did to the body in the last step, by the penalty and the momentum inside; read only.
-    impulse : (B, K, 3)
-        Integral over time of force and torque, since it was last set to zero.
-    fluid_motion, fluid_acceleration : (B, K, 3)
-        Velocity (u, v, omega) of the fluid under a free body lighter than the fluid, and its rate; read only.
-    contact : (B, K) int8
-        Sum of :class:`Contact`: 1 for the box, 2 for another body, 0 for neither; read only.
-    """
-
-    position: NDArray[np.float64]
-    angle: NDArray[np.float64]
-    velocity: NDArray[np.float64]
-    angular_velocity: NDArray[np.float64]
-    applied_force: NDArray[np.float64]
-    applied_torque: NDArray[np.float64]
-    force: NDArray[np.float64] = field(repr=False)
-    torque: NDArray[np.float64] = field(repr=False)
-    impulse: NDArray[np.float64] = field(repr=False)
-    fluid_motion: NDArray[np.float64] = field(repr=False)
-    fluid_acceleration: NDArray[np.float64] = field(repr=False)
-    contact: NDArray[np.int8] = field(repr=False)
-
-    @staticmethod
-    def layout(batch: int, bodies: int) -> dict[str, tuple[tuple[int, ...], type]]:
-        """Return shape and type of every array."""
-        sizes = {
-            "angle": (),
-            "angular_velocity": (),
-            "applied_torque": (),
-            "torque": (),
-            "contact": (),
-        } | dict.fromkeys(("impulse", "fluid_motion", "fluid_acceleration"), (3,))
-        return {
-            item.name: ((batch, bodies, *sizes.get(item.name, (2,))), np.int8 if item.name == "contact" else np.float64)
-            for item in fields(BodyState)
-        }

@@ -10,8 +10,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from flowsim.bodies import TABLE, TOUCHES_BODY, signed_distance, tabulated_distance
+from flowsim.body_arrays import TOUCHES_BODY
 from flowsim.boundary import BOTTOM, LEFT, RIGHT, SIDES, Side
+from flowsim.distances import TABLE, signed_distance, tabulated_distance
 from flowsim.shared import shared
 from flowsim.stencils import PERIODIC, mask, penalized_share, surface_share
 

@@ -1,4 +1,7 @@
-"""The state of a batch of flows, and the step that advances it."""
+"""The step that advances a batch of flows, and who calls it when.
+
+A fourth of the file says what its parameters and attributes mean, and the rest reads and writes the same arrays.
+"""
 
 from __future__ import annotations
 

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from flowsim.backend import load_backend
-from flowsim.bodies import Body, BodyState, BodyTable
+from flowsim.bodies import Body
+from flowsim.body_arrays import BodyState, BodyTable
 from flowsim.boundary import Side, Sides
 from flowsim.grid import GHOSTS as G
 from flowsim.grid import Grid
@@ -26,9 +27,9 @@ FloatArray = NDArray[np.float64]
 class Near:
     """The small arrays where the sweeps see them, on the host or on a device.
 
-    Those of :class:`~flowsim.bodies.BodyState`; of each simulation its time, step, viscosity and what becomes of it;
-    what never changes: the table of the bodies, the kinds of the sides, the stream, gravity, and the sensors with the
-    numbers of the bodies that carry them.
+    Those of :class:`~flowsim.body_arrays.BodyState`; of each simulation its time, step, viscosity and what becomes of
+    it; what never changes: the table of the bodies, the kinds of the sides, the stream, gravity, and the sensors with
+    the numbers of the bodies that carry them.
     """
 
     time: Array

@@ -3,7 +3,8 @@
 A learner serves any number of agents, each in an environment of its own, and is driven from outside: whoever owns the
 environments calls ``begin``, ``act`` and ``observe``, and ``update`` whenever ``updates_due()`` says so. When that is,
 the schedule of the algorithm says (``rl_agent/schedules.py``): in the paper's ratio to the environment steps, or in
-iterations.
+iterations. It is one class in one file, for its steps hand the same few parts to each other: memory, running episodes,
+scales and counters.
 """
 
 from __future__ import annotations

@@ -5,7 +5,8 @@ interval, so one thread alternates: :meth:`Server.turn` answers all waiting agen
 and does one gradient step if one is due.
 
 The server has the socket and speaks the protocol; what counts, and that it counts once, is the exchange's
-(:mod:`coupling.service.exchange`), and who is there is known by :mod:`coupling.service.liveness`.
+(:mod:`coupling.service.exchange`), and who is there is known by :mod:`coupling.service.liveness`. What is left is one
+class: each kind of message has a method, and all of them look at the same sessions and answer by the same socket.
 """
 
 import time

@@ -2,7 +2,8 @@
 
 ``PROTOCOL.md`` beside this file specifies the bytes. STEP, RESET and ACTION bodies are plain little-endian
 arrays laid out by the sizes agreed in HELLO; all other bodies are small msgpack maps, decoded strictly.
-Nothing from the wire is ever unpickled.
+Nothing from the wire is ever unpickled. All messages stand in one file, in the order of ``PROTOCOL.md``, so that the
+two can be read side by side.
 """
 
 import re

@@ -3,7 +3,8 @@
     python tests/coupling/second_client.py CONNECTION SLOT ENVIRONMENTS OUTBOX JOURNAL
 
 It hosts environments whose rewards say which episode and step they belong to, and writes a journal of each, as
-oracle.py does, so that audit.py can compare what the learner holds with what was stepped.
+oracle.py does, so that audit.py can compare what the learner holds with what was stepped. It is one file, as a
+client is that somebody writes elsewhere.
 """
 
 import contextlib

@@ -1,7 +1,8 @@
 """A run under siege: real commands, real processes, killed, stopped and cut off at random and at chosen moments.
 
 :class:`Siege` starts `flowsim train`, disturbs it for a while, resumes it whenever it died, lets it finish in peace and
-audits what the learner then holds against the journals of the environments.
+audits what the learner then holds against the journals of the environments. All that can be done to a run stands in
+one place, so that each disturbance knows of the others.
 """
 
 import contextlib

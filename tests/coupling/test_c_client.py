@@ -1,4 +1,7 @@
-"""The C client: built with the make target, against the golden vectors, a learner by hand and the real one."""
+"""The C client: built with the make target, against the golden vectors, a learner by hand and the real one.
+
+One file, so that the client is built once and a change of it is judged in one place.
+"""
 
 import ctypes
 import json

@@ -1,4 +1,7 @@
-"""Who gets in at the learner's socket, who does not, and what both sides are told, over real sockets."""
+"""Who gets in at the learner's socket, who does not, and what both sides are told, over real sockets.
+
+The peers by hand and the real server and workers are judged by the same sentences, so they share this file.
+"""
 
 import contextlib
 import signal

@@ -1,4 +1,7 @@
-"""The learner's side against raw sockets: what it answers, whom it refuses, what it hands to the learner."""
+"""The learner's side against raw sockets: what it answers, whom it refuses, what it hands to the learner.
+
+One file, since every test talks through the same peer by hand and asks the same recorder.
+"""
 
 import itertools
 import time

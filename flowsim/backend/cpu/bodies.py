@@ -9,8 +9,9 @@ import numpy as np
 from numba import prange
 
 from flowsim.backend.cpu.compiling import inner, row_loop, small, sweep
-from flowsim.bodies import TABLE, TOUCHES_BOX, signed_distance
+from flowsim.body_arrays import TOUCHES_BOX
 from flowsim.boundary import BOTTOM, LEFT
+from flowsim.distances import TABLE, signed_distance
 from flowsim.grid import GHOSTS as G
 from flowsim.rigid import (
     RIGID,
@@ -195,7 +196,7 @@ def penalize(
 ) -> None:
     """Move free bodies, give them their new velocity, drag the fluid under every body along, add up what that takes.
 
-    ``bodies`` is a :class:`flowsim.bodies.BodyTable`; without ``moves`` free bodies stay and keep their velocity.
+    ``bodies`` is a :class:`flowsim.body_arrays.BodyTable`; without ``moves`` free bodies stay and keep their velocity.
     ``state`` is that of :func:`flowsim.rigid.respond`. The force on the body is the penalty integral plus the rate of
     change of momentum of the fluid inside. ``rows`` is that room of :func:`flowsim.backend.cpu.flow.predict`.
     """

@@ -23,7 +23,18 @@ import flowsim
 
 # NaN must stay visible, so the two flags that assume it away are left out
 FAST = {"contract", "reassoc", "nsz", "arcp"}
-SHARED = ("grid", "boundary", "bodies", "shared", "stencils", "rigid", "stepping", "vortices", "mass_balance")
+SHARED = (
+    "grid",
+    "boundary",
+    "distances",
+    "body_arrays",
+    "shared",
+    "stencils",
+    "rigid",
+    "stepping",
+    "vortices",
+    "mass_balance",
+)
 """Modules of flowsim whose functions are compiled into the sweeps."""
 OPTIONS: dict[str, Any] = {"fastmath": FAST, "nogil": True, "error_model": "numpy"}
 

@@ -9,7 +9,7 @@ import numpy as np
 from numba import cuda
 
 from flowsim.backend.cuda.launching import SIMULATED, THREADS, Kernel, block_sums
-from flowsim.bodies import TOUCHES_BOX
+from flowsim.body_arrays import TOUCHES_BOX
 from flowsim.boundary import BOTTOM, LEFT
 from flowsim.grid import GHOSTS as G
 from flowsim.rigid import (
