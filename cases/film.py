@@ -285,6 +285,8 @@ def _start(env_id: str, options: Mapping[str, Any] | None, seeds: Sequence[int])
         env = gymnasium.make_vec(env_id, len(seeds), vectorization_mode=mode, **(options or {})).unwrapped
     except gymnasium.error.Error as error:
         raise ValueError(f"{refusal}: {error}") from error
+    except ImportError as error:  # what stands before a colon is no module with Gymnasium tasks
+        raise ValueError(refusal) from error
     if not isinstance(env, FlowVectorEnv):
         raise ValueError(refusal)
     for index, seed in enumerate(seeds):

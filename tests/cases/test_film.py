@@ -103,6 +103,7 @@ def test_every_start_is_one_that_the_environment_has(tmp_path, make):
         ("film-%04d.gif", {}, "only pictures are numbered"),
         ("film-%s.png", {}, "only pictures are numbered"),
         ("film.gif", {"env": "CartPole-v1", "env_options": {}}, "'CartPole-v1' is no flow task"),
+        ("film.gif", {"env": "parallel:meadow", "env_options": {}}, "'parallel:meadow' is no flow task"),
     ],
 )
 def test_bad_requests_write_nothing(tmp_path, monkeypatch, paths, changes, words):
