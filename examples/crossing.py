@@ -106,7 +106,7 @@ class Crossing(FlowTask[CrossingOptions]):
         state = self.simulation.body_state
         position, angle = state.position[index], state.angle[index]
         return Scene(
-            vorticity=self.simulation.vorticity()[index],
+            values=self.simulation.vorticity(index),
             size=BOX,
             outlines=[
                 Outline(outline(body, position[k], float(angle[k])), agent=k == self.agent)
