@@ -1,0 +1,132 @@
+"""What `flowsim watch` costs the run that is watched: steps a second with and without, in one run.
+
+    python benchmarks/watch.py                 # a minute, into benchmarks/results/watch.json
+
+A run of the wake with 24 agents is watched by turns: with the page open (state once, flow five times a second, drawn
+and sent), with the service alone, and not at all. Beside it stands what the worker itself spends on a picture, in
+processor time, which does not depend on what else the machine does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from coupling.commands.watch import serve
+from coupling.files import write_atomically
+from coupling.origin import machine, provenance
+from coupling.run.folder import RunFolder
+from coupling.worker.window import Window
+
+PRESET, RESULT = "d_cylinder_wake/quick", Path("benchmarks/results/watch.json")
+
+
+def look(address: str, over: threading.Event, seen: list[int]) -> None:
+    """Ask as the page does, and count the pictures."""
+    rounds = 0
+    while not over.wait(0.2):
+        urllib.request.urlopen(address + "flow", timeout=60).read()
+        seen[0] += 1
+        if rounds % 5 == 0:
+            urllib.request.urlopen(address + "state", timeout=60).read()
+        rounds += 1
+
+
+def rate(folder: RunFolder, seconds: float) -> float:
+    """Return the steps a second between two statuses that are so far apart."""
+
+    def status() -> tuple[int, float]:
+        now = json.loads(folder.status.read_text())
+        return int(now["environment_steps"]), float(now["written"])
+
+    time.sleep(1.1)  # beyond what the last status tells of
+    before = status()
+    while (after := status())[1] - before[1] < seconds:
+        time.sleep(0.05)
+    return (after[0] - before[0]) / (after[1] - before[1])
+
+
+def window_milliseconds(folder: Path, pictures: int = 200) -> float:
+    """Return the processor time that a worker spends on a picture, its file included."""
+    mode = gymnasium.VectorizeMode.VECTOR_ENTRY_POINT
+    flows = gymnasium.make_vec("cases:flowsim/DCylinderWake-v0", num_envs=12, vectorization_mode=mode)
+    flows.reset(seed=0)
+    flows.step(np.zeros((12, 3)))
+    window = Window(folder, every=0.0)
+    (folder / "watch").touch()
+    window.show(flows)
+    began = time.process_time()
+    for _ in range(pictures):
+        window.show(flows)
+    return 1000 * (time.process_time() - began) / pictures
+
+
+def measure(folder: RunFolder, turns: int, seconds: float) -> list[dict[str, Any]]:
+    """Watch by turns, and return the rates of each turn."""
+    rows = []
+    for _ in range(turns):
+        row: dict[str, Any] = {"not": round(rate(folder, seconds), 1)}
+        with ExitStack() as stack:
+            address = stack.enter_context(serve(folder))
+            over, seen = threading.Event(), [0]
+            looking = threading.Thread(target=look, args=(address, over, seen))
+            stack.callback(looking.join)
+            stack.callback(over.set)
+            row["served"] = round(rate(folder, seconds), 1)
+            looking.start()
+            row["watched"] = round(rate(folder, seconds), 1)
+        row["pictures"] = seen[0]
+        print(row, flush=True)
+        rows.append(row)
+    return rows
+
+
+def main() -> None:
+    """Measure, print, keep."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--turns", type=int, default=4)
+    parser.add_argument("--seconds", type=float, default=3.0)
+    arguments, made_by = parser.parse_args(), provenance()
+    with tempfile.TemporaryDirectory() as place:
+        milliseconds = window_milliseconds(Path(place))
+        command = [sys.executable, "-m", "coupling.commands.cli", "train", PRESET, "run.name=run", "agent.start=256"]
+        process = subprocess.Popen(command, cwd=place, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            folder = RunFolder(Path(place) / "runs" / "run")
+            while not folder.status.exists() or not json.loads(folder.status.read_text())["gradient_steps"]:
+                if process.poll() is not None:
+                    raise SystemExit(f"flowsim train ended with {process.returncode}")
+                time.sleep(0.1)
+            rows = measure(folder, arguments.turns, arguments.seconds)
+        finally:
+            process.terminate()
+            process.wait()
+    means = {name: float(np.mean([row[name] for row in rows])) for name in ("not", "served", "watched")}
+    ratios = sorted(row["watched"] / row["not"] for row in rows)
+    summary = {
+        "steps_per_second": {name: round(value, 1) for name, value in means.items()},
+        "ratio": round(means["watched"] / means["not"], 3),
+        "ratios": [round(ratio, 3) for ratio in ratios],
+        "worker_ms_per_picture": round(milliseconds, 2),
+        "load": round(os.getloadavg()[0], 1),
+    }
+    print(summary)
+    result = {"preset": PRESET, "cores": len(os.sched_getaffinity(0)), "machine": machine(), **made_by, "rows": rows}
+    write_atomically(RESULT, json.dumps(result | summary, indent=1).encode())
+
+
+if __name__ == "__main__":
+    main()
