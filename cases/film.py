@@ -28,6 +28,7 @@ from flowsim.viz import (
     draw_panel,
     draw_small_panel,
     draw_table,
+    make_even,
     text_size,
 )
 
@@ -366,13 +367,15 @@ class _Film:
         large = [picture for picture, panel in zip(pictures, self.panels, strict=True) if panel.large]
         small = [picture for picture, panel in zip(pictures, self.panels, strict=True) if not panel.large]
         if self._stacked:
-            return _column([*large, self._legend])
+            return make_even(_column([*large, self._legend]))
         rows = [_row(large), self._legend]
         if self._starts > 1:
-            cells = [*small, self._score(self._small, small[0].shape[0])]
+            alone = len(small) % self._columns == 0  # in a row of its own it takes no more room than it needs
+            lines = 3 + 2 * (1 + len(self._tally))
+            cells = [*small, self._score(self._small, lines * self._size if alone else small[0].shape[0])]
             for first in range(0, len(cells), self._columns):
                 rows.append(_row(cells[first : first + self._columns]))
-        return _column(rows)
+        return make_even(_column(rows))
 
     def _score(self, width: int, height: int) -> Picture:
         """Return how many starts were held so far, and the tally."""

@@ -295,7 +295,7 @@ def _corners_of(curve: Sequence[Point]) -> list[Point]:
     legs = np.roll(points, -1, axis=0) - points
     before = np.roll(legs, 1, axis=0)
     turn = np.abs(np.arctan2(legs[:, 1] * before[:, 0] - legs[:, 0] * before[:, 1], (legs * before).sum(axis=1)))
-    return [(x, y) for x, y in points[turn > 0.3].tolist()]
+    return [(x, y) for x, y in points[turn > 0.1].tolist()]
 
 
 def _wide(width: float) -> int:

@@ -11,6 +11,7 @@ import os
 import sys
 import threading
 import time
+import webbrowser
 from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
 from importlib import metadata
@@ -489,6 +490,27 @@ def report(
     write_report([find_agent(path) for path in paths], output)
     print(output)
     _print_next([(f"xdg-open {output}", "look at it in a browser")])
+
+
+@app.command(epilog="Example: flowsim watch runs/first --open")
+@told_in_a_sentence
+def watch(
+    path: Run,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="on 127.0.0.1; any free one unless given")] = 0,
+    open_it: Annotated[bool, typer.Option("--open", help="open the page in the browser of this machine")] = False,
+) -> None:
+    """Follow a training on a page of this machine: curves, workers, a flow as it is simulated; until Ctrl-C."""
+    begin(f"watching {path}")
+    from coupling.commands.watch import serve
+    from coupling.run.folder import RunFolder
+
+    with serve(RunFolder.find(path), port) as address:
+        print(address, flush=True)
+        print("flowsim: open this address in a browser of this machine; Ctrl-C ends it", file=sys.stderr)
+        if open_it:
+            webbrowser.open(address)
+        with contextlib.suppress(KeyboardInterrupt):
+            threading.Event().wait()
 
 
 class Part(StrEnum):

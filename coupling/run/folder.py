@@ -13,6 +13,7 @@ from coupling.errors import ConfigError, RunError
 from coupling.files import private_opener, write_atomically
 from coupling.origin import provenance
 from coupling.settings.config import RunConfig, dump_config, load_config
+from coupling.worker.window import FLOW_FILE, REQUEST_FILE
 
 __all__ = ["RunFolder"]
 
@@ -39,6 +40,8 @@ class RunFolder:
         self.tensorboard = path / "tensorboard"
         self.workers = path / "workers"
         self.experience = path / "experience"
+        self.watch = path / REQUEST_FILE
+        self.flow = path / FLOW_FILE
         self._lock: IO[str] | None = None
 
     @classmethod

@@ -54,6 +54,7 @@ from coupling.worker.heart import Heart
 from coupling.worker.line import Line
 from coupling.worker.outbox import Outbox
 from coupling.worker.parent import die_with_parent
+from coupling.worker.window import Window
 
 __all__ = ["HOPELESS", "Made", "Worker", "WorkerStoppedError", "main"]
 
@@ -125,6 +126,7 @@ class Worker:
         self._size = int(np.prod(self._vector.single_observation_space.shape or ()))
         room = HEADER_SIZE + environments * (8 + 8 * self._size + 1)
         self._outbox = Outbox(outbox, room) if outbox else None
+        self._window: Window | None = None
         self._sequence = self._session = 0
         self._random = np.random.default_rng()
 
@@ -143,6 +145,8 @@ class Worker:
         welcome = self._join()
         self.take_up(welcome)
         self._heart.start()
+        if self._slot == 0:
+            self._window = Window(self._file.parent)
         observations = self._reset(welcome.seeds)
         kind, body = Kind.RESET, np.ascontiguousarray(observations, "<f4").tobytes()
         while True:
@@ -190,12 +194,16 @@ class Worker:
         self._heart.step_began = time.monotonic()
         clipped = np.clip(actions, self._low, self._high).astype(self._action_dtype)
         try:
+            if self._window:
+                self._window.open(self._vector)
             outcome = self._vector.step(clipped)
         except Exception as error:
             return self._all_anew(describe_failure(error))
         finally:
             self._heart.step_began = 0.0
         self._heart.steps += 1
+        if self._window:
+            self._window.show(self._vector)
         observations, rewards, terminated, truncated, infos = outcome
         observations, reasons = np.asarray(observations, np.float32), failures_of(infos, self._count)
         for reason in filter(None, reasons):

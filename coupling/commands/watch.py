@@ -1,0 +1,230 @@
+"""A page of this machine that follows a training: curves, workers, and a flow as it is simulated.
+
+The page is served to this machine alone (127.0.0.1), below an address that nobody can guess, and only to requests
+whose Host is this very address, so that neither other users nor pages of other sites get in. Nothing can be written
+through it. What it shows is read from the run's folder; the flow is the one that worker 0 shows while the page asks for
+it (:mod:`coupling.worker.window`).
+"""
+
+import contextlib
+import csv
+import io
+import json
+import os
+import secrets
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib import resources
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import jinja2
+import numpy as np
+from PIL import Image
+
+from coupling.errors import ConfigError, describe_os_error
+from coupling.files import private_opener
+from coupling.run.folder import RunFolder
+from coupling.run.log import read_status
+from flowsim.glimpse import unpack_glimpse
+from flowsim.viz import draw_panel
+
+__all__ = ["Watch", "serve"]
+
+LOOPBACK = "127.0.0.1"
+CURVES = {
+    "episodes": ("return", "length"),
+    "statistics": ("steps_per_second", "beta", "far_fraction", "kl", "policy_std", "value_loss"),
+}
+"""What is drawn against environment steps, where the tables have it."""
+
+_POINTS = 300  # of a curve, at most
+_WIDTH = 640
+_OLD = 10.0  # seconds after which a picture is said to be old
+
+
+class _Tail:
+    """A table that grows: what was read once is not read again."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._file, self._read = path, (0, 0), 0
+        self._header: list[str] = []
+        self.rows: list[list[str]] = []
+
+    def update(self) -> None:
+        """Read what is new; all of it where the file was written anew."""
+        if not self._path.exists():
+            return
+        with self._path.open("rb") as file:
+            there = self._path.stat()
+            if (there.st_dev, there.st_ino) != self._file or there.st_size < self._read:
+                self._file, self._read, self.rows, self._header = (there.st_dev, there.st_ino), 0, [], []
+            file.seek(self._read)
+            content = file.read()
+        whole = content[: content.rfind(b"\n") + 1]
+        self._read += len(whole)
+        for row in csv.reader(io.StringIO(whole.decode("utf-8", "replace"))):
+            if not self._header:
+                self._header = row
+            elif len(row) == len(self._header):
+                self.rows.append(row)
+
+    def curves(self, names: tuple[str, ...]) -> dict[str, list[list[float]]]:
+        """Return steps and values of columns, where they are there, averaged to so many points as can be told apart."""
+        if not self.rows or "environment_steps" not in self._header:
+            return {}
+        found = {}
+        columns = list(zip(*self.rows, strict=True))
+        steps = np.array(columns[self._header.index("environment_steps")], np.float64)
+        groups = np.array_split(np.arange(len(steps)), min(_POINTS, len(steps)))
+        for name in names:
+            if name not in self._header:
+                continue
+            values = np.array([float(word or "nan") for word in columns[self._header.index(name)]])
+            points = [[float(steps[group].mean()), float(values[group].mean())] for group in groups]
+            found[name] = [point for point in points if np.isfinite(point).all()]
+        return found
+
+
+class Watch:
+    """What the page of a run is made of.
+
+    Parameters
+    ----------
+    folder
+        The run.
+    """
+
+    def __init__(self, folder: RunFolder) -> None:
+        self._folder = folder
+        self._tables = {"episodes": _Tail(folder.episodes), "statistics": _Tail(folder.statistics)}
+        self._lock = threading.Lock()
+
+    def page(self, nonce: str) -> bytes:
+        """Return the page; its own script and style carry this number, and no others are run."""
+        template = resources.files("coupling.commands").joinpath("watch.html").read_text("utf-8")
+        environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+        return environment.from_string(template).render(run=self._folder.path.name, nonce=nonce).encode()
+
+    def state(self) -> bytes:
+        """Return status and curves as JSON; without a status the training has not begun."""
+        with self._lock:
+            for table in self._tables.values():
+                table.update()
+            curves: dict[str, Any] = {}
+            for name, table in self._tables.items():
+                curves |= table.curves(CURVES[name])
+        try:
+            status = read_status(self._folder.status)
+        except (OSError, ValueError):
+            status = {"state": "has not begun"}
+        return json.dumps({"status": status, "curves": curves}).encode()
+
+    def flow(self) -> bytes | None:
+        """Return a picture of the flow, PNG, and ask the run to go on showing it; None while there is none."""
+        with contextlib.suppress(OSError):  # somebody else's run: what is there can be seen all the same
+            os.close(private_opener(str(self._folder.watch), os.O_CREAT | os.O_WRONLY))
+            os.utime(self._folder.watch)
+        try:
+            age = time.time() - self._folder.flow.stat().st_mtime
+            scene, caption = unpack_glimpse(self._folder.flow.read_bytes())
+        except (OSError, ValueError):
+            return None
+        old = "" if age < _OLD else f", as it was {age:.0f} s ago"
+        caption = replace(caption, title=f"agent 0 of {self._folder.path.name}{old}")
+        file = io.BytesIO()
+        Image.fromarray(draw_panel(scene, caption, _WIDTH)).save(file, "PNG", compress_level=1)
+        return file.getvalue()
+
+    def forget(self) -> None:
+        """Ask the run for no more pictures."""
+        with contextlib.suppress(OSError):
+            self._folder.watch.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def serve(folder: RunFolder, port: int = 0) -> Iterator[str]:
+    """Serve the page of a run on this machine, as long as the context lasts; yields its address.
+
+    Parameters
+    ----------
+    folder
+        The run.
+    port
+        On 127.0.0.1; any free one unless given.
+
+    Raises
+    ------
+    ConfigError
+        When the port cannot be had.
+    """
+    watch, token = Watch(folder), secrets.token_urlsafe(24)
+    try:
+        server = ThreadingHTTPServer((LOOPBACK, port), _handler(watch, token))
+    except OSError as error:
+        raise ConfigError(f"--port {port} cannot be had: {describe_os_error(error)}") from error
+    server.daemon_threads = True
+    serving = threading.Thread(target=server.serve_forever, daemon=True)
+    serving.start()
+    try:
+        yield f"http://{LOOPBACK}:{server.server_port}/{token}/"
+    finally:
+        server.shutdown()
+        server.server_close()
+        serving.join()
+        watch.forget()
+
+
+def _handler(watch: Watch, token: str) -> type[BaseHTTPRequestHandler]:
+    """Return the class that answers requests; it knows nothing but how to read."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version, timeout = "HTTP/1.1", 30.0
+
+        def do_GET(self) -> None:
+            if self._refusal():
+                self._answer(HTTPStatus.FORBIDDEN, b"this page is for this machine alone\n", "text/plain")
+                return
+            _, given, *rest = (*urlsplit(self.path).path.split("/", 2), "", "")
+            if not secrets.compare_digest(given.encode(), token.encode()):
+                self._answer(HTTPStatus.NOT_FOUND, b"there is nothing here\n", "text/plain")
+            elif rest[0] == "":
+                nonce = secrets.token_urlsafe(16)
+                self._answer(HTTPStatus.OK, watch.page(nonce), "text/html; charset=utf-8", nonce)
+            elif rest[0] == "state":
+                self._answer(HTTPStatus.OK, watch.state(), "application/json")
+            elif rest[0] == "flow" and (picture := watch.flow()) is not None:
+                self._answer(HTTPStatus.OK, picture, "image/png")
+            else:
+                self._answer(HTTPStatus.NOT_FOUND, b"there is nothing here\n", "text/plain")
+
+        def _refusal(self) -> bool:
+            """Tell whether a name that leads here, or a page of another site, stands behind the request."""
+            port = self.connection.getsockname()[1]
+            hosts = {f"{LOOPBACK}:{port}", f"localhost:{port}"}
+            foreign = self.headers.get("Sec-Fetch-Site", "none") not in ("same-origin", "none")
+            return foreign or self.headers.get_all("Host", []) not in [[host] for host in hosts]
+
+        def _answer(self, status: HTTPStatus, content: bytes, kind: str, nonce: str = "") -> None:
+            self.send_response(status)
+            policy = "default-src 'none'; img-src 'self'; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'"
+            policy += f"; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'" if nonce else ""
+            for name, value in {
+                "Content-Type": kind, "Content-Length": str(len(content)), "Cache-Control": "no-store",
+                "Content-Security-Policy": policy, "Referrer-Policy": "no-referrer",
+                "X-Content-Type-Options": "nosniff", "Cross-Origin-Resource-Policy": "same-origin",
+            }.items():  # fmt: skip
+                self.send_header(name, value)
+            self.end_headers()
+            with contextlib.suppress(ConnectionError):  # the page was closed
+                self.wfile.write(content)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Say nothing: a page asks some times a second, and the address is not for logs."""
+
+    return Handler

@@ -1,0 +1,64 @@
+"""A scene and its caption as bytes, for another process that draws them: some tens of kilobytes, and no pickle."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from flowsim.viz import Caption, Outline, Scene
+
+
+def pack_glimpse(scene: Scene, caption: Caption) -> bytes:
+    """Return a scene of the vorticity and its caption as the bytes of an .npz file; values are rounded to float16.
+
+    Parameters
+    ----------
+    scene
+        What it shows beyond its own quantity and view is kept.
+    caption
+    """
+    limit = np.finfo(np.float16).max
+    arrays: dict[str, Any] = {"values": np.clip(np.nan_to_num(scene.values), -limit, limit).astype(np.float16)}
+    arrays |= {f"outline{n}": shape.points for n, shape in enumerate(scene.outlines)}
+    arrays |= {"sensors": scene.sensors, "force": np.array(scene.force if scene.force is not None else ())}
+    words = {
+        "size": list(scene.size), "agents": [shape.agent for shape in scene.outlines], "alive_box": scene.alive_box,
+        "target": scene.target, "length": scene.length, "caption": asdict(caption),
+    }  # fmt: skip
+    file = io.BytesIO()
+    np.savez(file, words=np.array(json.dumps(words, default=float)), **arrays)
+    return file.getvalue()
+
+
+def unpack_glimpse(content: bytes) -> tuple[Scene, Caption]:
+    """Return what was packed.
+
+    Raises
+    ------
+    ValueError
+        When these are not the bytes of a glimpse.
+    """
+    try:
+        with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+            words = json.loads(str(arrays["words"]))
+            outlines = [Outline(arrays[f"outline{n}"], agent) for n, agent in enumerate(words["agents"])]
+            force = arrays["force"]
+            scene = Scene(
+                values=arrays["values"].astype(np.float32),
+                size=tuple(words["size"]),
+                outlines=outlines,
+                sensors=arrays["sensors"],
+                force=(force[0], force[1]) if len(force) else None,
+                alive_box=words["alive_box"] and tuple(words["alive_box"]),
+                target=words["target"] and tuple(words["target"]),
+                length=words["length"],
+            )
+        caption = Caption(**words["caption"] | {"action": tuple(words["caption"]["action"])})
+    except (KeyError, TypeError, ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+        raise ValueError(f"these bytes are no glimpse of a flow: {error!r}") from error
+    return scene, caption

@@ -1,0 +1,238 @@
+"""The page that follows a training shows what happens, to this machine alone, and changes nothing."""
+
+import http.client
+import io
+import json
+import os
+import shutil
+import subprocess
+import time
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import gymnasium
+import numpy as np
+import pytest
+from PIL import Image
+
+from coupling.commands import watch
+from coupling.files import Table
+from coupling.run.folder import RunFolder
+from coupling.worker.window import FRESH, Window
+from flowsim.glimpse import unpack_glimpse
+
+CHROMIUM = next(
+    (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), ""
+)
+FLOW = ["d_cylinder_wake/sketch", "env_options.start=impulsive", "workers.agents=2", "workers.processes=1",
+        "run.name=run", "agent.algorithm=vracer", "agent.network=mlp", "agent.hidden=[8]"]  # fmt: skip
+
+
+@pytest.fixture
+def flows():
+    mode = gymnasium.VectorizeMode.VECTOR_ENTRY_POINT
+    options = {"preset": "sketch", "start": "impulsive", "autoreset_mode": "SameStep"}
+    batch = gymnasium.make_vec("cases:flowsim/DCylinderWake-v0", num_envs=2, vectorization_mode=mode, **options)
+    batch.reset(seed=0)
+    return batch
+
+
+class Clocks:
+    """A clock of a process and one of files, which stand still unless moved."""
+
+    def __init__(self, request: Path) -> None:
+        self.now = 100.0
+        self._request = request
+
+    def process(self) -> float:
+        return self.now
+
+    def files(self) -> float:
+        return 1e9 + self.now
+
+    def ask(self) -> None:
+        self._request.touch()
+        os.utime(self._request, (self.files(), self.files()))
+
+
+def test_a_worker_shows_its_flow_while_somebody_looks(flows, tmp_path):
+    clocks, file = Clocks(tmp_path / "watch"), tmp_path / "flow.npz"
+    window = Window(tmp_path, 0.2, clocks.process, clocks.files)
+
+    def step(seconds: float) -> bool:
+        """Step, and tell whether the flow was shown anew."""
+        file.unlink(missing_ok=True)
+        window.open(flows)
+        flows.step(np.array([[0.5, -0.25, 0.0], [0.0, 0.0, 0.0]]))
+        clocks.now += seconds
+        window.show(flows)
+        return file.exists()
+
+    assert not step(1.0), "nobody looks"
+    clocks.ask()
+    assert step(1.0)
+    scene, caption = unpack_glimpse(file.read_bytes())
+    episodes = flows.unwrapped.episodes
+    true = episodes.task.scene(0)
+    np.testing.assert_allclose(scene.values, true.values, rtol=1e-3, atol=1e-3)
+    np.testing.assert_array_equal(scene.outlines[1].points, true.outlines[1].points)
+    assert [shape.agent for shape in scene.outlines] == [False, True]
+    np.testing.assert_array_equal(scene.force, true.force)
+    assert (scene.alive_box, scene.size, caption) == (true.alive_box, true.size, episodes.caption(0))
+    assert not step(0.1), "some times a second and no more"
+    assert step(0.11)
+    assert not step(FRESH), "who looked has gone"
+
+
+def test_a_long_action_is_shown_while_it_is_simulated(flows, tmp_path):
+    clocks, file = Clocks(tmp_path / "watch"), tmp_path / "flow.npz"
+    window, actions = Window(tmp_path, 0.2, clocks.process, clocks.files), np.zeros((2, 3))
+    times = []
+
+    def tick(simulation):
+        clocks.now += 0.05
+        if file.exists():
+            times.append(unpack_glimpse(file.read_bytes())[1].time)
+
+    window.open(flows)
+    flows.step(actions)
+    clocks.now += 1.0  # so long did it take
+    window.show(flows)
+    clocks.ask()
+    window.open(flows)
+    look = flows.unwrapped.episodes.watch
+    flows.unwrapped.episodes.watch = lambda simulation: (tick(simulation), look(simulation))
+    flows.step(actions)
+    window.show(flows)
+    assert len(set(times)) > 3, "pictures of several moments of one action"
+    assert times == sorted(times)
+
+
+def test_the_scene_of_somebodys_own_task_that_raises_costs_no_worker(flows, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(type(flows.unwrapped.task), "scene", lambda self, index: 1 / 0)
+    (tmp_path / "watch").touch()
+    window = Window(tmp_path, 0.0)
+    for _ in range(2):
+        window.show(flows)
+    assert capsys.readouterr().err.count("the flow cannot be shown: ZeroDivisionError") == 1
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04", b"\x93NUMPY" + bytes(80)])
+def test_what_is_no_glimpse_is_refused(content):
+    with pytest.raises(ValueError, match="no glimpse"):
+        unpack_glimpse(content)
+
+
+def test_a_table_is_read_on_and_anew_when_it_is_written_anew(tmp_path):
+    table, tail = Table(tmp_path / "table.csv"), watch._Tail(tmp_path / "table.csv")
+    tail.update()
+    assert tail.curves(("return",)) == {}
+    table.append([{"environment_steps": n, "return": -n} for n in range(10)])
+    tail.update()
+    assert tail.curves(("return", "length")) == {"return": [[float(n), -float(n)] for n in range(10)]}
+    table.append([{"environment_steps": 10, "return": 5.0}])
+    with (tmp_path / "table.csv").open("a") as file:
+        file.write("11,7")  # a line that is being written
+    tail.update()
+    assert tail.curves(("return",))["return"][-1] == [10.0, 5.0]
+    table.replace([{"environment_steps": "3", "return": ""}, {"environment_steps": "4", "return": "8"}])
+    tail.update()
+    assert tail.curves(("return",)) == {"return": [[4.0, 8.0]]}, "what is no number is not drawn"
+
+
+def ask(address: str, path: str = "", method: str = "GET", **headers: str) -> tuple[int, bytes, dict[str, str]]:
+    parts = urlsplit(address)
+    connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=120)
+    fields = {"Host": parts.netloc} | {name.replace("_", "-"): value for name, value in headers.items()}
+    connection.putrequest(method, parts.path + path if not path.startswith("/") else path, skip_host=True)
+    for name, value in fields.items():
+        connection.putheader(name, value)
+    connection.endheaders()
+    answer = connection.getresponse()
+    content = answer.read()
+    connection.close()
+    return answer.status, content, dict(answer.getheaders())
+
+
+@pytest.fixture
+def run(shell):
+    """A training of a flow that goes on, in a folder."""
+    process = shell.start("train", *FLOW, "run.steps=1000000")
+    folder = RunFolder(shell.folder / "runs" / "run")
+    until = time.monotonic() + 300.0
+    while not folder.status.exists() or not json.loads(folder.status.read_text())["episodes"]:
+        assert process.poll() is None, process.stderr.read()
+        assert time.monotonic() < until
+        time.sleep(0.1)
+    return folder
+
+
+def test_a_training_is_followed_and_nobody_else_lets_himself_in(run, tmp_path):
+    with watch.serve(run) as address:
+        state = json.loads(ask(address, "state")[1])
+        assert state["status"]["state"] == "training"
+        assert state["status"]["workers"][0]["agents"] == [0, 1]
+        assert len(state["curves"]["return"]) > 0
+        pictures, until = set(), time.monotonic() + 300.0
+        while len(pictures) < 3:
+            status, content, _ = ask(address, "flow")
+            if status == 200:
+                pictures.add(content)
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        assert Image.open(io.BytesIO(content)).size[0] == 640
+        before = {path.name for path in run.path.rglob("*")}
+        parts = urlsplit(address)
+        assert parts.hostname == "127.0.0.1"
+        assert len(parts.path) > 30
+        assert ask(address)[0] == 200
+        assert ask(address, Host=f"localhost:{parts.port}")[0] == 200
+        for host in ("evil.example", f"evil.example:{parts.port}", parts.hostname, f"127.0.0.1:{parts.port + 1}"):
+            assert ask(address, Host=host)[0] == 403, host
+        for site in ("cross-site", "same-site"):
+            assert ask(address, "state", Sec_Fetch_Site=site)[0] == 403
+        for path in (
+            "/",
+            "/state",
+            "/flow",
+            f"{parts.path[:-2]}x/state",
+            f"{parts.path}../state",
+            f"{parts.path}config.yaml",
+        ):
+            assert ask(address, path)[0] == 404, path
+        for method in ("POST", "PUT", "DELETE", "OPTIONS"):
+            assert ask(address, "state", method)[0] == 501, method
+        _, _, headers = ask(address)
+        assert "default-src 'none'" in headers["Content-Security-Policy"]
+        assert headers["Referrer-Policy"] == "no-referrer"
+        after = {path.name for path in run.path.rglob("*")}
+        assert {name for name in after - before if "flow" in name or "watch" in name} <= {".flow.npz.new"}
+        assert (run.watch.stat().st_mode & 0o777, run.flow.stat().st_mode & 0o777) == (0o600, 0o600)
+    assert not run.watch.exists()
+
+
+def test_a_port_that_is_taken_is_one_sentence(shell):
+    made = shell.folder / "runs" / "run"
+    made.mkdir(parents=True)
+    (made / "config.yaml").write_text("env: CartPole-v1\n")
+    with watch.serve(RunFolder(made)) as address:
+        port = str(urlsplit(address).port)
+        assert json.loads(ask(address, "state")[1]) == {"status": {"state": "has not begun"}, "curves": {}}
+        done = shell.run("watch", "runs/run", "--port", port)
+    assert done.returncode == 2
+    assert f"--port {port} cannot be had" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(not CHROMIUM, reason="no Chromium")
+def test_a_browser_shows_flow_and_curves(run, tmp_path):
+    with watch.serve(run) as address:
+        while ask(address, "flow")[0] != 200:
+            time.sleep(0.1)
+        options = ["--headless", "--no-sandbox", "--disable-gpu", "--window-size=1100,1100", "--timeout=6000"]
+        options += [f"--user-data-dir={tmp_path / 'profile'}", f"--screenshot={tmp_path / 'page.png'}"]
+        subprocess.run([CHROMIUM, *options, address], capture_output=True, timeout=300, check=False)
+    pixels = np.asarray(Image.open(tmp_path / "page.png").convert("RGB")).astype(int)
+    for colour in ((0x1F, 0x77, 0xB4), (244, 178, 36)):  # a curve's, and the agent's body in the flow
+        assert (np.abs(pixels - colour).max(axis=-1) < 8).sum() > 100, colour
+    shutil.copy(tmp_path / "page.png", os.environ.get("KEEP", tmp_path / "kept.png"))
