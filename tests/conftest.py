@@ -26,6 +26,8 @@ HOW = {
     "Ray|submitit": "`make test-all`, which installs the optional libraries",
     "stable_baselines3": "`pip install 'flowsim[sb3]'`",
     "mujoco": "`pip install 'flowsim[mujoco]'`",
+    "moviepy": "`pip install 'flowsim[video]'`",
+    "torchrl": "`pip install torchrl`",
     "loopback": "a machine with a network",
     "one thread": "a machine with two cores, or NUMBA_NUM_THREADS=2",
     "Chromium": "install a browser: `apt install chromium` on Debian",
