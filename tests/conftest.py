@@ -27,7 +27,7 @@ HOW = {
     "stable_baselines3": "`pip install 'flowsim[sb3]'`",
     "mujoco": "`pip install 'flowsim[mujoco]'`",
     "moviepy": "`pip install 'flowsim[video]'`",
-    "torchrl": "`pip install torchrl`",
+    "torchrl": "`pip install 'flowsim[torchrl]'`",
     "loopback": "a machine with a network",
     "one thread": "a machine with two cores, or NUMBA_NUM_THREADS=2",
     "Chromium": "install a browser: `apt install chromium` on Debian",

@@ -38,4 +38,4 @@ class MyTask(gymnasium.Env[np.ndarray, np.ndarray]):
         return self.x.astype(np.float32), reward, False, False, {}
 
 
-gymnasium.register("MyTask-v0", MyTask, max_episode_steps=20)
+gymnasium.register("MyTask-v0", "my_task:MyTask", max_episode_steps=20)
