@@ -10,7 +10,7 @@ help:
 	@echo "make test   lint, types and tests"
 	@echo "make test-hard the tests ten times in a row, on a busy machine and with processes that are stopped (hours)"
 	@echo "make test-all  the same with the optional libraries installed: a Ray cluster of two nodes here, too"
-	@echo "make test-wheel  the wheel in a clean environment: the solver alone, then training and films"
+	@echo "make test-wheel  source archive and wheel built, checked by twine, and used in a clean environment"
 	@echo "make validate  the solver beside published values, all cases (about 15 minutes), and their page in docs"
 	@echo "make bench  the speed of the solver on this machine, beside jax-cfd (2 minutes; leave it alone meanwhile)"
 	@echo "make chaos  runs under siege for up to twenty minutes, audited for lost and doubled experience"
@@ -64,7 +64,7 @@ test: install
 test-hard: install
 	$(BIN)/python benchmarks/hard_tests.py $(HARD)
 
-# the wheel, built and used in a clean environment: minutes, and 1.5 GB for a while
+# source archive and wheel, built, checked by twine and used in a clean environment: minutes, and 1.5 GB for a while
 test-wheel: install
 	$(BIN)/python benchmarks/wheel.py
 

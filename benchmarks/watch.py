@@ -3,8 +3,9 @@
     python benchmarks/watch.py                 # a minute, into benchmarks/results/watch.json
 
 A run of the wake with 24 agents is watched by turns: with the page open (state once, flow five times a second, drawn
-and sent), with the service alone, and not at all. Steps a second depend on what else the machine does, and the page itself
-is something else; the processor time of learner and workers a step hardly does, nor what a worker spends on a picture.
+and sent), with the service alone, and not at all. Steps a second depend on what else the machine does, and the page
+itself is something else; the processor time of learner and workers a step depends on it less, and what a worker spends
+on a picture hardly.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The wheel as a newcomer has it: built, installed in a clean environment outside the repository, and used.
+"""The wheel as a newcomer has it: built, checked, installed in a clean environment outside the repository, and used.
 
 ``make test-wheel`` runs it: minutes, and 1.5 GB for a while in the folder of temporary files.
 """
@@ -35,16 +35,17 @@ SWIMMER = ("elliptical_swimmer/quick", *SMALL, "run.name=swim", "env_options={ce
 
 
 def build(folder: Path) -> Path:
-    """Build the wheel from a copy of the files that git knows, and return it."""
+    """Build source archive and wheel from a copy of the files that git knows, check both, and return the wheel."""
     source = folder / "source"
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     for name in listed.splitlines():
         if (ROOT / name).is_file():
             (source / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, source / name)
-    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", str(folder), str(source)]
-    subprocess.run(command, check=True)
-    return next(folder.glob("*.whl"))
+    archives = folder / "dist"
+    subprocess.run([sys.executable, "-m", "build", "--outdir", str(archives), str(source)], check=True)
+    subprocess.run([sys.executable, "-m", "twine", "check", "--strict", *map(str, archives.iterdir())], check=True)
+    return next(archives.glob("*.whl"))
 
 
 class Newcomer:
@@ -104,6 +105,8 @@ def try_out(folder: Path) -> None:
     newcomer.run("flowsim", "agents", says="wake")
     newcomer.run("flowsim", "render", "wake", "-o", "wake.mp4", "--actions", "5")
     newcomer.has("wake.mp4")
+    newcomer.run("flowsim", "init", "pond")
+    newcomer.has("pond/pond.py", "pond/pond.yaml")
 
 
 def main(words: Sequence[str] | None = None) -> None:

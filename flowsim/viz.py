@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from flowsim.quantities import HALF, VORTICITY, Quantity
 Picture = NDArray[np.uint8]
 Colour = tuple[int, int, int]
 Point = tuple[float, float]
+Points = NDArray[np.float64]
 
 _OVERSAMPLING = 2  # lines are drawn on a finer canvas and averaged down
 _BACKGROUND: Colour = (255, 255, 255)
@@ -204,35 +205,34 @@ def _draw_overlay(canvas: Image.Image, scene: Scene, scale: float) -> None:
     """Draw everything but the field; `scale` is in pixels per D."""
     x0, _, _, y1 = scene.frame
 
-    def pixels(*points: ArrayLike) -> list[Point]:
-        places = (np.asarray(points, np.float64) - (x0, y1)) * (scale, -scale)
-        return [(x, y) for x, y in places.tolist()]
+    def pixels(points: ArrayLike) -> Points:
+        return (np.asarray(points, np.float64) - (x0, y1)) * (scale, -scale)
 
     draw, line = ImageDraw.Draw(canvas), max(1.0 / _OVERSAMPLING, 0.014 * scale)
     draw.rectangle((0, 0, canvas.width - 1, canvas.height - 1), outline=FAINT)
     if scene.alive_box is not None:
-        _dashed_box(draw, pixels(*_corners(scene.alive_box)), max(1, round(line)))
+        _dashed_box(draw, pixels(_corners(scene.alive_box)).tolist(), max(1, round(line)))
     if scene.target is not None:
         x, y, radius = scene.target
-        ends, (center,) = pixels((x - radius, y - radius), (x + radius, y + radius)), pixels((x, y))
+        ends, center = pixels([(x - radius, y - radius), (x + radius, y + radius)]), pixels((x, y))
         _finely(canvas, ends, 2 * line, lambda fine: fine.circle(center, radius * scale, _ARROW, 2 * line))
     for shape in scene.outlines:
-        curves = [pixels(*curve) for curve in _pieces(shape.points)]
+        curves = [pixels(curve) for curve in _pieces(shape.points)]
         colour = _AGENT if shape.agent else _BODY
-        points = [point for curve in curves for point in curve]
-        _finely(canvas, points, 2 * line, lambda fine: fine.fill(curves, colour, 2 * line))  # noqa: B023
+        paint = partial(_Fine.fill, curves=curves, colour=colour, width=2 * line)
+        _finely(canvas, np.concatenate(curves) if curves else np.zeros((0, 2)), 2 * line, paint)
     if scene.force is not None:
-        start, end = pixels(scene.force[0], scene.force[0] + scene.force[1])
-        _finely(canvas, [start, end], 6 * line, lambda fine: fine.arrow(start, end, 3 * line))
-    sensors = pixels(*(sensor for sensor in scene.sensors if np.isfinite(sensor).all())) if len(scene.sensors) else []
+        ends = pixels([scene.force[0], scene.force[0] + scene.force[1]])
+        _finely(canvas, ends, 6 * line, lambda fine: fine.arrow(ends, 3 * line))
+    sensors = pixels(scene.sensors[np.isfinite(scene.sensors).all(axis=1)])
     _finely(canvas, sensors, 4 * line, lambda fine: fine.dots(sensors, 2.4 * line, line))
 
 
-def _finely(canvas: Image.Image, points: Sequence[Point], margin: float, paint: Callable[[_Fine], Any]) -> None:
+def _finely(canvas: Image.Image, points: Points, margin: float, paint: Callable[[_Fine], Any]) -> None:
     """Paint around these points on a finer canvas, which is averaged down; nothing if they are not in the picture."""
-    if not points or not np.isfinite(points).all():
+    if not len(points) or not np.isfinite(points).all():
         return
-    low, high = np.floor(np.min(points, axis=0) - margin - 1), np.ceil(np.max(points, axis=0) + margin + 1)
+    low, high = np.floor(points.min(axis=0) - margin - 1), np.ceil(points.max(axis=0) + margin + 1)
     left, upper = (max(0, int(value)) for value in low)
     right, lower = (min(most, int(value)) for most, value in zip(canvas.size, high, strict=True))
     if right <= left or lower <= upper:
@@ -250,52 +250,51 @@ class _Fine:
     def __init__(self, canvas: Image.Image, corner: tuple[int, int]) -> None:
         self._canvas, self._corner, self._draw = canvas, corner, ImageDraw.Draw(canvas)
 
-    def _at(self, point: Point) -> Point:
-        return (point[0] - self._corner[0]) * _OVERSAMPLING, (point[1] - self._corner[1]) * _OVERSAMPLING
+    def _at(self, points: Points) -> Points:
+        return (points - self._corner) * _OVERSAMPLING
 
-    def circle(self, center: Point, radius: float, colour: Colour, width: float) -> None:
-        self._draw.circle(self._at(center), radius * _OVERSAMPLING, outline=colour, width=_wide(width))
+    def circle(self, center: Points, radius: float, colour: Colour, width: float) -> None:
+        self._draw.circle(self._at(center).tolist(), radius * _OVERSAMPLING, outline=colour, width=_wide(width))
 
-    def dots(self, centers: Sequence[Point], radius: float, width: float) -> None:
-        for center in centers:
-            self._draw.circle(self._at(center), radius * _OVERSAMPLING, _BACKGROUND, INK, _wide(width))
+    def dots(self, centers: Points, radius: float, width: float) -> None:
+        for center in self._at(centers).tolist():
+            self._draw.circle(center, radius * _OVERSAMPLING, _BACKGROUND, INK, _wide(width))
 
-    def fill(self, curves: Sequence[Sequence[Point]], colour: Colour, width: float) -> None:
+    def fill(self, curves: Sequence[Points], colour: Colour, width: float) -> None:
         """Fill what an odd number of closed curves surrounds, so that the holes of a body stay open, and draw these."""
-        curves = [[self._at(point) for point in curve] for curve in curves]
+        curves = [self._at(np.concatenate([curve, curve[:1]])) for curve in curves]
         if len(curves) == 1:
-            self._draw.polygon(curves[0], fill=colour)
+            self._draw.polygon(curves[0].ravel().tolist(), fill=colour)
         else:
             inside = Image.new("1", self._canvas.size)
             for curve in curves:
                 one = Image.new("1", self._canvas.size)
-                ImageDraw.Draw(one).polygon(curve, fill=1)
+                ImageDraw.Draw(one).polygon(curve.ravel().tolist(), fill=1)
                 inside = ImageChops.logical_xor(inside, one)
             self._canvas.paste(colour, None, inside)
         for curve in curves:
-            self._draw.line([*curve, curve[0]], fill=INK, width=_wide(width))
-            for corner in _corners_of(curve):
+            self._draw.line(curve.ravel().tolist(), fill=INK, width=_wide(width))
+            for corner in _corners_of(curve).tolist():
                 self._draw.circle(corner, 0.5 * _wide(width), INK)
 
-    def arrow(self, start: Point, end: Point, width: float) -> None:
-        length = math.hypot(end[0] - start[0], end[1] - start[1])
+    def arrow(self, ends: Points, width: float) -> None:
+        start, end = ends
+        length = float(np.hypot(*(end - start)))
         if not 2.0 * width < length < math.inf:
             return  # too short to have a direction
-        x, y = (end[0] - start[0]) / length, (end[1] - start[1]) / length
+        along = (end - start) / length
         head = min(4.5 * width, 0.6 * length)
-        neck, wing = (end[0] - head * x, end[1] - head * y), 0.45 * head
-        self._draw.line([self._at(start), self._at(neck)], fill=_ARROW, width=_wide(width))
-        barbs = (neck[0] - wing * y, neck[1] + wing * x), (neck[0] + wing * y, neck[1] - wing * x)
-        self._draw.polygon([self._at(point) for point in (end, *barbs)], fill=_ARROW)
+        neck, wing = end - head * along, 0.45 * head * np.array([-along[1], along[0]])
+        self._draw.line(self._at(np.stack([start, neck])).ravel().tolist(), fill=_ARROW, width=_wide(width))
+        self._draw.polygon(self._at(np.stack([end, neck + wing, neck - wing])).ravel().tolist(), fill=_ARROW)
 
 
-def _corners_of(curve: Sequence[Point]) -> list[Point]:
+def _corners_of(curve: Points) -> Points:
     """Return the points at which a closed curve turns by so much that a wide line has a gap."""
-    points = np.asarray(curve)
-    legs = np.roll(points, -1, axis=0) - points
-    before = np.roll(legs, 1, axis=0)
-    turn = np.abs(np.arctan2(legs[:, 1] * before[:, 0] - legs[:, 0] * before[:, 1], (legs * before).sum(axis=1)))
-    return [(x, y) for x, y in points[turn > 0.1].tolist()]
+    after = np.diff(curve, axis=0)
+    before = np.concatenate([after[-1:], after[:-1]])
+    turn = np.abs(after[:, 1] * before[:, 0] - after[:, 0] * before[:, 1])
+    return curve[:-1][turn > 0.1 * (after * before).sum(axis=1)]
 
 
 def _wide(width: float) -> int:

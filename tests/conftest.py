@@ -27,6 +27,8 @@ HOW = {
     "stable_baselines3": "`pip install 'flowsim[sb3]'`",
     "extra docs": "`pip install 'flowsim[docs]'`",
     "mujoco": "`pip install 'flowsim[mujoco]'`",
+    "moviepy": "`pip install 'flowsim[video]'`",
+    "torchrl": "`pip install 'flowsim[torchrl]'`",
     "loopback": "a machine with a network",
     "one thread": "a machine with two cores, or NUMBA_NUM_THREADS=2",
     "Chromium": "install a browser: `apt install chromium` on Debian",

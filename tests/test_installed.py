@@ -102,7 +102,9 @@ def wheel(tmp_path_factory):
 
 def test_the_wheel_holds_presets_c_sources_and_the_protocol(wheel):
     names = set(wheel.namelist())
-    assert "coupling/commands/report.html" in names
+    assert {"coupling/commands/report.html", "coupling/commands/watch.html"} <= names
+    templates = {path.relative_to(ROOT).as_posix() for path in (ROOT / "coupling" / "templates").glob("*/*.*")}
+    assert {"coupling/templates/flow/my_task.py", "coupling/templates/c/my_task.yaml"} <= templates <= names
     presets = {path.relative_to(ROOT).as_posix() for path in (ROOT / "cases").rglob("*.yaml")}
     sources = {path.relative_to(ROOT).as_posix() for path in (ROOT / "coupling" / "c").iterdir() if path.is_file()}
     assert presets

@@ -39,7 +39,6 @@ app = typer.Typer(
     help="Train agents that live in a real flow, look at them and measure them.",
     epilog="Example: flowsim train d_cylinder_wake/quick run.steps=20000",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 
@@ -513,6 +512,30 @@ def watch(
             threading.Event().wait()
 
 
+class Kind(StrEnum):
+    """What a new task is made of."""
+
+    flow = "flow"
+    gymnasium = "gymnasium"
+    c = "c"
+
+
+@app.command(epilog="Example: flowsim init my_task --kind gymnasium")
+@told_in_a_sentence
+def init(
+    folder: Annotated[Path, typer.Argument(help="a new folder, whose name is the task's", show_default=False)],
+    kind: Annotated[
+        Kind, typer.Option(help="a FlowTask with a body, an environment of your own, or a solver in C")
+    ] = Kind.flow,
+) -> None:
+    """Write a small task that works, to start your own from, with its settings and a test."""
+    from coupling.commands.init import init as write
+
+    for file in write(folder, kind):
+        print(file)
+    _print_next(hints.after_init(folder, kind))
+
+
 class Part(StrEnum):
     """What can be measured."""
 
@@ -649,7 +672,7 @@ def _print_next(commands: Sequence[tuple[str, str]]) -> None:
 def main() -> None:
     """Run the command line."""
     leave_out_meta_kernels()
-    app()
+    app(prog_name="flowsim")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,15 @@
 
 from pathlib import Path
 
-__all__ = ["after_bench", "after_evaluation", "after_film", "after_simulation", "after_training", "after_validation"]
+__all__ = [
+    "after_bench",
+    "after_evaluation",
+    "after_film",
+    "after_init",
+    "after_simulation",
+    "after_training",
+    "after_validation",
+]
 
 _FLOWS = ("flowsim/DCylinderWake-", "flowsim/EllipticalSwimmer-")
 
@@ -36,6 +44,13 @@ def after_status(run: Path, env: str, state: str, steps: int) -> Hints:
     if state in ("died", "stopped", "failed"):
         return [(f"flowsim resume {run}", "go on where it stopped")]
     return [(f"flowsim plot {run} -o {run.name}.png", "draw the curves so far")]
+
+
+def after_init(folder: Path, kind: str) -> Hints:
+    """Return what follows a new task: its training."""
+    if kind == "c":
+        return [(f"cd {folder} && make && cat README.md", "compile it, and read how it is started")]
+    return [(f"cd {folder} && flowsim train {folder.name}.yaml run.name=first", "train it")]
 
 
 def after_simulation(case: str, output: Path, duration: float) -> Hints:

@@ -14,7 +14,7 @@ from coupling.run.folder import RunFolder
 from coupling.run.policies import load_controller
 from coupling.run.screen import progress_bar
 from coupling.settings.config import on_another_task
-from coupling.worker.environments import episode_seed, make_vector
+from coupling.worker.environments import episode_seed, load_task, make_vector
 from flowsim.films import FPS
 from flowsim.quantities import VORTICITY, Quantity
 
@@ -73,6 +73,7 @@ def render(
     """
     folder = find_agent(path)
     config = on_another_task(folder.config(), changes)
+    load_task(config.env)  # a module of the current folder, perhaps
     shipped = baselines(config.env, seed=seed or 0)
     for name in beside:
         if name not in shipped:

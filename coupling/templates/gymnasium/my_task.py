@@ -1,0 +1,41 @@
+"""my_task:MyTask-v0: two numbers that want to be zero; a start for an environment of your own."""
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+
+class MyTask(gymnasium.Env[np.ndarray, np.ndarray]):
+    """A point that is pushed to the origin.
+
+    Observation: its two coordinates. Action: its displacement, each from -1 to 1, of which 0.3 is applied. Reward:
+    -|x|^2 - 0.01 |a|^2 with the new place.
+
+    Parameters
+    ----------
+    reach
+        How far from the origin it starts, in each direction: `env_options.reach=2.0`.
+    """
+
+    def __init__(self, reach: float = 1.0) -> None:
+        self.reach = reach
+        self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (2,), np.float32)
+        self.action_space = gymnasium.spaces.Box(-1.0, 1.0, (2,), np.float32)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
+        """Begin an episode; all chance comes from `self.np_random`, so that it follows from the seed."""
+        super().reset(seed=seed)
+        self.x = self.np_random.uniform(-self.reach, self.reach, 2)
+        return self.x.astype(np.float32), {}
+
+    def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        """Move once. Terminated would mean that nothing more can be gained or lost; the time limit truncates."""
+        self.x = self.x + 0.3 * action
+        reward = -float(self.x @ self.x) - 0.01 * float(action @ action)
+        return self.x.astype(np.float32), reward, False, False, {}
+
+
+gymnasium.register("MyTask-v0", "my_task:MyTask", max_episode_steps=20)

@@ -1,0 +1,80 @@
+"""A new task works as it is written."""
+
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+SMALL = ["run.name=first", "run.steps=60", "run.evaluate_episodes=0", "agent.start=40", "workers.agents=2",
+         "workers.processes=1"]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["flow", "gymnasium"])
+def test_a_task_is_tested_trained_and_shown(shell, kind):
+    done = shell.run("init", "calm_pond", "--kind", kind)
+    assert done.returncode == 0, done.stderr
+    folder = shell.folder = shell.folder / "calm_pond"
+    assert {file.name for file in folder.iterdir()} == {
+        "README.md", "calm_pond.py", "calm_pond.yaml", "test_calm_pond.py"
+    }  # fmt: skip
+    assert not [file for file in folder.iterdir() if "my_task" in file.read_text() or "MyTask" in file.read_text()]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    tested = subprocess.run(command, cwd=folder, env=shell.environment, capture_output=True, text=True, timeout=600)
+    assert tested.returncode == 0, tested.stdout
+    small = [*SMALL, "env_options.cells_per_diameter=8"] if kind == "flow" else SMALL
+    trained = shell.run("train", "calm_pond.yaml", *small)
+    assert trained.returncode == 0, trained.stderr
+    if kind == "flow":
+        shown = shell.run("render", "runs/first", "-o", "film.png", "--actions", "2", "--starts", "1")
+        assert shown.returncode == 0, shown.stderr
+        assert (folder / "film.png").exists()
+
+
+@pytest.mark.skipif(
+    not (shutil.which("gcc") and shutil.which("make")), reason="no C compiler, make or header of libzmq"
+)
+def test_a_solver_in_c_learns(shell):
+    done = shell.run("init", "hill", "--kind", "c")
+    assert done.returncode == 0, done.stderr
+    shell.folder = shell.folder / "hill"
+    if "zmq.h" in (made := subprocess.run(["make"], cwd=shell.folder, capture_output=True, text=True)).stderr:
+        pytest.skip("no C compiler, make or header of libzmq (Debian: gcc make libzmq3-dev)")
+    assert made.returncode == 0, made.stderr
+    learner = shell.start("serve", "hill.yaml", "run.steps=400", "agent.start=100")
+    connection = shell.folder / "runs" / "hill" / "connection.json"
+    while not connection.exists():
+        assert learner.poll() is None, learner.stderr.read()
+    solver = subprocess.run(["./hill", connection, "0", "4"], cwd=shell.folder, capture_output=True, timeout=600)
+    assert solver.returncode == 0, solver.stderr
+    said, _ = learner.communicate(timeout=600)
+    assert learner.returncode == 0, said
+
+
+@pytest.mark.parametrize("name", ["My-Task", "2nd", "a__b"])
+def test_a_name_that_no_module_can_have(shell, name):
+    done = shell.run("init", name)
+    assert done.returncode == 2
+    assert "small letters" in done.stderr
+
+
+def test_what_is_there_stays(shell):
+    (shell.folder / "mine").mkdir()
+    (shell.folder / "mine" / "notes").write_text("mine")
+    done = shell.run("init", "mine")
+    assert (done.returncode, [file.name for file in (shell.folder / "mine").iterdir()]) == (2, ["notes"])
+    assert "is there already" in done.stderr
+
+
+WORDS = {
+    "bash": {"COMP_WORDS": "flowsim wa", "COMP_CWORD": "1"},
+    "zsh": {"_TYPER_COMPLETE_ARGS": "flowsim wa"},
+    "fish": {"_TYPER_COMPLETE_ARGS": "flowsim wa", "_TYPER_COMPLETE_FISH_ACTION": "get-args"},
+}
+
+
+@pytest.mark.parametrize("name", WORDS)
+def test_a_shell_completes_words(shell, name):
+    """What the script of `flowsim --install-completion` asks for the words `flowsim wa` is answered."""
+    shell.environment |= {"_FLOWSIM_COMPLETE": f"complete_{name}"} | WORDS[name]
+    assert "watch" in shell.run().stdout

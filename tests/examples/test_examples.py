@@ -1,0 +1,52 @@
+"""The examples run as they stand, each in a fresh process and a folder of its own."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def run(folder: Path, name: str, *words: str) -> str:
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
+    command = [sys.executable, str(ROOT / "examples" / name), *words]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=800)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("algorithm", ["sac", "ppo"])
+def test_stable_baselines3_trains(tmp_path, algorithm):
+    pytest.importorskip("stable_baselines3")
+    assert "mean return -" in run(tmp_path, "with_stable_baselines3.py", algorithm, "--steps", "200")
+    assert (tmp_path / f"wake-{algorithm}.zip").exists()
+
+
+def test_torchrl_collects(tmp_path):
+    pytest.importorskip("torchrl")
+    assert run(tmp_path, "with_torchrl.py", "--frames", "200").count("100 frames") == 2
+
+
+def test_gymnasiums_own_wrappers_and_films(tmp_path):
+    pytest.importorskip("moviepy")
+    said = run(tmp_path, "with_gymnasium.py", "--actions", "6")
+    assert "of 4 flows" in said
+    assert (tmp_path / "videos" / "rl-video-episode-0.mp4").stat().st_size > 1000
+
+
+def test_ppo_in_one_file_runs_on_a_batch_of_flows(tmp_path):
+    said = run(tmp_path, "ppo_one_file.py", "--steps", "64", "--envs", "2", "--length", "16")
+    assert said.splitlines()[-1].startswith("64 steps")
+
+
+def test_ppo_in_one_file_learns(tmp_path):
+    """The costs of bringing a point to the origin fall to a fifth."""
+    words = ["--env", "flowsim/LinearQuadratic-v0", "--steps", "12000", "--length", "128"]
+    said = run(tmp_path, "ppo_one_file.py", *words).splitlines()
+    returns = [float(line.rpartition(" ")[2]) for line in said]
+    assert np.isfinite(returns).all()
+    assert returns[-1] > 0.2 * returns[0]

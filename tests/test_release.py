@@ -1,0 +1,75 @@
+"""A version is that of a tag, also where there is no tag or no git, and what a release needs is there."""
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+def git(folder, *words):
+    named = [
+        "-c",
+        "user.name=a",
+        "-c",
+        "user.email=a@example.org",
+        "-c",
+        "commit.gpgsign=false",
+        "-c",
+        "tag.gpgsign=false",
+    ]
+    subprocess.run(["git", *named, *words], cwd=folder, check=True, capture_output=True)
+
+
+def version(folder):
+    pytest.importorskip("setuptools_scm")
+    command = [sys.executable, "-m", "setuptools_scm"]
+    done = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True, timeout=300)
+    return done.stdout.strip()
+
+
+def test_the_version_is_that_of_the_tag(tmp_path):
+    (tmp_path / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text())
+    assert version(tmp_path) == "0.1.0", "a copy without git"
+    git(tmp_path, "init")
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-m", "first")
+    assert re.match(r"0\.1(\.1)?\.dev1\+g", version(tmp_path)), "a clone without tags"
+    git(tmp_path, "tag", "v1.4.0")
+    assert version(tmp_path) == "1.4.0"
+    git(tmp_path, "commit", "--allow-empty", "-m", "second")
+    assert re.match(r"1\.4\.1\.dev1\+g", version(tmp_path))
+
+
+def test_the_citation_names_the_papers_of_all_learners():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert citation.keys() >= {"cff-version", "message", "title", "authors"}
+    assert citation["license"] == PROJECT["project"]["license"]
+    notes = " ".join(paper["notes"] for paper in citation["references"])
+    for paper in citation["references"]:
+        assert paper.keys() >= {"type", "title", "authors", "year"}, paper
+    learners = {file.stem for file in (ROOT / "rl_agent" / "algorithms").glob("[!_]*.py")}
+    assert {"sac", "vracer"} <= learners
+    for name in ("vracer", "ddpg", "naf", "acer", "td3", "sac", "ppo"):
+        assert name in learners
+        assert name in notes.lower().replace("-", ""), name
+
+
+def test_the_changelog_has_every_tag():
+    listed = subprocess.run(["git", "tag", "--list", "v*"], cwd=ROOT, capture_output=True, text=True)
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert re.search(r"^## Unreleased$", changelog, re.M)
+    for tag in listed.stdout.split():
+        assert re.search(rf"^## {re.escape(tag.removeprefix('v'))}\b", changelog, re.M), tag
+
+
+def test_every_extra_that_the_readme_names_is_there():
+    extras = PROJECT["project"]["optional-dependencies"]
+    for names in re.findall(r"flowsim\[([a-z0-9,]+)\]", (ROOT / "README.md").read_text(encoding="utf-8")):
+        assert set(names.split(",")) <= extras.keys()
