@@ -14,6 +14,7 @@ import argparse
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -21,7 +22,6 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,6 @@ import gymnasium
 import numpy as np
 import psutil
 
-from coupling.commands.watch import serve
 from coupling.files import write_atomically
 from coupling.origin import machine, provenance
 from coupling.run.folder import RunFolder
@@ -86,15 +85,20 @@ def measure(folder: RunFolder, run: psutil.Process, turns: int, seconds: float) 
     rows = []
     for _ in range(turns):
         row: dict[str, Any] = {"not": rates(folder, run, seconds)}
-        with ExitStack() as stack:
-            address = stack.enter_context(serve(folder))
-            over, seen = threading.Event(), [0]
+        command = [sys.executable, "-m", "coupling.commands.cli", "watch", str(folder.path)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as page:
+            assert page.stdout is not None
+            address, over, seen = page.stdout.readline().strip(), threading.Event(), [0]
             looking = threading.Thread(target=look, args=(address, over, seen))
-            stack.callback(looking.join)
-            stack.callback(over.set)
-            row["served"] = rates(folder, run, seconds)
-            looking.start()
-            row["watched"] = rates(folder, run, seconds)
+            try:
+                row["served"] = rates(folder, run, seconds)
+                looking.start()
+                row["watched"] = rates(folder, run, seconds)
+                over.set()
+                looking.join()
+            finally:
+                over.set()
+                page.send_signal(signal.SIGINT)
         row["pictures"] = seen[0]
         print(row, flush=True)
         rows.append(row)

@@ -503,6 +503,7 @@ def watch(
     from coupling.commands.watch import serve
     from coupling.run.folder import RunFolder
 
+    os.nice(10)  # on a machine without a free core the training goes first
     with serve(RunFolder.find(path), port) as address:
         print(address, flush=True)
         print("flowsim: open this address in a browser of this machine; Ctrl-C ends it", file=sys.stderr)

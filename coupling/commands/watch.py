@@ -126,7 +126,7 @@ class Watch:
         return json.dumps({"status": status, "curves": curves}).encode()
 
     def flow(self) -> bytes | None:
-        """Return a picture of the flow, PNG, and ask the run to go on showing it; None while there is none."""
+        """Return a picture of the flow, JPEG, and ask the run to go on showing it; None while there is none."""
         with contextlib.suppress(OSError):  # somebody else's run: what is there can be seen all the same
             os.close(private_opener(str(self._folder.watch), os.O_CREAT | os.O_WRONLY))
             os.utime(self._folder.watch)
@@ -138,7 +138,7 @@ class Watch:
         old = "" if age < _OLD else f", as it was {age:.0f} s ago"
         caption = replace(caption, title=f"agent 0 of {self._folder.path.name}{old}")
         file = io.BytesIO()
-        Image.fromarray(draw_panel(scene, caption, _WIDTH)).save(file, "PNG", compress_level=1)
+        Image.fromarray(draw_panel(scene, caption, _WIDTH)).save(file, "JPEG", quality=92, subsampling=0)
         return file.getvalue()
 
     def forget(self) -> None:
@@ -199,7 +199,7 @@ def _handler(watch: Watch, token: str) -> type[BaseHTTPRequestHandler]:
             elif rest[0] == "state":
                 self._answer(HTTPStatus.OK, watch.state(), "application/json")
             elif rest[0] == "flow" and (picture := watch.flow()) is not None:
-                self._answer(HTTPStatus.OK, picture, "image/png")
+                self._answer(HTTPStatus.OK, picture, "image/jpeg")
             else:
                 self._answer(HTTPStatus.NOT_FOUND, b"there is nothing here\n", "text/plain")
 
