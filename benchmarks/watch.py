@@ -3,7 +3,7 @@
     python benchmarks/watch.py                 # a minute, into benchmarks/results/watch.json
 
 A run of the wake with 24 agents is watched by turns: with the page open (state once, flow five times a second, drawn
-and sent), with the service alone, and not at all. Steps a second depend on what else the machine does, and the page
+and sent), and with `flowsim watch` running but nobody who asks. Steps a second depend on what else the machine does, and the page
 itself is something else; the processor time of learner and workers a step depends on it less, and what a worker spends
 on a picture hardly.
 """
@@ -32,7 +32,7 @@ import psutil
 from coupling.files import write_atomically
 from coupling.origin import machine, provenance
 from coupling.run.folder import RunFolder
-from coupling.worker.window import Window
+from coupling.worker.window import FRESH, Window
 
 PRESET, RESULT = "d_cylinder_wake/quick", Path("benchmarks/results/watch.json")
 
@@ -83,26 +83,24 @@ def window_milliseconds(folder: Path, pictures: int = 200) -> float:
 def measure(folder: RunFolder, run: psutil.Process, turns: int, seconds: float) -> list[dict[str, Any]]:
     """Watch by turns, and return the rates of each turn."""
     rows = []
-    for _ in range(turns):
-        row: dict[str, Any] = {"not": rates(folder, run, seconds)}
-        command = [sys.executable, "-m", "coupling.commands.cli", "watch", str(folder.path)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as page:
-            assert page.stdout is not None
-            address, over, seen = page.stdout.readline().strip(), threading.Event(), [0]
-            looking = threading.Thread(target=look, args=(address, over, seen))
-            try:
-                row["served"] = rates(folder, run, seconds)
+    command = [sys.executable, "-m", "coupling.commands.cli", "watch", str(folder.path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as page:
+        assert page.stdout is not None
+        address = page.stdout.readline().strip()
+        try:
+            for _ in range(turns + 1):
+                over, seen = threading.Event(), [0]
+                looking = threading.Thread(target=look, args=(address, over, seen))
                 looking.start()
-                row["watched"] = rates(folder, run, seconds)
+                row: dict[str, Any] = {"watched": rates(folder, run, seconds)}
                 over.set()
                 looking.join()
-            finally:
-                over.set()
-                page.send_signal(signal.SIGINT)
-        row["pictures"] = seen[0]
-        print(row, flush=True)
-        rows.append(row)
-    return rows
+                time.sleep(FRESH)  # the worker takes the page for gone
+                rows.append(row | {"not": rates(folder, run, seconds), "pictures": seen[0]})
+                print(rows[-1], flush=True)
+        finally:
+            page.send_signal(signal.SIGINT)
+    return rows[1:]  # in the first the page loads what it draws with
 
 
 def main() -> None:
@@ -127,7 +125,7 @@ def main() -> None:
             process.wait()
     summary: dict[str, Any] = {"worker_ms_per_picture": round(milliseconds, 2), "load": round(os.getloadavg()[0], 1)}
     for number in ("steps_per_second", "processor_ms_per_step"):
-        means = {name: float(np.mean([row[name][number] for row in rows])) for name in ("not", "served", "watched")}
+        means = {name: float(np.mean([row[name][number] for row in rows])) for name in ("not", "watched")}
         summary[number] = {name: round(value, 2) for name, value in means.items()}
         summary[number]["ratio"] = round(means["watched"] / means["not"], 3)
         summary[number]["ratios"] = sorted(round(row["watched"][number] / row["not"][number], 3) for row in rows)

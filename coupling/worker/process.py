@@ -194,8 +194,6 @@ class Worker:
         self._heart.step_began = time.monotonic()
         clipped = np.clip(actions, self._low, self._high).astype(self._action_dtype)
         try:
-            if self._window:
-                self._window.open(self._vector)
             outcome = self._vector.step(clipped)
         except Exception as error:
             return self._all_anew(describe_failure(error))

@@ -1,7 +1,8 @@
 """A look at the first flow of a run while it is simulated, for `flowsim watch`; costs nothing while nobody looks.
 
 Who looks keeps the file ``watch`` in the run's folder fresh. The worker of slot 0 then writes, some times a second,
-the vorticity of its first flow and what goes with it beside it; drawing is left to the one who looks.
+the vorticity of its first flow and what goes with it beside it; drawing is left to the one who looks. It looks between
+two actions only: to look within them would have the batch advance step by step, without groups that fit the caches.
 """
 
 import sys
@@ -48,30 +49,16 @@ class Window:
     ) -> None:
         self._request, self._file = folder / REQUEST_FILE, folder / FLOW_FILE
         self._every, self._clock, self._wall_clock = every, clock, wall_clock
-        self._due = self._began = clock()
-        self._slow = False
-
-    def open(self, vector: "VectorEnv[Any, Any, Any]") -> None:
-        """Get ready for a step: where the last one took longer than a picture, look after every step of the solver."""
-        episodes = _episodes(vector)
-        if episodes is not None:
-            self._began = self._clock()
-            watched = self._slow and self._is_wanted()
-            episodes.watch = (lambda simulation: self._look(episodes)) if watched else None
+        self._due = clock()
 
     def show(self, vector: "VectorEnv[Any, Any, Any]") -> None:
-        """Look after a step."""
-        episodes = _episodes(vector)
-        if episodes is not None:
-            self._slow = self._clock() - self._began > 2 * self._every
-            self._look(episodes)
-
-    def _look(self, episodes: "Episodes") -> None:
+        """Write the flow after a step, if it is time for it and somebody looks."""
         now = self._clock()
         if now < self._due:
             return
         self._due = now + self._every
-        if not self._is_wanted():
+        episodes = _episodes(vector)
+        if episodes is None or not self._is_wanted():
             return
         from flowsim.glimpse import pack_glimpse
 

@@ -62,7 +62,6 @@ def test_a_worker_shows_its_flow_while_somebody_looks(flows, tmp_path):
     def step(seconds: float) -> bool:
         """Step, and tell whether the flow was shown anew."""
         file.unlink(missing_ok=True)
-        window.open(flows)
         flows.step(np.array([[0.5, -0.25, 0.0], [0.0, 0.0, 0.0]]))
         clocks.now += seconds
         window.show(flows)
@@ -82,30 +81,6 @@ def test_a_worker_shows_its_flow_while_somebody_looks(flows, tmp_path):
     assert not step(0.1), "some times a second and no more"
     assert step(0.11)
     assert not step(FRESH), "who looked has gone"
-
-
-def test_a_long_action_is_shown_while_it_is_simulated(flows, tmp_path):
-    clocks, file = Clocks(tmp_path / "watch"), tmp_path / "flow.npz"
-    window, actions = Window(tmp_path, 0.2, clocks.process, clocks.files), np.zeros((2, 3))
-    times = []
-
-    def tick(simulation):
-        clocks.now += 0.05
-        if file.exists():
-            times.append(unpack_glimpse(file.read_bytes())[1].time)
-
-    window.open(flows)
-    flows.step(actions)
-    clocks.now += 1.0  # so long did it take
-    window.show(flows)
-    clocks.ask()
-    window.open(flows)
-    look = flows.unwrapped.episodes.watch
-    flows.unwrapped.episodes.watch = lambda simulation: (tick(simulation), look(simulation))
-    flows.step(actions)
-    window.show(flows)
-    assert len(set(times)) > 3, "pictures of several moments of one action"
-    assert times == sorted(times)
 
 
 def test_the_scene_of_somebodys_own_task_that_raises_costs_no_worker(flows, tmp_path, monkeypatch, capsys):
