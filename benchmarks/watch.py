@@ -3,9 +3,9 @@
     python benchmarks/watch.py                 # a minute, into benchmarks/results/watch.json
 
 A run of the wake with 24 agents is watched by turns: with the page open (state once, flow five times a second, drawn
-and sent), and with `flowsim watch` running but nobody who asks. Steps a second depend on what else the machine does, and the page
-itself is something else; the processor time of learner and workers a step depends on it less, and what a worker spends
-on a picture hardly.
+and sent), and with `flowsim watch` running but nobody who asks. Steps a second depend on what else the machine does,
+and the page itself is something else; the processor time of learner and workers a step depends on it less, and what a
+worker spends on a picture hardly.
 """
 
 from __future__ import annotations
