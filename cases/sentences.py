@@ -2,7 +2,7 @@
 
 import difflib
 from collections.abc import Sequence
-from typing import Any, get_args
+from typing import Any, get_args, get_origin
 
 import pydantic
 from pydantic import BaseModel
@@ -90,7 +90,8 @@ def _all_keys(model: type[BaseModel], prefix: str = "") -> list[str]:
     keys = []
     for name, field in model.model_fields.items():
         keys.append(prefix + name)
-        keys += [key for inner in _models_in(field.annotation) for key in _all_keys(inner, f"{prefix}{name}.")]
+        if get_origin(field.annotation) not in (list, tuple, dict):  # their entries have numbers or names of their own
+            keys += [key for inner in _models_in(field.annotation) for key in _all_keys(inner, f"{prefix}{name}.")]
     return list(dict.fromkeys(keys))
 
 
