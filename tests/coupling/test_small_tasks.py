@@ -14,7 +14,7 @@ from cases.small.env import Chain, Glide, LinearQuadratic, Reach, Recall
 from coupling.run.evaluate import PolicyController, evaluate
 from coupling.settings.config import dump_config, fitted, load_config
 from coupling.settings.content import shipped_presets
-from coupling.worker.environments import describe_task, make_vector
+from coupling.worker.environments import PARALLEL, describe_task, make_vector
 from rl_agent.defaults import doubts
 from rl_agent.learner import Learner
 from rl_agent.serial import SerialRun
@@ -121,7 +121,9 @@ def test_the_resolved_configuration_shows_what_fits_and_stays(tmp_path):
 @pytest.mark.parametrize("name", shipped_presets())
 def test_the_shipped_presets_fit_their_runs(name):
     config = load_config(name)
-    limit = gym.spec(config.env).max_episode_steps or config.env_options["episode_actions"]
+    options = config.env_options
+    registered = None if config.env.startswith(PARALLEL) else gym.spec(config.env).max_episode_steps
+    limit = registered or options.get("max_cycles") or options["episode_actions"]
     resolved = fitted(config, limit)
     assert doubts(resolved.agent, config.run.steps, limit, config.workers.agents) == []
     if not name.startswith("small/"):
