@@ -14,19 +14,17 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[0] = str(ROOT)
 
 from benchmarks.learning.command import add_run_and_list, run_or_list  # noqa: E402
-from benchmarks.learning.page import Seeds, curve_at, interquartile_mean, interval, read_curve  # noqa: E402
-from benchmarks.learning.plan import Suite, read_plan, read_results  # noqa: E402
+from benchmarks.learning.contestants import Panel, contestants_of, draw, numbers  # noqa: E402
+from benchmarks.learning.page import Seeds, curve_at, read_curve  # noqa: E402
+from benchmarks.learning.plan import Suite, read_plan  # noqa: E402
 from benchmarks.resolution import agent_of  # noqa: E402
 from cases.baselines import Controller, ZeroController  # noqa: E402
 from cases.film import render_film  # noqa: E402
@@ -37,8 +35,11 @@ from coupling.worker.environments import episode_seed  # noqa: E402
 from rl_agent import Policy  # noqa: E402
 
 NAME = "figure6"
-POINTS = 60
 STARTS = 6
+PANELS = (
+    Panel(0, "mean_return", "actions of all agents", "return, training episodes"),
+    Panel(0, "mean_length", "actions of all agents", "actions until lost, training episodes"),
+)
 HEAD = """\
 # Figure 6: who learns to live in the wake
 
@@ -67,29 +68,6 @@ def keep_policies(results: Path, work: Path) -> None:
             print(f"kept {policy}")
 
 
-def draw(contestants: dict[str, Seeds], picture: Path) -> None:
-    """Draw return and length of the training episodes against the actions."""
-    figure = Figure(figsize=(11, 4), layout="constrained")
-    FigureCanvasAgg(figure)
-    panels = figure.subplots(1, 2)
-    for axes, value, label in zip(
-        panels, ("mean_return", "mean_length"), ("return", "actions until lost"), strict=True
-    ):
-        for number, (name, seeds) in enumerate(contestants.items()):
-            curves = [read_curve(seed, value) for seed in seeds]
-            places = np.linspace(max(c[0, 0] for c in curves), min(c[-1, 0] for c in curves), POINTS)
-            values = np.array([curve_at(curve, 0, places) for curve in curves])
-            many = f"{len(seeds)} seed{'s' * (len(seeds) > 1)}"
-            axes.plot(places, interquartile_mean(values, axis=0), color=f"C{number}", label=f"{name} ({many})")
-            if len(seeds) > 1:
-                axes.fill_between(places, *interval([values]), color=f"C{number}", alpha=0.2, linewidth=0)
-        axes.set(xlabel="actions of all agents", ylabel=f"{label}, training episodes")
-        axes.locator_params(axis="x", nbins=6)
-    panels[1].legend(fontsize="small", loc="upper left", bbox_to_anchor=(1.0, 1.0))
-    picture.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(picture, dpi=110)
-
-
 def table(contestants: dict[str, Seeds]) -> list[str]:
     """Return a row for each contestant, in Markdown; numbers are means over its seeds, with the seeds' own behind."""
     lines = [
@@ -111,29 +89,21 @@ def table(contestants: dict[str, Seeds]) -> list[str]:
             )
         ]
         rate = np.mean([seed["steps"] / seed["cpu_seconds"] for seed in seeds])
-        cells = [f"{min(seed['steps'] for seed in seeds):,}", f"{rate:.0f}", *map(_numbers, ends + judged)]
+        cells = [f"{min(seed['steps'] for seed in seeds):,}", f"{rate:.0f}", *map(numbers, ends + judged)]
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
     return lines
-
-
-def _numbers(values: list[float]) -> str:
-    each = ", ".join(f"{value:.3g}" for value in values)
-    return each if len(values) == 1 else f"{np.mean(values):.3g} ({each})"
 
 
 def write_page(plan: dict[str, Suite], results: Path, page: Path) -> None:
     """Write the page and its pictures from the complete jobs."""
     parts = [HEAD]
     for name, suite in plan.items():
-        found: dict[str, Seeds] = defaultdict(list)
-        for result in read_results(results, name):
-            found[result["settings"]["contestant"]].append(result)
-        contestants = {each: found[each] for each in suite.contestants if each in found}
+        contestants = contestants_of(name, suite, results)
         done = sum(map(len, contestants.values()))
         parts.append(f"## {name}\n\n{suite.about}\n\n{done} of {len(suite.contestants) * suite.seeds} trainings done.")
         if contestants:
             picture = page.parent / "images" / f"figure6_{name}.png"
-            draw(contestants, picture)
+            draw(contestants, PANELS, picture)
             parts.append(f"![return and length against actions]({picture.relative_to(page.parent).as_posix()})")
             parts.append("\n".join(table(contestants)))
     write_atomically(page, ("\n\n".join(parts) + "\n").encode())

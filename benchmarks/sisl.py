@@ -12,26 +12,26 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections import defaultdict
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[0] = str(ROOT)
 
 from benchmarks.learning.command import add_run_and_list, run_or_list  # noqa: E402
-from benchmarks.learning.page import Seeds, curve_at, interquartile_mean, interval, read_curve  # noqa: E402
-from benchmarks.learning.plan import Suite, read_plan, read_results  # noqa: E402
+from benchmarks.learning.contestants import POINTS, Panel, contestants_of, draw, numbers  # noqa: E402
+from benchmarks.learning.page import Seeds, curve_at, read_curve  # noqa: E402
+from benchmarks.learning.plan import Suite, read_plan  # noqa: E402
 from coupling.files import Table, write_atomically  # noqa: E402
 
 NAME = "sisl"
-POINTS = 60
 PAPER = {"multiwalker": (19.80, "3.2k"), "waterworld": (194.57, "19.2k"), "pursuit": (124.22, "20.8k")}
 """Table 1 of the paper: the best mean return of LDI with one policy, and the episode that it was reached in."""
+PANELS = (
+    Panel(0, "mean_return", "steps of a world", "return, mean over the agents"),
+    Panel(1, "mean_return", "CPU seconds of training", "return, mean over the agents"),
+)
 HEAD = """\
 # Many agents in one world: the SISL games
 
@@ -50,29 +50,6 @@ bootstrap intervals over the seeds.
 The paper's runs have 20,000 episodes each, some 48 hours of 12 cores; these have an hour of one core."""
 
 
-def draw(contestants: dict[str, Seeds], picture: Path) -> None:
-    """Draw the return of the training episodes against the steps of the world and against CPU seconds."""
-    figure = Figure(figsize=(11, 4), layout="constrained")
-    FigureCanvasAgg(figure)
-    panels = figure.subplots(1, 2, sharey=True)
-    for axes, column, label in zip(panels, (0, 1), ("steps of a world", "CPU seconds of training"), strict=True):
-        for number, (name, seeds) in enumerate(contestants.items()):
-            curves = [read_curve(seed, "mean_return") for seed in seeds]
-            begin, end = max(c[0, column] for c in curves), min(c[-1, column] for c in curves)
-            places = np.linspace(begin, end, POINTS)
-            values = np.array([curve_at(curve, column, places) for curve in curves])
-            many = f"{len(seeds)} seed{'s' * (len(seeds) > 1)}"
-            axes.plot(places, interquartile_mean(values, axis=0), color=f"C{number}", label=f"{name} ({many})")
-            if len(seeds) > 1:
-                axes.fill_between(places, *interval([values]), color=f"C{number}", alpha=0.2, linewidth=0)
-        axes.set(xlabel=label)
-        axes.locator_params(axis="x", nbins=6)
-    panels[0].set(ylabel="return, mean over the agents")
-    panels[1].legend(fontsize="small", loc="upper left", bbox_to_anchor=(1.0, 1.0))
-    picture.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(picture, dpi=110)
-
-
 def table(contestants: dict[str, Seeds]) -> list[str]:
     """Return a row for each contestant, in Markdown; numbers are means over its seeds, with the seeds' own behind."""
     lines = [
@@ -87,28 +64,20 @@ def table(contestants: dict[str, Seeds]) -> list[str]:
         episodes = [sum(int(row["episodes"]) for row in Table(seed["curve"]).read()) for seed in seeds]
         rate = np.mean([seed["steps"] / seed["cpu_seconds"] for seed in seeds])
         cells = [
-            _numbers([seed["steps"] for seed in seeds], ",.0f"),
-            _numbers(episodes, ",.0f"),
+            numbers([seed["steps"] for seed in seeds], ",.0f"),
+            numbers(episodes, ",.0f"),
             f"{rate:.0f}",
-            *(_numbers(each) for each in ([s.max() for s in smooth], [s[-1] for s in smooth], *judged)),
+            *(numbers(each) for each in ([s.max() for s in smooth], [s[-1] for s in smooth], *judged)),
         ]
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
     return lines
-
-
-def _numbers(values: Sequence[float], form: str = ".3g") -> str:
-    each = ", ".join(f"{value:{form}}" for value in values)
-    return each if len(values) == 1 else f"{np.mean(values):{form}} ({each})"
 
 
 def write_page(plan: dict[str, Suite], results: Path, page: Path) -> None:
     """Write the page and its pictures from the complete jobs."""
     parts = [HEAD]
     for name, suite in plan.items():
-        found: dict[str, Seeds] = defaultdict(list)
-        for result in read_results(results, name):
-            found[result["settings"]["contestant"]].append(result)
-        contestants = {each: found[each] for each in suite.contestants if each in found}
+        contestants = contestants_of(name, suite, results)
         done = sum(map(len, contestants.values()))
         best, episode = PAPER[name]
         parts.append(
@@ -118,7 +87,7 @@ def write_page(plan: dict[str, Suite], results: Path, page: Path) -> None:
         )
         if contestants:
             picture = page.parent / "images" / f"sisl_{name}.png"
-            draw(contestants, picture)
+            draw(contestants, PANELS, picture)
             parts.append(f"![return against steps and seconds]({picture.relative_to(page.parent).as_posix()})")
             parts.append("\n".join(table(contestants)))
     write_atomically(page, ("\n\n".join(parts) + "\n").encode())

@@ -1,0 +1,71 @@
+"""The contestants of a suite side by side: their seeds, their curves and the numbers of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from benchmarks.learning.page import Seeds, curve_at, interquartile_mean, interval, read_curve
+from benchmarks.learning.plan import Suite, read_results
+
+__all__ = ["POINTS", "Panel", "contestants_of", "draw", "numbers"]
+
+POINTS = 60  # of a drawn curve
+
+
+class Panel(NamedTuple):
+    """What is drawn against what.
+
+    Attributes
+    ----------
+    along
+        0 for steps, 1 for CPU seconds.
+    value
+        Column of the curves.
+    x, y
+        Labels of the axes.
+    """
+
+    along: int
+    value: str
+    x: str
+    y: str
+
+
+def contestants_of(name: str, suite: Suite, results: Path) -> dict[str, Seeds]:
+    """Return the complete jobs of a suite by contestant, in the order of the suite; those with none are left out."""
+    found = read_results(results, name)
+    seeds = {who: [result for result in found if result["settings"]["contestant"] == who] for who in suite.contestants}
+    return {who: own for who, own in seeds.items() if own}
+
+
+def draw(contestants: Mapping[str, Seeds], panels: Sequence[Panel], picture: Path) -> None:
+    """Draw the curves of contestants, with bands where there are several seeds."""
+    figure = Figure(figsize=(11, 4), layout="constrained")
+    FigureCanvasAgg(figure)
+    for axes, panel in zip(figure.subplots(1, len(panels)), panels, strict=True):
+        for number, (name, seeds) in enumerate(contestants.items()):
+            curves = [read_curve(seed, panel.value) for seed in seeds]
+            begin, end = max(c[0, panel.along] for c in curves), min(c[-1, panel.along] for c in curves)
+            places = np.linspace(begin, end, POINTS)
+            values = np.array([curve_at(curve, panel.along, places) for curve in curves])
+            many = f"{len(seeds)} seed{'s' * (len(seeds) > 1)}"
+            axes.plot(places, interquartile_mean(values, axis=0), color=f"C{number}", label=f"{name} ({many})")
+            if len(seeds) > 1:
+                axes.fill_between(places, *interval([values]), color=f"C{number}", alpha=0.2, linewidth=0)
+        axes.set(xlabel=panel.x, ylabel=panel.y)
+        axes.locator_params(axis="x", nbins=6)
+    axes.legend(fontsize="small", loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    picture.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(picture, dpi=110)
+
+
+def numbers(values: Sequence[float], form: str = ".3g") -> str:
+    """Return the mean over seeds, with the seeds' own behind."""
+    each = ", ".join(f"{value:{form}}" for value in values)
+    return each if len(values) == 1 else f"{np.mean(values):{form}} ({each})"
