@@ -89,8 +89,8 @@ class AgentConfig(BaseModel):
     gamma
         Discount factor, in [0, 1].
     learning_rate
-        Step size of Adam at t = 0 (eta of eq. 13); also the pace of beta (eq. 12). With separate networks, that of the
-        critics.
+        Step size of Adam at t = 0 (eta of eq. 13); also the pace of beta, unless it has its own. With separate
+        networks, that of the critics.
     batch
         Steps drawn for a gradient (B).
     memory
@@ -117,6 +117,8 @@ class AgentConfig(BaseModel):
         D of eq. 12: the tolerated fraction of far-policy steps in the memory.
     beta
         Weight of the loss against the KL penalty at t = 0 (eq. 10; 0.3 in Weber et al. 2022).
+    beta_rate
+        Pace of beta (eq. 12) at t = 0, annealed like the learning rate; ``None`` takes that (the paper).
     sigma
         Standard deviation of the policy at t = 0 (fixed for DDPG, NAF, TD3, ACER), in half ranges of the action (before
         the tanh for SAC; paper: variance 0.2).
@@ -168,6 +170,7 @@ class AgentConfig(BaseModel):
     a: NotNegative = 5e-7
     d: Share = 0.1
     beta: Share = 0.3
+    beta_rate: Rate | None = None
     sigma: Deviation = math.sqrt(0.2)
     sigma_min: float = Field(default=0.0, ge=0.0, le=100.0)
     center_advantages: bool = False
@@ -365,6 +368,11 @@ class VRacerConfig(Remembering):
         actions together (eqs. 13 and 12 there).
     advantage
         Closed form of A(s, a) beside V, ``none``, ``quadratic`` or ``gaussian`` (appendix E).
+    deviation
+        Whether the standard deviation of a Gaussian policy is ``shared`` by all states (the paper) or of the ``state``.
+    decay
+        Lambda of the value targets, in [0, 1]: with less than 1 (the paper) they believe V more than the rewards far in
+        the future (Retrace(lambda), ``rl_agent/returns.py``).
     """
 
     algorithm: Literal["vracer"] = "vracer"
@@ -372,6 +380,8 @@ class VRacerConfig(Remembering):
     relation: Literal["individual", "cooperative"] = "individual"
     dynamics: Literal["local", "full"] = "local"
     advantage: Literal["none", "quadratic", "gaussian"] = "none"
+    deviation: Literal["shared", "state"] = "shared"
+    decay: Share = 1.0
 
     def _misfits(self) -> Iterator[str]:
         if self.is_clipped and self.squash != "none":

@@ -24,7 +24,7 @@ from threadpoolctl import threadpool_limits
 from rl_agent import joint, saving
 from rl_agent.algorithms import Source, make_algorithm
 from rl_agent.checkpoint import CheckpointError, read_checkpoint, write_checkpoint
-from rl_agent.config import AgentConfig
+from rl_agent.config import AgentConfig, VRacerConfig
 from rl_agent.device import DeviceError, check_device
 from rl_agent.exploration import Exploration
 from rl_agent.policy import Policy
@@ -115,7 +115,8 @@ class Learner:
         self.exploration = Exploration(config, agents * world, sizes.action)
         self.sampler = make_sampler(config, is_discrete=sizes.choices > 0)
         capacity = self.algorithm.schedule.capacity(config, agents)
-        self.memory = EpisodeMemory(capacity, sizes.observation, sizes.action, sizes.choices, world)
+        decay = config.decay if isinstance(config, VRacerConfig) else 1.0
+        self.memory = EpisodeMemory(capacity, sizes.observation, sizes.action, sizes.choices, world, decay)
         self.refer = RememberForget(config)
         self.state_scale = StateScale(sizes.observation)
         self.reward_scale = RewardScale()

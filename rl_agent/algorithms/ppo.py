@@ -48,7 +48,7 @@ def make_actor(config: PPOConfig, sizes: Sizes) -> Actor:
     network = make_network(config, sizes.observation, sizes.choices or sizes.action)
 
     def gaussian(outputs: F32, loose: F32) -> tuple[F32, F32, F32]:
-        return np.zeros(len(outputs), np.float32), outputs, distributions.shared_std(loose, config.sigma_min)
+        return np.zeros(len(outputs), np.float32), outputs, distributions.floored_std(loose, config.sigma_min)
 
     def categorical(outputs: F32, loose: F32) -> tuple[F32, F32, F32]:
         nothing = np.zeros((len(outputs), 0), np.float32)

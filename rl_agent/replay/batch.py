@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rl_agent.compiling import compiled
+from rl_agent.returns import believed
 
 __all__ = ["Batch", "Transitions", "gather_following", "gather_steps", "gather_windows"]
 
@@ -152,12 +153,14 @@ def gather_steps(
     behaviour_mean: F32,
     behaviour_std: F32,
     reward: F32,
+    value: F32,
     v_tbc: F32,
     position: I64,
     lengths: I64,
     finals: F32,
     gamma: np.float32,
     per_scale: np.float32,
+    decay: np.float32,
 ) -> tuple[F32, F32, F32, F32, F32]:
     """Gather action, behaviour and value targets of the steps at ``slots``.
 
@@ -165,19 +168,19 @@ def gather_steps(
     ----------
     slots, rows
         Places of the steps, and their episodes' rows in the table, shape (B,).
-    action, behaviour_mean, behaviour_std, reward, v_tbc, position
+    action, behaviour_mean, behaviour_std, reward, value, v_tbc, position
         Ring arrays.
     lengths, finals
         Episode table: number of steps, value of the final observation.
-    gamma, per_scale
-        Discount factor, and one over the reward scale.
+    gamma, per_scale, decay
+        Discount factor, one over the reward scale, and lambda of the value targets.
 
     Returns
     -------
     action, behaviour_mean, behaviour_std
         Shape (B, A) for Gaussians; see ``EpisodeMemory``.
     v_tbc, q_ret
-        V_tbc_t and Q_ret_t = r_{t+1} + gamma V_tbc_{t+1}, shape (B,).
+        V_tbc_t and Q_ret_t = r_{t+1} + gamma V_tbc_{t+1}, shape (B,); see ``believed`` for lambda below 1.
     """
     capacity, size = action.shape
     batch = slots.shape[0]
@@ -192,7 +195,8 @@ def gather_steps(
             means[b, j] = behaviour_mean[k, j]
         for j in range(stds.shape[1]):
             stds[b, j] = behaviour_std[k, j]
-        v_next = finals[e] if position[k] + 1 == lengths[e] else v_tbc[(k + 1) % capacity]
+        after = (k + 1) % capacity
+        v_next = finals[e] if position[k] + 1 == lengths[e] else believed(v_tbc[after], value[after], decay)
         targets[b] = v_tbc[k]
         q_ret[b] = reward[k] * per_scale + gamma * v_next
     return actions, means, stds, targets, q_ret

@@ -105,6 +105,8 @@ class EpisodeMemory:
         Number of discrete actions; 0 for continuous ones.
     world
         Agents that act together (N). ``capacity`` is in steps of a world; each has N places.
+    decay
+        Lambda of the value targets (``rl_agent/returns.py``).
 
     Attributes
     ----------
@@ -122,9 +124,16 @@ class EpisodeMemory:
     """
 
     def __init__(
-        self, capacity: int, observation_size: int, action_size: int, choices: int = 0, world: int = 1
+        self,
+        capacity: int,
+        observation_size: int,
+        action_size: int,
+        choices: int = 0,
+        world: int = 1,
+        decay: float = 1.0,
     ) -> None:
         self.world = world
+        self._decay = np.float32(decay)
         self.capacity = capacity = capacity * world
         self.observation = np.zeros((capacity, observation_size), np.float32)
         self.action = np.zeros((capacity, action_size), np.float32)
@@ -343,12 +352,14 @@ class EpisodeMemory:
             self.behaviour_mean,
             self.behaviour_std,
             self.reward,
+            self.value,
             self.v_tbc,
             self.position,
             self.length,
             self.final_value,
             np.float32(gamma),
             np.float32(1.0 / reward_scale),
+            self._decay,
         )
         return slots, Batch(
             windows=self.windows(slots, window + 1, mean, per_std),
@@ -415,6 +426,7 @@ class EpisodeMemory:
             self.v_tbc,
             np.float32(gamma),
             np.float32(1.0 / reward_scale),
+            self._decay,
         )
 
     def sweep(self, gamma: float, reward_scale: float) -> None:
@@ -479,6 +491,7 @@ class EpisodeMemory:
             self.v_tbc,
             np.float32(gamma),
             np.float32(1.0 / reward_scale),
+            self._decay,
         )
 
     def _grow_table(self) -> None:
