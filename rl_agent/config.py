@@ -366,6 +366,8 @@ class VRacerConfig(Remembering):
     dynamics
         Several agents in a world: ``local`` importance weights of each agent's own action, or ``full`` ones of all
         actions together (eqs. 13 and 12 there).
+    policies
+        Several agents in a world: one network for all of them (``shared``), or each its ``own``.
     advantage
         Closed form of A(s, a) beside V, ``none``, ``quadratic`` or ``gaussian`` (appendix E).
     deviation
@@ -379,6 +381,7 @@ class VRacerConfig(Remembering):
     policy: Literal["normal", "clipped", "boltzmann"] = "normal"
     relation: Literal["individual", "cooperative"] = "individual"
     dynamics: Literal["local", "full"] = "local"
+    policies: Literal["shared", "own"] = "shared"
     advantage: Literal["none", "quadratic", "gaussian"] = "none"
     deviation: Literal["shared", "state"] = "shared"
     decay: Share = 1.0

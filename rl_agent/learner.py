@@ -336,9 +336,8 @@ class Learner:
         rows = self.memory.truncated_rows()
         if len(rows) > 0:
             scale, steps = self.state_scale, self.algorithm.network.history + 1
-            self.memory.final_value[rows] = self.algorithm.values(
-                *self.memory.final_windows(rows, steps, scale.mean, scale.per_std)
-            )
+            values = self.algorithm.values(*self.memory.final_windows(rows, steps, scale.mean, scale.per_std))
+            self.memory.final_value[rows] = np.where(self.memory.terminated[rows], np.float32(0.0), values)
         if self.config.is_cooperative:
             rows = self.memory.all_rows()
             own = np.where(self.memory.terminated[rows], np.float32(0.0), self.memory.final_value[rows])

@@ -263,9 +263,9 @@ class EpisodeMemory:
         return np.arange(self.first_serial, self.next_serial) % len(self.start)
 
     def truncated_rows(self) -> I64:
-        """Rows of the truncated episodes, whose final value is an estimate."""
+        """Rows of the truncated episodes, whose final value is an estimate, and of all others in their worlds."""
         rows = self.all_rows()
-        return rows[~self.terminated[rows]]
+        return rows[np.repeat(~self.terminated[rows].reshape(-1, self.world).all(axis=1), self.world)]
 
     def final_windows(self, rows: I64, steps: int, mean: F32, per_std: F32) -> tuple[F32, I64]:
         """Standardised windows that end at the final observations of the episodes in ``rows``.

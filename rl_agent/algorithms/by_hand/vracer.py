@@ -32,8 +32,10 @@ class Gradient:
         outputs = self._pass.forward(of.host_weights["network"], batch.windows, batch.lengths)
         size = len(outputs)
         actions = of.sizes.action
-        free = of.weights[None, -actions:]
-        of_state = outputs.shape[1] > 1 + actions
+        free = of.weights[of.parts.places["sigma"]].reshape(-1, actions)
+        policies, of_state = len(free), outputs.shape[1] > 1 + actions
+        if policies > 1:
+            free = np.tile(free, (size // policies, 1))
         if of_state:
             free = free + outputs[:, 1 + actions :]
         sigma = distributions.floored_std(free, of.config.sigma_min)
@@ -64,7 +66,7 @@ class Gradient:
         )
         # d softplus(x) / dx = 1 - exp(-softplus(x))
         d_free = d_sigma * -np.expm1(np.float32(of.config.sigma_min) - sigma)
-        of.last_gradient[-actions:] = d_free.sum(axis=0)
+        of.last_gradient[of.parts.places["sigma"]] = d_free.reshape(-1, policies * actions).sum(axis=0)
         if of_state:
             d_outputs[:, 1 + actions :] = d_free
         self._pass.backward(d_outputs, of.host_gradient["network"])
