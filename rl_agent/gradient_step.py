@@ -13,20 +13,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from rl_agent.adam import BETA_1, BETA_2, EPSILON, Adam, follow
+from rl_agent.later import torch
 
 __all__ = ["GradientStep", "Loss", "descend"]
 
 F32 = npt.NDArray[np.float32]
-Tensors = dict[str, torch.Tensor]
+Tensors: TypeAlias = "dict[str, torch.Tensor]"
 
-Loss = Callable[[torch.Tensor, Tensors], tuple[torch.Tensor, Tensors]]
+Loss: TypeAlias = "Callable[[torch.Tensor, Tensors], tuple[torch.Tensor, Tensors]]"
 """From the flat weights and the inputs of a step to the loss and the results that the host wants.
 
 It must be made of operations on the device alone, without a look at their values (no ``float(x)``, no ``if x``), and
@@ -70,9 +70,8 @@ class GradientStep:
             self._host.append(target)
         self._loss = loss
         self._target = target
-        self._device = torch.device(device)
-        self._is_graphed = self._device.type == "cuda"
-        self._copies = [torch.from_numpy(array).to(self._device) for array in self._host] if self._is_graphed else []
+        self._is_graphed = device == "cuda"
+        self._copies = [torch.from_numpy(array).to(device) for array in self._host] if self._is_graphed else []
         self._stale = False
         self._programs: dict[tuple[Any, ...], _Program] = {}
 

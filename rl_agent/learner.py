@@ -18,10 +18,9 @@ import gymnasium
 import numpy as np
 import numpy.typing as npt
 import scipy.linalg  # noqa: F401  (loads the BLAS that numba calls, so that the thread limit reaches it)
-import torch
 from threadpoolctl import threadpool_limits
 
-from rl_agent import joint, saving
+from rl_agent import joint, later, saving
 from rl_agent.algorithms import Source, make_algorithm
 from rl_agent.checkpoint import CheckpointError, read_checkpoint, write_checkpoint
 from rl_agent.config import AgentConfig, VRacerConfig
@@ -104,7 +103,7 @@ class Learner:
         _check_worlds(config, world)
         check_device(config.device)
         threadpool_limits(config.threads)
-        torch.set_num_threads(config.threads)
+        later.use_threads(config.threads)
         self.config = config
         self.agents, self.world = agents, world
         self.sizes = sizes

@@ -43,12 +43,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from rl_agent import densities, distributions
 from rl_agent.actor import Actor
 from rl_agent.algorithms.algorithm import Algorithm, Source, Tensors, nearness
 from rl_agent.config import ACERConfig
+from rl_agent.later import torch
 from rl_agent.networks import Parts, Views, make_network
 from rl_agent.scaling import Sizes
 

@@ -11,17 +11,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from rl_agent import densities
 from rl_agent.actor import Acting, Actor
 from rl_agent.adam import Adam
 from rl_agent.config import ActorCritic, AgentConfig, WithTarget
 from rl_agent.gradient_step import GradientStep
+from rl_agent.later import torch
 from rl_agent.networks import Parts
 from rl_agent.replay.memory import EpisodeMemory
 from rl_agent.replay.refer import Rules
@@ -40,7 +40,7 @@ __all__ = [
 
 F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
-Tensors = dict[str, torch.Tensor]
+Tensors: TypeAlias = "dict[str, torch.Tensor]"
 
 
 class Source(NamedTuple):

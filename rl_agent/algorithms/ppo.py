@@ -26,12 +26,12 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from rl_agent import densities, distributions
 from rl_agent.actor import Actor
 from rl_agent.algorithms.algorithm import Algorithm, Source, Tensors
 from rl_agent.config import PPOConfig
+from rl_agent.later import torch
 from rl_agent.networks import Parts, make_network
 from rl_agent.replay.batch import Batch
 from rl_agent.scaling import Sizes

@@ -60,7 +60,6 @@ from functools import partial
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from rl_agent import densities, distributions
 from rl_agent.actor import Actor
@@ -68,6 +67,7 @@ from rl_agent.algorithms import advantages
 from rl_agent.algorithms.algorithm import Algorithm, Source, Tensors, nearness
 from rl_agent.algorithms.by_hand import vracer as by_hand
 from rl_agent.config import VRacerConfig
+from rl_agent.later import torch
 from rl_agent.networks import Each, Parts, make_network
 from rl_agent.replay.batch import Batch
 from rl_agent.scaling import Sizes

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
+from rl_agent.later import torch
 from rl_agent.networks.network import Network
 
 __all__ = ["Each"]
