@@ -32,7 +32,10 @@ Done otherwise than there:
 1. Stretches have at most 50 steps (the k of the ACER paper's continuous tasks); ``segment`` 1000 takes whole episodes.
 2. (Q(x, a) in the correction where algorithm 2 prints Q(x, a_i): the latter would not correct anything.)
 3. One gradient for all stretches, averaged over their steps, in place of asynchronous threads; no entropy bonus.
-4. The networks of an lstm see a window of ``window`` steps at each step of a stretch, as for the other algorithms.
+4. An lstm runs once along a stretch, from zero at up to ``window`` steps before it; with ``acting`` ``window`` it sees
+   the window that ends at each step, as for the other algorithms.
+
+``loss`` is for autograd, which a GPU runs; on a CPU its gradient is written out (``by_hand/acer.py``).
 """
 
 from __future__ import annotations
@@ -48,8 +51,9 @@ import torch
 from rl_agent import densities, distributions
 from rl_agent.actor import Actor
 from rl_agent.algorithms.algorithm import Algorithm, Source, Tensors, nearness
+from rl_agent.algorithms.by_hand import acer as by_hand
 from rl_agent.config import ACERConfig
-from rl_agent.networks import Parts, Views, make_network
+from rl_agent.networks import Parts, Views, is_written_out, make_network, outputs_along
 from rl_agent.scaling import Sizes
 
 __all__ = ["ACER", "Stretches", "make_actor", "retrace", "trust_region_step"]
@@ -64,8 +68,9 @@ class Stretches:
 
     Attributes
     ----------
-    windows, lengths
-        Windows at the M steps and then at what followed the n last ones, shapes (H, M + n, S) and (M + n,).
+    sequences, lengths
+        Up to ``network.history`` observations before each stretch, its own and the one that followed, aligned at their
+        ends, zeros before an episode, shape (H + T + 1, n, S); and how many of them exist, not growing, shape (n,).
     action, behaviour_mean, behaviour_std, reward
         Shape (M, ...); the reward in scaled units.
     place
@@ -76,7 +81,7 @@ class Stretches:
         0 where a terminal state follows the stretch, else 1, shape (n,).
     """
 
-    windows: F32
+    sequences: F32
     lengths: I64
     action: F32
     behaviour_mean: F32
@@ -152,6 +157,14 @@ def _between(
     return grid, lambda y: y.reshape(-1)[place]
 
 
+def _places(inputs: Tensors) -> tuple[torch.Tensor, torch.Tensor]:
+    """Where in ``sequences`` the M steps lie, and what followed the n last ones."""
+    total, n, _ = inputs["sequences"].shape
+    before = total - 1 - len(inputs["exists"])
+    after = (total - 1) * n + torch.arange(n, device=inputs["place"].device)
+    return inputs["place"].long() + before * n, after
+
+
 class ACER(Algorithm):
     """A policy with its average, and critics; see the module."""
 
@@ -169,13 +182,18 @@ class ACER(Algorithm):
         stretches = {"policy": ("policy", "policy"), "critic": (first, "critic")}
         super().__init__(config, sizes, actor, parts, stretches, rng)
         self._is_step: npt.NDArray[np.bool_] = np.zeros(0, np.bool_)
+        if config.device == "cpu" and is_written_out(self.network):
+            self.by_hand = by_hand.Gradient(self, config)
 
     def gather(self, source: Source, slots: I64) -> tuple[I64, Stretches]:
-        """Gather the stretches that end at ``slots``."""
+        """Gather the stretches that end at ``slots``, those with the longest past first."""
         memory, history = source.memory, self.network.history
         longest = self.config.segment
         if self.config.device == "cpu":  # a graph needs the same shapes every time
             longest = min(longest, int(memory.position[slots].max()) + 1)
+        known = np.minimum(memory.position[slots] + 2, history + longest + 1)
+        order = np.argsort(-known, kind="stable")
+        slots, known = slots[order], known[order]
         back = np.arange(longest - 1, -1, -1)[:, None]
         exists = memory.position[slots] >= back
         is_gathered = exists if self.config.device == "cpu" else np.ones_like(exists)
@@ -183,13 +201,10 @@ class ACER(Algorithm):
         places = (np.where(exists, slots - back, slots) % memory.capacity).reshape(-1)[place]
         rows = memory.rows(slots)
         is_last = memory.position[slots] + 1 == memory.length[rows]
-        units = source.mean, source.per_std
-        windows = [memory.windows(places, history + 1, *units), memory.following(slots, history + 1, *units)]
-        before = np.concatenate([memory.position[places], memory.position[slots] + 1])
         self._is_step = exists.reshape(-1)[place]
         return places[self._is_step], Stretches(
-            windows=np.concatenate(windows, axis=1),
-            lengths=np.minimum(before, history) + 1,
+            sequences=memory.following(slots, history + longest + 1, source.mean, source.per_std),
+            lengths=known,
             action=memory.action[places],
             behaviour_mean=memory.behaviour_mean[places],
             behaviour_std=memory.behaviour_std[places],
@@ -218,9 +233,8 @@ class ACER(Algorithm):
     def _continuous(self, weights: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, Tensors]:
         action, config = inputs["action"], self.config
         m = len(action)
-        windows, lengths = inputs["windows"][:, :m], inputs["lengths"][:m]
-        views = self.parts.views(weights)
-        mean, average = self._policies(views, inputs, windows, lengths)
+        views, (steps, after) = self.parts.views(weights), _places(inputs)
+        mean, average = self._policies(views, inputs, steps)
         std = torch.full_like(mean[0], config.sigma)
         behaviour = inputs["behaviour_mean"], inputs["behaviour_std"]
         # a' first, then u_1 ... u_n
@@ -230,10 +244,10 @@ class ACER(Algorithm):
         )
         rho, rho_drawn = weight_of(action), weight_of(drawn[0])
 
-        values = self.parts("critic", views, inputs["windows"], inputs["lengths"])[:, 0]
+        values = self._along("critic", views, inputs, torch.cat([steps, after]))[:, 0]
         value, last = values[:m], values[m:].detach() * inputs["goes_on"]
         every = torch.cat([action[None], drawn])
-        raw = self.parts("advantage", views, windows, lengths, every)[..., 0]
+        raw = self._along("advantage", views, inputs, steps, every)[..., 0]
         centre = raw[2:].mean(0)
         q, q_drawn = value + raw[0] - centre, (value + raw[1] - centre).detach()
 
@@ -256,19 +270,16 @@ class ACER(Algorithm):
 
     def _discrete(self, weights: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, Tensors]:
         action, config = inputs["action"].long(), self.config
-        m = len(action)
-        windows, lengths = inputs["windows"][:, :m], inputs["lengths"][:m]
-        views = self.parts.views(weights)
-        logits, average_logits = self._policies(views, inputs, windows, lengths)
+        views, (steps, after) = self.parts.views(weights), _places(inputs)
+        logits, average_logits = self._policies(views, inputs, steps)
         phi, average = torch.softmax(logits, -1), torch.softmax(average_logits, -1)
-        q_all = self.parts("critic", views, windows, lengths)
+        q_all = self._along("critic", views, inputs, steps)
         q = q_all.gather(1, action).squeeze(1)
         with torch.no_grad():
             p = phi.clamp(min=1e-6)
             value = (phi * q_all).sum(1)
-            after = inputs["windows"][:, m:], inputs["lengths"][m:]
-            next_p = torch.softmax(self.parts("policy", views, *after), -1)
-            last = (next_p * self.parts("critic", views, *after)).sum(1) * inputs["goes_on"]
+            next_p = torch.softmax(self._along("policy", views, inputs, after), -1)
+            last = (next_p * self._along("critic", views, inputs, after)).sum(1) * inputs["goes_on"]
             rho_all = p / inputs["behaviour_mean"].clamp(min=1e-6)
             rho = rho_all.gather(1, action).squeeze(1)
             grid, flat = _between(inputs)
@@ -284,13 +295,17 @@ class ACER(Algorithm):
         kl = densities.categorical_kl(inputs["behaviour_mean"], logits)
         return self._total(policy_loss, value_loss, inputs, {"value": value, "rho": rho, "kl": kl})
 
-    def _policies(
-        self, views: Views, inputs: Tensors, windows: torch.Tensor, lengths: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+    def _along(
+        self, name: str, views: Views, inputs: Tensors, place: torch.Tensor, actions: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """Compute the outputs of a network at steps of the stretches."""
+        return outputs_along(self.parts, name, views, inputs["sequences"], inputs["lengths"], place, actions)
+
+    def _policies(self, views: Views, inputs: Tensors, steps: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Compute the outputs of the policy and of its average."""
         with torch.no_grad():
-            average = self.parts("policy", self.parts.views(inputs["target_weights"]), windows, lengths)
-        return self.parts("policy", views, windows, lengths), average
+            average = self._along("policy", self.parts.views(inputs["target_weights"]), inputs, steps)
+        return self._along("policy", views, inputs, steps), average
 
     def _total(
         self, policy_loss: torch.Tensor, value_loss: torch.Tensor, inputs: Tensors, results: Tensors
