@@ -9,7 +9,7 @@ from learners import GAMMA, a_batch, a_learner, finite_differences, gaussian, lo
 from scipy.optimize import minimize
 
 from rl_agent.algorithms import Source
-from rl_agent.algorithms.acer import retrace, trust_region_step
+from rl_agent.algorithms.stretches import retrace, trust_region_step
 
 
 def test_the_trust_region_solves_its_quadratic_program():

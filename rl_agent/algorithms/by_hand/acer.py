@@ -152,7 +152,7 @@ class Gradient:
 def _retrace(
     reward: F32, value: F32, q: F32, trace: F32, last: F32, rows: I64, gamma: np.float32, untraced: bool
 ) -> F32:
-    """Compute the targets of ``rl_agent.algorithms.acer.retrace`` for M gathered steps, shape (M,).
+    """Compute the targets of ``rl_agent.algorithms.stretches.retrace`` for M gathered steps, shape (M,).
 
     ``rows`` (T, n) tells which of them lies where in the grid of stretches, -1 where none does; ``untraced`` takes 1 as
     the trace.
@@ -172,7 +172,7 @@ def _retrace(
 
 @compiled(error_model="numpy")
 def _project(g: F32, k: F32, delta: np.float32) -> F32:
-    """Solve the quadratic programs of ``rl_agent.algorithms.acer.trust_region_step``, shape (M, A)."""
+    """Solve the quadratic programs of ``rl_agent.algorithms.stretches.trust_region_step``, shape (M, A)."""
     z = g.copy()
     for b in range(g.shape[0]):
         along, norm = -delta, np.float32(1e-12)
