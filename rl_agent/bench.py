@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from rl_agent.bench_sb3 import measure_sb3, sb3_is_there
-from rl_agent.config import AgentConfig, Algorithm
+from rl_agent.config import ALGORITHMS, AgentConfig, Algorithm, OnPolicyConfig
 from rl_agent.learner import Learner
 
 __all__ = ["bench_learner", "measure_peer", "measure_updates", "warm_learner"]
@@ -33,6 +33,8 @@ CASES: tuple[tuple[Algorithm, Literal["mlp", "lstm"], int, int], ...] = (
     ("sac", "mlp", 17, 6),
     ("acer", "mlp", 17, 6),
     ("ppo", "mlp", 17, 6),
+    ("tis", "mlp", 17, 6),
+    ("a3c", "mlp", 17, 6),
     ("ddpg", "lstm", 14, 3),
     ("naf", "lstm", 14, 3),
     ("td3", "lstm", 14, 3),
@@ -74,7 +76,8 @@ def bench_learner(
     for device in devices:
         for algorithm, network, observation, action in cases:
             say(f"{len(rows) + 1}/{len(devices) * len(cases)}: {algorithm}, {network}, {device}")
-            memory: dict[str, Any] = {} if algorithm == "ppo" else {"memory": 2**15, "start": 2**14}
+            is_on_policy = issubclass(ALGORITHMS[algorithm], OnPolicyConfig)
+            memory: dict[str, Any] = {} if is_on_policy else {"memory": 2**15, "start": 2**14}
             config = AgentConfig(algorithm=algorithm, network=network, threads=threads, device=device, **memory)
             peer, peer_speed = _peer(config, observation, action, seconds)
             rows.append(
@@ -97,7 +100,9 @@ def bench_learner(
 def _speed(config: AgentConfig, observation: int, action: int, seconds: float) -> float:
     learner = warm_learner(config, observation, action)
     return (
-        _measure_iterations(learner, seconds) if config.algorithm == "ppo" else measure_updates(learner.update, seconds)
+        _measure_iterations(learner, seconds)
+        if isinstance(config, OnPolicyConfig)
+        else measure_updates(learner.update, seconds)
     )
 
 
@@ -124,13 +129,13 @@ def warm_learner(config: AgentConfig, observation: int, action: int) -> Learner:
 
 
 def _play(learner: Learner, rng: np.random.Generator) -> None:
-    """Let every agent live through a random episode, up to the next iteration of PPO."""
+    """Let every agent live through a random episode, up to the next iteration of an on-policy learner."""
     agents = np.arange(AGENTS)
     nobody = np.zeros(AGENTS, np.bool_)
     shape = AGENTS, learner.sizes.observation
     learner.begin(agents, rng.standard_normal(shape))
     for step in range(EPISODE_STEPS):
-        if learner.config.algorithm == "ppo" and learner.updates_due():
+        if isinstance(learner.config, OnPolicyConfig) and learner.updates_due():
             return
         learner.act(agents)
         rewards, observations = rng.standard_normal(AGENTS), rng.standard_normal(shape)
@@ -138,7 +143,7 @@ def _play(learner: Learner, rng: np.random.Generator) -> None:
 
 
 def _measure_iterations(learner: Learner, seconds: float) -> float:
-    """Count gradient steps per second of PPO, which does them between its horizons; playing does not count."""
+    """Count gradient steps per second of PPO or A3C, which do them between its horizons; playing does not count."""
     rng, updates, spent = np.random.default_rng(1), 0, 0.0
     while spent < seconds:
         while not learner.updates_due():

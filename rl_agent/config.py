@@ -28,24 +28,32 @@ from pydantic import (
 __all__ = [
     "ALGORITHMS",
     "DEFAULTS",
+    "A3CConfig",
     "ACERConfig",
     "ActorCritic",
     "AgentConfig",
     "Algorithm",
     "AnyAgentConfig",
     "DDPGConfig",
+    "HasTarget",
+    "HasTrustRegion",
     "NAFConfig",
+    "OnPolicyConfig",
     "PPOConfig",
     "Remembering",
     "SACConfig",
+    "StretchConfig",
     "TD3Config",
+    "TISConfig",
+    "TrustA3CConfig",
+    "TrustTISConfig",
     "VRacerConfig",
     "WithPolicy",
     "WithTarget",
     "with_algorithm",
 ]
 
-Algorithm = Literal["vracer", "ddpg", "naf", "acer", "td3", "sac", "ppo"]
+Algorithm = Literal["vracer", "ddpg", "naf", "acer", "tis", "trust-tis", "td3", "sac", "a3c", "trust-a3c", "ppo"]
 Activation = Literal["softsign", "relu", "tanh"]
 Replay = Literal["refer", "refer-1", "refer-2", "none"]
 Sampler = Literal["uniform", "rank", "proportional"]
@@ -120,8 +128,8 @@ class AgentConfig(BaseModel):
     beta_rate
         Pace of beta (eq. 12) at t = 0, annealed like the learning rate; ``None`` takes that (the paper).
     sigma
-        Standard deviation of the policy at t = 0 (fixed for DDPG, NAF, TD3, ACER), in half ranges of the action (before
-        the tanh for SAC; paper: variance 0.2).
+        Standard deviation of the policy at t = 0 (fixed for DDPG, NAF, TD3, ACER, TIS, A3C), in half ranges of the
+        action (before the tanh for SAC; paper: variance 0.2).
     sigma_min
         Floor of a learned, shared standard deviation (V-RACER, PPO), added to the softplus (the paper has none). On a
         short run the policy gradient can shrink sigma before the mean has found its way, and exploration with it.
@@ -304,16 +312,21 @@ class Remembering(AgentConfig):
             yield f"start = {self.start} must not be above memory = {self.memory}: learning would never start"
 
 
-class WithTarget(Remembering):
+class HasTarget(AgentConfig):
     """What has a target network.
 
     Attributes
     ----------
     target_rate
-        Share of the weights that enters the target network (ACER: the average policy) in a gradient step.
+        Share of the weights that enters the target network (with a trust region: the average policy) in a gradient
+        step.
     """
 
     target_rate: float = Field(default=0.01, gt=0.0, le=1.0)
+
+
+class WithTarget(HasTarget, Remembering):
+    """What has a target network, and learns from a replay memory."""
 
 
 class WithPolicy(AgentConfig):
@@ -454,16 +467,69 @@ class NAFConfig(WithTarget):
     sigma: Deviation = 0.2
 
 
-class ACERConfig(WithTarget, WithPolicy):
+class StretchConfig(Remembering, WithPolicy):
+    """What learns from stretches of episodes.
+
+    Attributes
+    ----------
+    truncation
+        c of the importance weights.
+    episodes, segment
+        Episodes drawn for a gradient (in place of ``batch``), and most steps taken of each, one after the other (the k
+        of the ACER paper).
+    """
+
+    memory: Steps = 100_000
+    start: Count = 2**15
+    replay: Replay = "none"
+    truncation: Positive = 5.0
+    episodes: int = Field(default=24, ge=1, le=100_000)
+    segment: int = Field(default=50, ge=1, le=100_000)
+
+    def _misfits(self) -> Iterator[str]:
+        if self.sampler != "uniform":
+            yield (
+                f"algorithm = {self.algorithm} draws stretches of whole episodes, where the priorities of single steps "
+                f"(sampler = {self.sampler}) say nothing; use sampler = uniform"
+            )
+        if self.replay != "none":
+            yield (
+                f"algorithm = {self.algorithm} bounds its updates by truncated weights{self._and_so}, so replay must "
+                f"be none, not {self.replay}"
+            )
+        yield from super()._misfits()
+
+    @property
+    def _and_so(self) -> str:
+        """What bounds the updates beside the weights."""
+        return " and a trust region of its own" if isinstance(self, HasTrustRegion) else ""
+
+    @property
+    def draws(self) -> int:
+        """How many stretches of episodes the sampler draws for a gradient."""
+        return self.episodes
+
+
+class HasTrustRegion(HasTarget):
+    """What keeps the policy in a trust region around its average (Wang et al. 2017, section 3.3).
+
+    Attributes
+    ----------
+    trust_region
+        delta of the trust region.
+    """
+
+    target_rate: float = Field(default=5e-3, gt=0.0, le=1.0)
+    trust_region: Positive = 1.0
+
+
+class ACERConfig(StretchConfig, HasTrustRegion):
     """ACER.
 
     Attributes
     ----------
-    truncation, trust_region, dueling_samples
-        c of the importance weights, delta of the trust region, draws that estimate the mean advantage.
-    episodes, segment
-        Episodes drawn for a gradient (in place of ``batch``), and most steps taken of each, one after the other (the k
-        of its paper).
+    dueling_samples
+        Draws that estimate the mean advantage.
     replay_ratio
         Discrete actions: mean number of replay calls after each on-policy call.
     """
@@ -471,34 +537,22 @@ class ACERConfig(WithTarget, WithPolicy):
     policy_share: ClassVar[float] = 0.1
 
     algorithm: Literal["acer"] = "acer"
-    memory: Steps = 100_000
-    start: Count = 2**15
-    replay: Replay = "none"
     target_rate: float = Field(default=1e-3, gt=0.0, le=1.0)
-    truncation: Positive = 5.0
-    trust_region: Positive = 1.0
     dueling_samples: Few = 5
-    episodes: int = Field(default=24, ge=1, le=100_000)
-    segment: int = Field(default=50, ge=1, le=100_000)
     replay_ratio: float = Field(default=4.0, ge=0.0, le=1000.0)
 
-    def _misfits(self) -> Iterator[str]:
-        if self.sampler != "uniform":
-            yield (
-                "algorithm = acer draws stretches of whole episodes for Retrace, where the priorities of single steps "
-                f"(sampler = {self.sampler}) say nothing; use sampler = uniform"
-            )
-        if self.replay != "none":
-            yield (
-                "algorithm = acer bounds its updates by truncated weights and a trust region of its own, so replay "
-                f"must be none, not {self.replay}"
-            )
-        yield from super()._misfits()
 
-    @property
-    def draws(self) -> int:
-        """How many stretches of episodes the sampler draws for a gradient."""
-        return self.episodes
+class TISConfig(StretchConfig):
+    """Truncated importance sampling."""
+
+    algorithm: Literal["tis"] = "tis"
+    sigma: Deviation = 0.3
+
+
+class TrustTISConfig(TISConfig, HasTrustRegion):
+    """Truncated importance sampling in a trust region."""
+
+    algorithm: Literal["trust-tis"] = "trust-tis"  # type: ignore[assignment]
 
 
 class TwoCritics(ActorCritic):
@@ -562,42 +616,104 @@ class SACConfig(TwoCritics):
             yield f"algorithm = sac draws from a squashed Gaussian: squash must be tanh, not {self.squash}"
 
 
-class PPOConfig(WithPolicy):
+class OnPolicyConfig(WithPolicy):
+    """What learns from a horizon of steps and then forgets them.
+
+    Attributes
+    ----------
+    horizon
+        Steps collected for an iteration, over all agents (in place of ``memory`` and ``start``).
+    """
+
+    standardises: ClassVar[bool] = False
+    """Whether advantages are standardised over the horizon."""
+
+    replay: Replay = "none"
+    horizon: Steps = 480
+
+    @property
+    def passes(self) -> int:
+        """Passes over the steps of a horizon."""
+        return 1
+
+    @property
+    def return_lambda(self) -> float:
+        """Lambda of the advantage estimate; 1 takes the returns up to the cut."""
+        return 1.0
+
+    @property
+    def steps_per_gradient(self) -> float:
+        """Environment steps per gradient step."""
+        return self.draws / self.passes
+
+    def _misfits(self) -> Iterator[str]:
+        name = self.algorithm
+        if self.replay != "none" or self.sampler != "uniform":
+            yield (
+                f"algorithm = {name} is on-policy: it uses every step of the last horizon and then forgets it, so "
+                f"replay must be none and sampler uniform, not {self.replay} and {self.sampler}"
+            )
+        if self.network == "lstm":
+            yield (
+                f"algorithm = {name} cuts episodes at its horizon, which the windows of network = lstm cannot cross; "
+                "use mlp"
+            )
+        yield from super()._misfits()
+
+
+class A3CConfig(OnPolicyConfig):
+    """Synchronous A3C, which learns from its whole horizon at once, in place of ``batch``."""
+
+    algorithm: Literal["a3c"] = "a3c"
+    sigma: Deviation = 0.3
+
+    @property
+    def draws(self) -> int:
+        """How many steps a gradient takes."""
+        return self.horizon
+
+
+class TrustA3CConfig(A3CConfig, HasTrustRegion):
+    """Synchronous A3C in a trust region."""
+
+    algorithm: Literal["trust-a3c"] = "trust-a3c"  # type: ignore[assignment]
+
+
+class PPOConfig(OnPolicyConfig):
     """PPO, which takes ``batch`` steps a gradient, in place of ``steps_per_update``.
 
     Attributes
     ----------
-    horizon, epochs, clip, gae_lambda
-        Steps collected for an iteration (in place of ``memory`` and ``start``), passes over them, bound of rho - 1,
-        lambda of the advantage estimate.
+    epochs, clip, gae_lambda
+        Passes over the steps of a horizon, bound of rho - 1, lambda of the advantage estimate.
     """
 
     policy_share: ClassVar[float] = 1 / 3
+    standardises: ClassVar[bool] = True
 
     algorithm: Literal["ppo"] = "ppo"
     hidden: Hidden | None = (64, 64)
     activation: Activation = "tanh"
     batch: Count = 64
     learning_rate: Rate = 3e-4
-    replay: Replay = "none"
     horizon: Steps = 2048
     epochs: Few = 10
     clip: Rate = 0.2
     gae_lambda: Share = 0.97
 
+    @property
+    def passes(self) -> int:
+        """Passes over the steps of a horizon."""
+        return self.epochs
+
+    @property
+    def return_lambda(self) -> float:
+        """Lambda of the advantage estimate."""
+        return self.gae_lambda
+
     def _misfits(self) -> Iterator[str]:
-        if self.replay != "none" or self.sampler != "uniform":
-            yield (
-                "algorithm = ppo is on-policy: it uses every step of the last horizon and then forgets it, so replay "
-                f"must be none and sampler uniform, not {self.replay} and {self.sampler}"
-            )
         if self.horizon < self.batch:
             yield f"horizon = {self.horizon} must not be below batch = {self.batch}"
-        if self.network == "lstm":
-            yield (
-                "algorithm = ppo cuts episodes at its horizon, which the windows of network = lstm cannot cross; "
-                "use mlp"
-            )
         yield from super()._misfits()
 
 
@@ -609,7 +725,17 @@ def _tanh_inside(config: AgentConfig) -> Iterator[str]:
 
 
 AnyAgentConfig = Annotated[
-    VRacerConfig | DDPGConfig | NAFConfig | ACERConfig | TD3Config | SACConfig | PPOConfig,
+    VRacerConfig
+    | DDPGConfig
+    | NAFConfig
+    | ACERConfig
+    | TISConfig
+    | TrustTISConfig
+    | TD3Config
+    | SACConfig
+    | A3CConfig
+    | TrustA3CConfig
+    | PPOConfig,
     Field(discriminator="algorithm"),
 ]
 """The settings of whichever algorithm they name."""
@@ -618,11 +744,23 @@ _ANY: TypeAdapter[AgentConfig] = TypeAdapter(AnyAgentConfig)
 
 ALGORITHMS: dict[str, type[AgentConfig]] = {
     kind.model_fields["algorithm"].default: kind
-    for kind in (VRacerConfig, DDPGConfig, NAFConfig, ACERConfig, TD3Config, SACConfig, PPOConfig)
+    for kind in (
+        VRacerConfig,
+        DDPGConfig,
+        NAFConfig,
+        TISConfig,
+        TrustTISConfig,
+        ACERConfig,
+        TD3Config,
+        SACConfig,
+        A3CConfig,
+        TrustA3CConfig,
+        PPOConfig,
+    )
 }
 """Their settings by name."""
 
-_KINDS: tuple[type[AgentConfig], ...] = (ActorCritic, WithPolicy, WithTarget, Remembering, AgentConfig)
+_KINDS: tuple[type[AgentConfig], ...] = (ActorCritic, WithPolicy, HasTarget, Remembering, AgentConfig)
 DEFAULTS: dict[str, Any] = {
     key: field.default for kind in (*ALGORITHMS.values(), *_KINDS) for key, field in kind.model_fields.items()
 }

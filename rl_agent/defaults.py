@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
-from rl_agent.config import ACERConfig, AgentConfig, PPOConfig, Remembering
+from rl_agent.config import AgentConfig, OnPolicyConfig, PPOConfig, Remembering, StretchConfig
 
 __all__ = ["doubts", "fit"]
 
@@ -79,7 +79,10 @@ def _rules(
         yield "horizon", min(2048, max(4 * config.batch, _horizon(steps, episode_steps)))
         yield "gae_lambda", 0.9
         return
-    if isinstance(config, ACERConfig):
+    if isinstance(config, OnPolicyConfig):
+        yield "horizon", max(5 * USUAL_AGENTS, min(config.horizon, steps // 500))
+        return
+    if isinstance(config, StretchConfig):
         length = min(config.segment, episode_steps or config.segment)
         yield "episodes", math.ceil(256 / length)
         yield "steps_per_update", 4.0
@@ -148,7 +151,7 @@ def _fitting(config: Config, steps: int, episode_steps: int | None) -> Config:
 
 def _doubts(config: AgentConfig, steps: int, episode_steps: int | None) -> Iterator[str]:
     fitting = _fitting(config, steps, episode_steps)
-    if isinstance(config, PPOConfig):
+    if isinstance(config, OnPolicyConfig):
         if config.horizon > steps // 5:
             yield (
                 f"agent.horizon = {config.horizon} leaves only {steps // config.horizon} iterations in "
@@ -173,7 +176,7 @@ def _doubts(config: AgentConfig, steps: int, episode_steps: int | None) -> Itera
             f"agent.steps_per_update = {config.steps_per_update:g} leaves {updates:.0f} gradient steps in "
             f"run.steps = {steps}; {fitting.steps_per_update:g} fits"
         )
-    if config.batch > config.start and not isinstance(config, ACERConfig):
+    if config.batch > config.start and not isinstance(config, StretchConfig):
         yield (
             f"agent.batch = {config.batch} is more than agent.start = {config.start}, so the first gradients draw the "
             f"same steps again and again; agent.start={config.batch} fits"

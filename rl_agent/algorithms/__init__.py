@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from rl_agent.actor import Actor
-from rl_agent.algorithms import acer, ddpg, naf, ppo, sac, td3, vracer
+from rl_agent.algorithms import a3c, acer, ddpg, naf, ppo, sac, stretches, td3, tis, vracer
 from rl_agent.algorithms.algorithm import Algorithm, Evaluation, Source
 from rl_agent.algorithms.vracer import VRacer
 from rl_agent.config import AgentConfig
@@ -20,9 +20,13 @@ ALGORITHMS: dict[str, tuple[Callable[[Any, Sizes], Actor], type[Any]]] = {
     "vracer": (vracer.make_actor, vracer.VRacer),
     "ddpg": (ddpg.make_actor, ddpg.DDPG),
     "naf": (naf.make_actor, naf.NAF),
-    "acer": (acer.make_actor, acer.ACER),
+    "acer": (stretches.make_actor, acer.ACER),
+    "tis": (stretches.make_actor, tis.TIS),
+    "trust-tis": (stretches.make_actor, tis.TIS),
     "td3": (td3.make_actor, td3.TD3),
     "sac": (sac.make_actor, sac.SAC),
+    "a3c": (stretches.make_actor, a3c.A3C),
+    "trust-a3c": (stretches.make_actor, a3c.A3C),
     "ppo": (ppo.make_actor, ppo.PPO),
 }
 """By name, what acts and what learns."""
@@ -39,7 +43,7 @@ def make_actor(config: AgentConfig, sizes: Sizes) -> Actor:
     if sizes.choices and not config.serves_choices:
         raise ValueError(
             f"algorithm = {config.algorithm} needs continuous actions (a Box), but the task has {sizes.choices} "
-            "discrete ones; use vracer, acer or ppo"
+            "discrete ones; use vracer, acer, tis, a3c or ppo"
         )
     return ALGORITHMS[config.algorithm][0](config, sizes)
 

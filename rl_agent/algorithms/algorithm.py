@@ -19,7 +19,7 @@ import numpy.typing as npt
 from rl_agent import densities
 from rl_agent.actor import Acting, Actor
 from rl_agent.adam import Adam
-from rl_agent.config import ActorCritic, AgentConfig, WithTarget
+from rl_agent.config import ActorCritic, AgentConfig, HasTarget
 from rl_agent.gradient_step import GradientStep
 from rl_agent.later import torch
 from rl_agent.networks import Parts
@@ -205,7 +205,7 @@ class Algorithm(ABC):
         self.config, self.sizes, self.actor, self.parts, self._rng = config, sizes, actor, parts, rng
         self.network = actor.network
         self.weights: F32 = parts.initialise(rng)
-        self.target: F32 | None = self.weights.copy() if isinstance(config, WithTarget) else None
+        self.target: F32 | None = self.weights.copy() if isinstance(config, HasTarget) else None
         places = {
             name: slice(parts.places[first].start, parts.places[last].stop) for name, (first, last) in stretches.items()
         }
@@ -284,7 +284,7 @@ class Algorithm(ABC):
 
     def target_rate(self) -> float:
         """Share of the weights that enters the target network in this step."""
-        return self.config.target_rate if isinstance(self.config, WithTarget) else 0.0
+        return self.config.target_rate if isinstance(self.config, HasTarget) else 0.0
 
     @abstractmethod
     def loss(self, weights: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, Tensors]:

@@ -14,13 +14,28 @@ forget gate's (1, so that a cell starts by remembering; the paper is silent).
 """
 
 from rl_agent.config import AgentConfig
+from rl_agent.networks.along import AlongPass, is_written_out, outputs_along
 from rl_agent.networks.each import Each
 from rl_agent.networks.lstm import LSTM, WindowLSTM
 from rl_agent.networks.mlp import MLP
 from rl_agent.networks.network import Network
 from rl_agent.networks.parts import Arrays, Parts, Pass, Views
 
-__all__ = ["LSTM", "MLP", "Arrays", "Each", "Network", "Parts", "Pass", "Views", "WindowLSTM", "make_network"]
+__all__ = [
+    "LSTM",
+    "MLP",
+    "AlongPass",
+    "Arrays",
+    "Each",
+    "Network",
+    "Parts",
+    "Pass",
+    "Views",
+    "WindowLSTM",
+    "is_written_out",
+    "make_network",
+    "outputs_along",
+]
 
 
 def make_network(config: AgentConfig, inputs: int, outputs: int) -> Network:

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from rl_agent.config import ACERConfig, AgentConfig, PPOConfig
+from rl_agent.config import ACERConfig, AgentConfig, OnPolicyConfig, StretchConfig
 from rl_agent.replay.memory import EpisodeMemory
 from rl_agent.replay.prioritised import ProportionalSampler, RankSampler
 
@@ -67,7 +67,7 @@ class UniformSampler:
 
 
 class SegmentSampler(UniformSampler):
-    """Draws the last steps of stretches of episodes, for ACER.
+    """Draws the last steps of stretches of episodes, for ACER and TIS.
 
     Episodes are equally likely, whatever their length (ReF-ER paper, appendix A: "uniformly sampled episodes"), and so
     are the stretches of at most ``segment`` steps of an episode. With a ``ratio`` the calls alternate as in the ACER
@@ -116,7 +116,7 @@ class SegmentSampler(UniformSampler):
 
 
 class EpochSampler(UniformSampler):
-    """Takes every step of a fixed set once per epoch, in a new random order each time, for PPO.
+    """Takes every step of a fixed set once per epoch, in a new random order each time, for PPO and A3C.
 
     Steps that do not fill a last batch sit out the epoch.
     """
@@ -165,9 +165,10 @@ class EpochSampler(UniformSampler):
 
 def make_sampler(config: AgentConfig, *, is_discrete: bool) -> Sampler:
     """Build the sampler that the settings name, or that the algorithm needs."""
-    if isinstance(config, ACERConfig):
-        return SegmentSampler(config.segment, config.replay_ratio if is_discrete else None)
-    if isinstance(config, PPOConfig):
+    if isinstance(config, StretchConfig):
+        ratio = config.replay_ratio if is_discrete and isinstance(config, ACERConfig) else None
+        return SegmentSampler(config.segment, ratio)
+    if isinstance(config, OnPolicyConfig):
         return EpochSampler()
     if config.sampler == "uniform":
         return UniformSampler()

@@ -4,7 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from rl_agent import AgentConfig
-from rl_agent.config import ALGORITHMS, DEFAULTS, SACConfig
+from rl_agent.config import ALGORITHMS, DEFAULTS, OnPolicyConfig, SACConfig
 
 
 def test_defaults_are_the_values_of_the_paper():
@@ -77,7 +77,12 @@ def test_every_algorithm_has_the_defaults_of_its_paper():
         assert (config.hidden, config.activation, config.batch) == ((256, 256), "relu", 128)
         assert (config.target_rate, config.gamma, config.memory) == (5e-3, 0.99, 10**6)
         assert config.policy_rate == config.learning_rate
+    for name in ("tis", "trust-tis", "a3c", "trust-a3c"):
+        config = AgentConfig(algorithm=name)
+        assert (config.sigma, config.policy_rate, config.draws) == (0.3, 1e-4, 24 if "tis" in name else 480)
+        assert not name.startswith("trust") or (config.trust_region, config.target_rate) == (1.0, 5e-3)
     ppo = AgentConfig(algorithm="ppo")
+    assert ppo.hidden_sizes == (64, 64)
     assert (ppo.gamma, ppo.gae_lambda, ppo.clip, ppo.horizon, ppo.epochs) == (0.995, 0.97, 0.2, 2048, 10)
     assert (ppo.batch, ppo.hidden, ppo.learning_rate) == (64, (64, 64), 3e-4)
     assert math.isclose(ppo.policy_rate, 1e-4)
@@ -87,9 +92,8 @@ def test_every_algorithm_has_the_defaults_of_its_paper():
 def test_a_written_configuration_is_read_back_the_same(algorithm):
     config = AgentConfig(algorithm=algorithm, gamma=0.9)
     assert AgentConfig.model_validate(config.model_dump(mode="json")) == config
-    assert AgentConfig(algorithm=algorithm, network="lstm" if algorithm != "ppo" else "mlp").hidden_sizes == (
-        (64, 64) if algorithm == "ppo" else (32, 32)
-    )
+    if not issubclass(ALGORITHMS[algorithm], OnPolicyConfig):
+        assert AgentConfig(algorithm=algorithm, network="lstm").hidden_sizes == (32, 32)
 
 
 def test_settings_are_those_of_their_algorithm():
@@ -116,6 +120,10 @@ def test_what_is_written_has_the_settings_of_all_algorithms():
         ({"algorithm": "ppo", "horizon": 32}, "horizon = 32 must not be below batch = 64"),
         ({"algorithm": "acer", "sampler": "proportional"}, "priorities of single steps"),
         ({"algorithm": "acer", "replay": "refer"}, "trust region of its own"),
+        ({"algorithm": "tis", "replay": "refer"}, "bounds its updates by truncated weights, so replay must be none"),
+        ({"algorithm": "tis", "trust_region": 2.0}, "which algorithm = tis does not read"),
+        ({"algorithm": "a3c", "network": "lstm"}, "a3c cuts episodes at its horizon"),
+        ({"algorithm": "trust-a3c", "replay": "refer"}, "trust-a3c is on-policy"),
         ({"sampler": "rank"}, "far-policy fraction that steers beta"),
         ({"algorithm": "naf", "sampler": "proportional", "replay": "refer-2"}, "use replay = none or refer-1"),
         ({"algorithm": "ddpg", "noise": "ou"}, "noise = ou is correlated in time"),

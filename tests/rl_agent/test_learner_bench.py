@@ -13,6 +13,6 @@ def test_bench_rows_have_the_published_fields_and_positive_speeds():
             "updates_per_second", "peer", "peer_updates_per_second",
         }  # fmt: skip
         assert row["updates_per_second"] > 0
-        if row["algorithm"] in ("vracer", "ddpg", "naf", "acer"):
+        if row["algorithm"] in ("vracer", "ddpg", "naf", "acer", "tis", "a3c"):
             assert (row["peer"] is None) == (row["algorithm"] != "vracer")
         assert row["peer"] is None or row["peer_updates_per_second"] > 0

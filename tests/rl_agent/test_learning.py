@@ -135,6 +135,20 @@ def test_identity_is_learned():
     assert returns.mean() > -0.05
 
 
+IDENTITY = {
+    "trust-a3c": {"learning_rate": 1e-2, "policy_learning_rate": 3e-3, "horizon": 20, "target_rate": 0.05},
+    "tis": {"learning_rate": 5e-3, "policy_learning_rate": 2e-3, "episodes": 8, "segment": 5, "memory": 500}
+    | {"start": 100, "steps_per_update": 8.0},
+}
+
+
+@pytest.mark.parametrize("algorithm", IDENTITY)
+def test_identity_is_learned_by_the_baselines_of_acer(algorithm):
+    learner = trained(Identity, 6000, algorithm=algorithm, hidden=(32,), gamma=0.0, **IDENTITY[algorithm])
+    # action zero scores -2.1 on average
+    assert evaluate(learner.policy(), Identity(), 20).mean() > -0.3
+
+
 @pytest.mark.parametrize("replay", ["refer-1", "refer-2"])
 def test_identity_is_learned_with_one_rule_alone(replay):
     learner = trained(
@@ -200,6 +214,9 @@ def check_linear_quadratic(learner, environment):
 
 
 DISCRETE = {
+    "a3c": {"learning_rate": 1e-2, "policy_learning_rate": 1e-2, "horizon": 40},
+    "trust-tis": {"learning_rate": 5e-3, "policy_learning_rate": 5e-3, "episodes": 8, "segment": 10, "memory": 2000}
+    | {"start": 400, "steps_per_update": 8.0, "target_rate": 0.05},
     "vracer": {"learning_rate": 3e-3, "batch": 64, "memory": 2000, "start": 400, "beta": 0.5, "steps_per_update": 2.0},
     "acer": {"learning_rate": 5e-3, "policy_learning_rate": 5e-3, "episodes": 8, "segment": 10, "memory": 2000}
     | {"start": 400, "steps_per_update": 8.0, "target_rate": 0.02},
@@ -215,7 +232,7 @@ def test_the_right_choice_is_learned(algorithm):
 
 
 @pytest.mark.parametrize(("gamma", "best"), [(0.5, 1.0), (0.98, 2.0)])
-@pytest.mark.parametrize("algorithm", DISCRETE)
+@pytest.mark.parametrize("algorithm", ["vracer", "acer", "ppo"])
 def test_patience_pays_as_far_as_the_discount_says(algorithm, gamma, best):
     settings = DISCRETE[algorithm] | ({"steps_per_update": 3.0} if algorithm == "vracer" else {})
     learner = trained(Corridor, 6000, algorithm=algorithm, hidden=(32,), gamma=gamma, **settings)
