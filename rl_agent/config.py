@@ -48,7 +48,8 @@ __all__ = [
 Algorithm = Literal["vracer", "ddpg", "naf", "acer", "td3", "sac", "ppo"]
 Activation = Literal["softsign", "relu", "tanh"]
 Replay = Literal["refer", "refer-1", "refer-2", "none"]
-Sampler = Literal["uniform", "rank", "proportional"]
+Sampler = Literal["uniform", "rank", "proportional", "ero", "ners"]
+Feature = Literal["state", "action", "reward", "next_state", "time", "td_error", "target"]
 Squash = Literal["none", "tanh"]
 
 Count = Annotated[int, Field(ge=1)]
@@ -60,6 +61,10 @@ Positive = Annotated[float, Field(gt=0.0)]
 NotNegative = Annotated[float, Field(ge=0.0)]
 Rate = Annotated[float, Field(gt=0.0, lt=1.0)]
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
+
+
+ERO_SETTINGS = {"judged_episodes", "score_learning_rate", "score_steps"}
+NERS_SETTINGS = ERO_SETTINGS | {"score_features", "score_context"}
 
 
 class AgentConfig(BaseModel):
@@ -103,12 +108,21 @@ class AgentConfig(BaseModel):
         What is remembered and forgotten: ``refer`` (rules 1 and 2), ``refer-1`` (only clips far-policy gradients),
         ``refer-2`` (only the KL penalty, importance weights clipped at 1000) or ``none`` (plain experience replay).
     sampler
-        Who is drawn: ``uniform``, ``rank`` or ``proportional`` (prioritised by TD error, Schaul et al. 2016). The last
-        two need ``replay`` ``none`` or ``refer-1``; ACER draws episodes and PPO takes every step, so they take none.
+        Who is drawn: ``uniform``, ``rank`` or ``proportional`` (prioritised by TD error, Schaul et al. 2016), ``ero``
+        (from a learned subset, Zha et al. 2019) or ``ners`` (by learned scores, Oh et al. 2021). All but the first need
+        ``replay`` ``none`` or ``refer-1``; ACER draws episodes and PPO takes every step, so they take none.
     priority_exponent
-        How strongly priorities count; ``None`` takes 0.7 (rank) or 0.6 (proportional).
+        How strongly priorities count; ``None`` takes 0.7 (rank), 0.6 (proportional) or 0.5 (ners).
     importance_exponent
-        How far importance-sampling weights make up for the priorities, 0 to 1; not annealed.
+        How far importance-sampling weights make up for the priorities, 0 to 1.
+    importance_steps
+        Environment steps in which ``importance_exponent`` rises to 1, in proportion; ``None`` leaves it as it is.
+    judged_episodes
+        Sampler ``ero`` or ``ners``: training episodes whose mean return is compared with that of as many before.
+    score_features, score_context
+        Sampler ``ners``: what its network sees of a step (eq. 2), and whether it sees the others drawn with it.
+    score_learning_rate, score_steps
+        Sampler ``ero`` or ``ners``: step size of Adam for its network, and steps that a comparison is learned from.
     c
         C of eq. 13: far-policy starts at an importance weight of c_max = 1 + C / (1 + A t).
     a
@@ -164,6 +178,20 @@ class AgentConfig(BaseModel):
     sampler: Sampler = "uniform"
     priority_exponent: float | None = Field(default=None, ge=0.0, le=2.0)
     importance_exponent: Share = 0.4
+    importance_steps: Count | None = None
+    judged_episodes: Count = 1
+    score_features: Annotated[tuple[Feature, ...], Field(min_length=1)] = (
+        "state",
+        "action",
+        "reward",
+        "next_state",
+        "time",
+        "td_error",
+        "target",
+    )
+    score_context: bool = True
+    score_learning_rate: Rate = 1e-4
+    score_steps: Count = 128
     c: Positive = 4.0
     a: NotNegative = 5e-7
     d: Share = 0.1
@@ -242,6 +270,11 @@ class AgentConfig(BaseModel):
                 f"sampler = {self.sampler} leaves most importance weights in the memory unrefreshed, and with them the "
                 f"far-policy fraction that steers beta under replay = {self.replay}; use replay = none or refer-1"
             )
+        read = {"ners": NERS_SETTINGS, "ero": ERO_SETTINGS}.get(self.sampler, set())
+        for key in sorted(NERS_SETTINGS - read):
+            if getattr(self, key) != AgentConfig.model_fields[key].default:
+                owners = "ero or ners" if key in ERO_SETTINGS else "ners"
+                yield f"{key} is a setting of sampler = {owners}, which sampler = {self.sampler} does not read"
         if self.random_start and self.replay != "none":
             yield (
                 f"random_start = True stores actions that the policy did not draw, which replay = {self.replay} cannot "
@@ -281,6 +314,13 @@ class AgentConfig(BaseModel):
     def draws(self) -> int:
         """How many the sampler draws for a gradient."""
         return self.batch
+
+    def importance_correction(self, step: int) -> float:
+        """How far weights make up for priorities after ``step`` environment steps (beta of Schaul et al. 2016)."""
+        if self.importance_steps is None:
+            return self.importance_exponent
+        share = min(1.0, step / self.importance_steps)
+        return (1.0 - share) * self.importance_exponent + share
 
 
 class Remembering(AgentConfig):

@@ -41,6 +41,7 @@ def contents(learner: Learner) -> tuple[Arrays, dict[str, Any]]:
         "memory": counters,
         "algorithm": learner.algorithm.counters(),
         "beta": learner.refer.beta,
+        "performance": vars(learner.performance),
         "reward_scale": vars(learner.reward_scale),
         "frozen": learner.state_scale.frozen,
         "notes": learner.notes,
@@ -74,6 +75,7 @@ def restore(learner: Learner, arrays: Arrays, meta: dict[str, Any]) -> None:
     learner.state_scale.frozen = meta["frozen"]
     vars(learner.reward_scale).update(meta["reward_scale"])
     learner.refer.beta = meta["beta"]
+    vars(learner.performance).update(meta.get("performance", {}))  # checkpoints from before it was looked at have none
     learner.notes = meta["notes"]
     learner.counters = type(learner.counters)(**meta["counters"])
     learner.exploration.noise[:] = arrays["noise"]

@@ -220,6 +220,14 @@ class EpisodeMemory:
         """Places of all stored steps, from the oldest to the newest, shape (steps,)."""
         return (self.tail + np.arange(self.steps)) % self.capacity
 
+    def numbers(self, slots: I64) -> I64:
+        """Return how many steps had ever been stored before each of those at ``slots``."""
+        return self.added - self.steps + (slots - self.tail) % self.capacity
+
+    def places(self, numbers: I64) -> I64:
+        """Return the places of the steps with these ``numbers``."""
+        return (self.tail + numbers - (self.added - self.steps)) % self.capacity
+
     def companions(self, slots: I64) -> I64:
         """Places of all agents' steps at the moments of ``slots``: shape (n,) to (n N,), each world's side by side."""
         if self.world == 1:
