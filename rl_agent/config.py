@@ -34,8 +34,10 @@ __all__ = [
     "Algorithm",
     "AnyAgentConfig",
     "DDPGConfig",
+    "DQNConfig",
     "NAFConfig",
     "PPOConfig",
+    "RainbowConfig",
     "Remembering",
     "SACConfig",
     "TD3Config",
@@ -45,7 +47,7 @@ __all__ = [
     "with_algorithm",
 ]
 
-Algorithm = Literal["vracer", "ddpg", "naf", "acer", "td3", "sac", "ppo"]
+Algorithm = Literal["vracer", "ddpg", "naf", "acer", "td3", "sac", "ppo", "dqn", "rainbow"]
 Activation = Literal["softsign", "relu", "tanh"]
 Replay = Literal["refer", "refer-1", "refer-2", "none"]
 Sampler = Literal["uniform", "rank", "proportional", "ero", "ners"]
@@ -56,6 +58,7 @@ Count = Annotated[int, Field(ge=1)]
 Steps = Annotated[int, Field(ge=2)]
 Few = Annotated[int, Field(ge=1, le=1000)]
 Hidden = Annotated[tuple[Count, ...], Field(min_length=1)]
+Layer = tuple[Count, Count, Count]
 Deviation = Annotated[float, Field(gt=0.0, le=100.0)]
 Positive = Annotated[float, Field(gt=0.0)]
 NotNegative = Annotated[float, Field(ge=0.0)]
@@ -84,13 +87,20 @@ class AgentConfig(BaseModel):
         Where a run takes settings from that are not named: ``run`` fits them to its length and that of its episodes
         (``rl_agent/defaults.py``), ``paper`` leaves them as published.
     network
-        ``mlp`` (softsign layers) or ``lstm`` (recurrent layers, trained on windows).
+        ``mlp`` (softsign layers), ``lstm`` (recurrent layers, trained on windows) or ``conv`` (convolutions of
+        pictures, which the memory holds as ``uint8``).
     hidden
-        Units per hidden layer; ``None`` takes the paper's 128, 128 (mlp) or 32, 32 (lstm).
+        Units per hidden layer; ``None`` takes the paper's 128, 128 (mlp) or 32, 32 (lstm), or 512 (conv).
     activation
-        Of the hidden layers of an mlp.
+        Of the hidden layers of an mlp; those of a conv are ReLU.
     window
-        Steps of history before the drawn step that an lstm is unrolled over (appendix D runs: 16).
+        Steps of history before the drawn step that an lstm is unrolled over (appendix D runs: 16); of a conv the frames
+        that are stacked beneath the present one (3).
+    picture
+        Network ``conv``: channels, height and width that the numbers of an observation are, in this order.
+    convolutions
+        Network ``conv``: channels, side of the filters and stride of each layer (those of Mnih et al. 2015; Rainbow has
+        its own).
     gamma
         Discount factor, in [0, 1].
     learning_rate
@@ -161,13 +171,19 @@ class AgentConfig(BaseModel):
 
     serves_choices: ClassVar[bool] = True
     """Whether actions may be discrete."""
+    serves_boxes: ClassVar[bool] = True
+    """Whether actions may be continuous."""
+    conv_hidden: ClassVar[tuple[int, ...]] = (512,)
+    """Units of the hidden layers above convolutions, where the settings do not say."""
 
     algorithm: Algorithm = "vracer"
     defaults: Literal["run", "paper"] = "run"
-    network: Literal["mlp", "lstm"] = "mlp"
+    network: Literal["mlp", "lstm", "conv"] = "mlp"
     hidden: Hidden | None = None
     activation: Activation = "softsign"
     window: int = Field(default=16, ge=0, le=1000)
+    picture: Layer | None = None
+    convolutions: Annotated[tuple[Layer, ...], Field(min_length=1)] = ((32, 8, 4), (64, 4, 2), (64, 3, 1))
     gamma: Share = 0.995
     learning_rate: Rate = 1e-4
     batch: Count = 256
@@ -250,6 +266,8 @@ class AgentConfig(BaseModel):
         usual: dict[str, Any] = {}
         if named.get("network") == "lstm":
             usual |= {key: AgentConfig.model_fields[key].default for key in ("hidden", "activation")}
+        if named.get("network") == "conv":
+            usual |= {"window": 3, "activation": "relu", "hidden": cls.conv_hidden}
         if named.get("defaults", "run") == "run":
             # one of the two named alone: the other one follows until it is fitted to the run
             start, memory = (named.get(key, cls.model_fields[key].default) for key in ("start", "memory"))
@@ -275,6 +293,16 @@ class AgentConfig(BaseModel):
             if getattr(self, key) != AgentConfig.model_fields[key].default:
                 owners = "ero or ners" if key in ERO_SETTINGS else "ners"
                 yield f"{key} is a setting of sampler = {owners}, which sampler = {self.sampler} does not read"
+        if (self.network == "conv") != (self.picture is not None):
+            yield (
+                f"network = {self.network} with picture = {self.picture}: network = conv, and no other, needs "
+                "picture = [channels, height, width]"
+            )
+        if self.network == "conv" and self.sampler == "ners" and {"state", "next_state"} & set(self.score_features):
+            yield (
+                "sampler = ners scores no pictures yet; with network = conv leave state and next_state out of "
+                "score_features, or use another sampler"
+            )
         if self.random_start and self.replay != "none":
             yield (
                 f"random_start = True stores actions that the policy did not draw, which replay = {self.replay} cannot "
@@ -288,6 +316,8 @@ class AgentConfig(BaseModel):
         """Units per hidden layer, the network's default where ``hidden`` is not given."""
         if self.hidden is not None:
             return self.hidden
+        if self.network == "conv":
+            return self.conv_hidden
         return (128, 128) if self.network == "mlp" else (32, 32)
 
     @property
@@ -386,6 +416,14 @@ class ActorCritic(WithTarget, WithPolicy):
     serves_choices: ClassVar[bool] = False
 
     critic_l2: Share = 0.0
+
+    def _misfits(self) -> Iterator[str]:
+        yield from super()._misfits()
+        if self.network == "conv":
+            yield (
+                f"algorithm = {self.algorithm} has critics of actions, and network = conv reads pictures alone; "
+                "use mlp or lstm"
+            )
 
 
 class VRacerConfig(Remembering):
@@ -628,6 +666,94 @@ class PPOConfig(WithPolicy):
         yield from super()._misfits()
 
 
+class DQNConfig(WithTarget):
+    """DQN.
+
+    Attributes
+    ----------
+    double, dueling, noisy
+        Whether the next action is chosen by the network that learns, whether V and A have streams of their own, and
+        whether noise on the weights takes the place of random actions.
+    noise_sigma
+        That noise at first, over the root of the inputs of a layer.
+    steps_ahead
+        Rewards in a target before the network's own estimate (n).
+    atoms, value_limit
+        Atoms of the distribution of returns, evenly from minus to plus the limit, in units of scaled rewards; one atom
+        is the mean alone.
+    epsilon, epsilon_steps
+        Chance of a random action, which falls from 1 to this in so many environment steps after learning has begun.
+    target_every
+        Gradient steps between moves of the target network, by ``target_rate`` each.
+    adam_epsilon, max_gradient_norm
+        Of Adam, and the length that longer gradients are cut to; ``None`` cuts none.
+    clip_rewards
+        Whether rewards are cut at 1 and -1, and not scaled.
+    """
+
+    serves_boxes: ClassVar[bool] = False
+
+    algorithm: Literal["dqn"] = "dqn"
+    activation: Activation = "relu"
+    gamma: Share = 0.99
+    learning_rate: Rate = 2.5e-4
+    batch: Count = 32
+    memory: Steps = 1_000_000
+    start: Count = 50_000
+    steps_per_update: float = Field(default=4.0, ge=1e-3, le=1e6)
+    replay: Replay = "none"
+    a: NotNegative = 0.0
+    random_start: bool = True
+    target_rate: float = Field(default=1.0, gt=0.0, le=1.0)
+    target_every: Count = 10_000
+    double: bool = False
+    dueling: bool = False
+    noisy: bool = False
+    noise_sigma: Positive = 0.5
+    steps_ahead: Few = 1
+    atoms: Few = 1
+    value_limit: Positive = 10.0
+    epsilon: Share = 0.1
+    epsilon_steps: Count = 1_000_000
+    adam_epsilon: Positive = 1e-8
+    max_gradient_norm: Positive | None = None
+    clip_rewards: bool = True
+
+    def _misfits(self) -> Iterator[str]:
+        if self.replay != "none":
+            yield (
+                f"algorithm = {self.algorithm} has no policy whose importance weights could be remembered or "
+                f"forgotten: replay must be none, not {self.replay}"
+            )
+        if self.network == "lstm":
+            yield f"algorithm = {self.algorithm} reads single states or stacked pictures; use network = mlp or conv"
+        yield from super()._misfits()
+
+
+class RainbowConfig(DQNConfig):
+    """Rainbow, data-efficient."""
+
+    conv_hidden: ClassVar[tuple[int, ...]] = (256,)
+
+    algorithm: Literal["rainbow"] = "rainbow"  # type: ignore[assignment]
+    learning_rate: Rate = 1e-4
+    start: Count = 1600
+    steps_per_update: float = Field(default=1.0, ge=1e-3, le=1e6)
+    target_every: Count = 2000
+    sampler: Sampler = "proportional"
+    priority_exponent: float | None = Field(default=0.5, ge=0.0, le=2.0)
+    convolutions: Annotated[tuple[Layer, ...], Field(min_length=1)] = ((32, 5, 5), (64, 5, 5))
+    double: bool = True
+    dueling: bool = True
+    noisy: bool = True
+    noise_sigma: Positive = 0.1
+    steps_ahead: Few = 20
+    atoms: Few = 51
+    epsilon: Share = 0.0
+    adam_epsilon: Positive = 1.5e-4
+    max_gradient_norm: Positive | None = 10.0
+
+
 def _tanh_inside(config: AgentConfig) -> Iterator[str]:
     if config.squash != "none":
         yield (
@@ -636,7 +762,7 @@ def _tanh_inside(config: AgentConfig) -> Iterator[str]:
 
 
 AnyAgentConfig = Annotated[
-    VRacerConfig | DDPGConfig | NAFConfig | ACERConfig | TD3Config | SACConfig | PPOConfig,
+    VRacerConfig | DDPGConfig | NAFConfig | ACERConfig | TD3Config | SACConfig | PPOConfig | DQNConfig | RainbowConfig,
     Field(discriminator="algorithm"),
 ]
 """The settings of whichever algorithm they name."""
@@ -645,7 +771,17 @@ _ANY: TypeAdapter[AgentConfig] = TypeAdapter(AnyAgentConfig)
 
 ALGORITHMS: dict[str, type[AgentConfig]] = {
     kind.model_fields["algorithm"].default: kind
-    for kind in (VRacerConfig, DDPGConfig, NAFConfig, ACERConfig, TD3Config, SACConfig, PPOConfig)
+    for kind in (
+        VRacerConfig,
+        DDPGConfig,
+        NAFConfig,
+        ACERConfig,
+        TD3Config,
+        SACConfig,
+        PPOConfig,
+        RainbowConfig,
+        DQNConfig,  # after its heir: the defaults of the settings that both read are these
+    )
 }
 """Their settings by name."""
 

@@ -117,12 +117,15 @@ class Learner:
         self.sampler = make_sampler(config, sizes, fourth)
         self.performance = Performance()
         capacity = self.algorithm.schedule.capacity(config, agents)
-        self.memory = EpisodeMemory(capacity, sizes.observation, sizes.action, sizes.choices, world)
+        dtype = np.uint8 if config.network == "conv" else np.float32
+        self.memory = EpisodeMemory(capacity, sizes.observation, sizes.action, sizes.choices, world, dtype)
         self.refer = RememberForget(config)
         self.state_scale = StateScale(sizes.observation)
+        if config.network == "conv":
+            self.state_scale.freeze_to(_brightest(config, observation_space))
         self.reward_scale = RewardScale()
         self.running = RunningEpisodes(
-            agents * world, sizes.observation, sizes.action, self.algorithm.network.state_shape[0], sizes.choices
+            agents * world, sizes.observation, sizes.action, self.algorithm.network.state_shape[0], sizes.choices, dtype
         )
         self.counters = Counters()
         self._schedule = self.algorithm.schedule(self)
@@ -317,7 +320,8 @@ class Learner:
         else:
             memory.store(slots, e.value, e.rho, e.kl, e.far)
         if e.td_error is not None:
-            self.sampler.learn(Drawn(source, slots, e.td_error, e.value))
+            priority = e.td_error if e.priority is None else e.priority
+            self.sampler.learn(Drawn(source, slots, e.td_error, e.value, priority))
         self.refer.update_beta(memory.n_far, memory.steps, step)
         self.counters.gradient_steps += 1
         self._statistics.add_update(e)
@@ -542,6 +546,21 @@ class Learner:
     def _refuse(agents: I64, reason: str) -> None:
         if len(agents) > 0:
             raise ValueError(f"agent {int(agents[0])} {reason}")
+
+
+def _brightest(config: AgentConfig, space: gymnasium.spaces.Box) -> float:
+    """Return the largest number in a picture.
+
+    Raises
+    ------
+    ValueError
+        If the observations are not the pictures of the settings.
+    """
+    if config.picture is None or math.prod(config.picture) != space.shape[0]:
+        raise ValueError(f"picture = {config.picture} does not fit observations of {space.shape[0]} numbers")
+    if space.low.min() < 0.0 or space.high.max() > 255.0:
+        raise ValueError(f"network = conv reads pictures of whole numbers from 0 to 255, not {space}")
+    return float(space.high.max())
 
 
 def _check_worlds(config: AgentConfig, world: int) -> None:

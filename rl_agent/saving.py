@@ -53,7 +53,8 @@ def contents(learner: Learner) -> tuple[Arrays, dict[str, Any]]:
 def spaces(arrays: Arrays, meta: dict[str, Any]) -> Spaces:
     """Return the spaces of the task that a checkpoint is of, joint ones of a world."""
     size = len(arrays["state/mean"])
-    observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (size,), np.float32)
+    seen = (0.0, 255.0) if meta["config"]["network"] == "conv" else (-np.inf, np.inf)
+    observation_space = gymnasium.spaces.Box(*seen, (size,), np.float32)
     low, high = arrays["action/low"], arrays["action/high"]
     action_space: joint.ActionSpace
     if meta["choices"]:

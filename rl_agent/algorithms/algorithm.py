@@ -63,6 +63,8 @@ class Evaluation:
         Error of the value of each step, for priorities, shape (B,).
     advantage
         A(s_t, a_t), where it has a closed form, shape (B,).
+    priority
+        What a prioritised sampler goes by in the place of ``td_error``, shape (B,).
     """
 
     value: F32
@@ -77,6 +79,7 @@ class Evaluation:
     gradient_norm: float
     td_error: F32 | None = None
     advantage: F32 | None = None
+    priority: F32 | None = None
 
 
 def evaluation_of(results: Mapping[str, npt.NDArray[Any]]) -> Evaluation:
@@ -95,6 +98,7 @@ def evaluation_of(results: Mapping[str, npt.NDArray[Any]]) -> Evaluation:
         gradient_norm=float(results["gradient_norm"]),
         td_error=results.get("td_error"),
         advantage=results.get("advantage"),
+        priority=results.get("priority"),
     )
 
 

@@ -83,7 +83,7 @@ class PPO(Algorithm):
 
     def gather(self, source: Source, slots: I64) -> tuple[I64, Batch]:
         """Gather drawn steps; ``v_tbc`` holds G_t and ``q_ret`` the standardised A_t."""
-        slots, batch = source.memory.gather(slots, 0, *source[1:])
+        slots, batch = source.memory.gather(slots, self.network.history, *source[1:])
         return slots, Batch(**vars(batch) | {"q_ret": source.memory.advantage[slots]})
 
     def loss(self, weights: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, Tensors]:

@@ -119,7 +119,7 @@ class ProportionalSampler(Sampler):
 
     def learn(self, drawn: Drawn) -> None:
         """Take the errors of drawn steps."""
-        self._priorities.take(drawn.slots, drawn.td_error)
+        self._priorities.take(drawn.slots, drawn.priority)
         self._update(drawn.slots)
 
     def save(self) -> dict[str, npt.NDArray[Any]]:
@@ -186,7 +186,7 @@ class RankSampler(Sampler):
 
     def learn(self, drawn: Drawn) -> None:
         """Take the errors of drawn steps."""
-        self._priorities.take(drawn.slots, drawn.td_error)
+        self._priorities.take(drawn.slots, drawn.priority)
 
     def save(self) -> dict[str, npt.NDArray[Any]]:
         """Arrays that ``restore`` needs."""

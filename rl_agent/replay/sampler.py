@@ -48,12 +48,15 @@ class Drawn(NamedTuple):
         Target of the value minus the value, shape (B,).
     value
         V(s_t) or Q(s_t, a_t), shape (B,).
+    priority
+        Its size is that of the priority of a prioritised sampler, shape (B,); mostly ``td_error`` itself.
     """
 
     source: Source
     slots: I64
     td_error: F32
     value: F32
+    priority: F32
 
 
 class Sampler:

@@ -103,6 +103,8 @@ ALGORITHMS = {
     "vracer, discrete": {"environment": Push},
     "vracer, by rank": {"replay": "refer-1", "sampler": "rank"},
     "vracer, gaussian": {"advantage": "gaussian", "acting": "window", "network": "lstm"},
+    "dqn, discrete": {"environment": Push, "batch": 8, "target_every": 10},
+    "rainbow, discrete": {"environment": Push, "batch": 8, "atoms": 5, "steps_ahead": 3},
     "ppo": {"horizon": 100, "epochs": 5},
     "ppo, discrete": {"horizon": 100, "epochs": 5, "environment": Push},
 }

@@ -68,7 +68,7 @@ def test_features_are_those_of_equation_2(choices):
     source, slots = source_of(memory), memory.slots()[[0, 5, 13, 14, 24, 36]]
     seen = slots[1:4]
     errors, values = rng.normal(size=3).astype(np.float32), rng.normal(size=3).astype(np.float32)
-    findings.take(Drawn(source, seen, errors, values))
+    findings.take(Drawn(source, seen, errors, values, errors))
     found = Features(FEATURES, Sizes(2, 1, choices))(source, slots, findings)
     for row, k in zip(found, slots, strict=True):
         e = memory.rows(np.array([k]))[0]
@@ -132,7 +132,7 @@ def test_reinforce_is_the_derivative_of_the_log_chances_of_equation_1():
     for _ in range(3):
         slots = sampler.draw(memory, 8, rng)
         errors = rng.normal(size=8).astype(np.float32)
-        sampler.learn(Drawn(source, slots, errors, errors))
+        sampler.learn(Drawn(source, slots, errors, errors, errors))
     chosen = memory.slots()[3:11]
     stored = sampler._priorities.error.copy()
     scores = sampler.network(sampler._features(source, chosen, sampler._findings)).copy()
@@ -160,7 +160,7 @@ def test_drawn_steps_get_their_scores_and_weights_are_those_of_equation_5():
         weights = (1.0 / (35 * chance)) ** 0.4
         np.testing.assert_allclose(sampler.weights(slots, 0.4), weights / weights.max(), rtol=1e-5)
         errors = rng.normal(size=8).astype(np.float32)
-        sampler.learn(Drawn(source, slots, errors, errors))
+        sampler.learn(Drawn(source, slots, errors, errors, errors))
         # a step that was drawn twice has two equal features, so two equal scores
         priority[slots] = by_torch(sampler.network, sampler._features(source, slots, sampler._findings))
         np.testing.assert_allclose(sampler._priorities.error[slots], priority[slots], rtol=1e-4)
@@ -172,7 +172,7 @@ def test_a_judgement_is_a_step_up_the_gradient_of_equation_7():
     sampler, source = a_ners(memory, steps=100), source_of(memory)
     slots = sampler.draw(memory, 8, rng)
     errors = rng.normal(size=8).astype(np.float32)
-    sampler.learn(Drawn(source, slots, errors, errors))
+    sampler.learn(Drawn(source, slots, errors, errors, errors))
     before, chosen = sampler.network.weights.copy(), np.unique(slots)
     sampler.judge(source, 2.5, rng)
     weights = torch.tensor(before, dtype=torch.float64, requires_grad=True)
@@ -198,7 +198,7 @@ def test_steps_that_made_the_agent_better_are_scored_higher():
     slots, good, before = memory.slots(), memory.reward > 0, 0.5
     for _ in range(400):
         drawn = sampler.draw(memory, 8, rng)
-        sampler.learn(Drawn(source, drawn, np.zeros(8, np.float32), np.zeros(8, np.float32)))
+        sampler.learn(Drawn(source, drawn, *np.zeros((3, 8), np.float32)))
         now = good[drawn].mean()
         sampler.judge(source, now - before, rng)
         before = now

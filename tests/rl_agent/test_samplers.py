@@ -54,7 +54,7 @@ def source_of(memory):
 
 def found(sampler, memory, slots, errors):
     """Tell a sampler what an update found out."""
-    sampler.learn(Drawn(source_of(memory), slots, errors, np.zeros_like(errors)))
+    sampler.learn(Drawn(source_of(memory), slots, errors, np.zeros_like(errors), errors))
 
 
 def is_plausible(counts, probabilities):
