@@ -35,11 +35,13 @@ __all__ = [
     "Algorithm",
     "AnyAgentConfig",
     "DDPGConfig",
+    "DQNConfig",
     "HasTarget",
     "HasTrustRegion",
     "NAFConfig",
     "OnPolicyConfig",
     "PPOConfig",
+    "RainbowConfig",
     "Remembering",
     "SACConfig",
     "StretchConfig",
@@ -53,21 +55,29 @@ __all__ = [
     "with_algorithm",
 ]
 
-Algorithm = Literal["vracer", "ddpg", "naf", "acer", "tis", "trust-tis", "td3", "sac", "a3c", "trust-a3c", "ppo"]
+Algorithm = Literal[
+    "vracer", "ddpg", "naf", "acer", "tis", "trust-tis", "td3", "sac", "a3c", "trust-a3c", "ppo", "dqn", "rainbow"
+]
 Activation = Literal["softsign", "relu", "tanh"]
 Replay = Literal["refer", "refer-1", "refer-2", "none"]
-Sampler = Literal["uniform", "rank", "proportional"]
+Sampler = Literal["uniform", "rank", "proportional", "ero", "ners"]
+Feature = Literal["state", "action", "reward", "next_state", "time", "td_error", "target"]
 Squash = Literal["none", "tanh"]
 
 Count = Annotated[int, Field(ge=1)]
 Steps = Annotated[int, Field(ge=2)]
 Few = Annotated[int, Field(ge=1, le=1000)]
 Hidden = Annotated[tuple[Count, ...], Field(min_length=1)]
+Layer = tuple[Count, Count, Count]
 Deviation = Annotated[float, Field(gt=0.0, le=100.0)]
 Positive = Annotated[float, Field(gt=0.0)]
 NotNegative = Annotated[float, Field(ge=0.0)]
 Rate = Annotated[float, Field(gt=0.0, lt=1.0)]
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
+
+
+ERO_SETTINGS = {"judged_episodes", "score_learning_rate", "score_steps"}
+NERS_SETTINGS = ERO_SETTINGS | {"score_features", "score_context"}
 
 
 class AgentConfig(BaseModel):
@@ -87,13 +97,20 @@ class AgentConfig(BaseModel):
         Where a run takes settings from that are not named: ``run`` fits them to its length and that of its episodes
         (``rl_agent/defaults.py``), ``paper`` leaves them as published.
     network
-        ``mlp`` (softsign layers) or ``lstm`` (recurrent layers, trained on windows).
+        ``mlp`` (softsign layers), ``lstm`` (recurrent layers, trained on windows) or ``conv`` (convolutions of
+        pictures, which the memory holds as ``uint8``).
     hidden
-        Units per hidden layer; ``None`` takes the paper's 128, 128 (mlp) or 32, 32 (lstm).
+        Units per hidden layer; ``None`` takes the paper's 128, 128 (mlp) or 32, 32 (lstm), or 512 (conv).
     activation
-        Of the hidden layers of an mlp.
+        Of the hidden layers of an mlp; those of a conv are ReLU.
     window
-        Steps of history before the drawn step that an lstm is unrolled over (appendix D runs: 16).
+        Steps of history before the drawn step that an lstm is unrolled over (appendix D runs: 16); of a conv the frames
+        that are stacked beneath the present one (3).
+    picture
+        Network ``conv``: channels, height and width that the numbers of an observation are, in this order.
+    convolutions
+        Network ``conv``: channels, side of the filters and stride of each layer (those of Mnih et al. 2015; Rainbow has
+        its own).
     gamma
         Discount factor, in [0, 1].
     learning_rate
@@ -111,12 +128,21 @@ class AgentConfig(BaseModel):
         What is remembered and forgotten: ``refer`` (rules 1 and 2), ``refer-1`` (only clips far-policy gradients),
         ``refer-2`` (only the KL penalty, importance weights clipped at 1000) or ``none`` (plain experience replay).
     sampler
-        Who is drawn: ``uniform``, ``rank`` or ``proportional`` (prioritised by TD error, Schaul et al. 2016). The last
-        two need ``replay`` ``none`` or ``refer-1``; ACER draws episodes and PPO takes every step, so they take none.
+        Who is drawn: ``uniform``, ``rank`` or ``proportional`` (prioritised by TD error, Schaul et al. 2016), ``ero``
+        (from a learned subset, Zha et al. 2019) or ``ners`` (by learned scores, Oh et al. 2021). All but the first need
+        ``replay`` ``none`` or ``refer-1``; ACER draws episodes and PPO takes every step, so they take none.
     priority_exponent
-        How strongly priorities count; ``None`` takes 0.7 (rank) or 0.6 (proportional).
+        How strongly priorities count; ``None`` takes 0.7 (rank), 0.6 (proportional) or 0.5 (ners).
     importance_exponent
-        How far importance-sampling weights make up for the priorities, 0 to 1; not annealed.
+        How far importance-sampling weights make up for the priorities, 0 to 1.
+    importance_steps
+        Environment steps in which ``importance_exponent`` rises to 1, in proportion; ``None`` leaves it as it is.
+    judged_episodes
+        Sampler ``ero`` or ``ners``: training episodes whose mean return is compared with that of as many before.
+    score_features, score_context
+        Sampler ``ners``: what its network sees of a step (eq. 2), and whether it sees the others drawn with it.
+    score_learning_rate, score_steps
+        Sampler ``ero`` or ``ners``: step size of Adam for its network, and steps that a comparison is learned from.
     c
         C of eq. 13: far-policy starts at an importance weight of c_max = 1 + C / (1 + A t).
     a
@@ -157,13 +183,19 @@ class AgentConfig(BaseModel):
 
     serves_choices: ClassVar[bool] = True
     """Whether actions may be discrete."""
+    serves_boxes: ClassVar[bool] = True
+    """Whether actions may be continuous."""
+    conv_hidden: ClassVar[tuple[int, ...]] = (512,)
+    """Units of the hidden layers above convolutions, where the settings do not say."""
 
     algorithm: Algorithm = "vracer"
     defaults: Literal["run", "paper"] = "run"
-    network: Literal["mlp", "lstm"] = "mlp"
+    network: Literal["mlp", "lstm", "conv"] = "mlp"
     hidden: Hidden | None = None
     activation: Activation = "softsign"
     window: int = Field(default=16, ge=0, le=1000)
+    picture: Layer | None = None
+    convolutions: Annotated[tuple[Layer, ...], Field(min_length=1)] = ((32, 8, 4), (64, 4, 2), (64, 3, 1))
     gamma: Share = 0.995
     learning_rate: Rate = 1e-4
     batch: Count = 256
@@ -174,6 +206,20 @@ class AgentConfig(BaseModel):
     sampler: Sampler = "uniform"
     priority_exponent: float | None = Field(default=None, ge=0.0, le=2.0)
     importance_exponent: Share = 0.4
+    importance_steps: Count | None = None
+    judged_episodes: Count = 1
+    score_features: Annotated[tuple[Feature, ...], Field(min_length=1)] = (
+        "state",
+        "action",
+        "reward",
+        "next_state",
+        "time",
+        "td_error",
+        "target",
+    )
+    score_context: bool = True
+    score_learning_rate: Rate = 1e-4
+    score_steps: Count = 128
     c: Positive = 4.0
     a: NotNegative = 5e-7
     d: Share = 0.1
@@ -233,6 +279,8 @@ class AgentConfig(BaseModel):
         usual: dict[str, Any] = {}
         if named.get("network") == "lstm":
             usual |= {key: AgentConfig.model_fields[key].default for key in ("hidden", "activation")}
+        if named.get("network") == "conv":
+            usual |= {"window": 3, "activation": "relu", "hidden": cls.conv_hidden}
         if named.get("defaults", "run") == "run":
             # one of the two named alone: the other one follows until it is fitted to the run
             start, memory = (named.get(key, cls.model_fields[key].default) for key in ("start", "memory"))
@@ -253,6 +301,21 @@ class AgentConfig(BaseModel):
                 f"sampler = {self.sampler} leaves most importance weights in the memory unrefreshed, and with them the "
                 f"far-policy fraction that steers beta under replay = {self.replay}; use replay = none or refer-1"
             )
+        read = {"ners": NERS_SETTINGS, "ero": ERO_SETTINGS}.get(self.sampler, set())
+        for key in sorted(NERS_SETTINGS - read):
+            if getattr(self, key) != AgentConfig.model_fields[key].default:
+                owners = "ero or ners" if key in ERO_SETTINGS else "ners"
+                yield f"{key} is a setting of sampler = {owners}, which sampler = {self.sampler} does not read"
+        if (self.network == "conv") != (self.picture is not None):
+            yield (
+                f"network = {self.network} with picture = {self.picture}: network = conv, and no other, needs "
+                "picture = [channels, height, width]"
+            )
+        if self.network == "conv" and self.sampler == "ners" and {"state", "next_state"} & set(self.score_features):
+            yield (
+                "sampler = ners scores no pictures yet; with network = conv leave state and next_state out of "
+                "score_features, or use another sampler"
+            )
         if self.random_start and self.replay != "none":
             yield (
                 f"random_start = True stores actions that the policy did not draw, which replay = {self.replay} cannot "
@@ -266,6 +329,8 @@ class AgentConfig(BaseModel):
         """Units per hidden layer, the network's default where ``hidden`` is not given."""
         if self.hidden is not None:
             return self.hidden
+        if self.network == "conv":
+            return self.conv_hidden
         return (128, 128) if self.network == "mlp" else (32, 32)
 
     @property
@@ -292,6 +357,13 @@ class AgentConfig(BaseModel):
     def draws(self) -> int:
         """How many the sampler draws for a gradient."""
         return self.batch
+
+    def importance_correction(self, step: int) -> float:
+        """How far weights make up for priorities after ``step`` environment steps (beta of Schaul et al. 2016)."""
+        if self.importance_steps is None:
+            return self.importance_exponent
+        share = min(1.0, step / self.importance_steps)
+        return (1.0 - share) * self.importance_exponent + share
 
 
 class Remembering(AgentConfig):
@@ -362,6 +434,14 @@ class ActorCritic(WithTarget, WithPolicy):
     serves_choices: ClassVar[bool] = False
 
     critic_l2: Share = 0.0
+
+    def _misfits(self) -> Iterator[str]:
+        yield from super()._misfits()
+        if self.network == "conv":
+            yield (
+                f"algorithm = {self.algorithm} has critics of actions, and network = conv reads pictures alone; "
+                "use mlp or lstm"
+            )
 
 
 class VRacerConfig(Remembering):
@@ -717,6 +797,94 @@ class PPOConfig(OnPolicyConfig):
         yield from super()._misfits()
 
 
+class DQNConfig(WithTarget):
+    """DQN.
+
+    Attributes
+    ----------
+    double, dueling, noisy
+        Whether the next action is chosen by the network that learns, whether V and A have streams of their own, and
+        whether noise on the weights takes the place of random actions.
+    noise_sigma
+        That noise at first, over the root of the inputs of a layer.
+    steps_ahead
+        Rewards in a target before the network's own estimate (n).
+    atoms, value_limit
+        Atoms of the distribution of returns, evenly from minus to plus the limit, in units of scaled rewards; one atom
+        is the mean alone.
+    epsilon, epsilon_steps
+        Chance of a random action, which falls from 1 to this in so many environment steps after learning has begun.
+    target_every
+        Gradient steps between moves of the target network, by ``target_rate`` each.
+    adam_epsilon, max_gradient_norm
+        Of Adam, and the length that longer gradients are cut to; ``None`` cuts none.
+    clip_rewards
+        Whether rewards are cut at 1 and -1, and not scaled.
+    """
+
+    serves_boxes: ClassVar[bool] = False
+
+    algorithm: Literal["dqn"] = "dqn"
+    activation: Activation = "relu"
+    gamma: Share = 0.99
+    learning_rate: Rate = 2.5e-4
+    batch: Count = 32
+    memory: Steps = 1_000_000
+    start: Count = 50_000
+    steps_per_update: float = Field(default=4.0, ge=1e-3, le=1e6)
+    replay: Replay = "none"
+    a: NotNegative = 0.0
+    random_start: bool = True
+    target_rate: float = Field(default=1.0, gt=0.0, le=1.0)
+    target_every: Count = 10_000
+    double: bool = False
+    dueling: bool = False
+    noisy: bool = False
+    noise_sigma: Positive = 0.5
+    steps_ahead: Few = 1
+    atoms: Few = 1
+    value_limit: Positive = 10.0
+    epsilon: Share = 0.1
+    epsilon_steps: Count = 1_000_000
+    adam_epsilon: Positive = 1e-8
+    max_gradient_norm: Positive | None = None
+    clip_rewards: bool = True
+
+    def _misfits(self) -> Iterator[str]:
+        if self.replay != "none":
+            yield (
+                f"algorithm = {self.algorithm} has no policy whose importance weights could be remembered or "
+                f"forgotten: replay must be none, not {self.replay}"
+            )
+        if self.network == "lstm":
+            yield f"algorithm = {self.algorithm} reads single states or stacked pictures; use network = mlp or conv"
+        yield from super()._misfits()
+
+
+class RainbowConfig(DQNConfig):
+    """Rainbow, data-efficient."""
+
+    conv_hidden: ClassVar[tuple[int, ...]] = (256,)
+
+    algorithm: Literal["rainbow"] = "rainbow"  # type: ignore[assignment]
+    learning_rate: Rate = 1e-4
+    start: Count = 1600
+    steps_per_update: float = Field(default=1.0, ge=1e-3, le=1e6)
+    target_every: Count = 2000
+    sampler: Sampler = "proportional"
+    priority_exponent: float | None = Field(default=0.5, ge=0.0, le=2.0)
+    convolutions: Annotated[tuple[Layer, ...], Field(min_length=1)] = ((32, 5, 5), (64, 5, 5))
+    double: bool = True
+    dueling: bool = True
+    noisy: bool = True
+    noise_sigma: Positive = 0.1
+    steps_ahead: Few = 20
+    atoms: Few = 51
+    epsilon: Share = 0.0
+    adam_epsilon: Positive = 1.5e-4
+    max_gradient_norm: Positive | None = 10.0
+
+
 def _tanh_inside(config: AgentConfig) -> Iterator[str]:
     if config.squash != "none":
         yield (
@@ -735,7 +903,9 @@ AnyAgentConfig = Annotated[
     | SACConfig
     | A3CConfig
     | TrustA3CConfig
-    | PPOConfig,
+    | PPOConfig
+    | DQNConfig
+    | RainbowConfig,
     Field(discriminator="algorithm"),
 ]
 """The settings of whichever algorithm they name."""
@@ -756,6 +926,8 @@ ALGORITHMS: dict[str, type[AgentConfig]] = {
         A3CConfig,
         TrustA3CConfig,
         PPOConfig,
+        RainbowConfig,
+        DQNConfig,  # after its heir: the defaults of the settings that both read are these
     )
 }
 """Their settings by name."""

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
-from rl_agent.config import AgentConfig, OnPolicyConfig, PPOConfig, Remembering, StretchConfig
+from rl_agent.config import AgentConfig, DQNConfig, OnPolicyConfig, PPOConfig, Remembering, StretchConfig
 
 __all__ = ["doubts", "fit"]
 
@@ -66,7 +66,11 @@ def _rules(
     yield "gamma", _gamma(episode_steps)
     if config.network == "lstm" and episode_steps is not None:
         yield "window", min(config.window, episode_steps)
-    if algorithm in ("td3", "sac"):
+    if config.sampler not in ("uniform", "ero"):
+        yield "importance_steps", steps
+    if isinstance(config, DQNConfig):
+        yield from _dqn(config, named, steps, episode_steps)
+    if algorithm in ("td3", "sac", "dqn", "rainbow"):
         rate = config.learning_rate
     else:
         rate = min(1e-3, max(1e-4, 1e-4 * math.sqrt(PAPER_STEPS / steps)))
@@ -93,6 +97,22 @@ def _rules(
     piece = max(SHORTEST_PIECE, start // USUAL_AGENTS)
     if config.network == "mlp" and (episode_steps is None or episode_steps > piece):
         yield "piece", piece
+
+
+def _dqn(
+    config: DQNConfig, named: Mapping[str, Any], steps: int, episode_steps: int | None
+) -> Iterator[tuple[str, Any]]:
+    """Yield the rules of DQN and Rainbow alone: targets and chance moves for a run of this length."""
+    updates = steps / float(named.get("steps_per_update", 1.0))
+    yield "steps_per_update", 1.0
+    yield "learning_rate", min(1e-3, max(config.learning_rate, 1e-4 * math.sqrt(PAPER_STEPS / steps)))
+    yield "target_every", min(config.target_every, max(100, int(updates / 200)))
+    yield "steps_ahead", min(config.steps_ahead, 3)
+    yield "epsilon_steps", max(1, steps // 10)
+    if not config.noisy:
+        yield "epsilon", 0.05
+    yield "clip_rewards", False
+    yield "value_limit", round(1.0 / max(1e-2, 1.0 - float(named.get("gamma", _gamma(episode_steps)))), 1)
 
 
 def _horizon(steps: int, episode_steps: int | None) -> int:
@@ -146,7 +166,7 @@ def doubts(config: AgentConfig, steps: int, episode_steps: int | None = None, ag
 
 def _fitting(config: Config, steps: int, episode_steps: int | None) -> Config:
     """Return what fits where nothing but the algorithm and its network is named."""
-    return fit(type(config)(network=config.network), steps, episode_steps)
+    return fit(type(config)(network=config.network, picture=config.picture), steps, episode_steps)
 
 
 def _doubts(config: AgentConfig, steps: int, episode_steps: int | None) -> Iterator[str]:

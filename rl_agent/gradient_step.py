@@ -52,6 +52,11 @@ class GradientStep:
         ``cpu`` or ``cuda``.
     target
         Weights of the target network, on the host; the loss finds them as ``target_weights``.
+
+    Attributes
+    ----------
+    max_norm
+        Gradients that are longer are shortened to it.
     """
 
     def __init__(
@@ -69,6 +74,7 @@ class GradientStep:
         if target is not None:
             self._host.append(target)
         self._loss = loss
+        self.max_norm: float | None = None
         self._target = target
         self._is_graphed = device == "cuda"
         self._copies = [torch.from_numpy(array).to(device) for array in self._host] if self._is_graphed else []
@@ -114,8 +120,10 @@ class GradientStep:
             tensors["target_weights"] = torch.from_numpy(self._target)
         results, slope = self._differentiate(torch.from_numpy(weights), tensors)
         gradient = slope.numpy()
-        self.descend(gradient, rates, target_rate)
         norm = np.asarray(math.sqrt(float(gradient @ gradient)), np.float32)
+        if self.max_norm is not None and norm > self.max_norm:
+            gradient = gradient * np.float32(self.max_norm / norm)
+        self.descend(gradient, rates, target_rate)
         return {name: result.numpy() for name, result in results.items()} | {"gradient_norm": norm}
 
     def descend(self, gradient: F32, rates: Mapping[str, float], target_rate: float = 0.0) -> None:
@@ -164,12 +172,17 @@ class GradientStep:
         if self._target is not None:
             inputs = inputs | {"target_weights": moments[-1]}
         results, gradient = self._differentiate(weights, inputs)
-        for k, (name, (place, _)) in enumerate(self._stretches.items()):
-            numbers = (inputs[f"{of}/{name}"] for of in ("due", "rate", "per_root"))
-            descend(weights[place], gradient[place], moments[2 * k], moments[2 * k + 1], *numbers)
+        norm = gradient.norm()
+        if self.max_norm is not None:
+            gradient = gradient * (self.max_norm / norm.clamp(min=self.max_norm))
+        for k, (name, (place, adam)) in enumerate(self._stretches.items()):
+            due, rate, per_root = (inputs[f"{of}/{name}"] for of in ("due", "rate", "per_root"))
+            descend(
+                weights[place], gradient[place], moments[2 * k], moments[2 * k + 1], due, rate, per_root, adam.epsilon
+            )
         if self._target is not None:
             moments[-1].add_((weights - moments[-1]) * inputs["target_rate"])
-        return results | {"gradient_norm": gradient.norm()}
+        return results | {"gradient_norm": norm}
 
 
 def descend(
@@ -180,6 +193,7 @@ def descend(
     due: torch.Tensor,
     rate: torch.Tensor,
     per_root: torch.Tensor,
+    epsilon: float = EPSILON,
 ) -> None:
     """Take a step of Adam in place as operations on a device; nothing moves with ``due`` = 0.
 
@@ -187,7 +201,7 @@ def descend(
     """
     first.add_((gradient - first) * ((1.0 - BETA_1) * due))
     second.add_((gradient * gradient - second) * ((1.0 - BETA_2) * due))
-    weights -= rate * first / (second.sqrt() * per_root + EPSILON)
+    weights -= rate * first / (second.sqrt() * per_root + epsilon)
 
 
 class _Program:

@@ -164,8 +164,9 @@ class Iterations(Schedule):
         if learner.counters.warm_up < 0:
             scale.freeze(memory.observation[slots])
             learner.counters.warm_up = learner.counters.issued
-        ones = np.ones(len(slots), np.int64)
-        memory.value[slots] = learner.algorithm.values(memory.windows(slots, 1, scale.mean, scale.per_std), ones)
+        steps = learner.algorithm.network.history + 1
+        lengths = np.minimum(memory.position[slots] + 1, steps)
+        memory.value[slots] = learner.algorithm.values(memory.windows(slots, steps, scale.mean, scale.per_std), lengths)
         learner.refresh_final_values()
         memory.estimate_advantages(config.gamma, config.return_lambda, learner.reward_scale.value)
         advantage = memory.v_tbc[slots] - memory.value[slots]

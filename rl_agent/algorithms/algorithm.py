@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -23,8 +23,8 @@ from rl_agent.config import ActorCritic, AgentConfig, HasTarget
 from rl_agent.gradient_step import GradientStep
 from rl_agent.later import torch
 from rl_agent.networks import Parts
-from rl_agent.replay.memory import EpisodeMemory
 from rl_agent.replay.refer import Rules
+from rl_agent.replay.sampler import Source
 from rl_agent.scaling import Sizes
 from rl_agent.schedules import Ratio, Schedule
 
@@ -41,26 +41,6 @@ __all__ = [
 F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
 Tensors: TypeAlias = "dict[str, torch.Tensor]"
-
-
-class Source(NamedTuple):
-    """Where drawn steps are gathered from, and in which units.
-
-    Attributes
-    ----------
-    memory
-        The replay memory.
-    mean, per_std
-        Statistics that standardise the states, shape (S,).
-    gamma, reward_scale
-        Discount factor, and what rewards are divided by.
-    """
-
-    memory: EpisodeMemory
-    mean: F32
-    per_std: F32
-    gamma: float
-    reward_scale: float
 
 
 @dataclass(frozen=True)
@@ -83,6 +63,8 @@ class Evaluation:
         Error of the value of each step, for priorities, shape (B,).
     advantage
         A(s_t, a_t), where it has a closed form, shape (B,).
+    priority
+        What a prioritised sampler goes by in the place of ``td_error``, shape (B,).
     """
 
     value: F32
@@ -97,6 +79,7 @@ class Evaluation:
     gradient_norm: float
     td_error: F32 | None = None
     advantage: F32 | None = None
+    priority: F32 | None = None
 
 
 def evaluation_of(results: Mapping[str, npt.NDArray[Any]]) -> Evaluation:
@@ -115,6 +98,7 @@ def evaluation_of(results: Mapping[str, npt.NDArray[Any]]) -> Evaluation:
         gradient_norm=float(results["gradient_norm"]),
         td_error=results.get("td_error"),
         advantage=results.get("advantage"),
+        priority=results.get("priority"),
     )
 
 

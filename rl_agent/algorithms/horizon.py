@@ -31,5 +31,5 @@ class OnHorizon(Algorithm):
 
     def gather(self, source: Source, slots: I64) -> tuple[I64, Batch]:
         """Gather drawn steps; ``v_tbc`` holds G_t and ``q_ret`` A_t, standardised where the algorithm asks for it."""
-        slots, batch = source.memory.gather(slots, 0, *source[1:])
+        slots, batch = source.memory.gather(slots, self.network.history, *source[1:])
         return slots, Batch(**vars(batch) | {"q_ret": source.memory.advantage[slots]})

@@ -82,9 +82,10 @@ def gather_following(
     final_observation: F32,
     mean: F32,
     per_std: F32,
+    ahead: I64,
     out: F32,
 ) -> None:
-    """Standardise the observations up to and including the one that followed each of ``slots``.
+    """Standardise the observations up to and including the one that came ``ahead`` steps after each of ``slots``.
 
     Parameters
     ----------
@@ -96,20 +97,22 @@ def gather_following(
         Episode table: number of steps, and what was seen after the last.
     mean, per_std
         Statistics of the states, shape (S,).
+    ahead
+        Steps on, at least one and at most to the final observation, shape (B,).
     out
         Written, shape (T, B, S), aligned at the end; zero where the episode had not yet begun.
     """
     capacity, size = observation.shape
     steps = out.shape[0]
     for b in range(slots.shape[0]):
-        k, e = slots[b], rows[b]
-        is_last = position[k] + 1 == lengths[e]
+        k, e, on = slots[b], rows[b], ahead[b]
+        is_last = position[k] + on == lengths[e]
         for back in range(steps):
             t = steps - 1 - back
-            if back > position[k] + 1:
+            if back > position[k] + on:
                 out[t, b] = np.float32(0.0)
                 continue
-            seen = final_observation[e] if back == 0 and is_last else observation[(k + 1 - back) % capacity]
+            seen = final_observation[e] if back == 0 and is_last else observation[(k + on - back) % capacity]
             for s in range(size):
                 out[t, b, s] = (seen[s] - mean[s]) * per_std[s]
 

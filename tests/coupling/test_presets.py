@@ -37,8 +37,9 @@ def test_every_algorithm_runs_on_the_preset(preset):
         build = lambda config=config: Learner(  # noqa: E731
             config.agent, task.observation_space, task.action_space, agents=1, seed=0
         )
-        if preset == "classic/cartpole" and not ALGORITHMS[algorithm].serves_choices:
-            with pytest.raises(ValueError, match="needs continuous actions"):
+        is_discrete, kind = preset == "classic/cartpole", ALGORITHMS[algorithm]
+        if not (kind.serves_choices if is_discrete else kind.serves_boxes):
+            with pytest.raises(ValueError, match=f"needs {'continuous' if is_discrete else 'discrete'} actions"):
                 build()
             continue
         learner = build()

@@ -96,7 +96,8 @@ ALGORITHMS = {
     "naf, proportional": {"replay": "none", "sampler": "proportional"},
     "naf": {"network": "lstm"},
     "td3": {"network": "lstm"},
-    "sac": {"activation": "relu"},
+    "td3, by learned scores": {"sampler": "ners", "score_steps": 9, "importance_steps": 500},
+    "sac, from a learned subset": {"activation": "relu", "sampler": "ero"},
     "acer": {"episodes": 3, "segment": 6, "network": "lstm"},
     "acer, discrete": {"episodes": 3, "segment": 6, "environment": Push},
     "tis": {"episodes": 3, "segment": 6, "network": "lstm"},
@@ -106,6 +107,8 @@ ALGORITHMS = {
     "vracer, discrete": {"environment": Push},
     "vracer, by rank": {"replay": "refer-1", "sampler": "rank"},
     "vracer, gaussian": {"advantage": "gaussian", "acting": "window", "network": "lstm"},
+    "dqn, discrete": {"environment": Push, "batch": 8, "target_every": 10},
+    "rainbow, discrete": {"environment": Push, "batch": 8, "atoms": 5, "steps_ahead": 3},
     "ppo": {"horizon": 100, "epochs": 5},
     "ppo, discrete": {"horizon": 100, "epochs": 5, "environment": Push},
 }
