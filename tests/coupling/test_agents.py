@@ -57,4 +57,4 @@ def test_a_folder_goes_before_a_name_and_a_wrong_name_is_a_sentence(tmp_path, mo
 
 
 def test_the_page_has_a_card_for_each():
-    assert re.findall(r"^## (\w+)$", PAGE.read_text(encoding="utf-8"), re.MULTILINE) == NAMES
+    assert re.findall(r"^## ([\w-]+)$", PAGE.read_text(encoding="utf-8"), re.MULTILINE) == NAMES
