@@ -23,7 +23,7 @@ box = Box(-1.0, 1.0, (2,), np.float32)
 small = {"hidden": (4,), "threads": 1}
 rehearse(AgentConfig(algorithm="vracer", **small), box, box)
 print("torch" in sys.modules)
-rehearse(AgentConfig(algorithm="acer", **small), box, box)
+rehearse(AgentConfig(algorithm="ppo", **small), box, box)
 print("torch" in sys.modules)
 
 import torch
