@@ -50,7 +50,7 @@ CASES: tuple[tuple[Algorithm, Literal["mlp", "lstm"], int, int], ...] = (
 """Algorithm, network, observation and action sizes of the rows: HalfCheetah, and the flow tasks."""
 USUAL = 10
 """So many of them are measured unless all are asked for."""
-FILLED = {"memory": 2**15, "start": 2**14}
+FILLED: dict[str, Any] = {"memory": 2**15, "start": 2**14}
 PEER = f"PyTorch {torch.__version__.split('+')[0]}, autograd and fused Adam, gradient only"
 DEVICES: tuple[Literal["cpu"], Literal["cuda"]] = ("cpu", "cuda")
 

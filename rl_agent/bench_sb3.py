@@ -22,9 +22,8 @@ class _Random(gymnasium.Env[np.ndarray, np.ndarray]):
 
     def __init__(self, observation: int, action: int, *, is_discrete: bool) -> None:
         self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (observation,), np.float32)
-        self.action_space = (
-            gymnasium.spaces.Discrete(action) if is_discrete else gymnasium.spaces.Box(-1.0, 1.0, (action,), np.float32)
-        )
+        box = gymnasium.spaces.Box(-1.0, 1.0, (action,), np.float32)
+        self.action_space: gymnasium.Space[Any] = gymnasium.spaces.Discrete(action) if is_discrete else box
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
