@@ -282,7 +282,9 @@ def deformation_velocity(
 
 
 @shared
-def note_deformation(form: Array, torque: float, work: float, spins: tuple[float, float], inertia: float, dt: float) -> float:
+def note_deformation(
+    form: Array, torque: float, work: float, spins: tuple[float, float], inertia: float, dt: float
+) -> float:
     """Note the power of the deformation in a step, and return the torque with the changing moment of inertia in it.
 
     The power that the fluid gets is that of the penalty, ``work`` over dt, less what the inside of the body keeps:

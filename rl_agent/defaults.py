@@ -24,6 +24,7 @@ FITTED_SHARE = {"ddpg": 0.3, "acer": 0.3, "ppo": 1.0}
 """Learning rate of the policy over that of the critics, where it is not the published one."""
 
 UNKNOWN_EPISODE_GAMMA = 0.98
+DQN_GAMMA = 0.97
 
 SHORTEST_PIECE = 50
 
@@ -69,7 +70,7 @@ def _rules(
     if config.sampler not in ("uniform", "ero"):
         yield "importance_steps", steps
     if isinstance(config, DQNConfig):
-        yield from _dqn(config, named, steps, episode_steps)
+        yield from _dqn(config, named, steps)
     if algorithm in ("td3", "sac", "dqn", "rainbow"):
         rate = config.learning_rate
     else:
@@ -99,20 +100,21 @@ def _rules(
         yield "piece", piece
 
 
-def _dqn(
-    config: DQNConfig, named: Mapping[str, Any], steps: int, episode_steps: int | None
-) -> Iterator[tuple[str, Any]]:
+def _dqn(config: DQNConfig, named: Mapping[str, Any], steps: int) -> Iterator[tuple[str, Any]]:
     """Yield the rules of DQN and Rainbow alone: targets and chance moves for a run of this length."""
-    updates = steps / float(named.get("steps_per_update", 1.0))
-    yield "steps_per_update", 1.0
-    yield "learning_rate", min(1e-3, max(config.learning_rate, 1e-4 * math.sqrt(PAPER_STEPS / steps)))
-    yield "target_every", min(config.target_every, max(100, int(updates / 200)))
+    ratio = float(named.get("steps_per_update", min(config.steps_per_update, max(1.0, steps // 5000))))
+    gamma = float(named.get("gamma", DQN_GAMMA))
+    yield "gamma", gamma
+    yield "steps_per_update", ratio
+    yield "batch", 128 if config.network == "mlp" else config.batch
+    yield "learning_rate", config.learning_rate if config.network == "conv" else 5e-4
+    yield "target_every", min(config.target_every, max(100, int(steps / ratio / 20)))
     yield "steps_ahead", min(config.steps_ahead, 3)
     yield "epsilon_steps", max(1, steps // 10)
     if not config.noisy:
         yield "epsilon", 0.05
     yield "clip_rewards", False
-    yield "value_limit", round(1.0 / max(1e-2, 1.0 - float(named.get("gamma", _gamma(episode_steps)))), 1)
+    yield "value_limit", round(1.0 / max(1e-2, 1.0 - gamma), 1)
 
 
 def _horizon(steps: int, episode_steps: int | None) -> int:

@@ -20,6 +20,9 @@ __all__ = ["QNetwork", "squashed_noise"]
 
 F32 = npt.NDArray[np.float32]
 
+FARTHEST = 10.0
+"""Bound of standardised states; without one, ReLU and the maximum over actions run away together."""
+
 
 def squashed_noise(size: int, rng: np.random.Generator) -> F32:
     """Draw f of normal numbers, shape (size,)."""
@@ -105,7 +108,8 @@ class QNetwork(TorchNetwork):
     def reference(self, weights: torch.Tensor | Weights, windows: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
         """Compute logits, shape (B, K atoms), with the noise that stands in the weights."""
         w = weights if isinstance(weights, dict) else self.views(weights)
-        h = windows[-1] if self._encoder is None else self._encoder(w, windows)
+        # states of a first few steps have small deviations, and what comes later may be tens of them away
+        h = windows[-1].clamp(-FARTHEST, FARTHEST) if self._encoder is None else self._encoder(w, windows)
         for layer in range(len(self._shared)):
             h = torch.relu(torch.addmm(w[f"bias{layer}"], h, w[f"weight{layer}"]))
         noise = (
