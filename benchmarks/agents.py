@@ -95,8 +95,9 @@ def ship_job(job: Job, results: Path, folder: Path) -> None:
     config, task = RunConfig.model_validate(content), describe_task(job.env, job.env_options)
     untrained = Learner(config.agent, task.observation_space, task.action_space, agents=job.agents, seed=job.seed)
     beginner = PolicyController(untrained.policy(), deterministic=True, seed=job.seed)
-    starts = {"episodes": job.evaluate_episodes, "seed": EVALUATION_SEED}
-    others = evaluate_with_baselines(job.env, job.env_options, beginner, **starts)
+    others = evaluate_with_baselines(
+        job.env, job.env_options, beginner, episodes=job.evaluate_episodes, seed=EVALUATION_SEED
+    )
     baselines, before = others.pop("baselines"), {key: value for key, value in others.items() if key != "task"}
     judged = {
         "before": before,

@@ -28,7 +28,6 @@ from flowsim.viz import (
     draw_panel,
     draw_small_panel,
     draw_table,
-    make_even,
     text_size,
 )
 
@@ -367,32 +366,32 @@ class _Film:
         large = [picture for picture, panel in zip(pictures, self.panels, strict=True) if panel.large]
         small = [picture for picture, panel in zip(pictures, self.panels, strict=True) if not panel.large]
         if self._stacked:
-            return make_even(_column([*large, self._legend]))
-        rows = [_row(large), self._legend]
+            return _arranged([[picture] for picture in (*large, self._legend)])
+        rows = [large, [self._legend]]
         if self._starts > 1:
             alone = len(small) % self._columns == 0  # in a row of its own it takes no more room than it needs
             lines = 3 + 2 * (1 + len(self._tally))
             cells = [*small, self._score(self._small, lines * self._size if alone else small[0].shape[0])]
-            for first in range(0, len(cells), self._columns):
-                rows.append(_row(cells[first : first + self._columns]))
-        return make_even(_column(rows))
+            rows += [cells[first : first + self._columns] for first in range(0, len(cells), self._columns)]
+        return _arranged(rows)
 
     def _score(self, width: int, height: int) -> Picture:
         """Return how many starts were held so far, and the tally."""
         held = sum(not panel.ending.lost for panel in self.panels[: self._starts])
-        lines = [("these starts", f"{held} of {self._starts}"), *self._tally]
+        lines = (("these starts", f"{held} of {self._starts}"), *self._tally)
         return draw_table(width, height, self._size, "held", lines)
 
 
-def _row(pictures: Sequence[Picture]) -> Picture:
-    gap = np.full((pictures[0].shape[0], _GAP, 3), 255, np.uint8)
-    return np.concatenate([part for picture in pictures for part in (picture, gap)][:-1], axis=1)
-
-
-def _column(pictures: Sequence[Picture]) -> Picture:
-    """Put pictures below each other, on white where they are not as wide as the widest."""
-    width = max(picture.shape[1] for picture in pictures)
-    parts = []
-    for picture in pictures:
-        parts.append(np.pad(picture, ((0, _GAP), (0, width - picture.shape[1]), (0, 0)), constant_values=255))
-    return np.concatenate(parts)
+def _arranged(rows: Sequence[Sequence[Picture]]) -> Picture:
+    """Put rows of pictures below each other on white, both of whose sides are even."""
+    heights = [max(picture.shape[0] for picture in row) + _GAP for row in rows]
+    width = max(sum(picture.shape[1] + _GAP for picture in row) - _GAP for row in rows)
+    canvas = np.full((sum(heights) + sum(heights) % 2, width + width % 2, 3), 255, np.uint8)
+    top = 0
+    for row, height in zip(rows, heights, strict=True):
+        left = 0
+        for picture in row:
+            canvas[top : top + picture.shape[0], left : left + picture.shape[1]] = picture
+            left += picture.shape[1] + _GAP
+        top += height
+    return canvas

@@ -145,7 +145,7 @@ def write_mp4(path: Path, frames: Iterable[Picture], fps: float = FPS) -> None:
     with _replacing(Path(path)) as beside:
         writer = imageio_ffmpeg.write_frames(
             str(beside), (width, height), fps=fps, codec="libx264", macro_block_size=2, quality=None,
-            output_params=["-crf", "18", "-preset", "veryfast", "-movflags", "+faststart", *_BT709],
+            output_params=["-crf", "20", "-preset", "ultrafast", "-movflags", "+faststart", *_BT709],
         )  # fmt: skip
         writer.send(None)
         try:

@@ -178,9 +178,7 @@ def field_picture(scene: Scene, width: int) -> Image.Image:
 
 def _coloured(scene: Scene, corner: Point, scale: float, part: tuple[int, int, int, int]) -> Image.Image:
     """Return the field in the part (left, upper, right, lower) of a picture whose upper left corner is given."""
-    values = np.nan_to_num(np.asarray(scene.values, dtype=np.float32), posinf=3e38, neginf=-3e38)
-    limit = np.float32(scene.quantity.limit)  # interpolated beyond it, a jump to a huge number would ring far and wide
-    image = Image.fromarray(np.ascontiguousarray(np.clip(values, -4 * limit, 4 * limit).T[::-1]))
+    image = Image.fromarray(np.ascontiguousarray(scene.quantity.places(scene.values).T[::-1]))
     cells = image.width / scene.size[0], image.height / scene.size[1]
     left, upper, right, lower = (side / scale for side in part)
     source = (
@@ -189,43 +187,71 @@ def _coloured(scene: Scene, corner: Point, scale: float, part: tuple[int, int, i
     )  # fmt: skip
     within = (max(source[0], 0.0), max(source[1], 0.0), min(source[2], image.width), min(source[3], image.height))
     size = part[2] - part[0], part[3] - part[1]
-    fine = np.asarray(image.resize(size, Image.Resampling.BICUBIC, box=within))
-    packed = _packed(scene.quantity).take(scene.quantity.places(fine))
-    return Image.frombuffer("RGB", size, packed.tobytes(), "raw", "RGBX", 0, 1)
-
-
-@cache
-def _packed(quantity: Quantity) -> NDArray[np.uint32]:
-    """Return the table with a colour in each number, which is looked up several times as fast."""
-    table = quantity.table()
-    return np.ascontiguousarray(np.pad(table, ((0, 0), (0, 1)))).view(np.uint32).ravel()
+    fine = image.resize(size, Image.Resampling.BICUBIC, box=within)
+    table = scene.quantity.table()
+    fine.putpalette(np.concatenate([table, table[-1:]]).tobytes())  # interpolated beyond the last one, a byte has 255
+    return fine.convert("RGB")
 
 
 def _draw_overlay(canvas: Image.Image, scene: Scene, scale: float) -> None:
     """Draw everything but the field; `scale` is in pixels per D."""
     x0, _, _, y1 = scene.frame
+    others = tuple(np.asarray(shape.points, np.float64).tobytes() for shape in scene.outlines if not shape.agent)
+    still = _still(canvas.size, (x0, y1), scale, scene.alive_box, scene.target, others)
+    canvas.paste(still, (0, 0), still)
 
     def pixels(points: ArrayLike) -> Points:
         return (np.asarray(points, np.float64) - (x0, y1)) * (scale, -scale)
 
-    draw, line = ImageDraw.Draw(canvas), max(1.0 / _OVERSAMPLING, 0.014 * scale)
+    line = _line(scale)
+    bodies = [pixels(curve) for shape in scene.outlines if shape.agent for curve in _pieces(shape.points)]
+    ends = np.zeros((0, 2)) if scene.force is None else pixels([scene.force[0], scene.force[0] + scene.force[1]])
+    ends = ends if np.isfinite(ends).all() else ends[:0]
+    sensors = pixels(scene.sensors[np.isfinite(scene.sensors).all(axis=1)])
+
+    def paint(fine: _Fine) -> None:
+        if bodies:
+            fine.fill(bodies, _AGENT, 2 * line)
+        if len(ends):
+            fine.arrow(ends, 3 * line)
+        fine.dots(sensors, 2.4 * line, line)
+
+    _finely(canvas, np.concatenate([*bodies, ends, sensors]), 6 * line, paint)
+
+
+@lru_cache(maxsize=64)  # most of it stands for a whole film
+def _still(
+    size: tuple[int, int],
+    corner: Point,
+    scale: float,
+    alive_box: tuple[float, float, float, float] | None,
+    target: tuple[float, float, float] | None,
+    others: tuple[bytes, ...],
+) -> Image.Image:
+    """Return what does not move with the agent, on nothing: frame, alive box, target and the other bodies' outlines."""
+
+    def pixels(points: ArrayLike) -> Points:
+        return (np.asarray(points, np.float64) - corner) * (scale, -scale)
+
+    canvas, line = Image.new("RGBA", size), _line(scale)
+    draw = ImageDraw.Draw(canvas)
     draw.rectangle((0, 0, canvas.width - 1, canvas.height - 1), outline=FAINT)
-    if scene.alive_box is not None:
-        _dashed_box(draw, pixels(_corners(scene.alive_box)).tolist(), max(1, round(line)))
-    if scene.target is not None:
-        x, y, radius = scene.target
+    if alive_box is not None:
+        _dashed_box(draw, pixels(_corners(alive_box)).tolist(), max(1, round(line)))
+    if target is not None:
+        x, y, radius = target
         ends, center = pixels([(x - radius, y - radius), (x + radius, y + radius)]), pixels((x, y))
         _finely(canvas, ends, 2 * line, lambda fine: fine.circle(center, radius * scale, _ARROW, 2 * line))
-    for shape in scene.outlines:
-        curves = [pixels(curve) for curve in _pieces(shape.points)]
-        colour = _AGENT if shape.agent else _BODY
-        paint = partial(_Fine.fill, curves=curves, colour=colour, width=2 * line)
+    for points in others:
+        curves = [pixels(curve) for curve in _pieces(np.frombuffer(points).reshape(-1, 2))]
+        paint = partial(_Fine.fill, curves=curves, colour=_BODY, width=2 * line)
         _finely(canvas, np.concatenate(curves) if curves else np.zeros((0, 2)), 2 * line, paint)
-    if scene.force is not None:
-        ends = pixels([scene.force[0], scene.force[0] + scene.force[1]])
-        _finely(canvas, ends, 6 * line, lambda fine: fine.arrow(ends, 3 * line))
-    sensors = pixels(scene.sensors[np.isfinite(scene.sensors).all(axis=1)])
-    _finely(canvas, sensors, 4 * line, lambda fine: fine.dots(sensors, 2.4 * line, line))
+    return canvas
+
+
+def _line(scale: float) -> float:
+    """Return the width of a thin line in pixels."""
+    return max(1.0 / _OVERSAMPLING, 0.014 * scale)
 
 
 def _finely(canvas: Image.Image, points: Points, margin: float, paint: Callable[[_Fine], Any]) -> None:
@@ -294,7 +320,7 @@ def _corners_of(curve: Points) -> Points:
     after = np.diff(curve, axis=0)
     before = np.concatenate([after[-1:], after[:-1]])
     turn = np.abs(after[:, 1] * before[:, 0] - after[:, 0] * before[:, 1])
-    return curve[:-1][turn > 0.1 * (after * before).sum(axis=1)]
+    return curve[:-1][turn > 0.3 * (after * before).sum(axis=1)]
 
 
 def _wide(width: float) -> int:
@@ -357,13 +383,12 @@ def draw_panel(
     numbers = f"t = {caption.time:.2f} {scene.length}/U"
     if caption.episode_return is not None:
         numbers += f"   return {caption.episode_return:.1f}"
-    parts = [_strip(width, size, caption.title, numbers), field_picture(scene, width)]
-    parts += [field_picture(other, width) for other in others]
+    pictures = [_strip(width, size, caption.title, numbers)]
+    pictures += [np.asarray(field_picture(each, width)) for each in (scene, *others)]
     if caption.note:
-        parts.append(_strip(width, size, caption.note, "", _LOST if caption.lost else _HELD))
+        pictures.append(_strip(width, size, caption.note, "", _LOST if caption.lost else _HELD))
     elif caption.action:
-        parts.append(_action_strip(width, size, caption.action))
-    pictures = [np.asarray(part) for part in parts]
+        pictures.append(_action_strip(width, size, caption.action))
     if traces is not None:
         pictures.append(traces)
     if legend:
@@ -378,7 +403,7 @@ def draw_small_panel(scene: Scene, caption: Caption, width: int) -> Picture:
     tint = _BACKGROUND if not caption.note else _LOST if caption.lost else _HELD
     numbers = "" if caption.episode_return is None else f"return {caption.episode_return:.1f}"
     strip = _strip(width, size, caption.title, caption.note or numbers, tint)
-    return make_even(np.concatenate([np.asarray(part) for part in (strip, field_picture(scene, width))]))
+    return make_even(np.concatenate([strip, np.asarray(field_picture(scene, width))]))
 
 
 def text_size(width: int) -> int:
@@ -389,24 +414,27 @@ def text_size(width: int) -> int:
 def make_even(picture: Picture) -> Picture:
     """Give a picture a white line or column where a video codec needs one more."""
     height, width, _ = picture.shape
+    if height % 2 == width % 2 == 0:
+        return picture
     return np.pad(picture, ((0, height % 2), (0, width % 2), (0, 0)), constant_values=255)
 
 
 @lru_cache(maxsize=64)  # most of them stand for an action or longer, and letters take longer than a flow
-def _strip(width: int, size: int, left: str, right: str, tint: Colour = _BACKGROUND) -> Image.Image:
+def _strip(width: int, size: int, left: str, right: str, tint: Colour = _BACKGROUND) -> Picture:
     """Return a line of text, with what is to the left in bold."""
     strip = Image.new("RGB", (width, 2 * size), tint)
     draw = ImageDraw.Draw(strip)
     draw.text((size // 2, size), left, fill=INK, font=font(size, bold=True), anchor="lm")
     draw.text((width - size // 2, size), right, fill=INK, font=font(size), anchor="rm")
-    return strip
+    return np.asarray(strip)
 
 
-def draw_table(width: int, height: int, size: int, title: str, rows: Sequence[tuple[str, str]]) -> Picture:
+@lru_cache(maxsize=16)
+def draw_table(width: int, height: int, size: int, title: str, rows: tuple[tuple[str, str], ...]) -> Picture:
     """Return a title and lines of two columns on white."""
     table = Image.new("RGB", (width, height), _BACKGROUND)
-    table.paste(_strip(width, size, title, ""), (0, 0))
     draw = ImageDraw.Draw(table)
+    draw.text((size // 2, size), title, fill=INK, font=font(size, bold=True), anchor="lm")
     for n, (left, right) in enumerate(rows):
         y = round((2.5 + 1.5 * n) * size)
         draw.text((size // 2, y), left, fill=INK, font=font(size), anchor="lm")
@@ -446,7 +474,7 @@ def _draw_legend(width: int, size: int, quantity: Quantity, unit: str, right: in
 
 
 @lru_cache(maxsize=16)
-def _action_strip(width: int, size: int, action: tuple[float, ...]) -> Image.Image:
+def _action_strip(width: int, size: int, action: tuple[float, ...]) -> Picture:
     """Return the components of the action at fixed places, each with a bar from -1 to 1."""
     strip = Image.new("RGB", (width, 2 * size), _BACKGROUND)
     draw, x, y = ImageDraw.Draw(strip), size // 2, size
@@ -460,7 +488,7 @@ def _action_strip(width: int, size: int, action: tuple[float, ...]) -> Image.Ima
         draw.rectangle(ends, fill=component_colour(number))
         draw.line((x + half, y - thick - 1, x + half, y + thick + 1), fill=INK)
         x += 2 * half + size
-    return strip
+    return np.asarray(strip)
 
 
 class Window:
