@@ -112,7 +112,9 @@ def _reaction_to_rotation(area: FloatArray, second: FloatArray) -> FloatArray:
 
 
 def _support(body: Body) -> FloatArray:
-    """Return how far a body extends from its reference point in SUPPORT_ANGLES directions."""
+    """Return how far a body extends from its reference point in SUPPORT_ANGLES directions, if it keeps its shape."""
+    if isinstance(body, Swimmer):
+        return np.zeros(SUPPORT_ANGLES)
     x, y, _ = mesh(max(body.semi_axes), 256)
     distance = body.distance(x, y)
     inside = distance < 0
