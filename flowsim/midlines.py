@@ -342,6 +342,28 @@ def bent_distance(midlines: Any, bodies: Any, n: int, k: int, x: float, y: float
 
 
 @shared
+def note_box(nodes: Array, line: Array, box: Array) -> None:
+    """Note :func:`midline_extent` in the frame of the body."""
+    box[0], box[1], box[2], box[3] = midline_extent(nodes, line, 1.0, 0.0)
+
+
+@shared
+def out_of_reach(midlines: Any, bodies: Any, n: int, k: int, rx: float, ry: float, angle: float, margin: float) -> bool:
+    """Return whether a point, seen from body k, is certainly further away from it than a margin; if it bends."""
+    if midlines is None:
+        return False
+    if bodies.shapes[k] != MIDLINE:
+        return False
+    reach = bodies.axes[k, 0] + margin
+    if rx * rx + ry * ry > reach * reach:
+        return True
+    cos, sin = math.cos(angle), math.sin(angle)
+    x, y, box = cos * rx + sin * ry, cos * ry - sin * rx, bodies.boxes
+    return (x < box[n, k, 0] - margin or x > box[n, k, 1] + margin or y < box[n, k, 2] - margin
+            or y > box[n, k, 3] + margin)  # fmt: skip
+
+
+@shared
 def bent_extent(
     midlines: Any, bodies: Any, n: int, k: int, cos: float, sin: float
 ) -> tuple[float, float, float, float]:

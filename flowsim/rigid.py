@@ -13,7 +13,7 @@ from typing import Any
 from flowsim.body_arrays import TOUCHES_BODY
 from flowsim.boundary import BOTTOM, LEFT, RIGHT, SIDES, Side
 from flowsim.distances import TABLE, signed_distance, tabulated_distance
-from flowsim.midlines import bends, bent_distance, bent_extent
+from flowsim.midlines import bends, bent_distance, bent_extent, out_of_reach
 from flowsim.shared import shared
 from flowsim.stencils import PERIODIC, mask, penalized_share, surface_share
 
@@ -322,6 +322,8 @@ def claimed_by_others(
         ox = image(position[other, 0], px, nx * h, sides[LEFT])
         oy = image(position[other, 1], py, ny * h, sides[BOTTOM])
         theta = angles[other]
+        if out_of_reach(bodies.midlines, bodies, n, other, px - ox, py - oy, theta, h):
+            continue
         distance = body_distance(bodies, n, other, px - ox, py - oy, math.cos(theta), math.sin(theta))
         # the two distances of a point add up to no less than the gap, and to the gap itself in between
         if own + distance < h:

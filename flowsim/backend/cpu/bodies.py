@@ -14,7 +14,7 @@ from flowsim.boundary import BOTTOM, LEFT
 from flowsim.distances import MIDLINE, TABLE, signed_distance
 from flowsim.grid import GHOSTS as G
 from flowsim.midlines import bend as bend_midline
-from flowsim.midlines import bends, deformation_velocity, midline_distance, note_deformation
+from flowsim.midlines import bends, deformation_velocity, midline_distance, note_box, note_deformation
 from flowsim.rigid import (
     RIGID,
     body_distance,
@@ -117,9 +117,12 @@ def _yield_to(
     nx, ny = share.shape[0] - 2 * G, share.shape[1] - 2 * G
     i0, i1, j0, j1 = window
     cos, sin = math.cos(angle), math.sin(angle)
+    bent = bends(bodies.midlines, bodies, bodies.order[rank])
     for i in range(i0, i1):
         px = (i + dx) * h
         for j in range(j0, j1):
+            if bent and share[wrapped(i, nx) + G, wrapped(j, ny) + G] == 0.0:
+                continue  # its box is large, and what it covers little
             py = (j + dy) * h
             own = body_distance(bodies, n, bodies.order[rank], px - x, py - y, cos, sin)
             claimed = claimed_by_others(n, rank, bodies, px, py, own, position, angles, h, nx, ny, sides, contact)
@@ -251,6 +254,7 @@ def bend(active: Array, bodies: Any, gait: Array, form: Array, time: Array, dt: 
                     bodies.nodes[k], bodies.waves[k], gait[n, k], form[n, k], bodies.midlines[n, k], time[n],
                     dt[n] if moves else 0.0,
                 )  # fmt: skip
+                note_box(bodies.nodes[k], bodies.midlines[n, k], bodies.boxes[n, k])
 
 
 @sweep

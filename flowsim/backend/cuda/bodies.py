@@ -14,7 +14,7 @@ from flowsim.boundary import BOTTOM, LEFT
 from flowsim.distances import MIDLINE
 from flowsim.grid import GHOSTS as G
 from flowsim.midlines import bend as bend_midline
-from flowsim.midlines import bends, deformation_velocity, note_deformation
+from flowsim.midlines import bends, deformation_velocity, note_box, note_deformation
 from flowsim.rigid import (
     RIGID,
     body_distance,
@@ -54,7 +54,7 @@ def _share(
         share = share_at_surface(own, west, east, south, north, along_x, h, c, diffusion)
     else:
         share = penalized_share(mask(own, h), c)
-    if crowded:
+    if crowded and (share > 0.0 or not bends(bodies.midlines, bodies, k)):
         claimed = claimed_by_others(n, rank, bodies, px, py, own, position[n], angle[n], h, nx, ny, sides, contact[n])
         if claimed > 0.0:
             share = min(share, penalized_share(max(1.0 - claimed, 0.0), c))
@@ -174,6 +174,7 @@ def _bend(active: Array, bodies: Any, gait: Array, form: Array, time: Array, dt:
         if bodies.shapes[k] == MIDLINE:
             bend_midline(bodies.nodes[k], bodies.waves[k], gait[n, k], form[n, k], bodies.midlines[n, k], time[n],
                          dt[n] if moves else 0.0)  # fmt: skip
+            note_box(bodies.nodes[k], bodies.midlines[n, k], bodies.boxes[n, k])
 
 
 def bend(active: Array, *arguments: Any) -> None:
