@@ -40,7 +40,8 @@ class BodyTable(NamedTuple):
     table of distances is ``distances[starts[k]:]``, ``sides[k]`` entries square.
 
     What bodies that bend are is in ``nodes`` (K, M, 6) and ``waves`` (K, 7), how they are bent now in ``midlines``
-    (B, K, M, 9), which the sweeps write: see :mod:`flowsim.midlines`. Without any the first two axes after B are empty.
+    (B, K, M, 9), and x0, x1, y0, y1 of a box about them in ``boxes`` (B, K, 4), which the sweeps write: see
+    :mod:`flowsim.midlines`. Without any the axes after B are empty.
     """
 
     shapes: NDArray[np.int64]
@@ -61,6 +62,7 @@ class BodyTable(NamedTuple):
     nodes: FloatArray
     waves: FloatArray
     midlines: FloatArray
+    boxes: FloatArray
 
     @classmethod
     def of(cls, bodies: Sequence[Body], h: float, batch: int = 1) -> BodyTable:
@@ -99,7 +101,7 @@ class BodyTable(NamedTuple):
             np.argsort(-heaviness, kind="stable"),
             np.array([_support(body) for body in bodies]).reshape(count, SUPPORT_ANGLES),
             np.concatenate([*tables, np.zeros(1)]), starts, sides, nodes[:bent, :points], waves[:bent],
-            np.zeros((batch, bent, points, MIDLINE_COLUMNS)),
+            np.zeros((batch, bent, points, MIDLINE_COLUMNS)), np.zeros((batch, bent, 4)),
         )  # fmt: skip
 
 
@@ -112,7 +114,9 @@ def _reaction_to_rotation(area: FloatArray, second: FloatArray) -> FloatArray:
 
 
 def _support(body: Body) -> FloatArray:
-    """Return how far a body extends from its reference point in SUPPORT_ANGLES directions."""
+    """Return how far a body extends from its reference point in SUPPORT_ANGLES directions, if it keeps its shape."""
+    if isinstance(body, Swimmer):
+        return np.zeros(SUPPORT_ANGLES)
     x, y, _ = mesh(max(body.semi_axes), 256)
     distance = body.distance(x, y)
     inside = distance < 0

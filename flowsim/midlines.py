@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from flowsim.distances import MIDLINE
 from flowsim.shared import shared
 
 Array = Any
@@ -200,6 +201,15 @@ def bend(nodes: Array, waves: Array, gait: Array, form: Array, line: Array, befo
 
 
 @shared
+def _on_piece(line: Array, i: int, x: float, y: float) -> tuple[float, float]:
+    """Return how far along a piece of a midline (x, y) lies, in lengths of the piece, and how far beside it."""
+    ex, ey = line[i + 1, X] - line[i, X], line[i + 1, Y] - line[i, Y]
+    rx, ry = x - line[i, X], y - line[i, Y]
+    square = ex * ex + ey * ey
+    return (rx * ex + ry * ey) / square, (ex * ry - ey * rx) / math.sqrt(square)
+
+
+@shared
 def nearest(line: Array, x: float, y: float, far: float) -> tuple[int, float, float]:
     """Return the piece of a midline that is nearest to (x, y), the place on it from 0 to 1, and the lateral distance.
 
@@ -215,22 +225,15 @@ def nearest(line: Array, x: float, y: float, far: float) -> tuple[int, float, fl
             closest, shortest = i, square
     if shortest > far * far:
         return -1, 0.0, math.sqrt(shortest)
-    piece, place, lateral, shortest = 0, 0.0, 0.0, math.inf
-    for i in range(max(closest - STRIDE, 0), min(closest + STRIDE, points - 1)):
-        px, py = line[i, X], line[i, Y]
-        ex, ey = line[i + 1, X] - px, line[i + 1, Y] - py
-        rx, ry = x - px, y - py
-        length = math.sqrt(ex * ex + ey * ey)
-        along = (rx * ex + ry * ey) / (length * length)
-        held = min(max(along, 0.0), 1.0)
-        if (i == 0 and along < 0.0) or (i == points - 2 and along > 1.0):
-            held = along
-        square = (rx - held * ex) ** 2 + (ry - held * ey) ** 2
-        beyond = (held - min(max(held, 0.0), 1.0)) * length
-        if square + beyond * beyond < shortest:
-            shortest = square + beyond * beyond
-            side = ex * ry - ey * rx
-            piece, place, lateral = i, held, math.sqrt(square) if side >= 0.0 else -math.sqrt(square)
+    for i in range(max(closest - STRIDE + 1, 0), min(closest + STRIDE, points)):
+        square = (x - line[i, X]) ** 2 + (y - line[i, Y]) ** 2
+        if square < shortest:
+            closest, shortest = i, square
+    piece = min(closest, points - 2)
+    place, lateral = _on_piece(line, piece, x, y)
+    if place < 0.0 and piece > 0:
+        piece -= 1
+        place, lateral = _on_piece(line, piece, x, y)
     return piece, place, lateral
 
 
@@ -250,27 +253,29 @@ def strip_distance(table: Array, start: int, side: int, waves: Array, s: float, 
 
 
 @shared
-def midline_distance(bodies: Any, k: int, line: Array, x: float, y: float) -> float:
-    """Return the signed distance of a point of the body's frame from the bent body; exact to first order near it."""
-    waves = bodies.waves[k]
-    beyond = bodies.axes[k, 1] + 0.5 * waves[GAP]
+def midline_distance(
+    nodes: Array, waves: Array, line: Array, half: float, table: Array, start: int, side: int, x: float, y: float
+) -> float:
+    """Return the signed distance of a point of the body's frame from the bent body; exact to first order near it.
+
+    ``half`` is the largest half-width. What is passed is little, because this is called for every face of a window.
+    """
+    beyond = half + 0.5 * waves[GAP]
     i, place, lateral = nearest(line, x, y, beyond + waves[MARGIN])
     if i < 0:
         return lateral - beyond
-    nodes = bodies.nodes[k]
     s = nodes[i, ARC] + place * (nodes[i + 1, ARC] - nodes[i, ARC])
-    return strip_distance(bodies.distances, bodies.starts[k], bodies.sides[k], waves, s, lateral)
+    return strip_distance(table, start, side, waves, s, lateral)
 
 
 @shared
 def deformation_velocity(
-    bodies: Any, k: int, line: Array, rx: float, ry: float, cos: float, sin: float
+    nodes: Array, line: Array, rx: float, ry: float, cos: float, sin: float
 ) -> tuple[float, float]:
     """Return the velocity of deformation at a point in or near the body, both along the axes of the box."""
     i, place, d = nearest(line, cos * rx + sin * ry, cos * ry - sin * rx, math.inf)
     b = min(max(place, 0.0), 1.0)
     a = 1.0 - b
-    nodes = bodies.nodes[k]
     w = a * nodes[i, HALF_WIDTH] + b * nodes[i + 1, HALF_WIDTH]
     tx, ty = a * line[i, COS] + b * line[i + 1, COS], a * line[i, SIN] + b * line[i + 1, SIN]
     spin, curvature = a * line[i, SPIN] + b * line[i + 1, SPIN], a * line[i, BEND] + b * line[i + 1, BEND]
@@ -313,3 +318,56 @@ def midline_extent(nodes: Array, line: Array, cos: float, sin: float) -> tuple[f
         w = nodes[i, HALF_WIDTH]
         x0, x1, y0, y1 = min(x0, x - w), max(x1, x + w), min(y0, y - w), max(y1, y + w)
     return x0, x1, y0, y1
+
+
+# The table of bodies has None in the place of midlines where no body bends and the backend can tell: numba leaves out
+# what hangs on an argument that is None, and what follows is not compiled.
+
+
+@shared
+def bends(midlines: Any, bodies: Any, k: int) -> bool:
+    """Return whether body k has a midline."""
+    if midlines is None:
+        return False
+    return bodies.shapes[k] == MIDLINE
+
+
+@shared
+def bent_distance(midlines: Any, bodies: Any, n: int, k: int, x: float, y: float) -> float:
+    """Return the signed distance of a point of the body's frame from body k of simulation n."""
+    if midlines is None:
+        return 0.0
+    return midline_distance(bodies.nodes[k], bodies.waves[k], midlines[n, k], bodies.axes[k, 1], bodies.distances,
+                            bodies.starts[k], bodies.sides[k], x, y)  # fmt: skip
+
+
+@shared
+def note_box(nodes: Array, line: Array, box: Array) -> None:
+    """Note :func:`midline_extent` in the frame of the body."""
+    box[0], box[1], box[2], box[3] = midline_extent(nodes, line, 1.0, 0.0)
+
+
+@shared
+def out_of_reach(midlines: Any, bodies: Any, n: int, k: int, rx: float, ry: float, angle: float, margin: float) -> bool:
+    """Return whether a point, seen from body k, is certainly further away from it than a margin; if it bends."""
+    if midlines is None:
+        return False
+    if bodies.shapes[k] != MIDLINE:
+        return False
+    reach = bodies.axes[k, 0] + margin
+    if rx * rx + ry * ry > reach * reach:
+        return True
+    cos, sin = math.cos(angle), math.sin(angle)
+    x, y, box = cos * rx + sin * ry, cos * ry - sin * rx, bodies.boxes
+    return (x < box[n, k, 0] - margin or x > box[n, k, 1] + margin or y < box[n, k, 2] - margin
+            or y > box[n, k, 3] + margin)  # fmt: skip
+
+
+@shared
+def bent_extent(
+    midlines: Any, bodies: Any, n: int, k: int, cos: float, sin: float
+) -> tuple[float, float, float, float]:
+    """Return :func:`midline_extent` of body k of simulation n."""
+    if midlines is None:
+        return 0.0, 0.0, 0.0, 0.0
+    return midline_extent(bodies.nodes[k], midlines[n, k], cos, sin)

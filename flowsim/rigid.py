@@ -12,8 +12,8 @@ from typing import Any
 
 from flowsim.body_arrays import TOUCHES_BODY
 from flowsim.boundary import BOTTOM, LEFT, RIGHT, SIDES, Side
-from flowsim.distances import MIDLINE, TABLE, signed_distance, tabulated_distance
-from flowsim.midlines import midline_distance, midline_extent
+from flowsim.distances import TABLE, signed_distance, tabulated_distance
+from flowsim.midlines import bends, bent_distance, bent_extent, out_of_reach
 from flowsim.shared import shared
 from flowsim.stencils import PERIODIC, mask, penalized_share, surface_share
 
@@ -58,14 +58,13 @@ def body_window(
 ) -> tuple[int, int, int, int]:
     """Return the window of faces that a body at (x, y) can touch, plus a margin."""
     c, s = math.cos(angle), math.sin(angle)
-    if bodies.shapes[k] == MIDLINE:
-        x0, x1, y0, y1 = midline_extent(bodies.nodes[k], bodies.midlines[n, k], c, s)
+    a, b = bodies.axes[k, 0], bodies.axes[k, 1]
+    reach_x = math.sqrt((a * c) ** 2 + (b * s) ** 2) + 1.5 * h
+    reach_y = math.sqrt((a * s) ** 2 + (b * c) ** 2) + 1.5 * h
+    if bends(bodies.midlines, bodies, k):
+        x0, x1, y0, y1 = bent_extent(bodies.midlines, bodies, n, k, c, s)
         x, y = x + 0.5 * (x0 + x1), y + 0.5 * (y0 + y1)
         reach_x, reach_y = 0.5 * (x1 - x0) + 1.5 * h, 0.5 * (y1 - y0) + 1.5 * h
-    else:
-        a, b = bodies.axes[k, 0], bodies.axes[k, 1]
-        reach_x = math.sqrt((a * c) ** 2 + (b * s) ** 2) + 1.5 * h
-        reach_y = math.sqrt((a * s) ** 2 + (b * c) ** 2) + 1.5 * h
     i0, i1 = face_range(x, reach_x, h, nx, sides[LEFT])
     j0, j1 = face_range(y, reach_y, h, ny, sides[BOTTOM])
     return i0, i1, j0, j1
@@ -75,8 +74,8 @@ def body_window(
 def body_distance(bodies: Any, n: int, k: int, rx: float, ry: float, cos: float, sin: float) -> float:
     """Return the signed distance of a point from body k of simulation n, given relative to its reference point."""
     x, y = cos * rx + sin * ry, cos * ry - sin * rx
-    if bodies.shapes[k] == MIDLINE:
-        return midline_distance(bodies, k, bodies.midlines[n, k], x, y)
+    if bends(bodies.midlines, bodies, k):
+        return bent_distance(bodies.midlines, bodies, n, k, x, y)
     if bodies.shapes[k] == TABLE:
         return tabulated_distance(bodies.distances, bodies.starts[k], bodies.sides[k], bodies.axes[k, 0], x, y)
     return signed_distance(bodies.shapes[k], bodies.axes[k, 0], bodies.axes[k, 1], x, y)
@@ -123,10 +122,9 @@ def whereabouts(
 @shared
 def reach_towards(bodies: Any, n: int, k: int, direction: float, angle: float) -> float:
     """Return how far body k of simulation n reaches from its reference point in a direction of the box."""
-    if bodies.shapes[k] == MIDLINE:
+    if bends(bodies.midlines, bodies, k):
         turn = angle - direction
-        _, reach, _, _ = midline_extent(bodies.nodes[k], bodies.midlines[n, k], math.cos(turn), math.sin(turn))
-        return reach
+        return bent_extent(bodies.midlines, bodies, n, k, math.cos(turn), math.sin(turn))[1]
     support = bodies.support[k]
     count = len(support)
     place = (direction - angle) / (2.0 * math.pi)
@@ -324,6 +322,8 @@ def claimed_by_others(
         ox = image(position[other, 0], px, nx * h, sides[LEFT])
         oy = image(position[other, 1], py, ny * h, sides[BOTTOM])
         theta = angles[other]
+        if out_of_reach(bodies.midlines, bodies, n, other, px - ox, py - oy, theta, h):
+            continue
         distance = body_distance(bodies, n, other, px - ox, py - oy, math.cos(theta), math.sin(theta))
         # the two distances of a point add up to no less than the gap, and to the gap itself in between
         if own + distance < h:

@@ -146,7 +146,7 @@ class State:
         """Put what never changes where the sweeps work."""
         array = self._device.array
         return {
-            "bodies": BodyTable(*(array(column) for column in self._table)),
+            "bodies": BodyTable(*map(array, self._table))._replace(midlines=self._device.if_any(self._table.midlines)),
             "sides": array(self._side_kinds),
             "stream": array(np.array(self.stream, np.float64)),
             "gravity": array(np.array(self.gravity, np.float64)),

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.interpolate import CubicSpline
 
-from flowsim.bodies import Body, Motion, polygon
+from flowsim.bodies import Body, Motion
 from flowsim.distances import Shape
 from flowsim.midlines import (
     AMPLITUDE,
@@ -152,16 +152,20 @@ class Swimmer(Body):
         s, w = self.nodes[:, ARC] - self._middle, self.nodes[:, HALF_WIDTH]
         return float(self.nodes[:, WEIGHT] @ (2.0 * w * s**2 + 2.0 / 3.0 * w**3))
 
-    @functools.cached_property
-    def _straight(self) -> Body:
-        """The straight body as one with edges, its head at the origin and its tail on the x axis."""
-        s = 0.5 - 0.5 * np.cos(np.linspace(0.0, np.pi, 201))
-        upper = np.stack([self.length * s, self.length * self.half_width(s)], axis=-1)
-        return polygon([(float(x), float(y)) for x, y in [*upper, *(upper[-2:0:-1] * (1.0, -1.0))]])
+    def _straight_distance(self, s: FloatArray, d: FloatArray) -> FloatArray:
+        """Return the signed distance of points at arc length s and offset d from the straight body."""
+        at = 0.5 - 0.5 * np.cos(np.linspace(0.0, np.pi, 2 * POINTS + 1))
+        arc, edge, d = self.length * at, self.length * self.half_width(at), np.abs(d)
+        nearest = np.full(np.shape(s), np.inf)
+        for a, b, ds, dw in zip(arc, edge, np.diff(arc), np.diff(edge), strict=False):
+            along = np.clip(((s - a) * ds + (d - b) * dw) / (ds**2 + dw**2), 0.0, 1.0)
+            nearest = np.minimum(nearest, np.hypot(s - a - along * ds, d - b - along * dw))
+        inside = (s > 0.0) & (s < self.length) & (d < np.interp(s, arc, edge))
+        return np.where(inside, -nearest, nearest)
 
     def distance(self, x: FloatArray, y: FloatArray) -> FloatArray:
         """Signed distance of points of its own frame from the straight body."""
-        return self._straight.distance(self._middle - np.asarray(x), np.asarray(y))
+        return self._straight_distance(self._middle - np.asarray(x), np.asarray(y))
 
     @property
     def surface(self) -> list[FloatArray]:
@@ -186,7 +190,7 @@ class Swimmer(Body):
         spacing = wave[SPACING]
         s = np.arange(round((self.length + 2 * wave[MARGIN]) / spacing) + 1) * spacing - wave[MARGIN]
         d = np.arange(int(np.ceil((self.semi_axes[1] + wave[MARGIN]) / spacing)) + 1) * spacing
-        return self._straight.distance(*np.meshgrid(s, d, indexing="ij"))
+        return self._straight_distance(*np.meshgrid(s, d, indexing="ij"))
 
 
 def anguilliform(**options: object) -> Swimmer:

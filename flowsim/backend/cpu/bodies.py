@@ -14,7 +14,7 @@ from flowsim.boundary import BOTTOM, LEFT
 from flowsim.distances import MIDLINE, TABLE, signed_distance
 from flowsim.grid import GHOSTS as G
 from flowsim.midlines import bend as bend_midline
-from flowsim.midlines import deformation_velocity, note_deformation
+from flowsim.midlines import bends, deformation_velocity, midline_distance, note_box, note_deformation
 from flowsim.rigid import (
     RIGID,
     body_distance,
@@ -36,13 +36,31 @@ from flowsim.stencils import mask, penalized_share, velocity_at
 Array = Any
 
 
+@inner
+def _distances_when_bent(
+    out: Array, count: int, midlines: Any, bodies: Any, n: int, k: int, rx: float, ry: float, h: float, cos: float,
+    sin: float,
+) -> None:  # fmt: skip
+    """Do what :func:`_distances` does for a body with a midline."""
+    if midlines is not None:
+        nodes, waves, line = bodies.nodes[k], bodies.waves[k], midlines[n, k]
+        half, table, start, side = bodies.axes[k, 1], bodies.distances, bodies.starts[k], bodies.sides[k]
+        for j in range(count):
+            y = ry + j * h
+            x, y = cos * rx + sin * y, cos * y - sin * rx
+            out[j] = midline_distance(nodes, waves, line, half, table, start, side, x, y)
+
+
 @row_loop
 def _distances(
     out: Array, count: int, bodies: Any, n: int, k: int, rx: float, ry: float, h: float, cos: float, sin: float
 ) -> None:  # fmt: skip
     """Write the distances of the points of a row from body k of simulation n; (rx, ry) is the first, seen from it."""
     shape, a, b = bodies.shapes[k], bodies.axes[k, 0], bodies.axes[k, 1]
-    if shape == TABLE or shape == MIDLINE:
+    if bends(bodies.midlines, bodies, k):
+        _distances_when_bent(out, count, bodies.midlines, bodies, n, k, rx, ry, h, cos, sin)
+        return
+    if shape == TABLE:
         for j in range(count):
             out[j] = body_distance(bodies, n, k, rx, ry + j * h, cos, sin)
         return
@@ -99,9 +117,12 @@ def _yield_to(
     nx, ny = share.shape[0] - 2 * G, share.shape[1] - 2 * G
     i0, i1, j0, j1 = window
     cos, sin = math.cos(angle), math.sin(angle)
+    bent = bends(bodies.midlines, bodies, bodies.order[rank])
     for i in range(i0, i1):
         px = (i + dx) * h
         for j in range(j0, j1):
+            if bent and share[wrapped(i, nx) + G, wrapped(j, ny) + G] == 0.0:
+                continue  # its box is large, and what it covers little
             py = (j + dy) * h
             own = body_distance(bodies, n, bodies.order[rank], px - x, py - y, cos, sin)
             claimed = claimed_by_others(n, rank, bodies, px, py, own, position, angles, h, nx, ny, sides, contact)
@@ -179,10 +200,13 @@ def _impose(
 
 @inner
 def _deform(
-    f: Array, share: Array, drift: Array, window: Any, along_x: bool, x: float, y: float, angle: float, bodies: Any,
-    n: int, k: int, h: float,
+    f: Array, share: Array, drift: Array, window: Any, along_x: bool, x: float, y: float, angle: float, midlines: Any,
+    bodies: Any, n: int, k: int, h: float,
 ) -> None:  # fmt: skip
     """Take the velocity of deformation off f under a body, so that what is left there is to move as a rigid body."""
+    if midlines is None:
+        return
+    nodes, line = bodies.nodes[k], midlines[n, k]
     i0, i1, j0, j1 = window
     nx, ny = f.shape[0] - 2 * G, f.shape[1] - 2 * G
     dx, dy = (0.0, 0.5) if along_x else (0.5, 0.0)
@@ -192,9 +216,7 @@ def _deform(
         for j in range(j0, j1):
             b = wrapped(j, ny) + G
             if share[a, b] > 0.0:
-                u, v = deformation_velocity(
-                    bodies, k, bodies.midlines[n, k], (i + dx) * h - x, (j + dy) * h - y, cos, sin
-                )
+                u, v = deformation_velocity(nodes, line, (i + dx) * h - x, (j + dy) * h - y, cos, sin)
                 drift[a, b] = u if along_x else v
                 f[a, b] -= drift[a, b]
 
@@ -202,9 +224,11 @@ def _deform(
 @inner
 def _restore(
     f: Array, share: Array, drift: Array, window: Any, offset: float, centre: float, h: float, along_x: bool,
-    base: float, turn: float,
+    base: float, turn: float, midlines: Any,
 ) -> float:  # fmt: skip
     """Penalise f towards base + turn r, undo :func:`_deform`, and return the work that the deformation did."""
+    if midlines is None:
+        return 0.0
     i0, i1, j0, j1 = window
     nx, ny = f.shape[0] - 2 * G, f.shape[1] - 2 * G
     real, work = f.dtype.type, 0.0
@@ -230,6 +254,7 @@ def bend(active: Array, bodies: Any, gait: Array, form: Array, time: Array, dt: 
                     bodies.nodes[k], bodies.waves[k], gait[n, k], form[n, k], bodies.midlines[n, k], time[n],
                     dt[n] if moves else 0.0,
                 )  # fmt: skip
+                note_box(bodies.nodes[k], bodies.midlines[n, k], bodies.boxes[n, k])
 
 
 @sweep
@@ -259,7 +284,8 @@ def penalize(
     ``bodies`` is a :class:`flowsim.body_arrays.BodyTable`; without ``moves`` free bodies stay and keep their velocity.
     ``state`` is that of :func:`flowsim.rigid.respond`. The force on the body is the penalty integral plus the rate of
     change of momentum of the fluid inside. ``drift_u`` and ``drift_v`` are room for velocities of deformation, in the
-    frame of which a body that bends is penalised as a rigid one. ``rows`` is that room of :func:`flowsim.backend.cpu.flow.predict`.
+    frame of which a body that bends is penalised as a rigid one. ``rows`` is that room of
+    :func:`flowsim.backend.cpu.flow.predict`.
     """
     nx, ny = u.shape[1] - 2 * G, u.shape[2] - 2 * G
     position, angle = state[0], state[1]
@@ -279,21 +305,20 @@ def penalize(
             _shares(share_u[n], window, 0.0, 0.5, x, y, theta, bodies, n, k, h, c, diffusion, rows[task])
             _shares(share_v[n], window, 0.5, 0.0, x, y, theta, bodies, n, k, h, c, diffusion, rows[task])
             if rank > 0 and near_others(rank, bodies, x, y, position[n], h, nx, ny, sides):
-                _yield_to(share_u[n], window, 0.0, 0.5, x, y, theta, bodies, n, rank, position[n], angle[n], h, c, sides,
-                          contact[n])  # fmt: skip
-                _yield_to(share_v[n], window, 0.5, 0.0, x, y, theta, bodies, n, rank, position[n], angle[n], h, c, sides,
-                          contact[n])  # fmt: skip
-            bends = bodies.shapes[k] == MIDLINE
-            spin = state[3][n, k]
-            if bends:
-                _deform(u[n], share_u[n], drift_u[n], window, True, x, y, theta, bodies, n, k, h)
-                _deform(v[n], share_v[n], drift_v[n], window, False, x, y, theta, bodies, n, k, h)
+                _yield_to(share_u[n], window, 0.0, 0.5, x, y, theta, bodies, n, rank, position[n], angle[n], h, c,
+                          sides, contact[n])  # fmt: skip
+                _yield_to(share_v[n], window, 0.5, 0.0, x, y, theta, bodies, n, rank, position[n], angle[n], h, c,
+                          sides, contact[n])  # fmt: skip
+            spin, bent = state[3][n, k], bends(bodies.midlines, bodies, k)
+            if bent:
+                _deform(u[n], share_u[n], drift_u[n], window, True, x, y, theta, bodies.midlines, bodies, n, k, h)
+                _deform(v[n], share_v[n], drift_v[n], window, False, x, y, theta, bodies.midlines, bodies, n, k, h)
             su = _moments(u[n], share_u[n], window, 0.5, yc, h, False)
             sv = _moments(v[n], share_v[n], window, 0.5, xc, h, True)
             vx, vy, omega = respond(n, k, su, sv, bodies, moves, state, dt[n], gravity)
-            if bends:
-                work = _restore(u[n], share_u[n], drift_u[n], window, 0.5, yc, h, True, vx, -omega)
-                work += _restore(v[n], share_v[n], drift_v[n], window, 0.5, xc, h, False, vy, omega)
+            if bent:
+                work = _restore(u[n], share_u[n], drift_u[n], window, 0.5, yc, h, True, vx, -omega, bodies.midlines)
+                work += _restore(v[n], share_v[n], drift_v[n], window, 0.5, xc, h, False, vy, omega, bodies.midlines)
                 state[8][n, k] = note_deformation(
                     form[n, k], state[8][n, k], work, (spin, omega), bodies.fluid_inertia[k], dt[n]
                 )
