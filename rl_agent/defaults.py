@@ -92,7 +92,7 @@ def _rules(
         yield "episodes", math.ceil(256 / length)
         yield "steps_per_update", 4.0
     memory = named.get("memory", _memory(config, steps))
-    start = named.get("start", min(5000, max(config.batch, steps // 50)))
+    start = named.get("start", min(5000, max(_batch(config), steps // 50)))
     yield "memory", max(memory, named.get("start", 0))
     yield "start", min(start, memory)
     piece = max(SHORTEST_PIECE, start // USUAL_AGENTS)
@@ -106,7 +106,7 @@ def _dqn(config: DQNConfig, named: Mapping[str, Any], steps: int) -> Iterator[tu
     gamma = float(named.get("gamma", DQN_GAMMA))
     yield "gamma", gamma
     yield "steps_per_update", ratio
-    yield "batch", 128 if config.network == "mlp" else config.batch
+    yield "batch", _batch(config)
     yield "learning_rate", config.learning_rate if config.network == "conv" else 5e-4
     yield "target_every", min(config.target_every, max(100, int(steps / ratio / 20)))
     yield "steps_ahead", min(config.steps_ahead, 3)
@@ -115,6 +115,12 @@ def _dqn(config: DQNConfig, named: Mapping[str, Any], steps: int) -> Iterator[tu
         yield "epsilon", 0.05
     yield "clip_rewards", False
     yield "value_limit", round(1.0 / max(1e-2, 1.0 - gamma), 1)
+
+
+def _batch(config: AgentConfig) -> int:
+    """Return the steps of a gradient; those of DQN are few, which belongs to pictures."""
+    is_small = isinstance(config, DQNConfig) and config.network == "mlp" and "batch" not in config.model_fields_set
+    return 128 if is_small else config.batch
 
 
 def _horizon(steps: int, episode_steps: int | None) -> int:

@@ -243,7 +243,7 @@ def test_the_settings_of_an_algorithm_are_those_of_the_code(page):
     assert own <= {key.strip("`") for key, *_ in table}
     for key, value, _ in table:
         key, value = key.strip("`"), yaml.safe_load(value)
-        real = list(config.hidden_sizes) if key == "hidden" else getattr(config, key)
+        real = list(config.hidden_sizes) if key == "hidden" else config.model_dump(mode="json")[key]
         assert value == (pytest.approx(real, rel=1e-3) if isinstance(real, float) else real), key
 
 
