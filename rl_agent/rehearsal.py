@@ -47,19 +47,22 @@ def rehearse(
     shape = observation_space.shape[0]
     rng = np.random.default_rng(0)
     both = np.arange(2)
-    learner.begin(both, rng.normal(size=(2, shape)))
+    learner.begin(both, np.abs(rng.normal(size=(2, shape))))  # not negative, as pictures are
+    has_learned = False
     for step in range(1, 3 * _START):
         for agents in (both[:1], both[1:]) if step % 2 else (both,):
             learner.act(agents)
             ended = step % _EPISODE == 0
             # one agent fails, the other runs out of time
             terminated, truncated = (agents == 0) & ended, (agents == 1) & ended
-            observations = rng.normal(size=(len(agents), shape))
+            observations = np.abs(rng.normal(size=(len(agents), shape)))
             learner.observe(agents, rng.normal(size=len(agents)), terminated, truncated, observations)
             if ended:
                 learner.begin(agents, observations)
         while learner.updates_due():
             learner.update()
         if learner.gradient_steps and step % _EPISODE == 0:
-            break
+            if has_learned:  # for the episodes of one more, by which samplers learn
+                break
+            has_learned = True
     learner.sweep_memory()
