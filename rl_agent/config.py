@@ -311,11 +311,6 @@ class AgentConfig(BaseModel):
                 f"network = {self.network} with picture = {self.picture}: network = conv, and no other, needs "
                 "picture = [channels, height, width]"
             )
-        if self.network == "conv" and self.sampler == "ners" and {"state", "next_state"} & set(self.score_features):
-            yield (
-                "sampler = ners scores no pictures yet; with network = conv leave state and next_state out of "
-                "score_features, or use another sampler"
-            )
         if self.random_start and self.replay != "none":
             yield (
                 f"random_start = True stores actions that the policy did not draw, which replay = {self.replay} cannot "

@@ -71,21 +71,37 @@ class Features:
         Which of ``FEATURES``.
     sizes
         Of the task.
+    frames
+        Where states are pictures, how many are stacked; they are then in ``pictures`` and in no column.
 
     Attributes
     ----------
     size
         Number of columns.
+    pictured
+        Which of s and s' are in ``pictures``.
     """
 
-    def __init__(self, names: Sequence[str], sizes: Sizes) -> None:
-        self.names, self._choices = tuple(name for name in FEATURES if name in names), sizes.choices
+    def __init__(self, names: Sequence[str], sizes: Sizes, frames: int = 0) -> None:
+        chosen = [name for name in FEATURES if name in names]
+        self._frames, self._choices = frames, sizes.choices
+        self.pictured = tuple(name for name in chosen if frames and "state" in name)
+        self.names = tuple(name for name in chosen if name not in self.pictured)
         widths = {"state": sizes.observation, "next_state": sizes.observation, "action": sizes.choices or sizes.action}
         self.size = sum(widths.get(name, 1) for name in self.names)
 
     def __call__(self, source: Source, slots: I64, findings: Findings) -> F32:
         """Describe the steps at ``slots``, shape (n, size)."""
-        return np.concatenate([self._column(name, source, slots, findings) for name in self.names], axis=1)
+        columns = [self._column(name, source, slots, findings) for name in self.names]
+        return np.concatenate([np.empty((len(slots), 0), np.float32), *columns], axis=1)
+
+    def pictures(self, source: Source, slots: I64) -> F32 | None:
+        """Stacks of frames of s, then of s', where both are seen: (frames, n or 2 n, S), or ``None``."""
+        if not self.pictured:
+            return None
+        gather = {"state": source.memory.windows, "next_state": source.memory.following}
+        stacks = [gather[name](slots, self._frames, source.mean, source.per_std) for name in self.pictured]
+        return np.concatenate(stacks, axis=1)
 
     def _column(self, name: str, source: Source, slots: I64, findings: Findings) -> F32:
         memory, scale = source.memory, (source.mean, source.per_std)

@@ -23,7 +23,8 @@ Done otherwise than in the paper:
    code; the weights of that update belong to the chances that the steps were drawn with.
 3. The sum of eq. 7 is a mean (Adam does not see the difference), and a change of zero makes no step.
 4. The largest weight is that of the batch.
-5. kappa is the running number of a step over that of the newest one; tanh bounds every feature, as in that code.
+5. Pictures are read by the learner's own convolutions, with tanh on what comes out.
+6. kappa is the running number of a step over that of the newest one; tanh bounds every feature, as in that code.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ class NERSSampler(ProportionalSampler):
     def learn(self, drawn: Drawn) -> None:
         """Score drawn steps anew; the scores are their priorities."""
         self._findings.take(drawn)
-        scores = self.network(self._features(drawn.source, drawn.slots, self._findings))
+        scores = self._score(drawn.source, drawn.slots)
         self._priorities.take(drawn.slots, scores)
         self._update(drawn.slots)
 
@@ -106,8 +107,12 @@ class NERSSampler(ProportionalSampler):
         if len(drawn) == 0 or change == 0.0:
             return
         chosen = rng.choice(drawn, min(self._train_steps, len(drawn)), replace=False)
-        scores = self.network(self._features(source, chosen, self._findings))
+        scores = self._score(source, chosen)
         self.network.descend(-np.float32(change) * self.log_chance_slopes(scores, chosen), self._learning_rate)
+
+    def _score(self, source: Source, slots: I64) -> F32:
+        features = self._features
+        return self.network(features(source, slots, self._findings), features.pictures(source, slots))
 
     def log_chance_slopes(self, scores: F32, slots: I64) -> F32:
         """d/d(sigma) of the mean of log p_i over steps that have these scores now, shape (n,)."""

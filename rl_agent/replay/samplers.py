@@ -8,13 +8,14 @@ import numpy as np
 import numpy.typing as npt
 
 from rl_agent.config import ACERConfig, AgentConfig, OnPolicyConfig, StretchConfig
+from rl_agent.networks import Conv, make_encoder
 from rl_agent.replay.ero import EROSampler
 from rl_agent.replay.features import Features
 from rl_agent.replay.memory import EpisodeMemory
 from rl_agent.replay.ners import NERSSampler
 from rl_agent.replay.prioritised import ProportionalSampler, RankSampler
 from rl_agent.replay.sampler import Sampler
-from rl_agent.replay.score_network import ScoreNetwork
+from rl_agent.replay.score_network import PICTURE_HIDDEN, PICTURE_OUTPUTS, ScoreNetwork
 from rl_agent.scaling import Sizes
 
 __all__ = ["EpochSampler", "SegmentSampler", "UniformSampler", "make_sampler"]
@@ -159,7 +160,17 @@ def make_sampler(config: AgentConfig, sizes: Sizes, rng: np.random.Generator) ->
         return EROSampler(config.memory, config.score_learning_rate, config.score_steps, rng)
     exponent = PRIORITY_EXPONENTS[config.sampler] if config.priority_exponent is None else config.priority_exponent
     if config.sampler == "ners":
-        features = Features(config.score_features, sizes)
-        network = ScoreNetwork(features.size, rng, has_context=config.score_context)
-        return NERSSampler(config.memory, exponent, features, network, config.score_learning_rate, config.score_steps)
+        return _make_ners(config, sizes, exponent, rng)
     return (RankSampler if config.sampler == "rank" else ProportionalSampler)(config.memory, exponent)
+
+
+def _make_ners(config: AgentConfig, sizes: Sizes, exponent: float, rng: np.random.Generator) -> NERSSampler:
+    features = Features(config.score_features, sizes, config.window + 1 if config.network == "conv" else 0)
+    picture = None
+    if features.pictured:
+        encoder = make_encoder(config)
+        picture = Conv(encoder, sizes.observation, config.window, PICTURE_HIDDEN, PICTURE_OUTPUTS)
+    network = ScoreNetwork(
+        features.size, rng, has_context=config.score_context, picture=picture, pictures=len(features.pictured)
+    )
+    return NERSSampler(config.memory, exponent, features, network, config.score_learning_rate, config.score_steps)

@@ -6,16 +6,17 @@ import numpy as np
 import numpy.typing as npt
 
 from rl_agent.adam import Adam
-from rl_agent.networks import MLP, Parts
+from rl_agent.networks import MLP, Network, Parts
 from rl_agent.networks.network import fill_glorot
 
-__all__ = ["ScoreNetwork"]
+__all__ = ["PICTURE_HIDDEN", "PICTURE_OUTPUTS", "ScoreNetwork"]
 
 F32 = npt.NDArray[np.float32]
 
 CONTEXT_HIDDEN, CONTEXT_SIZE = (256, 512, 256), 128
 """Layers of the local and of the global network (table B.1: 256, 512, 256, 128)."""
 SCORE_HIDDEN = (256, 128, 64)
+PICTURE_HIDDEN, PICTURE_OUTPUTS = (256, 64), 32
 
 
 class ScoreNetwork:
@@ -24,7 +25,8 @@ class ScoreNetwork:
         sigma_k = sigmoid f_s( f_l(x_k), f_g_avg ),    f_g_avg = (1/n) sum_i f_g(x_i)
 
     so another order of the steps gives the same scores in that order. ReLU between the layers; the last layers of f_l
-    and f_g are linear, as in the authors' code.
+    and f_g are linear, as in the authors' code. Where states are pictures, tanh of what a network makes of each stands
+    beside the other features (appendix B: its convolutions, then 256, 64 and 32 units).
 
     Parameters
     ----------
@@ -36,6 +38,10 @@ class ScoreNetwork:
         Whether there are f_l and f_g; else f_s reads x_k alone, with ``hidden`` layers.
     hidden
         Layers of f_s.
+    picture
+        Reads pictures.
+    pictures
+        How many of each step.
 
     Attributes
     ----------
@@ -53,12 +59,17 @@ class ScoreNetwork:
         local: bool = True,
         has_context: bool = True,
         hidden: tuple[int, ...] = SCORE_HIDDEN,
+        picture: Network | None = None,
+        pictures: int = 0,
     ) -> None:
+        self._inputs, self._pictures = inputs, pictures if picture is not None else 0
+        inputs += self._pictures * PICTURE_OUTPUTS
         names = [name for name, is_there in (("local", local), ("context", has_context)) if is_there]
         below = {name: MLP(inputs, CONTEXT_HIDDEN, CONTEXT_SIZE, "relu") for name in names}
         score = MLP(CONTEXT_SIZE * len(below) or inputs, hidden, 1, "relu")
-        self._parts = Parts(**below, score=score)
-        self._passes = {name: self._parts.passes(name) for name in (*below, "score")}
+        above = {"picture": picture} if picture is not None else {}
+        self._parts = Parts(**above, **below, score=score)
+        self._passes = {name: self._parts.passes(name) for name in (*above, *below, "score")}
         self._below = tuple(below)
         self.weights: F32 = self._parts.initialise(rng)
         self.gradient: F32 = np.zeros_like(self.weights)
@@ -67,17 +78,23 @@ class ScoreNetwork:
             fill_glorot(self._w[name][f"weight{network.layers - 1}"], rng)
         self.adam = Adam(len(self.weights))
         self._scores: F32 = np.zeros(0, np.float32)
+        self._encoded: F32 = np.zeros((0, 0), np.float32)
 
-    def __call__(self, features: F32) -> F32:
-        """Score steps by their features (n, F); shape (n,), each between 0 and 1."""
+    def __call__(self, features: F32, pictures: F32 | None = None) -> F32:
+        """Score steps by their features (n, F), and their pictures (T, k n, S); shape (n,), each between 0 and 1."""
         n = len(features)
+        if pictures is not None:
+            lengths = _ones(self._pictures * n)
+            self._encoded = np.tanh(self._passes["picture"].forward(self._w["picture"], pictures, lengths))
+            features = np.concatenate([features, *np.split(self._encoded, self._pictures)], axis=1)
         seen = features if not self._below else np.concatenate([self._seen(name, features) for name in self._below], 1)
         outputs = self._passes["score"].forward(self._w["score"], _nothing(n), _ones(n), seen[None])
         self._scores = np.float32(1.0) / (np.float32(1.0) + np.exp(-outputs[:, 0]))
         return self._scores
 
     def _seen(self, name: str, features: F32) -> F32:
-        outputs = self._passes[name].forward(self._w[name], features[None], _ones(len(features)))
+        n = len(features)
+        outputs = self._passes[name].forward(self._w[name], _nothing(n), _ones(n), features[None])
         return outputs if name == "local" else np.broadcast_to(outputs.mean(axis=0), outputs.shape)
 
     def descend(self, d_scores: F32, learning_rate: float) -> None:
@@ -95,9 +112,16 @@ class ScoreNetwork:
             return
         d_seen = np.empty((1, n, CONTEXT_SIZE * len(self._below)), np.float32)
         score.backward(d_outputs, self._d["score"], d_seen)
+        d_features = np.zeros((1, n, self._inputs + self._pictures * PICTURE_OUTPUTS), np.float32)
+        part = np.empty_like(d_features) if self._pictures else None
         for name, d in zip(self._below, np.split(d_seen[0], len(self._below), axis=1), strict=True):
             of_each = d if name == "local" else np.broadcast_to(d.mean(axis=0), d.shape)
-            self._passes[name].backward(np.ascontiguousarray(of_each), self._d[name])
+            self._passes[name].backward(np.ascontiguousarray(of_each), self._d[name], part)
+            if part is not None:
+                d_features += part
+        if self._pictures:
+            d_encoded = np.concatenate(np.split(d_features[0, :, self._inputs :], self._pictures, axis=1))
+            self._passes["picture"].backward(d_encoded * (1.0 - self._encoded**2), self._d["picture"])
 
     def save(self) -> dict[str, npt.NDArray[np.float32]]:
         """Arrays that ``restore`` needs."""

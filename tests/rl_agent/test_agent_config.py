@@ -149,7 +149,6 @@ def test_what_is_written_has_the_settings_of_all_algorithms():
         ({"algorithm": "sac", "network": "conv", "picture": (1, 9, 9)}, "critics of actions"),
         ({"algorithm": "dqn", "network": "conv"}, "needs picture = "),
         ({"picture": (1, 9, 9)}, "needs picture = "),
-        ({"algorithm": "dqn", "network": "conv", "picture": (1, 9, 9), "sampler": "ners"}, "scores no pictures yet"),
         ({"algorithm": "sac", "score_steps": 9}, "score_steps is a setting of sampler = ero or ners"),
         (
             {"algorithm": "sac", "sampler": "ero", "score_context": False},

@@ -9,7 +9,8 @@ from test_checkpoint import assert_equal_to_the_bit
 from test_samplers import source_of
 
 from rl_agent import AgentConfig, Learner
-from rl_agent.networks import make_network
+from rl_agent.networks import Conv, make_encoder, make_network
+from rl_agent.replay.score_network import ScoreNetwork
 from rl_agent.serial import SerialRun
 
 PICTURE = (2, 5, 4)
@@ -127,6 +128,7 @@ def test_a_million_pictures_take_less_than_eight_gigabytes():
     [
         ("dqn", {}),
         ("rainbow", {"atoms": 5, "steps_ahead": 3}),
+        ("rainbow", {"atoms": 5, "sampler": "ners", "score_steps": 9}),
         ("vracer", {}),
         ("acer", {"episodes": 3, "segment": 5}),
         ("ppo", {"horizon": 60, "epochs": 2}),
@@ -143,6 +145,27 @@ def test_learners_of_pictures_go_on_to_the_bit(algorithm, settings, tmp_path):
         one.run(40)
     assert run.learner.gradient_steps > 5
     assert_equal_to_the_bit(run.learner, other.learner)
+
+
+def test_the_gradient_of_scores_reaches_the_convolutions():
+    config, rng = AgentConfig(algorithm="dqn", **SMALL), np.random.default_rng(0)
+    picture = Conv(make_encoder(config), 40, 2, (5,), 32)
+    network = ScoreNetwork(3, rng, picture=picture, pictures=2)
+    features, d = rng.normal(size=(6, 3)).astype(np.float32), rng.normal(size=6).astype(np.float32)
+    stacks = rng.uniform(size=(3, 12, 40)).astype(np.float32)
+    scores = network(features, stacks).copy()
+    network.differentiate(d)
+    weights = torch.tensor(network.weights, dtype=torch.float64, requires_grad=True)
+    views = network._parts.views(weights)
+    encoded = torch.tanh(picture.reference(views["picture"], torch.tensor(stacks, dtype=torch.float64), torch.ones(12)))
+    x = torch.cat([torch.tensor(features, dtype=torch.float64), encoded[:6], encoded[6:]], 1)[None]
+    of = lambda name, seen: network._parts.parts[name].reference(views[name], seen, torch.ones(6))  # noqa: E731
+    seen = torch.cat([of("local", x), of("context", x).mean(0).expand(6, -1)], 1)
+    expected = torch.sigmoid(of("score", seen[None])[:, 0])
+    np.testing.assert_allclose(scores, expected.detach(), rtol=1e-4)
+    (expected @ torch.tensor(d, dtype=torch.float64)).backward()
+    np.testing.assert_allclose(network.gradient, weights.grad, rtol=2e-3, atol=1e-6)
+    assert np.abs(network.gradient[network._parts.places["picture"]]).max() > 1e-5
 
 
 def test_what_pictures_are_for_is_learned():
