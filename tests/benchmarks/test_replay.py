@@ -1,0 +1,46 @@
+"""The suites of whom to draw, and the page that is made of their results."""
+
+import importlib
+import json
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def replay(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT))
+    return importlib.import_module("benchmarks.replay")
+
+
+def test_every_job_is_valid_and_samplers_differ_in_nothing_else(replay):
+    plan = replay.read_plan(ROOT / "benchmarks" / "replay.yaml")
+    jobs = {name: replay.jobs_of(name, suite) for name, suite in plan.items()}
+    assert len(jobs["sac"]) == len(jobs["td3"]) == 3 * 4 * 4
+    for name in ("sac", "td3", "dqn"):
+        settings = [
+            {k: v for k, v in job.agent.items() if k not in ("sampler", "priority_exponent")} for job in jobs[name]
+        ]
+        assert all(own == settings[0] for own in settings)
+        assert {job.agent["sampler"] for job in jobs[name]} == {"ners", "ero", "proportional", "uniform"}
+
+
+def test_the_page_has_a_row_for_each_sampler_beside_the_paper(replay, tmp_path):
+    plan = replay.read_plan(ROOT / "benchmarks" / "replay.yaml")
+    job = next(
+        job for job in replay.jobs_of("sac", plan["sac"]) if job.task == "Hopper-v5" and job.contestant == "NERS"
+    )
+    place = tmp_path / "results" / job.name
+    place.parent.mkdir(parents=True)
+    judged = {"deterministic": {"mean_return": 1234.0}}
+    found = {"settings": job.settings(), "steps": 50000, "cpu_seconds": 500.0, "evaluation": judged}
+    place.with_suffix(".json").write_text(json.dumps(found))
+    rows = ["environment_steps,cpu_seconds,wall_seconds,episodes,mean_return,mean_length"]
+    rows += [f"{k},{k / 100},{k / 100},2,{k / 10},50" for k in range(1000, 51000, 1000)]
+    place.with_suffix(".csv").write_text("\n".join(rows) + "\n")
+    page = tmp_path / "docs" / "replay_study.md"
+    replay.write_page(plan, tmp_path / "results", page)
+    assert "| NERS | 50,000 | 1.23e+03 | 100 | 2763.69 |" in page.read_text()
+    assert page.read_text().count("0 of 12 trainings done") == 4 + 4 - 1 + 1
