@@ -18,8 +18,8 @@ else:
     gymnasium.register(
         id="flowsim/LinearQuadratic-v0", entry_point="cases.small.env:LinearQuadratic", max_episode_steps=20
     )
-    gymnasium.register(id="flowsim/Atari-v0", entry_point="cases.atari.env:make_atari")
-    gymnasium.register(id="flowsim/MinAtar-v0", entry_point="cases.atari.env:make_minatar")
+    gymnasium.register(id="flowsim/Atari-v0", entry_point="cases.atari.env:make_atari", max_episode_steps=27_000)
+    gymnasium.register(id="flowsim/MinAtar-v0", entry_point="cases.atari.env:MinAtar", max_episode_steps=5000)
     gymnasium.register(id="flowsim/Glide-v0", entry_point="cases.small.env:Glide", max_episode_steps=500)
     gymnasium.register(id="flowsim/Recall-v0", entry_point="cases.small.env:Recall", max_episode_steps=4)
     gymnasium.register(id="flowsim/Reach-v0", entry_point="cases.small.env:Reach", max_episode_steps=50)

@@ -3,6 +3,7 @@
 The screen goes through Gymnasium's own wrappers: no-ops at the start, every fourth frame, the maximum of the last two,
 grey, 84 x 84 (Mnih et al. 2015; Machado et al. 2018, section 3). Sticky actions (Machado et al. 2018, section 5.2)
 repeat the last action with probability 0.25 in the place of the new one, frame by frame; the papers before have none.
+Episodes end after 27,000 actions at the latest, half an hour of the game.
 """
 
 from __future__ import annotations
@@ -18,15 +19,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cases.sentences import sentence_of
 
-__all__ = ["AtariOptions", "MinAtarOptions", "make_atari", "make_minatar"]
+__all__ = ["AtariOptions", "MinAtar", "MinAtarOptions", "make_atari"]
 
 OptionsT = TypeVar("OptionsT", bound=BaseModel)
 
 STICKINESS = 0.25
 """Probability that an action is repeated."""
-FRAMES = 108_000
-"""Frames of an episode at most: half an hour at 60 Hz."""
-
 MINATAR = ("asterix", "breakout", "freeway", "seaquest", "space_invaders")
 
 
@@ -51,7 +49,6 @@ class MinAtarOptions(BaseModel):
 
     game: str = Field("breakout", description=f"one of {', '.join(MINATAR)}")
     sticky: bool = Field(False, description="whether actions are sticky, with probability 0.1")
-    episode_steps: int = Field(1000, ge=1, description="steps until an episode is truncated")
 
 
 def make_atari(render_mode: str | None = None, **options: Any) -> gym.Env[Any, Any]:
@@ -60,8 +57,7 @@ def make_atari(render_mode: str | None = None, **options: Any) -> gym.Env[Any, A
     Returns
     -------
     gym.Env
-        Observations are pictures of one channel, flat, shape (size size,), numbers from 0 to 255. Half an hour of the
-        game truncates an episode.
+        Observations are pictures of one channel, flat, shape (size size,), numbers from 0 to 255.
 
     Raises
     ------
@@ -82,7 +78,6 @@ def make_atari(render_mode: str | None = None, **options: Any) -> gym.Env[Any, A
         frameskip=1,
         repeat_action_probability=STICKINESS if chosen.sticky else 0.0,
         full_action_space=chosen.full_actions,
-        max_num_frames_per_episode=FRAMES,
     )
     game: gym.Env[Any, Any] = gym.wrappers.AtariPreprocessing(
         base,
@@ -104,6 +99,13 @@ class MinAtar(gym.Env[Any, Any]):
     ----------
     **options
         Those of ``MinAtarOptions``.
+
+    Raises
+    ------
+    gym.error.DependencyNotInstalled
+        Without the extra ``minatar``.
+    TypeError, ValueError
+        For an unknown option, a value that is not allowed or a game that is not there.
     """
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012  (Gymnasium's own declaration)
@@ -135,12 +137,6 @@ class MinAtar(gym.Env[Any, Any]):
 
     def _picture(self) -> npt.NDArray[np.uint8]:
         return np.ascontiguousarray(np.moveaxis(self._game.state(), 2, 0)).astype(np.uint8).ravel()
-
-
-def make_minatar(**options: Any) -> gym.Env[Any, Any]:
-    """Make a game of ``MinAtarOptions``; errors of ``make_atari``."""
-    steps = _checked(MinAtarOptions, options).episode_steps
-    return gym.wrappers.TimeLimit(MinAtar(**options), steps)
 
 
 def _checked(model: type[OptionsT], options: dict[str, Any]) -> OptionsT:

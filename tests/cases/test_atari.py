@@ -131,6 +131,4 @@ def test_a_small_game_has_a_channel_for_each_kind_of_thing(minatar):
     bricks = (np.arange(10) > 0) & (np.arange(10) < 4)
     np.testing.assert_array_equal(seen[0, 3], np.repeat(bricks, 10).reshape(10, 10))
     np.testing.assert_array_equal(played(game, [0, 1, 2] * 5), played(game, [0, 1, 2] * 5))
-    short = minatar(game="freeway", episode_steps=5)
-    short.reset(seed=1)
-    assert [short.step(0)[3] for _ in range(5)] == [False] * 4 + [True]
+    assert game.spec.max_episode_steps == 5000

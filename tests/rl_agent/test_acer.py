@@ -2,12 +2,14 @@
 
 import itertools
 
+import gymnasium
 import numpy as np
 import pytest
 import torch
 from learners import GAMMA, a_batch, a_learner, finite_differences, gaussian, loss_and_gradient, network, some
 from scipy.optimize import minimize
 
+from rl_agent import AgentConfig, Learner
 from rl_agent.algorithms import Source
 from rl_agent.algorithms.stretches import retrace, trust_region_step
 
@@ -205,3 +207,31 @@ def test_acer_is_its_pseudo_code(choices):
         where = some(algorithm, part)
         np.testing.assert_allclose(gradient[where], finite_differences(loss, held, where), atol=1e-6, rtol=2e-4)
         assert np.abs(gradient[where]).max() > 1e-2
+
+
+@pytest.mark.parametrize("ratio", [0.0, 1.0, 4.0, 8.0])
+def test_calls_on_the_newest_steps_alternate_with_replays_as_the_ratio_says(ratio):
+    """Algorithm 1, with pieces as long as stretches: figure 1 of the paper."""
+    settings = {"segment": 5, "piece": 5, "episodes": 2, "start": 10, "hidden": (6,), "memory": 200}
+    config = AgentConfig(algorithm="acer", replay_ratio=ratio, steps_per_update=10 / (1 + ratio), **settings)
+    space = gymnasium.spaces.Box(-1.0, 1.0, (1,), np.float32)
+    learner = Learner(config, space, gymnasium.spaces.Discrete(2), agents=2, seed=0)
+    rng, both, drawn, newest = np.random.default_rng(0), np.arange(2), [], 0
+    learner.begin(both, np.zeros((2, 1)))
+    draw = learner.sampler.draw
+    learner.sampler.draw = lambda *arguments: drawn.append(draw(*arguments)) or drawn[-1]
+    nobody = np.zeros(2, np.bool_)
+    for t in range(1, 601):
+        learner.act(both)
+        learner.observe(both, np.ones(2), nobody, nobody, rng.uniform(-1, 1, (2, 1)))
+        while learner.updates_due():
+            learner.update()
+            memory = learner.memory
+            ends = [memory.start[row] + memory.length[row] - 1 for row in memory.all_rows()[-2:]]
+            newest += sorted(drawn[-1]) == sorted(np.array(ends) % memory.capacity)
+            assert ratio > 0.0 or t % 5 == 0
+    assert len(drawn) == pytest.approx((2 * 600 - 10) * (1 + ratio) / 10, abs=1)
+    if ratio == 0.0:
+        assert newest == len(drawn)
+    else:  # two of forty pieces are seldom drawn by chance
+        assert newest / len(drawn) == pytest.approx(1 / (1 + ratio), abs=0.1)
