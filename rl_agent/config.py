@@ -603,8 +603,9 @@ class ACERConfig(StretchConfig, HasTrustRegion):
 
     Attributes
     ----------
-    dueling_samples
-        Draws that estimate the mean advantage.
+    dueling_samples, advantage_hidden
+        Continuous actions: draws that estimate the mean advantage, and units of the hidden layers of its network, in
+        the ACER paper "an additional small network"; ``None`` takes those of the others (ReF-ER paper).
     replay_ratio
         Discrete actions: mean number of replay calls after each on-policy call.
     """
@@ -614,6 +615,7 @@ class ACERConfig(StretchConfig, HasTrustRegion):
     algorithm: Literal["acer"] = "acer"
     target_rate: float = Field(default=1e-3, gt=0.0, le=1.0)
     dueling_samples: Few = 5
+    advantage_hidden: Hidden | None = None
     replay_ratio: float = Field(default=4.0, ge=0.0, le=1000.0)
 
 

@@ -79,7 +79,8 @@ class ACER(OnStretches):
         if sizes.choices:
             parts = Parts(policy=actor.network, critic=make_network(config, state, sizes.choices))
         else:
-            advantage = make_network(config, state + sizes.action, 1)
+            hidden = config.hidden_sizes if config.advantage_hidden is None else config.advantage_hidden
+            advantage = make_network(config.model_copy(update={"hidden": hidden}), state + sizes.action, 1)
             parts = Parts(policy=actor.network, advantage=advantage, critic=make_network(config, state, 1))
         first = "critic" if sizes.choices else "advantage"
         stretches = {"policy": ("policy", "policy"), "critic": (first, "critic")}

@@ -136,7 +136,7 @@ class AlongPass:
     def __init__(self, network: Network) -> None:
         assert is_written_out(network)
         self.network = network
-        self._plain = Pass(network)
+        self._plain, self._aside = Pass(network), Pass(network)
 
     @property
     def _lstm(self) -> LSTM:
@@ -150,13 +150,11 @@ class AlongPass:
 
         The ``lengths`` of the sequences must not grow.
         """
+        self._weights, self._place = weights, place
         steps, n, size = sequences.shape
         if not isinstance(self.network, LSTM):
-            rows = sequences.reshape(1, steps * n, size)
-            if len(place) < steps * n:
-                rows = rows[:, place]
-            return self._plain.forward(weights, rows, np.ones(len(place), np.int64), actions)
-        self._weights, self._place, self._begun = weights, place, begun_by(lengths, steps)
+            return self._judge(self._plain, sequences, place, actions)
+        self._begun = begun_by(lengths, steps)
         self._tape = tape = Tape((self.network.inputs, *self.network.hidden), steps, n, 0)
         x = tape.layers[0].x
         x[:-1, :size] = sequences.transpose(0, 2, 1)
@@ -168,22 +166,40 @@ class AlongPass:
         if actions is None:
             self._top = _columns(tape.above[-1], place)
         else:
-            self._top = self._branch(weights, beside(sequences.reshape(steps * n, size)[place], actions), len(actions))
-        return np.ascontiguousarray((weights["weight"] @ self._top).T) + weights["bias"]
+            self._top, self._branches = self._branch(sequences, place, actions)
+        return self._outputs(self._top)
 
-    def _branch(self, weights: dict[str, F32], inputs: F32, actions: int) -> F32:
+    def forward_aside(self, sequences: F32, place: I64, actions: F32) -> F32:
+        """Judge actions at further steps of the stretches of the last ``forward``; ``backward`` knows nothing of it."""
+        if not isinstance(self.network, LSTM):
+            return self._judge(self._aside, sequences, place, actions)
+        return self._outputs(self._branch(sequences, place, actions)[0])
+
+    def _judge(self, one: Pass, sequences: F32, place: I64, actions: F32 | None) -> F32:
+        """Compute the outputs of an MLP."""
+        steps, n, size = sequences.shape
+        rows = sequences.reshape(1, steps * n, size)
+        if len(place) < steps * n:
+            rows = rows[:, place]
+        return one.forward(self._weights, rows, np.ones(len(place), np.int64), actions)
+
+    def _outputs(self, top: F32) -> F32:
+        return np.ascontiguousarray((self._weights["weight"] @ top).T) + self._weights["bias"]
+
+    def _branch(self, sequences: F32, place: I64, actions: F32) -> tuple[F32, list[LastStep]]:
         """Go on from the states before each step with every action; returns the output of the last layer."""
-        below = np.ascontiguousarray(inputs.T)
+        count, branches = len(actions), []
+        below = np.ascontiguousarray(beside(sequences.reshape(-1, sequences.shape[2])[place], actions).T)
         for number, layer in enumerate(self._tape.layers):
             width, rows = self._lstm.hidden[number], below.shape[1]
-            h = np.tile(_columns(layer.x[:, -1 - width : -1], self._place), actions)
-            c = np.tile(_columns(layer.c, self._place), actions)
+            h = np.tile(_columns(layer.x[:, -1 - width : -1], place), count)
+            c = np.tile(_columns(layer.c, place), count)
             x = np.concatenate([below, h, np.ones((1, rows), np.float32)])
-            gates, tanh_c, after = weights[f"cell{number}"] @ x, np.empty_like(c), np.empty_like(c)
+            gates, tanh_c, after = self._weights[f"cell{number}"] @ x, np.empty_like(c), np.empty_like(c)
             below = np.empty_like(c)
             kernels.cell_forward(gates.reshape(4, -1), *(a.reshape(-1) for a in (c, after, tanh_c, below)))
-            self._branches.append(LastStep(x, gates, c, tanh_c))
-        return below
+            branches.append(LastStep(x, gates, c, tanh_c))
+        return below, branches
 
     def backward(self, d_outputs: F32, gradient: dict[str, F32]) -> None:
         """Write the gradient of a loss with dL/d(outputs) ``d_outputs`` by the weights; uses up the tape."""

@@ -80,11 +80,12 @@ class Gradient:
         log_rho_drawn, _ = gaussians.compare(mean, std, drawn[0], *behaviour)
         rho_drawn = np.exp(log_rho_drawn.clip(-LOG_RHO_BOUND, LOG_RHO_BOUND))
 
+        leads = self._forward("advantage", batch, steps, np.concatenate([action[None], drawn[1:]])).reshape(-1, m)
         lead_drawn = np.zeros(m, np.float32)  # asked for where the correction is not zero
         is_cut = np.flatnonzero(rho_drawn > config.truncation)
         if len(is_cut) > 0:
-            lead_drawn[is_cut] = self._forward("advantage", batch, steps[is_cut], drawn[:1, is_cut])[:, 0]
-        leads = self._forward("advantage", batch, steps, np.concatenate([action[None], drawn[1:]])).reshape(-1, m)
+            aside = self._passes["advantage"].forward_aside(batch.sequences, steps[is_cut], drawn[:1, is_cut])
+            lead_drawn[is_cut] = aside[:, 0]
         centre = leads[1:].mean(0)
         values = self._forward("critic", batch, np.concatenate([steps, after]))[:, 0]
         value = values[:m].copy()
