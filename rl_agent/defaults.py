@@ -11,7 +11,15 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
-from rl_agent.config import AgentConfig, DQNConfig, OnPolicyConfig, PPOConfig, Remembering, StretchConfig
+from rl_agent.config import (
+    AgentConfig,
+    DQNConfig,
+    HasTrustRegion,
+    OnPolicyConfig,
+    PPOConfig,
+    Remembering,
+    StretchConfig,
+)
 
 __all__ = ["doubts", "fit"]
 
@@ -80,6 +88,8 @@ def _rules(
             yield "a", float(f"{5.0 / steps:.2g}")
     if algorithm in FITTED_SHARE:
         yield "policy_learning_rate", float(f"{FITTED_SHARE[algorithm] * named.get('learning_rate', rate):.2g}")
+    if isinstance(config, HasTrustRegion):
+        yield "target_rate", 0.02
     if isinstance(config, PPOConfig):
         yield "horizon", min(2048, max(4 * config.batch, _horizon(steps, episode_steps)))
         yield "gae_lambda", 0.9

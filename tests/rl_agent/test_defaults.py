@@ -121,3 +121,9 @@ def test_the_rules_for_ppo():
 def test_a_setting_that_does_not_fit_is_named_with_one_that_does(settings, steps, episode, sentence):
     told = doubts(fit(AgentConfig(**settings), steps, episode), steps, episode)
     assert [doubt for doubt in told if re.search(sentence, doubt)], told
+
+
+def test_an_average_policy_follows_faster_in_a_run():
+    assert fit(AgentConfig(algorithm="acer"), 60_000, 200).target_rate == 0.02
+    assert fit(AgentConfig(algorithm="trust-a3c", target_rate=0.1), 60_000, 200).target_rate == 0.1
+    assert fit(AgentConfig(algorithm="ddpg"), 60_000, 200).target_rate == 0.01
