@@ -33,6 +33,7 @@ FLOWSIM = str(Path(sys.executable).parent / "flowsim")
 def start(folder: Path) -> dict[str, float]:
     """Train for a few steps with the caches in a folder, and say when the first line and the first step were there."""
     variables = os.environ | {"NUMBA_CACHE_DIR": str(folder / "numba"), "FLOWSIM_CACHE": str(folder / "cache")}
+    variables.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has its bytecode
     name = f"run-{time.monotonic_ns()}"
     status = folder / "runs" / name / "status.json"
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()

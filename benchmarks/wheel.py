@@ -43,9 +43,16 @@ def build(folder: Path) -> Path:
             (source / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, source / name)
     archives = folder / "dist"
-    subprocess.run([sys.executable, "-m", "build", "--outdir", str(archives), str(source)], check=True)
-    subprocess.run([sys.executable, "-m", "twine", "check", "--strict", *map(str, archives.iterdir())], check=True)
+    say_only_failures([sys.executable, "-m", "build", "--outdir", str(archives), str(source)])
+    say_only_failures([sys.executable, "-m", "twine", "check", "--strict", *map(str, archives.iterdir())])
     return next(archives.glob("*.whl"))
+
+
+def say_only_failures(command: Sequence[str]) -> None:
+    """Run a command that says a line for every file."""
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout}")
 
 
 class Newcomer:

@@ -19,7 +19,6 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-import torch
 from filelock import FileLock
 
 from benchmarks.learning.plan import Job
@@ -139,6 +138,7 @@ def own_controller(job: Job, folder: Path, *, deterministic: bool) -> Controller
 def train_sb3(job: Job, folder: Path, checkpoint_every: float, told_to_stop: Callable[[], bool]) -> Curve:
     """Train an algorithm of stable-baselines3, from the beginning: its memory is not kept."""
     import stable_baselines3
+    import torch
     from stable_baselines3.common.callbacks import BaseCallback
 
     from benchmarks.learning.sb3 import Environments

@@ -72,7 +72,7 @@ def arm():
 def worker_module():
     """Return the module whose code makes this process a worker, started as one or from standby; None in others."""
     is_one = getattr(sys.modules["__main__"].__spec__, "name", "") == "coupling.worker.__main__"
-    stood_by = "coupling.launch.standby" in sys.modules and "coupling.run.training" not in sys.modules
+    stood_by = "coupling.worker.standby" in sys.modules
     return sys.modules["coupling.worker.process"] if is_one or stood_by else None
 
 
