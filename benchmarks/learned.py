@@ -203,7 +203,7 @@ def draw(studies: list[dict[str, Any]], file: Path) -> None:
         right.plot(np.nanmean((action[:, :-1] ** 2).sum(axis=2), axis=0), linewidth=1)
         right.set(title="price, mean over those that live", xlabel="actions", ylabel="|a|^2", ylim=(0, None))
     file.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(file, dpi=90)
+    figure.savefig(file, dpi=200)
 
 
 def main() -> None:
