@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# some images set it, and each of hundreds of processes of the tests would compile our modules anew
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help install test test-wheel test-all test-hard checks lint demo validate bench chaos docs evidence gpu c-client c-client-test clean
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -181,27 +182,43 @@ def table(studies: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def _who(found: dict[str, Any]) -> str:
+    """Name a policy by its learner, seed and resolution: ``SAC, seed 0`` and ``16 cells per D`` below it."""
+    learner, seed = re.fullmatch(r".*?_(.*)_seed(\d+)", found["policy"]).groups()  # type: ignore[union-attr]
+    name = {"sac": "SAC", "vracer": "V-RACER"}.get(learner, learner)
+    return f"{name}, seed {seed}\n{found['cells_per_diameter']} cells per D"
+
+
 def draw(studies: list[dict[str, Any]], file: Path) -> None:
     """Draw where each agent rests over the mean wake, what it does in each phase, and its price over time."""
-    figure = Figure(figsize=(12, 3.4 * len(studies)), layout="constrained")
+    figure = Figure(figsize=(11, 2.6 * len(studies) + 0.8), layout="constrained")
     FigureCanvasAgg(figure)
-    rows = figure.subplots(len(studies), 3, squeeze=False, gridspec_kw={"width_ratios": (1.2, 1, 1)})
+    grid = {"width_ratios": (0.9, 1, 1)}
+    rows = figure.subplots(len(studies), 3, squeeze=False, sharex="col", sharey="col", gridspec_kw=grid)
     for (left, middle, right), found in zip(rows, studies, strict=True):
         place, action = np.array(found["place"], float), np.array(found["action"], float)
         shown = left.pcolormesh(ALONG, ACROSS, np.array(found["wake"]).T, cmap="RdBu", vmin=-1.0, vmax=1.0)
-        figure.colorbar(shown, ax=left, label="mean u / U without the agent")
         left.plot(*place[:, SETTLED::5, :2].reshape(-1, 2).T, "k.", markersize=2, alpha=0.4)
-        name = found["policy"].removeprefix("DCylinderWake-v0_")
-        left.set(title=f"{name}: places after {SETTLED} actions", xlabel="x / D from the flat side",
-                 ylabel=f"{found['cells_per_diameter']} cells per D\ny / D", aspect="equal")  # fmt: skip
+        left.set(ylabel=f"{_who(found)}\ny / D", aspect="equal")
         phases = (np.arange(PHASES) + 0.5) / PHASES
         for column, name in enumerate(("force along x", "force along y", "torque")):
             middle.plot(phases, numbers(found)["by_phase"][:, column], "o-", label=name)
-        middle.set(title="mean action in the phase of O's lift", xlabel="part of the period", ylabel="action")
         middle.axhline(0.0, color="0.8", zorder=0)
-        middle.legend(fontsize="small")
+        middle.set(ylabel="action")
         right.plot(np.nanmean((action[:, :-1] ** 2).sum(axis=2), axis=0), linewidth=1)
-        right.set(title="price, mean over those that live", xlabel="actions", ylabel="|a|^2", ylim=(0, None))
+        right.set(ylabel="$|a|^2$", ylim=(0, None))
+    figure.colorbar(
+        shown, ax=rows[:, 0], label="mean u / U without the agent", location="bottom", shrink=0.8, aspect=40
+    )
+    rows[0, 1].legend(fontsize="small")
+    for axis, title, label in zip(
+        rows[0],
+        (f"places after {SETTLED} actions", "mean action in the phase of O's lift", "price, mean over those that live"),
+        ("x / D from the flat side", "part of the period", "actions"),
+        strict=True,
+    ):
+        axis.set_title(title)
+        rows[-1, list(rows[0]).index(axis)].set_xlabel(label)
     file.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(file, dpi=200)
 

@@ -1,6 +1,6 @@
 """How far does linear feedback get on the wake? The best gains that a cross-entropy search finds, and their evaluation.
 
-    python benchmarks/linear_feedback.py search                  # goes on where it stopped; 20 minutes of one core
+    python benchmarks/linear_feedback.py search                  # goes on where it stopped; half an hour of one core
     python benchmarks/linear_feedback.py evaluate --cells 32     # the best gains in another flow
 
 The feedback is cases.baselines.PDController. Every candidate of a generation plays the same few starts, in flows of its
@@ -95,15 +95,15 @@ def search(generations: int, actions: int, file: Path) -> None:
               flush=True)  # fmt: skip
 
 
-def judge(cells: int, episodes: int, found: Path, file: Path) -> None:
+def judge(cells: int, starts: str, episodes: int, found: Path, file: Path) -> None:
     """Evaluate the mean of the last generation, and the shipped controller, at a resolution."""
     gains = np.array(json.loads(found.read_text())["generations"][-1]["mean"])
     results: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
     for name, controller in (("searched", controller_of(gains)), ("shipped", PD[TASK])):
-        options = {"cells_per_diameter": cells}
+        options = {"cells_per_diameter": cells, "start_range": starts, "episode_actions": 400}
         result = evaluate(TASK, options, controller, episodes=episodes, seed=EVALUATION_SEED)
-        results[f"{name} at {cells}"] = result.summary()
-        print(f"{name} at {cells}: {result.summary()}", flush=True)
+        results[f"{name}, {starts} starts, at {cells}"] = result.summary()
+        print(f"{name}, {starts} starts, at {cells}: {result.summary()}", flush=True)
     results |= provenance() | {"machine": machine(), "gains": dict(zip(NAMES, np.split(gains, np.cumsum(SIZES)[:-1]),
                                                                         strict=True))}  # fmt: skip
     write_atomically(file, json.dumps(results, indent=1, default=np.ndarray.tolist).encode())
@@ -113,9 +113,10 @@ def main() -> None:
     """Read the command line and do what it says."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("command", choices=("search", "evaluate"))
-    parser.add_argument("--generations", type=int, default=15)
+    parser.add_argument("--generations", type=int, default=30)
     parser.add_argument("--actions", type=int, default=60, help="length of an episode of the search")
     parser.add_argument("--cells", type=int, default=16)
+    parser.add_argument("--starts", choices=("narrow", "paper"), default="narrow")
     parser.add_argument("--episodes", type=int, default=48)
     parser.add_argument("--results", type=Path, default=RESULTS)
     options = parser.parse_args()
@@ -123,7 +124,13 @@ def main() -> None:
     if options.command == "search":
         search(options.generations, options.actions, options.results / "search.json")
     else:
-        judge(options.cells, options.episodes, options.results / "search.json", options.results / "evaluation.json")
+        judge(
+            options.cells,
+            options.starts,
+            options.episodes,
+            options.results / "search.json",
+            options.results / "evaluation.json",
+        )
 
 
 if __name__ == "__main__":

@@ -36,8 +36,9 @@ HEAD = """\
 # Many agents in one world: the SISL games
 
 Written by `python benchmarks/sisl.py page` from `benchmarks/results/sisl/`; do not edit it.
-V-RACER with ReF-ER for many agents (Weber et al. 2022), one policy for all agents of a world; [worlds.md](worlds.md)
-says how it is done, and how today's games differ from the paper's.
+V-RACER with ReF-ER for many agents (Weber et al. 2022), one policy for all agents of a world unless a row says
+otherwise, beside PPO of stable-baselines3 with one policy for all.
+[worlds.md](worlds.md) says how it is done, and how today's games differ from the paper's.
 
 | | importance weight of an agent's own action | of the actions of all |
 | --- | --- | --- |

@@ -18,7 +18,12 @@ else:
     gymnasium.register(
         id="flowsim/LinearQuadratic-v0", entry_point="cases.small.env:LinearQuadratic", max_episode_steps=20
     )
+    gymnasium.register(id="flowsim/Atari-v0", entry_point="cases.atari.env:make_atari")
+    gymnasium.register(id="flowsim/MinAtar-v0", entry_point="cases.atari.env:make_minatar")
     gymnasium.register(id="flowsim/Glide-v0", entry_point="cases.small.env:Glide", max_episode_steps=500)
     gymnasium.register(id="flowsim/Recall-v0", entry_point="cases.small.env:Recall", max_episode_steps=4)
     gymnasium.register(id="flowsim/Reach-v0", entry_point="cases.small.env:Reach", max_episode_steps=50)
+    gymnasium.register(
+        id="flowsim/SparsePendulum-v0", entry_point="cases.replay.env:SparsePendulum", max_episode_steps=200
+    )
     gymnasium.register(id="flowsim/Chain-v0", entry_point="cases.small.env:Chain", max_episode_steps=50)

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 from flowsim.bodies import Body, mesh
 from flowsim.distances import Shape
+from flowsim.midlines import MIDLINE_COLUMNS, NODE_COLUMNS, WAVE_COLUMNS
+from flowsim.swimmers import POINTS, Swimmer
 
 FloatArray = NDArray[np.float64]
 SUPPORT_ANGLES = 256
@@ -36,6 +38,10 @@ class BodyTable(NamedTuple):
     the fluid (docs/bodies.md), zero unless a body is lighter than the fluid. ``order`` lists the bodies from the
     least movable to the lightest. ``support`` (K, n) is the extent from the reference point in n directions. Body k's
     table of distances is ``distances[starts[k]:]``, ``sides[k]`` entries square.
+
+    What bodies that bend are is in ``nodes`` (K, M, 6) and ``waves`` (K, 7), how they are bent now in ``midlines``
+    (B, K, M, 9), and x0, x1, y0, y1 of a box about them in ``boxes`` (B, K, 4), which the sweeps write: see
+    :mod:`flowsim.midlines`. Without any the axes after B are empty.
     """
 
     shapes: NDArray[np.int64]
@@ -53,10 +59,14 @@ class BodyTable(NamedTuple):
     distances: FloatArray
     starts: NDArray[np.int64]
     sides: NDArray[np.int64]
+    nodes: FloatArray
+    waves: FloatArray
+    midlines: FloatArray
+    boxes: FloatArray
 
     @classmethod
-    def of(cls, bodies: Sequence[Body], h: float) -> BodyTable:
-        """Tabulate bodies for a grid of spacing h."""
+    def of(cls, bodies: Sequence[Body], h: float, batch: int = 1) -> BodyTable:
+        """Tabulate bodies for a grid of spacing h and a batch of simulations."""
         count = len(bodies)
         axes = np.array([body.semi_axes for body in bodies], np.float64).reshape(count, 2)
         centroid = np.array([body.centroid for body in bodies], np.float64).reshape(count, 2)
@@ -73,13 +83,25 @@ class BodyTable(NamedTuple):
                 starts[k], sides[k] = sum(table.size for table in tables), int(np.ceil(8 * axes[k, 0] / h)) + 2
                 line = np.linspace(-axes[k, 0], axes[k, 0], sides[k])
                 tables.append(body.distance(*np.meshgrid(line, line, indexing="ij")).ravel())
+            if isinstance(body, Swimmer):
+                strip = body.strip(h)
+                starts[k], sides[k] = sum(table.size for table in tables), strip.shape[1]
+                tables.append(strip.ravel())
+        bending = any(isinstance(body, Swimmer) for body in bodies)
+        nodes, waves = np.zeros((count, POINTS, NODE_COLUMNS)), np.zeros((count, WAVE_COLUMNS))
+        for k, body in enumerate(bodies):
+            if isinstance(body, Swimmer):
+                nodes[k], waves[k] = body.nodes, body.wave(h)
+        points = POINTS if bending else 0
+        bent = count if bending else 0
         return cls(
             np.array([body.shape for body in bodies], np.int64), axes, centroid, free,
             (density - 1.0) * area, (density - 1.0) * second, area, second,
             lag * area, lag * second * np.minimum(3.0 * _reaction_to_rotation(area, second), 1.0),
             np.argsort(-heaviness, kind="stable"),
             np.array([_support(body) for body in bodies]).reshape(count, SUPPORT_ANGLES),
-            np.concatenate([*tables, np.zeros(1)]), starts, sides,
+            np.concatenate([*tables, np.zeros(1)]), starts, sides, nodes[:bent, :points], waves[:bent],
+            np.zeros((batch, bent, points, MIDLINE_COLUMNS)), np.zeros((batch, bent, 4)),
         )  # fmt: skip
 
 
@@ -92,7 +114,9 @@ def _reaction_to_rotation(area: FloatArray, second: FloatArray) -> FloatArray:
 
 
 def _support(body: Body) -> FloatArray:
-    """Return how far a body extends from its reference point in SUPPORT_ANGLES directions."""
+    """Return how far a body extends from its reference point in SUPPORT_ANGLES directions, if it keeps its shape."""
+    if isinstance(body, Swimmer):
+        return np.zeros(SUPPORT_ANGLES)
     x, y, _ = mesh(max(body.semi_axes), 256)
     distance = body.distance(x, y)
     inside = distance < 0

@@ -16,9 +16,11 @@ class Shape(IntEnum):
     HALF_DISK = 1
     ELLIPSE = 2
     TABLE = 3
+    MIDLINE = 4
 
 
 HALF_DISK, ELLIPSE, TABLE = int(Shape.HALF_DISK), int(Shape.ELLIPSE), int(Shape.TABLE)
+MIDLINE = int(Shape.MIDLINE)
 
 
 @shared

@@ -103,7 +103,7 @@ class ControlVolumes:
     def _momentum_inside(self, b: int, k: int, centre: FloatArray) -> FloatArray:
         """Return momentum, and angular momentum about a point, of the fluid under a body, which moves as that does."""
         flows, state = self._flows, self._flows.body_state
-        mass, inertia = flows.displaced(k)
+        mass, inertia = flows.displaced(b, k)
         c, s = np.cos(state.angle[b, k]), np.sin(state.angle[b, k])
         x, y = flows.bodies[k].centroid
         x, y = c * x - s * y, s * x + c * y

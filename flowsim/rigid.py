@@ -13,6 +13,7 @@ from typing import Any
 from flowsim.body_arrays import TOUCHES_BODY
 from flowsim.boundary import BOTTOM, LEFT, RIGHT, SIDES, Side
 from flowsim.distances import TABLE, signed_distance, tabulated_distance
+from flowsim.midlines import bends, bent_distance, bent_extent, out_of_reach
 from flowsim.shared import shared
 from flowsim.stencils import PERIODIC, mask, penalized_share, surface_share
 
@@ -53,21 +54,28 @@ def face_range(x: float, reach: float, h: float, n: int, side: int) -> tuple[int
 
 @shared
 def body_window(
-    x: float, y: float, angle: float, a: float, b: float, h: float, nx: int, ny: int, sides: Array
+    bodies: Any, n: int, k: int, x: float, y: float, angle: float, h: float, nx: int, ny: int, sides: Array
 ) -> tuple[int, int, int, int]:
-    """Return the window of faces that a body of semi-axes a, b can touch, plus a margin."""
+    """Return the window of faces that a body at (x, y) can touch, plus a margin."""
     c, s = math.cos(angle), math.sin(angle)
+    a, b = bodies.axes[k, 0], bodies.axes[k, 1]
     reach_x = math.sqrt((a * c) ** 2 + (b * s) ** 2) + 1.5 * h
     reach_y = math.sqrt((a * s) ** 2 + (b * c) ** 2) + 1.5 * h
+    if bends(bodies.midlines, bodies, k):
+        x0, x1, y0, y1 = bent_extent(bodies.midlines, bodies, n, k, c, s)
+        x, y = x + 0.5 * (x0 + x1), y + 0.5 * (y0 + y1)
+        reach_x, reach_y = 0.5 * (x1 - x0) + 1.5 * h, 0.5 * (y1 - y0) + 1.5 * h
     i0, i1 = face_range(x, reach_x, h, nx, sides[LEFT])
     j0, j1 = face_range(y, reach_y, h, ny, sides[BOTTOM])
     return i0, i1, j0, j1
 
 
 @shared
-def body_distance(bodies: Any, k: int, rx: float, ry: float, cos: float, sin: float) -> float:
-    """Return the signed distance of a point from body k, given relative to its reference point."""
+def body_distance(bodies: Any, n: int, k: int, rx: float, ry: float, cos: float, sin: float) -> float:
+    """Return the signed distance of a point from body k of simulation n, given relative to its reference point."""
     x, y = cos * rx + sin * ry, cos * ry - sin * rx
+    if bends(bodies.midlines, bodies, k):
+        return bent_distance(bodies.midlines, bodies, n, k, x, y)
     if bodies.shapes[k] == TABLE:
         return tabulated_distance(bodies.distances, bodies.starts[k], bodies.sides[k], bodies.axes[k, 0], x, y)
     return signed_distance(bodies.shapes[k], bodies.axes[k, 0], bodies.axes[k, 1], x, y)
@@ -108,13 +116,29 @@ def whereabouts(
     x, y = within(position[n, k, 0], nx * h, sides[LEFT]), within(position[n, k, 1], ny * h, sides[BOTTOM])
     xc = x + cos * bodies.centroid[k, 0] - sin * bodies.centroid[k, 1]
     yc = y + sin * bodies.centroid[k, 0] + cos * bodies.centroid[k, 1]
-    return x, y, xc, yc, body_window(x, y, theta, bodies.axes[k, 0], bodies.axes[k, 1], h, nx, ny, sides)
+    return x, y, xc, yc, body_window(bodies, n, k, x, y, theta, h, nx, ny, sides)
 
 
 @shared
-def touches_box(x: float, y: float, angle: float, support: Array, h: float, nx: int, ny: int, sides: Array) -> bool:
+def reach_towards(bodies: Any, n: int, k: int, direction: float, angle: float) -> float:
+    """Return how far body k of simulation n reaches from its reference point in a direction of the box."""
+    if bends(bodies.midlines, bodies, k):
+        turn = angle - direction
+        return bent_extent(bodies.midlines, bodies, n, k, math.cos(turn), math.sin(turn))[1]
+    support = bodies.support[k]
+    count = len(support)
+    place = (direction - angle) / (2.0 * math.pi)
+    place = (place - math.floor(place)) * count
+    m = int(place)
+    weight = place - m
+    return (1.0 - weight) * support[m % count] + weight * support[(m + 1) % count]
+
+
+@shared
+def touches_box(
+    bodies: Any, n: int, k: int, x: float, y: float, angle: float, h: float, nx: int, ny: int, sides: Array
+) -> bool:
     """Return whether a body is within a cell of a wall, or crosses any side but a periodic one."""
-    n = len(support)
     for side in range(SIDES):
         if sides[side] == PERIODIC:
             continue
@@ -126,12 +150,7 @@ def touches_box(x: float, y: float, angle: float, support: Array, h: float, nx: 
             direction, gap = -0.5 * math.pi, y
         else:
             direction, gap = 0.5 * math.pi, ny * h - y
-        place = (direction - angle) / (2.0 * math.pi)
-        place = (place - math.floor(place)) * n
-        m = int(place)
-        weight = place - m
-        reach = (1.0 - weight) * support[m % n] + weight * support[(m + 1) % n]
-        if gap - reach < (h if sides[side] >= FIRST_WALL else 0.0):
+        if gap - reach_towards(bodies, n, k, direction, angle) < (h if sides[side] >= FIRST_WALL else 0.0):
             return True
     return False
 
@@ -289,7 +308,7 @@ def near_others(
 
 @shared
 def claimed_by_others(
-    rank: int, bodies: Any, px: float, py: float, own: float, position: Array, angles: Array, h: float, nx: int,
+    n: int, rank: int, bodies: Any, px: float, py: float, own: float, position: Array, angles: Array, h: float, nx: int,
     ny: int, sides: Array, contact: Array,
 ) -> float:  # fmt: skip
     """Return what share of the cell about (px, py) the less movable bodies claim, and note whom the body touches.
@@ -303,7 +322,9 @@ def claimed_by_others(
         ox = image(position[other, 0], px, nx * h, sides[LEFT])
         oy = image(position[other, 1], py, ny * h, sides[BOTTOM])
         theta = angles[other]
-        distance = body_distance(bodies, other, px - ox, py - oy, math.cos(theta), math.sin(theta))
+        if out_of_reach(bodies.midlines, bodies, n, other, px - ox, py - oy, theta, h):
+            continue
+        distance = body_distance(bodies, n, other, px - ox, py - oy, math.cos(theta), math.sin(theta))
         # the two distances of a point add up to no less than the gap, and to the gap itself in between
         if own + distance < h:
             contact[k] |= TOUCHES_BODY

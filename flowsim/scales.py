@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flowsim.bodies import Body, Disk, Ellipse, HalfDisk, Union
+from flowsim.swimmers import Swimmer
 
 if TYPE_CHECKING:
     from flowsim.state import State
@@ -48,6 +49,11 @@ def _(body: HalfDisk) -> float:
 @thickness.register
 def _(body: Ellipse) -> float:
     return 2 * min(body.semi_axes)
+
+
+@thickness.register
+def _(body: Swimmer) -> float:
+    return 2 * body.semi_axes[1]
 
 
 @thickness.register

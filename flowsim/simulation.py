@@ -15,8 +15,20 @@ from flowsim.bodies import Body
 from flowsim.boundary import Side, Sides
 from flowsim.forces import ControlVolumes
 from flowsim.grid import Grid
+from flowsim.midlines import (
+    OVER,
+    PHASE,
+    POWER,
+    RATE,
+    RATE_BEFORE,
+    SINCE,
+    TURN,
+    TURN_BEFORE,
+    command_at,
+)
 from flowsim.scales import FEWEST_CELLS, blockage, thickness
 from flowsim.state import State
+from flowsim.swimmers import Swimmer
 
 DEFAULT_CFL = {"ab2": 0.5, "euler": 0.1}
 STABLE_DECAY = {"ab2": 1.0, "euler": 2.0}
@@ -203,11 +215,13 @@ class Simulation(State):
         if not self.bodies:
             return
         s = self._near
+        if len(self._table.nodes):
+            self._sweeps.bend(active, s.bodies, s.gait, s.form, s.time, s.dt, moves)
         state = (s.position, s.angle, s.velocity, s.angular_velocity, s.before, s.applied_force, s.applied_torque,
                  s.force, s.torque, s.fluid_acceleration)  # fmt: skip
         self._sweeps.penalize(
-            active, self._rows, self._new_u, self._new_v, self._share_u, self._share_v, s.bodies, moves, state,
-            s.contact, s.gravity, s.viscosity, self.penalty, s.dt, self.grid.h, s.sides,
+            active, self._rows, self._new_u, self._new_v, self._share_u, self._share_v, self._drift_u, self._drift_v,
+            s.form, s.bodies, moves, state, s.contact, s.gravity, s.viscosity, self.penalty, s.dt, self.grid.h, s.sides,
         )  # fmt: skip
 
     def _project(self, active: Any, keep_pressure: bool) -> None:
@@ -375,6 +389,10 @@ class Simulation(State):
             state.position[which, k], state.angle[which, k] = body.center, body.angle
             for b in np.flatnonzero(which) if k in self._driven else ():
                 self._place_driven(int(b), k, 0.0)
+            if isinstance(body, Swimmer):
+                self.gait[which, k], self.form[which, k] = 0.0, 0.0
+                self.gait[which, k, PHASE] = body.phase
+                self.gait[which, k, RATE_BEFORE] = self.gait[which, k, RATE] = 1.0 / body.period
         self.settle(which)
 
     def settle(self, which: BoolArray | None = None) -> None:
@@ -395,7 +413,36 @@ class Simulation(State):
         self._finish()
         for array in (state.force, state.torque, state.impulse, state.fluid_acceleration):
             array[which] = 0.0
+        self.form[which, :, POWER:] = 0.0
         self.dt[which] = 0.0
+
+    def steer(self, b: int, k: int, *, turn: float, period: float, over: float) -> None:
+        """Command a swimmer from now on, on a smooth way from what it does now.
+
+        Parameters
+        ----------
+        b, k : int
+            Which body of which simulation.
+        turn : float
+            Factor of its ``steering`` curvature; positive values turn it anticlockwise.
+        period : float
+            In units of D/U.
+        over : float
+            Time until both are reached.
+
+        Raises
+        ------
+        ValueError
+            For a body that is no swimmer, or a period or a time that is not positive.
+        """
+        if not isinstance(self.bodies[k], Swimmer):
+            raise ValueError(f"body {k} is a {type(self.bodies[k]).__name__}, which does not swim")
+        if not (period > 0 and over > 0):
+            raise ValueError(f"period = {period!r}, over = {over!r}: both must be positive")
+        gait = self.gait[b, k]
+        now, _, rate = command_at(gait, self.time[b])
+        gait[TURN_BEFORE], gait[RATE_BEFORE] = now, rate
+        gait[TURN], gait[RATE], gait[SINCE], gait[OVER] = turn, 1.0 / period, self.time[b], over
 
     # --- looking at it ---------------------------------------------------------------------------------------------
 

@@ -13,8 +13,10 @@ from flowsim.backend import load_backend
 from flowsim.bodies import Body
 from flowsim.body_arrays import BodyState, BodyTable
 from flowsim.boundary import Side, Sides
+from flowsim.distances import Shape
 from flowsim.grid import GHOSTS as G
 from flowsim.grid import Grid
+from flowsim.midlines import COS, FORM_COLUMNS, GAIT_COLUMNS, HALF_WIDTH, INERTIA, SIN, X, Y
 
 FAR_FIELD_BLOCKS = 48
 """Blocks of vorticity along the longer side of the box, for the velocity on its ``far_field`` sides."""
@@ -57,6 +59,8 @@ class Near:
     fluid_motion: Array
     fluid_acceleration: Array
     contact: Array
+    gait: Array
+    form: Array
     bodies: BodyTable
     sides: Array
     stream: Array
@@ -94,7 +98,7 @@ class State:
         self._device.reserve(needed, f"{batch} x {grid.nx} x {grid.ny} cells in {dtype}")
         self._side_kinds = self.sides.kinds()
         self._far_field = bool((self._side_kinds == Side.FAR_FIELD).any())
-        self._table = BodyTable.of(self.bodies, grid.h)
+        self._table = BodyTable.of(self.bodies, grid.h, batch)
         self._near = Near(**self._allocate(len(sensors)), **self._constants(sensors))
         self._everyone = self._device.active(self._device.array(np.ones(batch, np.bool_)))
 
@@ -116,9 +120,14 @@ class State:
         per_simulation = dict.fromkeys(("time", "dt", "until", "ratio", "speed", "viscosity"), ((batch,), np.float64))
         flags = dict.fromkeys(("running", "diverged", "outside"), ((batch,), np.bool_))
         body = BodyState.layout(batch, bodies)
+        bending = len(self._table.nodes)
+        drifts = padded if bending else (batch, 0, 0)
+        self._drift_u, self._drift_v = device.zeros(drifts, self.dtype), device.zeros(drifts, self.dtype)
         layout = per_simulation | {"steps": ((batch,), np.int64)} | body | flags
         layout["before"] = ((batch, bodies, 4), np.float64)
         layout["fences"] = ((batch, bodies, 4), np.float64)
+        layout["gait"] = ((batch, bending, GAIT_COLUMNS), np.float64)
+        layout["form"] = ((batch, bending, FORM_COLUMNS), np.float64)
         layout["sensed"] = ((batch, sensors, 2), np.float64)
         host, near = device.state(layout)
         self.body_state = BodyState(**{name: host[name] for name in body})
@@ -129,6 +138,7 @@ class State:
         self._until, self._speed, self._running, self._outside, self._before = (
             host[name] for name in ("until", "speed", "running", "outside", "before")
         )
+        self.gait, self.form = host["gait"], host["form"]
         self.fences[:] = (-np.inf, np.inf, -np.inf, np.inf)
         return near
 
@@ -136,7 +146,7 @@ class State:
         """Put what never changes where the sweeps work."""
         array = self._device.array
         return {
-            "bodies": BodyTable(*(array(column) for column in self._table)),
+            "bodies": BodyTable(*map(array, self._table))._replace(midlines=self._device.if_any(self._table.midlines)),
             "sides": array(self._side_kinds),
             "stream": array(np.array(self.stream, np.float64)),
             "gravity": array(np.array(self.gravity, np.float64)),
@@ -168,14 +178,34 @@ class State:
 
     def extent(self, b: int, k: int) -> tuple[FloatArray, FloatArray]:
         """Return the lower left and the upper right corner, (2,) each, of a box around body k of simulation b."""
+        if self.bodies[k].shape == Shape.MIDLINE:
+            surface = self.surface(b, k)
+            return surface.min(axis=0), surface.max(axis=0)
         c, s = np.cos(self.body_state.angle[b, k]), np.sin(self.body_state.angle[b, k])
         along, across = self._table.axes[k]
         reach = np.array([np.hypot(along * c, across * s), np.hypot(along * s, across * c)])
         return self.body_state.position[b, k] - reach, self.body_state.position[b, k] + reach
 
-    def displaced(self, k: int) -> tuple[float, float]:
-        """Return mass and moment of inertia of the fluid that body k displaces."""
-        return float(self._table.fluid_mass[k]), float(self.bodies[k].second_moment)
+    def midline(self, b: int, k: int) -> FloatArray:
+        """Return place and direction (x, y, cos, sin) of the midline of a swimmer, head first, (n, 4), in the box."""
+        line = self.to_host(self._near.bodies.midlines[b, k])
+        c, s = np.cos(self.body_state.angle[b, k]), np.sin(self.body_state.angle[b, k])
+        turn = np.array([[c, s], [-s, c]])
+        place = line[:, [X, Y]] @ turn + self.body_state.position[b, k]
+        return np.concatenate([place, line[:, [COS, SIN]] @ turn], axis=1)
+
+    def surface(self, b: int, k: int) -> FloatArray:
+        """Return the surface of a swimmer as a closed curve (n, 2) in the box, from head to tail and back."""
+        x, y, cos, sin = self.midline(b, k).T
+        w = self._table.nodes[k, :, HALF_WIDTH]
+        left, right = np.stack([x - w * sin, y + w * cos], axis=-1), np.stack([x + w * sin, y - w * cos], axis=-1)
+        return np.concatenate([left, right[-2:0:-1]])
+
+    def displaced(self, b: int, k: int) -> tuple[float, float]:
+        """Return mass and moment of inertia of the fluid that body k of simulation b displaces."""
+        bends = self.bodies[k].shape == Shape.MIDLINE
+        inertia = self.form[b, k, INERTIA] if bends else self.bodies[k].second_moment
+        return float(self._table.fluid_mass[k]), float(inertia)
 
     def max_divergence(self) -> FloatArray:
         """Largest |div u| of each simulation; shape (B,)."""
@@ -255,6 +285,8 @@ class State:
             "time": self.time, "dt": self.dt, "steps": self.steps, "diverged": self.diverged, "speed": self._speed,
             "viscosity": self.viscosity, "sides": self._given,
         }  # fmt: skip
+        if len(self._table.nodes):
+            fields |= {"gait": self.gait, "form": self.form, "midlines": self._near.bodies.midlines}
         return fields | {f"body_{name}": array for name, array in vars(self.body_state).items()}
 
     def get_state(self, b: int = 0) -> dict[str, NDArray[Any]]:

@@ -49,6 +49,8 @@ class Actor:
         Number of parameters that follow them and belong to the policy too (such as those of a shared sigma).
     head
         What the outputs mean.
+    noise
+        Weights of the network, its last ones, that hold the noise it is acted with while learning.
 
     Attributes
     ----------
@@ -56,9 +58,16 @@ class Actor:
         Length of the stretch of weights that is read.
     """
 
-    def __init__(self, network: Network, loose: int, head: Head) -> None:
+    def __init__(self, network: Network, loose: int, head: Head, noise: int = 0) -> None:
         self.network, self.head = network, head
+        self._noise = slice(network.size - noise, network.size)
         self.size = network.size + loose
+
+    def at_rest(self, weights: F32) -> F32:
+        """Copy the weights that are read, without their noise."""
+        still = weights[: self.size].copy()
+        still[self._noise] = 0.0
+        return still
 
     def bind(self, weights: F32) -> Callable[[F32, F32], Acting]:
         """Act with ``weights`` (their later changes included): from observations (n, S) and states to ``Acting``."""

@@ -23,9 +23,15 @@ class Adam:
     ----------
     size
         Number of parameters.
+
+    Attributes
+    ----------
+    epsilon
+        Keeps the step finite where no gradient has been.
     """
 
     def __init__(self, size: int) -> None:
+        self.epsilon = EPSILON
         self.first: F32 = np.zeros(size, np.float32)
         self.second: F32 = np.zeros(size, np.float32)
         self.steps = 0
@@ -35,12 +41,14 @@ class Adam:
         self.steps += 1
         rate = learning_rate / (1.0 - BETA_1**self.steps)
         per_root = 1.0 / math.sqrt(1.0 - BETA_2**self.steps)
-        _step(weights, gradient, self.first, self.second, np.float32(rate), np.float32(per_root))
+        _step(
+            weights, gradient, self.first, self.second, np.float32(rate), np.float32(per_root), np.float32(self.epsilon)
+        )
 
 
 @compiled(fastmath=FUSED, error_model="numpy")
-def _step(w: F32, g: F32, m: F32, v: F32, rate: np.float32, per_root: np.float32) -> None:
-    b1, b2, eps = np.float32(BETA_1), np.float32(BETA_2), np.float32(EPSILON)
+def _step(w: F32, g: F32, m: F32, v: F32, rate: np.float32, per_root: np.float32, eps: np.float32) -> None:
+    b1, b2 = np.float32(BETA_1), np.float32(BETA_2)
     c1, c2 = np.float32(1.0 - BETA_1), np.float32(1.0 - BETA_2)
     for i in range(w.shape[0]):
         m[i] = b1 * m[i] + c1 * g[i]

@@ -3,7 +3,8 @@
 A row's ``updates_per_second`` counts whole calls of ``Learner.update``: drawing, gathering, gradient,
 Adam, refresh of V and rho, backward sweeps. V-RACER's peer is the plain PyTorch way to do the gradient alone on a
 fixed batch: ``torch.nn`` modules, ``torch.distributions``, autograd and fused Adam, on as many threads and the same
-device. TD3's, SAC's and PPO's are those of stable-baselines3, where it is installed, with the same networks and batch.
+device. TD3's, SAC's, PPO's and DQN's are those of stable-baselines3, where it is installed, with the same networks and
+batch. Rows with a sampler have a batch of 128; the one with ``uniform`` is what a sampler's own cost is measured by.
 """
 
 from __future__ import annotations
@@ -17,13 +18,18 @@ import numpy as np
 import torch
 
 from rl_agent.bench_sb3 import measure_sb3, sb3_is_there
-from rl_agent.config import AgentConfig, Algorithm
+from rl_agent.config import ALGORITHMS, AgentConfig, Algorithm, OnPolicyConfig, Sampler
 from rl_agent.learner import Learner
 
 __all__ = ["bench_learner", "measure_peer", "measure_updates", "warm_learner"]
 
 AGENTS = 24
 EPISODE_STEPS = 400
+SAMPLERS: tuple[Sampler, ...] = ("uniform", "proportional", "rank", "ero", "ners")
+HOSTS: tuple[Algorithm, ...] = ("sac", "td3", "dqn", "rainbow", "ddpg", "naf", "vracer")
+"""Algorithms that take all of these samplers."""
+USUAL_HOSTS = 2
+SAMPLED_BATCH = 128
 CASES: tuple[tuple[Algorithm, Literal["mlp", "lstm"], int, int], ...] = (
     ("vracer", "mlp", 17, 6),
     ("vracer", "lstm", 14, 3),
@@ -33,6 +39,10 @@ CASES: tuple[tuple[Algorithm, Literal["mlp", "lstm"], int, int], ...] = (
     ("sac", "mlp", 17, 6),
     ("acer", "mlp", 17, 6),
     ("ppo", "mlp", 17, 6),
+    ("tis", "mlp", 17, 6),
+    ("a3c", "mlp", 17, 6),
+    ("dqn", "mlp", 17, 6),
+    ("rainbow", "mlp", 17, 6),
     ("ddpg", "lstm", 14, 3),
     ("naf", "lstm", 14, 3),
     ("td3", "lstm", 14, 3),
@@ -40,8 +50,9 @@ CASES: tuple[tuple[Algorithm, Literal["mlp", "lstm"], int, int], ...] = (
     ("acer", "lstm", 14, 3),
 )
 """Algorithm, network, observation and action sizes of the rows: HalfCheetah, and the flow tasks."""
-USUAL = 8
+USUAL = 10
 """So many of them are measured unless all are asked for."""
+FILLED: dict[str, Any] = {"memory": 2**15, "start": 2**14}
 PEER = f"PyTorch {torch.__version__.split('+')[0]}, autograd and fused Adam, gradient only"
 DEVICES: tuple[Literal["cpu"], Literal["cuda"]] = ("cpu", "cuda")
 
@@ -56,7 +67,8 @@ def bench_learner(
     say
         Told what is measured, before each row.
     full
-        The LSTMs of all algorithms, too, in place of V-RACER's alone.
+        The LSTMs of all algorithms, too, in place of V-RACER's alone, and samplers under all that take them, in
+        place of SAC and TD3 alone.
     seconds
         Time spent on each measurement.
     threads
@@ -65,8 +77,9 @@ def bench_learner(
     Returns
     -------
     list of dict
-        One row per case and device: ``algorithm``, ``network``, ``batch``, ``observation``, ``action``, ``threads``,
-        ``device``, ``updates_per_second``, ``peer``, ``peer_updates_per_second`` (``None`` without a peer).
+        One row per case and device: ``algorithm``, ``network``, ``sampler``, ``batch``, ``observation``, ``action``,
+        ``threads``, ``device``, ``updates_per_second``, ``peer``, ``peer_updates_per_second`` (``None`` without one).
+        Behind them, on the CPU, one for each host and sampler.
     """
     rows: list[dict[str, Any]] = []
     devices = DEVICES if torch.cuda.is_available() else DEVICES[:1]
@@ -74,30 +87,44 @@ def bench_learner(
     for device in devices:
         for algorithm, network, observation, action in cases:
             say(f"{len(rows) + 1}/{len(devices) * len(cases)}: {algorithm}, {network}, {device}")
-            memory: dict[str, Any] = {} if algorithm == "ppo" else {"memory": 2**15, "start": 2**14}
+            is_on_policy = issubclass(ALGORITHMS[algorithm], OnPolicyConfig)
+            memory: dict[str, Any] = {} if is_on_policy else FILLED
             config = AgentConfig(algorithm=algorithm, network=network, threads=threads, device=device, **memory)
-            peer, peer_speed = _peer(config, observation, action, seconds)
-            rows.append(
-                {
-                    "algorithm": config.algorithm,
-                    "network": network,
-                    "batch": config.draws,
-                    "observation": observation,
-                    "action": action,
-                    "threads": threads,
-                    "device": device,
-                    "updates_per_second": _speed(config, observation, action, seconds),
-                    "peer": peer,
-                    "peer_updates_per_second": peer_speed,
-                }
+            rows.append(_row(config, observation, action, seconds, _peer(config, observation, action, seconds)))
+    for algorithm in HOSTS if full else HOSTS[:USUAL_HOSTS]:
+        for sampler in SAMPLERS:
+            say(f"{algorithm}, {sampler}, cpu")
+            config = AgentConfig(
+                algorithm=algorithm, sampler=sampler, replay="none", batch=SAMPLED_BATCH, threads=threads, **FILLED
             )
+            rows.append(_row(config, 17, 6, seconds, (None, None)))
     return rows
+
+
+def _row(
+    config: AgentConfig, observation: int, action: int, seconds: float, peer: tuple[str | None, float | None]
+) -> dict[str, Any]:
+    return {
+        "algorithm": config.algorithm,
+        "network": config.network,
+        "sampler": config.sampler,
+        "batch": config.draws,
+        "observation": observation,
+        "action": action,
+        "threads": config.threads,
+        "device": config.device,
+        "updates_per_second": _speed(config, observation, action, seconds),
+        "peer": peer[0],
+        "peer_updates_per_second": peer[1],
+    }
 
 
 def _speed(config: AgentConfig, observation: int, action: int, seconds: float) -> float:
     learner = warm_learner(config, observation, action)
     return (
-        _measure_iterations(learner, seconds) if config.algorithm == "ppo" else measure_updates(learner.update, seconds)
+        _measure_iterations(learner, seconds)
+        if isinstance(config, OnPolicyConfig)
+        else measure_updates(learner.update, seconds)
     )
 
 
@@ -114,7 +141,9 @@ def warm_learner(config: AgentConfig, observation: int, action: int) -> Learner:
     learner = Learner(
         config,
         gymnasium.spaces.Box(-np.inf, np.inf, (observation,), np.float32),
-        gymnasium.spaces.Box(-1.0, 1.0, (action,), np.float32),
+        gymnasium.spaces.Box(-1.0, 1.0, (action,), np.float32)
+        if ALGORITHMS[config.algorithm].serves_boxes
+        else gymnasium.spaces.Discrete(action),
         agents=AGENTS,
         seed=0,
     )
@@ -124,13 +153,13 @@ def warm_learner(config: AgentConfig, observation: int, action: int) -> Learner:
 
 
 def _play(learner: Learner, rng: np.random.Generator) -> None:
-    """Let every agent live through a random episode, up to the next iteration of PPO."""
+    """Let every agent live through a random episode, up to the next iteration of an on-policy learner."""
     agents = np.arange(AGENTS)
     nobody = np.zeros(AGENTS, np.bool_)
     shape = AGENTS, learner.sizes.observation
     learner.begin(agents, rng.standard_normal(shape))
     for step in range(EPISODE_STEPS):
-        if learner.config.algorithm == "ppo" and learner.updates_due():
+        if isinstance(learner.config, OnPolicyConfig) and learner.updates_due():
             return
         learner.act(agents)
         rewards, observations = rng.standard_normal(AGENTS), rng.standard_normal(shape)
@@ -138,7 +167,7 @@ def _play(learner: Learner, rng: np.random.Generator) -> None:
 
 
 def _measure_iterations(learner: Learner, seconds: float) -> float:
-    """Count gradient steps per second of PPO, which does them between its horizons; playing does not count."""
+    """Count gradient steps per second of PPO or A3C, which do them between its horizons; playing does not count."""
     rng, updates, spent = np.random.default_rng(1), 0, 0.0
     while spent < seconds:
         while not learner.updates_due():

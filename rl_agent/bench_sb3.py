@@ -20,9 +20,10 @@ STEPS = 4096  # in the memory
 class _Random(gymnasium.Env[np.ndarray, np.ndarray]):
     """Spaces to make a learner of; it is never asked for more than a first observation."""
 
-    def __init__(self, observation: int, action: int) -> None:
+    def __init__(self, observation: int, action: int, *, is_discrete: bool) -> None:
         self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (observation,), np.float32)
-        self.action_space = gymnasium.spaces.Box(-1.0, 1.0, (action,), np.float32)
+        box = gymnasium.spaces.Box(-1.0, 1.0, (action,), np.float32)
+        self.action_space: gymnasium.Space[Any] = gymnasium.spaces.Discrete(action) if is_discrete else box
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -33,7 +34,7 @@ class _Random(gymnasium.Env[np.ndarray, np.ndarray]):
 
 def sb3_is_there(config: AgentConfig) -> bool:
     """Tell whether stable-baselines3 is installed and has a like of this learner."""
-    has_like = config.algorithm in ("sac", "td3", "ppo") and config.network == "mlp"
+    has_like = config.algorithm in ("sac", "td3", "ppo", "dqn") and config.network == "mlp"
     return has_like and importlib.util.find_spec("stable_baselines3") is not None
 
 
@@ -65,7 +66,10 @@ def measure_sb3(config: AgentConfig, observation: int, action: int, seconds: flo
     own = {"buffer_size": STEPS}
     if isinstance(config, PPOConfig):
         own = {"n_steps": config.horizon, "n_epochs": config.epochs}
-    model = make("MlpPolicy", _Random(observation, action), device=config.device, **common, **own)
+    is_discrete = config.algorithm == "dqn"
+    model = make(
+        "MlpPolicy", _Random(observation, action, is_discrete=is_discrete), device=config.device, **common, **own
+    )
     model.set_logger(Logger(None, []))
     draw = np.random.default_rng(0).standard_normal
     updates, spent = 0, 0.0
@@ -76,9 +80,8 @@ def measure_sb3(config: AgentConfig, observation: int, action: int, seconds: flo
         per_call, train = 1, lambda: model.train(gradient_steps=1, batch_size=config.batch)
         for _ in range(STEPS):
             ends = np.zeros(1, np.bool_)
-            model.replay_buffer.add(
-                draw((1, observation)), draw((1, observation)), draw((1, action)), draw(1), ends, [{}]
-            )
+            taken = np.zeros((1, 1), np.int64) if is_discrete else draw((1, action))
+            model.replay_buffer.add(draw((1, observation)), draw((1, observation)), taken, draw(1), ends, [{}])
     while spent < seconds:
         if config.algorithm == "ppo":
             _fill(model, draw, observation, action)

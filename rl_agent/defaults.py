@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
-from rl_agent.config import ACERConfig, AgentConfig, PPOConfig, Remembering
+from rl_agent.config import AgentConfig, DQNConfig, OnPolicyConfig, PPOConfig, Remembering, StretchConfig
 
 __all__ = ["doubts", "fit"]
 
@@ -24,6 +24,7 @@ FITTED_SHARE = {"ddpg": 0.3, "acer": 0.3, "ppo": 1.0}
 """Learning rate of the policy over that of the critics, where it is not the published one."""
 
 UNKNOWN_EPISODE_GAMMA = 0.98
+DQN_GAMMA = 0.97
 
 SHORTEST_PIECE = 50
 
@@ -66,7 +67,11 @@ def _rules(
     yield "gamma", _gamma(episode_steps)
     if config.network == "lstm" and episode_steps is not None:
         yield "window", min(config.window, episode_steps)
-    if algorithm in ("td3", "sac"):
+    if config.sampler not in ("uniform", "ero"):
+        yield "importance_steps", steps
+    if isinstance(config, DQNConfig):
+        yield from _dqn(config, named, steps)
+    if algorithm in ("td3", "sac", "dqn", "rainbow"):
         rate = config.learning_rate
     else:
         rate = min(1e-3, max(1e-4, 1e-4 * math.sqrt(PAPER_STEPS / steps)))
@@ -79,7 +84,10 @@ def _rules(
         yield "horizon", min(2048, max(4 * config.batch, _horizon(steps, episode_steps)))
         yield "gae_lambda", 0.9
         return
-    if isinstance(config, ACERConfig):
+    if isinstance(config, OnPolicyConfig):
+        yield "horizon", max(5 * USUAL_AGENTS, min(config.horizon, steps // 500))
+        return
+    if isinstance(config, StretchConfig):
         length = min(config.segment, episode_steps or config.segment)
         yield "episodes", math.ceil(256 / length)
         yield "steps_per_update", 4.0
@@ -90,6 +98,23 @@ def _rules(
     piece = max(SHORTEST_PIECE, start // USUAL_AGENTS)
     if config.network == "mlp" and (episode_steps is None or episode_steps > piece):
         yield "piece", piece
+
+
+def _dqn(config: DQNConfig, named: Mapping[str, Any], steps: int) -> Iterator[tuple[str, Any]]:
+    """Yield the rules of DQN and Rainbow alone: targets and chance moves for a run of this length."""
+    ratio = float(named.get("steps_per_update", min(config.steps_per_update, max(1.0, steps // 5000))))
+    gamma = float(named.get("gamma", DQN_GAMMA))
+    yield "gamma", gamma
+    yield "steps_per_update", ratio
+    yield "batch", 128 if config.network == "mlp" else config.batch
+    yield "learning_rate", config.learning_rate if config.network == "conv" else 5e-4
+    yield "target_every", min(config.target_every, max(100, int(steps / ratio / 20)))
+    yield "steps_ahead", min(config.steps_ahead, 3)
+    yield "epsilon_steps", max(1, steps // 10)
+    if not config.noisy:
+        yield "epsilon", 0.05
+    yield "clip_rewards", False
+    yield "value_limit", round(1.0 / max(1e-2, 1.0 - gamma), 1)
 
 
 def _horizon(steps: int, episode_steps: int | None) -> int:
@@ -143,12 +168,12 @@ def doubts(config: AgentConfig, steps: int, episode_steps: int | None = None, ag
 
 def _fitting(config: Config, steps: int, episode_steps: int | None) -> Config:
     """Return what fits where nothing but the algorithm and its network is named."""
-    return fit(type(config)(network=config.network), steps, episode_steps)
+    return fit(type(config)(network=config.network, picture=config.picture), steps, episode_steps)
 
 
 def _doubts(config: AgentConfig, steps: int, episode_steps: int | None) -> Iterator[str]:
     fitting = _fitting(config, steps, episode_steps)
-    if isinstance(config, PPOConfig):
+    if isinstance(config, OnPolicyConfig):
         if config.horizon > steps // 5:
             yield (
                 f"agent.horizon = {config.horizon} leaves only {steps // config.horizon} iterations in "
@@ -173,7 +198,7 @@ def _doubts(config: AgentConfig, steps: int, episode_steps: int | None) -> Itera
             f"agent.steps_per_update = {config.steps_per_update:g} leaves {updates:.0f} gradient steps in "
             f"run.steps = {steps}; {fitting.steps_per_update:g} fits"
         )
-    if config.batch > config.start and not isinstance(config, ACERConfig):
+    if config.batch > config.start and not isinstance(config, StretchConfig):
         yield (
             f"agent.batch = {config.batch} is more than agent.start = {config.start}, so the first gradients draw the "
             f"same steps again and again; agent.start={config.batch} fits"

@@ -7,8 +7,9 @@ them. Gaussians, clipped or not, have independent components; categorical polici
 from __future__ import annotations
 
 import math
+from typing import TypeAlias
 
-import torch
+from rl_agent.later import torch
 
 __all__ = [
     "LOG_RHO_BOUND",
@@ -22,7 +23,7 @@ __all__ = [
     "squashed_log_density",
 ]
 
-Tensor = torch.Tensor
+Tensor: TypeAlias = "torch.Tensor"
 
 LOG_RHO_BOUND = 20.0
 """Bound of log importance weights before the exponential, far outside of any c_max."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import torch
+from rl_agent.later import torch
 
 __all__ = ["DeviceError", "check_device"]
 

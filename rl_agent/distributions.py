@@ -39,8 +39,8 @@ def softplus(x: Array) -> Array:
     return np.logaddexp(x, x.dtype.type(0))
 
 
-def shared_std(parameter: Array, floor: float) -> Array:
-    """Compute the standard deviation of a policy, the same in all states, from its free parameter."""
+def floored_std(parameter: Array, floor: float) -> Array:
+    """Compute the standard deviation of a policy from its free parameter."""
     return parameter.dtype.type(floor) + softplus(parameter)
 
 

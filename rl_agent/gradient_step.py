@@ -13,20 +13,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from rl_agent.adam import BETA_1, BETA_2, EPSILON, Adam, follow
+from rl_agent.later import torch
 
 __all__ = ["GradientStep", "Loss", "descend"]
 
 F32 = npt.NDArray[np.float32]
-Tensors = dict[str, torch.Tensor]
+Tensors: TypeAlias = "dict[str, torch.Tensor]"
 
-Loss = Callable[[torch.Tensor, Tensors], tuple[torch.Tensor, Tensors]]
+Loss: TypeAlias = "Callable[[torch.Tensor, Tensors], tuple[torch.Tensor, Tensors]]"
 """From the flat weights and the inputs of a step to the loss and the results that the host wants.
 
 It must be made of operations on the device alone, without a look at their values (no ``float(x)``, no ``if x``), and
@@ -52,6 +52,11 @@ class GradientStep:
         ``cpu`` or ``cuda``.
     target
         Weights of the target network, on the host; the loss finds them as ``target_weights``.
+
+    Attributes
+    ----------
+    max_norm
+        Gradients that are longer are shortened to it.
     """
 
     def __init__(
@@ -69,10 +74,10 @@ class GradientStep:
         if target is not None:
             self._host.append(target)
         self._loss = loss
+        self.max_norm: float | None = None
         self._target = target
-        self._device = torch.device(device)
-        self._is_graphed = self._device.type == "cuda"
-        self._copies = [torch.from_numpy(array).to(self._device) for array in self._host] if self._is_graphed else []
+        self._is_graphed = device == "cuda"
+        self._copies = [torch.from_numpy(array).to(device) for array in self._host] if self._is_graphed else []
         self._stale = False
         self._programs: dict[tuple[Any, ...], _Program] = {}
 
@@ -115,8 +120,10 @@ class GradientStep:
             tensors["target_weights"] = torch.from_numpy(self._target)
         results, slope = self._differentiate(torch.from_numpy(weights), tensors)
         gradient = slope.numpy()
-        self.descend(gradient, rates, target_rate)
         norm = np.asarray(math.sqrt(float(gradient @ gradient)), np.float32)
+        if self.max_norm is not None and norm > self.max_norm:
+            gradient = gradient * np.float32(self.max_norm / norm)
+        self.descend(gradient, rates, target_rate)
         return {name: result.numpy() for name, result in results.items()} | {"gradient_norm": norm}
 
     def descend(self, gradient: F32, rates: Mapping[str, float], target_rate: float = 0.0) -> None:
@@ -165,12 +172,17 @@ class GradientStep:
         if self._target is not None:
             inputs = inputs | {"target_weights": moments[-1]}
         results, gradient = self._differentiate(weights, inputs)
-        for k, (name, (place, _)) in enumerate(self._stretches.items()):
-            numbers = (inputs[f"{of}/{name}"] for of in ("due", "rate", "per_root"))
-            descend(weights[place], gradient[place], moments[2 * k], moments[2 * k + 1], *numbers)
+        norm = gradient.norm()
+        if self.max_norm is not None:
+            gradient = gradient * (self.max_norm / norm.clamp(min=self.max_norm))
+        for k, (name, (place, adam)) in enumerate(self._stretches.items()):
+            due, rate, per_root = (inputs[f"{of}/{name}"] for of in ("due", "rate", "per_root"))
+            descend(
+                weights[place], gradient[place], moments[2 * k], moments[2 * k + 1], due, rate, per_root, adam.epsilon
+            )
         if self._target is not None:
             moments[-1].add_((weights - moments[-1]) * inputs["target_rate"])
-        return results | {"gradient_norm": gradient.norm()}
+        return results | {"gradient_norm": norm}
 
 
 def descend(
@@ -181,6 +193,7 @@ def descend(
     due: torch.Tensor,
     rate: torch.Tensor,
     per_root: torch.Tensor,
+    epsilon: float = EPSILON,
 ) -> None:
     """Take a step of Adam in place as operations on a device; nothing moves with ``due`` = 0.
 
@@ -188,7 +201,7 @@ def descend(
     """
     first.add_((gradient - first) * ((1.0 - BETA_1) * due))
     second.add_((gradient * gradient - second) * ((1.0 - BETA_2) * due))
-    weights -= rate * first / (second.sqrt() * per_root + EPSILON)
+    weights -= rate * first / (second.sqrt() * per_root + epsilon)
 
 
 class _Program:

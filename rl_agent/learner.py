@@ -18,17 +18,17 @@ import gymnasium
 import numpy as np
 import numpy.typing as npt
 import scipy.linalg  # noqa: F401  (loads the BLAS that numba calls, so that the thread limit reaches it)
-import torch
 from threadpoolctl import threadpool_limits
 
-from rl_agent import joint, saving
-from rl_agent.algorithms import Source, make_algorithm
+from rl_agent import joint, later, saving
+from rl_agent.algorithms import make_algorithm
 from rl_agent.checkpoint import CheckpointError, read_checkpoint, write_checkpoint
-from rl_agent.config import AgentConfig
+from rl_agent.config import AgentConfig, VRacerConfig
 from rl_agent.device import DeviceError, check_device
 from rl_agent.exploration import Exploration
 from rl_agent.policy import Policy
-from rl_agent.replay import Episode, EpisodeMemory, RememberForget, make_sampler, worlds
+from rl_agent.replay import Drawn, Episode, EpisodeMemory, RememberForget, Source, make_sampler, worlds
+from rl_agent.replay.performance import Performance
 from rl_agent.running import Decision, RunningEpisodes
 from rl_agent.scaling import RewardScale, StateScale, action_map_of, sizes_of
 from rl_agent.statistics import EpisodeRecord, Statistics
@@ -104,23 +104,28 @@ class Learner:
         _check_worlds(config, world)
         check_device(config.device)
         threadpool_limits(config.threads)
-        torch.set_num_threads(config.threads)
+        later.use_threads(config.threads)
         self.config = config
         self.agents, self.world = agents, world
         self.sizes = sizes
         self.action_map = action_map_of(action_space, config.squash)
-        first, second, third = (np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(3))
+        first, second, third, fourth = (np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(4))
         self.algorithm = make_algorithm(config, sizes, first)
         self._explore, self._draw = second, third
         self.exploration = Exploration(config, agents * world, sizes.action)
-        self.sampler = make_sampler(config, is_discrete=sizes.choices > 0)
+        self.sampler = make_sampler(config, sizes, fourth)
+        self.performance = Performance()
         capacity = self.algorithm.schedule.capacity(config, agents)
-        self.memory = EpisodeMemory(capacity, sizes.observation, sizes.action, sizes.choices, world)
+        decay = config.decay if isinstance(config, VRacerConfig) else 1.0
+        dtype = np.uint8 if config.network == "conv" else np.float32
+        self.memory = EpisodeMemory(capacity, sizes.observation, sizes.action, sizes.choices, world, decay, dtype)
         self.refer = RememberForget(config)
         self.state_scale = StateScale(sizes.observation)
+        if config.network == "conv":
+            self.state_scale.freeze_to(_brightest(config, observation_space))
         self.reward_scale = RewardScale()
         self.running = RunningEpisodes(
-            agents * world, sizes.observation, sizes.action, self.algorithm.network.state_shape[0], sizes.choices
+            agents * world, sizes.observation, sizes.action, self.algorithm.network.state_shape[0], sizes.choices, dtype
         )
         self.counters = Counters()
         self._schedule = self.algorithm.schedule(self)
@@ -269,7 +274,8 @@ class Learner:
         going = members[terminated & ~ended & (self.running.gone_after[members] < 0)]
         self.running.gone_after[going] = self.running.length[going]
         if ended.any():
-            self._close(members[ended], terminated[ended])
+            for episode_return in self._close(members[ended], terminated[ended]):
+                self._judge(episode_return)
         self._store_endless(members[~ended])
         self._schedule.received(members[~ended])
 
@@ -305,22 +311,31 @@ class Learner:
         if self.counters.warm_up < 0:
             raise ValueError(f"learning starts with start = {self.config.start} steps, not {self.memory.steps}")
         step, gamma, scale = self.counters.received, self.config.gamma, self.reward_scale.value
-        algorithm, memory = self.algorithm, self.memory
-        drawn = self.sampler.draw(memory, self.config.draws, self._draw)
-        slots, batch = algorithm.gather(
-            Source(memory, self.state_scale.mean, self.state_scale.per_std, gamma, scale), drawn
-        )
-        e = algorithm.update(batch, self.refer.learning_rate(step), self.refer.rules(step), self.sampler.weights(slots))
+        algorithm, memory, source = self.algorithm, self.memory, self._source()
+        slots, batch = algorithm.gather(source, self.sampler.draw(memory, self.config.draws, self._draw))
+        weights = self.sampler.weights(slots, self.config.importance_correction(step))
+        e = algorithm.update(batch, self.refer.learning_rate(step), self.refer.rules(step), weights)
         if algorithm.uses_value_targets:
             memory.refresh(slots, e.value, e.rho, e.kl, e.far, gamma, scale, e.advantage)
         else:
             memory.store(slots, e.value, e.rho, e.kl, e.far)
         if e.td_error is not None:
-            self.sampler.learn(slots, e.td_error)
+            priority = e.td_error if e.priority is None else e.priority
+            self.sampler.learn(Drawn(source, slots, e.td_error, e.value, priority))
         self.refer.update_beta(memory.n_far, memory.steps, step)
         self.counters.gradient_steps += 1
         self._statistics.add_update(e)
         self._schedule.updated()
+
+    def _source(self) -> Source:
+        scale = self.state_scale
+        return Source(self.memory, scale.mean, scale.per_std, self.config.gamma, self.reward_scale.value)
+
+    def _judge(self, episode_return: float) -> None:
+        """Tell the sampler by how much episodes got better, once learning has started."""
+        change = self.performance.add(episode_return, self.config.judged_episodes)
+        if change is not None and self.counters.gradient_steps > 0:
+            self.sampler.judge(self._source(), change, self._draw)
 
     def sweep_memory(self) -> None:
         """Measure the reward scale, refresh V(s_T), recompute every V_tbc and flag."""
@@ -335,9 +350,8 @@ class Learner:
         rows = self.memory.truncated_rows()
         if len(rows) > 0:
             scale, steps = self.state_scale, self.algorithm.network.history + 1
-            self.memory.final_value[rows] = self.algorithm.values(
-                *self.memory.final_windows(rows, steps, scale.mean, scale.per_std)
-            )
+            values = self.algorithm.values(*self.memory.final_windows(rows, steps, scale.mean, scale.per_std))
+            self.memory.final_value[rows] = np.where(self.memory.terminated[rows], np.float32(0.0), values)
         if self.config.is_cooperative:
             rows = self.memory.all_rows()
             own = np.where(self.memory.terminated[rows], np.float32(0.0), self.memory.final_value[rows])
@@ -348,9 +362,9 @@ class Learner:
         slots = self.memory.slots()
         return slots if self.world == 1 else slots[self.memory.is_present(slots)]
 
-    def _close(self, agents: I64, terminated: npt.NDArray[np.bool_]) -> None:
-        """Move ended episodes (of at least one step) of agents to the memory."""
-        values = self._final_values(agents)
+    def _close(self, agents: I64, terminated: npt.NDArray[np.bool_]) -> list[float]:
+        """Move ended episodes (of at least one step) of agents to the memory; tell their returns."""
+        values, found = self._final_values(agents), []
         for first in range(0, len(agents), self.world):
             place = slice(first, first + self.world)
             earlier = [self.running.earlier(int(agent)) for agent in agents[place]]
@@ -369,7 +383,9 @@ class Learner:
                 terminated=all(episode.terminated for episode in episodes),
             )
             self._statistics.add_episode(record)
+            found.append(record.episode_return)
         self._schedule.stored()
+        return found
 
     def _remember(self, episodes: list[Episode]) -> None:
         """Store what all agents of a world did together."""
@@ -529,6 +545,21 @@ class Learner:
     def _refuse(agents: I64, reason: str) -> None:
         if len(agents) > 0:
             raise ValueError(f"agent {int(agents[0])} {reason}")
+
+
+def _brightest(config: AgentConfig, space: gymnasium.spaces.Box) -> float:
+    """Return the largest number in a picture.
+
+    Raises
+    ------
+    ValueError
+        If the observations are not the pictures of the settings.
+    """
+    if config.picture is None or math.prod(config.picture) != space.shape[0]:
+        raise ValueError(f"picture = {config.picture} does not fit observations of {space.shape[0]} numbers")
+    if space.low.min() < 0.0 or space.high.max() > 255.0:
+        raise ValueError(f"network = conv reads pictures of whole numbers from 0 to 255, not {space}")
+    return float(space.high.max())
 
 
 def _check_worlds(config: AgentConfig, world: int) -> None:

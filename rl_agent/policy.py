@@ -51,9 +51,9 @@ class Policy:
         actor = make_actor(config, sizes)
         if len(weights) < actor.size:
             raise ValueError(f"{len(weights)} weights do not fit the policy's {actor.size}")
-        self._weights = weights[: actor.size]
+        self._weights = actor.at_rest(weights)
         self._state_shape = actor.network.state_shape
-        self._act = actor.bind(weights)
+        self._act = actor.bind(self._weights)
         self._mean, self._per_std, self._action_map = state_mean, state_per_std, action_map
 
     @classmethod

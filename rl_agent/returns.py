@@ -6,6 +6,8 @@ Eq. 8 of the ReF-ER paper, with r_{t+1} divided by the reward scale and rho_bar 
 
 with A = 0 unless the advantage has a closed form of its own (eqs. 6 and 7 with Q = V + A). The last step
 looks at the value of the final observation: 0 where the episode terminated, V(s_T) where it was truncated.
+With a ``decay`` lambda below 1 (Retrace(lambda), Munos et al. 2016) V(s_{t+1}) + lambda (V_tbc_{t+1} - V(s_{t+1}))
+stands in the place of V_tbc_{t+1}: what is far in the future is believed from V.
 Episodes lie in a ring, so a step's place is ``(start + position) mod capacity``.
 """
 
@@ -17,7 +19,7 @@ from numba import njit
 
 from rl_agent.compiling import compiled
 
-__all__ = ["lambda_returns", "sweep_all", "sweep_drawn", "v_tbc"]
+__all__ = ["believed", "lambda_returns", "sweep_all", "sweep_drawn", "v_tbc"]
 
 F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
@@ -26,6 +28,12 @@ I64 = npt.NDArray[np.int64]
 @njit(inline="always")
 def _target(value: np.float32, advantage: np.float32, rho: np.float32, q: np.float32) -> np.float32:
     return value + min(np.float32(1.0), rho) * (q - value - advantage)
+
+
+@njit(inline="always")
+def believed(target: np.float32, value: np.float32, decay: np.float32) -> np.float32:
+    """Return what a step before believes of a state: V + lambda (V_tbc - V), to the bit V_tbc where lambda is 1."""
+    return target if decay == 1 else value + decay * (target - value)
 
 
 @compiled()
@@ -40,19 +48,23 @@ def _sweep(
     target: F32,
     gamma: np.float32,
     per_scale: np.float32,
+    decay: np.float32,
     stop_when_unchanged: bool,
 ) -> None:
-    """Recompute ``target`` from ``position`` back to the first step of the episode beginning at ``start``."""
+    """Recompute ``target`` from ``position`` back to the first step of the episode beginning at ``start``.
+
+    The step before ``position`` looks at the refreshed V itself, unless ``decay`` is 1; the others only at its target.
+    """
     capacity = reward.shape[0]
     for t in range(position, -1, -1):
         k = start + t
         if k >= capacity:
             k -= capacity
         new = _target(value[k], advantage[k], rho[k], reward[k] * per_scale + gamma * v_next)
-        if stop_when_unchanged and new == target[k]:
+        if stop_when_unchanged and new == target[k] and (t < position or decay == 1):
             return
         target[k] = new
-        v_next = new
+        v_next = believed(new, value[k], decay)
 
 
 @compiled()
@@ -70,6 +82,7 @@ def sweep_drawn(
     target: F32,
     gamma: np.float32,
     per_scale: np.float32,
+    decay: np.float32,
 ) -> None:
     """Carry refreshed values and weights of drawn steps to their V_tbc and to those of all earlier steps.
 
@@ -93,12 +106,15 @@ def sweep_drawn(
         Discount factor.
     per_scale
         One over the reward scale.
+    decay
+        Lambda of Retrace(lambda); 1 in the paper.
     """
     capacity = reward.shape[0]
     for b in range(slots.shape[0] - 1, -1, -1):
         e, t = row[b], position[b]
-        v_next = finals[e] if t + 1 == lengths[e] else target[(slots[b] + 1) % capacity]
-        _sweep(starts[e], t, v_next, reward, value, advantage, rho, target, gamma, per_scale, True)
+        after = (slots[b] + 1) % capacity
+        v_next = finals[e] if t + 1 == lengths[e] else believed(target[after], value[after], decay)
+        _sweep(starts[e], t, v_next, reward, value, advantage, rho, target, gamma, per_scale, decay, True)
 
 
 @compiled()
@@ -114,13 +130,23 @@ def sweep_all(
     target: F32,
     gamma: np.float32,
     per_scale: np.float32,
+    decay: np.float32,
 ) -> None:
     """Recompute V_tbc of every step of the episodes in ``rows`` of the table (see ``sweep_drawn``)."""
     for e in rows:
-        _sweep(starts[e], lengths[e] - 1, finals[e], reward, value, advantage, rho, target, gamma, per_scale, False)
+        last, final = lengths[e] - 1, finals[e]
+        _sweep(starts[e], last, final, reward, value, advantage, rho, target, gamma, per_scale, decay, False)
 
 
-def v_tbc(rewards: F32, values: F32, rho: F32, final_value: float, gamma: float, advantages: F32 | None = None) -> F32:
+def v_tbc(
+    rewards: F32,
+    values: F32,
+    rho: F32,
+    final_value: float,
+    gamma: float,
+    advantages: F32 | None = None,
+    decay: float = 1.0,
+) -> F32:
     """V_tbc of one whole episode.
 
     Parameters
@@ -137,6 +163,8 @@ def v_tbc(rewards: F32, values: F32, rho: F32, final_value: float, gamma: float,
         Discount factor.
     advantages
         A(s_t, a_t), shape (L,); zero if left out.
+    decay
+        Lambda of Retrace(lambda).
 
     Returns
     -------
@@ -155,6 +183,7 @@ def v_tbc(rewards: F32, values: F32, rho: F32, final_value: float, gamma: float,
         target,
         np.float32(gamma),
         np.float32(1),
+        np.float32(decay),
         False,
     )
     return target

@@ -63,6 +63,8 @@ class RunningEpisodes:
         Components of an observation, an action and a recurrent state.
     choices
         Number of discrete actions; 0 for continuous ones.
+    dtype
+        Of the observations.
 
     Attributes
     ----------
@@ -82,10 +84,18 @@ class RunningEpisodes:
         (agents,). Nothing that stands in the steps after these is an experience.
     """
 
-    def __init__(self, agents: int, observation_size: int, action_size: int, state_size: int, choices: int = 0) -> None:
+    def __init__(
+        self,
+        agents: int,
+        observation_size: int,
+        action_size: int,
+        state_size: int,
+        choices: int = 0,
+        dtype: npt.DTypeLike = np.float32,
+    ) -> None:
         self.agents = agents
         room = 64
-        self.observation = np.zeros((agents, room, observation_size), np.float32)
+        self.observation: npt.NDArray[Any] = np.zeros((agents, room, observation_size), dtype)
         self.action = np.zeros((agents, room, action_size), np.float32)
         self.behaviour_mean = np.zeros((agents, room, choices or action_size), np.float32)
         self.behaviour_std = np.zeros((agents, room, 0 if choices else action_size), np.float32)

@@ -41,6 +41,7 @@ def contents(learner: Learner) -> tuple[Arrays, dict[str, Any]]:
         "memory": counters,
         "algorithm": learner.algorithm.counters(),
         "beta": learner.refer.beta,
+        "performance": vars(learner.performance),
         "reward_scale": vars(learner.reward_scale),
         "frozen": learner.state_scale.frozen,
         "notes": learner.notes,
@@ -52,7 +53,8 @@ def contents(learner: Learner) -> tuple[Arrays, dict[str, Any]]:
 def spaces(arrays: Arrays, meta: dict[str, Any]) -> Spaces:
     """Return the spaces of the task that a checkpoint is of, joint ones of a world."""
     size = len(arrays["state/mean"])
-    observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (size,), np.float32)
+    seen = (0.0, 255.0) if meta["config"]["network"] == "conv" else (-np.inf, np.inf)
+    observation_space = gymnasium.spaces.Box(*seen, (size,), np.float32)
     low, high = arrays["action/low"], arrays["action/high"]
     action_space: joint.ActionSpace
     if meta["choices"]:
@@ -74,6 +76,7 @@ def restore(learner: Learner, arrays: Arrays, meta: dict[str, Any]) -> None:
     learner.state_scale.frozen = meta["frozen"]
     vars(learner.reward_scale).update(meta["reward_scale"])
     learner.refer.beta = meta["beta"]
+    vars(learner.performance).update(meta.get("performance", {}))  # checkpoints from before it was looked at have none
     learner.notes = meta["notes"]
     learner.counters = type(learner.counters)(**meta["counters"])
     learner.exploration.noise[:] = arrays["noise"]

@@ -45,12 +45,19 @@ class StateScale:
         self.frozen = False
 
     def freeze(self, observations: F32) -> None:
-        """Take mean and standard deviation over ``observations``, shape (n, size), for good."""
+        """Take mean and standard deviation over ``observations``, shape (n, size), for good; once only."""
+        if self.frozen:
+            return
         mean = observations.mean(axis=0, dtype=np.float64)
         std = observations.std(axis=0, dtype=np.float64)
         std = np.where(std < EPSILON * (1.0 + np.abs(mean)), 1.0, std + EPSILON)
         self.mean = mean.astype(np.float32)
         self.per_std = (1.0 / std).astype(np.float32)
+        self.frozen = True
+
+    def freeze_to(self, largest: float) -> None:
+        """Divide by the largest number, for good."""
+        self.per_std[:] = 1.0 / largest
         self.frozen = True
 
     def __call__(self, observations: F32) -> F32:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from rl_agent.config import AgentConfig, PPOConfig, Remembering
+from rl_agent.config import AgentConfig, OnPolicyConfig, Remembering
 from rl_agent.replay.samplers import EpochSampler
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class Ratio(Schedule):
 
 
 class Iterations(Schedule):
-    """PPO's: a horizon of steps is learned from in some epochs, and forgotten.
+    """PPO's and A3C's: a horizon of steps is learned from in some epochs, and forgotten.
 
     When the horizon is complete all running episodes are cut there, and the batches of all epochs become due at once;
     nobody is answered until they are done.
@@ -114,12 +114,12 @@ class Iterations(Schedule):
     @staticmethod
     def capacity(config: AgentConfig, agents: int) -> int:
         """Hold two horizons: what ends while the steps of one are learned from has its place beside them."""
-        assert isinstance(config, PPOConfig)
+        assert isinstance(config, OnPolicyConfig)
         return 2 * (config.horizon + agents)
 
     @property
-    def _config(self) -> PPOConfig:
-        assert isinstance(self._learner.config, PPOConfig)
+    def _config(self) -> OnPolicyConfig:
+        assert isinstance(self._learner.config, OnPolicyConfig)
         return self._learner.config
 
     @property
@@ -130,7 +130,7 @@ class Iterations(Schedule):
 
     def updates_due(self) -> int:
         """Batches that are left of the epochs."""
-        return self._sampler.left(self._config.batch)
+        return self._sampler.left(self._config.draws)
 
     def may_act(self) -> bool:
         """Not while an iteration is learned from."""
@@ -164,11 +164,14 @@ class Iterations(Schedule):
         if learner.counters.warm_up < 0:
             scale.freeze(memory.observation[slots])
             learner.counters.warm_up = learner.counters.issued
-        ones = np.ones(len(slots), np.int64)
-        memory.value[slots] = learner.algorithm.values(memory.windows(slots, 1, scale.mean, scale.per_std), ones)
+        steps = learner.algorithm.network.history + 1
+        lengths = np.minimum(memory.position[slots] + 1, steps)
+        memory.value[slots] = learner.algorithm.values(memory.windows(slots, steps, scale.mean, scale.per_std), lengths)
         learner.refresh_final_values()
-        memory.estimate_advantages(config.gamma, config.gae_lambda, learner.reward_scale.value)
+        memory.estimate_advantages(config.gamma, config.return_lambda, learner.reward_scale.value)
         advantage = memory.v_tbc[slots] - memory.value[slots]
-        memory.advantage[slots] = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
+        if config.standardises:
+            advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
+        memory.advantage[slots] = advantage
         learner.counters.learned_serial = memory.next_serial
-        self._sampler.begin(slots, config.epochs)
+        self._sampler.begin(slots, config.passes)

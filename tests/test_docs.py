@@ -251,6 +251,8 @@ def test_the_settings_of_an_algorithm_are_those_of_the_code(page):
 
 @pytest.mark.parametrize("page", OF_ALGORITHMS, ids=name)
 def test_the_results_of_an_algorithm_are_those_of_the_page_that_is_made_from_them(page):
+    if "\n## Results\n\nNot run yet" in page.read_text(encoding="utf-8"):
+        return
     for _, contestant, _, steps, value, source in rows(page, "## Results"):
         made = page.parent / re.search(r"\(([^)]+)\)", source)[1]
         matching = [

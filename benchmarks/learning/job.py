@@ -147,7 +147,9 @@ def train_sb3(job: Job, folder: Path, checkpoint_every: float, told_to_stop: Cal
     assert job.sb3 is not None
     algorithm = getattr(stable_baselines3, job.sb3["sb3"])
     settings = {key: value for key, value in job.sb3.items() if key != "sb3"}
-    environments = Environments(make_vector(job.env, job.env_options, job.agents), episode_seed(job.seed, 0))
+    world = describe_task(job.env, job.env_options).world
+    vector = make_vector(job.env, job.env_options, job.agents)
+    environments = Environments(vector, episode_seed(job.seed, 0), world)
     model = algorithm("MlpPolicy", environments, seed=job.seed, device="cpu", **settings)
     curve = _begin_curve(folder, 0)
 
@@ -157,17 +159,18 @@ def train_sb3(job: Job, folder: Path, checkpoint_every: float, told_to_stop: Cal
         goal = _next_row(job, 0)
 
         def _on_step(self) -> bool:
-            if self.num_timesteps >= self.goal:
+            steps = self.num_timesteps // world
+            if steps >= self.goal:
                 curve.clock.stop()
-                curve.add(self.num_timesteps, environments.take_episodes())
-                self.goal = _next_row(job, self.num_timesteps)
+                curve.add(steps, environments.take_episodes())
+                self.goal = _next_row(job, steps)
                 curve.clock.start()
-            return not (told_to_stop() or job.is_enough(self.num_timesteps, curve.clock.cpu))
+            return not (told_to_stop() or job.is_enough(steps, curve.clock.cpu))
 
     curve.clock.start()
-    model.learn(total_timesteps=job.steps, callback=Rows())
+    model.learn(total_timesteps=job.steps * world, callback=Rows())
     curve.clock.stop()
-    if not job.is_enough(model.num_timesteps, curve.clock.cpu):
+    if not job.is_enough(model.num_timesteps // world, curve.clock.cpu):
         raise Interrupted
     model.save(folder / "model.zip")
     environments.close()
@@ -182,7 +185,7 @@ def sb3_controller(job: Job, folder: Path, *, deterministic: bool) -> Controller
 
     assert job.sb3 is not None
     model = getattr(stable_baselines3, job.sb3["sb3"]).load(folder / "model.zip", device="cpu")
-    return ModelController(model, deterministic=deterministic)
+    return ModelController(model, deterministic=deterministic, world=describe_task(job.env, job.env_options).world)
 
 
 def _next_row(job: Job, steps: int) -> int:

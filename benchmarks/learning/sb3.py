@@ -6,8 +6,11 @@ from typing import Any
 
 import numpy as np
 from gymnasium.vector import VectorEnv
+from numpy.typing import NDArray
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.vec_env import VecEnv
+
+from rl_agent import joint
 
 __all__ = ["Environments", "ModelController"]
 
@@ -15,19 +18,26 @@ __all__ = ["Environments", "ModelController"]
 class Environments(VecEnv):
     """A vector environment that resets in the same step, with the episodes it has seen.
 
+    The agents of worlds are environments of their own, so that one policy learns from all of them. They end with their
+    world; an agent that has ended before has a reward of 0 until then.
+
     Parameters
     ----------
     vector
         The environments.
     seed
         Seeds the first reset.
+    world
+        Agents that act together in each of them.
     """
 
-    def __init__(self, vector: VectorEnv, seed: int) -> None:
-        self._vector, self._first_seed = vector, seed
+    def __init__(self, vector: VectorEnv, seed: int, world: int = 1) -> None:
+        self._vector, self._first_seed, self._world = vector, seed, world
+        self._gone = np.zeros(vector.num_envs * world, bool)
         self._returns, self._lengths = np.zeros(vector.num_envs), np.zeros(vector.num_envs, np.int64)
         self._episodes: list[tuple[float, int]] = []
-        super().__init__(vector.num_envs, vector.single_observation_space, vector.single_action_space)
+        spaces = joint.own_spaces(vector.single_observation_space, vector.single_action_space, world)  # type: ignore[arg-type]  # as checked for the learners
+        super().__init__(vector.num_envs * world, *spaces)
 
     def take_episodes(self) -> list[tuple[float, int]]:
         """Return and length of the episodes completed since the last call."""
@@ -36,7 +46,7 @@ class Environments(VecEnv):
 
     def reset(self) -> np.ndarray:
         """Begin all episodes."""
-        return np.array(self._vector.reset(seed=self._first_seed)[0])
+        return self._apart(np.array(self._vector.reset(seed=self._first_seed)[0]))
 
     def step_async(self, actions: np.ndarray) -> None:
         """Note the actions."""
@@ -44,17 +54,30 @@ class Environments(VecEnv):
 
     def step_wait(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[dict[str, Any]]]:
         """Take the step."""
-        observations, rewards, terminated, truncated, info = self._vector.step(self._actions)
+        actions = self._actions.reshape(self._vector.num_envs, *self._vector.single_action_space.shape or ())
+        observations, rewards, terminated, truncated, info = self._vector.step(actions)
         ended = terminated | truncated
         self._returns += rewards
         self._lengths += 1
-        infos: list[dict[str, Any]] = [{} for _ in ended]
+        last = np.array(observations)
         for i in np.flatnonzero(ended):
-            infos[i]["terminal_observation"] = np.array(info["final_obs"][i])
-            infos[i]["TimeLimit.truncated"] = bool(truncated[i] and not terminated[i])
+            last[i] = info["final_obs"][i]
             self._episodes.append((float(self._returns[i]), int(self._lengths[i])))
         self._returns[ended] = self._lengths[ended] = 0
-        return np.array(observations), np.array(rewards, np.float32), ended, infos
+        each = np.repeat(ended, self._world)
+        infos: list[dict[str, Any]] = [{} for _ in each]
+        for k, final in zip(np.flatnonzero(each), self._apart(last[ended]), strict=True):
+            infos[k]["terminal_observation"] = final
+            infos[k]["TimeLimit.truncated"] = bool((truncated & ~terminated)[k // self._world])
+        if self._world > 1:
+            _, rewards, gone = joint.unpack(last, self._world)
+            rewards = np.where(self._gone, 0.0, rewards)
+            self._gone = (self._gone | gone) & ~each
+        return self._apart(np.array(observations)), np.array(rewards, np.float32), each, infos
+
+    def _apart(self, observations: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Take joint observations apart, shape (n N, S)."""
+        return observations if self._world == 1 else joint.unpack(observations, self._world)[0]
 
     def close(self) -> None:
         """Close the environments."""
@@ -78,14 +101,16 @@ class Environments(VecEnv):
 
 
 class ModelController:
-    """A trained model as a controller."""
+    """A trained model as a controller, of all agents of a world alike."""
 
-    def __init__(self, model: BaseAlgorithm, *, deterministic: bool) -> None:
-        self._model, self._deterministic = model, deterministic
+    def __init__(self, model: BaseAlgorithm, *, deterministic: bool, world: int = 1) -> None:
+        self._model, self._deterministic, self._world = model, deterministic, world
 
     def reset(self, n: int) -> None:
         """Begin ``n`` episodes."""
 
     def __call__(self, observations: np.ndarray) -> np.ndarray:
         """Return the model's actions."""
-        return np.asarray(self._model.predict(observations, deterministic=self._deterministic)[0])
+        own = observations if self._world == 1 else joint.unpack(observations, self._world)[0]
+        actions = np.asarray(self._model.predict(own, deterministic=self._deterministic)[0])
+        return actions if self._world == 1 else actions.reshape(len(observations), -1)

@@ -3,12 +3,11 @@
 A process that hosts environments takes as long to begin as the learner: it imports Gymnasium and the solver, has
 compiled what is not yet, and makes its environments. So a run starts one first, with nothing but the task, which tells
 what the learner has to know of it; the others start when it has, lest they keep the cores from the two. Each becomes a
-worker when the launcher has a connection file for it.
+worker when the launcher has a connection file for it. What such a process does is in ``coupling/worker/standby.py``.
 """
 
 import contextlib
 import json
-import os
 import pickle
 import select
 import subprocess
@@ -16,19 +15,16 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any
+from typing import Any
 
-from coupling.files import private_opener
 from coupling.launch.launcher import worker_environment
 from coupling.settings.config import RunConfig
 from coupling.settings.external import EXTERNAL
-from coupling.worker.environments import Task, describe_task, load_task, make_vector
-from coupling.worker.parent import die_with_parent
-from coupling.worker.process import Made, main
+from coupling.worker.environments import Task
 
-__all__ = ["Standby", "stand_by"]
+__all__ = ["Standby"]
 
-_CODE = "from coupling.launch.standby import stand_by; stand_by()"
+_CODE = "from coupling.worker.standby import stand_by; stand_by()"
 
 
 class Standby:
@@ -113,40 +109,3 @@ def _tell(process: "subprocess.Popen[bytes]", message: dict[str, Any]) -> bool:
     except BrokenPipeError:  # it has died
         return False
     return True
-
-
-def stand_by() -> None:
-    """Be such a process: make the environments that stdin names, and become the worker that it names next."""
-    die_with_parent()
-    with os.fdopen(os.dup(1), "wb") as answer:
-        os.dup2(2, 1)  # what environments print is no answer
-        orders = _next_order()
-        load_task(orders["env"])
-        if orders["describes"]:
-            _describe(orders, answer)
-    vector = None
-    with contextlib.suppress(Exception):  # the worker tries again, and says why it fails
-        vector = make_vector(orders["env"], orders["env_options"], orders["environments"], guarded=True)
-    told = _next_order()
-    with open(told["stderr"], "ab", opener=private_opener) as stderr, open(os.devnull, "rb") as nothing:
-        os.dup2(stderr.fileno(), 1)
-        os.dup2(stderr.fileno(), 2)
-        os.dup2(nothing.fileno(), 0)
-    made = None if vector is None else Made(orders["env"], orders["env_options"], orders["environments"], vector)
-    sys.exit(main(told["words"], made))
-
-
-def _next_order() -> dict[str, Any]:
-    line = sys.stdin.readline()
-    if not line:  # the run does not begin
-        os._exit(0)
-    order: dict[str, Any] = json.loads(line)
-    return order
-
-
-def _describe(orders: dict[str, Any], answer: IO[bytes]) -> None:
-    """Say what the task is; nothing if that fails, for the learner then tries, and says why it fails."""
-    with contextlib.suppress(Exception):
-        task = describe_task(orders["env"], orders["env_options"])
-        with contextlib.suppress(BrokenPipeError):
-            answer.write(pickle.dumps(task))

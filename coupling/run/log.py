@@ -16,7 +16,7 @@ from coupling.files import Table, write_atomically
 from coupling.run.folder import RunFolder
 
 if TYPE_CHECKING:
-    from torch.utils.tensorboard import SummaryWriter
+    from coupling.run.board import Board
 
 __all__ = ["Rates", "RunLog", "Speedometer", "read_status", "write_status"]
 
@@ -68,7 +68,7 @@ class RunLog:
         self._began = time.monotonic()
         self._next = STATISTICS_EVERY * (environment_steps // STATISTICS_EVERY + 1)
         folder.tensorboard.mkdir(mode=0o700, exist_ok=True)
-        self._board_folder, self._purge_step = str(folder.tensorboard), environment_steps or None
+        self._board_folder, self._purge_step = folder.tensorboard, environment_steps or None
         self.recent: deque[tuple[float, int]] = deque(((float(row["return"]), int(row["length"])) for row in rows), 100)
         self.episode_count = len(rows)
 
@@ -85,14 +85,14 @@ class RunLog:
         self._statistics.append([first | numbers])
         for name, value in numbers.items():
             if not np.isnan(value):  # means over nothing
-                self._board.add_scalar(name, value, environment_steps)
+                self._board.add(name, value, environment_steps)
 
     @functools.cached_property
-    def _board(self) -> "SummaryWriter":
-        # imported with the first row: it takes a second, which the start of a run shall not wait for
-        from torch.utils.tensorboard import SummaryWriter
+    def _board(self) -> "Board":
+        # imported with the first row: the start of a run shall not wait for it
+        from coupling.run.board import Board
 
-        return SummaryWriter(self._board_folder, purge_step=self._purge_step, flush_secs=15)
+        return Board(self._board_folder, self._purge_step)
 
     def episodes(self, rows: list[dict[str, Any]]) -> None:
         """Write one row an episode."""

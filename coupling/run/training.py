@@ -22,7 +22,7 @@ from coupling.wire.connection import Connection, task_hash, write_connection
 from coupling.wire.security import Keys, is_loopback
 from coupling.worker.environments import Task, episode_seed
 from coupling.worker.outbox import read_outbox
-from rl_agent.config import PPOConfig
+from rl_agent.config import OnPolicyConfig
 from rl_agent.learner import Learner
 
 __all__ = ["Interrupted", "Screen", "Signals", "Training"]
@@ -298,7 +298,7 @@ class Training:
 
 def _planned_ratio(agent: AgentConfig) -> float:
     """Return the environment steps per gradient step that the settings ask for."""
-    return agent.batch / agent.epochs if isinstance(agent, PPOConfig) else agent.steps_per_update
+    return agent.steps_per_gradient if isinstance(agent, OnPolicyConfig) else agent.steps_per_update
 
 
 def _steps_after_warm_up(learner: Learner) -> int:

@@ -13,10 +13,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from cases.sentences import sentence_of
 from coupling.errors import ConfigError
+from coupling.settings import EXTERNAL
 
 __all__ = ["EXTERNAL", "external_task"]
-
-EXTERNAL = "flowsim/External-v0"
 
 _Bounds = Annotated[list[Annotated[float, Field(allow_inf_nan=False)]], Field(min_length=1)]
 

@@ -15,13 +15,12 @@ import socket as network
 import struct
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import zmq
 from zmq.utils import z85
-from zmq.utils.monitor import parse_monitor_message
 
 from coupling.errors import ConfigError
 from coupling.wire.door import Door
@@ -299,7 +298,7 @@ class Watch:
         while True:
             ready = dict(self._poller.poll(max(0, round(1000 * (until - time.monotonic())))))
             if self._monitor in ready:
-                self._judge(parse_monitor_message(self._monitor.recv_multipart()))
+                self._judge(_EVENT.unpack(self._monitor.recv_multipart()[0])[0])
             if self._socket in ready:
                 return True
             if time.monotonic() >= until:
@@ -309,16 +308,16 @@ class Watch:
         """Close the watch's own socket, before the one that it watches is closed."""
         _stop_monitor(self._socket, self._monitor)
 
-    def _judge(self, event: Mapping[str, Any]) -> None:
+    def _judge(self, event: int) -> None:
         """Raise if the handshake ended in a way that will not mend itself."""
-        if event["event"] == zmq.EVENT_HANDSHAKE_SUCCEEDED:
+        if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
             self._broken_off.clear()
-        elif event["event"] == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
+        elif event == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
             raise RefusedError(
                 f"the learner at {self._endpoint} refused this worker's key; use the connection file of the run's "
                 "present start"
             )
-        elif event["event"] == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL:
+        elif event == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL:
             ours, its = ("with", "without") if self._encrypted else ("without", "with")
             raise RefusedError(
                 f"the learner at {self._endpoint} did not understand this worker's handshake: the worker speaks {ours} "

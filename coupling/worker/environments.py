@@ -19,7 +19,7 @@ from gymnasium.envs.registration import load_env_creator
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
 from coupling.errors import ConfigError, describe_failure
-from coupling.settings.external import EXTERNAL, external_task
+from coupling.settings import EXTERNAL
 from coupling.worker.worlds import JointWorld
 from rl_agent.joint import ActionSpace
 
@@ -325,6 +325,8 @@ def describe_task(env: str, env_options: dict[str, Any]) -> Task:
         As :func:`make_vector`, and for spaces that are neither flat boxes nor, as actions, discrete.
     """
     if env == EXTERNAL:
+        from coupling.settings.external import external_task  # with pydantic, which other workers need not wait for
+
         return Task(*external_task(env_options))
     vector = make_vector(env, env_options, 1)
     try:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from rl_agent.actor import Actor
-from rl_agent.algorithms import acer, ddpg, naf, ppo, sac, td3, vracer
+from rl_agent.algorithms import a3c, acer, ddpg, dqn, naf, ppo, sac, stretches, td3, tis, vracer
 from rl_agent.algorithms.algorithm import Algorithm, Evaluation, Source
 from rl_agent.algorithms.vracer import VRacer
 from rl_agent.config import AgentConfig
@@ -20,10 +20,16 @@ ALGORITHMS: dict[str, tuple[Callable[[Any, Sizes], Actor], type[Any]]] = {
     "vracer": (vracer.make_actor, vracer.VRacer),
     "ddpg": (ddpg.make_actor, ddpg.DDPG),
     "naf": (naf.make_actor, naf.NAF),
-    "acer": (acer.make_actor, acer.ACER),
+    "acer": (stretches.make_actor, acer.ACER),
+    "tis": (stretches.make_actor, tis.TIS),
+    "trust-tis": (stretches.make_actor, tis.TIS),
     "td3": (td3.make_actor, td3.TD3),
     "sac": (sac.make_actor, sac.SAC),
+    "a3c": (stretches.make_actor, a3c.A3C),
+    "trust-a3c": (stretches.make_actor, a3c.A3C),
     "ppo": (ppo.make_actor, ppo.PPO),
+    "dqn": (dqn.make_actor, dqn.DQN),
+    "rainbow": (dqn.make_actor, dqn.DQN),
 }
 """By name, what acts and what learns."""
 
@@ -34,12 +40,19 @@ def make_actor(config: AgentConfig, sizes: Sizes) -> Actor:
     Raises
     ------
     ValueError
-        If the algorithm does not serve discrete actions and the task has them.
+        If the algorithm does not serve the actions of the task.
     """
+    if not sizes.choices and not config.serves_boxes:
+        raise ValueError(
+            f"algorithm = {config.algorithm} needs discrete actions, but the task has {sizes.action} continuous ones; "
+            "use sac, td3 or vracer"
+        )
+    if not sizes.choices and config.network == "conv" and config.algorithm == "acer":
+        raise ValueError("algorithm = acer with network = conv needs discrete actions; use vracer or ppo")
     if sizes.choices and not config.serves_choices:
         raise ValueError(
             f"algorithm = {config.algorithm} needs continuous actions (a Box), but the task has {sizes.choices} "
-            "discrete ones; use vracer, acer or ppo"
+            "discrete ones; use dqn, rainbow, vracer, acer, tis, a3c or ppo"
         )
     return ALGORITHMS[config.algorithm][0](config, sizes)
 

@@ -32,127 +32,43 @@ Done otherwise than there:
 1. Stretches have at most 50 steps (the k of the ACER paper's continuous tasks); ``segment`` 1000 takes whole episodes.
 2. (Q(x, a) in the correction where algorithm 2 prints Q(x, a_i): the latter would not correct anything.)
 3. One gradient for all stretches, averaged over their steps, in place of asynchronous threads; no entropy bonus.
-4. The networks of an lstm see a window of ``window`` steps at each step of a stretch, as for the other algorithms.
+4. An lstm runs once along a stretch, from zero at up to ``window`` steps before it; with ``acting`` ``window`` it sees
+   the window that ends at each step, as for the other algorithms.
+
+``loss`` is for autograd, which a GPU runs; on a CPU its gradient is written out (``by_hand/acer.py``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
-from rl_agent import densities, distributions
-from rl_agent.actor import Actor
-from rl_agent.algorithms.algorithm import Algorithm, Source, Tensors, nearness
+from rl_agent import densities
+from rl_agent.algorithms.algorithm import Tensors
+from rl_agent.algorithms.by_hand import acer as by_hand
+from rl_agent.algorithms.stretches import (
+    OnStretches,
+    Stretches,
+    between,
+    make_actor,
+    places,
+    retrace,
+    trust_region_step,
+)
 from rl_agent.config import ACERConfig
-from rl_agent.networks import Parts, Views, make_network
+from rl_agent.later import torch
+from rl_agent.networks import Parts, Views, is_written_out, make_network
 from rl_agent.scaling import Sizes
 
-__all__ = ["ACER", "Stretches", "make_actor", "retrace", "trust_region_step"]
+__all__ = ["ACER", "make_actor"]
 
 F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class Stretches:
-    """n drawn stretches of up to T steps, aligned at their ends in a grid (T, n); M of its places are gathered.
-
-    Attributes
-    ----------
-    windows, lengths
-        Windows at the M steps and then at what followed the n last ones, shapes (H, M + n, S) and (M + n,).
-    action, behaviour_mean, behaviour_std, reward
-        Shape (M, ...); the reward in scaled units.
-    place
-        Where each of the M lies in the grid, counted along its rows, shape (M,).
-    exists
-        1 for steps of a stretch, 0 for places before it begins, shape (T, n).
-    goes_on
-        0 where a terminal state follows the stretch, else 1, shape (n,).
-    """
-
-    windows: F32
-    lengths: I64
-    action: F32
-    behaviour_mean: F32
-    behaviour_std: F32
-    reward: F32
-    place: I64
-    exists: F32
-    goes_on: F32
-
-
-def make_actor(config: ACERConfig, sizes: Sizes) -> Actor:
-    """Build the policy: the mean of a Gaussian with a fixed sigma, or logits."""
-    network = make_network(config, sizes.observation, sizes.choices or sizes.action)
-    std = np.full(sizes.action, config.sigma, np.float32)
-
-    def gaussian(outputs: F32, loose: F32) -> tuple[F32, F32, F32]:
-        return np.zeros(len(outputs), np.float32), outputs, std
-
-    def categorical(outputs: F32, loose: F32) -> tuple[F32, F32, F32]:
-        nothing = np.zeros((len(outputs), 0), np.float32)
-        return np.zeros(len(outputs), np.float32), distributions.softmax(outputs), nothing
-
-    return Actor(network, 0, categorical if sizes.choices else gaussian)
-
-
-def retrace(
-    reward: torch.Tensor,
-    value: torch.Tensor,
-    q: torch.Tensor,
-    trace: torch.Tensor,
-    last: torch.Tensor,
-    gamma: float,
-) -> torch.Tensor:
-    """Q_i = r_{i+1} + gamma [ trace_{i+1} (Q_{i+1} - q_{i+1}) + V_{i+1} ] along stretches (Retrace; 1 as trace: Q opc).
-
-    Parameters
-    ----------
-    reward, value, q, trace
-        r_{i+1}, V(s_i), Q(s_i, a_i) and the trace's coefficient, shape (T, n).
-    last
-        Value of what followed the last steps, shape (n,).
-    gamma
-        Discount factor.
-
-    Returns
-    -------
-    Tensor
-        Shape (T, n).
-    """
-    targets, following = [], last
-    for i in range(len(reward) - 1, -1, -1):
-        target = reward[i] + gamma * following
-        targets.append(target)
-        following = trace[i] * (target - q[i]) + value[i]
-    return torch.stack(targets[::-1])
-
-
-def trust_region_step(g: torch.Tensor, k: torch.Tensor, delta: float) -> torch.Tensor:
-    """Solve min_z |g - z|^2 / 2 subject to k'z <= delta over the last axis (eqs. 11, 12)."""
-    excess = ((k * g).sum(-1, keepdim=True) - delta).clamp(min=0.0)
-    return g - excess / (k * k).sum(-1, keepdim=True).clamp(min=1e-12) * k
-
-
-def _between(
-    inputs: Tensors,
-) -> tuple[Callable[[torch.Tensor], torch.Tensor], Callable[[torch.Tensor], torch.Tensor]]:
-    """Ways from what is gathered, shape (M,), to the grid of ``Stretches``, and back."""
-    shape, place = inputs["exists"].shape, inputs["place"].long()
-
-    def grid(x: torch.Tensor) -> torch.Tensor:
-        return x.new_zeros(shape.numel()).index_copy(0, place, x).reshape(shape)
-
-    return grid, lambda y: y.reshape(-1)[place]
-
-
-class ACER(Algorithm):
+class ACER(OnStretches):
     """A policy with its average, and critics; see the module."""
 
     config: ACERConfig
@@ -168,36 +84,8 @@ class ACER(Algorithm):
         first = "critic" if sizes.choices else "advantage"
         stretches = {"policy": ("policy", "policy"), "critic": (first, "critic")}
         super().__init__(config, sizes, actor, parts, stretches, rng)
-        self._is_step: npt.NDArray[np.bool_] = np.zeros(0, np.bool_)
-
-    def gather(self, source: Source, slots: I64) -> tuple[I64, Stretches]:
-        """Gather the stretches that end at ``slots``."""
-        memory, history = source.memory, self.network.history
-        longest = self.config.segment
-        if self.config.device == "cpu":  # a graph needs the same shapes every time
-            longest = min(longest, int(memory.position[slots].max()) + 1)
-        back = np.arange(longest - 1, -1, -1)[:, None]
-        exists = memory.position[slots] >= back
-        is_gathered = exists if self.config.device == "cpu" else np.ones_like(exists)
-        place = np.flatnonzero(is_gathered)
-        places = (np.where(exists, slots - back, slots) % memory.capacity).reshape(-1)[place]
-        rows = memory.rows(slots)
-        is_last = memory.position[slots] + 1 == memory.length[rows]
-        units = source.mean, source.per_std
-        windows = [memory.windows(places, history + 1, *units), memory.following(slots, history + 1, *units)]
-        before = np.concatenate([memory.position[places], memory.position[slots] + 1])
-        self._is_step = exists.reshape(-1)[place]
-        return places[self._is_step], Stretches(
-            windows=np.concatenate(windows, axis=1),
-            lengths=np.minimum(before, history) + 1,
-            action=memory.action[places],
-            behaviour_mean=memory.behaviour_mean[places],
-            behaviour_std=memory.behaviour_std[places],
-            reward=memory.reward[places] * np.float32(1.0 / source.reward_scale),
-            place=place,
-            exists=exists.astype(np.float32),
-            goes_on=(~(memory.terminated[rows] & is_last)).astype(np.float32),
-        )
+        if config.device == "cpu" and is_written_out(self.network):
+            self.by_hand = by_hand.Gradient(self, config)
 
     def inputs(self, batch: Stretches, weight: F32 | None) -> dict[str, Any]:
         """Add the noise of a' and of u_1 ... u_n."""
@@ -207,10 +95,6 @@ class ACER(Algorithm):
             inputs["noise"] = self._rng.standard_normal(shape, np.float32)
         return inputs
 
-    def sorted_results(self, results: dict[str, Any]) -> dict[str, Any]:
-        """Leave out the rows that are no steps."""
-        return {name: array[self._is_step] if np.ndim(array) else array for name, array in results.items()}
-
     def loss(self, weights: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, Tensors]:
         """Loss of the policy and the critics over all steps of the stretches."""
         return self._discrete(weights, inputs) if self.sizes.choices else self._continuous(weights, inputs)
@@ -218,9 +102,8 @@ class ACER(Algorithm):
     def _continuous(self, weights: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, Tensors]:
         action, config = inputs["action"], self.config
         m = len(action)
-        windows, lengths = inputs["windows"][:, :m], inputs["lengths"][:m]
-        views = self.parts.views(weights)
-        mean, average = self._policies(views, inputs, windows, lengths)
+        views, (steps, after) = self.parts.views(weights), places(inputs)
+        mean, average = self._policies(views, inputs, steps)
         std = torch.full_like(mean[0], config.sigma)
         behaviour = inputs["behaviour_mean"], inputs["behaviour_std"]
         # a' first, then u_1 ... u_n
@@ -230,15 +113,15 @@ class ACER(Algorithm):
         )
         rho, rho_drawn = weight_of(action), weight_of(drawn[0])
 
-        values = self.parts("critic", views, inputs["windows"], inputs["lengths"])[:, 0]
+        values = self.along("critic", views, inputs, torch.cat([steps, after]))[:, 0]
         value, last = values[:m], values[m:].detach() * inputs["goes_on"]
         every = torch.cat([action[None], drawn])
-        raw = self.parts("advantage", views, windows, lengths, every)[..., 0]
+        raw = self.along("advantage", views, inputs, steps, every)[..., 0]
         centre = raw[2:].mean(0)
         q, q_drawn = value + raw[0] - centre, (value + raw[1] - centre).detach()
 
         with torch.no_grad():
-            grid, flat = _between(inputs)
+            grid, flat = between(inputs)
             trace = rho.clamp(max=1.0) if action.shape[1] == 1 else (rho ** (1.0 / action.shape[1])).clamp(max=1.0)
             known = grid(inputs["reward"]), grid(value), grid(q)
             q_ret = flat(retrace(*known, grid(trace), last, config.gamma))
@@ -252,26 +135,23 @@ class ACER(Algorithm):
         error = q_ret - q
         value_loss = 0.5 * (error**2 + (target - value) ** 2)
         kl = densities.gaussian_kl(*behaviour, mean, std)
-        return self._total(policy_loss, value_loss, inputs, {"value": value, "rho": rho, "kl": kl})
+        return self.averaged(policy_loss, value_loss, inputs, {"value": value, "rho": rho, "kl": kl})
 
     def _discrete(self, weights: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, Tensors]:
         action, config = inputs["action"].long(), self.config
-        m = len(action)
-        windows, lengths = inputs["windows"][:, :m], inputs["lengths"][:m]
-        views = self.parts.views(weights)
-        logits, average_logits = self._policies(views, inputs, windows, lengths)
+        views, (steps, after) = self.parts.views(weights), places(inputs)
+        logits, average_logits = self._policies(views, inputs, steps)
         phi, average = torch.softmax(logits, -1), torch.softmax(average_logits, -1)
-        q_all = self.parts("critic", views, windows, lengths)
+        q_all = self.along("critic", views, inputs, steps)
         q = q_all.gather(1, action).squeeze(1)
         with torch.no_grad():
             p = phi.clamp(min=1e-6)
             value = (phi * q_all).sum(1)
-            after = inputs["windows"][:, m:], inputs["lengths"][m:]
-            next_p = torch.softmax(self.parts("policy", views, *after), -1)
-            last = (next_p * self.parts("critic", views, *after)).sum(1) * inputs["goes_on"]
+            next_p = torch.softmax(self.along("policy", views, inputs, after), -1)
+            last = (next_p * self.along("critic", views, inputs, after)).sum(1) * inputs["goes_on"]
             rho_all = p / inputs["behaviour_mean"].clamp(min=1e-6)
             rho = rho_all.gather(1, action).squeeze(1)
-            grid, flat = _between(inputs)
+            grid, flat = between(inputs)
             known = grid(inputs["reward"]), grid(value), grid(q)
             q_ret = flat(retrace(*known, grid(rho.clamp(max=1.0)), last, config.gamma))
             # grad_phi log f(a|phi) is 1 / phi_a in the place of a
@@ -282,22 +162,10 @@ class ACER(Algorithm):
         policy_loss = -(phi * z).sum(1)
         value_loss = 0.5 * (q_ret - q) ** 2
         kl = densities.categorical_kl(inputs["behaviour_mean"], logits)
-        return self._total(policy_loss, value_loss, inputs, {"value": value, "rho": rho, "kl": kl})
+        return self.averaged(policy_loss, value_loss, inputs, {"value": value, "rho": rho, "kl": kl})
 
-    def _policies(
-        self, views: Views, inputs: Tensors, windows: torch.Tensor, lengths: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+    def _policies(self, views: Views, inputs: Tensors, steps: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Compute the outputs of the policy and of its average."""
         with torch.no_grad():
-            average = self.parts("policy", self.parts.views(inputs["target_weights"]), windows, lengths)
-        return self.parts("policy", views, windows, lengths), average
-
-    def _total(
-        self, policy_loss: torch.Tensor, value_loss: torch.Tensor, inputs: Tensors, results: Tensors
-    ) -> tuple[torch.Tensor, Tensors]:
-        """Average over the steps that exist."""
-        exists = inputs["exists"].reshape(-1)[inputs["place"].long()]
-        mean = lambda x: (x * exists).sum() / exists.sum()  # noqa: E731
-        far, _ = nearness(results["rho"], inputs)
-        losses = {"policy_loss": mean(policy_loss), "value_loss": mean(value_loss)}
-        return losses["policy_loss"] + losses["value_loss"], results | losses | {"far": far}
+            average = self.along("policy", self.parts.views(inputs["target_weights"]), inputs, steps)
+        return self.along("policy", views, inputs, steps), average

@@ -15,13 +15,13 @@ L is lower triangular with a softplus diagonal; K and the diagonals of L+ and L-
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeAlias
 
-import torch
-from torch.nn.functional import softplus
+from rl_agent.later import torch
 
 __all__ = ["FORMS", "gaussian", "lower_triangular", "quadratic"]
 
-Tensor = torch.Tensor
+Tensor: TypeAlias = "torch.Tensor"
 
 
 def lower_triangular(coefficients: Tensor, size: int) -> Tensor:
@@ -29,7 +29,7 @@ def lower_triangular(coefficients: Tensor, size: int) -> Tensor:
     rows, columns = torch.tril_indices(size, size, device=coefficients.device)
     matrix = coefficients.new_zeros(len(coefficients), size, size)
     matrix[:, rows, columns] = coefficients
-    diagonal = torch.diag_embed(softplus(torch.diagonal(matrix, dim1=1, dim2=2)))
+    diagonal = torch.diag_embed(torch.nn.functional.softplus(torch.diagonal(matrix, dim1=1, dim2=2)))
     return torch.tril(matrix, -1) + diagonal
 
 
@@ -60,7 +60,7 @@ def quadratic(coefficients: Tensor, action: Tensor, mean: Tensor, std: Tensor) -
 def gaussian(coefficients: Tensor, action: Tensor, mean: Tensor, std: Tensor) -> Tensor:
     """A(s, a) by eqs. 20 and 22; arguments of ``quadratic``, with coefficients of shape (n, 1 + 2 A)."""
     size = action.shape[1]
-    positive = softplus(coefficients)
+    positive = torch.nn.functional.softplus(coefficients)
     height, above, below = positive[:, 0], positive[:, 1 : 1 + size], positive[:, 1 + size :]
     offset = action - mean
     spread = offset.clamp(min=0.0) ** 2 / above + offset.clamp(max=0.0) ** 2 / below

@@ -11,20 +11,20 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from rl_agent import densities
 from rl_agent.actor import Acting, Actor
 from rl_agent.adam import Adam
-from rl_agent.config import ActorCritic, AgentConfig, WithTarget
+from rl_agent.config import ActorCritic, AgentConfig, HasTarget
 from rl_agent.gradient_step import GradientStep
+from rl_agent.later import torch
 from rl_agent.networks import Parts
-from rl_agent.replay.memory import EpisodeMemory
 from rl_agent.replay.refer import Rules
+from rl_agent.replay.sampler import Source
 from rl_agent.scaling import Sizes
 from rl_agent.schedules import Ratio, Schedule
 
@@ -40,27 +40,7 @@ __all__ = [
 
 F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
-Tensors = dict[str, torch.Tensor]
-
-
-class Source(NamedTuple):
-    """Where drawn steps are gathered from, and in which units.
-
-    Attributes
-    ----------
-    memory
-        The replay memory.
-    mean, per_std
-        Statistics that standardise the states, shape (S,).
-    gamma, reward_scale
-        Discount factor, and what rewards are divided by.
-    """
-
-    memory: EpisodeMemory
-    mean: F32
-    per_std: F32
-    gamma: float
-    reward_scale: float
+Tensors: TypeAlias = "dict[str, torch.Tensor]"
 
 
 @dataclass(frozen=True)
@@ -83,6 +63,8 @@ class Evaluation:
         Error of the value of each step, for priorities, shape (B,).
     advantage
         A(s_t, a_t), where it has a closed form, shape (B,).
+    priority
+        What a prioritised sampler goes by in the place of ``td_error``, shape (B,).
     """
 
     value: F32
@@ -97,6 +79,7 @@ class Evaluation:
     gradient_norm: float
     td_error: F32 | None = None
     advantage: F32 | None = None
+    priority: F32 | None = None
 
 
 def evaluation_of(results: Mapping[str, npt.NDArray[Any]]) -> Evaluation:
@@ -115,6 +98,7 @@ def evaluation_of(results: Mapping[str, npt.NDArray[Any]]) -> Evaluation:
         gradient_norm=float(results["gradient_norm"]),
         td_error=results.get("td_error"),
         advantage=results.get("advantage"),
+        priority=results.get("priority"),
     )
 
 
@@ -205,7 +189,7 @@ class Algorithm(ABC):
         self.config, self.sizes, self.actor, self.parts, self._rng = config, sizes, actor, parts, rng
         self.network = actor.network
         self.weights: F32 = parts.initialise(rng)
-        self.target: F32 | None = self.weights.copy() if isinstance(config, WithTarget) else None
+        self.target: F32 | None = self.weights.copy() if isinstance(config, HasTarget) else None
         places = {
             name: slice(parts.places[first].start, parts.places[last].stop) for name, (first, last) in stretches.items()
         }
@@ -284,7 +268,7 @@ class Algorithm(ABC):
 
     def target_rate(self) -> float:
         """Share of the weights that enters the target network in this step."""
-        return self.config.target_rate if isinstance(self.config, WithTarget) else 0.0
+        return self.config.target_rate if isinstance(self.config, HasTarget) else 0.0
 
     @abstractmethod
     def loss(self, weights: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, Tensors]:

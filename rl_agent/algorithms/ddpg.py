@@ -29,12 +29,12 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from rl_agent.actor import Actor
 from rl_agent.algorithms.algorithm import Algorithm, Tensors, compare_gaussians
 from rl_agent.algorithms.by_hand import ddpg as by_hand
 from rl_agent.config import DDPGConfig, TD3Config
+from rl_agent.later import torch
 from rl_agent.networks import Parts, make_network
 from rl_agent.scaling import Sizes
 

@@ -19,13 +19,13 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from rl_agent.actor import Actor
 from rl_agent.algorithms.advantages import lower_triangular
 from rl_agent.algorithms.algorithm import Algorithm, Tensors, compare_gaussians
 from rl_agent.algorithms.by_hand import naf as by_hand
 from rl_agent.config import NAFConfig
+from rl_agent.later import torch
 from rl_agent.networks import Parts, make_network
 from rl_agent.scaling import Sizes
 

@@ -26,21 +26,19 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from rl_agent import densities, distributions
 from rl_agent.actor import Actor
-from rl_agent.algorithms.algorithm import Algorithm, Source, Tensors
+from rl_agent.algorithms.algorithm import Tensors
+from rl_agent.algorithms.horizon import OnHorizon
 from rl_agent.config import PPOConfig
+from rl_agent.later import torch
 from rl_agent.networks import Parts, make_network
-from rl_agent.replay.batch import Batch
 from rl_agent.scaling import Sizes
-from rl_agent.schedules import Iterations
 
 __all__ = ["PPO", "make_actor"]
 
 F32 = npt.NDArray[np.float32]
-I64 = npt.NDArray[np.int64]
 
 
 def make_actor(config: PPOConfig, sizes: Sizes) -> Actor:
@@ -48,7 +46,7 @@ def make_actor(config: PPOConfig, sizes: Sizes) -> Actor:
     network = make_network(config, sizes.observation, sizes.choices or sizes.action)
 
     def gaussian(outputs: F32, loose: F32) -> tuple[F32, F32, F32]:
-        return np.zeros(len(outputs), np.float32), outputs, distributions.shared_std(loose, config.sigma_min)
+        return np.zeros(len(outputs), np.float32), outputs, distributions.floored_std(loose, config.sigma_min)
 
     def categorical(outputs: F32, loose: F32) -> tuple[F32, F32, F32]:
         nothing = np.zeros((len(outputs), 0), np.float32)
@@ -57,12 +55,10 @@ def make_actor(config: PPOConfig, sizes: Sizes) -> Actor:
     return Actor(network, 0, categorical) if sizes.choices else Actor(network, sizes.action, gaussian)
 
 
-class PPO(Algorithm):
+class PPO(OnHorizon):
     """A policy and a value network; see the module."""
 
     config: PPOConfig
-
-    schedule = Iterations
 
     def __init__(self, config: PPOConfig, sizes: Sizes, rng: np.random.Generator) -> None:
         actor = make_actor(config, sizes)
@@ -72,19 +68,6 @@ class PPO(Algorithm):
         super().__init__(config, sizes, actor, parts, stretches, rng)
         self.weights[parts.places["sigma"]] = distributions.inverse_softplus(config.sigma - config.sigma_min)
         self.torch_step.to_device()
-
-    def values(self, windows: F32, lengths: I64) -> F32:
-        """V at the end of windows, shape (n,)."""
-        self.torch_step.to_host()
-        with torch.no_grad():
-            views = self.parts.views(torch.from_numpy(self.weights))
-            outputs = self.parts("value", views, torch.from_numpy(windows), torch.from_numpy(lengths))
-        return outputs[:, 0].numpy()
-
-    def gather(self, source: Source, slots: I64) -> tuple[I64, Batch]:
-        """Gather drawn steps; ``v_tbc`` holds G_t and ``q_ret`` the standardised A_t."""
-        slots, batch = source.memory.gather(slots, 0, *source[1:])
-        return slots, Batch(**vars(batch) | {"q_ret": source.memory.advantage[slots]})
 
     def loss(self, weights: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, Tensors]:
         """L_pi + L_V of a batch."""

@@ -33,13 +33,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from rl_agent import densities
 from rl_agent.actor import Actor
 from rl_agent.algorithms.algorithm import Algorithm, Tensors, compare_gaussians
 from rl_agent.algorithms.by_hand import sac as by_hand
 from rl_agent.config import SACConfig
+from rl_agent.later import torch
 from rl_agent.networks import Parts, Views, make_network
 from rl_agent.scaling import Sizes
 

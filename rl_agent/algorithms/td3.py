@@ -25,12 +25,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from rl_agent.algorithms.algorithm import Algorithm, Tensors, compare_gaussians
 from rl_agent.algorithms.by_hand import td3 as by_hand
 from rl_agent.algorithms.ddpg import make_actor
 from rl_agent.config import TD3Config
+from rl_agent.later import torch
 from rl_agent.networks import Parts, make_network
 from rl_agent.scaling import Sizes
 

@@ -19,7 +19,8 @@ Implementation details that the paper leaves open:
 
 1. Log importance weights are clipped to +-20 before the exponential (overflow), far outside of any c_max.
 2. The policy gradient takes the current network's V(s_t) in its bracket; Q_ret is the stored one.
-3. Options that the paper does not have: ``center_advantages`` and ``sigma_min`` (``rl_agent/config.py``).
+3. Options that the paper does not have: ``center_advantages``, ``sigma_min``, ``deviation`` (a sigma for each state),
+   ``beta_rate`` and ``decay`` (Retrace(lambda), ``rl_agent/returns.py``); see ``rl_agent/config.py``.
 4. The densities are those of untruncated normals (``rl_agent/densities.py``), or with ``policy`` ``clipped`` those of
    normals clipped to the range of the actions (Weber et al. 2022, appendix B).
 5. A run takes its own gamma, learning rate, memory, start, annealing and first beta (1, not 0.3) where none are named
@@ -45,7 +46,8 @@ Several agents in a world (Weber et al. 2022, section 2), with this policy and V
 The targets are V_tbc of f(r) and V_f (eqs. 6, 7), one for each agent, and L is the mean over the agents of the drawn
 worlds (eqs. 10, 11). The value's loss is eq. 10 of that paper, whose error is that of V(s^(i)); its algorithm 2 has
 V_f(s) there, which would hold only the mean of the agents' values. An agent that ended before its world adds nothing
-to L, and counts in f(r) and V_f with 0.
+to L, and counts in f(r) and V_f with 0. One network and sigma serve all agents, or with ``policies`` ``own`` each has
+its own.
 
 ``loss`` is L as the paper writes it, for autograd: the program that a GPU runs (``rl_agent/gradient_step.py``), and the
 reference that the tests hold the fast way on a CPU to, which is written out (``by_hand/vracer.py``).
@@ -58,7 +60,6 @@ from functools import partial
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from rl_agent import densities, distributions
 from rl_agent.actor import Actor
@@ -66,7 +67,8 @@ from rl_agent.algorithms import advantages
 from rl_agent.algorithms.algorithm import Algorithm, Source, Tensors, nearness
 from rl_agent.algorithms.by_hand import vracer as by_hand
 from rl_agent.config import VRacerConfig
-from rl_agent.networks import Parts, make_network
+from rl_agent.later import torch
+from rl_agent.networks import Each, Parts, make_network
 from rl_agent.replay.batch import Batch
 from rl_agent.scaling import Sizes
 
@@ -79,11 +81,17 @@ I64 = npt.NDArray[np.int64]
 def make_actor(config: VRacerConfig, sizes: Sizes) -> Actor:
     """Build the policy: outputs V(s), the policy's own, and the coefficients of the advantage, if any."""
     own = sizes.choices or sizes.action
-    others = _has_temperature(config) if sizes.choices else _coefficients(config, sizes.action)
+    others = _has_temperature(config) if sizes.choices else _deviations(config, own) + _coefficients(config, own)
     network = make_network(config, sizes.observation, 1 + own + others)
+    policies = sizes.world if config.policies == "own" else 1
+    if policies > 1:
+        network = Each(network, policies)
 
     def gaussian(outputs: F32, loose: F32) -> tuple[F32, F32, F32]:
-        return outputs[:, 0], outputs[:, 1 : 1 + own], distributions.shared_std(loose, config.sigma_min)
+        free = loose if policies == 1 else np.tile(loose.reshape(policies, own), (len(outputs) // policies, 1))
+        if config.deviation == "state":
+            free = free + outputs[:, 1 + own : 1 + 2 * own]
+        return outputs[:, 0], outputs[:, 1 : 1 + own], distributions.floored_std(free, config.sigma_min)
 
     def categorical(outputs: F32, loose: F32) -> tuple[F32, F32, F32]:
         logits = outputs[:, 1 : 1 + own]
@@ -91,12 +99,17 @@ def make_actor(config: VRacerConfig, sizes: Sizes) -> Actor:
             logits = (logits * distributions.softplus(outputs[:, 1 + own :])).astype(np.float32)
         return outputs[:, 0], distributions.softmax(logits), np.zeros((len(outputs), 0), np.float32)
 
-    return Actor(network, 0, categorical) if sizes.choices else Actor(network, own, gaussian)
+    return Actor(network, 0, categorical) if sizes.choices else Actor(network, policies * own, gaussian)
 
 
 def _has_temperature(config: VRacerConfig) -> bool:
     """Tell whether the network gives the inverse temperature of its choices, one output behind their logits."""
     return config.policy == "boltzmann"
+
+
+def _deviations(config: VRacerConfig, action_size: int) -> int:
+    """Count the outputs that the standard deviations take."""
+    return action_size if config.deviation == "state" else 0
 
 
 def _coefficients(config: VRacerConfig, action_size: int) -> int:
@@ -130,10 +143,11 @@ class VRacer(Algorithm):
     Attributes
     ----------
     weights
-        Flat vector: the network's weights, then the A parameters of sigma (before the softplus) for a Gaussian.
+        Flat vector: the network's weights, then the A parameters of sigma (before the softplus) for a Gaussian, as many
+        for each policy.
     network
-        Its outputs are V(s), m_1(s), ... m_A(s), or V(s) and the logits of the choices; then the coefficients of
-        A(s, a).
+        Its outputs are V(s), m_1(s), ... m_A(s), or V(s) and the logits of the choices; then, if they depend on the
+        state, what is added to the parameters of sigma, and the coefficients of A(s, a).
     """
 
     config: VRacerConfig
@@ -164,9 +178,13 @@ class VRacer(Algorithm):
 
     @property
     def std(self) -> F32:
-        """Standard deviation of a Gaussian policy, shape (A,)."""
+        """Standard deviation of a Gaussian policy, shape (A,), or (N, A) where each agent of a world has its own.
+
+        Where it depends on the state, that of outputs of 0.
+        """
         self.torch_step.to_host()
-        return distributions.shared_std(self.weights[-self.action_size :], self.config.sigma_min)
+        free = self.weights[self.parts.places["sigma"]].reshape(-1, self.action_size)
+        return distributions.floored_std(free[0] if len(free) == 1 else free, self.config.sigma_min)
 
     def values(self, windows: F32, lengths: I64) -> F32:
         """V at the end of windows of any lengths, shape (n,)."""
@@ -225,7 +243,11 @@ class VRacer(Algorithm):
             log_pi = densities.categorical_log_density(action, own)
             kl = densities.categorical_kl(inputs["behaviour_mean"], own)
         else:
-            sigma = self.config.sigma_min + torch.nn.functional.softplus(views["sigma"][""])
+            free, tail = views["sigma"][""].reshape(-1, own.shape[1]), outputs[:, 1 + own.shape[1] :]
+            free = free.repeat(len(own) // len(free), 1)
+            if self.config.deviation == "state":
+                free, tail = free + tail[:, : own.shape[1]], tail[:, own.shape[1] :]
+            sigma = self.config.sigma_min + torch.nn.functional.softplus(free)
             behaviour = inputs["behaviour_mean"], inputs["behaviour_std"]
             log_density, divergence = self._measures
             log_mu, log_pi = log_density(action, *behaviour), log_density(action, own, sigma)
@@ -247,7 +269,7 @@ class VRacer(Algorithm):
         both = policy_loss + value_loss
         if self.config.advantage != "none":
             form = advantages.FORMS[self.config.advantage]
-            closed = form(outputs[:, 1 + own.shape[1] :], action, own.detach(), sigma.detach())
+            closed = form(tail, action, own.detach(), sigma.detach())
             both = both + 0.5 * (rho.detach() * (closed + value.detach() - inputs["q_ret"])) ** 2 * kept
             results["advantage"] = closed
         loss = (beta * both + (1.0 - beta) * kl * inputs["weight"]).mean()

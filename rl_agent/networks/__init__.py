@@ -14,17 +14,44 @@ forget gate's (1, so that a cell starts by remembering; the paper is silent).
 """
 
 from rl_agent.config import AgentConfig
+from rl_agent.networks.along import AlongPass, is_written_out, outputs_along
+from rl_agent.networks.conv import Conv, Encoder
+from rl_agent.networks.each import Each
 from rl_agent.networks.lstm import LSTM, WindowLSTM
 from rl_agent.networks.mlp import MLP
 from rl_agent.networks.network import Network
 from rl_agent.networks.parts import Arrays, Parts, Pass, Views
 
-__all__ = ["LSTM", "MLP", "Arrays", "Network", "Parts", "Pass", "Views", "WindowLSTM", "make_network"]
+__all__ = [
+    "LSTM",
+    "MLP",
+    "AlongPass",
+    "Arrays",
+    "Conv",
+    "Each",
+    "Network",
+    "Parts",
+    "Pass",
+    "Views",
+    "WindowLSTM",
+    "is_written_out",
+    "make_encoder",
+    "make_network",
+    "outputs_along",
+]
+
+
+def make_encoder(config: AgentConfig) -> Encoder:
+    """Build the convolutions of ``network`` conv."""
+    assert config.picture is not None
+    return Encoder(config.picture, config.window + 1, config.convolutions)
 
 
 def make_network(config: AgentConfig, inputs: int, outputs: int) -> Network:
     """Build the network that ``config.network`` names."""
     if config.network == "mlp":
         return MLP(inputs, config.hidden_sizes, outputs, config.activation)
+    if config.network == "conv":
+        return Conv(make_encoder(config), inputs, config.window, config.hidden_sizes, outputs)
     kind = WindowLSTM if config.acting == "window" else LSTM
     return kind(inputs, config.hidden_sizes, outputs, config.window)

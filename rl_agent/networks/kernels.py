@@ -221,6 +221,7 @@ def scan_backward(
     tanh_c: F32,
     dh: F32,
     dc: F32,
+    dc_each: F32,
     gradient: F32,
     below: F32,
 ) -> None:
@@ -236,6 +237,8 @@ def scan_backward(
         dL/dh of every step from above, shape (T, H, B).
     dc
         dL/dc of the last step from elsewhere, shape (H, B); overwritten.
+    dc_each
+        dL/dc of every step from elsewhere, shape (T, H, B). With no steps (0, H, B) there is none.
     gradient
         dL/d(weight) is added to it, shape (4H, S + H + 1).
     below
@@ -255,6 +258,8 @@ def scan_backward(
         for j in range(size):
             for b in range(batch):
                 d[j, b] = dh[t, j, b] + back[wanted + j, b]
+        if dc_each.shape[0] > 0:
+            dc += dc_each[t]
         if begun[t] < batch:
             d[:, begun[t] :] = ZERO
             dc[:, begun[t] :] = ZERO

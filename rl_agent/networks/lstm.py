@@ -7,12 +7,12 @@ from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
+from rl_agent.later import torch
 from rl_agent.networks import kernels
 from rl_agent.networks.network import Network, beside, fill_glorot, fill_near_zero
 
-__all__ = ["LSTM", "WindowLSTM"]
+__all__ = ["LSTM", "LastStep", "Tape", "WindowLSTM", "begun_by"]
 
 F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
@@ -161,7 +161,7 @@ class LSTM(Network):
     ) -> F32:
         """Compute outputs at the last step of each window, shape (B, outputs), a critic's (K B, outputs)."""
         steps, (total, _, size) = tape.steps, windows.shape
-        begun = _begun(lengths, total)[:steps]
+        begun = begun_by(lengths, total)[:steps]
         x = tape.layers[0].x
         x[:-1, :size] = windows[:steps].transpose(0, 2, 1)
         x[:-1, size : self.inputs] = 0.0
@@ -208,7 +208,7 @@ class LSTM(Network):
             dh[-1] = d_top
         if gradient is None or tape.steps == 0:
             return
-        begun = _begun(lengths, tape.steps + tape.has_actions)[: tape.steps]
+        begun = begun_by(lengths, tape.steps + tape.has_actions)[: tape.steps]
         tape.layers[-1].dh[...] = 0.0
         for number in range(len(self.hidden) - 1, -1, -1):
             layer = tape.layers[number]
@@ -222,6 +222,7 @@ class LSTM(Network):
                 layer.tanh_c,
                 layer.dh,
                 dc[number],
+                np.empty((0, *dc[number].shape), np.float32),
                 gradient[f"cell{number}"],
                 tape.layers[number - 1].dh if number > 0 else tape.nothing,
             )
@@ -298,6 +299,6 @@ class WindowLSTM(LSTM):
         return outputs, following
 
 
-def _begun(lengths: I64, steps: int) -> I64:
+def begun_by(lengths: I64, steps: int) -> I64:
     """Count the windows that have begun by each of ``steps`` steps; windows are aligned at the end."""
     return np.count_nonzero(lengths[None] >= steps - np.arange(steps)[:, None], axis=1)

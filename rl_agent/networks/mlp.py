@@ -7,8 +7,8 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
+from rl_agent.later import torch
 from rl_agent.networks import kernels
 from rl_agent.networks.network import Network, beside, fill_glorot, fill_near_zero
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
+
+from rl_agent.later import torch
 
 __all__ = ["Network", "beside", "fill_glorot", "fill_near_zero"]
 

@@ -7,19 +7,19 @@ graph per network; elsewhere (on a GPU, and in the double precision of the tests
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
+from rl_agent.later import torch
 from rl_agent.networks.network import Network
 
 __all__ = ["Arrays", "Parts", "Pass", "Views"]
 
 F32 = npt.NDArray[np.float32]
 
-Views = dict[str, dict[str, torch.Tensor]]
+Views: TypeAlias = "dict[str, dict[str, torch.Tensor]]"
 """Blocks of weights by the name of their network and their own."""
 
 Arrays = dict[str, dict[str, F32]]
@@ -121,7 +121,9 @@ class Parts:
             return self(name, views, windows, lengths, actions[None])[0]
         if windows.device.type == "cpu" and windows.dtype == torch.float32:
             blocks = [views[name][block] for block, _ in network.blocks]
-            outputs: torch.Tensor = _WrittenOut.apply(network, windows, lengths, actions, *blocks)
+            from rl_agent.networks.written_out import WrittenOut  # it brings torch
+
+            outputs: torch.Tensor = WrittenOut.apply(network, windows, lengths, actions, *blocks)
             return outputs if actions is None else outputs.view(*actions.shape[:2], -1)
         if actions is None:
             return network.reference(views[name], windows, lengths)
@@ -156,61 +158,6 @@ class Pass:
     def backward(self, d_outputs: F32, gradient: dict[str, F32] | None, d_actions: F32 | None = None) -> None:
         """Write the gradients of the last ``forward`` (``Network.backward``)."""
         self.network.backward(self._weights, self._tape, self._lengths, d_outputs, gradient, d_actions)
-
-
-class _WrittenOut(torch.autograd.Function):
-    """A network's ``forward`` and ``backward`` as one node of the graph."""
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        network: Network,
-        windows: torch.Tensor,
-        lengths: torch.Tensor,
-        actions: torch.Tensor | None,
-        *blocks: torch.Tensor,
-    ) -> torch.Tensor:
-        weights = {name: block.detach().numpy() for (name, _), block in zip(network.blocks, blocks, strict=True)}
-        seen, judged = windows.numpy(), None if actions is None else actions.detach().numpy()
-        long = lengths.numpy().astype(np.int64)
-        order = None if (np.diff(long) <= 0).all() else np.argsort(-long, kind="stable")
-        if order is not None:
-            seen, long = np.ascontiguousarray(seen[:, order]), long[order]
-            judged = None if judged is None else judged[:, order]
-        passes = Pass(network)
-        outputs = passes.forward(weights, seen, long, judged)
-        ctx.all = passes, order, None if judged is None else judged.shape
-        return torch.from_numpy(_put_back(outputs, order))
-
-    @staticmethod
-    def backward(ctx: Any, *d: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        passes, order, shape = ctx.all
-        blocks = passes.network.blocks
-        is_taught = any(ctx.needs_input_grad[4:])
-        gradient = {name: np.empty(size, np.float32) for name, size in blocks} if is_taught else None
-        d_actions = np.empty(shape, np.float32) if ctx.needs_input_grad[3] else None
-        passes.backward(_take(d[0].numpy(), order), gradient, d_actions)
-        of_actions = None
-        if d_actions is not None:
-            of_actions = torch.from_numpy(_put_back(d_actions.reshape(-1, shape[2]), order).reshape(shape))
-        of_weights = [torch.from_numpy(block) for block in gradient.values()] if gradient else [None] * len(blocks)
-        return None, None, None, of_actions, *of_weights
-
-
-def _take(rows: F32, order: npt.NDArray[np.int64] | None) -> F32:
-    """Sort K times B rows, each B of them by ``order``."""
-    if order is None:
-        return np.ascontiguousarray(rows)
-    return np.ascontiguousarray(rows.reshape(-1, len(order), rows.shape[1])[:, order]).reshape(rows.shape)
-
-
-def _put_back(rows: F32, order: npt.NDArray[np.int64] | None) -> F32:
-    """Reverse ``_take``."""
-    if order is None:
-        return rows
-    out = np.empty_like(rows)
-    out.reshape(-1, len(order), rows.shape[1])[:, order] = rows.reshape(-1, len(order), rows.shape[1])
-    return out
 
 
 def _with_action(windows: torch.Tensor, action: torch.Tensor) -> torch.Tensor:

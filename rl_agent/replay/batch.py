@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rl_agent.compiling import compiled
+from rl_agent.returns import believed
 
 __all__ = ["Batch", "Transitions", "gather_following", "gather_steps", "gather_windows"]
 
@@ -81,9 +82,10 @@ def gather_following(
     final_observation: F32,
     mean: F32,
     per_std: F32,
+    ahead: I64,
     out: F32,
 ) -> None:
-    """Standardise the observations up to and including the one that followed each of ``slots``.
+    """Standardise the observations up to and including the one that came ``ahead`` steps after each of ``slots``.
 
     Parameters
     ----------
@@ -95,20 +97,22 @@ def gather_following(
         Episode table: number of steps, and what was seen after the last.
     mean, per_std
         Statistics of the states, shape (S,).
+    ahead
+        Steps on, at least one and at most to the final observation, shape (B,).
     out
         Written, shape (T, B, S), aligned at the end; zero where the episode had not yet begun.
     """
     capacity, size = observation.shape
     steps = out.shape[0]
     for b in range(slots.shape[0]):
-        k, e = slots[b], rows[b]
-        is_last = position[k] + 1 == lengths[e]
+        k, e, on = slots[b], rows[b], ahead[b]
+        is_last = position[k] + on == lengths[e]
         for back in range(steps):
             t = steps - 1 - back
-            if back > position[k] + 1:
+            if back > position[k] + on:
                 out[t, b] = np.float32(0.0)
                 continue
-            seen = final_observation[e] if back == 0 and is_last else observation[(k + 1 - back) % capacity]
+            seen = final_observation[e] if back == 0 and is_last else observation[(k + on - back) % capacity]
             for s in range(size):
                 out[t, b, s] = (seen[s] - mean[s]) * per_std[s]
 
@@ -152,12 +156,14 @@ def gather_steps(
     behaviour_mean: F32,
     behaviour_std: F32,
     reward: F32,
+    value: F32,
     v_tbc: F32,
     position: I64,
     lengths: I64,
     finals: F32,
     gamma: np.float32,
     per_scale: np.float32,
+    decay: np.float32,
 ) -> tuple[F32, F32, F32, F32, F32]:
     """Gather action, behaviour and value targets of the steps at ``slots``.
 
@@ -165,19 +171,19 @@ def gather_steps(
     ----------
     slots, rows
         Places of the steps, and their episodes' rows in the table, shape (B,).
-    action, behaviour_mean, behaviour_std, reward, v_tbc, position
+    action, behaviour_mean, behaviour_std, reward, value, v_tbc, position
         Ring arrays.
     lengths, finals
         Episode table: number of steps, value of the final observation.
-    gamma, per_scale
-        Discount factor, and one over the reward scale.
+    gamma, per_scale, decay
+        Discount factor, one over the reward scale, and lambda of the value targets.
 
     Returns
     -------
     action, behaviour_mean, behaviour_std
         Shape (B, A) for Gaussians; see ``EpisodeMemory``.
     v_tbc, q_ret
-        V_tbc_t and Q_ret_t = r_{t+1} + gamma V_tbc_{t+1}, shape (B,).
+        V_tbc_t and Q_ret_t = r_{t+1} + gamma V_tbc_{t+1}, shape (B,); see ``believed`` for lambda below 1.
     """
     capacity, size = action.shape
     batch = slots.shape[0]
@@ -192,7 +198,8 @@ def gather_steps(
             means[b, j] = behaviour_mean[k, j]
         for j in range(stds.shape[1]):
             stds[b, j] = behaviour_std[k, j]
-        v_next = finals[e] if position[k] + 1 == lengths[e] else v_tbc[(k + 1) % capacity]
+        after = (k + 1) % capacity
+        v_next = finals[e] if position[k] + 1 == lengths[e] else believed(v_tbc[after], value[after], decay)
         targets[b] = v_tbc[k]
         q_ret[b] = reward[k] * per_scale + gamma * v_next
     return actions, means, stds, targets, q_ret

@@ -17,7 +17,7 @@ What is written, drawn, refreshed and removed are places of the same ring, so al
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -105,6 +105,10 @@ class EpisodeMemory:
         Number of discrete actions; 0 for continuous ones.
     world
         Agents that act together (N). ``capacity`` is in steps of a world; each has N places.
+    decay
+        Lambda of the value targets (``rl_agent/returns.py``).
+    dtype
+        Of the observations: ``uint8`` for pictures, of which a million of 84 x 84 then take 7 GB.
 
     Attributes
     ----------
@@ -122,11 +126,19 @@ class EpisodeMemory:
     """
 
     def __init__(
-        self, capacity: int, observation_size: int, action_size: int, choices: int = 0, world: int = 1
+        self,
+        capacity: int,
+        observation_size: int,
+        action_size: int,
+        choices: int = 0,
+        world: int = 1,
+        decay: float = 1.0,
+        dtype: npt.DTypeLike = np.float32,
     ) -> None:
         self.world = world
+        self._decay = np.float32(decay)
         self.capacity = capacity = capacity * world
-        self.observation = np.zeros((capacity, observation_size), np.float32)
+        self.observation: npt.NDArray[Any] = np.zeros((capacity, observation_size), dtype)
         self.action = np.zeros((capacity, action_size), np.float32)
         self.behaviour_mean = np.zeros((capacity, choices or action_size), np.float32)
         self.behaviour_std = np.zeros((capacity, 0 if choices else action_size), np.float32)
@@ -144,7 +156,7 @@ class EpisodeMemory:
         self.length = np.zeros(rows, np.int64)
         self.present = np.zeros(rows, np.int64)
         self.terminated = np.zeros(rows, np.bool_)
-        self.final_observation = np.zeros((rows, observation_size), np.float32)
+        self.final_observation: npt.NDArray[Any] = np.zeros((rows, observation_size), dtype)
         self.final_value = np.zeros(rows, np.float32)
         self.first_serial = 0
         self.next_serial = 0
@@ -220,6 +232,14 @@ class EpisodeMemory:
         """Places of all stored steps, from the oldest to the newest, shape (steps,)."""
         return (self.tail + np.arange(self.steps)) % self.capacity
 
+    def numbers(self, slots: I64) -> I64:
+        """Return how many steps had ever been stored before each of those at ``slots``."""
+        return self.added - self.steps + (slots - self.tail) % self.capacity
+
+    def places(self, numbers: I64) -> I64:
+        """Return the places of the steps with these ``numbers``."""
+        return (self.tail + numbers - (self.added - self.steps)) % self.capacity
+
     def companions(self, slots: I64) -> I64:
         """Places of all agents' steps at the moments of ``slots``: shape (n,) to (n N,), each world's side by side."""
         if self.world == 1:
@@ -254,9 +274,9 @@ class EpisodeMemory:
         return np.arange(self.first_serial, self.next_serial) % len(self.start)
 
     def truncated_rows(self) -> I64:
-        """Rows of the truncated episodes, whose final value is an estimate."""
+        """Rows of the truncated episodes, whose final value is an estimate, and of all others in their worlds."""
         rows = self.all_rows()
-        return rows[~self.terminated[rows]]
+        return rows[np.repeat(~self.terminated[rows].reshape(-1, self.world).all(axis=1), self.world)]
 
     def final_windows(self, rows: I64, steps: int, mean: F32, per_std: F32) -> tuple[F32, I64]:
         """Standardised windows that end at the final observations of the episodes in ``rows``.
@@ -295,12 +315,57 @@ class EpisodeMemory:
             goes_on=(~is_terminal).astype(np.float32),
         )
 
-    def following(self, slots: I64, steps: int, mean: F32, per_std: F32) -> F32:
-        """Standardised observations of ``steps`` steps that end with the one after each of ``slots``, (steps, B, S)."""
+    def gather_ahead(
+        self,
+        slots: I64,
+        window: int,
+        mean: F32,
+        per_std: F32,
+        steps: int,
+        gamma: float,
+        reward_scale: float | None,
+    ) -> tuple[I64, Transitions]:
+        """Gather the steps at ``slots`` with what came m later: ``steps`` of them, or as many as the episode has left.
+
+        Parameters
+        ----------
+        slots, window, mean, per_std
+            As of ``gather``.
+        steps, gamma
+            Most steps on, and the discount of their rewards.
+        reward_scale
+            What rewards are divided by; with ``None`` they are cut at 1 and -1 instead.
+
+        Returns
+        -------
+        slots, transitions
+            As of ``gather_transitions``, with sum_k gamma^k r_{t+k+1} for the reward and gamma^(m-1) in ``goes_on``.
+        """
+        slots, now = self.gather_transitions(slots, window, mean, per_std, 1.0)
+        rows = self.rows(slots)
+        left = self.length[rows] - self.position[slots]
+        ahead = np.minimum(left, steps)
+        reward = np.zeros(len(slots), np.float32)
+        for k in range(int(ahead.max())):
+            each = self.reward[(slots + k) % self.capacity]
+            each = each.clip(-1.0, 1.0) if reward_scale is None else each / np.float32(reward_scale)
+            reward += np.where(k < ahead, np.float32(gamma**k) * each, np.float32(0.0))
+        is_terminal = self.terminated[rows] & (ahead == left)
+        return slots, replace(
+            now,
+            reward=reward,
+            next_windows=self.following(slots, window + 1, mean, per_std, ahead),
+            next_lengths=np.minimum(self.position[slots] + ahead, window) + 1,
+            goes_on=np.where(is_terminal, 0.0, gamma ** (ahead - 1)).astype(np.float32),
+        )
+
+    def following(self, slots: I64, steps: int, mean: F32, per_std: F32, ahead: I64 | None = None) -> F32:
+        """Standardised observations of ``steps`` steps that end ``ahead`` (1) after ``slots``, shape (steps, B, S)."""
+        ahead = np.ones(len(slots), np.int64) if ahead is None else ahead
         out = np.empty((steps, len(slots), self.observation.shape[1]), np.float32)
         rows = self.rows(slots)
         gather_following(
-            self.observation, self.position, slots, rows, self.length, self.final_observation, mean, per_std, out
+            self.observation, self.position, slots, rows, self.length, self.final_observation, mean, per_std, ahead, out
         )
         return out
 
@@ -343,12 +408,14 @@ class EpisodeMemory:
             self.behaviour_mean,
             self.behaviour_std,
             self.reward,
+            self.value,
             self.v_tbc,
             self.position,
             self.length,
             self.final_value,
             np.float32(gamma),
             np.float32(1.0 / reward_scale),
+            self._decay,
         )
         return slots, Batch(
             windows=self.windows(slots, window + 1, mean, per_std),
@@ -415,6 +482,7 @@ class EpisodeMemory:
             self.v_tbc,
             np.float32(gamma),
             np.float32(1.0 / reward_scale),
+            self._decay,
         )
 
     def sweep(self, gamma: float, reward_scale: float) -> None:
@@ -479,6 +547,7 @@ class EpisodeMemory:
             self.v_tbc,
             np.float32(gamma),
             np.float32(1.0 / reward_scale),
+            self._decay,
         )
 
     def _grow_table(self) -> None:

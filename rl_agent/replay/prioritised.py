@@ -3,8 +3,8 @@
     P(i) = p_i^alpha / sum_k p_k^alpha,    w_i = ( N P(i) )^-beta / max_j w_j                    (eq. 1 and section 3.4)
 
 with p_i = |delta_i| + epsilon (proportional) or p_i = 1 / rank(i) (rank-based). New steps have the largest priority
-seen so far, so that each is drawn soon. alpha is 0.6 or 0.7 as there. Done otherwise: beta stays at 0.4, as the
-learner does not know how long the run will be; the largest weight is that of the batch.
+seen so far, so that each is drawn soon. alpha is 0.6 or 0.7 as there. beta is what the learner hands over
+(``importance_exponent``, ``importance_steps``). Done otherwise: the largest weight is that of the batch.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from rl_agent.compiling import compiled
 from rl_agent.replay.memory import EpisodeMemory
+from rl_agent.replay.sampler import Drawn, Sampler
 
 __all__ = ["ProportionalSampler", "RankSampler"]
 
@@ -42,8 +43,8 @@ class _Priorities:
         Running numbers of the oldest step known and of the next one.
     """
 
-    def __init__(self, capacity: int, exponent: float, correction: float) -> None:
-        self.exponent, self.correction = exponent, correction
+    def __init__(self, capacity: int, exponent: float) -> None:
+        self.exponent = exponent
         self.error: F64 = np.zeros(capacity)
         self.largest = 1.0
         self.begin = self.end = 0
@@ -68,11 +69,6 @@ class _Priorities:
         self.error[slots] = np.abs(errors.astype(np.float64)) + EPSILON
         self.largest = max(self.largest, float(self.error[slots].max()))
 
-    def corrected(self, share: F64) -> F32:
-        """Importance-sampling weights from N P(i) of the drawn steps."""
-        weight = share**-self.correction
-        return (weight / weight.max()).astype(np.float32)
-
     def save(self) -> dict[str, npt.NDArray[Any]]:
         return {"error": self.error, "largest": np.array(self.largest), "range": np.array([self.begin, self.end])}
 
@@ -82,7 +78,13 @@ class _Priorities:
         self.begin, self.end = (int(number) for number in arrays["range"])
 
 
-class ProportionalSampler:
+def _corrected(share: F64, correction: float) -> F32:
+    """Importance-sampling weights from N P(i) of the drawn steps."""
+    weight = share**-correction
+    return (weight / weight.max()).astype(np.float32)
+
+
+class ProportionalSampler(Sampler):
     """Draws with P ~ |delta|^alpha by a sum tree, one step from each of equal stretches of the total (appendix B.2.1).
 
     Parameters
@@ -91,12 +93,10 @@ class ProportionalSampler:
         Of the memory.
     exponent
         alpha.
-    correction
-        beta.
     """
 
-    def __init__(self, capacity: int, exponent: float, correction: float) -> None:
-        self._priorities = _Priorities(capacity, exponent, correction)
+    def __init__(self, capacity: int, exponent: float) -> None:
+        self._priorities = _Priorities(capacity, exponent)
         self._leaves = 1 << (capacity - 1).bit_length()
         self._tree: F64 = np.zeros(2 * self._leaves)
         self._steps = 0
@@ -109,19 +109,18 @@ class ProportionalSampler:
         ValueError
             If the memory is empty.
         """
-        self._update(self._priorities.follow(memory))
-        self._steps = memory.steps
+        self._follow(memory)
         marks = (np.arange(batch) + rng.random(batch)) / batch * self._tree[1]
         return _find(self._tree, self._leaves, marks)
 
-    def weights(self, slots: I64) -> F32:
+    def weights(self, slots: I64, correction: float) -> F32:
         """Importance-sampling weights of drawn steps, shape (B,)."""
-        return self._priorities.corrected(self._tree[self._leaves + slots] / self._tree[1] * self._steps)
+        return _corrected(self._tree[self._leaves + slots] / self._tree[1] * self._steps, correction)
 
-    def learn(self, slots: I64, errors: F32) -> None:
-        """Take the errors of drawn steps, shape (B,)."""
-        self._priorities.take(slots, errors)
-        self._update(slots)
+    def learn(self, drawn: Drawn) -> None:
+        """Take the errors of drawn steps."""
+        self._priorities.take(drawn.slots, drawn.priority)
+        self._update(drawn.slots)
 
     def save(self) -> dict[str, npt.NDArray[Any]]:
         """Arrays that ``restore`` needs."""
@@ -132,13 +131,20 @@ class ProportionalSampler:
         self._priorities.restore(arrays)
         self._update(np.arange(memory.capacity))
 
+    def _follow(self, memory: EpisodeMemory) -> I64:
+        """Notice what the memory has stored and forgotten; returns the places that changed."""
+        changed = self._priorities.follow(memory)
+        self._update(changed)
+        self._steps = memory.steps
+        return changed
+
     def _update(self, slots: I64) -> None:
         # 0 to the power 0 would be 1: places without a step must stay out
         error = self._priorities.error[slots]
         _set(self._tree, self._leaves, slots, np.where(error > 0.0, error**self._priorities.exponent, 0.0))
 
 
-class RankSampler:
+class RankSampler(Sampler):
     """Draws with P ~ 1 / rank^alpha, one step from each of equally likely stretches of the ranks (section 3.3).
 
     Ranks are those of the last sort: after every ``SORT_INTERVAL`` draws, and whenever the memory has changed.
@@ -149,12 +155,10 @@ class RankSampler:
         Of the memory.
     exponent
         alpha.
-    correction
-        beta.
     """
 
-    def __init__(self, capacity: int, exponent: float, correction: float) -> None:
-        self._priorities = _Priorities(capacity, exponent, correction)
+    def __init__(self, capacity: int, exponent: float) -> None:
+        self._priorities = _Priorities(capacity, exponent)
         self._order: I64 = np.zeros(0, np.int64)
         self._until: F64 = np.zeros(0)
         self._rank: I64 = np.zeros(capacity, np.int64)
@@ -175,14 +179,14 @@ class RankSampler:
         marks = (np.arange(batch) + rng.random(batch)) / batch * self._until[-1]
         return self._order[np.minimum(np.searchsorted(self._until, marks, side="right"), len(self._order) - 1)]
 
-    def weights(self, slots: I64) -> F32:
+    def weights(self, slots: I64, correction: float) -> F32:
         """Importance-sampling weights of drawn steps, shape (B,)."""
         likelihood = (self._rank[slots] + 1.0) ** -self._priorities.exponent / self._until[-1]
-        return self._priorities.corrected(likelihood * len(self._order))
+        return _corrected(likelihood * len(self._order), correction)
 
-    def learn(self, slots: I64, errors: F32) -> None:
-        """Take the errors of drawn steps, shape (B,)."""
-        self._priorities.take(slots, errors)
+    def learn(self, drawn: Drawn) -> None:
+        """Take the errors of drawn steps."""
+        self._priorities.take(drawn.slots, drawn.priority)
 
     def save(self) -> dict[str, npt.NDArray[Any]]:
         """Arrays that ``restore`` needs."""

@@ -49,7 +49,7 @@ class RememberForget:
     Parameters
     ----------
     config
-        Reads ``replay``, ``beta``, ``c``, ``a``, ``d`` and ``learning_rate``.
+        Reads ``replay``, ``beta``, ``beta_rate``, ``c``, ``a``, ``d`` and ``learning_rate``.
 
     Attributes
     ----------
@@ -78,7 +78,10 @@ class RememberForget:
 
     def learning_rate(self, step: int) -> float:
         """Learning rate after ``step`` environment steps."""
-        return self.config.learning_rate / (1.0 + self.config.a * step)
+        return self._annealed(self.config.learning_rate, step)
+
+    def _annealed(self, rate: float, step: int) -> float:
+        return rate / (1.0 + self.config.a * step)
 
     def update_beta(self, n_far: int, n: int, step: int) -> None:
         """Move beta by eq. 12 after a gradient step.
@@ -92,7 +95,7 @@ class RememberForget:
         """
         if not self.rule_2:
             return
-        eta = self.learning_rate(step)
+        eta = self._annealed(self.config.beta_rate or self.config.learning_rate, step)
         self.beta *= 1.0 - eta
         if n_far <= self.config.d * n:
             self.beta += eta

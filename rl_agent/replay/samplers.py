@@ -2,41 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from rl_agent.config import ACERConfig, AgentConfig, PPOConfig
+from rl_agent.config import ACERConfig, AgentConfig, OnPolicyConfig, StretchConfig
+from rl_agent.replay.ero import EROSampler
+from rl_agent.replay.features import Features
 from rl_agent.replay.memory import EpisodeMemory
+from rl_agent.replay.ners import NERSSampler
 from rl_agent.replay.prioritised import ProportionalSampler, RankSampler
+from rl_agent.replay.sampler import Sampler
+from rl_agent.replay.score_network import ScoreNetwork
+from rl_agent.scaling import Sizes
 
-__all__ = ["EpochSampler", "Sampler", "SegmentSampler", "UniformSampler", "make_sampler"]
+__all__ = ["EpochSampler", "SegmentSampler", "UniformSampler", "make_sampler"]
 
-F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
 
-
-class Sampler(Protocol):
-    """Draws steps, and may learn from their errors which to draw more often."""
-
-    def draw(self, memory: EpisodeMemory, batch: int, rng: np.random.Generator) -> I64:
-        """Places of ``batch`` steps, shape (batch,)."""
-
-    def weights(self, slots: I64) -> F32 | None:
-        """Importance-sampling weights of drawn steps, shape (B,); ``None`` where all are 1."""
-
-    def learn(self, slots: I64, errors: F32) -> None:
-        """Take the errors of drawn steps, shape (B,)."""
-
-    def save(self) -> dict[str, npt.NDArray[Any]]:
-        """Arrays that ``restore`` needs."""
-
-    def restore(self, memory: EpisodeMemory, arrays: dict[str, npt.NDArray[Any]]) -> None:
-        """Take over the result of ``save``; the memory is the restored one."""
+PRIORITY_EXPONENTS = {"rank": 0.7, "proportional": 0.6, "ners": 0.5}
+"""alpha, where the settings do not say (Schaul et al. 2016, table 3; NERS, table B.1)."""
 
 
-class UniformSampler:
+class UniformSampler(Sampler):
     """Every stored step is equally likely; draws are independent (with replacement)."""
 
     def draw(self, memory: EpisodeMemory, batch: int, rng: np.random.Generator) -> I64:
@@ -51,23 +40,9 @@ class UniformSampler:
             raise ValueError("cannot draw from an empty memory: it holds 0 steps")
         return (memory.tail + rng.integers(0, memory.steps, batch)) % memory.capacity
 
-    def weights(self, slots: I64) -> F32 | None:
-        """No weights: all steps are equally likely."""
-        return None
-
-    def learn(self, slots: I64, errors: F32) -> None:
-        """Nothing to learn."""
-
-    def save(self) -> dict[str, npt.NDArray[Any]]:
-        """Nothing to save."""
-        return {}
-
-    def restore(self, memory: EpisodeMemory, arrays: dict[str, npt.NDArray[Any]]) -> None:
-        """Nothing to restore."""
-
 
 class SegmentSampler(UniformSampler):
-    """Draws the last steps of stretches of episodes, for ACER.
+    """Draws the last steps of stretches of episodes, for ACER and TIS.
 
     Episodes are equally likely, whatever their length (ReF-ER paper, appendix A: "uniformly sampled episodes"), and so
     are the stretches of at most ``segment`` steps of an episode. With a ``ratio`` the calls alternate as in the ACER
@@ -116,7 +91,7 @@ class SegmentSampler(UniformSampler):
 
 
 class EpochSampler(UniformSampler):
-    """Takes every step of a fixed set once per epoch, in a new random order each time, for PPO.
+    """Takes every step of a fixed set once per epoch, in a new random order each time, for PPO and A3C.
 
     Steps that do not fill a last batch sit out the epoch.
     """
@@ -163,15 +138,28 @@ class EpochSampler(UniformSampler):
         self.cursor, self.epochs_left = (int(number) for number in arrays["progress"])
 
 
-def make_sampler(config: AgentConfig, *, is_discrete: bool) -> Sampler:
-    """Build the sampler that the settings name, or that the algorithm needs."""
-    if isinstance(config, ACERConfig):
-        return SegmentSampler(config.segment, config.replay_ratio if is_discrete else None)
-    if isinstance(config, PPOConfig):
+def make_sampler(config: AgentConfig, sizes: Sizes, rng: np.random.Generator) -> Sampler:
+    """Build the sampler that the settings name, or that the algorithm needs.
+
+    Parameters
+    ----------
+    config, sizes
+        Settings of the learner, and sizes of the task.
+    rng
+        Draws the first weights of a sampler that has a network.
+    """
+    if isinstance(config, StretchConfig):
+        ratio = config.replay_ratio if sizes.choices and isinstance(config, ACERConfig) else None
+        return SegmentSampler(config.segment, ratio)
+    if isinstance(config, OnPolicyConfig):
         return EpochSampler()
     if config.sampler == "uniform":
         return UniformSampler()
-    kind: type[RankSampler | ProportionalSampler]
-    kind, usual = (RankSampler, 0.7) if config.sampler == "rank" else (ProportionalSampler, 0.6)
-    exponent = usual if config.priority_exponent is None else config.priority_exponent
-    return kind(config.memory, exponent, config.importance_exponent)
+    if config.sampler == "ero":
+        return EROSampler(config.memory, config.score_learning_rate, config.score_steps, rng)
+    exponent = PRIORITY_EXPONENTS[config.sampler] if config.priority_exponent is None else config.priority_exponent
+    if config.sampler == "ners":
+        features = Features(config.score_features, sizes)
+        network = ScoreNetwork(features.size, rng, has_context=config.score_context)
+        return NERSSampler(config.memory, exponent, features, network, config.score_learning_rate, config.score_steps)
+    return (RankSampler if config.sampler == "rank" else ProportionalSampler)(config.memory, exponent)

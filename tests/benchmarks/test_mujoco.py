@@ -195,3 +195,33 @@ def test_stable_baselines3_sees_ends_as_they_are():
             returns[i] = 0
     assert [seen for seen, _ in environments.take_episodes()] == episodes
     assert environments.take_episodes() == []
+
+
+@pytest.mark.parametrize("discrete", [False, True])
+def test_stable_baselines3_sees_the_agents_of_a_world_one_by_one(monkeypatch, discrete):
+    """Two worlds of three in the meadow of the service's tests; cow_2 leaves at step 3, and the world ends at 4."""
+    pytest.importorskip("stable_baselines3")
+    from coupling.worker.environments import make_vector
+
+    monkeypatch.syspath_prepend(ROOT / "tests" / "coupling")
+    sb3 = importlib.import_module("benchmarks.learning.sb3")
+    options = {"count": 3, "max_cycles": 4, "leaver": "cow_2", "discrete": discrete}
+    environments = sb3.Environments(make_vector("parallel:meadow", options, 2), seed=0, world=3)
+    push = np.array([1, 2, 0, 1, 1, 1]) if discrete else np.array([[0.0], [1.0], [-1.0], [0.0], [0.0], [0.0]])
+    forces = (push - 1 if discrete else push[:, 0]) * 0.3
+    for _ in range(2):
+        seen = environments.reset()
+        assert seen.shape == (6, 2)
+        place, returns = seen[:, 0].copy(), np.zeros(6)
+        for step in range(1, 5):
+            seen, rewards, ended, infos = environments.step(push)
+            place += forces
+            here = np.array([step <= 3 or k % 3 != 2 for k in range(6)])
+            np.testing.assert_allclose(rewards, np.where(here, -np.abs(place), 0.0), rtol=1e-5)
+            returns += rewards
+            assert ended.all() == ended.any() == (step == 4)
+        last = np.array([info["terminal_observation"][0] for info in infos])
+        np.testing.assert_allclose(last[here], place[here], rtol=1e-5)
+        assert all(info["TimeLimit.truncated"] for info in infos)
+        means = [episode for episode, _ in environments.take_episodes()]
+        np.testing.assert_allclose(means, returns.reshape(2, 3).mean(axis=1), rtol=1e-5)

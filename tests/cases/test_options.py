@@ -22,7 +22,7 @@ IDS = ("flowsim/DCylinderWake-v0", "flowsim/EllipticalSwimmer-v0")
         ({"sides": {"left": "wall"}}, ("sides.left = 'wall':", "'inflow'")),
         ({"sides": {"lft": "open"}}, ("unknown key 'sides.lft'", "did you mean 'sides.left'?")),
         ({"sides": {"roof": "open"}}, ("unknown key 'sides.roof'", "left, right, bottom, top")),
-        ({"preset": "quik"}, ("unknown preset 'quik'", "default, fine, paper, quick, sketch")),
+        ({"preset": "quik"}, ("unknown preset 'quik'", "default, drafting, fine, paper, quick, sketch")),
         ({"backend": "abacus"}, ("abacus", "cpu")),
     ],
 )
@@ -55,7 +55,7 @@ def test_defaults_are_the_preset_quick(task, options):
 
 
 def test_presets_are_there_and_name_their_task():
-    assert preset_names(DCylinderWake.folder) == ["default", "fine", "paper", "quick", "sketch"]
+    assert preset_names(DCylinderWake.folder) == ["default", "drafting", "fine", "paper", "quick", "sketch"]
     assert preset_names(EllipticalSwimmer.folder) == ["default", "quick"]
     for env_id, task in zip(IDS, (DCylinderWake, EllipticalSwimmer), strict=True):
         for name in preset_names(task.folder):

@@ -1,4 +1,7 @@
-"""Workers on clusters and by hand: real runs over a Ray cluster of two nodes, submitit and a stand-in for SLURM."""
+"""Workers on clusters and by hand: real runs over a Ray cluster of two nodes, submitit and a stand-in for SLURM.
+
+One file, so that every launcher is held to the same sentences and the cluster is started once.
+"""
 
 import json
 import os

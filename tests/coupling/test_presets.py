@@ -7,7 +7,7 @@ from coupling.run.evaluate import PolicyController, baselines_of, evaluate
 from coupling.settings.config import load_config
 from coupling.settings.content import shipped_presets
 from coupling.worker.environments import Numbered, describe_task, make_vector
-from rl_agent.config import ALGORITHMS
+from rl_agent.config import ALGORITHMS, OnPolicyConfig
 from rl_agent.learner import Learner
 from rl_agent.serial import SerialRun
 
@@ -31,19 +31,23 @@ def test_every_algorithm_runs_on_the_preset(preset):
         pytest.importorskip("mujoco")
     task = describe_task(load_config(preset).env, {})
     for algorithm in ALGORITHMS:
-        more = {"ppo": ["agent.horizon=40"], "acer": ["agent.segment=10"]}.get(algorithm, [])
+        kind = ALGORITHMS[algorithm]
+        more = [f"agent.{key}={n}" for key, n in (("horizon", 40), ("segment", 10)) if key in kind.model_fields]
         config = load_config(preset, [f"agent.algorithm={algorithm}", *SHORT, *more])
         build = lambda config=config: Learner(  # noqa: E731
             config.agent, task.observation_space, task.action_space, agents=1, seed=0
         )
-        if preset == "classic/cartpole" and not ALGORITHMS[algorithm].serves_choices:
-            with pytest.raises(ValueError, match="needs continuous actions"):
+        is_discrete, kind = preset == "classic/cartpole", ALGORITHMS[algorithm]
+        if not (kind.serves_choices if is_discrete else kind.serves_boxes):
+            with pytest.raises(ValueError, match=f"needs {'continuous' if is_discrete else 'discrete'} actions"):
                 build()
             continue
         learner = build()
         run = SerialRun(learner, make_vector(config.env, {}, 1), 0)
         run.run(30)
-        if learner.memory.steps < 30 and algorithm != "ppo":  # an episode that goes on; what is stored is enough
+        if learner.memory.steps < 30 and not issubclass(
+            kind, OnPolicyConfig
+        ):  # an episode that goes on; what is stored is enough
             learner.abandon([0])
             learner.begin([0], run.environments.reset(seed=1)[0])
         before = learner.algorithm.weights.copy()

@@ -13,6 +13,10 @@ from numba import config
 from flowsim import simulation
 
 SIMULATED = bool(config.ENABLE_CUDASIM)
+if SIMULATED:
+    from simulator import wait_in_place_of_polling
+
+    wait_in_place_of_polling()
 
 
 def why_not() -> str:

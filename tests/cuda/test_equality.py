@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from flowsim import Disk, Ellipse, Grid, HalfDisk, Sides, SignedDistance, Simulation
+from flowsim.swimmers import anguilliform, carangiform, slender
 
 CASES = {
     "wake": (
@@ -35,6 +36,14 @@ CASES = {
         Sides("far_field", "outflow", "far_field", "far_field"),
         [Disk(motion=lambda t: (1.6, 1.5 + 0.1 * np.sin(t), 0.2 * t, 0.0, 0.1 * np.cos(t), 0.2))],
         {},
+    ),
+    "swimmers that meet": (
+        Sides.all("periodic"),
+        [
+            carangiform(center=(1.5, 1.4), length=0.8, half_width=lambda s: 3 * slender(s), ramp=0.1, phase=0.2),
+            anguilliform(center=(1.6, 1.1), length=0.8, half_width=lambda s: 3 * slender(s), ramp=0.1, angle=0.8),
+        ],
+        {"stream": (0.0, 0.0)},
     ),
     "cavity": (Sides("no_slip", "no_slip", "no_slip", "no_slip", top_velocity=1.0), [], {"stream": (0.0, 0.0)}),
 }

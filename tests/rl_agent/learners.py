@@ -7,6 +7,7 @@ import torch
 from rl_agent import AgentConfig, Learner
 from rl_agent.algorithms import Source
 from rl_agent.algorithms.algorithm import evaluation_of
+from rl_agent.config import OnPolicyConfig
 from rl_agent.replay.refer import Rules
 
 RULES = Rules(c_max=3.0, beta=0.4, rule_1=True, rho_clip=np.inf)
@@ -32,7 +33,7 @@ def a_learner(algorithm, *, choices=0, seed=0, agents=2, **settings):
         ends = (t + everyone) % 10 == 9
         learner.observe(everyone, rng.normal(size=agents), ends & (t < 20), ends, rng.normal(size=(agents, 3)))
         learner.begin(everyone[ends], rng.normal(size=(int(ends.sum()), 3)))
-        if learner.updates_due() and algorithm == "ppo":
+        if learner.updates_due() and isinstance(config, OnPolicyConfig):
             break
     weights = learner.algorithm.weights
     weights[:] += 0.3 * rng.standard_normal(len(weights)).astype(np.float32)

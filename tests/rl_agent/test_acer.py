@@ -9,7 +9,7 @@ from learners import GAMMA, a_batch, a_learner, finite_differences, gaussian, lo
 from scipy.optimize import minimize
 
 from rl_agent.algorithms import Source
-from rl_agent.algorithms.acer import retrace, trust_region_step
+from rl_agent.algorithms.stretches import retrace, trust_region_step
 
 
 def test_the_trust_region_solves_its_quadratic_program():
@@ -46,6 +46,25 @@ def test_retrace_equals_its_sum_over_later_errors():
         assert targets[i, b] == pytest.approx(total, rel=1e-10)
 
 
+def test_retrace_gives_the_golden_values_of_rlax():
+    """Inputs and losses (error^2 / 2) of ``retrace_continuous`` in the tests of rlax (DeepMind), lambda 0.9.
+
+    Its discounts change from step to step, ours do not: they are multiplied into V and the trace.
+    """
+    q = np.array([[1.1, 1.1, 3.1], [3.1, 9.5, -2.1]]).T
+    target_q = np.array([[0.2, 2.2], [1.2, -1.2]]).T
+    v = np.array([[-0.08, 0.84, -2.625], [1.2, -1.9, 1.35]]).T
+    r = np.array([[-1.3, -1.3, 2.3], [1.3, 5.3, -3.3]]).T
+    discount = np.array([[0.0, 0.89, 0.85], [0.88, 1.0, 0.83]]).T
+    rho = np.array([[2.0 / 3.0, 3.0], [0.3, 1.0 / 3.0]]).T
+    losses = np.array([[2.88, 5.643226, 4.594238], [4.236919e-02, 20.44066, 3.160141e-03]]).T
+    nothing = np.zeros((1, 2))
+    trace = np.concatenate([nothing, 0.9 * np.minimum(1.0, rho) * discount[:-1]])
+    value, known = np.concatenate([nothing, (discount * v)[:-1]]), np.concatenate([nothing, target_q])
+    given = [torch.tensor(x) for x in (r, value, known, trace, (discount * v)[-1])]
+    np.testing.assert_allclose(0.5 * (retrace(*given, 1.0).numpy() - q) ** 2, losses, rtol=1e-5)
+
+
 def test_retrace_of_full_traces_and_no_critic_is_the_discounted_return():
     r = np.random.default_rng(0).normal(size=(5, 1))
     nothing = torch.zeros(5, 1, dtype=torch.float64)
@@ -59,6 +78,7 @@ def test_stretches_of_acer_are_those_of_the_episodes():
     memory = learner.memory
     source = Source(memory, learner.state_scale.mean, learner.state_scale.per_std, GAMMA, 1.0)
     ends = np.array([2, 9, 13, memory.start[2] + memory.length[2] - 1, memory.start[3]])
+    ends = ends[np.argsort(-memory.position[ends], kind="stable")]  # those with the longest past come first
     slots, batch = learner.algorithm.gather(source, ends)
     exists = batch.exists > 0.5
     np.testing.assert_array_equal(exists.sum(0), np.minimum(memory.position[ends] + 1, 6))
@@ -68,7 +88,7 @@ def test_stretches_of_acer_are_those_of_the_episodes():
     after = np.where(
         is_last[:, None], memory.final_observation[memory.rows(ends)], memory.observation[(ends + 1) % 400]
     )
-    np.testing.assert_allclose(batch.windows[-1, -5:], (after - source.mean) * source.per_std, rtol=1e-5)
+    np.testing.assert_allclose(batch.sequences[-1], (after - source.mean) * source.per_std, rtol=1e-5)
 
 
 def test_places_before_an_episode_change_nothing():
@@ -118,14 +138,14 @@ def test_acer_is_its_pseudo_code(choices):
     row_of = {int(place): row for row, place in enumerate(batch.place)}
     truncated_weights = corrected = bound = 0
     for b in range(n):
-        last = batch.windows[0, len(batch.action) + b].astype(float)
+        last = batch.sequences[-1, b].astype(float)
         q_ret = (phi_of(last, held) @ value_of(last, held) if choices else value_of(last, held)[0]) * batch.goes_on[b]
         q_opc = q_ret
         for i in range(steps - 1, -1, -1):
             if batch.exists[i, b] < 0.5:
                 continue
             k = row_of[i * n + b]
-            s, a, mu = batch.windows[0, k].astype(float), batch.action[k].astype(float), batch.behaviour_mean[k]
+            s, a, mu = batch.sequences[i, b].astype(float), batch.action[k].astype(float), batch.behaviour_mean[k]
             mu, r = mu.astype(float), float(batch.reward[k])
             phi, average = phi_of(s, held), phi_of(s, algorithm.target)
             q_ret, q_opc = r + GAMMA * q_ret, r + GAMMA * q_opc

@@ -4,7 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from rl_agent import AgentConfig
-from rl_agent.config import ALGORITHMS, DEFAULTS, SACConfig
+from rl_agent.config import ALGORITHMS, DEFAULTS, OnPolicyConfig, SACConfig
 
 
 def test_defaults_are_the_values_of_the_paper():
@@ -37,7 +37,7 @@ def test_defaults_are_the_values_of_the_paper():
         ("a", -1.0),
         ("replay", "per"),
         ("sampler", "per"),
-        ("algorithm", "dqn"),
+        ("algorithm", "c51"),
         ("algorithm", 3),
         ("activation", "gelu"),
         ("target_rate", 0.0),
@@ -77,7 +77,12 @@ def test_every_algorithm_has_the_defaults_of_its_paper():
         assert (config.hidden, config.activation, config.batch) == ((256, 256), "relu", 128)
         assert (config.target_rate, config.gamma, config.memory) == (5e-3, 0.99, 10**6)
         assert config.policy_rate == config.learning_rate
+    for name in ("tis", "trust-tis", "a3c", "trust-a3c"):
+        config = AgentConfig(algorithm=name)
+        assert (config.sigma, config.policy_rate, config.draws) == (0.3, 1e-4, 24 if "tis" in name else 480)
+        assert not name.startswith("trust") or (config.trust_region, config.target_rate) == (1.0, 5e-3)
     ppo = AgentConfig(algorithm="ppo")
+    assert ppo.hidden_sizes == (64, 64)
     assert (ppo.gamma, ppo.gae_lambda, ppo.clip, ppo.horizon, ppo.epochs) == (0.995, 0.97, 0.2, 2048, 10)
     assert (ppo.batch, ppo.hidden, ppo.learning_rate) == (64, (64, 64), 3e-4)
     assert math.isclose(ppo.policy_rate, 1e-4)
@@ -87,9 +92,25 @@ def test_every_algorithm_has_the_defaults_of_its_paper():
 def test_a_written_configuration_is_read_back_the_same(algorithm):
     config = AgentConfig(algorithm=algorithm, gamma=0.9)
     assert AgentConfig.model_validate(config.model_dump(mode="json")) == config
-    assert AgentConfig(algorithm=algorithm, network="lstm" if algorithm != "ppo" else "mlp").hidden_sizes == (
-        (64, 64) if algorithm == "ppo" else (32, 32)
-    )
+    if algorithm in ("dqn", "rainbow"):
+        with pytest.raises(ValidationError, match="use network = mlp or conv"):
+            AgentConfig(algorithm=algorithm, network="lstm")
+        return
+    if not issubclass(ALGORITHMS[algorithm], OnPolicyConfig):
+        assert AgentConfig(algorithm=algorithm, network="lstm").hidden_sizes == (32, 32)
+
+
+def test_rainbow_has_the_settings_of_its_data_efficient_form():
+    """NERS, table B.1, after van Hasselt et al. 2019."""
+    rainbow = AgentConfig(algorithm="rainbow", network="conv", picture=(1, 84, 84))
+    assert (rainbow.batch, rainbow.memory, rainbow.gamma, rainbow.start) == (32, 10**6, 0.99, 1600)
+    assert (rainbow.sampler, rainbow.priority_exponent, rainbow.importance_exponent) == ("proportional", 0.5, 0.4)
+    assert (rainbow.convolutions, rainbow.hidden_sizes, rainbow.window) == (((32, 5, 5), (64, 5, 5)), (256,), 3)
+    assert (rainbow.atoms, rainbow.value_limit, rainbow.steps_ahead, rainbow.target_every) == (51, 10.0, 20, 2000)
+    assert (rainbow.learning_rate, rainbow.adam_epsilon, rainbow.max_gradient_norm) == (1e-4, 1.5e-4, 10.0)
+    assert (rainbow.noise_sigma, rainbow.steps_per_update, rainbow.clip_rewards) == (0.1, 1.0, True)
+    dqn = AgentConfig(algorithm="dqn", network="conv", picture=(1, 84, 84))
+    assert (dqn.convolutions, dqn.hidden_sizes) == (((32, 8, 4), (64, 4, 2), (64, 3, 1)), (512,))
 
 
 def test_settings_are_those_of_their_algorithm():
@@ -116,7 +137,24 @@ def test_what_is_written_has_the_settings_of_all_algorithms():
         ({"algorithm": "ppo", "horizon": 32}, "horizon = 32 must not be below batch = 64"),
         ({"algorithm": "acer", "sampler": "proportional"}, "priorities of single steps"),
         ({"algorithm": "acer", "replay": "refer"}, "trust region of its own"),
+        ({"algorithm": "tis", "replay": "refer"}, "bounds its updates by truncated weights, so replay must be none"),
+        ({"algorithm": "tis", "trust_region": 2.0}, "which algorithm = tis does not read"),
+        ({"algorithm": "a3c", "network": "lstm"}, "a3c cuts episodes at its horizon"),
+        ({"algorithm": "trust-a3c", "replay": "refer"}, "trust-a3c is on-policy"),
         ({"sampler": "rank"}, "far-policy fraction that steers beta"),
+        ({"sampler": "ners"}, "far-policy fraction that steers beta"),
+        ({"algorithm": "ppo", "sampler": "ners"}, "ppo is on-policy"),
+        ({"algorithm": "acer", "sampler": "ero"}, "priorities of single steps"),
+        ({"algorithm": "dqn", "replay": "refer"}, "no policy whose importance weights"),
+        ({"algorithm": "sac", "network": "conv", "picture": (1, 9, 9)}, "critics of actions"),
+        ({"algorithm": "dqn", "network": "conv"}, "needs picture = "),
+        ({"picture": (1, 9, 9)}, "needs picture = "),
+        ({"algorithm": "dqn", "network": "conv", "picture": (1, 9, 9), "sampler": "ners"}, "scores no pictures yet"),
+        ({"algorithm": "sac", "score_steps": 9}, "score_steps is a setting of sampler = ero or ners"),
+        (
+            {"algorithm": "sac", "sampler": "ero", "score_context": False},
+            "score_context is a setting of sampler = ners",
+        ),
         ({"algorithm": "naf", "sampler": "proportional", "replay": "refer-2"}, "use replay = none or refer-1"),
         ({"algorithm": "ddpg", "noise": "ou"}, "noise = ou is correlated in time"),
         ({"algorithm": "sac", "squash": "none"}, "squash must be tanh"),
@@ -139,6 +177,8 @@ def test_what_does_not_fit_together_is_refused_with_the_reason(settings, reason)
         {"algorithm": "td3", "replay": "refer"},
         {"algorithm": "sac", "replay": "refer"},
         {"algorithm": "sac", "sampler": "rank"},
+        {"algorithm": "sac", "sampler": "ners", "score_features": ["reward", "td_error", "time"]},
+        {"algorithm": "td3", "sampler": "ero", "judged_episodes": 10},
         {"algorithm": "naf", "replay": "refer-1", "sampler": "rank"},
         {"replay": "none", "sampler": "proportional"},
     ],

@@ -286,7 +286,7 @@ def test_weights_of_a_prioritised_sampler_weigh_the_values_loss(name):
 @pytest.mark.parametrize("name", ["ddpg", "naf", "td3", "sac"])
 def test_discrete_actions_are_refused_by_those_that_cannot_take_them(name):
     with pytest.raises(
-        ValueError, match=rf"algorithm = {name} needs continuous actions .* 4 discrete ones; use vracer"
+        ValueError, match=rf"algorithm = {name} needs continuous actions .* 4 discrete ones; use dqn, rainbow, vracer"
     ):
         make_algorithm(AgentConfig(algorithm=name), Sizes(3, 1, 4), np.random.default_rng(0))
 
@@ -297,11 +297,12 @@ def test_closed_form_advantages_of_discrete_actions_are_refused():
 
 
 @pytest.mark.parametrize(
-    ("name", "choices"), [*itertools.product(("vracer", "acer", "ppo"), (0, 3)), *((name, 0) for name in ONE_STEP)]
+    ("name", "choices"),
+    [*itertools.product(("vracer", "acer", "tis", "a3c", "ppo"), (0, 3)), *((name, 0) for name in ONE_STEP)],
 )
 def test_what_acts_is_what_learns(name, choices):
     """Right after acting, importance weights are 1 and divergences 0: numpy and torch agree about the policy."""
-    settings = {"horizon": 48, "batch": 24} if name == "ppo" else {"start": 400}
+    settings = {"horizon": 48, "batch": 24} if name in ("a3c", "ppo") else {"start": 400}
     if name in ("td3", "sac"):
         settings |= {"random_start": False}
     learner = a_learner(name, choices=choices, **settings)

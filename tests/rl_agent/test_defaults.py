@@ -7,8 +7,11 @@ import pytest
 from pydantic import ValidationError
 
 from rl_agent import AgentConfig
-from rl_agent.config import ALGORITHMS
+from rl_agent.config import ALGORITHMS, OnPolicyConfig
 from rl_agent.defaults import doubts, fit
+
+ON_POLICY = [name for name, kind in ALGORITHMS.items() if issubclass(kind, OnPolicyConfig)]
+NETWORKS = {"dqn": ("mlp",), "rainbow": ("mlp",)}
 
 
 def test_the_rules_for_vracer():
@@ -45,17 +48,25 @@ def test_a_policy_of_its_own_follows_the_learning_rate_that_was_named():
     assert fit(AgentConfig(algorithm="ddpg", learning_rate=5e-4), 60_000, 20).policy_rate == pytest.approx(1.5e-4)
 
 
-@pytest.mark.parametrize("network", ["mlp", "lstm"])
-@pytest.mark.parametrize("algorithm", [name for name in ALGORITHMS if name != "ppo"])
+@pytest.mark.parametrize(
+    ("algorithm", "network"),
+    [
+        (name, network)
+        for name in ALGORITHMS
+        if name not in ON_POLICY
+        for network in NETWORKS.get(name, ("mlp", "lstm"))
+    ],
+)
 def test_what_is_fitted_fits(algorithm, network):
     for steps, episode in itertools.product([2000, 60_000, 10**6, 10**8], [None, 4, 50, 1000]):
         agent = fit(AgentConfig(algorithm=algorithm, network=network), steps, episode)
         assert doubts(agent, steps, episode) == []
 
 
-def test_what_is_fitted_fits_ppo():
+@pytest.mark.parametrize("algorithm", ON_POLICY)
+def test_what_is_fitted_fits_who_is_on_policy(algorithm):
     for steps, episode in itertools.product([2000, 60_000, 10**6], [None, 4, 1000]):
-        assert doubts(fit(AgentConfig(algorithm="ppo"), steps, episode), steps, episode) == []
+        assert doubts(fit(AgentConfig(algorithm=algorithm), steps, episode), steps, episode) == []
 
 
 BALLS = {"memory": 16384, "start": 1000, "defaults": "paper"}

@@ -12,8 +12,8 @@ FAST = {
     "naf": {},
     "td3": {"critic_l2": 0.01},
     "sac": {},
-    "acer": {"episodes": 5, "segment": 6},
-    "acer, discrete": {"episodes": 5, "segment": 6, "choices": 3},
+    "acer": {"episodes": 5, "segment": 6, "acting": "window"},
+    "acer, discrete": {"episodes": 5, "segment": 6, "choices": 3, "acting": "window"},
     "ppo": {"horizon": 64},
     "vracer": {"advantage": "gaussian"},
     "vracer, discrete": {"choices": 3},
@@ -81,6 +81,35 @@ def test_the_gradient_that_is_written_out_equals_autograd(name, net):
     for kind in ("policy_loss", "value_loss"):
         assert getattr(found, kind) == pytest.approx(float(results[kind]), rel=1e-4)
     assert np.abs(expected).max() > 1e-3
+
+
+@pytest.mark.parametrize("net", ["mlp", "lstm"])
+@pytest.mark.parametrize("choices", [0, 3])
+def test_the_gradient_of_acer_that_is_written_out_equals_autograd(choices, net):
+    """Stretches that begin in the middle of episodes and at their start, with every term in some of them."""
+    settings = {"episodes": 7, "segment": 6, "truncation": 1.2, "trust_region": 0.05, "sigma": 0.5}
+    learner = a_learner("acer", choices=choices, network=net, hidden=(6, 5), **settings)
+    algorithm, rng = learner.algorithm, np.random.default_rng(5)
+    algorithm.weights[:] *= 1.0 if net == "mlp" else 3.0
+    algorithm.target[:] -= 0.3 * rng.standard_normal(len(algorithm.target)).astype(np.float32)
+    rules = learner.refer.rules(0)._replace(c_max=1.5)
+    for seed in (1, 2):  # the second with what the first has left in the passes
+        slots, batch = a_batch(learner, seed)
+        random = algorithm._rng.bit_generator.state
+        found = algorithm.by_hand(batch, rules, None)
+        algorithm._rng.bit_generator.state = random
+        _, results, expected = loss_and_gradient(algorithm, batch, rules, inputs=algorithm.inputs(batch, None))
+        for name, place in algorithm.parts.places.items():
+            scale = np.abs(expected[place]).max()
+            assert scale > 1e-2, name
+            np.testing.assert_allclose(algorithm.last_gradient[place], expected[place], atol=3e-5 * scale)
+        assert found.gradient_norm == pytest.approx(np.linalg.norm(expected), rel=1e-4)
+        assert 0 < found.far.sum() < len(slots)
+        np.testing.assert_array_equal(found.far, results["far"])
+        for kind in ("value", "rho", "kl"):
+            np.testing.assert_allclose(getattr(found, kind), results[kind], rtol=3e-4, atol=3e-5)
+        for kind in ("policy_loss", "value_loss"):
+            assert getattr(found, kind) == pytest.approx(float(results[kind]), rel=1e-3)
 
 
 @pytest.mark.parametrize("name", ONE_STEP)

@@ -3,8 +3,20 @@ import pytest
 import scipy.stats
 
 from rl_agent import AgentConfig
-from rl_agent.replay import Episode, EpisodeMemory, EpochSampler, SegmentSampler, UniformSampler, make_sampler
+from rl_agent.replay import (
+    Drawn,
+    Episode,
+    EpisodeMemory,
+    EpochSampler,
+    SegmentSampler,
+    Source,
+    UniformSampler,
+    make_sampler,
+)
+from rl_agent.replay.ero import EROSampler
+from rl_agent.replay.ners import NERSSampler
 from rl_agent.replay.prioritised import SORT_INTERVAL, ProportionalSampler, RankSampler
+from rl_agent.scaling import Sizes
 
 KINDS = {"proportional": ProportionalSampler, "rank": RankSampler}
 
@@ -35,6 +47,16 @@ def filled(capacity=40, *lengths):
     return memory
 
 
+def source_of(memory):
+    size = memory.observation.shape[1]
+    return Source(memory, np.zeros(size, np.float32), np.ones(size, np.float32), 0.9, 1.0)
+
+
+def found(sampler, memory, slots, errors):
+    """Tell a sampler what an update found out."""
+    sampler.learn(Drawn(source_of(memory), slots, errors, np.zeros_like(errors), errors))
+
+
 def is_plausible(counts, probabilities):
     expected = counts.sum() * probabilities
     return scipy.stats.chisquare(counts, expected * counts.sum() / expected.sum()).pvalue > 1e-3
@@ -49,11 +71,11 @@ def test_uniform_draws_are_uniform():
 @pytest.mark.parametrize("kind", KINDS)
 def test_steps_are_drawn_with_the_probabilities_of_the_paper(kind):
     memory, rng = filled(), np.random.default_rng(1)
-    sampler = KINDS[kind](40, 0.7, 0.4)
+    sampler = KINDS[kind](40, 0.7)
     slots = memory.slots()
     sampler.draw(memory, 1, rng)
     errors = rng.lognormal(0, 1.5, 32).astype(np.float32) * rng.choice([-1, 1], 32).astype(np.float32)
-    sampler.learn(slots, errors)
+    found(sampler, memory, slots, errors)
     if kind == "proportional":
         priority = np.abs(errors.astype(float)) + 1e-6
     else:
@@ -70,7 +92,7 @@ def test_steps_are_drawn_with_the_probabilities_of_the_paper(kind):
     batch = np.concatenate([sampler.draw(memory, 50, rng) for _ in range(1000)])
     np.testing.assert_allclose(np.bincount(batch, minlength=32) / 50_000, probabilities, atol=0.008)
 
-    weights = sampler.weights(slots)
+    weights = sampler.weights(slots, 0.4)
     expected = (32 * probabilities) ** -0.4
     np.testing.assert_allclose(weights, expected / expected.max(), rtol=1e-5)
 
@@ -78,13 +100,13 @@ def test_steps_are_drawn_with_the_probabilities_of_the_paper(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_with_a_full_correction_weighted_draws_have_the_mean_of_all_steps(kind):
     memory, rng = filled(), np.random.default_rng(2)
-    sampler = KINDS[kind](40, 0.6, 1.0)
+    sampler = KINDS[kind](40, 0.6)
     slots = memory.slots()
     sampler.draw(memory, 1, rng)
-    sampler.learn(slots, rng.lognormal(0, 1, 32).astype(np.float32))
+    found(sampler, memory, slots, rng.lognormal(0, 1, 32).astype(np.float32))
     quantity = rng.normal(size=40)
     drawn = np.concatenate([sampler.draw(memory, 32, rng) for _ in range(4000)])
-    weights = sampler.weights(drawn)
+    weights = sampler.weights(drawn, 1.0)
     assert np.average(quantity[drawn], weights=weights) == pytest.approx(quantity[:32].mean(), abs=0.03)
     assert abs(quantity[drawn].mean() - quantity[:32].mean()) > 0.03  # without the weights it is another one
 
@@ -92,13 +114,13 @@ def test_with_a_full_correction_weighted_draws_have_the_mean_of_all_steps(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_priorities_follow_what_is_stored_and_forgotten(kind):
     memory, rng = EpisodeMemory(40, 1, 1), np.random.default_rng(3)
-    sampler = KINDS[kind](40, 0.8, 0.4)
+    sampler = KINDS[kind](40, 0.8)
     for tag in range(200):
         add(memory, int(rng.integers(1, 15)), tag)
         for _ in range(int(rng.integers(0, 3))):
             drawn = sampler.draw(memory, 16, rng)
             assert np.isin(drawn, memory.slots()).all()
-            sampler.learn(drawn, rng.normal(size=16).astype(np.float32) * 0.01)
+            found(sampler, memory, drawn, rng.normal(size=16).astype(np.float32) * 0.01)
     known = sampler._priorities.error
     stored = np.isin(np.arange(40), memory.slots())
     sampler.draw(memory, 1, rng)
@@ -113,9 +135,9 @@ def test_priorities_follow_what_is_stored_and_forgotten(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_new_steps_come_first(kind):
     memory, rng = filled(40, 20), np.random.default_rng(4)
-    sampler = KINDS[kind](40, 1.5, 0.4)
+    sampler = KINDS[kind](40, 1.5)
     sampler.draw(memory, 16, rng)
-    sampler.learn(memory.slots(), np.full(20, 1e-3, np.float32))
+    found(sampler, memory, memory.slots(), np.full(20, 1e-3, np.float32))
     add(memory, 5)
     drawn = sampler.draw(memory, 1000, rng)
     assert np.mean(drawn >= 20) > 0.75  # by rank 1.76 of 2.22, whatever the errors
@@ -124,18 +146,18 @@ def test_new_steps_come_first(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_restored_sampler_draws_the_same(kind):
     memory, rng = filled(), np.random.default_rng(5)
-    sampler = KINDS[kind](40, 0.7, 0.4)
+    sampler = KINDS[kind](40, 0.7)
     for _ in range(7):
         drawn = sampler.draw(memory, 8, rng)
-        sampler.learn(drawn, rng.normal(size=8).astype(np.float32))
-    other = KINDS[kind](40, 0.7, 0.4)
+        found(sampler, memory, drawn, rng.normal(size=8).astype(np.float32))
+    other = KINDS[kind](40, 0.7)
     other.restore(memory, {name: array.copy() for name, array in sampler.save().items()})
     for seed in range(200):
         pair = [one.draw(memory, 8, np.random.default_rng(seed)) for one in (sampler, other)]
         np.testing.assert_array_equal(*pair)
-        np.testing.assert_array_equal(sampler.weights(pair[0]), other.weights(pair[0]))
+        np.testing.assert_array_equal(sampler.weights(pair[0], 0.4), other.weights(pair[0], 0.4))
         for one in (sampler, other):
-            one.learn(pair[0], np.random.default_rng(seed).normal(size=8).astype(np.float32))
+            found(one, memory, pair[0], np.random.default_rng(seed).normal(size=8).astype(np.float32))
 
 
 def test_an_epoch_takes_every_step_once_in_a_new_order():
@@ -180,17 +202,18 @@ def test_calls_on_the_newest_episodes_alternate_with_poisson_many_on_the_memory(
 
 
 def test_the_settings_choose_the_sampler():
-    small = {"memory": 64, "start": 8}
-    assert type(make_sampler(AgentConfig(**small), is_discrete=False)) is UniformSampler
-    for name, kind in KINDS.items():
-        config = AgentConfig(**small, algorithm="ddpg", replay="none", sampler=name)
-        assert type(make_sampler(config, is_discrete=False)) is kind
-    assert make_sampler(AgentConfig(algorithm="acer"), is_discrete=False).ratio is None
-    assert make_sampler(AgentConfig(algorithm="acer"), is_discrete=True).ratio == 4.0
-    assert type(make_sampler(AgentConfig(algorithm="ppo"), is_discrete=True)) is EpochSampler
+    def made(choices=0, **settings):
+        return make_sampler(AgentConfig(**settings), Sizes(2, 1, choices), np.random.default_rng(0))
+
+    assert type(made(memory=64, start=8)) is UniformSampler
+    for name, kind in (KINDS | {"ero": EROSampler, "ners": NERSSampler}).items():
+        assert type(made(memory=64, start=8, algorithm="ddpg", replay="none", sampler=name)) is kind
+    assert made(algorithm="acer").ratio is None
+    assert made(algorithm="acer", choices=2).ratio == 4.0
+    assert type(made(algorithm="ppo", choices=2)) is EpochSampler
 
 
-@pytest.mark.parametrize("sampler", [UniformSampler(), SegmentSampler(3, None), RankSampler(9, 1.0, 0.4)])
+@pytest.mark.parametrize("sampler", [UniformSampler(), SegmentSampler(3, None), RankSampler(9, 1.0)])
 def test_nothing_can_be_drawn_from_an_empty_memory(sampler):
     with pytest.raises(ValueError, match="empty memory"):
         sampler.draw(EpisodeMemory(9, 1, 1), 2, np.random.default_rng(0))

@@ -51,8 +51,13 @@ def batch_for(algorithm, seed=2, far_out=0.5):
 )
 @pytest.mark.parametrize(
     "settings",
-    [{}, {"center_advantages": True, "sigma_min": 0.15}, {"policy": "clipped"}],
-    ids=["paper", "options", "clipped"],
+    [
+        {},
+        {"center_advantages": True, "sigma_min": 0.15},
+        {"policy": "clipped"},
+        {"deviation": "state", "sigma_min": 0.1},
+    ],
+    ids=["paper", "options", "clipped", "deviation"],
 )
 def test_fast_gradient_equals_autograd(network, rules, settings):
     algorithm = vracer(network, **settings)
@@ -91,8 +96,9 @@ def test_the_torch_step_of_a_gpu_equals_the_fast_update(network):
     assert apart.max() < 1e-3
 
 
-def test_reference_loss_gradient_equals_finite_differences_of_the_papers_loss():
-    algorithm = vracer(batch=8)
+@pytest.mark.parametrize("deviation", ["shared", "state"])
+def test_reference_loss_gradient_equals_finite_differences_of_the_papers_loss(deviation):
+    algorithm = vracer(batch=8, deviation=deviation)
     batch = batch_for(algorithm)
     gradient, evaluation = by_autograd(algorithm, batch, RULES)
     assert 0 < evaluation.far.sum() < 8
@@ -102,9 +108,11 @@ def test_reference_loss_gradient_equals_finite_differences_of_the_papers_loss():
         """Eqs. 6 to 11 one step at a time, the bracket of L_pi and the targets held constant."""
         total = 0.0
         outputs = numpy_outputs(algorithm, weights, batch.windows[-1].astype(float))
-        sigma = np.log1p(np.exp(weights[-algorithm.action_size :]))
+        size = algorithm.action_size
         for b in range(8):
-            value, mean = outputs[b, 0], outputs[b, 1:]
+            value, mean = outputs[b, 0], outputs[b, 1 : 1 + size]
+            of_state = outputs[b, 1 + size :] if deviation == "state" else 0.0
+            sigma = np.log1p(np.exp(weights[-size:] + of_state))
             m_mu, s_mu = batch.behaviour_mean[b].astype(float), batch.behaviour_std[b].astype(float)
             density = lambda m, s, b=b: np.prod(  # noqa: E731
                 np.exp(-0.5 * ((batch.action[b] - m) / s) ** 2) / (np.sqrt(2 * np.pi) * s)
@@ -204,7 +212,8 @@ class FixedSampler(UniformSampler):
         return self.slots.copy()
 
 
-def test_a_full_update_equals_a_slow_one_written_from_the_paper():
+@pytest.mark.parametrize(("decay", "beta_rate"), [(1.0, None), (0.6, 0.2)], ids=["paper", "options"])
+def test_a_full_update_equals_a_slow_one_written_from_the_paper(decay, beta_rate):
     """Algorithm 3 with eqs. 8, 10, 12 and 13 in double precision, plain loops and finite differences."""
     config = AgentConfig(
         hidden=(4,),
@@ -217,6 +226,8 @@ def test_a_full_update_equals_a_slow_one_written_from_the_paper():
         c=3.0,
         d=0.02,
         sigma=0.5,
+        decay=decay,
+        beta_rate=beta_rate,
     )
     box = lambda n: gymnasium.spaces.Box(-1.0, 1.0, (n,), np.float32)  # noqa: E731
     learner = Learner(config, box(2), box(1), agents=1, seed=5)
@@ -242,10 +253,13 @@ def test_a_full_update_equals_a_slow_one_written_from_the_paper():
     v, rho = memory.value[:75].astype(float), memory.rho[:75].astype(float)
     ends = {29: 0.0, 54: float(memory.final_value[1]), 74: 0.0}
 
+    def believed(target, t):
+        return decay * target[t] + (1 - decay) * v[t]
+
     def targets():
         out = np.zeros(75)
         for t in reversed(range(75)):
-            following = ends[t] if t in ends else out[t + 1]
+            following = ends[t] if t in ends else believed(out, t + 1)
             out[t] = v[t] + min(1.0, rho[t]) * (r[t] + 0.9 * following - v[t])
         return out
 
@@ -270,7 +284,7 @@ def test_a_full_update_equals_a_slow_one_written_from_the_paper():
         return value, normal(mean, sigma) / normal(m_mu, s_mu), kl
 
     held, held_rho, _ = statistics(weights)
-    q_ret = np.array([r[k] + 0.9 * (ends[k] if k in ends else old[k + 1]) for k in slots])
+    q_ret = np.array([r[k] + 0.9 * (ends[k] if k in ends else believed(old, k + 1)) for k in slots])
 
     def loss(w):
         value, weight, kl = statistics(w)
@@ -284,7 +298,8 @@ def test_a_full_update_equals_a_slow_one_written_from_the_paper():
     v[slots], rho[slots] = held, held_rho
     n_far = np.count_nonzero((held_rho <= 1 / c_max) | (held_rho >= c_max))
     assert 0 < n_far < 6
-    expected_beta = (1 - eta) * beta + (eta if n_far / 75 <= config.d else 0.0)
+    pace = eta if beta_rate is None else beta_rate / (1 + config.a * step)
+    expected_beta = (1 - pace) * beta + (pace if n_far / 75 <= config.d else 0.0)
 
     learner.update()
     np.testing.assert_allclose(algorithm.weights, expected, atol=2e-5)

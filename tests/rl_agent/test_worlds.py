@@ -20,6 +20,7 @@ VARIANTS = [
     for dynamics in ("local", "full")
 ]
 NAMES = ["LDI", "FDI", "LDCo", "FDCo"]
+OWN = [variant | {"policies": "own"} for variant in (VARIANTS[0], VARIANTS[3])]
 BOX = gym.spaces.Box(-10.0, 10.0, (S,), np.float32)
 ACTIONS = gym.spaces.Box(-1.0, 1.0, (A,), np.float32)
 
@@ -94,21 +95,30 @@ def density(action, mean, std):
     return np.prod(np.exp(-0.5 * ((action - mean) / std) ** 2) / (np.sqrt(2 * np.pi) * std))
 
 
-def outputs_of(learner, weights, observation):
+def outputs_of(learner, weights, observation, i):
+    """V and m of agent i."""
     w = learner.algorithm.network.views(weights[: learner.algorithm.network.size])
+    of = f"agent{i}/" if learner.config.policies == "own" else ""
     h = (observation - learner.state_scale.mean) * learner.state_scale.per_std
-    z = h @ w["weight0"] + w["bias0"]
-    return (z / (1 + np.abs(z))) @ w["weight1"] + w["bias1"]
+    z = h @ w[f"{of}weight0"] + w[f"{of}bias0"]
+    return (z / (1 + np.abs(z))) @ w[f"{of}weight1"] + w[f"{of}bias1"]
+
+
+def sigmas_of(learner, weights):
+    """Sigma of every agent, shape (N, A)."""
+    free = weights[learner.algorithm.network.size :].reshape(-1, A)
+    assert len(free) == (N if learner.config.policies == "own" else 1)
+    return np.log1p(np.exp(np.broadcast_to(free, (N, A))))
 
 
 def moment(learner, weights, world, t):
     """V, rho and KL of the agents at a step of a world; of those that have ended 0, 1 and 0."""
-    sigma = np.log1p(np.exp(weights[-A:]))
     value, rho, kl = np.zeros(N), np.ones(N), np.zeros(N)
+    sigmas = sigmas_of(learner, weights)
     for i in range(N):
         if 0 < world["gone"][i] <= t:
             continue
-        out = outputs_of(learner, weights, world["observation"][t][i].astype(float))
+        out, sigma = outputs_of(learner, weights, world["observation"][t][i].astype(float), i), sigmas[i]
         a, m_mu, s_mu = (world[name][t][i].astype(float) for name in ("action", "mean", "std"))
         value[i] = out[0]
         rho[i] = density(a, out[1:], sigma) / density(a, m_mu, s_mu)
@@ -130,7 +140,9 @@ def targets(learner, weights, world):
     steps = len(world["reward"])
     final = np.array(
         [
-            0.0 if world["gone"][i] else outputs_of(learner, weights, world["observation"][steps][i].astype(float))[0]
+            0.0
+            if world["gone"][i]
+            else outputs_of(learner, weights, world["observation"][steps][i].astype(float), i)[0]
             for i in range(N)
         ]
     )
@@ -152,7 +164,7 @@ def places(learner, number, world, t):
     return memory.companions(np.array(first))
 
 
-@pytest.fixture(params=VARIANTS, ids=NAMES)
+@pytest.fixture(params=VARIANTS + OWN, ids=[*NAMES, "LDI, own", "FDCo, own"])
 def lived(request):
     """A learner that has learned a little, so that old steps are far from its policy, and the worlds that it holds."""
     learner = make_learner(learning_rate=0.02, a=0.0, **request.param)
@@ -275,6 +287,24 @@ def test_one_agent_is_the_plain_learner_to_the_bit(variant):
     np.testing.assert_array_equal(by_worlds.rho, by_plain.rho)
 
 
+def test_own_policies_of_one_kind_are_the_shared_one():
+    """N networks with the same weights say what one says, and its gradient is the sum of theirs."""
+    own, shared = make_learner(policies="own"), make_learner()
+    Lived(own, 40)
+    parts = own.algorithm.weights[: own.algorithm.network.size].reshape(N, -1), own.algorithm.weights[-N * A :]
+    own.algorithm.weights[:] = np.concatenate([np.tile(parts[0][0], N), np.tile(parts[1][:A], N)])
+    shared.algorithm.weights[:] = np.concatenate([parts[0][0], parts[1][:A]])
+    _, batch = own.algorithm.gather(source_of(own), own.memory.slots()[:16])
+    rules = own.refer.rules(0)
+    for learner in (own, shared):
+        learner.algorithm.by_hand(batch, rules, None)
+    gradient = own.algorithm.last_gradient
+    expected = np.concatenate(
+        [gradient[: own.algorithm.network.size].reshape(N, -1).sum(0), gradient[-N * A :].reshape(N, A).sum(0)]
+    )
+    np.testing.assert_allclose(shared.algorithm.last_gradient, expected, rtol=1e-4, atol=1e-6)
+
+
 def test_an_agent_that_ended_moves_nothing():
     learner = make_learner(relation="individual", dynamics="local")
     Lived(learner, 40)
@@ -311,8 +341,9 @@ def test_counters_and_records_are_of_worlds():
     assert (learner.environment_steps, learner.episodes, learner.memory.episodes) == (3, 1, N)
 
 
-def test_a_checkpoint_goes_on_to_the_bit_and_its_policy_acts(tmp_path):
-    one = make_learner(relation="cooperative", dynamics="full")
+@pytest.mark.parametrize("policies", ["shared", "own"])
+def test_a_checkpoint_goes_on_to_the_bit_and_its_policy_acts(tmp_path, policies):
+    one = make_learner(relation="cooperative", dynamics="full", policies=policies)
     Lived(one, 25)
     one.save(tmp_path / "checkpoint.npz")
     other = Learner.load(tmp_path / "checkpoint.npz")
@@ -327,7 +358,8 @@ def test_a_checkpoint_goes_on_to_the_bit_and_its_policy_acts(tmp_path):
     sent = np.stack([joint.pack(of, np.ones(N), np.zeros(N)) for of in seen])
     actions, _ = policy.act(sent, policy.initial_state(4), deterministic=True)
     assert actions.shape == (4, N * A)
-    each = [outputs_of(one, one.algorithm.weights.astype(float), own.astype(float))[1:] for own in seen.reshape(-1, S)]
+    weights = one.algorithm.weights.astype(float)
+    each = [outputs_of(one, weights, own.astype(float), k % N)[1:] for k, own in enumerate(seen.reshape(-1, S))]
     np.testing.assert_allclose(actions.reshape(-1, A), np.clip(each, -1.0, 1.0), atol=1e-5)
 
 

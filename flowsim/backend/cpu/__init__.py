@@ -6,7 +6,7 @@ simulation alone to the bit: on one thread, and on any number of several. The tw
 for one thread is compiled without the parallel parts.
 """
 
-from flowsim.backend.cpu.bodies import cover, follow_light_bodies, penalize, sense
+from flowsim.backend.cpu.bodies import bend, cover, follow_light_bodies, penalize, sense
 from flowsim.backend.cpu.clock import begin_step, end_step, find_speed
 from flowsim.backend.cpu.compiling import most_threads, use_threads
 from flowsim.backend.cpu.device import Device
@@ -27,6 +27,7 @@ __all__ = [
     "Device",
     "PressureSolver",
     "begin_step",
+    "bend",
     "copy_velocity",
     "correct",
     "cover",

@@ -27,6 +27,7 @@ SHARED = (
     "grid",
     "boundary",
     "distances",
+    "midlines",
     "body_arrays",
     "shared",
     "stencils",

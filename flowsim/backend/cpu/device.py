@@ -61,6 +61,10 @@ class Device:
         """Return values of the host as the sweeps can read them."""
         return np.ascontiguousarray(values)
 
+    def if_any(self, values: NDArray[Any]) -> Array | None:
+        """Return values of the host, or None in the place of an empty array: what needs them is not compiled then."""
+        return self.array(values) if values.size else None
+
     def to_host(self, array: Array) -> NDArray[Any]:
         """Return an array of the sweeps as one of the host."""
         return np.asarray(array)

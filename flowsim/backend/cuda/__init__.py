@@ -4,7 +4,7 @@
 the device, and nothing allocates, so that a sequence of sweeps can be captured as a graph.
 """
 
-from flowsim.backend.cuda.bodies import cover, follow_light_bodies, penalize, sense
+from flowsim.backend.cuda.bodies import bend, cover, follow_light_bodies, penalize, sense
 from flowsim.backend.cuda.clock import begin_step, end_step, find_speed
 from flowsim.backend.cuda.device import Device
 from flowsim.backend.cuda.far_field import far_field
@@ -24,6 +24,7 @@ __all__ = [
     "Device",
     "PressureSolver",
     "begin_step",
+    "bend",
     "copy_velocity",
     "correct",
     "cover",

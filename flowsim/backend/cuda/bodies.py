@@ -11,7 +11,10 @@ from numba import cuda
 from flowsim.backend.cuda.launching import SIMULATED, THREADS, Kernel, block_sums
 from flowsim.body_arrays import TOUCHES_BOX
 from flowsim.boundary import BOTTOM, LEFT
+from flowsim.distances import MIDLINE
 from flowsim.grid import GHOSTS as G
+from flowsim.midlines import bend as bend_midline
+from flowsim.midlines import bends, deformation_velocity, note_box, note_deformation
 from flowsim.rigid import (
     RIGID,
     body_distance,
@@ -41,16 +44,18 @@ def _share(
 ) -> float:  # fmt: skip
     """Return the penalised share of a face at (px, py), less what bodies before this one claim."""
     k = bodies.order[rank]
-    own = body_distance(bodies, k, px - x, py - y, cos, sin)
+    own = body_distance(bodies, n, k, px - x, py - y, cos, sin)
     if diffusion > 0.0 and 0.0 < own < h:
         rx, ry = px - x, py - y
-        west, east = body_distance(bodies, k, rx - h, ry, cos, sin), body_distance(bodies, k, rx + h, ry, cos, sin)
-        south, north = body_distance(bodies, k, rx, ry - h, cos, sin), body_distance(bodies, k, rx, ry + h, cos, sin)
+        west = body_distance(bodies, n, k, rx - h, ry, cos, sin)
+        east = body_distance(bodies, n, k, rx + h, ry, cos, sin)
+        south = body_distance(bodies, n, k, rx, ry - h, cos, sin)
+        north = body_distance(bodies, n, k, rx, ry + h, cos, sin)
         share = share_at_surface(own, west, east, south, north, along_x, h, c, diffusion)
     else:
         share = penalized_share(mask(own, h), c)
-    if crowded:
-        claimed = claimed_by_others(rank, bodies, px, py, own, position[n], angle[n], h, nx, ny, sides, contact[n])
+    if crowded and (share > 0.0 or not bends(bodies.midlines, bodies, k)):
+        claimed = claimed_by_others(n, rank, bodies, px, py, own, position[n], angle[n], h, nx, ny, sides, contact[n])
         if claimed > 0.0:
             share = min(share, penalized_share(max(1.0 - claimed, 0.0), c))
     return share
@@ -72,10 +77,18 @@ def _moments(scratch: Array, first: int, h: float) -> tuple[float, float, float,
             scratch[first + 3, 0] * area, scratch[first + 4, 0] * area)  # fmt: skip
 
 
+@cuda.jit(device=True)
+def _drift(bodies: Any, n: int, k: int, along_x: bool, rx: float, ry: float, cos: float, sin: float) -> float:
+    """Return the velocity of deformation of a face, seen from the body."""
+    u, v = deformation_velocity(bodies.nodes[k], bodies.midlines[n, k], rx, ry, cos, sin)
+    return u if along_x else v
+
+
 @Kernel
 def _penalize(
-    active: Array, u: Array, v: Array, share_u: Array, share_v: Array, bodies: Any, moves: bool, state: Any,
-    contact: Array, gravity: Array, viscosity: Array, penalty: float, dt: Array, h: float, sides: Array,
+    active: Array, u: Array, v: Array, share_u: Array, share_v: Array, drift_u: Array, drift_v: Array, form: Array,
+    bodies: Any, moves: bool, state: Any, contact: Array, gravity: Array, viscosity: Array, penalty: float, dt: Array,
+    h: float, sides: Array,
 ) -> None:  # fmt: skip
     n, t, threads = cuda.blockIdx.x, cuda.threadIdx.x, cuda.blockDim.x
     if not active[n]:
@@ -97,36 +110,76 @@ def _penalize(
         theta = angle[n, k]
         cos, sin = math.cos(theta), math.sin(theta)
         x, y, xc, yc, (i0, i1, j0, j1) = whereabouts(n, k, bodies, position, angle, h, nx, ny, sides)
-        if t == 0 and touches_box(x, y, theta, bodies.support[k], h, nx, ny, sides):
+        if t == 0 and touches_box(bodies, n, k, x, y, theta, h, nx, ny, sides):
             contact[n, k] |= TOUCHES_BOX
         crowded = rank > 0 and near_others(rank, bodies, x, y, position[n], h, nx, ny, sides)
         cuda.syncthreads()
         diffusion = diffusion_at_surface(bodies, k, viscosity[n], dt[n], h)
         of_u = of_v = (0.0, 0.0, 0.0, 0.0, 0.0)
         width = j1 - j0
+        bent = bends(bodies.midlines, bodies, k)
         for face in range(t, (i1 - i0) * width, threads):
             i, j = i0 + face // width, j0 + face % width
             f, g = wrapped(i, nx) + G, wrapped(j, ny) + G
             w = real(_share(n, rank, crowded, True, i * h, (j + 0.5) * h, x, y, cos, sin, bodies, position, angle,
                             contact, h, c, diffusion, nx, ny, sides))  # fmt: skip
             share_u[n, f, g] = w
+            if bent and w > 0.0:
+                drift_u[n, f, g] = _drift(bodies, n, k, True, i * h - x, (j + 0.5) * h - y, cos, sin)
+                u[n, f, g] -= drift_u[n, f, g]
             of_u = _with_face(of_u, w, (j + 0.5) * h - yc, u[n, f, g])
             w = real(_share(n, rank, crowded, False, (i + 0.5) * h, j * h, x, y, cos, sin, bodies, position, angle,
                             contact, h, c, diffusion, nx, ny, sides))  # fmt: skip
             share_v[n, f, g] = w
+            if bent and w > 0.0:
+                drift_v[n, f, g] = _drift(bodies, n, k, False, (i + 0.5) * h - x, j * h - y, cos, sin)
+                v[n, f, g] -= drift_v[n, f, g]
             of_v = _with_face(of_v, w, (i + 0.5) * h - xc, v[n, f, g])
+        spin = state[3][n, k]  # before it is given its new value
         block_sums(of_u + of_v, scratch)
         if t == 0:
             su, sv = _moments(scratch, 0, h), _moments(scratch, 5, h)
             motion[0], motion[1], motion[2] = respond(n, k, su, sv, bodies, moves, state, dt[n], gravity)
         cuda.syncthreads()
         vx, vy, omega = motion[0], motion[1], motion[2]
+        work = 0.0
         for face in range(t, (i1 - i0) * width, threads):
             i, j = i0 + face // width, j0 + face % width
             f, g = wrapped(i, nx) + G, wrapped(j, ny) + G
-            u[n, f, g] += share_u[n, f, g] * (real(vx - omega * ((j + 0.5) * h - yc)) - u[n, f, g])
-            v[n, f, g] += share_v[n, f, g] * (real(vy + omega * ((i + 0.5) * h - xc)) - v[n, f, g])
+            gap_u = real(vx - omega * ((j + 0.5) * h - yc)) - u[n, f, g]
+            gap_v = real(vy + omega * ((i + 0.5) * h - xc)) - v[n, f, g]
+            u[n, f, g] += share_u[n, f, g] * gap_u
+            v[n, f, g] += share_v[n, f, g] * gap_v
+            if bent and share_u[n, f, g] > 0.0:
+                work += share_u[n, f, g] * drift_u[n, f, g] * gap_u
+                u[n, f, g] += drift_u[n, f, g]
+            if bent and share_v[n, f, g] > 0.0:
+                work += share_v[n, f, g] * drift_v[n, f, g] * gap_v
+                v[n, f, g] += drift_v[n, f, g]
+        if bent:
+            block_sums((work,), scratch)
+            if t == 0:
+                state[8][n, k] = note_deformation(
+                    form[n, k], state[8][n, k], scratch[0, 0] * h * h, (spin, omega), bodies.fluid_inertia[k], dt[n]
+                )
         cuda.syncthreads()
+
+
+@Kernel
+def _bend(active: Array, bodies: Any, gait: Array, form: Array, time: Array, dt: Array, moves: bool) -> None:
+    n = cuda.blockIdx.x
+    if not active[n]:
+        return
+    for k in range(cuda.threadIdx.x, len(bodies.nodes), cuda.blockDim.x):
+        if bodies.shapes[k] == MIDLINE:
+            bend_midline(bodies.nodes[k], bodies.waves[k], gait[n, k], form[n, k], bodies.midlines[n, k], time[n],
+                         dt[n] if moves else 0.0)  # fmt: skip
+            note_box(bodies.nodes[k], bodies.midlines[n, k], bodies.boxes[n, k])
+
+
+def bend(active: Array, *arguments: Any) -> None:
+    """Bend the midlines, as they are at the end of the step, or without ``moves`` now."""
+    _bend.launch((len(active),), (32 if not SIMULATED else 2,), active, *arguments)
 
 
 def penalize(active: Array, rows: None, *arguments: Any) -> None:
@@ -154,10 +207,10 @@ def _follow_light_bodies(
         for face in range(t, (i1 - i0) * width, cuda.blockDim.x):
             i, j = i0 + face // width, j0 + face % width
             f, g = wrapped(i, nx) + G, wrapped(j, ny) + G
-            distance = body_distance(bodies, k, i * h - x, (j + 0.5) * h - y, cos, sin)
+            distance = body_distance(bodies, n, k, i * h - x, (j + 0.5) * h - y, cos, sin)
             w = penalized_share(mask(distance, h), RIGID)
             of_u = _with_face(of_u, w, (j + 0.5) * h - yc, u[n, f, g])
-            distance = body_distance(bodies, k, (i + 0.5) * h - x, j * h - y, cos, sin)
+            distance = body_distance(bodies, n, k, (i + 0.5) * h - x, j * h - y, cos, sin)
             w = penalized_share(mask(distance, h), RIGID)
             of_v = _with_face(of_v, w, (i + 0.5) * h - xc, v[n, f, g])
         block_sums(of_u + of_v, scratch)
@@ -185,7 +238,7 @@ def _cover(active: Array, chi: Array, bodies: Any, position: Array, angle: Array
         width = j1 - j0
         for cell in range(t, (i1 - i0) * width, threads):
             i, j = i0 + cell // width, j0 + cell % width
-            distance = body_distance(bodies, k, (i + 0.5) * h - x, (j + 0.5) * h - y, cos, sin)
+            distance = body_distance(bodies, n, k, (i + 0.5) * h - x, (j + 0.5) * h - y, cos, sin)
             f, g = wrapped(i, nx), wrapped(j, ny)
             chi[n, f, g] = max(chi[n, f, g], mask(distance, h))
         cuda.syncthreads()

@@ -84,6 +84,10 @@ class Device:
         """Return a copy of values of the host for the sweeps."""
         return np.array(values, order="C") if SIMULATED else cupy.array(values, order="C")
 
+    def if_any(self, values: NDArray[Any]) -> Array:
+        """Return a copy of values of the host, also of an empty array: kernels take no None."""
+        return self.array(values)
+
     def to_host(self, array: Array) -> NDArray[Any]:
         """Return an array of the sweeps as one of the host."""
         if SIMULATED:

@@ -31,12 +31,19 @@ class Gradient:
         of = self._of
         outputs = self._pass.forward(of.host_weights["network"], batch.windows, batch.lengths)
         size = len(outputs)
-        sigma = distributions.shared_std(of.weights[-of.sizes.action :], of.config.sigma_min)
+        actions = of.sizes.action
+        free = of.weights[of.parts.places["sigma"]].reshape(-1, actions)
+        policies, of_state = len(free), outputs.shape[1] > 1 + actions
+        if policies > 1:
+            free = np.tile(free, (size // policies, 1))
+        if of_state:
+            free = free + outputs[:, 1 + actions :]
+        sigma = distributions.floored_std(free, of.config.sigma_min)
         d_outputs = np.empty_like(outputs)
         behaviour = (batch.action, batch.behaviour_mean, batch.behaviour_std)
         clipped = of.config.is_clipped
         bounds = np.float32(rules.c_max), np.float32(rules.rho_clip)
-        log_rho, kl = gaussians.compare(outputs[:, 1:], sigma[None], *behaviour, clipped)
+        log_rho, kl = gaussians.compare(outputs[:, 1:], sigma, *behaviour, clipped)
         value = outputs[:, 0]
         if batch.present is not None:
             log_rho, kl, value = log_rho * batch.present, kl * batch.present, value * batch.present
@@ -57,9 +64,12 @@ class Gradient:
         d_sigma = _output_gradients(
             outputs, sigma, *behaviour, batch.v_tbc, gain, rho * moved, loss_share, kl_share, d_outputs, clipped
         )
-        self._pass.backward(d_outputs, of.host_gradient["network"])
         # d softplus(x) / dx = 1 - exp(-softplus(x))
-        of.last_gradient[-of.sizes.action :] = d_sigma * -np.expm1(np.float32(of.config.sigma_min) - sigma)
+        d_free = d_sigma * -np.expm1(np.float32(of.config.sigma_min) - sigma)
+        of.last_gradient[of.parts.places["sigma"]] = d_free.reshape(-1, policies * actions).sum(axis=0)
+        if of_state:
+            d_outputs[:, 1 + actions :] = d_free
+        self._pass.backward(d_outputs, of.host_gradient["network"])
         kept = (loss_share > 0) if rules.rule_1 else np.ones(size, np.bool_)
         if batch.present is not None:
             kept = kept & (batch.present > 0)
@@ -93,7 +103,9 @@ def _output_gradients(
     d_outputs: F32,
     clipped: bool,
 ) -> F32:
-    """Differentiate the mean loss with respect to V, m (into ``d_outputs``) and sigma (the result).
+    """Differentiate the mean loss with respect to V, m (into ``d_outputs``) and sigma (the result, of its shape).
+
+    ``sigma`` has a row for each step, or one for all, shape (B, A) or (1, A).
 
     With z = (a - m) / sigma:  d log pi / dm = z / sigma,  d log pi / dsigma = (z^2 - 1) / sigma, and
     d KL / dm = (m - m_mu) / sigma^2,  d KL / dsigma = 1 / sigma - (sigma_mu^2 + (m_mu - m)^2) / sigma^3,
@@ -102,21 +114,22 @@ def _output_gradients(
     """
     one = np.float32(1.0)
     batch, size = action.shape
-    d_sigma = np.zeros(size, np.float32)
+    d_sigma = np.zeros(sigma.shape, np.float32)
     for b in range(batch):
+        row = b if sigma.shape[0] > 1 else 0
         d_outputs[b, 0] = loss_share[b] * (outputs[b, 0] - v_tbc[b])
         of_log_pi = -loss_share[b] * weight[b] * advantage[b]
         for j in range(size):
-            s, s_mu = sigma[j], mu_std[b, j]
+            s, s_mu = sigma[row, j], mu_std[b, j]
             m, m_mu = outputs[b, 1 + j], mu_mean[b, j]
             if clipped:
                 of_m, of_s, kl_m, kl_s = clipped_normal.slopes(action[b, j], m, s, m_mu, s_mu, -BOUND, BOUND)
                 d_outputs[b, 1 + j] = np.float32(of_log_pi * of_m + kl_share[b] * kl_m)
-                d_sigma[j] += np.float32(of_log_pi * of_s + kl_share[b] * kl_s)
+                d_sigma[row, j] += np.float32(of_log_pi * of_s + kl_share[b] * kl_s)
                 continue
             z = (action[b, j] - m) / s
             d_outputs[b, 1 + j] = of_log_pi * z / s + kl_share[b] * (m - m_mu) / (s * s)
-            d_sigma[j] += (
+            d_sigma[row, j] += (
                 of_log_pi * (z * z - one) / s + kl_share[b] * (one - (s_mu * s_mu + (m_mu - m) ** 2) / (s * s)) / s
             )
     return d_sigma

@@ -1,0 +1,92 @@
+"""Whom to draw from the memory: NERS, ERO, prioritised and uniform replay (replay.yaml), their curves and their page.
+
+    python benchmarks/replay.py run --suite sac -j 2           # complete jobs are skipped, interrupted ones go on
+    python benchmarks/replay.py list                           # the jobs, and which are complete
+    python benchmarks/replay.py page                           # docs/replay_study.md and its pictures
+
+Needs the extras box2d and mujoco. A complete job leaves benchmarks/results/replay/SUITE/JOB.csv (its curve) and
+JOB.json (settings, evaluation, machine, versions, commit). Checkpoints are in runs/replay/.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[0] = str(ROOT)
+
+from benchmarks.learning.command import add_run_and_list, run_or_list  # noqa: E402
+from benchmarks.learning.contestants import Panel, contestants_of, draw, numbers  # noqa: E402
+from benchmarks.learning.page import Seeds  # noqa: E402
+from benchmarks.learning.plan import Suite, jobs_of, read_plan  # noqa: E402
+from coupling.files import write_atomically  # noqa: E402
+
+NAME = "replay"
+PAPER = {
+    ("sac", "Hopper-v5"): {"NERS": 2763.69, "ERO": 2255.67, "PER": 2223.08, "RANDOM": 2409.51},
+    ("td3", "Hopper-v5"): {"NERS": 3062.32, "ERO": 2610.40, "PER": 1693.32, "RANDOM": 2152.82},
+}
+"""Table 1 of the paper: returns after 500,000 steps on Hopper-v3; the other tasks are in its figure 3 alone."""
+PANELS = (
+    Panel(0, "mean_return", "environment steps", "return of the training episodes"),
+    Panel(1, "mean_return", "CPU seconds of training", "return of the training episodes"),
+)
+HEAD = """\
+# Whom to draw: a study
+
+Written by `python benchmarks/replay.py page` from `benchmarks/results/replay/`; do not edit it.
+[replay.md](replay.md) says what the samplers are.
+Settings are those of Oh et al. 2021, table B.1, with fewer steps; returns of the policy's mean are those of episodes
+that were not trained on, means over the seeds with the seeds' own behind."""
+
+
+def table(contestants: dict[str, Seeds], paper: dict[str, float]) -> list[str]:
+    """Return a row for each contestant, in Markdown."""
+    lines = ["| sampler | steps | mean of the policy | steps per CPU second | paper |", "| --- |" + " --: |" * 4]
+    for name, seeds in contestants.items():
+        judged = [seed["evaluation"]["deterministic"]["mean_return"] for seed in seeds]
+        rates = [seed["steps"] / seed["cpu_seconds"] for seed in seeds]
+        cells = [numbers([seed["steps"] for seed in seeds], ",.0f"), numbers(judged), numbers(rates, ".0f")]
+        lines.append(f"| {name} | " + " | ".join(cells) + f" | {paper.get(name, '')} |")
+    return lines
+
+
+def write_page(plan: dict[str, Suite], results: Path, page: Path) -> None:
+    """Write the page and its pictures from the complete jobs."""
+    parts = [HEAD]
+    for name, suite in plan.items():
+        parts.append(f"## {name.upper()}\n\n{suite.about}")
+        found = contestants_of(name, suite, results)
+        for task, env in dict.fromkeys((job.task, job.env) for job in jobs_of(name, suite)):
+            own = {who: [one for one in seeds if one["settings"]["env"] == env] for who, seeds in found.items()}
+            own = {who: seeds for who, seeds in own.items() if seeds}
+            done = sum(map(len, own.values()))
+            parts.append(f"### {task}\n\n{done} of {len(suite.contestants) * suite.seeds} trainings done.")
+            if own:
+                picture = page.parent / "images" / f"replay_{name}_{task.lower()}.png"
+                draw(own, PANELS, picture)
+                parts.append(f"![return against steps and seconds]({picture.relative_to(page.parent).as_posix()})")
+                parts.append("\n".join(table(own, PAPER.get((name, task), {}))))
+    write_atomically(page, ("\n\n".join(parts) + "\n").encode())
+
+
+def main() -> int:
+    """Run, list or write the page; 1 when a job failed, 2 for a wrong word, 130 when stopped."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+    add_run_and_list(commands, NAME)
+    write = commands.add_parser("page", help="draw the curves and write the page")
+    write.add_argument("--plan", type=Path, default=ROOT / "benchmarks" / f"{NAME}.yaml")
+    write.add_argument("--results", type=Path, default=ROOT / "benchmarks" / "results" / NAME)
+    write.add_argument("--page", type=Path, default=ROOT / "docs" / "replay_study.md")
+    options = parser.parse_args()
+    if options.command == "page":
+        write_page(read_plan(options.plan), options.results, options.page)
+        return 0
+    return run_or_list(options)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,168 @@
+"""Atari games, and MinAtar's small ones, as flat pictures: one frame a step, which a learner's memory stacks itself.
+
+The screen goes through Gymnasium's own wrappers: no-ops at the start, every fourth frame, the maximum of the last two,
+grey, 84 x 84 (Mnih et al. 2015; Machado et al. 2018, section 3). Sticky actions (Machado et al. 2018, section 5.2)
+repeat the last action with probability 0.25 in the place of the new one, frame by frame; the papers before have none.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from typing import Any, TypeVar
+
+import gymnasium as gym
+import numpy as np
+import numpy.typing as npt
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from cases.sentences import sentence_of
+
+__all__ = ["AtariOptions", "MinAtarOptions", "make_atari", "make_minatar"]
+
+OptionsT = TypeVar("OptionsT", bound=BaseModel)
+
+STICKINESS = 0.25
+"""Probability that an action is repeated."""
+FRAMES = 108_000
+"""Frames of an episode at most: half an hour at 60 Hz."""
+
+MINATAR = ("asterix", "breakout", "freeway", "seaquest", "space_invaders")
+
+
+class AtariOptions(BaseModel):
+    """Options of ``flowsim/Atari-v0``."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    game: str = Field("pong", description="name of the ROM, such as ms_pacman")
+    sticky: bool = Field(False, description="whether actions are sticky")
+    frame_skip: int = Field(4, ge=1, le=60, description="frames of an action")
+    no_ops: int = Field(30, ge=0, le=1000, description="at most so many actions without effect at the start")
+    size: int = Field(84, ge=8, le=210, description="height and width of a picture")
+    life_loss: bool = Field(False, description="whether a lost life ends the episode")
+    full_actions: bool = Field(False, description="all 18 actions, in the place of those that the game knows")
+
+
+class MinAtarOptions(BaseModel):
+    """Options of ``flowsim/MinAtar-v0``."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    game: str = Field("breakout", description=f"one of {', '.join(MINATAR)}")
+    sticky: bool = Field(False, description="whether actions are sticky, with probability 0.1")
+    episode_steps: int = Field(1000, ge=1, description="steps until an episode is truncated")
+
+
+def make_atari(render_mode: str | None = None, **options: Any) -> gym.Env[Any, Any]:
+    """Make a game of ``AtariOptions``.
+
+    Returns
+    -------
+    gym.Env
+        Observations are pictures of one channel, flat, shape (size size,), numbers from 0 to 255. Half an hour of the
+        game truncates an episode.
+
+    Raises
+    ------
+    gym.error.DependencyNotInstalled
+        Without the extra ``atari``.
+    TypeError, ValueError
+        For an unknown option, a value that is not allowed or a game that is not there.
+    """
+    chosen = _checked(AtariOptions, options)
+    ale = _imported("ale_py", "atari")
+    _imported("cv2", "atari")
+    roms = importlib.import_module("ale_py.roms").get_all_rom_ids()
+    _known(chosen.game, roms)
+    ale.ALEInterface.setLoggerMode(ale.LoggerMode.Error)
+    base = ale.AtariEnv(
+        game=chosen.game,
+        render_mode=render_mode,
+        frameskip=1,
+        repeat_action_probability=STICKINESS if chosen.sticky else 0.0,
+        full_action_space=chosen.full_actions,
+        max_num_frames_per_episode=FRAMES,
+    )
+    game: gym.Env[Any, Any] = gym.wrappers.AtariPreprocessing(
+        base,
+        noop_max=chosen.no_ops,
+        frame_skip=chosen.frame_skip,
+        screen_size=chosen.size,
+        terminal_on_life_loss=chosen.life_loss,
+    )
+    return gym.wrappers.FlattenObservation(game)
+
+
+class MinAtar(gym.Env[Any, Any]):
+    """A game of MinAtar (Young & Tian 2019): 10 x 10 places, a channel for each kind of thing, the likes of Atari's.
+
+    Observations are flat, channel by channel, 1 where there is such a thing and else 0, shape (channels 100,); actions
+    are those that the game knows.
+
+    Parameters
+    ----------
+    **options
+        Those of ``MinAtarOptions``.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012  (Gymnasium's own declaration)
+
+    def __init__(self, **options: Any) -> None:
+        chosen = _checked(MinAtarOptions, options)
+        _known(chosen.game, MINATAR)
+        module = _imported("minatar", "minatar")
+        self._game = module.Environment(chosen.game, sticky_action_prob=0.1 if chosen.sticky else 0.0)
+        self._actions = self._game.minimal_action_set()
+        height, width, channels = self._game.state_shape()
+        self.observation_space = gym.spaces.Box(0, 1, (height * width * channels,), np.uint8)
+        self.action_space = gym.spaces.Discrete(len(self._actions))
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[npt.NDArray[np.uint8], dict[str, Any]]:
+        """Begin a game."""
+        super().reset(seed=seed)
+        if seed is not None:
+            self._game.seed(seed)
+        self._game.reset()
+        return self._picture(), {}
+
+    def step(self, action: np.int64) -> tuple[npt.NDArray[np.uint8], float, bool, bool, dict[str, Any]]:
+        """Play a frame."""
+        reward, ended = self._game.act(self._actions[int(action)])
+        return self._picture(), float(reward), bool(ended), False, {}
+
+    def _picture(self) -> npt.NDArray[np.uint8]:
+        return np.ascontiguousarray(np.moveaxis(self._game.state(), 2, 0)).astype(np.uint8).ravel()
+
+
+def make_minatar(**options: Any) -> gym.Env[Any, Any]:
+    """Make a game of ``MinAtarOptions``; errors of ``make_atari``."""
+    steps = _checked(MinAtarOptions, options).episode_steps
+    return gym.wrappers.TimeLimit(MinAtar(**options), steps)
+
+
+def _checked(model: type[OptionsT], options: dict[str, Any]) -> OptionsT:
+    unknown = next((key for key in options if key not in model.model_fields), None)
+    if unknown is not None:
+        known = ", ".join(model.model_fields)
+        raise TypeError(f"got an unexpected keyword argument {unknown!r} = {options[unknown]!r}: allowed are {known}")
+    try:
+        return model.model_validate(options)
+    except ValidationError as error:
+        raise ValueError(sentence_of(error, model)) from None
+
+
+def _imported(module: str, extra: str) -> Any:
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        raise gym.error.DependencyNotInstalled(f"it needs {module}: pip install 'flowsim[{extra}]'") from error
+
+
+def _known(game: str, games: Any) -> None:
+    if game not in games:
+        close = difflib.get_close_matches(game.lower(), list(games), n=1, cutoff=0.6)
+        hint = f"did you mean {close[0]!r}?" if close else f"allowed are {', '.join(sorted(games))}"
+        raise ValueError(f"game = {game!r}: no such game; {hint}")

@@ -1,0 +1,55 @@
+"""A worker that is started before there is anything to connect to; see ``coupling/launch/standby.py``.
+
+It imports no settings of runs, which would be a third of its start.
+"""
+
+import contextlib
+import json
+import os
+import pickle
+import sys
+from typing import IO, Any
+
+from coupling.files import private_opener
+from coupling.worker.environments import describe_task, load_task, make_vector
+from coupling.worker.parent import die_with_parent
+from coupling.worker.process import Made, main
+
+__all__ = ["stand_by"]
+
+
+def stand_by() -> None:
+    """Be such a process: make the environments that stdin names, and become the worker that it names next."""
+    die_with_parent()
+    with os.fdopen(os.dup(1), "wb") as answer:
+        os.dup2(2, 1)  # what environments print is no answer
+        orders = _next_order()
+        load_task(orders["env"])
+        if orders["describes"]:
+            _describe(orders, answer)
+    vector = None
+    with contextlib.suppress(Exception):  # the worker tries again, and says why it fails
+        vector = make_vector(orders["env"], orders["env_options"], orders["environments"], guarded=True)
+    told = _next_order()
+    with open(told["stderr"], "ab", opener=private_opener) as stderr, open(os.devnull, "rb") as nothing:
+        os.dup2(stderr.fileno(), 1)
+        os.dup2(stderr.fileno(), 2)
+        os.dup2(nothing.fileno(), 0)
+    made = None if vector is None else Made(orders["env"], orders["env_options"], orders["environments"], vector)
+    sys.exit(main(told["words"], made))
+
+
+def _next_order() -> dict[str, Any]:
+    line = sys.stdin.readline()
+    if not line:  # the run does not begin
+        os._exit(0)
+    order: dict[str, Any] = json.loads(line)
+    return order
+
+
+def _describe(orders: dict[str, Any], answer: IO[bytes]) -> None:
+    """Say what the task is; nothing if that fails, for the learner then tries, and says why it fails."""
+    with contextlib.suppress(Exception):
+        task = describe_task(orders["env"], orders["env_options"])
+        with contextlib.suppress(BrokenPipeError):
+            answer.write(pickle.dumps(task))

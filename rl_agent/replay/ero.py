@@ -1,0 +1,146 @@
+"""ERO (Zha et al. 2019, "Experience Replay Optimization"): a learned mask over the memory, uniform draws beneath it.
+
+    I_i     ~ Bernoulli( lambda_i ),    lambda_i = phi(f_i)                     first stage: who may be drawn
+    B_s     = { i : I_i = 1 },  and a batch is drawn from B_s uniformly         second stage
+    r_r     = return now - return before                                        replay reward
+    dJ/dphi = r_r sum_j d[ I_j log phi_j + (1 - I_j) log(1 - phi_j) ] / dphi    over steps j drawn from all, uniformly
+
+f_i are the reward, the TD error and the time of a step; phi has two hidden layers of 64 and a sigmoid. A judgement
+makes a step of phi and a new mask.
+
+Defaults (NERS, table B.1): learning rate 1e-4, two layers of 64.
+
+Done otherwise, or not said there:
+
+1. lambda of a step is renewed when the step is drawn, from the error found then; new steps have lambda = 1, and may be
+   drawn from when they come to the next mask. A mask costs a random number for every stored step.
+2. Returns are those of training episodes, ``judged_episodes`` of them now and before.
+3. 128 steps make the gradient, as in NERS; a change of zero makes no step.
+4. Should the mask hide everything, all are drawn from.
+5. The features are bounded by tanh and scaled as those of NERS (``rl_agent/replay/features.py``).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rl_agent.replay.features import Features, Findings
+from rl_agent.replay.memory import EpisodeMemory
+from rl_agent.replay.sampler import Drawn, Sampler, Source
+from rl_agent.replay.score_network import ScoreNetwork
+from rl_agent.scaling import Sizes
+
+__all__ = ["EROSampler"]
+
+F32 = npt.NDArray[np.float32]
+I64 = npt.NDArray[np.int64]
+
+NAMES = ("reward", "time", "td_error")
+HIDDEN = (64, 64)
+
+
+class EROSampler(Sampler):
+    """Draws uniformly from a learned subset; see the module.
+
+    Parameters
+    ----------
+    capacity
+        Of the memory.
+    learning_rate
+        Of the network.
+    steps
+        Steps that a judgement is learned from.
+    rng
+        Draws the first weights.
+
+    Attributes
+    ----------
+    score
+        lambda of each place, shape (capacity,).
+    masked
+        Running numbers of the steps that the mask lets through, from the oldest on; all from ``masked_end`` on are
+        newer than it.
+    """
+
+    def __init__(self, capacity: int, learning_rate: float, steps: int, rng: np.random.Generator) -> None:
+        self._features = Features(NAMES, Sizes(0, 0))
+        self.network = ScoreNetwork(self._features.size, rng, local=False, has_context=False, hidden=HIDDEN)
+        self._learning_rate, self._train_steps = learning_rate, steps
+        self._findings = Findings(capacity)
+        self.score: F32 = np.ones(capacity, np.float32)
+        self.masked: I64 = np.zeros(0, np.int64)
+        self.masked_end = 0
+        self._end = 0
+
+    def draw(self, memory: EpisodeMemory, batch: int, rng: np.random.Generator) -> I64:
+        """Places of ``batch`` steps, shape (batch,)."""
+        if memory.steps == 0:
+            raise ValueError("cannot draw from an empty memory: it holds 0 steps")
+        self._follow(memory)
+        begin, end = memory.added - memory.steps, memory.added
+        first = int(np.searchsorted(self.masked, begin))
+        old, newest = len(self.masked) - first, max(begin, self.masked_end)
+        if old + end - newest == 0:
+            return memory.places(rng.integers(begin, end, batch))
+        at = rng.integers(0, old + end - newest, batch)
+        numbers = newest + at - old
+        is_old = at < old
+        numbers[is_old] = self.masked[first + at[is_old]]
+        return memory.places(numbers)
+
+    def _follow(self, memory: EpisodeMemory) -> None:
+        """Notice what is new."""
+        slots = memory.places(np.arange(max(self._end, memory.added - memory.steps), memory.added))
+        self._end = memory.added
+        self.score[slots] = 1.0
+        self._findings.forget(slots)
+
+    def learn(self, drawn: Drawn) -> None:
+        """Renew lambda of drawn steps."""
+        self._findings.take(drawn)
+        self.score[drawn.slots] = self.network(self._features(drawn.source, drawn.slots, self._findings))
+
+    def judge(self, source: Source, change: float, rng: np.random.Generator) -> None:
+        """Learn from the change of performance, and draw a new mask."""
+        memory = source.memory
+        if memory.steps == 0:
+            return
+        self._follow(memory)
+        begin, end = memory.added - memory.steps, memory.added
+        if change != 0.0:
+            numbers = rng.integers(begin, end, self._train_steps)
+            phi = self.network(self._features(source, memory.places(numbers), self._findings))
+            self.network.descend(-np.float32(change) * self.log_mask_slopes(phi, numbers), self._learning_rate)
+        is_in = rng.random(memory.steps, np.float32) < self.score[memory.slots()]
+        self.masked, self.masked_end = begin + np.flatnonzero(is_in), end
+
+    def log_mask_slopes(self, phi: F32, numbers: I64) -> F32:
+        """d/d(phi) of the mean of log P(I_j) over steps, shape (n,)."""
+        at = np.searchsorted(self.masked, numbers)
+        is_in = numbers >= self.masked_end
+        inside = at < len(self.masked)
+        is_in[inside] |= self.masked[at[inside]] == numbers[inside]
+        bounded = phi.clip(1e-6, 1.0 - 1e-6)
+        return (np.where(is_in, 1.0 / bounded, -1.0 / (1.0 - bounded)) / len(phi)).astype(np.float32)
+
+    def save(self) -> dict[str, npt.NDArray[Any]]:
+        """Arrays that ``restore`` needs."""
+        network = {f"network/{name}": array for name, array in self.network.save().items()}
+        own: dict[str, npt.NDArray[Any]] = {
+            "score": self.score,
+            "masked": self.masked,
+            "ends": np.array([self.masked_end, self._end]),
+        }
+        return self._findings.save() | network | own
+
+    def restore(self, memory: EpisodeMemory, arrays: dict[str, npt.NDArray[Any]]) -> None:
+        """Take over the result of ``save``."""
+        self._findings.restore(arrays)
+        self.score[:] = arrays["score"]
+        self.masked = arrays["masked"].astype(np.int64)
+        self.masked_end, self._end = (int(number) for number in arrays["ends"])
+        begin = "network/"
+        self.network.restore({n.removeprefix(begin): array for n, array in arrays.items() if n.startswith(begin)})

@@ -1,0 +1,108 @@
+"""What a sampler with a network sees of stored steps (NERS, eq. 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from rl_agent.replay.sampler import Drawn, Source
+from rl_agent.scaling import Sizes
+
+__all__ = ["FEATURES", "Features", "Findings"]
+
+F32 = npt.NDArray[np.float32]
+I64 = npt.NDArray[np.int64]
+
+FEATURES = ("state", "action", "reward", "next_state", "time", "td_error", "target")
+"""s, a, r, s', kappa, delta and r + gamma max_a Q~(s', a), in the order of eq. 2."""
+
+UNKNOWN = 1.0
+"""tanh of the TD error and of the target of a step that was not drawn yet (appendix B)."""
+
+
+class Findings:
+    """tanh of the last TD error and of the last target of every stored step.
+
+    Parameters
+    ----------
+    capacity
+        Of the memory.
+
+    Attributes
+    ----------
+    td_error, target
+        Shape (capacity,).
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self.td_error: F32 = np.full(capacity, UNKNOWN, np.float32)
+        self.target: F32 = np.full(capacity, UNKNOWN, np.float32)
+
+    def forget(self, slots: I64) -> None:
+        """Know nothing of the steps at ``slots``, which are new."""
+        self.td_error[slots] = UNKNOWN
+        self.target[slots] = UNKNOWN
+
+    def take(self, drawn: Drawn) -> None:
+        """Take what an update found out; its target is its value and its error."""
+        self.td_error[drawn.slots] = np.tanh(drawn.td_error)
+        self.target[drawn.slots] = np.tanh(drawn.value + drawn.td_error)
+
+    def save(self) -> dict[str, F32]:
+        """Arrays that ``restore`` needs."""
+        return {"td_error": self.td_error, "target": self.target}
+
+    def restore(self, arrays: dict[str, npt.NDArray[np.float32]]) -> None:
+        """Take over the result of ``save``."""
+        self.td_error[:], self.target[:] = arrays["td_error"], arrays["target"]
+
+
+class Features:
+    """Columns that describe steps, each passed through tanh (NERS, appendix B, for the last two; all in its code).
+
+    States are standardised and rewards in scaled units before; kappa is the running number of a step over that of the
+    newest one; a discrete action is a column for each choice.
+
+    Parameters
+    ----------
+    names
+        Which of ``FEATURES``.
+    sizes
+        Of the task.
+
+    Attributes
+    ----------
+    size
+        Number of columns.
+    """
+
+    def __init__(self, names: Sequence[str], sizes: Sizes) -> None:
+        self.names, self._choices = tuple(name for name in FEATURES if name in names), sizes.choices
+        widths = {"state": sizes.observation, "next_state": sizes.observation, "action": sizes.choices or sizes.action}
+        self.size = sum(widths.get(name, 1) for name in self.names)
+
+    def __call__(self, source: Source, slots: I64, findings: Findings) -> F32:
+        """Describe the steps at ``slots``, shape (n, size)."""
+        return np.concatenate([self._column(name, source, slots, findings) for name in self.names], axis=1)
+
+    def _column(self, name: str, source: Source, slots: I64, findings: Findings) -> F32:
+        memory, scale = source.memory, (source.mean, source.per_std)
+        match name:
+            case "state":
+                return np.tanh(memory.windows(slots, 1, *scale)[0])
+            case "next_state":
+                return np.tanh(memory.following(slots, 1, *scale)[0])
+            case "action" if self._choices:
+                return np.eye(self._choices, dtype=np.float32)[memory.action[slots, 0].astype(np.int64)]
+            case "action":
+                return np.tanh(memory.action[slots])
+            case "reward":
+                return np.tanh(memory.reward[slots] * np.float32(1.0 / source.reward_scale))[:, None]
+            case "time":
+                return np.tanh(memory.numbers(slots) / memory.added).astype(np.float32)[:, None]
+            case "td_error":
+                return findings.td_error[slots][:, None]
+            case _:
+                return findings.target[slots][:, None]

@@ -1,0 +1,101 @@
+"""What the learner asks of whoever chooses the steps to learn from; it does not know which one it is."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from rl_agent.replay.memory import EpisodeMemory
+
+__all__ = ["Drawn", "Sampler", "Source"]
+
+F32 = npt.NDArray[np.float32]
+I64 = npt.NDArray[np.int64]
+
+
+class Source(NamedTuple):
+    """Where drawn steps are gathered from, and in which units.
+
+    Attributes
+    ----------
+    memory
+        The replay memory.
+    mean, per_std
+        Statistics that standardise the states, shape (S,).
+    gamma, reward_scale
+        Discount factor, and what rewards are divided by.
+    """
+
+    memory: EpisodeMemory
+    mean: F32
+    per_std: F32
+    gamma: float
+    reward_scale: float
+
+
+class Drawn(NamedTuple):
+    """What an update found out about the steps that it was made of.
+
+    Attributes
+    ----------
+    source
+        Where everything else about them is found.
+    slots
+        Their places, shape (B,).
+    td_error
+        Target of the value minus the value, shape (B,).
+    value
+        V(s_t) or Q(s_t, a_t), shape (B,).
+    priority
+        Its size is that of the priority of a prioritised sampler, shape (B,); mostly ``td_error`` itself.
+    """
+
+    source: Source
+    slots: I64
+    td_error: F32
+    value: F32
+    priority: F32
+
+
+class Sampler:
+    """Draws steps, and may learn from what became of them which to draw more often.
+
+    All of its random numbers come from the generator that it is handed.
+    """
+
+    def draw(self, memory: EpisodeMemory, batch: int, rng: np.random.Generator) -> I64:
+        """Places of ``batch`` steps, shape (batch,).
+
+        Raises
+        ------
+        ValueError
+            If the memory is empty.
+        """
+        raise NotImplementedError
+
+    def weights(self, slots: I64, correction: float) -> F32 | None:
+        """Importance-sampling weights of drawn steps, shape (B,); ``None`` where all are 1.
+
+        Parameters
+        ----------
+        slots
+            Their places, shape (B,).
+        correction
+            How far the weights make up for unequal chances, 0 to 1.
+        """
+        return None
+
+    def learn(self, drawn: Drawn) -> None:
+        """Take what an update found out about drawn steps; nothing by default."""
+
+    def judge(self, source: Source, change: float, rng: np.random.Generator) -> None:
+        """Take the change of the agent's performance since the last judgement; nothing by default."""
+
+    def save(self) -> dict[str, npt.NDArray[Any]]:
+        """Arrays that ``restore`` needs; none by default."""
+        return {}
+
+    def restore(self, memory: EpisodeMemory, arrays: dict[str, npt.NDArray[Any]]) -> None:
+        """Take over the result of ``save``; the memory is the restored one."""

@@ -1,0 +1,126 @@
+"""The networks that score steps: with the context of the others (NERS), and without (ERO)."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from rl_agent.adam import Adam
+from rl_agent.networks import MLP, Parts
+from rl_agent.networks.network import fill_glorot
+
+__all__ = ["ScoreNetwork"]
+
+F32 = npt.NDArray[np.float32]
+
+CONTEXT_HIDDEN, CONTEXT_SIZE = (256, 512, 256), 128
+"""Layers of the local and of the global network (table B.1: 256, 512, 256, 128)."""
+SCORE_HIDDEN = (256, 128, 64)
+
+
+class ScoreNetwork:
+    """Scores sigma of steps, each in the context of all (NERS, eqs. 3 and 4), with the gradient written out.
+
+        sigma_k = sigmoid f_s( f_l(x_k), f_g_avg ),    f_g_avg = (1/n) sum_i f_g(x_i)
+
+    so another order of the steps gives the same scores in that order. ReLU between the layers; the last layers of f_l
+    and f_g are linear, as in the authors' code.
+
+    Parameters
+    ----------
+    inputs
+        Features of a step.
+    rng
+        Draws the first weights.
+    has_context
+        Whether there are f_l and f_g; else f_s reads x_k alone, with ``hidden`` layers.
+    hidden
+        Layers of f_s.
+
+    Attributes
+    ----------
+    weights, gradient
+        Flat vectors.
+    adam
+        Moments of the gradient.
+    """
+
+    def __init__(
+        self,
+        inputs: int,
+        rng: np.random.Generator,
+        *,
+        local: bool = True,
+        has_context: bool = True,
+        hidden: tuple[int, ...] = SCORE_HIDDEN,
+    ) -> None:
+        names = [name for name, is_there in (("local", local), ("context", has_context)) if is_there]
+        below = {name: MLP(inputs, CONTEXT_HIDDEN, CONTEXT_SIZE, "relu") for name in names}
+        score = MLP(CONTEXT_SIZE * len(below) or inputs, hidden, 1, "relu")
+        self._parts = Parts(**below, score=score)
+        self._passes = {name: self._parts.passes(name) for name in (*below, "score")}
+        self._below = tuple(below)
+        self.weights: F32 = self._parts.initialise(rng)
+        self.gradient: F32 = np.zeros_like(self.weights)
+        self._w, self._d = self._parts.arrays(self.weights), self._parts.arrays(self.gradient)
+        for name, network in below.items():  # what comes out of these is no output: not near zero
+            fill_glorot(self._w[name][f"weight{network.layers - 1}"], rng)
+        self.adam = Adam(len(self.weights))
+        self._scores: F32 = np.zeros(0, np.float32)
+
+    def __call__(self, features: F32) -> F32:
+        """Score steps by their features (n, F); shape (n,), each between 0 and 1."""
+        n = len(features)
+        seen = features if not self._below else np.concatenate([self._seen(name, features) for name in self._below], 1)
+        outputs = self._passes["score"].forward(self._w["score"], _nothing(n), _ones(n), seen[None])
+        self._scores = np.float32(1.0) / (np.float32(1.0) + np.exp(-outputs[:, 0]))
+        return self._scores
+
+    def _seen(self, name: str, features: F32) -> F32:
+        outputs = self._passes[name].forward(self._w[name], features[None], _ones(len(features)))
+        return outputs if name == "local" else np.broadcast_to(outputs.mean(axis=0), outputs.shape)
+
+    def descend(self, d_scores: F32, learning_rate: float) -> None:
+        """Take a step of Adam against dL/d(scores) of the last call, shape (n,)."""
+        self.differentiate(d_scores)
+        self.adam.step(self.weights, self.gradient, learning_rate)
+
+    def differentiate(self, d_scores: F32) -> None:
+        """Write dL/d(weights) into ``gradient`` from dL/d(scores) of the last call, shape (n,)."""
+        scores, n = self._scores, len(self._scores)
+        d_outputs = (d_scores * scores * (1.0 - scores)).astype(np.float32)[:, None]
+        score = self._passes["score"]
+        if not self._below:
+            score.backward(d_outputs, self._d["score"])
+            return
+        d_seen = np.empty((1, n, CONTEXT_SIZE * len(self._below)), np.float32)
+        score.backward(d_outputs, self._d["score"], d_seen)
+        for name, d in zip(self._below, np.split(d_seen[0], len(self._below), axis=1), strict=True):
+            of_each = d if name == "local" else np.broadcast_to(d.mean(axis=0), d.shape)
+            self._passes[name].backward(np.ascontiguousarray(of_each), self._d[name])
+
+    def save(self) -> dict[str, npt.NDArray[np.float32]]:
+        """Arrays that ``restore`` needs."""
+        return {
+            "weights": self.weights,
+            "first": self.adam.first,
+            "second": self.adam.second,
+            "steps": np.array(self.adam.steps),
+        }
+
+    def restore(self, arrays: dict[str, npt.NDArray[np.float32]]) -> None:
+        """Take over the result of ``save``."""
+        self.weights[:], self.adam.first[:], self.adam.second[:] = (
+            arrays["weights"],
+            arrays["first"],
+            arrays["second"],
+        )
+        self.adam.steps = int(arrays["steps"])
+
+
+def _nothing(n: int) -> F32:
+    return np.empty((1, n, 0), np.float32)
+
+
+def _ones(n: int) -> npt.NDArray[np.int64]:
+    return np.ones(n, np.int64)

@@ -1,0 +1,259 @@
+"""NERS and ERO against brute force: features, equivariance, weights and the gradients of REINFORCE."""
+
+import numpy as np
+import pytest
+import torch
+
+from rl_agent.replay import Drawn, Episode, EpisodeMemory, Source
+from rl_agent.replay.ero import EROSampler
+from rl_agent.replay.features import FEATURES, Features, Findings
+from rl_agent.replay.ners import NERSSampler
+from rl_agent.replay.performance import Performance
+from rl_agent.replay.score_network import ScoreNetwork
+from rl_agent.scaling import Sizes
+
+CAPACITY = 40
+MEAN, PER_STD = np.array([0.3, -0.2], np.float32), np.array([1.5, 0.5], np.float32)
+
+
+def a_memory(choices=0, lengths=(9, 14, 12), seed=0):
+    memory, rng = EpisodeMemory(CAPACITY, 2, 1, choices), np.random.default_rng(seed)
+    for length in lengths:
+        draw = lambda *shape: rng.normal(size=shape).astype(np.float32)  # noqa: E731
+        memory.add(
+            Episode(
+                observation=draw(length, 2),
+                action=rng.integers(0, choices, (length, 1)).astype(np.float32) if choices else draw(length, 1),
+                behaviour_mean=np.ones((length, choices or 1), np.float32),
+                behaviour_std=np.ones((length, 0 if choices else 1), np.float32),
+                reward=draw(length),
+                value=draw(length),
+                final_observation=draw(2),
+                final_value=0.0,
+                terminated=True,
+            ),
+            0.9,
+            1.0,
+        )
+    return memory
+
+
+def source_of(memory):
+    return Source(memory, MEAN, PER_STD, 0.9, 2.0)
+
+
+def a_ners(memory, *, names=FEATURES, has_context=True, choices=0, seed=0, steps=16):
+    features = Features(names, Sizes(2, 1, choices))
+    network = ScoreNetwork(features.size, np.random.default_rng(seed), has_context=has_context)
+    return NERSSampler(memory.capacity, 0.5, features, network, 1e-3, steps)
+
+
+def by_torch(network, features, weights=None):
+    """Scores as eqs. 3 and 4 write them, in double precision."""
+    weights = torch.tensor(network.weights, dtype=torch.float64) if weights is None else weights
+    views, x = network._parts.views(weights), torch.tensor(features, dtype=torch.float64)[None]
+    lengths = torch.ones(len(features))
+    below = []
+    for name in network._below:
+        out = network._parts.parts[name].reference(views[name], x, lengths)
+        below.append(out if name == "local" else out.mean(0).expand_as(out))
+    seen = torch.cat(below, 1)[None] if below else x
+    return torch.sigmoid(network._parts.parts["score"].reference(views["score"], seen, lengths)[:, 0])
+
+
+@pytest.mark.parametrize("choices", [0, 3])
+def test_features_are_those_of_equation_2(choices):
+    memory = a_memory(choices, (9, 14, 12, 11))  # the first episode has left again
+    findings, rng = Findings(CAPACITY), np.random.default_rng(1)
+    source, slots = source_of(memory), memory.slots()[[0, 5, 13, 14, 24, 36]]
+    seen = slots[1:4]
+    errors, values = rng.normal(size=3).astype(np.float32), rng.normal(size=3).astype(np.float32)
+    findings.take(Drawn(source, seen, errors, values, errors))
+    found = Features(FEATURES, Sizes(2, 1, choices))(source, slots, findings)
+    for row, k in zip(found, slots, strict=True):
+        e = memory.rows(np.array([k]))[0]
+        last = memory.position[k] + 1 == memory.length[e]
+        after = memory.final_observation[e] if last else memory.observation[(k + 1) % CAPACITY]
+        action = np.eye(choices)[int(memory.action[k, 0])] if choices else np.tanh(memory.action[k])
+        number = 46 - 37 + list(memory.slots()).index(k)
+        known = list(seen).index(k) if k in seen else None
+        expected = [
+            *np.tanh((memory.observation[k] - MEAN) * PER_STD),
+            *action,
+            np.tanh(memory.reward[k] / 2.0),
+            *np.tanh((after - MEAN) * PER_STD),
+            np.tanh(number / 46),
+            1.0 if known is None else np.tanh(errors[known]),
+            1.0 if known is None else np.tanh(values[known] + errors[known]),
+        ]
+        np.testing.assert_allclose(row, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_every_feature_can_be_left_out():
+    memory = a_memory()
+    full = Features(FEATURES, Sizes(2, 1)).size
+    for name in FEATURES:
+        features = Features([other for other in FEATURES if other != name], Sizes(2, 1))
+        assert full - features.size == (2 if "state" in name else 1)
+        assert features(source_of(memory), memory.slots(), Findings(CAPACITY)).shape == (35, features.size)
+
+
+def test_scores_follow_the_order_of_the_steps_and_depend_on_the_others_only_with_context():
+    rng = np.random.default_rng(0)
+    features, order = rng.normal(size=(10, 6)).astype(np.float32), rng.permutation(10)
+    for has_context in (True, False):
+        network = ScoreNetwork(6, np.random.default_rng(0), has_context=has_context)
+        network.weights[:] *= 2.0
+        scores = network(features).copy()
+        np.testing.assert_allclose(network(features[order]), scores[order], rtol=1e-5)
+        alone = np.concatenate([network(features[k : k + 1]).copy() for k in range(10)])
+        assert np.allclose(alone, scores, rtol=1e-5) != has_context
+        np.testing.assert_allclose(scores, by_torch(network, features), rtol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["ners", "ners, no context", "ero"])
+def test_the_gradient_of_the_network_is_that_of_autograd(kind):
+    rng = np.random.default_rng(0)
+    features, d_scores = rng.normal(size=(12, 6)).astype(np.float32), rng.normal(size=12).astype(np.float32)
+    layers = {"local": False, "has_context": False, "hidden": (64, 64)} if kind == "ero" else {}
+    layers |= {"has_context": False} if "no context" in kind else {}
+    network = ScoreNetwork(6, np.random.default_rng(1), **layers)
+    network(features)
+    network.differentiate(d_scores)
+    weights = torch.tensor(network.weights, dtype=torch.float64, requires_grad=True)
+    (by_torch(network, features, weights) @ torch.tensor(d_scores, dtype=torch.float64)).backward()
+    np.testing.assert_allclose(network.gradient, weights.grad, rtol=1e-3, atol=1e-6)
+
+
+def test_reinforce_is_the_derivative_of_the_log_chances_of_equation_1():
+    memory, rng = a_memory(), np.random.default_rng(0)
+    sampler = a_ners(memory)
+    source = source_of(memory)
+    for _ in range(3):
+        slots = sampler.draw(memory, 8, rng)
+        errors = rng.normal(size=8).astype(np.float32)
+        sampler.learn(Drawn(source, slots, errors, errors, errors))
+    chosen = memory.slots()[3:11]
+    stored = sampler._priorities.error.copy()
+    scores = sampler.network(sampler._features(source, chosen, sampler._findings)).copy()
+
+    def mean_log_chance(sigma):
+        priority = stored.copy()
+        priority[chosen] = sigma
+        share = priority**0.5 / np.sum(priority[memory.slots()] ** 0.5)
+        return np.log(share[chosen]).mean()
+
+    numeric = [
+        (mean_log_chance(scores + h) - mean_log_chance(scores - h)) / 2e-5
+        for h in 1e-5 * np.eye(8)  # of one score each
+    ]
+    np.testing.assert_allclose(sampler.log_chance_slopes(scores, chosen), numeric, rtol=1e-4)
+
+
+def test_drawn_steps_get_their_scores_and_weights_are_those_of_equation_5():
+    memory, rng = a_memory(), np.random.default_rng(0)
+    sampler, source = a_ners(memory), source_of(memory)
+    priority = np.ones(CAPACITY)  # new steps have 1
+    for _ in range(5):
+        slots = sampler.draw(memory, 8, rng)
+        chance = priority[slots] ** 0.5 / np.sum(priority[memory.slots()] ** 0.5)
+        weights = (1.0 / (35 * chance)) ** 0.4
+        np.testing.assert_allclose(sampler.weights(slots, 0.4), weights / weights.max(), rtol=1e-5)
+        errors = rng.normal(size=8).astype(np.float32)
+        sampler.learn(Drawn(source, slots, errors, errors, errors))
+        # a step that was drawn twice has two equal features, so two equal scores
+        priority[slots] = by_torch(sampler.network, sampler._features(source, slots, sampler._findings))
+        np.testing.assert_allclose(sampler._priorities.error[slots], priority[slots], rtol=1e-4)
+        assert sampler._tree[1] == pytest.approx(np.sum(sampler._priorities.error[memory.slots()] ** 0.5))
+
+
+def test_a_judgement_is_a_step_up_the_gradient_of_equation_7():
+    memory, rng = a_memory(), np.random.default_rng(0)
+    sampler, source = a_ners(memory, steps=100), source_of(memory)
+    slots = sampler.draw(memory, 8, rng)
+    errors = rng.normal(size=8).astype(np.float32)
+    sampler.learn(Drawn(source, slots, errors, errors, errors))
+    before, chosen = sampler.network.weights.copy(), np.unique(slots)
+    sampler.judge(source, 2.5, rng)
+    weights = torch.tensor(before, dtype=torch.float64, requires_grad=True)
+    sigma = by_torch(sampler.network, sampler._features(source, chosen, sampler._findings), weights)
+    others = sampler._tree[1] - sampler._tree[sampler._leaves + chosen].sum()
+    (2.5 * (0.5 * torch.log(sigma) - torch.log(others + sigma.sqrt().sum())).mean()).backward()
+    # I_train came in another order, which the sum does not see
+    np.testing.assert_allclose(-sampler.network.gradient, weights.grad, rtol=2e-3, atol=1e-6)
+    assert np.array_equal(np.sign(sampler.network.weights - before), -np.sign(sampler.network.gradient))
+    again = sampler.network.weights.copy()
+    sampler.judge(source, 1.0, rng)  # nothing was drawn since
+    sampler.draw(memory, 8, rng)
+    sampler.judge(source, 0.0, rng)
+    np.testing.assert_array_equal(sampler.network.weights, again)
+
+
+def test_steps_that_made_the_agent_better_are_scored_higher():
+    """The agent is as good as the share of positive rewards among what it drew: so the scores must part them."""
+    memory, rng = a_memory(), np.random.default_rng(0)
+    features = Features(("reward",), Sizes(2, 1))
+    network = ScoreNetwork(1, rng, local=False, has_context=False, hidden=(16,))
+    sampler, source = NERSSampler(CAPACITY, 0.5, features, network, 3e-3, 8), source_of(memory)
+    slots, good, before = memory.slots(), memory.reward > 0, 0.5
+    for _ in range(400):
+        drawn = sampler.draw(memory, 8, rng)
+        sampler.learn(Drawn(source, drawn, *np.zeros((3, 8), np.float32)))
+        now = good[drawn].mean()
+        sampler.judge(source, now - before, rng)
+        before = now
+    scores = sampler.network(sampler._features(source, slots, sampler._findings))
+    assert scores[good[slots]].mean() > 1.5 * scores[~good[slots]].mean()
+
+
+def test_ero_draws_uniformly_beneath_its_mask_and_from_what_is_newer():
+    memory, rng = a_memory(), np.random.default_rng(0)
+    sampler = EROSampler(CAPACITY, 1e-3, 16, rng)
+    assert set(sampler.draw(memory, 2000, rng)) == set(memory.slots())
+    sampler.score[:] = rng.uniform(size=CAPACITY).astype(np.float32)
+    passed = np.zeros(CAPACITY)
+    for _ in range(3000):
+        sampler.judge(source_of(memory), 0.0, rng)
+        passed[memory.places(sampler.masked)] += 1
+    spread = np.sqrt(sampler.score * (1 - sampler.score) / 3000)
+    assert (np.abs(passed / 3000 - sampler.score)[memory.slots()] < 4.5 * spread[memory.slots()] + 1e-9).all()
+    # the oldest episode leaves, a new one comes; what may be drawn is counted by hand
+    old = {k for k in memory.places(sampler.masked) if memory.serial[k] > 0}
+    newest = a_memory(lengths=(11,), seed=5)
+    memory.add(
+        Episode(
+            **{name: getattr(newest, name)[:11] for name in ("observation", "action", "reward", "value")},
+            behaviour_mean=newest.behaviour_mean[:11],
+            behaviour_std=newest.behaviour_std[:11],
+            final_observation=newest.final_observation[0],
+            final_value=0.0,
+            terminated=True,
+        ),
+        0.9,
+        1.0,
+    )
+    allowed = old | set(memory.slots()[-11:])
+    drawn = sampler.draw(memory, 400 * len(allowed), rng)
+    assert set(drawn) == allowed
+    counts = np.bincount(drawn)[sorted(allowed)]
+    assert np.abs(counts - 400).max() < 5 * 20
+
+
+def test_the_slopes_of_ero_are_those_of_its_log_likelihood():
+    memory, rng = a_memory(), np.random.default_rng(0)
+    sampler = EROSampler(CAPACITY, 1e-3, 16, rng)
+    sampler.score[:] = 0.5
+    sampler._end = memory.added  # nothing is new
+    sampler.judge(source_of(memory), 0.0, rng)
+    numbers, phi = np.arange(35), rng.uniform(0.1, 0.9, 35)
+    mask = np.isin(numbers, sampler.masked)
+    assert 5 < mask.sum() < 30
+    log_likelihood = lambda p: np.where(mask, np.log(p), np.log(1 - p)).mean()  # noqa: E731
+    numeric = [(log_likelihood(phi + h) - log_likelihood(phi - h)) / 2e-6 for h in 1e-6 * np.eye(35)]
+    np.testing.assert_allclose(sampler.log_mask_slopes(phi, numbers), numeric, rtol=1e-4)
+
+
+def test_performance_is_the_change_of_the_mean_over_some_episodes():
+    performance = Performance()
+    changes = [performance.add(value, 2) for value in (1.0, 3.0, 5.0, 7.0, 0.0, 2.0)]
+    assert changes == [None, None, None, 4.0, None, -5.0]

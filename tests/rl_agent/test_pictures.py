@@ -1,0 +1,180 @@
+"""Pictures: the convolutions, frames that are kept once, and learners that read them."""
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from learners import finite_differences
+from test_checkpoint import assert_equal_to_the_bit
+from test_samplers import source_of
+
+from rl_agent import AgentConfig, Learner
+from rl_agent.networks import make_network
+from rl_agent.serial import SerialRun
+
+PICTURE = (2, 5, 4)
+SMALL = {"network": "conv", "picture": PICTURE, "convolutions": ((3, 2, 2), (4, 2, 1)), "hidden": (6,), "window": 2}
+
+
+class Blink(gymnasium.Env):
+    """A pixel that wanders over one of two channels; pressing where it goes to pays."""
+
+    observation_space = gymnasium.spaces.Box(0, 255, (40,), np.uint8)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def _seen(self):
+        picture = np.zeros(PICTURE, np.uint8)
+        picture[self.turn, self.place // 4, self.place % 4] = 250
+        return picture.ravel()
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.place, self.turn = int(self.np_random.integers(20)), int(self.np_random.integers(2))
+        return self._seen(), {}
+
+    def step(self, action):
+        reward = float(action == self.turn)
+        self.place, self.turn = (self.place + 1) % 20, int(self.np_random.integers(2))
+        chance = self.np_random.random()
+        return self._seen(), reward, chance < 0.05, chance > 0.95, {}
+
+
+def a_run(algorithm, **settings):
+    common = {"batch": 8, "memory": 120, "start": 60, "learning_rate": 1e-3}
+    config = AgentConfig(algorithm=algorithm, **common | SMALL | settings)
+    mode = gymnasium.vector.AutoresetMode.SAME_STEP
+    environments = gymnasium.vector.SyncVectorEnv([Blink] * 2, autoreset_mode=mode)
+    return SerialRun(
+        Learner(config, Blink.observation_space, Blink.action_space, agents=2, seed=1), environments, seed=2
+    )
+
+
+def convolve(x, filters, shift, stride):
+    """A layer of convolutions in loops: x (C, H, W)."""
+    side = filters.shape[2]
+    height, width = ((n - side) // stride + 1 for n in x.shape[1:])
+    out = np.zeros((len(filters), height, width))
+    for i in range(height):
+        for j in range(width):
+            patch = x[:, i * stride : i * stride + side, j * stride : j * stride + side]
+            out[:, i, j] = (filters * patch).sum((1, 2, 3)) + shift
+    return np.maximum(out, 0.0)
+
+
+def by_loops(network, flat, windows, b):
+    w = {name: block.astype(float) for name, block in network.views(flat).items()}
+    x = np.concatenate([frame.reshape(PICTURE) for frame in windows[:, b]])
+    for layer, (_, _, stride) in enumerate(SMALL["convolutions"]):
+        x = convolve(x, w[f"filter{layer}"], w[f"shift{layer}"], stride)
+    h = np.maximum(x.ravel() @ w["weight0"] + w["bias0"], 0.0)
+    return h @ w["weight1"] + w["bias1"]
+
+
+def test_outputs_and_gradient_are_those_of_loops():
+    network, rng = make_network(AgentConfig(algorithm="ppo", **SMALL), 40, 3), np.random.default_rng(0)
+    flat = network.initialise(rng) + 0.05 * rng.standard_normal(network.size).astype(np.float32)
+    windows, d = rng.uniform(size=(3, 2, 40)).astype(np.float32), rng.normal(size=(2, 3)).astype(np.float32)
+    tape, lengths = network.tape(3, 2), np.array([3, 3])
+    outputs = network.forward(network.views(flat), windows, lengths, tape)
+    for b in range(2):
+        np.testing.assert_allclose(outputs[b], by_loops(network, flat, windows, b), rtol=1e-4, atol=1e-5)
+    gradient = np.empty_like(flat)
+    network.backward(network.views(flat), tape, lengths, d, network.views(gradient))
+    loss = lambda of: sum(d[b] @ by_loops(network, of, windows, b) for b in range(2))  # noqa: E731
+    some = rng.permutation(network.size)[:15]
+    np.testing.assert_allclose(gradient[some], finite_differences(loss, flat.astype(float), some), rtol=1e-3, atol=1e-4)
+
+
+def test_a_policy_acts_on_the_frames_that_the_memory_stacks():
+    run = a_run("vracer", replay="refer")
+    run.run(100)
+    memory, scale, algorithm = run.learner.memory, run.learner.state_scale, run.learner.algorithm
+    assert memory.observation.dtype == run.learner.running.observation.dtype == np.uint8
+    slots = memory.slots()
+    np.testing.assert_allclose(scale.per_std, 1.0 / 255.0)
+    windows = memory.windows(slots, 3, scale.mean, scale.per_std)
+    state = np.zeros((1, 80), np.float32)
+    for b, k in enumerate(slots[:30]):
+        if memory.position[k] == 0:
+            state = np.zeros((1, 80), np.float32)
+        past = [memory.observation[k - back] if memory.position[k] >= back else np.zeros(40) for back in (2, 1, 0)]
+        np.testing.assert_allclose(windows[:, b], np.array(past) / 255.0, rtol=1e-6)
+        seen = scale(memory.observation[k : k + 1])
+        acting = algorithm.act(seen, state)
+        assert memory.value[k] == pytest.approx(acting.value[0], abs=1e-6)  # nothing was learned yet
+        state = acting.state
+
+
+def test_a_million_pictures_take_less_than_eight_gigabytes():
+    """Bytes of a step, counted on a small memory and over all of its arrays."""
+    learner = Learner(
+        AgentConfig(algorithm="rainbow", network="conv", picture=(1, 84, 84), memory=2000, start=100),
+        gymnasium.spaces.Box(0, 255, (84 * 84,), np.uint8),
+        gymnasium.spaces.Discrete(18),
+        agents=1,
+        seed=0,
+    )
+    per_step = [
+        array for array in vars(learner.memory).values() if isinstance(array, np.ndarray) and len(array) == 2000
+    ]
+    assert len(per_step) == 13
+    sampler = sum(array.nbytes for array in (learner.sampler._tree, learner.sampler._priorities.error))
+    assert 500 * (sum(array.nbytes for array in per_step) + sampler) < 8e9
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "settings"),
+    [
+        ("dqn", {}),
+        ("rainbow", {"atoms": 5, "steps_ahead": 3}),
+        ("vracer", {}),
+        ("acer", {"episodes": 3, "segment": 5}),
+        ("ppo", {"horizon": 60, "epochs": 2}),
+    ],
+)
+def test_learners_of_pictures_go_on_to_the_bit(algorithm, settings, tmp_path):
+    run = a_run(algorithm, steps_per_update=4.0, **settings)
+    run.run(120)
+    run.learner.save(tmp_path / "agent.npz")
+    other = a_run(algorithm, steps_per_update=4.0, **settings)
+    other.run(120)
+    other.learner = Learner.load(tmp_path / "agent.npz")
+    for one in (run, other):
+        one.run(40)
+    assert run.learner.gradient_steps > 5
+    assert_equal_to_the_bit(run.learner, other.learner)
+
+
+def test_what_pictures_are_for_is_learned():
+    """Which channel is lit says what pays: all or half of the rewards."""
+    run = a_run("dqn", hidden=(16,), memory=600, gamma=0.0, epsilon_steps=300, epsilon=0.02, learning_rate=3e-3,
+                steps_per_update=1.0, target_every=50)  # fmt: skip
+    run.run(700)
+    run.learner.finished_episodes()
+    run.run(150)
+    ended = run.learner.finished_episodes()
+    assert sum(e.episode_return for e in ended) > 0.9 * sum(e.length for e in ended)
+
+
+def test_what_is_no_picture_is_refused_in_one_sentence():
+    def refused(match, space=Blink.observation_space, actions=Blink.action_space, algorithm="dqn", **settings):
+        config = AgentConfig(algorithm=algorithm, memory=90, start=9, **SMALL | settings)
+        with pytest.raises(ValueError, match=match):
+            Learner(config, space, actions, agents=1, seed=0)
+
+    box = gymnasium.spaces.Box(-1, 1, (2,), np.float32)
+    refused("does not fit observations of 40", picture=(1, 5, 4))
+    refused("whole numbers from 0 to 255", space=gymnasium.spaces.Box(-1.0, 1.0, (40,)))
+    refused("leave nothing of a picture of 5 x 4", convolutions=((3, 8, 4),))
+    refused("needs discrete actions", actions=box)
+    refused("acer with network = conv needs discrete", actions=box, algorithm="acer")
+
+
+def test_steps_ahead_stack_the_frames_before_them():
+    run = a_run("dqn")
+    run.run(110)
+    memory = run.learner.memory
+    slots = memory.slots()
+    found = memory.gather_ahead(slots, 2, *source_of(memory)[1:3], 2, 0.9, 1.0)[1]
+    assert found.next_windows.dtype == np.float32
+    torch.testing.assert_close(torch.from_numpy(found.next_windows).amax(), torch.tensor(250.0))
