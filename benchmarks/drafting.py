@@ -146,7 +146,7 @@ def draw(studies: list[dict[str, Any]], file: Path) -> None:
         axes.set_xlabel("x / D from the flat side")
     figure.colorbar(shown, ax=rows, label="mean of |a|^2")
     file.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(file, dpi=100)
+    figure.savefig(file, dpi=200)
 
 
 def write_page(results: Path, page: Path, picture: Path) -> None:

@@ -220,7 +220,7 @@ def draw(studies: list[dict[str, Any]], file: Path) -> None:
         axis.set_title(title)
         rows[-1, list(rows[0]).index(axis)].set_xlabel(label)
     file.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(file, dpi=90)
+    figure.savefig(file, dpi=200)
 
 
 def main() -> None:

@@ -306,7 +306,7 @@ def draw(studies: list[dict[str, Any]], file: Path) -> None:
         axis.set(xlim=(0.5, 6.0), ylim=(-2.0, 2.0))
     axes[0, 0].legend(title="cells per D", frameon=False, ncols=2)
     file.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(file, dpi=110)
+    figure.savefig(file, dpi=200)
 
 
 def table_of_policies(found: dict[str, dict[str, Any]]) -> str:

@@ -126,7 +126,7 @@ def plot(curves: dict[str, list[tuple[float, int, int, int]]], file: Path) -> No
         axis.set(xlabel="minutes", ylabel=label, ylim=(0, None))
     axes[0].legend(frameon=False)
     file.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(file, dpi=110)
+    figure.savefig(file, dpi=200)
 
 
 def main() -> int:

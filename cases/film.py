@@ -36,8 +36,8 @@ HOLD_SECONDS = 1.5
 FRAMES_PER_ACTION = 5
 _GAP = 4
 _ZOOM = 2.0
-_SUFFIXES = (".mp4", ".gif", ".png")
-_ALLOWED = ".mp4, .gif or .png"
+_SUFFIXES = (".mp4", ".gif", ".webp", ".png")
+_ALLOWED = ".mp4, .gif, .webp or .png"
 
 _Moment = tuple[list[Scene], Caption]
 """What a panel shows at a step of the solver: the scenes of its quantities, and the numbers at that time."""
@@ -198,8 +198,8 @@ def render_film(
     controllers : dict
         Label of the panel and its controller, e.g. ``{"trained": policy, "no control": ZeroController()}``.
     paths : path or several
-        Files to write: an `.mp4`, a `.gif` (at most 1.5 MB), a `.png` of the last picture, or of all of them where the
-        name has a place for a number (`wake-%04d.png`); each appears only when it is complete.
+        Files to write: an `.mp4`, a `.gif` or `.webp` (at most 1.5 MB each), a `.png` of the last picture, or of all
+        of them where the name has a place for a number (`wake-%04d.png`); each appears only when it is complete.
     env, env_options
         Id and options (or ``{"preset": name}``) of the flow task.
     seeds : sequence of int
@@ -207,7 +207,7 @@ def render_film(
     actions, frames_per_action : int
         Length, and pictures per action.
     fps : float
-        Pictures per second of the MP4; the GIF takes the same time with fewer.
+        Pictures per second of the MP4; GIF and WebP take the same time with fewer.
     width : int
         Width of a large panel in pixels, even.
     quantities : sequence of Quantity

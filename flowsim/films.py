@@ -1,13 +1,14 @@
-"""Film files: MP4 for players and browsers, GIF for pages, numbered PNG files for other programs."""
+"""Film files: MP4 for players and browsers, WebP and GIF for pages, numbered PNG files for other programs."""
 
 from __future__ import annotations
 
 import math
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -15,10 +16,14 @@ from PIL import Image
 from flowsim.quantities import VORTICITY, Quantity
 from flowsim.viz import Picture, palette
 
-_GIF_FRAMES = 160
-_GIF_SIZES = ((600, 1), (600, 2), (600, 3), (540, 3), (480, 3), (400, 4), (360, 6), (320, 8), (240, 8), (240, 12))
-"""Width, and which of the frames, until the file is small enough."""
-_GIF_LEVELS = 49  # values among its 256 colours; 201 in the place of 65 made it 1.7 times as large
+_SMALL_FRAMES = 160
+_SMALL_SIZES = (
+    *((600, 1), (540, 1), (480, 1), (420, 1), (360, 1), (480, 2), (420, 2), (360, 2)),
+    *((360, 3), (320, 4), (240, 4), (240, 8), (240, 12)),
+)  # fmt: skip
+"""Width, and which of the frames, until the file of a page is small enough."""
+_GIF_LEVELS = 49  # values among its 256 colours; with 25 it is a third smaller, and has bands
+_WEBP_QUALITY = 55
 FPS = 25.0
 """Pictures a second: 40 ms each, of which a GIF, whose times are in hundredths of a second, can take every nth."""
 
@@ -28,35 +33,37 @@ def write_films(
     *,
     mp4: Path | None = None,
     gif: Path | None = None,
+    webp: Path | None = None,
     png: Path | None = None,
     fps: float = FPS,
     expected: int | None = None,
     quantities: Sequence[Quantity] = (VORTICITY,),
 ) -> None:
-    """Write the frames to all files in one pass; the GIF takes the same time with fewer of them.
+    """Write the frames to all files in one pass; GIF and WebP take the same time with fewer of them.
 
     Parameters
     ----------
     frames
         uint8, shape (height, width, 3), both sides even.
-    mp4, gif
+    mp4, gif, webp
         The films; each appears only when it is whole.
     png
         A picture, the last of the frames; or all of them, where the name has a place for a number (``wake-%04d.png``).
     fps
         Frames per second of the MP4.
     expected
-        How many frames there will be, which a GIF needs to know.
+        How many frames there will be, which GIF and WebP need to know.
     quantities
         What the frames show, for the colours of the GIF.
 
     Raises
     ------
     ValueError
-        If there are no frames, or too many for a GIF.
+        If there are no frames, or too many for a GIF or WebP.
     """
-    stride = max(1, math.ceil((expected or 1) / _GIF_FRAMES))
+    stride = max(1, math.ceil((expected or 1) / _SMALL_FRAMES))
     kept: list[Picture] = []
+    small = gif is not None or webp is not None
     series = png if png is not None and is_series(png) else None
     frame: Picture | None = None
 
@@ -64,8 +71,8 @@ def write_films(
         nonlocal frame
         number, before = 0, None
         for number, frame in enumerate(frames, 1):
-            if gif is not None and (number - 1) % stride == 0:  # a picture that stands is reduced once
-                kept.append(kept[-1] if frame is before else reduce_picture(frame, _GIF_SIZES[0][0]))
+            if small and (number - 1) % stride == 0:  # a picture that stands is reduced once
+                kept.append(kept[-1] if frame is before else reduce_picture(frame, _SMALL_SIZES[0][0]))
                 before = frame
             if series is not None:
                 write_png(_numbered(series, number), frame)
@@ -80,6 +87,8 @@ def write_films(
             pass
     if gif is not None:
         write_gif(gif, kept, fps / stride, quantities=quantities)
+    if webp is not None:
+        write_webp(webp, kept, fps / stride)
     if png is not None and frame is None:
         raise ValueError(f"the picture {png} is of a film without frames, but must be of one with a frame")
     if png is not None and series is None and frame is not None:
@@ -178,25 +187,53 @@ def write_gif(
     ValueError
         If there are no frames, or if not even a twelfth of them at half the usual width fits.
     """
-    if not frames:
-        raise ValueError(f"the film {path} has no frames, but must have at least one")
     colours = Image.new("P", (1, 1))  # the same for all frames, against flicker
     colours.putpalette(palette(_GIF_LEVELS, tuple(quantities)).tobytes())
+
+    def pictures(reduced: Sequence[Picture]) -> list[Image.Image]:
+        return [Image.fromarray(frame).quantize(palette=colours, dither=Image.Dither.NONE) for frame in reduced]
+
+    _write_small(Path(path), frames, fps, max_bytes, pictures, optimize=True)
+
+
+def write_webp(path: Path, frames: Sequence[Picture], fps: float = 10.0, max_bytes: int = 1_500_000) -> None:
+    """Write a looping WebP of at most `max_bytes`, which has twice the pictures or more that a GIF of this size has.
+
+    Raises
+    ------
+    ValueError
+        As :func:`write_gif`.
+    """
+
+    def pictures(reduced: Sequence[Picture]) -> list[Image.Image]:
+        return [Image.fromarray(frame) for frame in reduced]
+
+    _write_small(Path(path), frames, fps, max_bytes, pictures, quality=_WEBP_QUALITY, method=4)
+
+
+def _write_small(
+    path: Path,
+    frames: Sequence[Picture],
+    fps: float,
+    max_bytes: int,
+    pictures: Callable[[Sequence[Picture]], list[Image.Image]],
+    **options: Any,
+) -> None:
+    """Write a film of a page: smaller and then with fewer frames until it fits."""
+    if not frames:
+        raise ValueError(f"the film {path} has no frames, but must have at least one")
     per_pixel = 0.0  # bytes, of the last try: most sizes need not be tried
-    with _replacing(Path(path)) as beside:
-        for width, stride in _GIF_SIZES:
+    with _replacing(path) as beside:
+        for width, stride in _SMALL_SIZES:
             pixels = width**2 / stride
-            if pixels * per_pixel > 1.3 * max_bytes and (width, stride) != _GIF_SIZES[-1]:
+            if pixels * per_pixel > 1.3 * max_bytes and (width, stride) != _SMALL_SIZES[-1]:
                 continue
-            _write_gif(beside, [reduce_picture(frame, width) for frame in frames[::stride]], fps / stride, colours)
+            first, *others = pictures([reduce_picture(frame, width) for frame in frames[::stride]])
+            duration = round(1000 * stride / fps)
+            first.save(beside, save_all=True, append_images=others, duration=duration, loop=0, **options)
             if beside.stat().st_size <= max_bytes:
                 return
             per_pixel = beside.stat().st_size / pixels
         raise ValueError(
             f"the film {path} of {len(frames)} frames does not fit into {max_bytes} bytes: ask for a shorter film"
         )
-
-
-def _write_gif(path: Path, frames: Sequence[Picture], fps: float, colours: Image.Image) -> None:
-    images = [Image.fromarray(frame).quantize(palette=colours, dither=Image.Dither.NONE) for frame in frames]
-    images[0].save(path, save_all=True, append_images=images[1:], duration=round(1000 / fps), loop=0, optimize=True)

@@ -62,7 +62,7 @@ def draw(contestants: Mapping[str, Seeds], panels: Sequence[Panel], picture: Pat
         axes.locator_params(axis="x", nbins=6)
     axes.legend(fontsize="small", loc="upper left", bbox_to_anchor=(1.0, 1.0))
     picture.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(picture, dpi=110)
+    figure.savefig(picture, dpi=200)
 
 
 def numbers(values: Sequence[float], form: str = ".3g") -> str:

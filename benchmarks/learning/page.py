@@ -155,7 +155,7 @@ def _draw(groups: Groups, own: set[str], picture: Path) -> None:
             axes.set(xlabel=label, ylabel="return of training episodes", title=task)
         row[1].legend(fontsize="small", loc="upper left", bbox_to_anchor=(1.0, 1.0))
     picture.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(picture, dpi=110)
+    figure.savefig(picture, dpi=200)
 
 
 def _draw_curve(axes: Axes, seeds: Seeds, axis: int, end: float, name: str, color: str) -> None:

@@ -346,7 +346,7 @@ def render(
     changes: Changes = None,
     output: Annotated[
         Path,
-        typer.Option("-o", "--output", help="the film: .mp4, .gif, .png of its end, or frame-%04d.png"),
+        typer.Option("-o", "--output", help="the film: .mp4, .gif, .webp, .png of its end, or frame-%04d.png"),
     ] = Path("wake.mp4"),
     beside: Annotated[
         list[str] | None, typer.Option(help="baselines shown beside the agent (zero unless given)")

@@ -41,7 +41,7 @@ def plot_runs(folders: list[RunFolder], output: Path) -> None:
     """
     figure = draw_runs(folders)
     try:
-        figure.savefig(output, dpi=150)
+        figure.savefig(output, dpi=200)
     except ValueError as error:
         raise ConfigError(f"cannot write {output}: {error}") from error
 

@@ -45,7 +45,7 @@ def render(
     path
         The run's folder, or the name of an agent that comes with the package.
     files
-        A ``.mp4``, a ``.gif`` and a ``.png`` (with ``%04d`` in its name a series of them), or some of these.
+        ``.mp4``, ``.gif``, ``.webp`` and ``.png`` (with ``%04d`` in its name a series), one of each at most.
     changes
         ``env_options.KEY=VALUE`` words, for a film of another task than the run's.
     beside

@@ -24,7 +24,7 @@ from coupling.settings.config import dump_config
 __all__ = ["write_report"]
 
 LARGEST_FILM = 12 * 2**20  # bytes of a film that is taken into the page
-FILMS = {".mp4": "video/mp4", ".gif": "image/gif"}
+FILMS = {".mp4": "video/mp4", ".gif": "image/gif", ".webp": "image/webp"}
 DIAGNOSTICS = (
     ("beta", "beta"), ("far_fraction", "far fraction"), ("c_max", "c_max"), ("kl", "D_KL(mu || pi)"),
     ("policy_std", "sigma of the policy"), ("learning_rate", "learning rate"), ("policy_loss", "policy loss"),

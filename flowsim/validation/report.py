@@ -140,8 +140,11 @@ def _draw_plot(plot: Plot, file: Path) -> None:
     figure = Figure(figsize=(7.0, 3.6), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots()
+    markers = iter("osD^v")
     for curve in plot.curves:
-        style: dict[str, Any] = {"marker": "o", "linestyle": "", "markersize": 4} if curve.points else {"linewidth": 1}
+        style: dict[str, Any] = {"linewidth": 1.2}
+        if curve.points:  # hollow and of several shapes, so that points at one place all show
+            style = {"marker": next(markers), "linestyle": "", "markersize": 6, "fillstyle": "none", "zorder": 3}
         axes.plot(curve.x, curve.y, label=curve.label, **style)
     if plot.logarithmic:
         axes.set(xscale="log", yscale="log")
@@ -150,7 +153,7 @@ def _draw_plot(plot: Plot, file: Path) -> None:
     axes.set(xlabel=plot.x_label, ylabel=plot.y_label)
     axes.grid(alpha=0.3)
     axes.legend(fontsize="small")
-    figure.savefig(file, dpi=110)
+    figure.savefig(file, dpi=200)
 
 
 def _draw_picture(picture: Picture, file: Path) -> None:

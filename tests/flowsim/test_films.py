@@ -7,6 +7,7 @@ import sys
 import imageio.v3 as imageio
 import numpy as np
 import pytest
+from PIL import Image, ImageSequence
 
 from flowsim import films, viz
 
@@ -19,6 +20,10 @@ def test_films_are_read_back(tmp_path):
     np.testing.assert_allclose(read.mean(axis=(1, 2, 3)), 20 * np.arange(10), atol=6)
     films.write_gif(tmp_path / "film.gif", frames, fps=10)
     assert imageio.imread(tmp_path / "film.gif").shape[1:] == (60, 80, 3)
+    films.write_webp(tmp_path / "film.webp", frames, fps=10)
+    read = np.array([frame.convert("RGB") for frame in ImageSequence.Iterator(Image.open(tmp_path / "film.webp"))])
+    assert read.shape == (10, 60, 80, 3)
+    np.testing.assert_allclose(read.mean(axis=(1, 2, 3)), 20 * np.arange(10), atol=6)
 
 
 def test_failed_film_leaves_nothing(tmp_path):
@@ -28,7 +33,7 @@ def test_failed_film_leaves_nothing(tmp_path):
 
     with pytest.raises(RuntimeError):
         films.write_mp4(tmp_path / "film.mp4", frames())
-    for write in (films.write_mp4, films.write_gif):
+    for write in (films.write_mp4, films.write_gif, films.write_webp):
         with pytest.raises(ValueError, match="no frames"):
             write(tmp_path / "film.gif", [])
     assert not list(tmp_path.iterdir())
@@ -58,7 +63,9 @@ def test_gif_shrinks_until_it_fits(tmp_path):
     assert not (tmp_path / "none.gif").exists()
 
 
-@pytest.mark.parametrize(("kind", "colours", "step"), [("mp4", 200, 10), ("gif", 45, 30), ("png", 500, 4)])
+@pytest.mark.parametrize(
+    ("kind", "colours", "step"), [("mp4", 200, 10), ("gif", 45, 30), ("webp", 150, 15), ("png", 500, 4)]
+)
 def test_a_ramp_of_vorticity_keeps_its_colours(tmp_path, kind, colours, step):
     """White stays white, both ends stay dark, and between them there are no bands."""
     ramp = np.tile(np.linspace(-8.0, 8.0, 600)[:, None], (1, 300))
@@ -66,7 +73,7 @@ def test_a_ramp_of_vorticity_keeps_its_colours(tmp_path, kind, colours, step):
     file = tmp_path / f"film.{kind}"
     films.write_films([picture] * 4, **{kind: file}, expected=4)
     read = imageio.imread(file)
-    row = (read if kind == "png" else read[-1])[150, 1:-1, :3].astype(int)
+    row = (read[-1] if read.ndim == 4 else read)[150, 1:-1, :3].astype(int)
     assert len(np.unique(row, axis=0)) >= colours
     assert np.abs(np.diff(row[2:-2], axis=0)).max() <= step
     assert np.abs(row - picture[150, 1:-1])[2:-2].mean() < 4
