@@ -88,6 +88,11 @@ def formation(options: SchoolOptions) -> FloatArray:
     return np.asarray(found - found.mean(axis=0))
 
 
+def _any_touch(sim: Simulation) -> npt.NDArray[np.bool_]:
+    """Return in which simulations a body touches another one, shape (B,)."""
+    return np.asarray(((sim.body_state.contact & Contact.BODY) > 0).any(axis=1))
+
+
 class SwimmerSchool:
     """The world of N swimmers, with PettingZoo's parallel interface.
 
@@ -185,7 +190,7 @@ class SwimmerSchool:
             period = 1.0 + PERIOD_RANGE * float(slower)
             sim.steer(0, k, turn=STRONGEST_TURN * float(turn), period=period, over=0.5)
         place, work, time = sim.body_state.position[0].copy(), sim.form[0, :, WORK].copy(), sim.time[0]
-        sim.advance(0.5, stop=lambda sim: (sim.body_state.contact & Contact.BODY).any(axis=1))
+        sim.advance(0.5, stop=_any_touch)
         self._actions += 1
         passed = max(float(sim.time[0] - time), 1e-9)
         speed = np.maximum((sim.body_state.position[0, :, 0] - place[:, 0]) / passed, 0.0)
