@@ -15,6 +15,7 @@ else:
         entry_point="cases.elliptical_swimmer.env:EllipticalSwimmerEnv",
         vector_entry_point="cases.elliptical_swimmer.env:EllipticalSwimmerVectorEnv",
     )
+    gymnasium.register(id="flowsim/SwimmerSchool-v0", entry_point="cases.swimmer_school.env:SwimmerSchoolEnv")
     gymnasium.register(
         id="flowsim/LinearQuadratic-v0", entry_point="cases.small.env:LinearQuadratic", max_episode_steps=20
     )

@@ -13,6 +13,7 @@ from flowsim import Grid
 
 Side = Literal["inflow", "outflow", "open", "slip", "no_slip", "periodic", "far_field"]
 OptionsT = TypeVar("OptionsT", bound="FlowOptions")
+ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
 class SideOptions(BaseModel):
@@ -85,7 +86,7 @@ def preset_options(folder: Path, preset: str) -> dict[str, Any]:
     return dict(read_mapping(folder / f"{preset}.yaml").get("env_options") or {})
 
 
-def parse_options(model: type[OptionsT], folder: Path, preset: str | None, options: dict[str, Any]) -> OptionsT:
+def parse_options(model: type[ModelT], folder: Path, preset: str | None, options: dict[str, Any]) -> ModelT:
     """Return validated options: those of the preset, overridden by `options`.
 
     Raises

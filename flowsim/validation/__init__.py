@@ -10,7 +10,7 @@ import math
 import time
 from functools import partial
 
-from flowsim.validation import bodies, cavity, cylinder, free_bodies, open_sides, smooth
+from flowsim.validation import bodies, cavity, cylinder, free_bodies, open_sides, smooth, swimming
 from flowsim.validation.result import Case, DivergedError, Effort, Result, Row
 
 CASES: dict[str, tuple[str, Case]] = {
@@ -42,6 +42,8 @@ CASES: dict[str, tuple[str, Case]] = {
     "leak": ("Leak through a thin ellipse", bodies.leak),
     "order": ("Couette flow between a turning disk and a ring: order near bodies", bodies.order),
     "frames": ("Disk in a stream and disk moving through still water", free_bodies.frames),
+    "eel": ("Eel that swims from rest in two dimensions: speed, convergence", swimming.eel),
+    "swimmer-forces": ("Two measures of force and torque on a swimming eel", swimming.balance),
 }
 """Name, one line about it, and the function of every case, in the order of the page."""
 

@@ -1,0 +1,1 @@
+"""A school of swimmers that must not collide."""

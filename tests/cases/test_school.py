@@ -1,0 +1,95 @@
+"""The school of swimmers: its interface, its start, its contacts and its rewards."""
+
+import gymnasium
+import numpy as np
+import pytest
+
+import cases  # noqa: F401  # registers the tasks
+from cases.swimmer_school.env import OBSERVATIONS, SwimmerSchool, parallel_env
+from coupling.worker.worlds import JointWorld
+
+TINY = {"swimmers": 3, "columns": 2, "cells_per_length": 16, "box": (4.0, 2.0), "thickness": 0.08}
+
+
+@pytest.fixture(scope="module")
+def school() -> SwimmerSchool:
+    return SwimmerSchool(**TINY, episode_actions=2, render_mode="rgb_array")
+
+
+def act(school: SwimmerSchool, *command: float) -> dict:
+    return dict.fromkeys(school.agents, np.array(command, np.float32))
+
+
+def test_an_episode_is_one_of_a_parallel_world(school: SwimmerSchool) -> None:
+    seen, _ = school.reset(seed=3)
+    assert list(seen) == school.possible_agents == ["swimmer_0", "swimmer_1", "swimmer_2"]
+    for name in school.agents:
+        assert school.observation_space(name).contains(seen[name])
+    _, rewards, ended, late, infos = school.step(act(school, 0.0, 0.0))
+    assert not any(ended.values())
+    assert not any(late.values())
+    assert all(0.0 <= reward <= 1.0 for reward in rewards.values())
+    _, _, ended, late, _ = school.step(act(school, 0.0, 0.0))
+    assert all(late.values())
+    assert not any(ended.values())
+    assert school.agents == []
+    assert infos["swimmer_0"]["time"] == pytest.approx(0.5)
+    with pytest.raises(gymnasium.error.ResetNeeded):
+        school.step({})
+
+
+def test_the_same_seed_is_the_same_start_and_another_another(school: SwimmerSchool) -> None:
+    first, again, other = (school.reset(seed=seed)[0]["swimmer_1"] for seed in (1, 1, 2))
+    np.testing.assert_array_equal(first, again)
+    assert (first != other).any()
+    assert first.shape == (OBSERVATIONS,)
+
+
+def test_swimmers_put_upon_each_other_collide_and_end_the_episode(school: SwimmerSchool) -> None:
+    school.reset(seed=0)
+    school.simulation.body_state.position[0, 1] = school.simulation.body_state.position[0, 0] + (0.3, 0.05)
+    school.simulation.settle()
+    _, rewards, ended, _, infos = school.step(act(school, 0.0, 0.0))
+    assert all(ended.values())
+    assert [infos[name]["collided"] for name in school.possible_agents] == [True, True, False]
+    assert rewards["swimmer_0"] < -0.9 < 0.0 <= rewards["swimmer_2"]
+
+
+def test_what_a_swimmer_sees_of_the_others_is_where_they_are(school: SwimmerSchool) -> None:
+    """Also over a side of the box, and turned into its own axes."""
+    school.reset(seed=0)
+    state = school.simulation.body_state
+    state.position[0] = [(0.2, 1.0), (3.9, 1.0), (2.0, 1.5)]
+    state.angle[0] = [np.pi / 2, 0.0, 0.0]
+    seen = school._observe()
+    np.testing.assert_allclose(seen["swimmer_0"][6:8], (0.0, 0.3), atol=1e-6)
+    np.testing.assert_allclose(seen["swimmer_1"][6:8], (0.3, 0.0), atol=1e-6)
+
+
+def test_a_picture_has_the_swimmers_in_it(school: SwimmerSchool) -> None:
+    school.reset(seed=0)
+    picture = school.render()
+    assert picture is not None
+    assert picture.shape[2] == 3
+    assert len(np.unique(picture.reshape(-1, 3), axis=0)) > 3
+
+
+def test_the_joint_world_and_the_gymnasium_form_have_its_spaces() -> None:
+    world = JointWorld(parallel_env, TINY)
+    assert world.world == 3
+    env = gymnasium.make("flowsim/SwimmerSchool-v0", **TINY)
+    assert env.observation_space.shape == (3 * OBSERVATIONS,)
+    assert env.action_space.shape == (6,)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [({"swimmers": 1}, "swimmers"), ({"box": (1.0, 1.0)}, "box"), ({"reynolds": -1}, "reynolds")],
+)
+def test_bad_options_are_refused(options: dict, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        SwimmerSchool(**(TINY | options))
+
+
+def test_the_presets_are_ones() -> None:
+    assert SwimmerSchool(preset="quick").options.swimmers == 4
