@@ -20,7 +20,7 @@ Implementation details that the paper leaves open:
 1. Log importance weights are clipped to +-20 before the exponential (overflow), far outside of any c_max.
 2. The policy gradient takes the current network's V(s_t) in its bracket; Q_ret is the stored one.
 3. Options that the paper does not have: ``center_advantages``, ``sigma_min``, ``deviation`` (a sigma for each state),
-   ``beta_rate`` and ``decay`` (Retrace(lambda), ``rl_agent/returns.py``); see ``rl_agent/config.py``.
+   ``beta_rate`` and ``decay`` (Retrace(lambda), ``rl_agent/returns.py``); see ``rl_agent/config/``.
 4. The densities are those of untruncated normals (``rl_agent/densities.py``), or with ``policy`` ``clipped`` those of
    normals clipped to the range of the actions (Weber et al. 2022, appendix B).
 5. A run takes its own gamma, learning rate, memory, start, annealing and first beta (1, not 0.3) where none are named

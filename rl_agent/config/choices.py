@@ -1,0 +1,111 @@
+"""Algorithms of discrete actions alone: DQN and Rainbow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from rl_agent.config.agent import (
+    Activation,
+    Count,
+    Few,
+    Layer,
+    NotNegative,
+    Positive,
+    Rate,
+    Replay,
+    Sampler,
+    Share,
+    Steps,
+)
+from rl_agent.config.kinds import WithTarget
+
+
+class DQNConfig(WithTarget):
+    """DQN.
+
+    Attributes
+    ----------
+    double, dueling, noisy
+        Whether the next action is chosen by the network that learns, whether V and A have streams of their own, and
+        whether noise on the weights takes the place of random actions.
+    noise_sigma
+        That noise at first, over the root of the inputs of a layer.
+    steps_ahead
+        Rewards in a target before the network's own estimate (n).
+    atoms, value_limit
+        Atoms of the distribution of returns, evenly from minus to plus the limit, in units of scaled rewards; one atom
+        is the mean alone.
+    epsilon, epsilon_steps
+        Chance of a random action, which falls from 1 to this in so many environment steps after learning has begun.
+    target_every
+        Gradient steps between moves of the target network, by ``target_rate`` each.
+    adam_epsilon, max_gradient_norm
+        Of Adam, and the length that longer gradients are cut to; ``None`` cuts none.
+    clip_rewards
+        Whether rewards are cut at 1 and -1, and not scaled.
+    """
+
+    serves_boxes: ClassVar[bool] = False
+
+    algorithm: Literal["dqn"] = "dqn"
+    activation: Activation = "relu"
+    gamma: Share = 0.99
+    learning_rate: Rate = 2.5e-4
+    batch: Count = 32
+    memory: Steps = 1_000_000
+    start: Count = 50_000
+    steps_per_update: float = Field(default=4.0, ge=1e-3, le=1e6)
+    replay: Replay = "none"
+    a: NotNegative = 0.0
+    random_start: bool = True
+    target_rate: float = Field(default=1.0, gt=0.0, le=1.0)
+    target_every: Count = 10_000
+    double: bool = False
+    dueling: bool = False
+    noisy: bool = False
+    noise_sigma: Positive = 0.5
+    steps_ahead: Few = 1
+    atoms: Few = 1
+    value_limit: Positive = 10.0
+    epsilon: Share = 0.1
+    epsilon_steps: Count = 1_000_000
+    adam_epsilon: Positive = 1e-8
+    max_gradient_norm: Positive | None = None
+    clip_rewards: bool = True
+
+    def _misfits(self) -> Iterator[str]:
+        if self.replay != "none":
+            yield (
+                f"algorithm = {self.algorithm} has no policy whose importance weights could be remembered or "
+                f"forgotten: replay must be none, not {self.replay}"
+            )
+        if self.network == "lstm":
+            yield f"algorithm = {self.algorithm} reads single states or stacked pictures; use network = mlp or conv"
+        yield from super()._misfits()
+
+
+class RainbowConfig(DQNConfig):
+    """Rainbow, data-efficient."""
+
+    conv_hidden: ClassVar[tuple[int, ...]] = (256,)
+
+    algorithm: Literal["rainbow"] = "rainbow"  # type: ignore[assignment]
+    learning_rate: Rate = 1e-4
+    start: Count = 1600
+    steps_per_update: float = Field(default=1.0, ge=1e-3, le=1e6)
+    target_every: Count = 2000
+    sampler: Sampler = "proportional"
+    priority_exponent: float | None = Field(default=0.5, ge=0.0, le=2.0)
+    convolutions: Annotated[tuple[Layer, ...], Field(min_length=1)] = ((32, 5, 5), (64, 5, 5))
+    double: bool = True
+    dueling: bool = True
+    noisy: bool = True
+    noise_sigma: Positive = 0.1
+    steps_ahead: Few = 20
+    atoms: Few = 51
+    epsilon: Share = 0.0
+    adam_epsilon: Positive = 1.5e-4
+    max_gradient_norm: Positive | None = 10.0

@@ -1,0 +1,107 @@
+"""What several algorithms have in common: a memory, targets, a policy of its own, a trust region."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+from pydantic import Field
+
+from rl_agent.config.agent import (
+    AgentConfig,
+    Positive,
+    Rate,
+    Share,
+    Steps,
+)
+
+
+class Remembering(AgentConfig):
+    """What learns from a replay memory all the time.
+
+    Attributes
+    ----------
+    piece
+        Steps after which a running episode goes to the memory as far as it has come, bootstrapped there like a
+        truncated one; ``None`` (the paper) keeps it back until it ends. An lstm's windows do not cross pieces.
+    """
+
+    piece: Steps | None = None
+
+    def _misfits(self) -> Iterator[str]:
+        yield from super()._misfits()
+        if self.start > self.memory:
+            yield f"start = {self.start} must not be above memory = {self.memory}: learning would never start"
+
+
+class HasTarget(AgentConfig):
+    """What has a target network.
+
+    Attributes
+    ----------
+    target_rate
+        Share of the weights that enters the target network (with a trust region: the average policy) in a gradient
+        step.
+    """
+
+    target_rate: float = Field(default=0.01, gt=0.0, le=1.0)
+
+
+class WithTarget(HasTarget, Remembering):
+    """What has a target network, and learns from a replay memory."""
+
+
+class WithPolicy(AgentConfig):
+    """What has a network for the policy alone.
+
+    Attributes
+    ----------
+    policy_learning_rate
+        Step size of that network; ``None`` takes ``policy_share`` of ``learning_rate``.
+    """
+
+    policy_share: ClassVar[float] = 1.0
+    """Learning rate of the policy over that of the critics (ReF-ER paper, appendix A)."""
+
+    policy_learning_rate: Rate | None = None
+
+    @property
+    def policy_rate(self) -> float:
+        """Learning rate of the policy's own network at t = 0."""
+        own = self.policy_learning_rate
+        return self.policy_share * self.learning_rate if own is None else own
+
+
+class ActorCritic(WithTarget, WithPolicy):
+    """What has critics of actions.
+
+    Attributes
+    ----------
+    critic_l2
+        L2 decay of the critic's weights.
+    """
+
+    serves_choices: ClassVar[bool] = False
+
+    critic_l2: Share = 0.0
+
+    def _misfits(self) -> Iterator[str]:
+        yield from super()._misfits()
+        if self.network == "conv":
+            yield (
+                f"algorithm = {self.algorithm} has critics of actions, and network = conv reads pictures alone; "
+                "use mlp or lstm"
+            )
+
+
+class HasTrustRegion(HasTarget):
+    """What keeps the policy in a trust region around its average (Wang et al. 2017, section 3.3).
+
+    Attributes
+    ----------
+    trust_region
+        delta of the trust region.
+    """
+
+    target_rate: float = Field(default=5e-3, gt=0.0, le=1.0)
+    trust_region: Positive = 1.0

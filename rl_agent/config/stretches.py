@@ -1,0 +1,96 @@
+"""Algorithms that draw stretches of episodes: ACER and truncated importance sampling."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from rl_agent.config.agent import (
+    Count,
+    Deviation,
+    Few,
+    Hidden,
+    Positive,
+    Replay,
+    Steps,
+)
+from rl_agent.config.kinds import HasTrustRegion, Remembering, WithPolicy
+
+
+class StretchConfig(Remembering, WithPolicy):
+    """What learns from stretches of episodes.
+
+    Attributes
+    ----------
+    truncation
+        c of the importance weights.
+    episodes, segment
+        Episodes drawn for a gradient (in place of ``batch``), and most steps taken of each, one after the other (the k
+        of the ACER paper).
+    """
+
+    memory: Steps = 100_000
+    start: Count = 2**15
+    replay: Replay = "none"
+    truncation: Positive = 5.0
+    episodes: int = Field(default=24, ge=1, le=100_000)
+    segment: int = Field(default=50, ge=1, le=100_000)
+
+    def _misfits(self) -> Iterator[str]:
+        if self.sampler != "uniform":
+            yield (
+                f"algorithm = {self.algorithm} draws stretches of whole episodes, where the priorities of single steps "
+                f"(sampler = {self.sampler}) say nothing; use sampler = uniform"
+            )
+        if self.replay != "none":
+            yield (
+                f"algorithm = {self.algorithm} bounds its updates by truncated weights{self._and_so}, so replay must "
+                f"be none, not {self.replay}"
+            )
+        yield from super()._misfits()
+
+    @property
+    def _and_so(self) -> str:
+        """What bounds the updates beside the weights."""
+        return " and a trust region of its own" if isinstance(self, HasTrustRegion) else ""
+
+    @property
+    def draws(self) -> int:
+        """How many stretches of episodes the sampler draws for a gradient."""
+        return self.episodes
+
+
+class ACERConfig(StretchConfig, HasTrustRegion):
+    """ACER.
+
+    Attributes
+    ----------
+    dueling_samples, advantage_hidden
+        Continuous actions: draws that estimate the mean advantage, and units of the hidden layers of its network, in
+        the ACER paper "an additional small network"; ``None`` takes those of the others (ReF-ER paper).
+    replay_ratio
+        Discrete actions: mean number of replay calls after each on-policy call.
+    """
+
+    policy_share: ClassVar[float] = 0.1
+
+    algorithm: Literal["acer"] = "acer"
+    target_rate: float = Field(default=1e-3, gt=0.0, le=1.0)
+    dueling_samples: Few = 5
+    advantage_hidden: Hidden | None = None
+    replay_ratio: float = Field(default=4.0, ge=0.0, le=1000.0)
+
+
+class TISConfig(StretchConfig):
+    """Truncated importance sampling."""
+
+    algorithm: Literal["tis"] = "tis"
+    sigma: Deviation = 0.3
+
+
+class TrustTISConfig(TISConfig, HasTrustRegion):
+    """Truncated importance sampling in a trust region."""
+
+    algorithm: Literal["trust-tis"] = "trust-tis"  # type: ignore[assignment]
