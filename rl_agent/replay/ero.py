@@ -73,7 +73,7 @@ class EROSampler(Sampler):
         self.score: F32 = np.ones(capacity, np.float32)
         self.masked: I64 = np.zeros(0, np.int64)
         self.masked_end = 0
-        self._end = 0
+        self.judged_end = 0
 
     def draw(self, memory: EpisodeMemory, batch: int, rng: np.random.Generator) -> I64:
         """Places of ``batch`` steps, shape (batch,)."""
@@ -93,8 +93,8 @@ class EROSampler(Sampler):
 
     def _follow(self, memory: EpisodeMemory) -> None:
         """Notice what is new."""
-        slots = memory.places(np.arange(max(self._end, memory.added - memory.steps), memory.added))
-        self._end = memory.added
+        slots = memory.places(np.arange(max(self.judged_end, memory.added - memory.steps), memory.added))
+        self.judged_end = memory.added
         self.score[slots] = 1.0
         self._findings.forget(slots)
 
@@ -132,7 +132,7 @@ class EROSampler(Sampler):
         own: dict[str, npt.NDArray[Any]] = {
             "score": self.score,
             "masked": self.masked,
-            "ends": np.array([self.masked_end, self._end]),
+            "ends": np.array([self.masked_end, self.judged_end]),
         }
         return self._findings.save() | network | own
 
@@ -141,6 +141,6 @@ class EROSampler(Sampler):
         self._findings.restore(arrays)
         self.score[:] = arrays["score"]
         self.masked = arrays["masked"].astype(np.int64)
-        self.masked_end, self._end = (int(number) for number in arrays["ends"])
+        self.masked_end, self.judged_end = (int(number) for number in arrays["ends"])
         begin = "network/"
         self.network.restore({n.removeprefix(begin): array for n, array in arrays.items() if n.startswith(begin)})
