@@ -272,7 +272,8 @@ def test_every_public_name_has_its_place_in_the_api(package):
 def test_every_registered_task_has_its_place_in_the_api():
     page = (ROOT / "docs" / "api" / "cases.md").read_text(encoding="utf-8")
     ours = [spec for name, spec in gymnasium.registry.items() if name.startswith("flowsim/")]
-    classes = [str(entry) for spec in ours for entry in (spec.entry_point, spec.vector_entry_point) if entry]
+    entries = [str(entry) for spec in ours for entry in (spec.entry_point, spec.vector_entry_point) if entry]
+    classes = [entry for entry in entries if entry.startswith("cases.")]  # other tests register some, too
     assert classes
     for module, name in (entry.split(":") for entry in classes):
         assert f"::: {module}.{name}\n" in page or f"::: {module}\n" in page, name
