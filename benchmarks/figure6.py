@@ -21,7 +21,7 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[0] = str(ROOT)
 
-from benchmarks.learning.command import add_run_and_list, run_or_list  # noqa: E402
+from benchmarks.learning.command import add_page, add_run_and_list, run_or_list  # noqa: E402
 from benchmarks.learning.contestants import Panel, contestants_of, draw, numbers  # noqa: E402
 from benchmarks.learning.page import Seeds, curve_at, read_curve  # noqa: E402
 from benchmarks.learning.plan import Suite, read_plan  # noqa: E402
@@ -126,10 +126,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     commands = parser.add_subparsers(dest="command", required=True)
     add_run_and_list(commands, NAME)
-    write = commands.add_parser("page", help="draw the curves and write the page")
-    write.add_argument("--plan", type=Path, default=ROOT / "benchmarks" / f"{NAME}.yaml")
-    write.add_argument("--results", type=Path, default=ROOT / "benchmarks" / "results" / NAME)
-    write.add_argument("--page", type=Path, default=ROOT / "docs" / f"{NAME}.md")
+    add_page(commands, NAME)
     show = commands.add_parser("film", help="film a policy")
     show.add_argument("policy", type=Path)
     show.add_argument("-o", "--output", type=Path, default=Path("wake.gif"))

@@ -9,7 +9,7 @@ from pathlib import Path
 from benchmarks.learning.plan import Job, Suite, jobs_of, read_plan
 from benchmarks.learning.queue import Places, carry_out, list_jobs
 
-__all__ = ["add_run_and_list", "chosen_jobs", "run_or_list"]
+__all__ = ["add_page", "add_run_and_list", "chosen_jobs", "run_or_list"]
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -71,3 +71,11 @@ def run_or_list(options: argparse.Namespace) -> int:
         list_jobs(jobs, options.results)
         return 0
     return carry_out(jobs, options.processes, Places(options.results, options.work, options.checkpoint_every))
+
+
+def add_page(commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, page: str | None = None) -> None:
+    """Add the command that draws the curves and writes docs/PAGE.md, which is named like the study unless given."""
+    write = commands.add_parser("page", help="draw the curves and write the page")
+    write.add_argument("--plan", type=Path, default=ROOT / "benchmarks" / f"{name}.yaml")
+    write.add_argument("--results", type=Path, default=ROOT / "benchmarks" / "results" / name)
+    write.add_argument("--page", type=Path, default=ROOT / "docs" / f"{page or name}.md")
