@@ -86,19 +86,26 @@ def ship_job(job: Job, results: Path, folder: Path) -> None:
     """
     result, policy = (results / f"{job.name}.{ending}" for ending in ("json", "policy"))
     if not (result.exists() and policy.exists()):
-        raise RunError(f"the training {job.name} has no {result.name} and {policy.name}: train it first")
+        raise RunError(
+            f"the training {job.name} has no {result.name} and {policy.name}: train it first"
+        )
     done = json.loads(result.read_text())
     content = {
         "env": job.env, "env_options": job.env_options, "agent": job.agent, "workers": {"agents": job.agents},
         "run": {"steps": done["steps"], "seed": job.seed, "evaluate_episodes": job.evaluate_episodes},
     }  # fmt: skip
     config, task = RunConfig.model_validate(content), describe_task(job.env, job.env_options)
-    untrained = Learner(config.agent, task.observation_space, task.action_space, agents=job.agents, seed=job.seed)
+    untrained = Learner(
+        config.agent, task.observation_space, task.action_space, agents=job.agents, seed=job.seed
+    )
     beginner = PolicyController(untrained.policy(), deterministic=True, seed=job.seed)
     others = evaluate_with_baselines(
         job.env, job.env_options, beginner, episodes=job.evaluate_episodes, seed=EVALUATION_SEED
     )
-    baselines, before = others.pop("baselines"), {key: value for key, value in others.items() if key != "task"}
+    baselines, before = (
+        others.pop("baselines"),
+        {key: value for key, value in others.items() if key != "task"},
+    )
     judged = {
         "before": before,
         "drawing": done["evaluation"]["drawing"],
@@ -155,7 +162,11 @@ def cards() -> str:
         folder = AGENTS / name
         start = json.loads((folder / "starts.jsonl").read_text().splitlines()[0])
         judged = json.loads((folder / "evaluation.json").read_text())
-        words = ["python benchmarks/figure6.py run", *JOBS[name]] if name in JOBS else ["flowsim train", *RUNS[name]]
+        words = (
+            ["python benchmarks/figure6.py run", *JOBS[name]]
+            if name in JOBS
+            else ["flowsim train", *RUNS[name]]
+        )
         lines = [
             f"## {name}\n",
             f"`{' '.join(words)}`, seed {row['seed']}, commit `{start['commit'][:12]}`, "

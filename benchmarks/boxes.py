@@ -111,7 +111,9 @@ def table(results: list[dict[str, Any]]) -> str:
 
 def main() -> None:
     """Read the command line and do what it says."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("command", choices=("run", "page"))
     parser.add_argument("--cells", type=int, nargs="+", default=[16])
     parser.add_argument("--page", type=Path, default=ROOT / "docs" / "boxes.md")
@@ -120,7 +122,10 @@ def main() -> None:
         for cells in options.cells:
             run(cells)
     else:
-        results = [json.loads(file.read_text()) for file in sorted(RESULTS.glob("*.json"), key=lambda f: int(f.stem))]
+        results = [
+            json.loads(file.read_text())
+            for file in sorted(RESULTS.glob("*.json"), key=lambda f: int(f.stem))
+        ]
         fill_in(options.page, "boxes", "table", table(results))
 
 

@@ -56,7 +56,11 @@ def points(siege: Siege, seconds: float) -> None:
                 siege.wait_steps(300)
                 time.sleep(0.5)  # the last checkpoint is some records ago
                 siege.kill_learner()
-            most = {"learner.replaying": 5, "learner.before-save": 3, "learner.before-rename": 3}.get(point, 100)
+            most = {
+                "learner.replaying": 5,
+                "learner.before-save": 3,
+                "learner.before-rename": 3,
+            }.get(point, 100)
             most = 3 if point in ("learner.after-rename", "learner.before-forget") else most
             siege.die_at(point, siege.random.randint(1, most))
             siege.kill_learner()
@@ -77,13 +81,20 @@ def everything(siege: Siege, seconds: float) -> None:
 
 def elsewhere(siege: Siege, seconds: float) -> None:
     """Kill the learner at random moments under workers that outlive it, and some of them."""
-    siege.disturb(seconds, {"kill_learner": 0.2, "kill_worker": 0.2, "stop_learner": 0.05, "stop_worker": 0.05})
+    siege.disturb(
+        seconds,
+        {"kill_learner": 0.2, "kill_worker": 0.2, "stop_learner": 0.05, "stop_worker": 0.05},
+    )
 
 
 def messages(siege: Siege, seconds: float) -> None:
     """Drop, duplicate, delay and reorder messages, and kill now and then."""
     seed = siege.random.randrange(2**32)
-    siege.through(lambda target: MessageProxy(target, drop=0.02, duplicate=0.05, hold=0.1, delay=0.5, seed=seed))
+    siege.through(
+        lambda target: MessageProxy(
+            target, drop=0.02, duplicate=0.05, hold=0.1, delay=0.5, seed=seed
+        )
+    )
     siege.disturb(seconds, {"kill_worker": 0.2, "kill_learner": 0.03, "stop_worker": 0.05})
 
 
@@ -94,12 +105,24 @@ def connections(siege: Siege, seconds: float) -> None:
     siege.disturb(seconds, {"cut": 1.0, "swallow": 0.2, "kill_worker": 0.1, "kill_learner": 0.03})
 
 
-SINGLE: dict[str, Any] = {"workers": {"processes": 8, "agents": 8}, "env_options": {"step_seconds": 0.01}}
-BATCHES = {"workers": {"processes": 3, "agents": 24}, "env_options": {"step_seconds": 0.002, "fail_at": 997}}
+SINGLE: dict[str, Any] = {
+    "workers": {"processes": 8, "agents": 8},
+    "env_options": {"step_seconds": 0.01},
+}
+BATCHES = {
+    "workers": {"processes": 3, "agents": 24},
+    "env_options": {"step_seconds": 0.002, "fail_at": 997},
+}
 LSTM = {"agent": {"network": "lstm", "hidden": [8], "window": 4, "steps_per_update": 4.0}}
-BY_HAND = {"workers": SINGLE["workers"] | {"launcher": "none"}, "env_options": SINGLE["env_options"]}
+BY_HAND = {
+    "workers": SINGLE["workers"] | {"launcher": "none"},
+    "env_options": SINGLE["env_options"],
+}
 NO_OUTBOX = {"workers": SINGLE["workers"] | {"outbox": False}, "env_options": SINGLE["env_options"]}
-FSYNC = {"run": {"durability": "fsync"}, "agent": {"algorithm": "ddpg", "replay": "none", "steps_per_update": 2.0}}
+FSYNC = {
+    "run": {"durability": "fsync"},
+    "agent": {"algorithm": "ddpg", "replay": "none", "steps_per_update": 2.0},
+}
 
 PARTS: dict[str, tuple[Any, dict[str, Any], float]] = {
     "processes": (processes, SINGLE, 3.0),
@@ -136,7 +159,10 @@ def carry_out(name: str, seconds: float, seed: int) -> dict[str, Any]:
         siege.close()
     status = siege.status()
     row |= {"done": siege.done(), "seconds": round(time.monotonic() - began, 1)}
-    row |= {key: status.get(key) for key in ("environment_steps", "steps_after_warm_up", "gradient_steps", "epoch")}
+    row |= {
+        key: status.get(key)
+        for key in ("environment_steps", "steps_after_warm_up", "gradient_steps", "epoch")
+    }
     if row["passed"]:
         shutil.rmtree(folder)
     else:
@@ -146,11 +172,17 @@ def carry_out(name: str, seconds: float, seed: int) -> dict[str, Any]:
 
 def kinds(done: dict[str, int]) -> Counter[str]:
     """Sum up what was done to a run by the kinds of the table."""
-    died = {key.removeprefix("died_at_"): count for key, count in done.items() if key.startswith("died_at_")}
+    died = {
+        key.removeprefix("died_at_"): count
+        for key, count in done.items()
+        if key.startswith("died_at_")
+    }
     return Counter(
         {
-            "kills of workers": done.get("worker_kills", 0) + sum(died[key] for key in died if key in WORKER),
-            "kills of the learner": done.get("learner_kills", 0) + sum(died[key] for key in died if key in LEARNER),
+            "kills of workers": done.get("worker_kills", 0)
+            + sum(died[key] for key in died if key in WORKER),
+            "kills of the learner": done.get("learner_kills", 0)
+            + sum(died[key] for key in died if key in LEARNER),
             "of those at labelled points": sum(died.values()),
             "kills of everything": done.get("kills_of_everything", 0),
             "stops": done.get("worker_stops", 0) + done.get("learner_stops", 0),
@@ -167,18 +199,43 @@ def kinds(done: dict[str, int]) -> Counter[str]:
 def chaos_table(report: dict[str, Any]) -> str:
     """Return the table of a campaign in Markdown, with what it was made by."""
     died = "killed: workers, learner, all at once"
-    columns = ["part", died, "besides", "resumes", "steps checked", "lost", "doubled", "wrong", "window"]
-    lines = ["| " + " | ".join(columns) + " |", "| --- | --- | --- |" + " --: |" * (len(columns) - 3)]
+    columns = [
+        "part",
+        died,
+        "besides",
+        "resumes",
+        "steps checked",
+        "lost",
+        "doubled",
+        "wrong",
+        "window",
+    ]
+    lines = [
+        "| " + " | ".join(columns) + " |",
+        "| --- | --- | --- |" + " --: |" * (len(columns) - 3),
+    ]
     every = Counter(report["done"]), Counter(report["audit"])
-    rows = [(row["part"], kinds(row["done"]), Counter(row.get("audit", {}))) for row in report["parts"]]
+    rows = [
+        (row["part"], kinds(row["done"]), Counter(row.get("audit", {}))) for row in report["parts"]
+    ]
     for name, done, audit in [*rows, ("**all**", *every)]:
-        died = ", ".join(str(done[key]) for key in ("kills of workers", "kills of the learner", "kills of everything"))
+        died = ", ".join(
+            str(done[key])
+            for key in ("kills of workers", "kills of the learner", "kills of everything")
+        )
         besides = ("stops", "full disks", "cuts", "messages dropped", "duplicated", "held back")
         others = ", ".join(f"{done[key]} {key}" for key in besides if done[key])
         wrong = audit["wrong"] + audit["invented"] + audit["disordered"]
         window = f"{audit['in_window'] - audit['in_batch']} + {audit['in_batch']}"
         window = f"({audit['without_outbox']})" if name == "no_outbox" else window
-        numbers = (done["resumes"], audit["returned"], audit["lost"], audit["doubled"], wrong, window)
+        numbers = (
+            done["resumes"],
+            audit["returned"],
+            audit["lost"],
+            audit["doubled"],
+            wrong,
+            window,
+        )
         lines.append(f"| {name} | {died} | {others} | " + " | ".join(map(str, numbers)) + " |")
     made = f"{report['seconds']:.0f} s on {report['machine']['cpu']} ({report['machine']['cores']} cores)"
     lines += ["", f"Seed {report['seed']}, {made}, commit `{report['commit']}`."]
@@ -187,8 +244,15 @@ def chaos_table(report: dict[str, Any]) -> str:
 
 def soak_table(report: dict[str, Any]) -> str:
     """Return the table of a soak in Markdown, with what it was made by."""
-    learner, worker, units = report["rise_of_learner"], report["largest_rise_of_a_worker"], {"memory": 1e-6}
-    lines = ["| rise of the fitted line | learner | largest of a worker | allowed |", "| --- | --: | --: | --: |"]
+    learner, worker, units = (
+        report["rise_of_learner"],
+        report["largest_rise_of_a_worker"],
+        {"memory": 1e-6},
+    )
+    lines = [
+        "| rise of the fitted line | learner | largest of a worker | allowed |",
+        "| --- | --: | --: | --: |",
+    ]
     for key, allowed in report["allowed_rise"].items():
         numbers = (number * units.get(key, 1.0) for number in (learner[key], worker[key], allowed))
         name = f"{key} / MB" if key == "memory" else key
@@ -206,14 +270,18 @@ def write_page(results: Path) -> None:
         if (file := results / f"{name}.json").exists():
             begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
             before, rest = text.split(begin)
-            text = f"{before}{begin}\n{table(json.loads(file.read_text()))}\n{end}{rest.split(end)[1]}"
+            text = (
+                f"{before}{begin}\n{table(json.loads(file.read_text()))}\n{end}{rest.split(end)[1]}"
+            )
     PAGE.write_text(text)
 
 
 def main() -> int:
     """Carry out the parts and keep what came out."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seconds", type=float, default=1080.0, help="of all parts together, about")
+    parser.add_argument(
+        "--seconds", type=float, default=1080.0, help="of all parts together, about"
+    )
     parser.add_argument("--seed", type=int, default=None, help="of all moments; drawn unless given")
     parser.add_argument("--parts", nargs="+", choices=list(PARTS), default=list(PARTS))
     parser.add_argument("-o", "--output", type=Path, default=RESULTS)
@@ -242,14 +310,19 @@ def main() -> int:
         "seconds": round(time.monotonic() - began, 1),
         "passed": passed,
         "done": dict(total),
-        "audit": {key: audits[key] for key in sorted({key for row in rows for key in row.get("audit", {})})},
+        "audit": {
+            key: audits[key]
+            for key in sorted({key for row in rows for key in row.get("audit", {})})
+        },
         "parts": rows,
     }
     options.output.mkdir(parents=True, exist_ok=True)
     (options.output / "chaos.json").write_text(json.dumps(report, indent=1))
     if options.output == RESULTS:
         write_page(RESULTS)
-    print(json.dumps({key: report[key] for key in ("passed", "seconds", "done", "audit")}, indent=1))
+    print(
+        json.dumps({key: report[key] for key in ("passed", "seconds", "done", "audit")}, indent=1)
+    )
     return 0 if passed else 1
 
 

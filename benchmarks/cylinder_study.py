@@ -23,7 +23,14 @@ from typing import Any
 from coupling.origin import machine
 from flowsim.bodies import Disk, HalfDisk
 from flowsim.boundary import Sides
-from flowsim.validation.cylinder import STREAM, Box, drag_and_lift, shed, shedding_values, wake_length
+from flowsim.validation.cylinder import (
+    STREAM,
+    Box,
+    drag_and_lift,
+    shed,
+    shedding_values,
+    wake_length,
+)
 from flowsim.validation.result import Effort, follow
 
 RESULTS = Path(__file__).parent / "results" / "cylinder_study"
@@ -34,12 +41,23 @@ SIDES = (("far_field", "far_field"), ("inflow", "far_field"), ("inflow", "open")
 """Left, and bottom and top; the right side is an outflow."""
 
 
-def shedding(cells: int, box: tuple[float, float], duration: float, sides: Sides = STREAM) -> dict[str, Any]:
+def shedding(
+    cells: int, box: tuple[float, float], duration: float, sides: Sides = STREAM
+) -> dict[str, Any]:
     """Mean C_D, amplitude of C_L and Strouhal number at Re 100."""
     center = min(10.0, box[0] / 3) + 0.01, box[1] / 2
-    sim = Box(box, center, cells, sides).simulation(Disk(center=center), Effort(), viscosity=1 / 100)
+    sim = Box(box, center, cells, sides).simulation(
+        Disk(center=center), Effort(), viscosity=1 / 100
+    )
     drag, lift, strouhal = shedding_values(shed(sim, duration, Effort()), 0.6 * duration)
-    return {"cells": cells, "box": box, "center": center, "drag": drag, "lift": lift, "strouhal": strouhal}
+    return {
+        "cells": cells,
+        "box": box,
+        "center": center,
+        "drag": drag,
+        "lift": lift,
+        "strouhal": strouhal,
+    }
 
 
 def sides(cells: int, box: tuple[float, float], duration: float) -> dict[str, Any]:
@@ -50,7 +68,9 @@ def sides(cells: int, box: tuple[float, float], duration: float) -> dict[str, An
         began = time.process_time()
         values = shedding(cells, box, duration, Sides(left, "outflow", beside, beside))
         seconds = round(time.process_time() - began, 2)
-        found[f"{left}, {beside}"] = {name: values[name] for name in ("drag", "lift", "strouhal")} | {"cpu": seconds}
+        found[f"{left}, {beside}"] = {
+            name: values[name] for name in ("drag", "lift", "strouhal")
+        } | {"cpu": seconds}
     return found
 
 
@@ -61,13 +81,24 @@ def wake(cells: int, duration: float) -> dict[str, Any]:
     speeds = []
 
     def look(sim: Any) -> tuple[float, float]:
-        speeds.append(float(abs(sim.velocity_at_centres()).max()) if sim.steps[0] % 100 == 0 else 0.0)
+        speeds.append(
+            float(abs(sim.velocity_at_centres()).max()) if sim.steps[0] % 100 == 0 else 0.0
+        )
         return drag_and_lift(sim)
 
     history = follow(sim, duration, Effort(), look)
     middle = 0.6 * duration
-    early, late = (shedding_values(history[a], middle / 2) for a in (history[:, 0] < middle, history[:, 0] > middle))
-    return {"cells": cells, "duration": duration, "early": early, "late": late, "largest_speed": max(speeds)}
+    early, late = (
+        shedding_values(history[a], middle / 2)
+        for a in (history[:, 0] < middle, history[:, 0] > middle)
+    )
+    return {
+        "cells": cells,
+        "duration": duration,
+        "early": early,
+        "late": late,
+        "largest_speed": max(speeds),
+    }
 
 
 def places(cells: int) -> dict[str, Any]:
@@ -75,7 +106,9 @@ def places(cells: int) -> dict[str, Any]:
     box, drags, wakes = (8.0, 6.0), [], []
     for x, y in PLACES:
         center = 3 + x / cells, 3 + y / cells
-        sim = Box(box, center, cells, STREAM).simulation(Disk(center=center), Effort(), viscosity=1 / 40)
+        sim = Box(box, center, cells, STREAM).simulation(
+            Disk(center=center), Effort(), viscosity=1 / 40
+        )
         history = follow(sim, 12.0, Effort(), drag_and_lift)
         drags.append(float(history[history[:, 0] > 11.0, 1].mean()))
         wakes.append(wake_length(sim))
@@ -99,8 +132,12 @@ def main() -> None:
         elif options.study == "wake":
             found = wake(cells, options.duration)
         else:
-            found = {"shedding": shedding, "sides": sides}[options.study](cells, (length, height), options.duration)
-        line = json.dumps(found | {"seconds": round(time.perf_counter() - begin, 1), "machine": machine()})
+            found = {"shedding": shedding, "sides": sides}[options.study](
+                cells, (length, height), options.duration
+            )
+        line = json.dumps(
+            found | {"seconds": round(time.perf_counter() - begin, 1), "machine": machine()}
+        )
         print(line, flush=True)
         with (RESULTS / f"{options.study}.jsonl").open("a", encoding="utf-8") as file:
             file.write(line + "\n")

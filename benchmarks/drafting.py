@@ -56,7 +56,9 @@ def places() -> FloatArray:
 def loads(cells: int, sides: str, held: FloatArray) -> FloatArray:
     """Return the mean force and torque of the flow in each action (n, actions, 3) on bodies held at places (n, 3)."""
     kinds = {"bottom": sides, "top": sides}
-    options = WakeOptions.model_validate({"cells_per_diameter": cells, "start": "impulsive", "sides": kinds})
+    options = WakeOptions.model_validate(
+        {"cells_per_diameter": cells, "start": "impulsive", "sides": kinds}
+    )
     sim = Simulation(
         options.grid(), Sides(**options.sides.model_dump()),
         [HalfDisk(diameter=1.0, center=CYLINDER), Ellipse(major=1.0, aspect=ASPECT_RATIO, center=(4.0, 2.0))],
@@ -134,11 +136,21 @@ def draw(studies: list[dict[str, Any]], file: Path) -> None:
         row[0].set_ylabel(f"{found['cells_per_diameter']} cells per D,\n{found['sides']}\ny / D")
         for axes, (name, key) in zip(row, panels, strict=True):
             price = maps(found, key)[name]
-            shown = axes.pcolormesh(ALONG, ASIDE, price.T, norm=scale, cmap="viridis_r", shading="nearest")
+            shown = axes.pcolormesh(
+                ALONG, ASIDE, price.T, norm=scale, cmap="viridis_r", shading="nearest"
+            )
             for i, x in enumerate(ALONG):
                 for j, y in enumerate(ASIDE):
                     colour = "white" if price[i, j] > 1.0 else "black"
-                    axes.text(x, y, f"{price[i, j]:.2g}", ha="center", va="center", fontsize=6, color=colour)
+                    axes.text(
+                        x,
+                        y,
+                        f"{price[i, j]:.2g}",
+                        ha="center",
+                        va="center",
+                        fontsize=6,
+                        color=colour,
+                    )
             title = f"{name} the stream, {'held still' if key == 'price' else 'mean force alone'}"
             axes.set_title(title, fontsize="medium")
             axes.set_aspect("equal")
@@ -162,7 +174,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("command", choices=["run", "page"])
     parser.add_argument("--cells", nargs="+", type=int, default=[16, 32], help="cells per D")
-    parser.add_argument("--sides", default="far_field", help="kind of the bottom and the top of the box")
+    parser.add_argument(
+        "--sides", default="far_field", help="kind of the bottom and the top of the box"
+    )
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--page", type=Path, default=ROOT / "docs" / "drafting.md")
     parser.add_argument("--picture", type=Path, default=ROOT / "docs" / "images" / "drafting.png")
@@ -172,10 +186,15 @@ def main() -> int:
         return 0
     options.results.mkdir(parents=True, exist_ok=True)
     for cells in options.cells:
-        file = options.results / (f"{cells}.json" if options.sides == "far_field" else f"{cells}_{options.sides}.json")
+        file = options.results / (
+            f"{cells}.json" if options.sides == "far_field" else f"{cells}_{options.sides}.json"
+        )
         if not file.exists():
             write_atomically(
-                file, json.dumps(study(cells, options.sides) | provenance() | {"machine": machine()}).encode()
+                file,
+                json.dumps(
+                    study(cells, options.sides) | provenance() | {"machine": machine()}
+                ).encode(),
             )
     return 0
 

@@ -115,13 +115,19 @@ def clean_commit(repository: Path) -> str:
     """
     answers = []
     for words in (["rev-parse", "HEAD"], ["status", "--porcelain"]):
-        done = subprocess.run(["git", *words], cwd=repository, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(
+            ["git", *words], cwd=repository, capture_output=True, text=True, timeout=60
+        )
         if done.returncode:
-            raise EvidenceError(f"{repository} is no git checkout, so evidence could not name its commit")
+            raise EvidenceError(
+                f"{repository} is no git checkout, so evidence could not name its commit"
+            )
         answers.append(done.stdout.strip())
     commit, changed = answers
     if changed:
-        raise EvidenceError(f"evidence is of a commit, and this tree is changed: {', '.join(changed.splitlines()[:5])}")
+        raise EvidenceError(
+            f"evidence is of a commit, and this tree is changed: {', '.join(changed.splitlines()[:5])}"
+        )
     return commit
 
 
@@ -129,11 +135,18 @@ def _same_code(repository: Path, commit: str) -> bool:
     """Tell whether nothing but results, pages and tests has changed since a commit."""
     others = (":!benchmarks/results", ":!docs", ":!README.md", ":(exclude,glob)tests/**/test_*.py")
     words = ["diff", "--quiet", commit, "HEAD", "--", ".", *others]
-    return subprocess.run(["git", *words], cwd=repository, capture_output=True, timeout=60).returncode == 0
+    return (
+        subprocess.run(["git", *words], cwd=repository, capture_output=True, timeout=60).returncode
+        == 0
+    )
 
 
 def gather(
-    parts: Iterable[Part], repository: Path, work: Path, say: Callable[[str], None], expected: dict[str, float]
+    parts: Iterable[Part],
+    repository: Path,
+    work: Path,
+    say: Callable[[str], None],
+    expected: dict[str, float],
 ) -> list[str]:
     """Run the parts that there is no result of yet, of this commit or of one with the same code.
 
@@ -164,15 +177,23 @@ def gather(
     out = work / commit
     out.mkdir(parents=True, exist_ok=True)
     done = _read(out / "done.json")
-    current = {name for name, item in _read(repository / RECORD).items() if _same_code(repository, item["commit"])}
+    current = {
+        name
+        for name, item in _read(repository / RECORD).items()
+        if _same_code(repository, item["commit"])
+    }
     todo = [part for part in parts if part.name not in done and part.name not in current]
     failed = []
     for number, part in enumerate(todo):
         left = sum(expected.get(other.name, 60.0) for other in todo[number:])
-        say(f"{number + 1}/{len(todo)} {part.name} (all that is left: about {left / 60:.0f} minutes)")
+        say(
+            f"{number + 1}/{len(todo)} {part.name} (all that is left: about {left / 60:.0f} minutes)"
+        )
         record = _run(part, repository, out, commit)
         if clean_commit(repository) != commit:
-            raise EvidenceError("the checkout moved to another commit on the way: what the last part found is dropped")
+            raise EvidenceError(
+                "the checkout moved to another commit on the way: what the last part found is dropped"
+            )
         if record is None:
             failed.append(part.name)
             say(f"{part.name} failed: {out / 'logs'} has what it said")
@@ -190,17 +211,23 @@ def _run(part: Part, repository: Path, out: Path, commit: str) -> dict[str, Any]
     stdout = Path(part.stdout.format(**names)) if part.stdout else log
     for file in (log, stdout):
         file.parent.mkdir(parents=True, exist_ok=True)
-    shutil.rmtree(repository / _DEMO.format(**names), ignore_errors=True)  # of a demo that was cut off
+    # of a demo that was cut off
+    shutil.rmtree(repository / _DEMO.format(**names), ignore_errors=True)
     began, clock = time.strftime("%Y-%m-%dT%H:%M:%S%z"), time.monotonic()
     with log.open("w") as errors, stdout.open("w") if stdout != log else errors as output:
         try:
-            code = subprocess.run(command, cwd=repository, stdout=output, stderr=errors, timeout=LONGEST).returncode
+            code = subprocess.run(
+                command, cwd=repository, stdout=output, stderr=errors, timeout=LONGEST
+            ).returncode
         except subprocess.TimeoutExpired:
             code = 124
     files = [(repository / source.format(**names), target) for source, target in part.keeps]
     if code or not all(file.exists() for file, _ in files):
         return None
-    shown = [word.replace(str(out), "OUT").replace(str(Path(PYTHON).parent) + "/", "") for word in command]
+    shown = [
+        word.replace(str(out), "OUT").replace(str(Path(PYTHON).parent) + "/", "")
+        for word in command
+    ]
     for file, target in files:
         kept = out / "kept" / target
         kept.parent.mkdir(parents=True, exist_ok=True)
@@ -248,16 +275,28 @@ def page(repository: Path) -> str:
     for name, shared in _rows(record).items():
         first = shared[0]
         commits = ", ".join(sorted({f"`{item['commit'][:12]}`" for item in shared}))
-        command = first["command"].replace(f"--case {name}", "--case ...") if len(shared) == 1 else "flowsim validate"
+        command = (
+            first["command"].replace(f"--case {name}", "--case ...")
+            if len(shared) == 1
+            else "flowsim validate"
+        )
         minutes = sum(item["seconds"] for item in shared) / 60
         began = min(item["began"] for item in shared)[:16].replace("T", " ")
-        lines.append(f"| {name} | {first['shown']} | `{command}` | {commits} | {began} | {minutes:.1f} |")
-    lines += ["", "Long runs are not repeated each time. Their results name the commits that they were made at:", ""]
+        lines.append(
+            f"| {name} | {first['shown']} | `{command}` | {commits} | {began} | {minutes:.1f} |"
+        )
+    lines += [
+        "",
+        "Long runs are not repeated each time. Their results name the commits that they were made at:",
+        "",
+    ]
     lines += ["| results | files | commits |", "| --- | --: | --- |"]
     known = {target for item in record.values() for target in item["files"]}
     for folder, found in sorted(_long_runs(repository, known).items()):
         files, named = found
-        lines.append(f"| `{folder}` | {files} | {', '.join(f'`{commit}`' for commit in sorted(named))} |")
+        lines.append(
+            f"| `{folder}` | {files} | {', '.join(f'`{commit}`' for commit in sorted(named))} |"
+        )
     return "\n".join(lines) + "\n"
 
 
@@ -277,11 +316,18 @@ def _long_runs(repository: Path, known: set[str]) -> dict[str, tuple[int, set[st
         if str(file.relative_to(repository)) in known:
             continue
         lines = file.read_text().splitlines() if file.suffix == ".jsonl" else [file.read_text()]
-        commits = {item["commit"] for item in map(json.loads, lines) if isinstance(item, dict) and item.get("commit")}
+        commits = {
+            item["commit"]
+            for item in map(json.loads, lines)
+            if isinstance(item, dict) and item.get("commit")
+        }
         if commits:
             folder = str(file.parent.relative_to(results))
             count, before = found.get(folder, (0, set()))
-            named = {commit[:12] + (" with changes" if commit.endswith("-dirty") else "") for commit in commits}
+            named = {
+                commit[:12] + (" with changes" if commit.endswith("-dirty") else "")
+                for commit in commits
+            }
             found[folder] = count + 1, before | named
     return found
 
@@ -300,8 +346,12 @@ def _write(file: Path, content: dict[str, Any]) -> None:
 def main() -> int:
     """Gather what is missing, and publish what is there."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", nargs="+", metavar="PART", help="parts, or what their names begin with")
-    parser.add_argument("--list", action="store_true", help="say which commit each part is of, and run nothing")
+    parser.add_argument(
+        "--only", nargs="+", metavar="PART", help="parts, or what their names begin with"
+    )
+    parser.add_argument(
+        "--list", action="store_true", help="say which commit each part is of, and run nothing"
+    )
     parser.add_argument("--page", action="store_true", help=f"only write {PAGE} anew")
     options = parser.parse_args()
     record = _read(ROOT / RECORD)
@@ -312,16 +362,23 @@ def main() -> int:
         for part in PARTS:
             print(f"{part.name}: {record.get(part.name, {}).get('commit', 'not yet')}")
         return 0
-    chosen = [part for part in PARTS if not options.only or part.name.startswith(tuple(options.only))]
+    chosen = [
+        part for part in PARTS if not options.only or part.name.startswith(tuple(options.only))
+    ]
     expected = {name: item["seconds"] for name, item in record.items()}
     try:
-        failed = gather(chosen, ROOT, ROOT / "runs" / "evidence", lambda text: print(text, flush=True), expected)
+        failed = gather(
+            chosen, ROOT, ROOT / "runs" / "evidence", lambda text: print(text, flush=True), expected
+        )
         publish(ROOT, ROOT / "runs" / "evidence", PAGES)
     except EvidenceError as error:
         print(f"evidence: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("evidence: interrupted; the finished parts are kept, and the next call goes on", file=sys.stderr)
+        print(
+            "evidence: interrupted; the finished parts are kept, and the next call goes on",
+            file=sys.stderr,
+        )
         return 130
     print(f"{PAGE} says which commit each part is of; commit it with the results")
     return 1 if failed else 0

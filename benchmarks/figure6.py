@@ -62,7 +62,10 @@ while the agents learn to live, and rise when they learn to live cheaply."""
 def keep_policies(results: Path, work: Path) -> None:
     """Keep the policy of every complete training of ours whose checkpoint is here beside its results."""
     for kept in sorted(results.glob("*/*.json")):
-        checkpoint, policy = work / kept.parent.name / kept.stem / "checkpoint", kept.with_suffix(".policy")
+        checkpoint, policy = (
+            work / kept.parent.name / kept.stem / "checkpoint",
+            kept.with_suffix(".policy"),
+        )
         if checkpoint.exists() and not policy.exists():
             Policy.load(checkpoint).save(policy)
             print(f"kept {policy}")
@@ -89,7 +92,11 @@ def table(contestants: dict[str, Seeds]) -> list[str]:
             )
         ]
         rate = np.mean([seed["steps"] / seed["cpu_seconds"] for seed in seeds])
-        cells = [f"{min(seed['steps'] for seed in seeds):,}", f"{rate:.0f}", *map(numbers, ends + judged)]
+        cells = [
+            f"{min(seed['steps'] for seed in seeds):,}",
+            f"{rate:.0f}",
+            *map(numbers, ends + judged),
+        ]
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
     return lines
 
@@ -100,11 +107,15 @@ def write_page(plan: dict[str, Suite], results: Path, page: Path) -> None:
     for name, suite in plan.items():
         contestants = contestants_of(name, suite, results)
         done = sum(map(len, contestants.values()))
-        parts.append(f"## {name}\n\n{suite.about}\n\n{done} of {len(suite.contestants) * suite.seeds} trainings done.")
+        parts.append(
+            f"## {name}\n\n{suite.about}\n\n{done} of {len(suite.contestants) * suite.seeds} trainings done."
+        )
         if contestants:
             picture = page.parent / "images" / f"figure6_{name}.png"
             draw(contestants, PANELS, picture)
-            parts.append(f"![return and length against actions]({picture.relative_to(page.parent).as_posix()})")
+            parts.append(
+                f"![return and length against actions]({picture.relative_to(page.parent).as_posix()})"
+            )
             parts.append("\n".join(table(contestants)))
     write_atomically(page, ("\n\n".join(parts) + "\n").encode())
 
@@ -118,7 +129,9 @@ def film(policy: Path, output: Path, cells: int, actions: int) -> None:
     with progress_bar("filming") as progress:
         for ending in render_film(who, output, env=env, env_options=options, seeds=seeds, actions=actions,
                                   progress=progress):  # fmt: skip
-            print(f"{ending.title}: return {ending.episode_return:.2f} after {ending.actions} actions")
+            print(
+                f"{ending.title}: return {ending.episode_return:.2f} after {ending.actions} actions"
+            )
 
 
 def main() -> int:

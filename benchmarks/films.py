@@ -45,7 +45,9 @@ def seconds(work: Callable[[], object]) -> float:
     """Return the processor time of some work and of the processes that it started and waited for."""
 
     def used() -> float:
-        usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+        usages = [
+            resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+        ]
         return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
     before = used()
@@ -53,10 +55,14 @@ def seconds(work: Callable[[], object]) -> float:
     return used() - before
 
 
-def play(env: str, options: Mapping[str, Any], seeds: Sequence[int], agent: Controller, actions: int) -> None:
+def play(
+    env: str, options: Mapping[str, Any], seeds: Sequence[int], agent: Controller, actions: int
+) -> None:
     """Simulate what a film of these shows, the last of them without control."""
     mode = gymnasium.VectorizeMode.VECTOR_ENTRY_POINT
-    episodes = gymnasium.make_vec(env, len(seeds), vectorization_mode=mode, **options).unwrapped.episodes  # type: ignore[attr-defined]
+    episodes = gymnasium.make_vec(
+        env, len(seeds), vectorization_mode=mode, **options
+    ).unwrapped.episodes  # type: ignore[attr-defined]
     for index, seed in enumerate(seeds):
         episodes.start(index, seeding.np_random(seed)[0])
     agent.reset(len(seeds) - 1)
@@ -103,7 +109,13 @@ def main() -> None:
             rows.append(measure(row, arguments.actions, arguments.starts, Path(folder)))
             print(rows[-1], flush=True)
     load = round(os.getloadavg()[0], 1)
-    result = {"cores": len(os.sched_getaffinity(0)), "load": load, "machine": machine(), **made_by, "rows": rows}
+    result = {
+        "cores": len(os.sched_getaffinity(0)),
+        "load": load,
+        "machine": machine(),
+        **made_by,
+        "rows": rows,
+    }
     write_atomically(RESULT, json.dumps(result, indent=1).encode())
 
 

@@ -32,7 +32,10 @@ FLOWSIM = str(Path(sys.executable).parent / "flowsim")
 
 def start(folder: Path) -> dict[str, float]:
     """Train for a few steps with the caches in a folder, and say when the first line and the first step were there."""
-    variables = os.environ | {"NUMBA_CACHE_DIR": str(folder / "numba"), "FLOWSIM_CACHE": str(folder / "cache")}
+    variables = os.environ | {
+        "NUMBA_CACHE_DIR": str(folder / "numba"),
+        "FLOWSIM_CACHE": str(folder / "cache"),
+    }
     variables.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has its bytecode
     name = f"run-{time.monotonic_ns()}"
     status = folder / "runs" / name / "status.json"
@@ -53,7 +56,11 @@ def start(folder: Path) -> dict[str, float]:
         if process.stderr.read():
             silence, last = max(silence, now - last), now
             seen.setdefault("first_line", now - began)
-        if "first_step" not in seen and status.exists() and json.loads(status.read_text())["environment_steps"]:
+        if (
+            "first_step" not in seen
+            and status.exists()
+            and json.loads(status.read_text())["environment_steps"]
+        ):
             seen["first_step"] = now - began
         time.sleep(0.02)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -72,10 +79,20 @@ def main() -> None:
     for _ in range(parser.parse_args().runs):
         with tempfile.TemporaryDirectory() as folder:
             for caches in ("cold", "warm"):
-                row: dict[str, Any] = {"caches": caches, **start(Path(folder)), "load": round(os.getloadavg()[0], 1)}
+                row: dict[str, Any] = {
+                    "caches": caches,
+                    **start(Path(folder)),
+                    "load": round(os.getloadavg()[0], 1),
+                }
                 print(row, flush=True)
                 rows.append(row)
-    result = {"preset": PRESET, "cores": len(os.sched_getaffinity(0)), "machine": machine(), **made_by, "rows": rows}
+    result = {
+        "preset": PRESET,
+        "cores": len(os.sched_getaffinity(0)),
+        "machine": machine(),
+        **made_by,
+        "rows": rows,
+    }
     write_atomically(RESULT, json.dumps(result, indent=1).encode())
 
 

@@ -46,13 +46,17 @@ class Service:
     def __init__(self, folder: Path, workers: int, step_seconds: float, keys: Keys | None) -> None:
         options = {"step_seconds": step_seconds}
         split = [1] * workers
-        terms = Terms(split, 14, [-1.0] * 3, [1.0] * 3, task_hash(TASK, options), lambda agent, session: agent)
+        terms = Terms(
+            split, 14, [-1.0] * 3, [1.0] * 3, task_hash(TASK, options), lambda agent, session: agent
+        )
         self.log = ExperienceLog(folder / "experience")
         self.log.begin(0)
         self.server = Server(NullLearner(), "tcp://127.0.0.1:*", terms, 2**62, self.log, keys)
         file = folder / "connection.json"
         pair = keys.for_workers() if keys else {}
-        write_connection(file, Connection(self.server.endpoint, "flood", TASK, options, 60.0, split, **pair))
+        write_connection(
+            file, Connection(self.server.endpoint, "flood", TASK, options, 60.0, split, **pair)
+        )
         self.launcher = LocalLauncher(file, split, folder / "workers", threads=1, restarts=0)
         self.launcher.start()
         self.deaths: list[str] = []
@@ -100,7 +104,9 @@ class Service:
         self.log.close()
 
 
-def phase(service: Service, helper: subprocess.Popen[str], seconds: float, order: str) -> dict[str, Any]:
+def phase(
+    service: Service, helper: subprocess.Popen[str], seconds: float, order: str
+) -> dict[str, Any]:
     """Serve, with a flood as ordered unless the order is empty."""
     if not order:
         return service.serve(seconds)
@@ -126,7 +132,9 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     for place, name in enumerate(names):
         of = [each[place] | {"quiet": each[0]["steps_per_second"]} for each in rounds]
         ratio = float(np.median([row["steps_per_second"] / row["quiet"] for row in of]))
-        keys = [key for key, value in of[0].items() if isinstance(value, int | float) and key != "quiet"]
+        keys = [
+            key for key, value in of[0].items() if isinstance(value, int | float) and key != "quiet"
+        ]
         table[name] = {"ratio": round(ratio, 3)} | {
             key: round(float(np.median([r[key] for r in of])), 4) for key in keys
         }
@@ -141,10 +149,17 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=3.0, help="of a phase")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--workers", type=int, default=4)
-    parser.add_argument("--step-seconds", type=float, default=0.01, help="how long an environment step sleeps")
-    parser.add_argument("--curve", action="store_true", help="encrypt, as at an address that others reach")
     parser.add_argument(
-        "-o", "--output", type=Path, default=ROOT / "benchmarks" / "results" / "coupling" / "flood.json"
+        "--step-seconds", type=float, default=0.01, help="how long an environment step sleeps"
+    )
+    parser.add_argument(
+        "--curve", action="store_true", help="encrypt, as at an address that others reach"
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        default=ROOT / "benchmarks" / "results" / "coupling" / "flood.json",
     )
     options = parser.parse_args()
     rate, seconds = min(options.rate, 1000.0), min(options.seconds, 60.0)
@@ -161,7 +176,12 @@ def main() -> int:
     )
     aside, _ = int(answer_of(other)), answer_of(helper)
     with tempfile.TemporaryDirectory(prefix="flowsim-flood-") as name:
-        service = Service(Path(name), options.workers, options.step_seconds, Keys.draw() if options.curve else None)
+        service = Service(
+            Path(name),
+            options.workers,
+            options.step_seconds,
+            Keys.draw() if options.curve else None,
+        )
         try:
             until = time.monotonic() + 120
             while not service.server.exchange.agent_steps.all():

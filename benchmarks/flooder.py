@@ -22,7 +22,8 @@ from collections import deque
 
 KINDS = ("noise", "silence", "greeting", "frames")
 HELD = 256  # connections that the flooder has open at once
-GREETING = b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"NULL".ljust(20, b"\0") + bytes(32)  # ZMTP 3.0 (RFC 23)
+# ZMTP 3.0 (RFC 23)
+GREETING = b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"NULL".ljust(20, b"\0") + bytes(32)
 AFTER = 32  # later connections, a message is sent over one that shook hands
 LONGEST, FASTEST = 60.0, 1000.0  # seconds and connections a second, whatever is asked for
 
@@ -32,7 +33,11 @@ def said(kind: str) -> bytes:
     if kind == "frames":
         ready = b"\x05READY" + b"\x0bSocket-Type" + len(b"DEALER").to_bytes(4, "big") + b"DEALER"
         return GREETING + b"\x04" + bytes([len(ready)]) + ready
-    return {"noise": secrets.token_bytes(128), "silence": b"", "greeting": GREETING + secrets.token_bytes(128)}[kind]
+    return {
+        "noise": secrets.token_bytes(128),
+        "silence": b"",
+        "greeting": GREETING + secrets.token_bytes(128),
+    }[kind]
 
 
 def say(peer: socket.socket, words: bytes) -> bool:
@@ -78,7 +83,10 @@ def flooder() -> None:
     print("ready", flush=True)
     for line in sys.stdin:
         port, kind, rate, seconds = line.split()
-        print(json.dumps(flood(("127.0.0.1", int(port)), kind, float(rate), float(seconds))), flush=True)
+        print(
+            json.dumps(flood(("127.0.0.1", int(port)), kind, float(rate), float(seconds))),
+            flush=True,
+        )
 
 
 def decoy() -> None:

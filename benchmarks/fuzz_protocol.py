@@ -48,7 +48,22 @@ LARGEST_GROWTH = 300.0
 
 # --- changed frames ---------------------------------------------------------------------------------------
 
-INTERESTING = (0, 1, 2, 127, 128, 255, 2**15, 2**16, 2**31 - 1, 2**31, 2**32 - 1, 2**63 - 1, 2**63, 2**64 - 1)
+INTERESTING = (
+    0,
+    1,
+    2,
+    127,
+    128,
+    255,
+    2**15,
+    2**16,
+    2**31 - 1,
+    2**31,
+    2**32 - 1,
+    2**63 - 1,
+    2**63,
+    2**64 - 1,
+)
 FIELDS = {
     4: "<B",
     5: "<B",
@@ -80,7 +95,18 @@ ODD_NUMBERS: tuple[Any, ...] = (
     INFINITE,
     -INFINITE,
 )
-ODD_THINGS: tuple[Any, ...] = (None, True, "", "\x1b[2J", "x" * 300, "x" * 5000, b"", b"FSIM", {}, {"a": {"b": {}}})
+ODD_THINGS: tuple[Any, ...] = (
+    None,
+    True,
+    "",
+    "\x1b[2J",
+    "x" * 300,
+    "x" * 5000,
+    b"",
+    b"FSIM",
+    {},
+    {"a": {"b": {}}},
+)
 ODD_LISTS: tuple[Any, ...] = ([], [0] * 5, [[[[]]]], [NAN] * 2, [-1, 2**63])
 ODD_VALUES = ODD_NUMBERS + ODD_THINGS + ODD_LISTS
 ODD_FLOATS = (NAN, INFINITE, -INFINITE, 3.4e38, -3.4e38, 1e39, 1e308, 1e-45, -0.0)
@@ -115,7 +141,11 @@ def _cut(rng: random.Random, frame: bytes) -> bytes:
 def _splice(rng: random.Random, frame: bytes) -> bytes:
     """Double, drop or insert a piece."""
     a, b = sorted((rng.randrange(len(frame) + 1), rng.randrange(len(frame) + 1)))
-    return frame[:a] + rng.choice((frame[a:b] * 2, b"", rng.randbytes(rng.randrange(1, 40)))) + frame[b:]
+    return (
+        frame[:a]
+        + rng.choice((frame[a:b] * 2, b"", rng.randbytes(rng.randrange(1, 40))))
+        + frame[b:]
+    )
 
 
 def _header_field(rng: random.Random, frame: bytes) -> bytes:
@@ -149,7 +179,9 @@ def _number(rng: random.Random, frame: bytes) -> bytes:
         return frame
     at = HEADER_SIZE + size * rng.randrange((len(frame) - HEADER_SIZE) // size)
     with np.errstate(over="ignore"):
-        packed = np.array(rng.choice(ODD_FLOATS), layout[1:].replace("f", "<f4").replace("d", "<f8")).tobytes()
+        packed = np.array(
+            rng.choice(ODD_FLOATS), layout[1:].replace("f", "<f4").replace("d", "<f8")
+        ).tobytes()
     return frame[:at] + packed + frame[at + size :]
 
 
@@ -164,7 +196,9 @@ def _noise(rng: random.Random, frame: bytes) -> bytes:
 
 
 def _nested(rng: random.Random, frame: bytes) -> bytes:
-    return frame[:HEADER_SIZE] + rng.choice((b"\x91", b"\x81\xa1a", b"\xdd\xff\xff\xff\xff")) * rng.randrange(1, 3000)
+    return frame[:HEADER_SIZE] + rng.choice(
+        (b"\x91", b"\x81\xa1a", b"\xdd\xff\xff\xff\xff")
+    ) * rng.randrange(1, 3000)
 
 
 CHANGES = (
@@ -198,7 +232,9 @@ class Numbers:
         return values.reshape(n, SIZE)
 
 
-def valid_frames(rng: random.Random, numbers: Numbers, session: int, sequence: int) -> dict[Kind, bytes]:
+def valid_frames(
+    rng: random.Random, numbers: Numbers, session: int, sequence: int
+) -> dict[Kind, bytes]:
     """Return a valid frame of each kind, of a worker at this point of its session."""
     rows = numbers.rows(ENVIRONMENTS)
     ended = np.array([rng.random() < 0.2 for _ in range(ENVIRONMENTS)])
@@ -210,11 +246,17 @@ def valid_frames(rng: random.Random, numbers: Numbers, session: int, sequence: i
         Kind.ACTION: rows[:, :ACTIONS].tobytes(),
     }
     frames = {
-        kind: protocol.encode(Header(kind, session=session, sequence=sequence, environments=ENVIRONMENTS), body)
+        kind: protocol.encode(
+            Header(kind, session=session, sequence=sequence, environments=ENVIRONMENTS), body
+        )
         for kind, body in arrays.items()
     }
     maps = (
-        hello(rng, slot=rng.randrange(WORKERS), recovered=frames[Kind.STEP] if rng.random() < 0.5 else b""),
+        hello(
+            rng,
+            slot=rng.randrange(WORKERS),
+            recovered=frames[Kind.STEP] if rng.random() < 0.5 else b"",
+        ),
         protocol.Welcome(1, session or 1, 0, 0, [1] * ENVIRONMENTS, 1.0, 600.0),
         protocol.Reject("because"),
         protocol.Heartbeat(sequence, 0.5, 100.0, 200.0, 1, 2, "it failed"),
@@ -233,7 +275,18 @@ def valid_frames(rng: random.Random, numbers: Numbers, session: int, sequence: i
 def hello(rng: random.Random, slot: int, recovered: bytes = b"") -> Hello:
     """Return what a new process of a worker says."""
     bounds = [-1.0] * ACTIONS, [1.0] * ACTIONS
-    return Hello((1, 1), rng.getrandbits(62) + 1, slot, 1, "host", ENVIRONMENTS, SIZE, *bounds, "task", recovered)
+    return Hello(
+        (1, 1),
+        rng.getrandbits(62) + 1,
+        slot,
+        1,
+        "host",
+        ENVIRONMENTS,
+        SIZE,
+        *bounds,
+        "task",
+        recovered,
+    )
 
 
 def read(frame: bytes) -> Any:
@@ -254,10 +307,17 @@ def read(frame: bytes) -> Any:
 
 def reason_of(sentence: str) -> str:
     """Return a rejection's sentence without what differs from frame to frame."""
-    sentence = re.sub(r"begins with b.*, not with", "begins with …, not with", sentence, flags=re.DOTALL)
+    sentence = re.sub(
+        r"begins with b.*, not with", "begins with …, not with", sentence, flags=re.DOTALL
+    )
     sentence = re.sub(r"unknown field .*", "unknown field …", sentence, flags=re.DOTALL)
     sentence = re.sub(r"can't decode bytes? .*", "can't decode …", sentence, flags=re.DOTALL)
-    sentence = re.sub(r"its actions lie in .* not within", "its actions lie in … not within", sentence, flags=re.DOTALL)
+    sentence = re.sub(
+        r"its actions lie in .* not within",
+        "its actions lie in … not within",
+        sentence,
+        flags=re.DOTALL,
+    )
     return re.sub(r"-?\d+(\.\d+)?(e[-+]?\d+)?", "N", sentence)
 
 
@@ -271,14 +331,19 @@ def fuzz_decoder(rng: random.Random, count: int) -> dict[str, Any]:
     began = time.perf_counter()
     for done in range(count):
         if done % 256 == 0:
-            frames = list(valid_frames(rng, numbers, rng.getrandbits(62) + 1, rng.randrange(1, 9)).values())
+            frames = list(
+                valid_frames(rng, numbers, rng.getrandbits(62) + 1, rng.randrange(1, 9)).values()
+            )
         frame = changed(rng, rng.choice(frames))
         try:
             valid[type(read(frame)).__name__] += 1
         except ProtocolError as error:
             reasons[reason_of(str(error))] += 1
         if done and done % 100_000 == 0:
-            print(f"decoder: {done} of {count} frames, {time.perf_counter() - began:.0f} s", file=sys.stderr)
+            print(
+                f"decoder: {done} of {count} frames, {time.perf_counter() - began:.0f} s",
+                file=sys.stderr,
+            )
     return {
         "frames": count,
         "rejected": reasons.total(),
@@ -312,7 +377,9 @@ class Recorder:
         """Give them out."""
         return decision.action
 
-    def observe(self, agents: Any, rewards: Any, terminated: Any, truncated: Any, observations: Any) -> None:
+    def observe(
+        self, agents: Any, rewards: Any, terminated: Any, truncated: Any, observations: Any
+    ) -> None:
         """Keep the rows and rewards."""
         self._note(observations)
         self._note(np.asarray(rewards, "<f8"))
@@ -352,9 +419,12 @@ class Siege:
         self.context = zmq.Context()
         self.context.set(zmq.MAX_SOCKETS, 4096)
         self.said: set[bytes] = set()  # rows that stood in a valid frame
-        self._left: dict[int, bytes] = {}  # what the next process of a worker claims to have recovered
+        # what the next process of a worker claims to have recovered
+        self._left: dict[int, bytes] = {}
         self.reasons: Counter[str] = Counter()
-        self.sent = self.refused = self.valid = self.contested = self.lives = self.honest_messages = 0
+        self.sent = self.refused = self.valid = self.contested = self.lives = (
+            self.honest_messages
+        ) = 0
 
     def turn(self) -> None:
         """Serve, and give up who is silent, as a run does."""
@@ -378,7 +448,11 @@ class Siege:
         if isinstance(body, Hello) and body.recovered:
             self.note(body.recovered)
         if isinstance(body, Step):
-            self.said.update(row.tobytes() for rows in (body.observations, body.final, body.rewards) for row in rows)
+            self.said.update(
+                row.tobytes()
+                for rows in (body.observations, body.final, body.rewards)
+                for row in rows
+            )
         elif protocol.decode(frame)[0].kind is Kind.RESET:
             self.said.update(row.tobytes() for row in body)
         return True
@@ -413,7 +487,8 @@ class Siege:
                 valid += self.attack(session, sequence)
             self._harvest(valid, None)
             socket.send(protocol.encode_control(protocol.Goodbye("done"), session=session))
-            self.ask(socket, protocol.encode_control(protocol.Status()), Kind.STATUS_REPLY)  # so it has arrived
+            # so it has arrived
+            self.ask(socket, protocol.encode_control(protocol.Status()), Kind.STATUS_REPLY)
             last = valid_frames(self._rng, self._numbers, session, sequence + 1)
             frame = self._rng.choice((last[Kind.STEP], *last.values()))
             self._left[slot] = frame if self._rng.random() < 0.5 else changed(self._rng, frame)
@@ -427,7 +502,9 @@ class Siege:
         invalid: list[bytes] = []
         for _ in range(AT_ONCE):
             near = self._rng.choice((sequence, sequence + 1, sequence + 1, sequence + 2))
-            frames = valid_frames(self._rng, self._numbers, self._rng.choice((session, session, session, 7)), near)
+            frames = valid_frames(
+                self._rng, self._numbers, self._rng.choice((session, session, session, 7)), near
+            )
             frame = changed(self._rng, self._rng.choice(list(frames.values())))
             (valid if self.note(frame) else invalid).append(frame)
         self.sent += AT_ONCE
@@ -436,7 +513,9 @@ class Siege:
         fates = [fate(frame, session, sequence) for frame in invalid]
         self._harvest(invalid, [1] * len(invalid))
         if self.server.counts.violations - before != fates.count("violation"):
-            raise SystemExit(f"{dict(Counter(fates))}, but {self.server.counts.violations - before} were counted")
+            raise SystemExit(
+                f"{dict(Counter(fates))}, but {self.server.counts.violations - before} were counted"
+            )
         self.contested += fates.count("contested")
         return valid
 
@@ -455,11 +534,16 @@ class Siege:
                 while socket.poll(0):
                     heard.append(read(socket.recv()))
                     quiet = 0
-            if owed and any(len(heard) < number for heard, number in zip(answers, owed, strict=True)):
+            if owed and any(
+                len(heard) < number for heard, number in zip(answers, owed, strict=True)
+            ):
                 quiet = 0
         for socket in sockets:
             socket.close()
-        refusals = [[a for a in heard if isinstance(a, protocol.Reject | protocol.Error)] for heard in answers]
+        refusals = [
+            [a for a in heard if isinstance(a, protocol.Reject | protocol.Error)]
+            for heard in answers
+        ]
         if owed and [len(heard) for heard in refusals] != owed:
             raise SystemExit(
                 f"refused frames got these refusals within {WAIT:g} s: {list(zip(owed, refusals, strict=True))}"
@@ -479,7 +563,11 @@ def fate(frame: bytes, session: int, sequence: int) -> str:
     if header.session != session:
         return "stranger"
     again = (header.kind is Kind.RESET) == (header.sequence == 1) and header.sequence <= sequence
-    return "contested" if again and (header.first, header.environments) == (0, ENVIRONMENTS) else "violation"
+    return (
+        "contested"
+        if again and (header.first, header.environments) == (0, ENVIRONMENTS)
+        else "violation"
+    )
 
 
 def memory() -> float:
@@ -498,7 +586,9 @@ def fuzz_server(rng: random.Random, count: int) -> dict[str, Any]:
             siege.live()
             invented = siege.learner.told - siege.said
             if invented:
-                raise SystemExit(f"the learner was told {len(invented)} numbers that stood in no valid frame")
+                raise SystemExit(
+                    f"the learner was told {len(invented)} numbers that stood in no valid frame"
+                )
             if not first and siege.sent > count // 10:
                 first = memory()  # what is filled once is filled by now
             grown = memory() - first if first else 0.0
@@ -506,7 +596,9 @@ def fuzz_server(rng: random.Random, count: int) -> dict[str, Any]:
                 raise SystemExit(f"the process grew by {grown:.0f} MiB")
             if time.perf_counter() - told > 20:
                 told = time.perf_counter()
-                print(f"server: {siege.sent} of {count} frames, {told - began:.0f} s", file=sys.stderr)
+                print(
+                    f"server: {siege.sent} of {count} frames, {told - began:.0f} s", file=sys.stderr
+                )
         siege.live()  # an honest worker is served to the end
         result = {
             "frames": siege.sent,
@@ -531,7 +623,9 @@ def fuzz_server(rng: random.Random, count: int) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--frames", type=int, default=1_000_000)
-    parser.add_argument("--by-sockets", type=int, default=50_000, help="how many of them go through the server")
+    parser.add_argument(
+        "--by-sockets", type=int, default=50_000, help="how many of them go through the server"
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("-o", "--output", type=Path, default=RESULT)
     arguments = parser.parse_args()

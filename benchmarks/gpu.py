@@ -69,7 +69,10 @@ def kernels() -> dict[str, Any]:
     """The share of each kernel in a step."""
     from flowsim.bench_cuda import kernel_times
 
-    return {f"{batch} x {nx}x{ny}": kernel_times(nx, ny, batch) for nx, ny, batch in ((512, 256, 24), (256, 128, 1))}
+    return {
+        f"{batch} x {nx}x{ny}": kernel_times(nx, ny, batch)
+        for nx, ny, batch in ((512, 256, 24), (256, 128, 1))
+    }
 
 
 def jax_cfd() -> dict[str, Any]:
@@ -92,7 +95,9 @@ def learner() -> dict[str, Any]:
     """Gradient steps per second."""
     from rl_agent.bench import bench_learner
 
-    return {"rows": bench_learner(lambda text: print(text, file=sys.stderr), full=True, seconds=2.0)}
+    return {
+        "rows": bench_learner(lambda text: print(text, file=sys.stderr), full=True, seconds=2.0)
+    }
 
 
 def actions() -> dict[str, Any]:
@@ -104,7 +109,9 @@ def actions() -> dict[str, Any]:
     found = {}
     for preset in PRESETS:
         mode = "SameStep"
-        env = DCylinderWakeVectorEnv(AGENTS, autoreset_mode=mode, preset=preset, backend="cuda", start="impulsive")
+        env = DCylinderWakeVectorEnv(
+            AGENTS, autoreset_mode=mode, preset=preset, backend="cuda", start="impulsive"
+        )
         rng = np.random.default_rng(0)
         env.reset(seed=0)
         env.step(rng.uniform(-1, 1, (AGENTS, 3)))  # compiles and captures
@@ -138,7 +145,12 @@ def training(output: Path) -> dict[str, Any]:
     begin = time.perf_counter()
     run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
     taken = time.perf_counter() - begin
-    return {"exit": run.returncode, "seconds": taken, "actions_per_second": 6000 / taken, "tail": run.stderr[-2000:]}
+    return {
+        "exit": run.returncode,
+        "seconds": taken,
+        "actions_per_second": 6000 / taken,
+        "tail": run.stderr[-2000:],
+    }
 
 
 def summary(found: dict[str, Any]) -> None:
@@ -155,7 +167,9 @@ def summary(found: dict[str, Any]) -> None:
         if isinstance(rows, list):
             print(name, ", ".join(f"{row['kernel']} {row['us']:.1f} us" for row in rows))
     for row in found.get("learner", {}).get("rows", []):
-        print(f"{row['algorithm']} {row['network']} on {row['device']}: {row['updates_per_second']:.0f} updates/s")
+        print(
+            f"{row['algorithm']} {row['network']} on {row['device']}: {row['updates_per_second']:.0f} updates/s"
+        )
     for preset, row in found.get("actions", {}).items():
         if isinstance(row, dict):
             print(f"{preset}: {row['actions_per_second']:.1f} actions/s, "
@@ -191,7 +205,10 @@ def main() -> None:
         try:
             found[name] = part()
         except Exception as error:  # whatever it is, the other parts are worth having
-            found[name] = {"error": f"{type(error).__name__}: {error}", "traceback": traceback.format_exc()[-3000:]}
+            found[name] = {
+                "error": f"{type(error).__name__}: {error}",
+                "traceback": traceback.format_exc()[-3000:],
+            }
         (options.output / "gpu.json").write_text(json.dumps(found, indent=1, default=str))
     summary(found)
     if "error" in found["machine"]:

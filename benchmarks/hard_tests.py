@@ -56,11 +56,15 @@ class Setting:
 def main() -> int:
     """Do the runs that are not there yet; return 1 when any is red."""
     options = _options()
-    setting = Setting(options.only, options.workers, options.limit, options.stop_every, options.stop_for)
+    setting = Setting(
+        options.only, options.workers, options.limit, options.stop_every, options.stop_for
+    )
     origin, folder = _origin(), options.output
     folder.mkdir(parents=True, exist_ok=True)
     planned = [
-        (kind, number) for kind, count in zip(("busy", "stopped"), options.runs, strict=True) for number in range(count)
+        (kind, number)
+        for kind, count in zip(("busy", "stopped"), options.runs, strict=True)
+        for number in range(count)
     ]
     results: list[dict[str, Any]] = []
     for kind, number in planned:
@@ -68,12 +72,22 @@ def main() -> int:
         result = _kept(file, origin["code"], setting)
         if result is None:
             result = _run(
-                kind, f"run {len(results) + 1} of {len(planned)}, {kind}", setting, file, results, len(planned)
+                kind,
+                f"run {len(results) + 1} of {len(planned)}, {kind}",
+                setting,
+                file,
+                results,
+                len(planned),
             )
             result = {"kind": kind, **origin, "tests": setting.tests} | result
             write_atomically(file, json.dumps(result, indent=1).encode())
             if folder == RESULTS:  # a page lists all results, and a test holds it to that
-                subprocess.run([sys.executable, "benchmarks/evidence.py", "--page"], cwd=ROOT, check=True, timeout=600)
+                subprocess.run(
+                    [sys.executable, "benchmarks/evidence.py", "--page"],
+                    cwd=ROOT,
+                    check=True,
+                    timeout=600,
+                )
         results.append(result)
         print(f"{file.stem}: {_verdict(result)}", flush=True)
     red = [result for result in results if not result["green"]]
@@ -83,11 +97,21 @@ def main() -> int:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--runs", type=_counts, default=(5, 5), help="runs of the kinds busy,stopped (5,5)")
-    parser.add_argument("--only", nargs="+", default=["tests"], help="files or tests, as pytest takes them")
-    parser.add_argument("-o", "--output", type=Path, default=RESULTS, help="where the results are kept")
-    parser.add_argument("--workers", type=int, default=2, help="workers of pytest-xdist; 0 for none")
-    parser.add_argument("--limit", type=float, default=7200.0, help="seconds after which a run counts as hung")
+    parser.add_argument(
+        "--runs", type=_counts, default=(5, 5), help="runs of the kinds busy,stopped (5,5)"
+    )
+    parser.add_argument(
+        "--only", nargs="+", default=["tests"], help="files or tests, as pytest takes them"
+    )
+    parser.add_argument(
+        "-o", "--output", type=Path, default=RESULTS, help="where the results are kept"
+    )
+    parser.add_argument(
+        "--workers", type=int, default=2, help="workers of pytest-xdist; 0 for none"
+    )
+    parser.add_argument(
+        "--limit", type=float, default=7200.0, help="seconds after which a run counts as hung"
+    )
     parser.add_argument("--stop-every", type=float, default=3.0, help="mean seconds between stops")
     parser.add_argument("--stop-for", type=float, default=2.0, help="seconds of a stop")
     return parser.parse_args()
@@ -102,9 +126,13 @@ def _origin() -> dict[str, str]:
     """Return the commit, and a digest of the packages and their tests, with a word where the tree differs."""
 
     def git(*words: str) -> str:
-        return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, timeout=60).stdout.strip()
+        return subprocess.run(
+            ["git", *words], cwd=ROOT, capture_output=True, text=True, timeout=60
+        ).stdout.strip()
 
-    changed = " and uncommitted changes" if git("status", "--porcelain", "-uno", "--", *CODE) else ""
+    changed = (
+        " and uncommitted changes" if git("status", "--porcelain", "-uno", "--", *CODE) else ""
+    )
     code = hashlib.sha256(git("ls-tree", "HEAD", *CODE).encode()).hexdigest()[:16]
     return {"commit": git("rev-parse", "HEAD") + changed, "code": code + changed}
 
@@ -146,7 +174,9 @@ def _run(
     earlier = [result["seconds"] for result in before]
     began = time.monotonic()
     with log.open("wb") as output, contextlib.ExitStack() as stack:
-        process = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=output, start_new_session=True)
+        process = subprocess.Popen(
+            command, cwd=ROOT, stdout=output, stderr=output, start_new_session=True
+        )
         stack.callback(_end, process)
         if kind == "busy":
             stack.enter_context(_busy())
@@ -170,7 +200,12 @@ def _run(
 
 
 def _wait(
-    process: subprocess.Popen[bytes], name: str, log: Path, until: float, earlier: list[float], planned: int
+    process: subprocess.Popen[bytes],
+    name: str,
+    log: Path,
+    until: float,
+    earlier: list[float],
+    planned: int,
 ) -> int | None:
     """Wait for the end of a run and say how far it is; None when it takes too long."""
     began = time.monotonic()
@@ -198,14 +233,21 @@ def _read(report: Path) -> tuple[dict[str, int], list[dict[str, Any]]]:
         return {}, []
     suites = ET.parse(report).getroot().findall("testsuite")
     number = {
-        key: sum(int(suite.get(key, 0)) for suite in suites) for key in ("tests", "failures", "errors", "skipped")
+        key: sum(int(suite.get(key, 0)) for suite in suites)
+        for key in ("tests", "failures", "errors", "skipped")
     }
     counts = {"passed": number["tests"] - number["failures"] - number["errors"] - number["skipped"]}
-    counts |= {"failed": number["failures"], "errors": number["errors"], "skipped": number["skipped"]}
+    counts |= {
+        "failed": number["failures"],
+        "errors": number["errors"],
+        "skipped": number["skipped"],
+    }
     bad = [
         {
             "test": f"{case.get('classname')}::{case.get('name')}",
-            "traceback": _without_places(failure.text or failure.get("message") or "").splitlines()[:FAILURE_LINES],
+            "traceback": _without_places(failure.text or failure.get("message") or "").splitlines()[
+                :FAILURE_LINES
+            ],
         }
         for suite in suites
         for case in suite.findall("testcase")

@@ -53,14 +53,19 @@ FloatArray = NDArray[np.float64]
 # --- what is measured --------------------------------------------------------------------------------------------
 
 
-def watch(env: str, options: dict[str, Any], controller: Controller, actions: int) -> dict[str, FloatArray]:
+def watch(
+    env: str, options: dict[str, Any], controller: Controller, actions: int
+) -> dict[str, FloatArray]:
     """Play the starts; return places (n, actions, 3), actions (n, actions, 3) and the lift of O, NaN once lost."""
     vector: Any = make_vector(env, options, STARTS)
-    observations, _ = vector.reset(seed=[episode_seed(EVALUATION_SEED, number) for number in range(STARTS)])
+    observations, _ = vector.reset(
+        seed=[episode_seed(EVALUATION_SEED, number) for number in range(STARTS)]
+    )
     controller.reset(STARTS)
     alive = np.ones(STARTS, bool)
     seen: dict[str, FloatArray] = {
-        name: np.full((STARTS, actions, size), np.nan) for name, size in (("place", 3), ("action", 3), ("lift", 1))
+        name: np.full((STARTS, actions, size), np.nan)
+        for name, size in (("place", 3), ("action", 3), ("lift", 1))
     }
     for n in range(actions):
         chosen = np.clip(controller(np.asarray(observations, np.float32)), -1.0, 1.0)
@@ -140,11 +145,14 @@ def numbers(found: dict[str, Any]) -> dict[str, Any]:
     wake = np.array(found["wake"])
     i = np.clip(np.searchsorted(ALONG, settled[:, 0]), 0, len(ALONG) - 1)
     j = np.clip(np.searchsorted(ACROSS, settled[:, 1]), 0, len(ACROSS) - 1)
-    tilt = abs((settled[:, 2] + np.pi / 2) % np.pi - np.pi / 2)  # from the stream, an ellipse has no front
+    # from the stream, an ellipse has no front
+    tilt = abs((settled[:, 2] + np.pi / 2) % np.pi - np.pi / 2)
     free = np.interp(tilt, ANGLES, found["drag_in_the_stream"])
     mean, stays = pushes.mean(axis=0), np.isfinite(place[:, -1, 0])
     # the price of an episode's last action is not kept: that of the one before stands for it
-    paid = np.nansum((action**2).sum(axis=2), axis=1) + np.where(stays, (action[:, -2] ** 2).sum(axis=1), 0.0)
+    paid = np.nansum((action**2).sum(axis=2), axis=1) + np.where(
+        stays, (action[:, -2] ** 2).sum(axis=1), 0.0
+    )
     returns = np.where(stays, 0.0, -100.0) - np.nan_to_num(paid)
     return {
         "survival": float(stays.mean()),
@@ -194,10 +202,14 @@ def draw(studies: list[dict[str, Any]], file: Path) -> None:
     figure = Figure(figsize=(11, 2.6 * len(studies) + 0.8), layout="constrained")
     FigureCanvasAgg(figure)
     grid = {"width_ratios": (0.9, 1, 1)}
-    rows = figure.subplots(len(studies), 3, squeeze=False, sharex="col", sharey="col", gridspec_kw=grid)
+    rows = figure.subplots(
+        len(studies), 3, squeeze=False, sharex="col", sharey="col", gridspec_kw=grid
+    )
     for (left, middle, right), found in zip(rows, studies, strict=True):
         place, action = np.array(found["place"], float), np.array(found["action"], float)
-        shown = left.pcolormesh(ALONG, ACROSS, np.array(found["wake"]).T, cmap="RdBu", vmin=-1.0, vmax=1.0)
+        shown = left.pcolormesh(
+            ALONG, ACROSS, np.array(found["wake"]).T, cmap="RdBu", vmin=-1.0, vmax=1.0
+        )
         left.plot(*place[:, SETTLED::5, :2].reshape(-1, 2).T, "k.", markersize=2, alpha=0.4)
         left.set(ylabel=f"{_who(found)}\ny / D", aspect="equal")
         phases = (np.arange(PHASES) + 0.5) / PHASES
@@ -208,12 +220,21 @@ def draw(studies: list[dict[str, Any]], file: Path) -> None:
         right.plot(np.nanmean((action[:, :-1] ** 2).sum(axis=2), axis=0), linewidth=1)
         right.set(ylabel="$|a|^2$", ylim=(0, None))
     figure.colorbar(
-        shown, ax=rows[:, 0], label="mean u / U without the agent", location="bottom", shrink=0.8, aspect=40
+        shown,
+        ax=rows[:, 0],
+        label="mean u / U without the agent",
+        location="bottom",
+        shrink=0.8,
+        aspect=40,
     )
     rows[0, 1].legend(fontsize="small")
     for axis, title, label in zip(
         rows[0],
-        (f"places after {SETTLED} actions", "mean action in the phase of O's lift", "price, mean over those that live"),
+        (
+            f"places after {SETTLED} actions",
+            "mean action in the phase of O's lift",
+            "price, mean over those that live",
+        ),
         ("x / D from the flat side", "part of the period", "actions"),
         strict=True,
     ):
@@ -227,7 +248,9 @@ def main() -> None:
     """Read the command line and do what it says."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("command", choices=("watch", "page"))
-    parser.add_argument("policies", nargs="*", type=Path, help="files of policies beside their results, or runs")
+    parser.add_argument(
+        "policies", nargs="*", type=Path, help="files of policies beside their results, or runs"
+    )
     parser.add_argument("--cells", nargs="+", type=int, default=[16, 32])
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--page", type=Path, default=ROOT / "docs" / "learned.md")
@@ -242,7 +265,9 @@ def main() -> None:
     for policy in options.policies:
         for cells in options.cells:
             result = study(policy, cells) | provenance() | {"machine": machine()}
-            write_atomically(options.results / f"{policy.stem}_{cells}.json", json.dumps(result).encode())
+            write_atomically(
+                options.results / f"{policy.stem}_{cells}.json", json.dumps(result).encode()
+            )
             print(table([result]), flush=True)
 
 

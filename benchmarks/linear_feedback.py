@@ -43,14 +43,17 @@ FloatArray = NDArray[np.float64]
 
 def as_gains(controller: PDController) -> FloatArray:
     """Return the gains of a controller as a vector."""
-    return np.concatenate([np.atleast_1d(getattr(controller, name)) for name in NAMES]).astype(float)
+    return np.concatenate([np.atleast_1d(getattr(controller, name)) for name in NAMES]).astype(
+        float
+    )
 
 
 def controller_of(gains: FloatArray) -> PDController:
     """Return the controller with the given gains (11,), or a row of controllers for a batch (n, 11)."""
     parts = np.split(gains.T, np.cumsum(SIZES)[:-1])
     values: dict[str, Any] = {
-        name: part[0] if size == 1 else part.T for name, part, size in zip(NAMES, parts, SIZES, strict=True)
+        name: part[0] if size == 1 else part.T
+        for name, part, size in zip(NAMES, parts, SIZES, strict=True)
     }
     return PDController(**values)
 
@@ -88,8 +91,15 @@ def search(generations: int, actions: int, file: Path) -> None:
         elite = gains[np.argsort(values)[-ELITE:]]
         mean = SMOOTHING * elite.mean(axis=0) + (1 - SMOOTHING) * mean
         spread = SMOOTHING * elite.std(axis=0) + (1 - SMOOTHING) * spread
-        found["generations"].append({"values": values.tolist(), "mean": mean.tolist(), "spread": spread.tolist()})
-        found |= provenance() | {"machine": machine(), "preset": PRESET, "actions": actions, "names": NAMES}
+        found["generations"].append(
+            {"values": values.tolist(), "mean": mean.tolist(), "spread": spread.tolist()}
+        )
+        found |= provenance() | {
+            "machine": machine(),
+            "preset": PRESET,
+            "actions": actions,
+            "names": NAMES,
+        }
         write_atomically(file, json.dumps(found, indent=1).encode())
         print(f"generation {number + 1}: mean's worth {values[0]:.1f}, elite's {np.sort(values)[-ELITE:].mean():.1f}",
               flush=True)  # fmt: skip
@@ -114,7 +124,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("command", choices=("search", "evaluate"))
     parser.add_argument("--generations", type=int, default=30)
-    parser.add_argument("--actions", type=int, default=60, help="length of an episode of the search")
+    parser.add_argument(
+        "--actions", type=int, default=60, help="length of an episode of the search"
+    )
     parser.add_argument("--cells", type=int, default=16)
     parser.add_argument("--starts", choices=("narrow", "paper"), default="narrow")
     parser.add_argument("--episodes", type=int, default=48)

@@ -44,11 +44,18 @@ that were not trained on, means over the seeds with the seeds' own behind."""
 
 def table(contestants: dict[str, Seeds], paper: dict[str, float]) -> list[str]:
     """Return a row for each contestant, in Markdown."""
-    lines = ["| sampler | steps | mean of the policy | steps per CPU second | paper |", "| --- |" + " --: |" * 4]
+    lines = [
+        "| sampler | steps | mean of the policy | steps per CPU second | paper |",
+        "| --- |" + " --: |" * 4,
+    ]
     for name, seeds in contestants.items():
         judged = [seed["evaluation"]["deterministic"]["mean_return"] for seed in seeds]
         rates = [seed["steps"] / seed["cpu_seconds"] for seed in seeds]
-        cells = [numbers([seed["steps"] for seed in seeds], ",.0f"), numbers(judged), numbers(rates, ".0f")]
+        cells = [
+            numbers([seed["steps"] for seed in seeds], ",.0f"),
+            numbers(judged),
+            numbers(rates, ".0f"),
+        ]
         lines.append(f"| {name} | " + " | ".join(cells) + f" | {paper.get(name, '')} |")
     return lines
 
@@ -60,14 +67,21 @@ def write_page(plan: dict[str, Suite], results: Path, page: Path) -> None:
         parts.append(f"## {name.upper()}\n\n{suite.about}")
         found = contestants_of(name, suite, results)
         for task, env in dict.fromkeys((job.task, job.env) for job in jobs_of(name, suite)):
-            own = {who: [one for one in seeds if one["settings"]["env"] == env] for who, seeds in found.items()}
+            own = {
+                who: [one for one in seeds if one["settings"]["env"] == env]
+                for who, seeds in found.items()
+            }
             own = {who: seeds for who, seeds in own.items() if seeds}
             done = sum(map(len, own.values()))
-            parts.append(f"### {task}\n\n{done} of {len(suite.contestants) * suite.seeds} trainings done.")
+            parts.append(
+                f"### {task}\n\n{done} of {len(suite.contestants) * suite.seeds} trainings done."
+            )
             if own:
                 picture = page.parent / "images" / f"replay_{name}_{task.lower()}.png"
                 draw(own, PANELS, picture)
-                parts.append(f"![return against steps and seconds]({picture.relative_to(page.parent).as_posix()})")
+                parts.append(
+                    f"![return against steps and seconds]({picture.relative_to(page.parent).as_posix()})"
+                )
                 parts.append("\n".join(table(own, PAPER.get((name, task), {}))))
     write_atomically(page, ("\n\n".join(parts) + "\n").encode())
 

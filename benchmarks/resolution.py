@@ -124,7 +124,11 @@ def developed(cells: int) -> tuple[dict[str, Any], list[State]]:
         "v_rms": v.std(axis=0).tolist(),
     }
     # to phase zero, and from there on in equal parts of a period
-    ahead = zeros[-1] + found["period"] * np.ceil((sim.time[0] - zeros[-1]) / found["period"]) - sim.time[0]
+    ahead = (
+        zeros[-1]
+        + found["period"] * np.ceil((sim.time[0] - zeros[-1]) / found["period"])
+        - sim.time[0]
+    )
     states = []
     for phase in range(PHASES):
         sim.advance(float(ahead) if phase == 0 else found["period"] / PHASES)
@@ -141,7 +145,10 @@ def put(task: DCylinderWake, index: int, wake: State, start: tuple[float, float,
         elif name in ("time", "steps"):
             state[name] = np.zeros_like(array)
     simulation.set_state(index, state)
-    simulation.body_state.position[index, task.agent] = CYLINDER[0] + start[0], CYLINDER[1] + start[1]
+    simulation.body_state.position[index, task.agent] = (
+        CYLINDER[0] + start[0],
+        CYLINDER[1] + start[1],
+    )
     simulation.body_state.angle[index, task.agent] = start[2]
 
 
@@ -209,7 +216,11 @@ def agent_of(place: Path) -> tuple[str, dict[str, Any], PolicyController]:
     if place.suffix != ".policy":
         folder = RunFolder.find(place)
         config = folder.config()
-        return config.env, config.env_options, load_controller(folder, deterministic=True, seed=SEED)
+        return (
+            config.env,
+            config.env_options,
+            load_controller(folder, deterministic=True, seed=SEED),
+        )
     settings = json.loads(place.with_suffix(".json").read_text())["settings"]
     return settings["env"], settings["env_options"], PolicyController(
         Policy.load(place), deterministic=True, seed=SEED
@@ -220,7 +231,9 @@ def judge(place: Path, cells: Iterable[int], starts: str, episodes: int, file: P
     """Evaluate the mean of a policy at every resolution that the file lacks, and keep what was found."""
     env, env_options, controller = agent_of(place)
     found: dict[str, Any] = (
-        json.loads(file.read_text()) if file.exists() else {"env": env, "env_options": env_options, "at": {}}
+        json.loads(file.read_text())
+        if file.exists()
+        else {"env": env, "env_options": env_options, "at": {}}
     )
     for count in cells:
         if str(count) in found["at"]:
@@ -236,7 +249,9 @@ def judge(place: Path, cells: Iterable[int], starts: str, episodes: int, file: P
 # --- page --------------------------------------------------------------------------------------------------------
 
 
-def distances(found: dict[str, Any], finest: dict[str, Any], kind: str, column: slice = slice(0, 2)) -> FloatArray:
+def distances(
+    found: dict[str, Any], finest: dict[str, Any], kind: str, column: slice = slice(0, 2)
+) -> FloatArray:
     """Return how far the bodies are from those of the finest flow after each action: the median, in D or rad."""
     ours, theirs = (np.array(each["free"][kind]["path"])[..., column] for each in (found, finest))
     apart = ours - theirs
@@ -286,10 +301,15 @@ def draw(studies: list[dict[str, Any]], file: Path) -> None:
         for kind, line in (("none", "-"), ("random", "--")):
             if found is not finest:
                 axes[0, 2].plot(time, distances(found, finest, kind), line, color=colour)
-                axes[1, 2].plot(time, distances(found, finest, kind, slice(2, 3)), line, color=colour)
+                axes[1, 2].plot(
+                    time, distances(found, finest, kind, slice(2, 3)), line, color=colour
+                )
         for axis, kind in ((axes[1, 0], "none"), (axes[1, 1], "random")):
             axis.plot(
-                *np.array(found["free"][kind]["path"])[PHASES, :7, :2].T - np.array(CYLINDER)[:, None], "o-", **style
+                *np.array(found["free"][kind]["path"])[PHASES, :7, :2].T
+                - np.array(CYLINDER)[:, None],
+                "o-",
+                **style,
             )
     for axis, title, x, y in (
         (axes[0, 0], "mean deficit 1 - u on the axis", "x / D", ""),
@@ -328,8 +348,13 @@ def table_of_policies(found: dict[str, dict[str, Any]]) -> str:
 
 def write_page(results: Path, page: Path, picture: Path) -> None:
     """Put the tables between the marks of the page, and draw the picture."""
-    studies = [json.loads(file.read_text()) for file in sorted(results.glob("*.json"), key=lambda file: int(file.stem))]
-    policies = {file.stem: json.loads(file.read_text()) for file in sorted(results.glob("policies/*.json"))}
+    studies = [
+        json.loads(file.read_text())
+        for file in sorted(results.glob("*.json"), key=lambda file: int(file.stem))
+    ]
+    policies = {
+        file.stem: json.loads(file.read_text()) for file in sorted(results.glob("policies/*.json"))
+    }
     fill_in(page, "resolution", "table", table(studies))
     fill_in(page, "resolution", "policies", table_of_policies(policies))
     draw(studies, picture)

@@ -26,7 +26,11 @@ from benchmarks.learning.plan import Suite, read_plan  # noqa: E402
 from coupling.files import Table, write_atomically  # noqa: E402
 
 NAME = "sisl"
-PAPER = {"multiwalker": (19.80, "3.2k"), "waterworld": (194.57, "19.2k"), "pursuit": (124.22, "20.8k")}
+PAPER = {
+    "multiwalker": (19.80, "3.2k"),
+    "waterworld": (194.57, "19.2k"),
+    "pursuit": (124.22, "20.8k"),
+}
 """Table 1 of the paper: the best mean return of LDI with one policy, and the episode that it was reached in."""
 PANELS = (
     Panel(0, "mean_return", "steps of a world", "return, mean over the agents"),
@@ -60,15 +64,25 @@ def table(contestants: dict[str, Seeds]) -> list[str]:
     ]
     for name, seeds in contestants.items():
         curves = [read_curve(seed, "mean_return") for seed in seeds]
-        smooth = [curve_at(curve, 0, np.linspace(curve[0, 0], curve[-1, 0], POINTS)) for curve in curves]
-        judged = [[seed["evaluation"][kind]["mean_return"] for seed in seeds] for kind in ("deterministic", "drawing")]
-        episodes = [sum(int(row["episodes"]) for row in Table(seed["curve"]).read()) for seed in seeds]
+        smooth = [
+            curve_at(curve, 0, np.linspace(curve[0, 0], curve[-1, 0], POINTS)) for curve in curves
+        ]
+        judged = [
+            [seed["evaluation"][kind]["mean_return"] for seed in seeds]
+            for kind in ("deterministic", "drawing")
+        ]
+        episodes = [
+            sum(int(row["episodes"]) for row in Table(seed["curve"]).read()) for seed in seeds
+        ]
         rate = np.mean([seed["steps"] / seed["cpu_seconds"] for seed in seeds])
         cells = [
             numbers([seed["steps"] for seed in seeds], ",.0f"),
             numbers(episodes, ",.0f"),
             f"{rate:.0f}",
-            *(numbers(each) for each in ([s.max() for s in smooth], [s[-1] for s in smooth], *judged)),
+            *(
+                numbers(each)
+                for each in ([s.max() for s in smooth], [s[-1] for s in smooth], *judged)
+            ),
         ]
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
     return lines
@@ -89,7 +103,9 @@ def write_page(plan: dict[str, Suite], results: Path, page: Path) -> None:
         if contestants:
             picture = page.parent / "images" / f"sisl_{name}.png"
             draw(contestants, PANELS, picture)
-            parts.append(f"![return against steps and seconds]({picture.relative_to(page.parent).as_posix()})")
+            parts.append(
+                f"![return against steps and seconds]({picture.relative_to(page.parent).as_posix()})"
+            )
             parts.append("\n".join(table(contestants)))
     write_atomically(page, ("\n\n".join(parts) + "\n").encode())
 

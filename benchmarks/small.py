@@ -57,7 +57,10 @@ def described_as(task: str) -> Task:
 def job_of(task: str, algorithm: str, seed: int) -> Job | None:
     """Return the training, or None where the algorithm cannot take the task."""
     described = described_as(task)
-    if isinstance(described.action_space, gymnasium.spaces.Discrete) and not KINDS[algorithm].serves_choices:
+    if (
+        isinstance(described.action_space, gymnasium.spaces.Discrete)
+        and not KINDS[algorithm].serves_choices
+    ):
         return None
     try:
         config = load_config(TASKS[task].preset, [f"agent.algorithm={algorithm}"])
@@ -91,7 +94,9 @@ def table(results: Path) -> str:
     lines = [head, "| --- |" + " --- |" * (2 + len(ALGORITHMS))]
     for name, task in TASKS.items():
         cells = [_cell(name, algorithm, results) for algorithm in ALGORITHMS]
-        lines.append(f"| {name} | {task.nothing:.4g} | {task.best():.4g} | " + " | ".join(cells) + " |")
+        lines.append(
+            f"| {name} | {task.nothing:.4g} | {task.best():.4g} | " + " | ".join(cells) + " |"
+        )
     return "\n".join(lines)
 
 
@@ -124,7 +129,12 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, default=1, help="how many: 0, 1, ...")
     parser.add_argument("-j", "--processes", type=int, default=1, help="trainings at a time")
     parser.add_argument("--results", type=Path, default=RESULTS)
-    parser.add_argument("--work", type=Path, default=ROOT / "runs" / "small", help="checkpoints and unfinished curves")
+    parser.add_argument(
+        "--work",
+        type=Path,
+        default=ROOT / "runs" / "small",
+        help="checkpoints and unfinished curves",
+    )
     return parser.parse_args()
 
 

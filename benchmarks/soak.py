@@ -44,7 +44,13 @@ def preset(workers: int, step_seconds: float) -> dict[str, Any]:
     return {
         "env": "oracle:test/Oracle-v0",
         "env_options": {"step_seconds": step_seconds},
-        "agent": {"start": 2000, "memory": 2**14, "batch": 32, "hidden": [32, 32], "steps_per_update": 4.0},
+        "agent": {
+            "start": 2000,
+            "memory": 2**14,
+            "batch": 32,
+            "hidden": [32, 32],
+            "steps_per_update": 4.0,
+        },
         "workers": {"processes": workers, "agents": workers},
         "run": {"steps": 10**9, "name": "soak", "checkpoint_every": 30.0},
     }
@@ -56,10 +62,15 @@ def sample(process: psutil.Process) -> tuple[int, int, int]:
     return memory.uss, process.num_fds(), process.num_threads()
 
 
-def soak(folder: Path, workers: int, seconds: float, every: float, step_seconds: float) -> dict[str, Any]:
+def soak(
+    folder: Path, workers: int, seconds: float, every: float, step_seconds: float
+) -> dict[str, Any]:
     """Run and sample; returns the curves of each process and the status at the end."""
     (folder / "preset.yaml").write_text(yaml.safe_dump(preset(workers, step_seconds)))
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(TESTS)]), "OMP_NUM_THREADS": "1"}
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join([str(ROOT), str(TESTS)]),
+        "OMP_NUM_THREADS": "1",
+    }
     with (folder / "output").open("wb") as output:
         learner = subprocess.Popen(
             [sys.executable, "-m", "coupling.commands.cli", "train", "preset.yaml"],
@@ -112,7 +123,10 @@ def rises(curve: list[tuple[float, int, int, int]]) -> dict[str, float]:
 def plot(curves: dict[str, list[tuple[float, int, int, int]]], file: Path) -> None:
     """Draw memory and descriptors of the learner, and of all workers, over time."""
     figure, axes = plt.subplots(1, 2, figsize=(8, 2.6), constrained_layout=True)
-    for axis, column, scale, label in ((axes[0], 1, 1e6, "unshared memory / MB"), (axes[1], 2, 1, "descriptors")):
+    for axis, column, scale, label in (
+        (axes[0], 1, 1e6, "unshared memory / MB"),
+        (axes[1], 2, 1, "descriptors"),
+    ):
         for name, curve in curves.items():
             points = np.array(curve, float)
             is_learner = name == "learner"
@@ -135,8 +149,12 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=1800.0)
     parser.add_argument("--workers", type=int, default=24)
     parser.add_argument("--every", type=float, default=5.0, help="seconds between samples")
-    parser.add_argument("--step-seconds", type=float, default=0.05, help="how long an environment step sleeps")
-    parser.add_argument("-o", "--output", type=Path, default=ROOT / "benchmarks" / "results" / "coupling")
+    parser.add_argument(
+        "--step-seconds", type=float, default=0.05, help="how long an environment step sleeps"
+    )
+    parser.add_argument(
+        "-o", "--output", type=Path, default=ROOT / "benchmarks" / "results" / "coupling"
+    )
     parser.add_argument("--image", type=Path, default=ROOT / "docs" / "images" / "soak.png")
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="flowsim-soak-"))
@@ -149,7 +167,16 @@ def main() -> int:
     rise = {name: rises(curve) for name, curve in result["curves"].items()}
     workers = [rise[name] for name in rise if name != "learner"]
     worst = {key: max(each[key] for each in workers) for key in RISE}
-    counted = ("restarts", "repeats", "pauses", "stale", "recovered", "violations", "unheard", "failed")
+    counted = (
+        "restarts",
+        "repeats",
+        "pauses",
+        "stale",
+        "recovered",
+        "violations",
+        "unheard",
+        "failed",
+    )
     flat = all(rise[name][key] <= limit for name in rise for key, limit in RISE.items())
     passed = flat and len(rise) == options.workers + 1 and result["exit_code"] == 130
     report = {

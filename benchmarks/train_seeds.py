@@ -26,7 +26,9 @@ ROOT = Path(__file__).resolve().parents[1]
 
 def flowsim(*arguments: str) -> None:
     """Run the command as a user would."""
-    subprocess.run([str(Path(sys.executable).with_name("flowsim")), *arguments], check=True, cwd=ROOT)
+    subprocess.run(
+        [str(Path(sys.executable).with_name("flowsim")), *arguments], check=True, cwd=ROOT
+    )
 
 
 def train(preset: str, seed: int, steps: int, episodes: int, results: Path) -> None:
@@ -43,7 +45,9 @@ def train(preset: str, seed: int, steps: int, episodes: int, results: Path) -> N
     for name in ("statistics.csv", "episodes.csv"):
         with (run / name).open("rb") as source, gzip.open(kept / f"{name}.gz", "wb") as target:
             shutil.copyfileobj(source, target)
-    (kept / "timing.json").write_text(json.dumps({"wall_seconds": time.time() - begin, "machine": machine()}, indent=1))
+    (kept / "timing.json").write_text(
+        json.dumps({"wall_seconds": time.time() - begin, "machine": machine()}, indent=1)
+    )
 
 
 def main() -> None:

@@ -62,13 +62,18 @@ def rates(folder: RunFolder, run: psutil.Process, seconds: float) -> dict[str, f
     while (after := status())[1] - before[1] < seconds:
         time.sleep(0.05)
     steps, span, used = (end - begin for begin, end in zip(before, after, strict=True))
-    return {"steps_per_second": round(steps / span, 1), "processor_ms_per_step": round(1000 * used / steps, 2)}
+    return {
+        "steps_per_second": round(steps / span, 1),
+        "processor_ms_per_step": round(1000 * used / steps, 2),
+    }
 
 
 def window_milliseconds(folder: Path, pictures: int = 200) -> float:
     """Return the processor time that a worker spends on a picture, its file included."""
     mode = gymnasium.VectorizeMode.VECTOR_ENTRY_POINT
-    flows = gymnasium.make_vec("cases:flowsim/DCylinderWake-v0", num_envs=12, vectorization_mode=mode)
+    flows = gymnasium.make_vec(
+        "cases:flowsim/DCylinderWake-v0", num_envs=12, vectorization_mode=mode
+    )
     flows.reset(seed=0)
     flows.step(np.zeros((12, 3)))
     window = Window(folder, every=0.0)
@@ -80,11 +85,15 @@ def window_milliseconds(folder: Path, pictures: int = 200) -> float:
     return 1000 * (time.process_time() - began) / pictures
 
 
-def measure(folder: RunFolder, run: psutil.Process, turns: int, seconds: float) -> list[dict[str, Any]]:
+def measure(
+    folder: RunFolder, run: psutil.Process, turns: int, seconds: float
+) -> list[dict[str, Any]]:
     """Watch by turns, and return the rates of each turn."""
     rows = []
     command = [sys.executable, "-m", "coupling.commands.cli", "watch", str(folder.path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as page:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as page:
         assert page.stdout is not None
         address = page.stdout.readline().strip()
         try:
@@ -111,11 +120,24 @@ def main() -> None:
     arguments, made_by = parser.parse_args(), provenance()
     with tempfile.TemporaryDirectory() as place:
         milliseconds = window_milliseconds(Path(place))
-        command = [sys.executable, "-m", "coupling.commands.cli", "train", PRESET, "run.name=run", "agent.start=256"]
-        process = subprocess.Popen(command, cwd=place, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        command = [
+            sys.executable,
+            "-m",
+            "coupling.commands.cli",
+            "train",
+            PRESET,
+            "run.name=run",
+            "agent.start=256",
+        ]
+        process = subprocess.Popen(
+            command, cwd=place, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
         try:
             folder = RunFolder(Path(place) / "runs" / "run")
-            while not folder.status.exists() or not json.loads(folder.status.read_text())["gradient_steps"]:
+            while (
+                not folder.status.exists()
+                or not json.loads(folder.status.read_text())["gradient_steps"]
+            ):
                 if process.poll() is not None:
                     raise SystemExit(f"flowsim train ended with {process.returncode}")
                 time.sleep(0.1)
@@ -123,14 +145,27 @@ def main() -> None:
         finally:
             process.terminate()
             process.wait()
-    summary: dict[str, Any] = {"worker_ms_per_picture": round(milliseconds, 2), "load": round(os.getloadavg()[0], 1)}
+    summary: dict[str, Any] = {
+        "worker_ms_per_picture": round(milliseconds, 2),
+        "load": round(os.getloadavg()[0], 1),
+    }
     for number in ("steps_per_second", "processor_ms_per_step"):
-        means = {name: float(np.mean([row[name][number] for row in rows])) for name in ("not", "watched")}
+        means = {
+            name: float(np.mean([row[name][number] for row in rows])) for name in ("not", "watched")
+        }
         summary[number] = {name: round(value, 2) for name, value in means.items()}
         summary[number]["ratio"] = round(means["watched"] / means["not"], 3)
-        summary[number]["ratios"] = sorted(round(row["watched"][number] / row["not"][number], 3) for row in rows)
+        summary[number]["ratios"] = sorted(
+            round(row["watched"][number] / row["not"][number], 3) for row in rows
+        )
     print(summary)
-    result = {"preset": PRESET, "cores": len(os.sched_getaffinity(0)), "machine": machine(), **made_by, "rows": rows}
+    result = {
+        "preset": PRESET,
+        "cores": len(os.sched_getaffinity(0)),
+        "machine": machine(),
+        **made_by,
+        "rows": rows,
+    }
     write_atomically(RESULT, json.dumps(result | summary, indent=1).encode())
 
 

@@ -31,26 +31,37 @@ sim.advance(1.0)
 assert sim.body_state.force[0, 0, 0] > 0.0
 """
 SMALL = ("run.steps=400", "agent.start=100", "workers.agents=4", "workers.processes=1")
-SWIMMER = ("elliptical_swimmer/quick", *SMALL, "run.name=swim", "env_options={cells_per_diameter: 8}")
+SWIMMER = (
+    "elliptical_swimmer/quick",
+    *SMALL,
+    "run.name=swim",
+    "env_options={cells_per_diameter: 8}",
+)
 
 
 def build(folder: Path) -> Path:
     """Build source archive and wheel from a copy of the files that git knows, check both, and return the wheel."""
     source = folder / "source"
-    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
     for name in listed.splitlines():
         if (ROOT / name).is_file():
             (source / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, source / name)
     archives = folder / "dist"
     say_only_failures([sys.executable, "-m", "build", "--outdir", str(archives), str(source)])
-    say_only_failures([sys.executable, "-m", "twine", "check", "--strict", *map(str, archives.iterdir())])
+    say_only_failures(
+        [sys.executable, "-m", "twine", "check", "--strict", *map(str, archives.iterdir())]
+    )
     return next(archives.glob("*.whl"))
 
 
 def say_only_failures(command: Sequence[str]) -> None:
     """Run a command that says a line for every file."""
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    done = subprocess.run(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+    )
     if done.returncode:
         sys.exit(f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout}")
 
@@ -62,7 +73,11 @@ class Newcomer:
         self._bin, self._here = folder / "venv" / "bin", folder / "here"
         self._here.mkdir()
         subprocess.run([sys.executable, "-m", "venv", str(folder / "venv")], check=True)
-        without = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "VIRTUAL_ENV"))}
+        without = {
+            key: value
+            for key, value in os.environ.items()
+            if not key.startswith(("PYTHON", "VIRTUAL_ENV"))
+        }
         self._environment = without | {"XDG_CACHE_HOME": str(folder / "cache")}
 
     def run(self, *words: str, code: int = 0, says: str = "") -> None:
@@ -70,16 +85,27 @@ class Newcomer:
         begin = time.monotonic()
         command = [str(self._bin / words[0]), *words[1:]]
         done = subprocess.run(
-            command, cwd=self._here, env=self._environment, capture_output=True, text=True, timeout=3600, check=False
+            command,
+            cwd=self._here,
+            env=self._environment,
+            capture_output=True,
+            text=True,
+            timeout=3600,
+            check=False,
         )
         said = done.stdout + done.stderr
-        print(f"{time.monotonic() - begin:6.0f} s  {' '.join(words)[:100]!r} ended with {done.returncode}", flush=True)
+        print(
+            f"{time.monotonic() - begin:6.0f} s  {' '.join(words)[:100]!r} ended with {done.returncode}",
+            flush=True,
+        )
         if done.returncode != code or says not in said or "Traceback" in said:
             sys.exit(f"expected exit code {code} and {says!r}, but it said:\n{said}")
 
     def install(self, what: str) -> None:
         """Install with the tested versions."""
-        self.run("python", "-m", "pip", "install", "--quiet", "-c", str(ROOT / "constraints.txt"), what)
+        self.run(
+            "python", "-m", "pip", "install", "--quiet", "-c", str(ROOT / "constraints.txt"), what
+        )
 
     def write(self, name: str, text: str) -> None:
         """Write a file where commands run."""
@@ -104,7 +130,9 @@ def try_out(folder: Path) -> None:
     newcomer.run("flowsim", "validate", "--case", "taylor-green", "--quick")
     newcomer.run("flowsim", "train", "classic/cartpole", code=2, says="pip install 'flowsim[rl]'")
     newcomer.install(f"{wheel}[rl]")
-    newcomer.run("flowsim", "train", "classic/cartpole", "run.steps=1000", "run.name=pole", says="finished")
+    newcomer.run(
+        "flowsim", "train", "classic/cartpole", "run.steps=1000", "run.name=pole", says="finished"
+    )
     newcomer.run("flowsim", "train", "mujoco/hopper", code=2, says="pip install 'flowsim[mujoco]'")
     newcomer.run("flowsim", "train", *SWIMMER, says="finished")
     newcomer.run("flowsim", "render", "runs/swim", "-o", "swim.mp4", "--actions", "5")
@@ -119,7 +147,9 @@ def try_out(folder: Path) -> None:
 def main(words: Sequence[str] | None = None) -> None:
     """Try the wheel out in a folder that is removed again."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--folder", type=Path, help="where; one of the system's for temporary files unless given")
+    parser.add_argument(
+        "--folder", type=Path, help="where; one of the system's for temporary files unless given"
+    )
     arguments = parser.parse_args(words)
     with tempfile.TemporaryDirectory(prefix="flowsim-wheel-", dir=arguments.folder) as folder:
         try_out(Path(folder))

@@ -2,7 +2,8 @@
 
 try:
     import gymnasium
-except ModuleNotFoundError:  # presets and options are of use without it: the solver alone reads them
+except ModuleNotFoundError:
+    # presets and options are of use without it: the solver alone reads them
     pass
 else:
     gymnasium.register(
@@ -15,16 +16,34 @@ else:
         entry_point="cases.elliptical_swimmer.env:EllipticalSwimmerEnv",
         vector_entry_point="cases.elliptical_swimmer.env:EllipticalSwimmerVectorEnv",
     )
-    gymnasium.register(id="flowsim/SwimmerSchool-v0", entry_point="cases.swimmer_school.env:SwimmerSchoolEnv")
     gymnasium.register(
-        id="flowsim/LinearQuadratic-v0", entry_point="cases.small.env:LinearQuadratic", max_episode_steps=20
+        id="flowsim/SwimmerSchool-v0", entry_point="cases.swimmer_school.env:SwimmerSchoolEnv"
     )
-    gymnasium.register(id="flowsim/Atari-v0", entry_point="cases.atari.env:make_atari", max_episode_steps=27_000)
-    gymnasium.register(id="flowsim/MinAtar-v0", entry_point="cases.atari.env:MinAtar", max_episode_steps=5000)
-    gymnasium.register(id="flowsim/Glide-v0", entry_point="cases.small.env:Glide", max_episode_steps=500)
-    gymnasium.register(id="flowsim/Recall-v0", entry_point="cases.small.env:Recall", max_episode_steps=4)
-    gymnasium.register(id="flowsim/Reach-v0", entry_point="cases.small.env:Reach", max_episode_steps=50)
     gymnasium.register(
-        id="flowsim/SparsePendulum-v0", entry_point="cases.replay.env:SparsePendulum", max_episode_steps=200
+        id="flowsim/LinearQuadratic-v0",
+        entry_point="cases.small.env:LinearQuadratic",
+        max_episode_steps=20,
     )
-    gymnasium.register(id="flowsim/Chain-v0", entry_point="cases.small.env:Chain", max_episode_steps=50)
+    gymnasium.register(
+        id="flowsim/Atari-v0", entry_point="cases.atari.env:make_atari", max_episode_steps=27_000
+    )
+    gymnasium.register(
+        id="flowsim/MinAtar-v0", entry_point="cases.atari.env:MinAtar", max_episode_steps=5000
+    )
+    gymnasium.register(
+        id="flowsim/Glide-v0", entry_point="cases.small.env:Glide", max_episode_steps=500
+    )
+    gymnasium.register(
+        id="flowsim/Recall-v0", entry_point="cases.small.env:Recall", max_episode_steps=4
+    )
+    gymnasium.register(
+        id="flowsim/Reach-v0", entry_point="cases.small.env:Reach", max_episode_steps=50
+    )
+    gymnasium.register(
+        id="flowsim/SparsePendulum-v0",
+        entry_point="cases.replay.env:SparsePendulum",
+        max_episode_steps=200,
+    )
+    gymnasium.register(
+        id="flowsim/Chain-v0", entry_point="cases.small.env:Chain", max_episode_steps=50
+    )

@@ -50,7 +50,9 @@ class RandomController:
 
     def __call__(self, observations: npt.NDArray[np.floating]) -> Actions:
         """Return random actions."""
-        return self._generator.uniform(-1.0, 1.0, (len(observations), self._action_size)).astype(np.float32)
+        return self._generator.uniform(-1.0, 1.0, (len(observations), self._action_size)).astype(
+            np.float32
+        )
 
 
 @dataclass(frozen=True)

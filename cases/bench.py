@@ -26,7 +26,9 @@ EFFORT = 0.1
 """Standard deviation of the random actions, of their range [-1, 1]."""
 
 
-def bench_tasks(say: Callable[[str], None], *, full: bool = False, seconds: float = 8.0) -> list[dict[str, Any]]:
+def bench_tasks(
+    say: Callable[[str], None], *, full: bool = False, seconds: float = 8.0
+) -> list[dict[str, Any]]:
     """Measure batches of 24 agents with small random actions, as one process of a run takes them.
 
     Parameters
@@ -50,7 +52,9 @@ def bench_tasks(say: Callable[[str], None], *, full: bool = False, seconds: floa
     for name, (identifier, options) in tasks.items():
         for threads in sorted({1, most_threads()} if full else {1}):
             say(f"{AGENTS} agents in {name}, {threads} threads")
-            env = gymnasium.make_vec(identifier, num_envs=AGENTS, **(options | {"threads": threads}))
+            env = gymnasium.make_vec(
+                identifier, num_envs=AGENTS, **(options | {"threads": threads})
+            )
             rows.append({"task": name, "threads": threads} | _measure(env, seconds))
     return rows
 
@@ -64,7 +68,9 @@ def _measure(env: Any, seconds: float) -> dict[str, Any]:
     actions, begin = 0, time.perf_counter()
     with timed_sweeps(spent):
         while time.perf_counter() < begin + seconds or actions < 3:
-            _, _, _, _, info = env.step(EFFORT * generator.standard_normal(env.action_space.shape).astype(np.float32))
+            _, _, _, _, info = env.step(
+                EFFORT * generator.standard_normal(env.action_space.shape).astype(np.float32)
+            )
             steps.append(info["solver_steps"])
             actions += 1
     whole = time.perf_counter() - begin
@@ -88,5 +94,7 @@ def printed(row: dict[str, Any]) -> dict[str, Any]:
         "actions/s": f"{row['actions_per_second']:.1f}",
         "steps per action": f"{row['steps_per_action']:.0f}",
         "M cells/s": f"{row['cells_per_second'] / 1e6:.0f}",
-        "stages": ", ".join(f"{name} {100 * share:.0f} %" for name, share in stages if share >= 0.02),
+        "stages": ", ".join(
+            f"{name} {100 * share:.0f} %" for name, share in stages if share >= 0.02
+        ),
     }

@@ -64,11 +64,15 @@ def sensed_velocity(simulation: Simulation, body: int) -> FloatArray:
     angle = state.angle[:, body].copy()
     arm = vertices(np.zeros((len(angle), 2)), angle)
     omega = state.angular_velocity[:, body, None]
-    surface = state.velocity[:, body, None, :] + np.stack([-omega * arm[..., 1], omega * arm[..., 0]], axis=-1)
+    surface = state.velocity[:, body, None, :] + np.stack(
+        [-omega * arm[..., 1], omega * arm[..., 0]], axis=-1
+    )
     return simulation.sensed - surface
 
 
-def body_observation(simulation: Simulation, body: int, relative_position: FloatArray) -> FloatArray:
+def body_observation(
+    simulation: Simulation, body: int, relative_position: FloatArray
+) -> FloatArray:
     """Return position (2), angle, velocity (2), spin and sensors (8), shape (B, 14), in D and U."""
     state = simulation.body_state
     batch = relative_position.shape[0]

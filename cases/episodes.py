@@ -65,7 +65,12 @@ class Loads:
         moved[:, :2] -= np.asarray(self._task.stream()) * span
         power = (pushing * moved).sum(axis=-1) * per_span
         # a diverged simulation reports no power rather than an infinite one
-        return {"drag": mean[:, 0], "lift": mean[:, 1], "torque": mean[:, 2], "power": np.nan_to_num(power, posinf=0.0)}
+        return {
+            "drag": mean[:, 0],
+            "lift": mean[:, 1],
+            "torque": mean[:, 2],
+            "power": np.nan_to_num(power, posinf=0.0),
+        }
 
     def get_state(self, index: int) -> dict[str, npt.NDArray[Any]]:
         """Return a copy of what the averages of one simulation begin with."""
@@ -116,7 +121,9 @@ class Episodes:
         self.task.actuate(self.applied)
         self.loads.clear()
         steps_before = simulation.steps.copy()
-        lost = simulation.advance(options.action_time, active, None if self.watch is None else self._watched)
+        lost = simulation.advance(
+            options.action_time, active, None if self.watch is None else self._watched
+        )
         self.solver_steps[:] = simulation.steps - steps_before
         self.actions_done += 1
         terminated = lost | simulation.diverged
@@ -133,7 +140,9 @@ class Episodes:
     def _checked(self, actions: npt.ArrayLike) -> FloatArray:
         values = np.asarray(actions, dtype=np.float64)
         if values.shape != self.applied.shape:
-            raise ValueError(f"actions have the shape {values.shape}, but must have {self.applied.shape}")
+            raise ValueError(
+                f"actions have the shape {values.shape}, but must have {self.applied.shape}"
+            )
         if not np.isfinite(values).all():
             raise ValueError(f"actions must be finite numbers, but are {values.tolist()}")
         return np.clip(values, -1.0, 1.0)

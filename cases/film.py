@@ -103,8 +103,15 @@ class Look:
 class _Panel:
     """One simulation of the batch: its pictures, frozen from the end of its episode on."""
 
-    def __init__(self, episodes: Episodes, index: int, title: str, look: Look, small_width: int | None = None) -> None:
-        self._episodes, self.index, self._look, self._small_width = episodes, index, look, small_width
+    def __init__(
+        self, episodes: Episodes, index: int, title: str, look: Look, small_width: int | None = None
+    ) -> None:
+        self._episodes, self.index, self._look, self._small_width = (
+            episodes,
+            index,
+            look,
+            small_width,
+        )
         self.large = small_width is None
         self.ending = Ending(title, 0.0, 0, lost=False)
         self.over = False
@@ -124,7 +131,9 @@ class _Panel:
         if self._small_width is not None:
             return draw_small_panel(scene, caption, self._small_width)
         width, span = self._look.width, self._look.span
-        traces = draw_traces(self._history, caption.time, span, width, text_size(width), scene.length)
+        traces = draw_traces(
+            self._history, caption.time, span, width, text_size(width), scene.length
+        )
         return draw_panel(scene, caption, width, others=others, traces=traces, legend=False)
 
     def begin(self, action: Sequence[float]) -> None:
@@ -147,7 +156,10 @@ class _Panel:
             return [self.last] * frames
         count, index = int(self._episodes.actions_done[self.index]), self.index
         self.ending = replace(
-            self.ending, episode_return=float(self._episodes.returns[index]), actions=count, lost=terminated
+            self.ending,
+            episode_return=float(self._episodes.returns[index]),
+            actions=count,
+            lost=terminated,
         )
         self.over = terminated or truncated
         if terminated:
@@ -236,7 +248,11 @@ def render_film(
             raise ValueError(f"{name} is {value}, but must be at least 1")
     if width < 160 or width % 2:
         raise ValueError(f"width is {width}, but must be an even number of at least 160 pixels")
-    for what, things in (("controllers", controllers), ("starts", seeds), ("quantities", quantities)):
+    for what, things in (
+        ("controllers", controllers),
+        ("starts", seeds),
+        ("quantities", quantities),
+    ):
         if not len(things):
             raise ValueError(f"there are no {what} to film, but there must be at least one")
     episodes = _start(env, env_options, [*seeds, *[seeds[0]] * (len(controllers) - 1)])
@@ -246,7 +262,9 @@ def render_film(
     film = _Film(episodes, controllers, len(seeds), look, tally)
     frames = film.frames(actions, frames_per_action, round(HOLD_SECONDS * fps), progress)
     named = {file.suffix[1:]: file for file in files}
-    write_films(frames, **named, fps=fps, expected=actions * frames_per_action, quantities=quantities)
+    write_films(
+        frames, **named, fps=fps, expected=actions * frames_per_action, quantities=quantities
+    )
     return [panel.ending for panel in film.panels]
 
 
@@ -261,9 +279,13 @@ def check_films(paths: Path | str | Sequence[Path | str]) -> list[Path]:
     files = [Path(p) for p in ([paths] if isinstance(paths, (str, Path)) else paths)]
     for file in files:
         if file.suffix not in _SUFFIXES:
-            raise ValueError(f"the film {file} has the suffix {file.suffix!r}, but must be a {_ALLOWED} file")
+            raise ValueError(
+                f"the film {file} has the suffix {file.suffix!r}, but must be a {_ALLOWED} file"
+            )
         if "%" in file.name and not (file.suffix == ".png" and is_series(file)):
-            raise ValueError(f"the film {file} has a % in its name, but only pictures are numbered, as frame-%04d.png")
+            raise ValueError(
+                f"the film {file} has a % in its name, but only pictures are numbered, as frame-%04d.png"
+            )
         if not file.parent.is_dir():
             raise ValueError(f"the film {file} cannot be written: there is no folder {file.parent}")
         if file.is_dir():
@@ -271,9 +293,13 @@ def check_films(paths: Path | str | Sequence[Path | str]) -> list[Path]:
         try:
             tempfile.TemporaryFile(dir=file.parent).close()
         except OSError as error:
-            raise ValueError(f"the film {file} cannot be written to {file.parent}: {error.strerror}") from error
+            raise ValueError(
+                f"the film {file} cannot be written to {file.parent}: {error.strerror}"
+            ) from error
     if len({file.suffix for file in files}) != len(files):
-        raise ValueError(f"there are {len(files)} files to write, but there must be at most one of a kind ({_ALLOWED})")
+        raise ValueError(
+            f"there are {len(files)} files to write, but there must be at most one of a kind ({_ALLOWED})"
+        )
     return files
 
 
@@ -282,7 +308,9 @@ def _start(env_id: str, options: Mapping[str, Any] | None, seeds: Sequence[int])
     refusal = f"the environment {env_id!r} is no flow task, but only flow tasks can be filmed"
     mode = gymnasium.VectorizeMode.VECTOR_ENTRY_POINT
     try:
-        env = gymnasium.make_vec(env_id, len(seeds), vectorization_mode=mode, **(options or {})).unwrapped
+        env = gymnasium.make_vec(
+            env_id, len(seeds), vectorization_mode=mode, **(options or {})
+        ).unwrapped
     except gymnasium.error.Error as error:
         raise ValueError(f"{refusal}: {error}") from error
     except ImportError as error:  # what stands before a colon is no module with Gymnasium tasks
@@ -320,9 +348,13 @@ class _Film:
             for n in range(1, count):
                 self.panels.append(_Panel(episodes, first + n, f"start {n + 1}", look, self._small))
         scene, self._size = look.scenes(episodes, 0, 1)[0], text_size(look.width)
-        self._stacked = starts == 1 and len(look.quantities) == 1 and scene.size[0] > 1.3 * scene.size[1]
+        self._stacked = (
+            starts == 1 and len(look.quantities) == 1 and scene.size[0] > 1.3 * scene.size[1]
+        )
         width = look.width if self._stacked else self._whole
-        self._legend = draw_legends(width, self._size, scene.scale(look.width), look.quantities, scene.length)
+        self._legend = draw_legends(
+            width, self._size, scene.scale(look.width), look.quantities, scene.length
+        )
 
     def frames(
         self, actions: int, frames_per_action: int, hold: int, progress: Callable[[float], None]
@@ -350,29 +382,44 @@ class _Film:
                 panel.watch(begun[panel.index], frames)
 
         observations = self._episodes.observations()
-        actions = np.concatenate([controller(observations[rows]) for controller, rows in self._acting])
+        actions = np.concatenate(
+            [controller(observations[rows]) for controller, rows in self._acting]
+        )
         for panel in self.panels:
             panel.begin(np.clip(actions[panel.index], -1.0, 1.0).tolist())
         self._episodes.watch = watch
         outcome = self._episodes.play(actions)
         self._episodes.watch = None
         return [
-            panel.pictures(frames, bool(outcome.terminated[panel.index]), bool(outcome.truncated[panel.index]))
+            panel.pictures(
+                frames, bool(outcome.terminated[panel.index]), bool(outcome.truncated[panel.index])
+            )
             for panel in self.panels
         ]
 
     def _arrange(self, pictures: Sequence[Picture]) -> Picture:
         """Put the large ones in a row and small ones in rows below, or few large and wide ones below each other."""
-        large = [picture for picture, panel in zip(pictures, self.panels, strict=True) if panel.large]
-        small = [picture for picture, panel in zip(pictures, self.panels, strict=True) if not panel.large]
+        large = [
+            picture for picture, panel in zip(pictures, self.panels, strict=True) if panel.large
+        ]
+        small = [
+            picture for picture, panel in zip(pictures, self.panels, strict=True) if not panel.large
+        ]
         if self._stacked:
             return _arranged([[picture] for picture in (*large, self._legend)])
         rows = [large, [self._legend]]
         if self._starts > 1:
-            alone = len(small) % self._columns == 0  # in a row of its own it takes no more room than it needs
+            # in a row of its own it takes no more room than it needs
+            alone = len(small) % self._columns == 0
             lines = 3 + 2 * (1 + len(self._tally))
-            cells = [*small, self._score(self._small, lines * self._size if alone else small[0].shape[0])]
-            rows += [cells[first : first + self._columns] for first in range(0, len(cells), self._columns)]
+            cells = [
+                *small,
+                self._score(self._small, lines * self._size if alone else small[0].shape[0]),
+            ]
+            rows += [
+                cells[first : first + self._columns]
+                for first in range(0, len(cells), self._columns)
+            ]
         return _arranged(rows)
 
     def _score(self, width: int, height: int) -> Picture:

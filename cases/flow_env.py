@@ -23,15 +23,21 @@ from cases.options import parse_options
 from flowsim.viz import Window
 
 
-def _make_task(task_class: type[FlowTask[Any]], preset: str | None, options: Info, batch: int) -> FlowTask[Any]:
+def _make_task(
+    task_class: type[FlowTask[Any]], preset: str | None, options: Info, batch: int
+) -> FlowTask[Any]:
     if batch < 1:
         raise ValueError(f"the number of environments is {batch}, but must be at least 1")
-    return task_class(parse_options(task_class.options_class, task_class.folder, preset, options), batch)
+    return task_class(
+        parse_options(task_class.options_class, task_class.folder, preset, options), batch
+    )
 
 
 def _check_render_mode(render_mode: str | None, allowed: Sequence[str]) -> None:
     if render_mode is not None and render_mode not in allowed:
-        raise ValueError(f"render_mode is {render_mode!r}, but must be None or one of {', '.join(allowed)}")
+        raise ValueError(
+            f"render_mode is {render_mode!r}, but must be None or one of {', '.join(allowed)}"
+        )
 
 
 def _autoreset_mode(value: AutoresetMode | str) -> AutoresetMode:
@@ -52,7 +58,11 @@ class _Portable:
     def __getstate__(self) -> dict[str, Any]:
         rest = {name: value for name, value in vars(self).items() if name not in self._at_home}
         batch = self.task.batch
-        return {"rest": rest, "options": self.task.options, "flow": [self.episodes.get_state(b) for b in range(batch)]}
+        return {
+            "rest": rest,
+            "options": self.task.options,
+            "flow": [self.episodes.get_state(b) for b in range(batch)],
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state["rest"])
@@ -88,7 +98,9 @@ class FlowEnv(_Portable, gymnasium.Env[npt.NDArray[np.float32], npt.NDArray[np.f
     task_class: ClassVar[type[FlowTask[Any]]]
     _window: Window | None = None
 
-    def __init__(self, *, preset: str | None = None, render_mode: str | None = None, **options: Any) -> None:
+    def __init__(
+        self, *, preset: str | None = None, render_mode: str | None = None, **options: Any
+    ) -> None:
         _check_render_mode(render_mode, self.metadata["render_modes"])
         self.episodes = Episodes(_make_task(self.task_class, preset, options, batch=1))
         self.task = self.episodes.task
@@ -97,7 +109,9 @@ class FlowEnv(_Portable, gymnasium.Env[npt.NDArray[np.float32], npt.NDArray[np.f
         self.render_mode = render_mode
         self._over = True
 
-    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[npt.NDArray[np.float32], Info]:
+    def reset(
+        self, *, seed: int | None = None, options: Info | None = None
+    ) -> tuple[npt.NDArray[np.float32], Info]:
         """Begin an episode whose start follows from the seed (or from the generator, without one); no options."""
         super().reset(seed=seed)
         self.episodes.start(0, self.np_random)
@@ -105,7 +119,9 @@ class FlowEnv(_Portable, gymnasium.Env[npt.NDArray[np.float32], npt.NDArray[np.f
         self._show()
         return self.episodes.observations()[0], self.episodes.info(0)
 
-    def step(self, action: npt.ArrayLike) -> tuple[npt.NDArray[np.float32], float, bool, bool, Info]:
+    def step(
+        self, action: npt.ArrayLike
+    ) -> tuple[npt.NDArray[np.float32], float, bool, bool, Info]:
         """Hold an action, shape (3,), for one action time."""
         if self._over:
             raise gymnasium.error.ResetNeeded("the episode is over: call reset() before step()")
@@ -114,7 +130,13 @@ class FlowEnv(_Portable, gymnasium.Env[npt.NDArray[np.float32], npt.NDArray[np.f
         self._over = terminated or truncated
         self._show()
         info = self.episodes.info(0)
-        return self.episodes.observations()[0], float(outcome.reward[0]), terminated, truncated, info
+        return (
+            self.episodes.observations()[0],
+            float(outcome.reward[0]),
+            terminated,
+            truncated,
+            info,
+        )
 
     def render(self) -> npt.NDArray[np.uint8] | None:
         """Return a picture in the mode "rgb_array"; in the mode "human", bring the window up to date."""
@@ -147,7 +169,9 @@ class FlowEnv(_Portable, gymnasium.Env[npt.NDArray[np.float32], npt.NDArray[np.f
         self._over = state["over"]
 
 
-class FlowVectorEnv(_Portable, VectorEnv[npt.NDArray[np.float32], npt.NDArray[np.float32], npt.NDArray[Any]]):
+class FlowVectorEnv(
+    _Portable, VectorEnv[npt.NDArray[np.float32], npt.NDArray[np.float32], npt.NDArray[Any]]
+):
     """A batch of simulated agents in one `Simulation`, as a Gymnasium vector environment.
 
     Equals `num_envs` single environments (`FlowEnv`) that are reset with the same seeds, to the bit with one
@@ -194,7 +218,8 @@ class FlowVectorEnv(_Portable, VectorEnv[npt.NDArray[np.float32], npt.NDArray[np
         self.autoreset_mode = _autoreset_mode(autoreset_mode)
         self.metadata = {**type(self).metadata, "autoreset_mode": self.autoreset_mode}
         self.num_envs = num_envs
-        self.episode_steps = self.task.options.episode_actions  # longest episode, for the defaults of a learner
+        # longest episode, for the defaults of a learner
+        self.episode_steps = self.task.options.episode_actions
         self.single_observation_space = self.task.observation_space
         self.single_action_space = self.task.action_space
         self.observation_space = batch_space(self.single_observation_space, num_envs)
@@ -228,7 +253,9 @@ class FlowVectorEnv(_Portable, VectorEnv[npt.NDArray[np.float32], npt.NDArray[np
         else:
             seeds = seed
         if len(seeds) != self.num_envs:
-            raise ValueError(f"there are {len(seeds)} seeds, but there must be {self.num_envs}, one per environment")
+            raise ValueError(
+                f"there are {len(seeds)} seeds, but there must be {self.num_envs}, one per environment"
+            )
         infos: Info = {}
         for index in np.flatnonzero(mask).tolist():
             self._start(index, seeds[index])
@@ -250,13 +277,20 @@ class FlowVectorEnv(_Portable, VectorEnv[npt.NDArray[np.float32], npt.NDArray[np
         self.episodes.start(index, generator)
         self._over[index] = self.resting[index] = False
 
-    def step(self, actions: npt.ArrayLike) -> tuple[npt.NDArray[np.float32], FloatArray, BoolArray, BoolArray, Info]:
+    def step(
+        self, actions: npt.ArrayLike
+    ) -> tuple[npt.NDArray[np.float32], FloatArray, BoolArray, BoolArray, Info]:
         """Hold the actions, shape (num_envs, 3), for one action time each."""
         if None in self._generators:
             raise gymnasium.error.ResetNeeded("call reset() before step()")
-        if self.autoreset_mode is AutoresetMode.DISABLED and (waiting := self._over & ~self.resting).any():
+        if (
+            self.autoreset_mode is AutoresetMode.DISABLED
+            and (waiting := self._over & ~self.resting).any()
+        ):
             over = np.flatnonzero(waiting).tolist()
-            raise gymnasium.error.ResetNeeded(f"the episodes of environments {over} are over: reset() these first")
+            raise gymnasium.error.ResetNeeded(
+                f"the episodes of environments {over} are over: reset() these first"
+            )
         begun = self._over.copy()
         playing = ~(begun | self.resting)
         outcome = self.episodes.play(actions, active=playing)
@@ -267,7 +301,11 @@ class FlowVectorEnv(_Portable, VectorEnv[npt.NDArray[np.float32], npt.NDArray[np
         self._over[:] = terminated | truncated
         observations = self.episodes.observations()
         infos: Info = {}
-        at_once = self._over.copy() if self.autoreset_mode is AutoresetMode.SAME_STEP else np.zeros_like(self._over)
+        at_once = (
+            self._over.copy()
+            if self.autoreset_mode is AutoresetMode.SAME_STEP
+            else np.zeros_like(self._over)
+        )
         for index in range(self.num_envs):
             if at_once[index]:
                 final = {

@@ -36,11 +36,15 @@ class FlowOptions(BaseModel):
     cells_per_diameter: float = Field(ge=4.0, description="resolution D/h")
     force_scale: float = Field(0.5, gt=0.0, description="force of a unit action, in rho U^2 D")
     torque_scale: float = Field(0.05, gt=0.0, description="torque of a unit action, in rho U^2 D^2")
-    sensor_offset: float = Field(0.05, ge=0.0, le=0.5, description="distance of the sensors from the surface")
+    sensor_offset: float = Field(
+        0.05, ge=0.0, le=0.5, description="distance of the sensors from the surface"
+    )
     episode_actions: int = Field(ge=1, description="actions until an episode is truncated")
     action_time: float = Field(1.0, gt=0.0, le=100.0, description="time one action is held")
     integrator: Literal["ab2", "euler"] = "ab2"
-    cfl: float | None = Field(None, gt=0.0, le=1.0, description="None: 0.5 with ab2, 0.1 with euler")
+    cfl: float | None = Field(
+        None, gt=0.0, le=1.0, description="None: 0.5 with ab2, 0.1 with euler"
+    )
     penalty: float = Field(1e4, gt=0.0, description="lambda of the penalisation, in U/D")
     dtype: Literal["float32", "float64"] = "float32"
     backend: Literal["cpu", "cuda"] = "cpu"
@@ -86,7 +90,9 @@ def preset_options(folder: Path, preset: str) -> dict[str, Any]:
     return dict(read_mapping(folder / f"{preset}.yaml").get("env_options") or {})
 
 
-def parse_options(model: type[ModelT], folder: Path, preset: str | None, options: dict[str, Any]) -> ModelT:
+def parse_options(
+    model: type[ModelT], folder: Path, preset: str | None, options: dict[str, Any]
+) -> ModelT:
     """Return validated options: those of the preset, overridden by `options`.
 
     Raises
@@ -101,7 +107,9 @@ def parse_options(model: type[ModelT], folder: Path, preset: str | None, options
         # libraries that wrap environments look for these very words to find out what they may pass
         key = next(key for key in options if key in unknown)
         known = ", ".join(["preset", *model.model_fields])
-        raise TypeError(f"got an unexpected keyword argument {key!r} = {options[key]!r}: allowed are {known}")
+        raise TypeError(
+            f"got an unexpected keyword argument {key!r} = {options[key]!r}: allowed are {known}"
+        )
     merged = {**(preset_options(folder, preset) if preset is not None else {}), **options}
     try:
         return model.model_validate(merged)

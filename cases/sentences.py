@@ -10,7 +10,9 @@ from pydantic import BaseModel
 __all__ = ["sentence_of"]
 
 
-def sentence_of(error: pydantic.ValidationError, model: type[BaseModel], content: Any = None) -> str:
+def sentence_of(
+    error: pydantic.ValidationError, model: type[BaseModel], content: Any = None
+) -> str:
     """Turn pydantic's report about a model into one sentence about the first mistake.
 
     Parameters
@@ -21,7 +23,9 @@ def sentence_of(error: pydantic.ValidationError, model: type[BaseModel], content
         What was refused; needed to name keys where a model has kinds of something, such as shapes of bodies.
     """
     # an unknown key often is the reason why another one is missing
-    first, *others = sorted(error.errors(), key=lambda mistake: mistake["type"] != "extra_forbidden")
+    first, *others = sorted(
+        error.errors(), key=lambda mistake: mistake["type"] != "extra_forbidden"
+    )
     missing = first["type"] == "missing"
     key = ".".join(_place(first["loc"], content, missing))
     more = f" (and {len(others)} more)" if others else ""
@@ -59,7 +63,13 @@ def _place(loc: tuple[int | str, ...], content: Any, missing: bool) -> list[str]
         return [str(part) for part in loc]
     place = []
     for part in loc:
-        entries = range(len(content)) if isinstance(content, list) else content if isinstance(content, dict) else ()
+        entries = (
+            range(len(content))
+            if isinstance(content, list)
+            else content
+            if isinstance(content, dict)
+            else ()
+        )
         if part in entries:
             content = content[part]
             place.append(str(part))
@@ -90,17 +100,28 @@ def _all_keys(model: type[BaseModel], prefix: str = "") -> list[str]:
     keys = []
     for name, field in model.model_fields.items():
         keys.append(prefix + name)
-        if get_origin(field.annotation) not in (list, tuple, dict):  # their entries have numbers or names of their own
-            keys += [key for inner in _models_in(field.annotation) for key in _all_keys(inner, f"{prefix}{name}.")]
+        # their entries have numbers or names of their own
+        if get_origin(field.annotation) not in (list, tuple, dict):
+            keys += [
+                key
+                for inner in _models_in(field.annotation)
+                for key in _all_keys(inner, f"{prefix}{name}.")
+            ]
     return list(dict.fromkeys(keys))
 
 
 def _instead_of(wrong: str, beside: Sequence[str], everywhere: Sequence[str]) -> str:
     """Say what was probably meant: the nearest key of the section, the same key of another one, or else the list."""
     section, dot, name = wrong.rpartition(".")
-    of_other_kinds = [key.rpartition(".")[2] for key in everywhere if key.rpartition(".")[0] == section]
-    near = [
-        key for known in (beside, of_other_kinds) for key in difflib.get_close_matches(name, known, n=1, cutoff=0.75)
+    of_other_kinds = [
+        key.rpartition(".")[2] for key in everywhere if key.rpartition(".")[0] == section
     ]
-    close = [section + dot + key for key in near] + [key for key in everywhere if key.rpartition(".")[2] == name]
+    near = [
+        key
+        for known in (beside, of_other_kinds)
+        for key in difflib.get_close_matches(name, known, n=1, cutoff=0.75)
+    ]
+    close = [section + dot + key for key in near] + [
+        key for key in everywhere if key.rpartition(".")[2] == name
+    ]
     return f"did you mean {close[0]!r}?" if close else f"allowed are {', '.join(beside)}"

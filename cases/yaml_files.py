@@ -16,7 +16,9 @@ class _Loader(yaml.SafeLoader):
         keys = [self.construct_object(key, deep=True) for key, _ in node.value]
         twice = [key for key in keys if keys.count(key) > 1]
         if twice:
-            raise yaml.MarkedYAMLError(problem=f"key {twice[0]!r} stands twice", problem_mark=node.start_mark)
+            raise yaml.MarkedYAMLError(
+                problem=f"key {twice[0]!r} stands twice", problem_mark=node.start_mark
+            )
         return super().construct_mapping(node, deep=deep)
 
 

@@ -6,9 +6,19 @@ import sysconfig
 import traceback
 from pathlib import Path
 
-__all__ = ["FULL", "ConfigError", "RunError", "describe_failure", "describe_missing", "describe_os_error"]
+__all__ = [
+    "FULL",
+    "ConfigError",
+    "RunError",
+    "describe_failure",
+    "describe_missing",
+    "describe_os_error",
+]
 
-_OURS = [f"{Path(__file__).parents[1] / name}{os.sep}" for name in ("coupling", "cases", "flowsim", "rl_agent")]
+_OURS = [
+    f"{Path(__file__).parents[1] / name}{os.sep}"
+    for name in ("coupling", "cases", "flowsim", "rl_agent")
+]
 _NOT_THEIRS = (*_OURS, sysconfig.get_path("stdlib"), "site-packages", "<frozen")
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -27,10 +37,14 @@ def describe_failure(error: BaseException) -> str:
     """Give what somebody's environment raised in one line, with the place in their code where it came from."""
     text = " ".join(f"{type(error).__name__}: {error}".split())
     frames = traceback.extract_tb(error.__traceback__)
-    theirs = [frame for frame in frames if not any(place in frame.filename for place in _NOT_THEIRS)]
+    theirs = [
+        frame for frame in frames if not any(place in frame.filename for place in _NOT_THEIRS)
+    ]
     if not theirs:
         return text
-    return f"{text} ({Path(theirs[-1].filename).name}, line {theirs[-1].lineno}, in {theirs[-1].name})"
+    return (
+        f"{text} ({Path(theirs[-1].filename).name}, line {theirs[-1].lineno}, in {theirs[-1].name})"
+    )
 
 
 _EXTRA = {

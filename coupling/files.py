@@ -49,7 +49,9 @@ def make_private(folder: Path) -> int:
 def _below(folder: Path) -> Iterator[Path]:
     """Yield the files and folders in a folder, but no symbolic links."""
     for root, folders, files in os.walk(folder):
-        yield from (path for name in (*folders, *files) if not (path := Path(root, name)).is_symlink())
+        yield from (
+            path for name in (*folders, *files) if not (path := Path(root, name)).is_symlink()
+        )
 
 
 def write_atomically(path: Path, content: bytes) -> None:

@@ -27,7 +27,9 @@ def machine() -> dict[str, Any]:
         "cores": os.cpu_count(),
         "system": platform.platform(),
         "python": platform.python_version(),
-        "blas": sorted({f"{of['internal_api']} {of['version']} {of['architecture']}" for of in _blas()}),
+        "blas": sorted(
+            {f"{of['internal_api']} {of['version']} {of['architecture']}" for of in _blas()}
+        ),
     }
 
 

@@ -53,12 +53,15 @@ class Crossing(FlowTask[CrossingOptions]):
 
     def __init__(self, options: CrossingOptions, batch: int) -> None:
         super().__init__(options, batch)
-        self.memory = {"height": np.zeros(batch)}  # what a reward compares with is saved with an environment
+        # what a reward compares with is saved with an environment
+        self.memory = {"height": np.zeros(batch)}
 
     def build(self, batch: int) -> Simulation:
         """Return the flow: a cylinder in an unbounded stream, and the swimmer behind it."""
         options = self.options
-        swimmer = Ellipse(major=1.0, aspect=ASPECT_RATIO, center=(4.0, 1.25), motion="free", density=1.0)
+        swimmer = Ellipse(
+            major=1.0, aspect=ASPECT_RATIO, center=(4.0, 1.25), motion="free", density=1.0
+        )
         return Simulation(
             options.grid(),
             Sides(),
@@ -112,8 +115,13 @@ class Crossing(FlowTask[CrossingOptions]):
                 Outline(outline(body, position[k], float(angle[k])), agent=k == self.agent)
                 for k, body in enumerate(self.simulation.bodies)
             ],
-            sensors=vertices(position[self.agent][None], angle[self.agent][None], self.options.sensor_offset)[0],
-            force=(position[self.agent].copy(), state.applied_force[index, self.agent] / self.options.force_scale),
+            sensors=vertices(
+                position[self.agent][None], angle[self.agent][None], self.options.sensor_offset
+            )[0],
+            force=(
+                position[self.agent].copy(),
+                state.applied_force[index, self.agent] / self.options.force_scale,
+            ),
             alive_box=self.alive_box,
         )
 

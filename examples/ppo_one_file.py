@@ -25,13 +25,23 @@ def make(env: str, count: int) -> gymnasium.vector.VectorEnv:
     if gymnasium.spec(env).vector_entry_point:  # the flows of a batch are simulated together
         options = {"preset": "sketch"} if env.startswith("flowsim/DCylinderWake") else {}
         mode = AutoresetMode.SAME_STEP
-        return gymnasium.make_vec(env, count, vectorization_mode="vector_entry_point", autoreset_mode=mode, **options)
-    return gymnasium.make_vec(env, count, "sync", vector_kwargs={"autoreset_mode": AutoresetMode.SAME_STEP})
+        return gymnasium.make_vec(
+            env, count, vectorization_mode="vector_entry_point", autoreset_mode=mode, **options
+        )
+    return gymnasium.make_vec(
+        env, count, "sync", vector_kwargs={"autoreset_mode": AutoresetMode.SAME_STEP}
+    )
 
 
 def network(inputs: int, outputs: int, last: float) -> nn.Sequential:
     """Return two layers of 64 with orthogonal weights, and a linear layer scaled by `last`."""
-    layers = [nn.Linear(inputs, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, outputs)]
+    layers = [
+        nn.Linear(inputs, 64),
+        nn.Tanh(),
+        nn.Linear(64, 64),
+        nn.Tanh(),
+        nn.Linear(64, outputs),
+    ]
     for layer, gain in zip(layers[::2], (2**0.5, 2**0.5, last), strict=True):
         nn.init.orthogonal_(layer.weight, gain)
         nn.init.zeros_(layer.bias)
@@ -48,9 +58,15 @@ class Scale:
         """Return observations (n, size) scaled, after counting them in."""
         if update:
             total, shift = self.count + len(x), x.mean(axis=0) - self.mean
-            self.var = (self.var * self.count + x.var(axis=0) * len(x) + shift**2 * self.count * len(x) / total) / total
+            self.var = (
+                self.var * self.count
+                + x.var(axis=0) * len(x)
+                + shift**2 * self.count * len(x) / total
+            ) / total
             self.mean, self.count = self.mean + shift * len(x) / total, total
-        return torch.as_tensor(np.clip((x - self.mean) / np.sqrt(self.var + 1e-8), -10, 10), dtype=torch.float32)
+        return torch.as_tensor(
+            np.clip((x - self.mean) / np.sqrt(self.var + 1e-8), -10, 10), dtype=torch.float32
+        )
 
 
 def main() -> list[float]:
@@ -59,7 +75,9 @@ def main() -> list[float]:
     parser.add_argument("--env", default="flowsim/DCylinderWake-v0")
     parser.add_argument("--steps", type=int, default=50_000)
     parser.add_argument("--envs", type=int, default=8)
-    parser.add_argument("--length", type=int, default=128, help="steps of each environment between two updates")
+    parser.add_argument(
+        "--length", type=int, default=128, help="steps of each environment between two updates"
+    )
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
     torch.manual_seed(args.seed)
@@ -76,14 +94,18 @@ def main() -> list[float]:
     optimizer = torch.optim.Adam(parameters, lr=RATE, eps=1e-5)
 
     def distribution(x: torch.Tensor) -> torch.distributions.Independent:
-        return torch.distributions.Independent(torch.distributions.Normal(policy(x), log_std.exp()), 1)
+        return torch.distributions.Independent(
+            torch.distributions.Normal(policy(x), log_std.exp()), 1
+        )
 
     observation, _ = envs.reset(seed=args.seed)
     x = scale(observation)
     running, episodes = np.zeros(args.envs), []
     for update in range(max(1, args.steps // (args.envs * args.length))):
         # collect
-        kept: dict[str, list[torch.Tensor]] = {name: [] for name in ("x", "a", "logp", "v", "r", "ended")}
+        kept: dict[str, list[torch.Tensor]] = {
+            name: [] for name in ("x", "a", "logp", "v", "r", "ended")
+        }
         for _ in range(args.length):
             with torch.no_grad():
                 act = distribution(x)
@@ -95,9 +117,12 @@ def main() -> list[float]:
             ended, running = terminated | truncated, running + reward
             reward = np.asarray(reward, np.float64).copy()
             for i in np.flatnonzero(ended):
-                if not terminated[i]:  # the episode would have gone on: its value stands for the rest
+                # the episode would have gone on: its value stands for the rest
+                if not terminated[i]:
                     with torch.no_grad():
-                        reward[i] += GAMMA * float(value(scale(infos["final_obs"][i][None], update=False)))
+                        reward[i] += GAMMA * float(
+                            value(scale(infos["final_obs"][i][None], update=False))
+                        )
                 episodes.append(float(running[i]))
                 running[i] = 0.0
             for name, what in zip(kept, (x, a, logp, v, reward, ended), strict=True):
@@ -108,7 +133,9 @@ def main() -> list[float]:
         with torch.no_grad():
             following, advantage = value(x).squeeze(-1), torch.zeros(args.envs)
         advantages = []
-        for r, v, ended in zip(*(reversed(kept[name]) for name in ("r", "v", "ended")), strict=True):
+        for r, v, ended in zip(
+            *(reversed(kept[name]) for name in ("r", "v", "ended")), strict=True
+        ):
             delta = r + GAMMA * (1 - ended) * following - v
             advantage = delta + GAMMA * LAMBDA * (1 - ended) * advantage
             following = v
@@ -126,13 +153,18 @@ def main() -> list[float]:
                 adv = (b["adv"] - b["adv"].mean()) / (b["adv"].std() + 1e-8)
                 gain = torch.minimum(ratio * adv, ratio.clamp(1 - CLIP, 1 + CLIP) * adv).mean()
                 spread = data["target"].std() + 1e-8
-                loss = -gain + 0.5 * ((value(b["x"]).squeeze(-1) - b["target"]) / spread).square().mean()
+                loss = (
+                    -gain
+                    + 0.5 * ((value(b["x"]).squeeze(-1) - b["target"]) / spread).square().mean()
+                )
                 optimizer.zero_grad()
                 loss.backward()
                 nn.utils.clip_grad_norm_(parameters, 0.5)
                 optimizer.step()
         steps, last = (update + 1) * args.envs * args.length, episodes[-100:]
-        print(f"{steps} steps, {len(episodes)} episodes, mean return {np.mean(last) if last else float('nan'):.3f}")
+        print(
+            f"{steps} steps, {len(episodes)} episodes, mean return {np.mean(last) if last else float('nan'):.3f}"
+        )
     envs.close()
     return episodes
 

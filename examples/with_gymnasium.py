@@ -18,7 +18,9 @@ def main() -> None:
     parser.add_argument("--actions", type=int, default=20)
     actions = parser.parse_args().actions
 
-    batch = gymnasium.make_vec(WAKE, num_envs=4, vectorization_mode="vector_entry_point", preset="sketch")
+    batch = gymnasium.make_vec(
+        WAKE, num_envs=4, vectorization_mode="vector_entry_point", preset="sketch"
+    )
     envs = NormalizeObservation(RecordEpisodeStatistics(batch))
     envs.reset(seed=0)
     envs.action_space.seed(0)

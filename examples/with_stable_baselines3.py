@@ -19,9 +19,13 @@ def main() -> None:
     args = parser.parse_args()
     env = gymnasium.make("cases:flowsim/DCylinderWake-v0", preset=args.preset)
     if args.algorithm == "sac":
-        model = stable_baselines3.SAC("MlpPolicy", env, gamma=0.97, learning_starts=100, seed=0, device="cpu")
+        model = stable_baselines3.SAC(
+            "MlpPolicy", env, gamma=0.97, learning_starts=100, seed=0, device="cpu"
+        )
     else:
-        model = stable_baselines3.PPO("MlpPolicy", env, gamma=0.97, n_steps=128, seed=0, device="cpu")
+        model = stable_baselines3.PPO(
+            "MlpPolicy", env, gamma=0.97, n_steps=128, seed=0, device="cpu"
+        )
     model.learn(total_timesteps=args.steps)
     mean, spread = evaluate_policy(model, model.get_env(), n_eval_episodes=5)
     print(f"mean return {mean:.1f}, standard deviation {spread:.1f}")

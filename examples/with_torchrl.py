@@ -23,7 +23,9 @@ def main() -> None:
     parser.add_argument("--frames", type=int, default=400)
     frames, env = parser.parse_args().frames, make()
     check_env_specs(env)
-    network = torch.nn.Sequential(torch.nn.Linear(14, 32), torch.nn.Tanh(), torch.nn.Linear(32, 3), torch.nn.Tanh())
+    network = torch.nn.Sequential(
+        torch.nn.Linear(14, 32), torch.nn.Tanh(), torch.nn.Linear(32, 3), torch.nn.Tanh()
+    )
     policy = TensorDictModule(network, in_keys=["observation"], out_keys=["action"])
     collector = Collector(make, policy, frames_per_batch=100, total_frames=frames)
     for batch in collector:

@@ -26,7 +26,13 @@ from flowsim.boundary import Sides
 from flowsim.grid import Grid
 from flowsim.simulation import Simulation
 
-CASES: tuple[tuple[int, int, int], ...] = ((128, 64, 1), (128, 64, 24), (256, 128, 1), (512, 256, 1), (1024, 512, 1))
+CASES: tuple[tuple[int, int, int], ...] = (
+    (128, 64, 1),
+    (128, 64, 24),
+    (256, 128, 1),
+    (512, 256, 1),
+    (1024, 512, 1),
+)
 """Cells along x and y, and simulations in the batch, of the rows."""
 THREADS = (1, 2)
 PEER_CELLS = 256 * 128
@@ -43,7 +49,11 @@ PRESSURE_SWEEPS = ("divergence", "transform", "solve_systems", "restore")
 
 
 def bench_solver(
-    say: Callable[[str], None], *, full: bool = False, seconds: float = 2.0, threads: tuple[int, ...] = THREADS
+    say: Callable[[str], None],
+    *,
+    full: bool = False,
+    seconds: float = 2.0,
+    threads: tuple[int, ...] = THREADS,
 ) -> list[dict[str, Any]]:
     """Measure whole steps of the wake of a D-section with a free ellipse in it, float32.
 
@@ -78,7 +88,9 @@ def bench_solver(
             say(f"{len(rows) + 1}/{len(counts) * len(CASES)}: {batch} x {nx}x{ny}, {count} threads")
             sim = _our_simulation(nx, ny, batch, count)
             with_peer = count == counts[-1] and batch == 1 and nx * ny >= PEER_CELLS
-            ours, theirs = _medians(_our_step(sim), _peer_step(nx, ny) if with_peer else None, seconds)
+            ours, theirs = _medians(
+                _our_step(sim), _peer_step(nx, ny) if with_peer else None, seconds
+            )
             cells = nx * ny * batch
             bandwidth = _bandwidth(STATE_BYTES_PER_CELL * cells)
             floor = BYTES_PER_CELL * cells / bandwidth
@@ -92,7 +104,9 @@ def bench_solver(
                     "dtype": "float32",
                     "ms_per_step": 1e3 * ours,
                     "cells_per_second": cells / ours,
-                    "peer": None if theirs is None else f"jax-cfd {importlib.metadata.version('jax-cfd')}",
+                    "peer": None
+                    if theirs is None
+                    else f"jax-cfd {importlib.metadata.version('jax-cfd')}",
                     "peer_cells_per_second": None if theirs is None else cells / theirs,
                     "ratio": None if theirs is None else theirs / ours,
                     "bytes_per_cell": BYTES_PER_CELL,
@@ -205,7 +219,9 @@ def _peer_step(nx: int, ny: int) -> Callable[[int], None] | None:
 
     grid = cfd.grids.Grid((nx, ny), domain=((0.0, 8.0), (0.0, 8.0 * ny / nx)))
     velocity = cfd.initial_conditions.filtered_velocity_field(jax.random.PRNGKey(0), grid, 1.0, 4)
-    step = cfd.equations.semi_implicit_navier_stokes(density=1.0, viscosity=1 / 400, dt=0.1 * 8.0 / nx, grid=grid)
+    step = cfd.equations.semi_implicit_navier_stokes(
+        density=1.0, viscosity=1 / 400, dt=0.1 * 8.0 / nx, grid=grid
+    )
     state = [velocity]
     compiled = jax.jit(cfd.funcutils.repeated(step, 10))
 

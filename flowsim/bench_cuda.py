@@ -90,7 +90,9 @@ def kernel_times(nx: int, ny: int, batch: int, dtype: str = "float32") -> list[d
         taken = _graph_seconds(sim, call)
         traffic = TRAFFIC.get(name, 0) * np.dtype(dtype).itemsize / 4
         row = {"kernel": name.lstrip("_"), "us": 1e6 * taken, "bytes_per_cell": traffic or None}
-        rows.append(row | {"of_bandwidth": traffic * cells / taken / bandwidth if traffic else None})
+        rows.append(
+            row | {"of_bandwidth": traffic * cells / taken / bandwidth if traffic else None}
+        )
     whole = sum(row["us"] for row in rows)
     return [row | {"share": row["us"] / whole} for row in rows]
 
@@ -156,7 +158,9 @@ def _recorded(calls: list[tuple[str, Callable[[], Any]]]) -> Iterator[None]:
 
     def noting(original: Callable[..., Any], name: str) -> Callable[..., Any]:
         def call(self: Any, *arguments: Any) -> Any:
-            calls.append((getattr(self, "name", name), functools.partial(original, self, *arguments)))
+            calls.append(
+                (getattr(self, "name", name), functools.partial(original, self, *arguments))
+            )
             return original(self, *arguments)
 
         return call

@@ -59,10 +59,14 @@ class Body:
         if not (np.isfinite(self.density) and self.density > 0):
             raise ValueError(f"density = {self.density!r}: the density of a body must be positive")
         if isinstance(self.motion, str) and self.motion not in ("fixed", "free"):
-            raise ValueError(f'motion = {self.motion!r}: a body is "fixed", "free" or driven by a function of time')
+            raise ValueError(
+                f'motion = {self.motion!r}: a body is "fixed", "free" or driven by a function of time'
+            )
         for name, length in zip(("major", "minor"), self.semi_axes, strict=True):
             if not (np.isfinite(length) and length > 0):
-                raise ValueError(f"{name} axis = {2 * length!r}: the size of a body must be positive")
+                raise ValueError(
+                    f"{name} axis = {2 * length!r}: the size of a body must be positive"
+                )
 
     @property
     def semi_axes(self) -> tuple[float, float]:
@@ -86,7 +90,9 @@ class Body:
 
     def distance(self, x: FloatArray, y: FloatArray) -> FloatArray:
         """Signed distance, negative inside, of points of the body's own frame."""
-        return np.asarray(_elementwise_distance()(int(self.shape), *self.semi_axes, x, y), np.float64)
+        return np.asarray(
+            _elementwise_distance()(int(self.shape), *self.semi_axes, x, y), np.float64
+        )
 
     @property
     def surface(self) -> list[FloatArray]:
@@ -227,7 +233,8 @@ class _Tabulated(Body):
         """The surface as closed curves of the body's own frame, (n, 2) each, from a fine grid."""
         x, y, _ = mesh(1.02 * self.semi_axes[0], 256)
         curves = contour_generator(x.T, y.T, self.distance(x, y).T).lines(0.0)
-        return [np.asarray(curve, np.float64)[:-1] for curve in curves]  # the last point is the first one
+        # the last point is the first one
+        return [np.asarray(curve, np.float64)[:-1] for curve in curves]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -256,7 +263,9 @@ class SignedDistance(_Tabulated):
         super().__post_init__()
         angle = np.linspace(0, 2 * np.pi, 720)
         if not (self.distance(self.reach * np.cos(angle), self.reach * np.sin(angle)) > 0).all():
-            raise ValueError(f"reach = {self.reach!r}: the signed distance must be positive at this distance")
+            raise ValueError(
+                f"reach = {self.reach!r}: the signed distance must be positive at this distance"
+            )
         x, y, spacing = mesh(self.reach, 256)
         distance = self.distance(x, y)
         if not (distance < 0).any():
@@ -278,7 +287,9 @@ class SignedDistance(_Tabulated):
         """Signed distance, negative inside, of points of the body's own frame."""
         distance = np.asarray(self.function(x, y), np.float64)
         if distance.shape != np.shape(x) or not np.isfinite(distance).all():
-            raise ValueError("function: a signed distance returns one finite number for every point")
+            raise ValueError(
+                "function: a signed distance returns one finite number for every point"
+            )
         return distance
 
 
@@ -341,8 +352,15 @@ def polygon(
         For fewer than three corners, corners that are not finite, or that lie in line.
     """
     ends = np.asarray(corners, np.float64)
-    if ends.ndim != 2 or ends.shape[1] != 2 or not np.isfinite(ends).all() or np.linalg.matrix_rank(ends - ends[0]) < 2:
-        raise ValueError(f"corners = {corners!r}: a polygon needs at least three corners (x, y) that are not in line")
+    if (
+        ends.ndim != 2
+        or ends.shape[1] != 2
+        or not np.isfinite(ends).all()
+        or np.linalg.matrix_rank(ends - ends[0]) < 2
+    ):
+        raise ValueError(
+            f"corners = {corners!r}: a polygon needs at least three corners (x, y) that are not in line"
+        )
 
     def distance(x: FloatArray, y: FloatArray) -> FloatArray:
         nearest, inside = np.full(np.shape(x), np.inf), np.zeros(np.shape(x), bool)
@@ -356,7 +374,9 @@ def polygon(
         return np.where(inside, -nearest, nearest)
 
     reach = 1.05 * float(np.hypot(*ends.T).max())
-    return SignedDistance(function=distance, reach=reach, center=center, angle=angle, density=density, motion=motion)
+    return SignedDistance(
+        function=distance, reach=reach, center=center, angle=angle, density=density, motion=motion
+    )
 
 
 def mesh(reach: float, cells: int) -> tuple[FloatArray, FloatArray, float]:

@@ -73,14 +73,19 @@ class BodyTable(NamedTuple):
         free = np.array([body.motion == "free" for body in bodies], bool)
         density = np.array([body.density for body in bodies], np.float64)
         area = np.array([body.area for body in bodies], np.float64)
-        second = np.array([body.second_moment for body in bodies], np.float64) - area * (centroid**2).sum(axis=1)
+        second = np.array([body.second_moment for body in bodies], np.float64) - area * (
+            centroid**2
+        ).sum(axis=1)
         lag = np.where(free, np.maximum(1.0 - density, 0.0), 0.0)
         heaviness = np.where(free, density * area, np.inf)
         tables: list[FloatArray] = []
         starts, sides = np.zeros(count, np.int64), np.zeros(count, np.int64)
         for k, body in enumerate(bodies):
             if body.shape == Shape.TABLE:
-                starts[k], sides[k] = sum(table.size for table in tables), int(np.ceil(8 * axes[k, 0] / h)) + 2
+                starts[k], sides[k] = (
+                    sum(table.size for table in tables),
+                    int(np.ceil(8 * axes[k, 0] / h)) + 2,
+                )
                 line = np.linspace(-axes[k, 0], axes[k, 0], sides[k])
                 tables.append(body.distance(*np.meshgrid(line, line, indexing="ij")).ravel())
             if isinstance(body, Swimmer):
@@ -172,6 +177,9 @@ class BodyState:
             "contact": (),
         } | dict.fromkeys(("impulse", "fluid_motion", "fluid_acceleration"), (3,))
         return {
-            item.name: ((batch, bodies, *sizes.get(item.name, (2,))), np.int8 if item.name == "contact" else np.float64)
+            item.name: (
+                (batch, bodies, *sizes.get(item.name, (2,))),
+                np.int8 if item.name == "contact" else np.float64,
+            )
             for item in fields(BodyState)
         }

@@ -75,7 +75,9 @@ class Sides:
             if kind not in names:
                 raise ValueError(f"{side} = {kind!r}: a side is one of {', '.join(names)}")
             if velocity != 0 and kind != "no_slip":
-                raise ValueError(f"{side}_velocity = {velocity!r}: only a no_slip side can move, this one is {kind}")
+                raise ValueError(
+                    f"{side}_velocity = {velocity!r}: only a no_slip side can move, this one is {kind}"
+                )
         for one, other in (("left", "right"), ("bottom", "top")):
             if (getattr(self, one) == "periodic") != (getattr(self, other) == "periodic"):
                 raise ValueError(f"{one} and {other} must both be periodic, or neither")
@@ -101,7 +103,9 @@ class Sides:
 
     def kinds(self) -> NDArray[np.int64]:
         """Numbers of the sides in the order left, right, bottom, top; shape (4,)."""
-        return np.array([Side[getattr(self, f.name).upper()] for f in fields(self)[:4]], dtype=np.int64)
+        return np.array(
+            [Side[getattr(self, f.name).upper()] for f in fields(self)[:4]], dtype=np.int64
+        )
 
     def velocities(self, stream: tuple[float, float]) -> NDArray[np.float64]:
         """Velocity (u, v) prescribed on each side, shape (4, 2): the stream where it can pass, the wall's elsewhere."""

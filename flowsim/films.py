@@ -72,7 +72,9 @@ def write_films(
         number, before = 0, None
         for number, frame in enumerate(frames, 1):
             if small and (number - 1) % stride == 0:  # a picture that stands is reduced once
-                kept.append(kept[-1] if frame is before else reduce_picture(frame, _SMALL_SIZES[0][0]))
+                kept.append(
+                    kept[-1] if frame is before else reduce_picture(frame, _SMALL_SIZES[0][0])
+                )
                 before = frame
             if series is not None:
                 write_png(_numbered(series, number), frame)
@@ -90,7 +92,9 @@ def write_films(
     if webp is not None:
         write_webp(webp, kept, fps / stride)
     if png is not None and frame is None:
-        raise ValueError(f"the picture {png} is of a film without frames, but must be of one with a frame")
+        raise ValueError(
+            f"the picture {png} is of a film without frames, but must be of one with a frame"
+        )
     if png is not None and series is None and frame is not None:
         write_png(png, frame)
 
@@ -114,7 +118,8 @@ def _remove_from(series: Path, number: int) -> None:
 def write_png(path: Path, frame: Picture) -> None:
     """Write a picture; it appears only when it is whole."""
     with _replacing(path) as beside:
-        Image.fromarray(frame).save(beside, compress_level=3)  # a third of the time of 6, a tenth larger
+        # a third of the time of 6, a tenth larger
+        Image.fromarray(frame).save(beside, compress_level=3)
 
 
 @contextmanager
@@ -191,12 +196,17 @@ def write_gif(
     colours.putpalette(palette(_GIF_LEVELS, tuple(quantities)).tobytes())
 
     def pictures(reduced: Sequence[Picture]) -> list[Image.Image]:
-        return [Image.fromarray(frame).quantize(palette=colours, dither=Image.Dither.NONE) for frame in reduced]
+        return [
+            Image.fromarray(frame).quantize(palette=colours, dither=Image.Dither.NONE)
+            for frame in reduced
+        ]
 
     _write_small(Path(path), frames, fps, max_bytes, pictures, optimize=True)
 
 
-def write_webp(path: Path, frames: Sequence[Picture], fps: float = 10.0, max_bytes: int = 1_500_000) -> None:
+def write_webp(
+    path: Path, frames: Sequence[Picture], fps: float = 10.0, max_bytes: int = 1_500_000
+) -> None:
     """Write a looping WebP of at most `max_bytes`, which has twice the pictures or more that a GIF of this size has.
 
     Raises
@@ -230,7 +240,9 @@ def _write_small(
                 continue
             first, *others = pictures([reduce_picture(frame, width) for frame in frames[::stride]])
             duration = round(1000 * stride / fps)
-            first.save(beside, save_all=True, append_images=others, duration=duration, loop=0, **options)
+            first.save(
+                beside, save_all=True, append_images=others, duration=duration, loop=0, **options
+            )
             if beside.stat().st_size <= max_bytes:
                 return
             per_pixel = beside.stat().st_size / pixels

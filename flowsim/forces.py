@@ -65,7 +65,9 @@ class ControlVolumes:
     def begin(self, who: NDArray[np.int64]) -> None:
         """Look at the flow before a step of the simulations ``who``."""
         self._flows.fill_ghosts()
-        self._begun = {(int(b), k): self._look(int(b), k) for b in who for k in range(self.force.shape[1])}
+        self._begun = {
+            (int(b), k): self._look(int(b), k) for b in who for k in range(self.force.shape[1])
+        }
 
     def end(self, who: NDArray[np.int64]) -> None:
         """Measure the step."""
@@ -173,7 +175,13 @@ class ControlVolumes:
 
 
 def _edge(
-    u: NDArray[np.floating], v: NDArray[np.floating], edge: int, start: int, stop: int, h: float, nu: float
+    u: NDArray[np.floating],
+    v: NDArray[np.floating],
+    edge: int,
+    start: int,
+    stop: int,
+    h: float,
+    nu: float,
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Return velocity across and along an edge x = edge h, and normal and shear stress there, between cells."""
     k, low, high = edge + G, start + G, stop + G

@@ -23,9 +23,14 @@ def pack_glimpse(scene: Scene, caption: Caption) -> bytes:
     caption
     """
     limit = np.finfo(np.float16).max
-    arrays: dict[str, Any] = {"values": np.clip(np.nan_to_num(scene.values), -limit, limit).astype(np.float16)}
+    arrays: dict[str, Any] = {
+        "values": np.clip(np.nan_to_num(scene.values), -limit, limit).astype(np.float16)
+    }
     arrays |= {f"outline{n}": shape.points for n, shape in enumerate(scene.outlines)}
-    arrays |= {"sensors": scene.sensors, "force": np.array(scene.force if scene.force is not None else ())}
+    arrays |= {
+        "sensors": scene.sensors,
+        "force": np.array(scene.force if scene.force is not None else ()),
+    }
     words = {
         "size": list(scene.size), "agents": [shape.agent for shape in scene.outlines], "alive_box": scene.alive_box,
         "target": scene.target, "length": scene.length, "caption": asdict(caption),
@@ -46,7 +51,9 @@ def unpack_glimpse(content: bytes) -> tuple[Scene, Caption]:
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
             words = json.loads(str(arrays["words"]))
-            outlines = [Outline(arrays[f"outline{n}"], agent) for n, agent in enumerate(words["agents"])]
+            outlines = [
+                Outline(arrays[f"outline{n}"], agent) for n, agent in enumerate(words["agents"])
+            ]
             force = arrays["force"]
             scene = Scene(
                 values=arrays["values"].astype(np.float32),

@@ -39,7 +39,9 @@ class Grid:
         for name in ("nx", "ny"):
             cells = getattr(self, name)
             if not isinstance(cells, int | np.integer) or cells < 8 or cells % 2:
-                raise ValueError(f"{name} = {cells!r}: the number of cells per side must be an even integer >= 8")
+                raise ValueError(
+                    f"{name} = {cells!r}: the number of cells per side must be an even integer >= 8"
+                )
         if not (np.isfinite(self.h) and self.h > 0):
             raise ValueError(f"h = {self.h!r}: the grid spacing must be positive")
 
@@ -65,7 +67,9 @@ class Grid:
         """Coordinates of every entry of a padded v array."""
         return self._mesh(0.5, 0.0, GHOSTS)
 
-    def _mesh(self, dx: float, dy: float, ghosts: int = 0) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _mesh(
+        self, dx: float, dy: float, ghosts: int = 0
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         x = (np.arange(-ghosts, self.nx + ghosts) + dx) * self.h
         y = (np.arange(-ghosts, self.ny + ghosts) + dy) * self.h
         xx, yy = np.meshgrid(x, y, indexing="ij")

@@ -21,7 +21,12 @@ from flowsim.grid import Grid
 from flowsim.simulation import Simulation
 
 _COMPRESSION: dict[str, Any] = {"compression": "gzip", "compression_opts": 4, "shuffle": True}
-_COMPONENTS: dict[str, tuple[int, ...]] = {"velocity": (3,), "vorticity": (), "pressure": (), "solid": ()}
+_COMPONENTS: dict[str, tuple[int, ...]] = {
+    "velocity": (3,),
+    "vorticity": (),
+    "pressure": (),
+    "solid": (),
+}
 _SEAL = 512  # bytes before the HDF5 content of a restart file, where HDF5 leaves room for its user
 _FORMAT = "flowsim restart 2"
 
@@ -105,7 +110,10 @@ class FieldSeries:
         if until is not None and path.exists():
             with h5py.File(path) as file:
                 times = file["VTKHDF/Steps/Values"][...]
-                names = [source.file_name for source in file["VTKHDF/CellData/pressure"].virtual_sources()]
+                names = [
+                    source.file_name
+                    for source in file["VTKHDF/CellData/pressure"].virtual_sources()
+                ]
             kept = [(float(t), name) for t, name in zip(times, names, strict=True) if t <= until]
             self.times, self._names = [t for t, _ in kept], [name for _, name in kept]
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -118,7 +126,9 @@ class FieldSeries:
 
     def size(self) -> int:
         """Return the bytes of all files."""
-        return sum(file.stat().st_size for file in [self.path, *self._folder.iterdir()] if file.exists())
+        return sum(
+            file.stat().st_size for file in [self.path, *self._folder.iterdir()] if file.exists()
+        )
 
     def size_with(self, content: bytes) -> int:
         """Return the bytes that there are at most while one more time is appended."""
@@ -161,7 +171,9 @@ class FieldSeries:
                 shape = (1, self._grid.ny, self._grid.nx, *components)
                 layout = h5py.VirtualLayout((len(times), *shape), self._dtype)
                 for n, source in enumerate(names):
-                    layout[n] = h5py.VirtualSource(source, f"VTKHDF/CellData/{name}", shape, self._dtype)
+                    layout[n] = h5py.VirtualSource(
+                        source, f"VTKHDF/CellData/{name}", shape, self._dtype
+                    )
                 # a file that somebody removed shows as a hole, not as a flow at rest
                 cells.create_virtual_dataset(name, layout, fillvalue=np.nan)
                 offsets[name] = np.arange(len(times))
@@ -171,7 +183,9 @@ class FieldSeries:
 # --- restarts --------------------------------------------------------------------------------------------------------
 
 
-def write_restart(path: Path, simulation: Simulation, notes: Mapping[str, float] | None = None) -> None:
+def write_restart(
+    path: Path, simulation: Simulation, notes: Mapping[str, float] | None = None
+) -> None:
     """Write all that the future of every simulation of a batch depends on.
 
     Parameters
@@ -226,7 +240,9 @@ def read_restart(path: Path, simulation: Simulation) -> dict[str, float]:
     if not sealed.startswith(_FORMAT.encode()):
         raise ValueError(f"{path} is no restart file of this version ({_FORMAT!r})")
     if sealed[:_SEAL] != _seal(sealed[_SEAL:]):
-        raise ValueError(f"the restart file {path} is damaged: its {len(sealed)} bytes are not what was sealed")
+        raise ValueError(
+            f"the restart file {path} is damaged: its {len(sealed)} bytes are not what was sealed"
+        )
     with h5py.File(io.BytesIO(sealed), "r") as file:
         if other := _difference(json.loads(file.attrs["setup"]), _setup(simulation)):
             key, theirs, ours = other
@@ -258,7 +274,8 @@ def _setup(simulation: Simulation) -> dict[str, Any]:
         "stream": simulation.stream,
         "gravity": simulation.gravity,
     }
-    described: dict[str, Any] = json.loads(json.dumps(setup, default=_plain))  # tuples become lists, as when read back
+    # tuples become lists, as when read back
+    described: dict[str, Any] = json.loads(json.dumps(setup, default=_plain))
     return described
 
 
@@ -267,7 +284,11 @@ def _difference(written: Any, own: Any, key: str = "") -> tuple[str, Any, Any] |
     if written == own:
         return None
     inner: list[tuple[Any, Any, Any]] = []
-    if isinstance(written, dict) and isinstance(own, dict) and written.get("kind") == own.get("kind"):
+    if (
+        isinstance(written, dict)
+        and isinstance(own, dict)
+        and written.get("kind") == own.get("kind")
+    ):
         inner = [(name, written.get(name), own.get(name)) for name in sorted(written | own)]
     elif isinstance(written, list) and isinstance(own, list) and len(written) == len(own):
         inner = [(n, *both) for n, both in enumerate(zip(written, own, strict=True))]
@@ -277,7 +298,9 @@ def _difference(written: Any, own: Any, key: str = "") -> tuple[str, Any, Any] |
 
 def _describe(thing: Any) -> dict[str, Any]:
     values = {field.name: getattr(thing, field.name) for field in dataclass_fields(thing)}
-    return {"kind": type(thing).__name__} | {name: value for name, value in values.items() if value is not None}
+    return {"kind": type(thing).__name__} | {
+        name: value for name, value in values.items() if value is not None
+    }
 
 
 def _plain(value: Any) -> Any:
@@ -290,7 +313,9 @@ def _plain(value: Any) -> Any:
         return [value.func, value.args, value.keywords]
     if inspect.isfunction(value):
         # a motion or a distance is code: its name can be compared, and what it was made with
-        made_with = {k: v for k, v in inspect.getclosurevars(value).nonlocals.items() if v is not value}
+        made_with = {
+            k: v for k, v in inspect.getclosurevars(value).nonlocals.items() if v is not value
+        }
         return {"kind": f"{value.__module__}.{value.__qualname__}"} | made_with
     return getattr(value, "__qualname__", type(value).__qualname__)
 

@@ -65,7 +65,15 @@ def set_sides(
 
 @shared
 def balance_sides(
-    b: int, new_u: Array, new_v: Array, nx: int, ny: int, sides: Array, net: float, first: int, stride: int
+    b: int,
+    new_u: Array,
+    new_v: Array,
+    nx: int,
+    ny: int,
+    sides: Array,
+    net: float,
+    first: int,
+    stride: int,
 ) -> None:
     """Spread the flux ``net`` that does not balance over ``outflow`` sides, and ``far_field`` ones if there are none.
 

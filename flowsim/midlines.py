@@ -118,7 +118,11 @@ def _write_curve(nodes: Array, line: Array) -> None:
         next_angle, next_spin = line[i, X], line[i, SPIN]
         if i > 0:
             ds, middle = nodes[i, ARC] - nodes[i - 1, ARC], 0.5 * (angle + next_angle)
-            cos, sin, turning = ds * math.cos(middle), ds * math.sin(middle), 0.5 * (spin + next_spin)
+            cos, sin, turning = (
+                ds * math.cos(middle),
+                ds * math.sin(middle),
+                0.5 * (spin + next_spin),
+            )
             x, y, u, v = x + cos, y + sin, u - sin * turning, v + cos * turning
         angle, spin = next_angle, next_spin
         line[i, X], line[i, Y], line[i, U], line[i, V] = x, y, u, v
@@ -159,12 +163,16 @@ def _momenta(nodes: Array, line: Array) -> tuple[float, float, float]:
         across = x * cos + y * sin
         momentum += zeroth * (x * v - y * u) + second * (spin - bend * mixed - rate * across)
         turning, rising = -spin * (u * cos + v * sin), v * cos - u * sin
-        energy += 0.5 * zeroth * (u * u + v * v) + second * (0.5 * spin * spin - bend * turning - rate * rising)
+        energy += 0.5 * zeroth * (u * u + v * v) + second * (
+            0.5 * spin * spin - bend * turning - rate * rising
+        )
     return inertia, momentum, energy
 
 
 @shared
-def bend(nodes: Array, waves: Array, gait: Array, form: Array, line: Array, before: float, dt: float) -> None:
+def bend(
+    nodes: Array, waves: Array, gait: Array, form: Array, line: Array, before: float, dt: float
+) -> None:
     """Bring a body's gait from time ``before`` to the end of a step, and bend its midline accordingly.
 
     With dt = 0 the shape is that of this time, and nothing is moved.
@@ -254,7 +262,15 @@ def strip_distance(table: Array, start: int, side: int, waves: Array, s: float, 
 
 @shared
 def midline_distance(
-    nodes: Array, waves: Array, line: Array, half: float, table: Array, start: int, side: int, x: float, y: float
+    nodes: Array,
+    waves: Array,
+    line: Array,
+    half: float,
+    table: Array,
+    start: int,
+    side: int,
+    x: float,
+    y: float,
 ) -> float:
     """Return the signed distance of a point of the body's frame from the bent body; exact to first order near it.
 
@@ -278,7 +294,10 @@ def deformation_velocity(
     a = 1.0 - b
     w = a * nodes[i, HALF_WIDTH] + b * nodes[i + 1, HALF_WIDTH]
     tx, ty = a * line[i, COS] + b * line[i + 1, COS], a * line[i, SIN] + b * line[i + 1, SIN]
-    spin, curvature = a * line[i, SPIN] + b * line[i + 1, SPIN], a * line[i, BEND] + b * line[i + 1, BEND]
+    spin, curvature = (
+        a * line[i, SPIN] + b * line[i + 1, SPIN],
+        a * line[i, BEND] + b * line[i + 1, BEND],
+    )
     rate = a * line[i, BEND_RATE] + b * line[i + 1, BEND_RATE]
     inner = -0.5 * rate * max(w * w - d * d, 0.0) / max(1.0 - curvature * d, 0.5)
     u = a * line[i, U] + b * line[i + 1, U] - d * spin * tx - inner * ty
@@ -310,7 +329,9 @@ def note_deformation(
 
 
 @shared
-def midline_extent(nodes: Array, line: Array, cos: float, sin: float) -> tuple[float, float, float, float]:
+def midline_extent(
+    nodes: Array, line: Array, cos: float, sin: float
+) -> tuple[float, float, float, float]:
     """Return x0, x1, y0, y1 of a box about the body, along the axes of the box and relative to its centre of mass."""
     x0, x1, y0, y1 = math.inf, -math.inf, math.inf, -math.inf
     for i in range(len(nodes)):
@@ -348,7 +369,9 @@ def note_box(nodes: Array, line: Array, box: Array) -> None:
 
 
 @shared
-def out_of_reach(midlines: Any, bodies: Any, n: int, k: int, rx: float, ry: float, angle: float, margin: float) -> bool:
+def out_of_reach(
+    midlines: Any, bodies: Any, n: int, k: int, rx: float, ry: float, angle: float, margin: float
+) -> bool:
     """Return whether a point, seen from body k, is certainly further away from it than a margin; if it bends."""
     if midlines is None:
         return False

@@ -99,11 +99,20 @@ def ramp(
         s = min(max(t / duration, 0.0), 1.0)
         after = max(t - duration, 0.0)
         if smooth:
-            speed, way = 0.5 - 0.5 * math.cos(math.pi * s), 0.5 * s - math.sin(math.pi * s) / (2 * math.pi)
+            speed, way = (
+                0.5 - 0.5 * math.cos(math.pi * s),
+                0.5 * s - math.sin(math.pi * s) / (2 * math.pi),
+            )
         else:
             speed, way = s, 0.5 * s * s
         way = way * duration + after
-        return center[0] + way * velocity[0], center[1] + way * velocity[1], angle, *(speed * v for v in velocity), 0.0  # type: ignore[return-value]
+        return (
+            center[0] + way * velocity[0],
+            center[1] + way * velocity[1],
+            angle,
+            *(speed * v for v in velocity),
+            0.0,
+        )  # type: ignore[return-value]
 
     return motion
 
@@ -112,7 +121,9 @@ def added(*motions: Motion) -> Motion:
     """Return the sum of motions: positions, angles and velocities add up, so give all but one the center (0, 0)."""
 
     def motion(t: float) -> tuple[float, float, float, float, float, float]:
-        x, y, theta, u, v, omega = (sum(parts) for parts in zip(*(m(t) for m in motions), strict=True))
+        x, y, theta, u, v, omega = (
+            sum(parts) for parts in zip(*(m(t) for m in motions), strict=True)
+        )
         return x, y, theta, u, v, omega
 
     return motion

@@ -44,7 +44,12 @@ class PoissonPlan:
 
     @classmethod
     def build(
-        cls, nx: int, ny: int, periodic: tuple[bool, bool], held: tuple[bool, bool, bool, bool], dtype: np.dtype
+        cls,
+        nx: int,
+        ny: int,
+        periodic: tuple[bool, bool],
+        held: tuple[bool, bool, bool, bool],
+        dtype: np.dtype,
     ) -> PoissonPlan:
         """Compute the tables in float64 and store them in ``dtype``."""
         constant = not held[2]
@@ -53,7 +58,8 @@ class PoissonPlan:
         previous = np.zeros(ny)
         for i in range(nx):
             end = 0.0
-            if not periodic[0] and i in (0, nx - 1):  # beyond the side phi is even, or odd where it is held
+            # beyond the side phi is even, or odd where it is held
+            if not periodic[0] and i in (0, nx - 1):
                 end = -1.0 if held[0 if i == 0 else 1] else 1.0
             pivot = diagonal + end - previous
             if constant:
@@ -76,7 +82,9 @@ class PoissonPlan:
         )
 
 
-def eigenvalues(modes: NDArray[np.int64], ny: int, periodic: bool, held: bool) -> NDArray[np.float64]:
+def eigenvalues(
+    modes: NDArray[np.int64], ny: int, periodic: bool, held: bool
+) -> NDArray[np.float64]:
     """Return the eigenvalues of -d2/dy2 of modes of :class:`PoissonPlan`, ``held`` at both ends or at none."""
     angle = modes * (2.0 if periodic else 1.0) * np.pi / ny
     return 2.0 + (2.0 if held else -2.0) * np.cos(angle)

@@ -100,7 +100,9 @@ def choose(names: str, ranges: str | None = None) -> list[Quantity]:
     chosen: dict[str, Quantity] = {}
     for name in names.split(","):
         if name not in QUANTITIES or name in chosen:
-            raise ValueError(f"fields is {names!r}, but must be some of {', '.join(QUANTITIES)}, each once")
+            raise ValueError(
+                f"fields is {names!r}, but must be some of {', '.join(QUANTITIES)}, each once"
+            )
         chosen[name] = QUANTITIES[name]
     for word in ranges.split(",") if ranges is not None else ():
         name, _, number = word.rpartition("=")
@@ -122,9 +124,12 @@ def choose(names: str, ranges: str | None = None) -> list[Quantity]:
 def _table(name: str, signed: bool) -> Table:
     """Return a map with white at zero; of a signed one, the ends that are nearly black are left out."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # cmocean builds its maps in a way matplotlib gives up
+        # cmocean builds its maps in a way matplotlib gives up
+        warnings.simplefilter("ignore", DeprecationWarning)
         import cmocean
 
     low, high, zero = (0.04, 0.96, HALF) if signed else (0.0, 0.9, 0)
-    table = getattr(cmocean.cm, name).resampled(2 * HALF + 1)(np.linspace(low, high, 2 * HALF + 1))[:, :3]
+    table = getattr(cmocean.cm, name).resampled(2 * HALF + 1)(np.linspace(low, high, 2 * HALF + 1))[
+        :, :3
+    ]
     return np.asarray(np.round(255 * np.minimum(table / table[zero], 1.0)).astype(np.uint8))

@@ -54,7 +54,16 @@ def face_range(x: float, reach: float, h: float, n: int, side: int) -> tuple[int
 
 @shared
 def body_window(
-    bodies: Any, n: int, k: int, x: float, y: float, angle: float, h: float, nx: int, ny: int, sides: Array
+    bodies: Any,
+    n: int,
+    k: int,
+    x: float,
+    y: float,
+    angle: float,
+    h: float,
+    nx: int,
+    ny: int,
+    sides: Array,
 ) -> tuple[int, int, int, int]:
     """Return the window of faces that a body at (x, y) can touch, plus a margin."""
     c, s = math.cos(angle), math.sin(angle)
@@ -71,13 +80,17 @@ def body_window(
 
 
 @shared
-def body_distance(bodies: Any, n: int, k: int, rx: float, ry: float, cos: float, sin: float) -> float:
+def body_distance(
+    bodies: Any, n: int, k: int, rx: float, ry: float, cos: float, sin: float
+) -> float:
     """Return the signed distance of a point from body k of simulation n, given relative to its reference point."""
     x, y = cos * rx + sin * ry, cos * ry - sin * rx
     if bends(bodies.midlines, bodies, k):
         return bent_distance(bodies.midlines, bodies, n, k, x, y)
     if bodies.shapes[k] == TABLE:
-        return tabulated_distance(bodies.distances, bodies.starts[k], bodies.sides[k], bodies.axes[k, 0], x, y)
+        return tabulated_distance(
+            bodies.distances, bodies.starts[k], bodies.sides[k], bodies.axes[k, 0], x, y
+        )
     return signed_distance(bodies.shapes[k], bodies.axes[k, 0], bodies.axes[k, 1], x, y)
 
 
@@ -103,17 +116,30 @@ def share_at_surface(
     depth = -(min(west, 0.0) + min(east, 0.0) + min(south, 0.0) + min(north, 0.0))
     x2, y2 = (east - west) ** 2, (north - south) ** 2
     facing = (x2 if along_x else y2) / max(x2 + y2, 1e-30)
-    return max(surface_share(distance, depth, diffusion), penalized_share(facing * mask(distance, h), c))
+    return max(
+        surface_share(distance, depth, diffusion), penalized_share(facing * mask(distance, h), c)
+    )
 
 
 @shared
 def whereabouts(
-    n: int, k: int, bodies: Any, position: Array, angle: Array, h: float, nx: int, ny: int, sides: Array
+    n: int,
+    k: int,
+    bodies: Any,
+    position: Array,
+    angle: Array,
+    h: float,
+    nx: int,
+    ny: int,
+    sides: Array,
 ) -> tuple[float, float, float, float, tuple[int, int, int, int]]:
     """Return reference point (x, y) and centre of mass of body k of simulation n, in the box, and its window."""
     theta = angle[n, k]
     cos, sin = math.cos(theta), math.sin(theta)
-    x, y = within(position[n, k, 0], nx * h, sides[LEFT]), within(position[n, k, 1], ny * h, sides[BOTTOM])
+    x, y = (
+        within(position[n, k, 0], nx * h, sides[LEFT]),
+        within(position[n, k, 1], ny * h, sides[BOTTOM]),
+    )
     xc = x + cos * bodies.centroid[k, 0] - sin * bodies.centroid[k, 1]
     yc = y + sin * bodies.centroid[k, 0] + cos * bodies.centroid[k, 1]
     return x, y, xc, yc, body_window(bodies, n, k, x, y, theta, h, nx, ny, sides)
@@ -136,7 +162,16 @@ def reach_towards(bodies: Any, n: int, k: int, direction: float, angle: float) -
 
 @shared
 def touches_box(
-    bodies: Any, n: int, k: int, x: float, y: float, angle: float, h: float, nx: int, ny: int, sides: Array
+    bodies: Any,
+    n: int,
+    k: int,
+    x: float,
+    y: float,
+    angle: float,
+    h: float,
+    nx: int,
+    ny: int,
+    sides: Array,
 ) -> bool:
     """Return whether a body is within a cell of a wall, or crosses any side but a periodic one."""
     for side in range(SIDES):
@@ -150,7 +185,9 @@ def touches_box(
             direction, gap = -0.5 * math.pi, y
         else:
             direction, gap = 0.5 * math.pi, ny * h - y
-        if gap - reach_towards(bodies, n, k, direction, angle) < (h if sides[side] >= FIRST_WALL else 0.0):
+        if gap - reach_towards(bodies, n, k, direction, angle) < (
+            h if sides[side] >= FIRST_WALL else 0.0
+        ):
             return True
     return False
 
@@ -204,7 +241,15 @@ def free_motion(
 
 @shared
 def respond(
-    n: int, k: int, su: Any, sv: Any, bodies: Any, moves: bool, state: Any, dt: float, gravity: Array
+    n: int,
+    k: int,
+    su: Any,
+    sv: Any,
+    bodies: Any,
+    moves: bool,
+    state: Any,
+    dt: float,
+    gravity: Array,
 ) -> tuple[float, float, float]:
     """Give body k of simulation n its new motion, and note what force and torque that takes.
 
@@ -223,7 +268,18 @@ def respond(
     (float, float, float)
         Velocity of the centre of mass, and spin, to which the fluid under the body is dragged.
     """
-    position, angle, velocity, spin, before, applied_force, applied_torque, force, torque, follow = state
+    (
+        position,
+        angle,
+        velocity,
+        spin,
+        before,
+        applied_force,
+        applied_torque,
+        force,
+        torque,
+        follow,
+    ) = state
     theta = angle[n, k]
     cos, sin = math.cos(theta), math.sin(theta)
     # from the reference point to the centre of mass, about which everything is taken
@@ -234,10 +290,18 @@ def respond(
     vx = before[n, k, 0] - spin_before * (sin * bodies.centroid[k, 0] + cos * bodies.centroid[k, 1])
     vy = before[n, k, 1] + spin_before * (cos * bodies.centroid[k, 0] - sin * bodies.centroid[k, 1])
     omega = spin[n, k]
-    new_vx, new_vy, new_omega = velocity[n, k, 0] - omega * ay, velocity[n, k, 1] + omega * ax, omega
+    new_vx, new_vy, new_omega = (
+        velocity[n, k, 0] - omega * ay,
+        velocity[n, k, 1] + omega * ax,
+        omega,
+    )
     lag_x, lag_y, lag_t = 0.0, 0.0, 0.0
     # a body that has left the box has no fluid to follow
-    if moves and bodies.free[k] and bodies.mass[k] + bodies.mass_lag[k] + min(su[0], sv[0]) > 1e-6 * m:
+    if (
+        moves
+        and bodies.free[k]
+        and bodies.mass[k] + bodies.mass_lag[k] + min(su[0], sv[0]) > 1e-6 * m
+    ):
         old_vx, old_vy, old_omega = new_vx, new_vy, omega
         pull = (
             applied_force[n, k, 0] + bodies.mass[k] * gravity[0],
@@ -271,14 +335,18 @@ def respond(
 
 
 @shared
-def follow_fluid(n: int, k: int, su: Any, sv: Any, bodies: Any, motion: Array, acceleration: Array, dt: float) -> None:
+def follow_fluid(
+    n: int, k: int, su: Any, sv: Any, bodies: Any, motion: Array, acceleration: Array, dt: float
+) -> None:
     """Note the rigid motion of the fluid under a light body, and its rate."""
     if min(su[0], sv[0]) < 0.1 * bodies.fluid_mass[k]:
         for d in range(3):
             acceleration[n, k, d] = 0.0
         return
     # the motion of a body without mass of its own
-    fit = free_motion(0.0, 0.0, 0.0, 0.0, 0.0, su, sv, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0), acceleration[n, k])
+    fit = free_motion(
+        0.0, 0.0, 0.0, 0.0, 0.0, su, sv, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0), acceleration[n, k]
+    )
     for d in range(3):
         acceleration[n, k, d] = (fit[d] - motion[n, k, d]) / dt
         motion[n, k, d] = fit[d]
@@ -293,14 +361,25 @@ def sensor_point(position: Array, angle: Array, sensor: Any) -> tuple[float, flo
 
 @shared
 def near_others(
-    rank: int, bodies: Any, x: float, y: float, position: Array, h: float, nx: int, ny: int, sides: Array
+    rank: int,
+    bodies: Any,
+    x: float,
+    y: float,
+    position: Array,
+    h: float,
+    nx: int,
+    ny: int,
+    sides: Array,
 ) -> bool:
     """Return whether the body of a rank, at (x, y), may touch one that comes before it."""
     k = bodies.order[rank]
     reach = max(bodies.axes[k, 0], bodies.axes[k, 1]) + 3.0 * h
     for earlier in range(rank):
         other = bodies.order[earlier]
-        ox, oy = image(position[other, 0], x, nx * h, sides[LEFT]), image(position[other, 1], y, ny * h, sides[BOTTOM])
+        ox, oy = (
+            image(position[other, 0], x, nx * h, sides[LEFT]),
+            image(position[other, 1], y, ny * h, sides[BOTTOM]),
+        )
         if math.hypot(ox - x, oy - y) < reach + max(bodies.axes[other, 0], bodies.axes[other, 1]):
             return True
     return False
@@ -324,7 +403,9 @@ def claimed_by_others(
         theta = angles[other]
         if out_of_reach(bodies.midlines, bodies, n, other, px - ox, py - oy, theta, h):
             continue
-        distance = body_distance(bodies, n, other, px - ox, py - oy, math.cos(theta), math.sin(theta))
+        distance = body_distance(
+            bodies, n, other, px - ox, py - oy, math.cos(theta), math.sin(theta)
+        )
         # the two distances of a point add up to no less than the gap, and to the gap itself in between
         if own + distance < h:
             contact[k] |= TOUCHES_BODY

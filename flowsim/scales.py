@@ -83,7 +83,9 @@ def _covered(flow: State, b: int, along: int) -> float:
         cut = [(low, high) for low, high in extents if low[along] <= first[along] < high[along]]
         pieces = [(float(low[across]), float(high[across])) for low, high in cut]
         if flow.sides.periodic[across]:
-            pieces += [(low + shift, high + shift) for low, high in pieces for shift in (-length, length)]
+            pieces += [
+                (low + shift, high + shift) for low, high in pieces for shift in (-length, length)
+            ]
         largest = max(largest, _union_within(pieces, length))
     return largest
 

@@ -145,14 +145,18 @@ class Simulation(State):
     def _check(self) -> None:
         viscosity = self.viscosity
         if not (np.isfinite(viscosity).all() and (viscosity > 0).all()):
-            raise ValueError(f"viscosity = {viscosity.min()!r}: the viscosity (1/Re) must be positive")
+            raise ValueError(
+                f"viscosity = {viscosity.min()!r}: the viscosity (1/Re) must be positive"
+            )
         if not 0 < self.cfl <= 1:
             raise ValueError(f"cfl = {self.cfl!r}: the CFL number must lie in (0, 1]")
         if not (np.isfinite(self.penalty) and self.penalty > 0):
             raise ValueError(f"penalty = {self.penalty!r}: the penalty must be positive")
         given, kinds = self.sides.velocities(self.stream), self.sides.kinds()
         passable = np.isin(kinds, (Side.OUTFLOW, Side.OPEN, Side.FAR_FIELD)).any()
-        normal = (given[1, 0] - given[0, 0]) * self.grid.ny + (given[3, 1] - given[2, 1]) * self.grid.nx
+        normal = (given[1, 0] - given[0, 0]) * self.grid.ny + (
+            given[3, 1] - given[2, 1]
+        ) * self.grid.nx
         if not passable and abs(normal) > 1e-12:
             raise ValueError(
                 "the stream enters the box but cannot leave it: one side must be outflow, open or far_field"
@@ -228,9 +232,23 @@ class Simulation(State):
         """Make the velocity divergence-free; the potential is the change of the pressure, unless that is not kept."""
         s, sweeps, blocks, h = self._near, self._sweeps, self._device.blocks(active), self.grid.h
         if self._far_field:
-            sweeps.far_field(active, self.u, self.v, self._given, s.sides, s.stream, h, self._far_block, self._vortices)
-        sweeps.update_sides(active, self.u, self.v, self._new_u, self._new_v, s.sides, self._given, s.dt, h)
-        self._pressure_solver.solve_divergence(active, blocks, self._new_u, self._new_v, self._phi, s.sides)
+            sweeps.far_field(
+                active,
+                self.u,
+                self.v,
+                self._given,
+                s.sides,
+                s.stream,
+                h,
+                self._far_block,
+                self._vortices,
+            )
+        sweeps.update_sides(
+            active, self.u, self.v, self._new_u, self._new_v, s.sides, self._given, s.dt, h
+        )
+        self._pressure_solver.solve_divergence(
+            active, blocks, self._new_u, self._new_v, self._phi, s.sides
+        )
         sweeps.correct(
             active, blocks, self._new_u, self._new_v, self.u, self.v, self._phi, self.pressure, s.sides, s.dt, h,
             keep_pressure, self._speeds,
@@ -407,7 +425,10 @@ class Simulation(State):
         self.dt[which] = self.cfl * self.grid.h
         self._running[:] = which
         self._before[which, :, :2] = state.velocity[which]
-        self._before[which, :, 2], self._before[which, :, 3] = state.angular_velocity[which], state.angle[which]
+        self._before[which, :, 2], self._before[which, :, 3] = (
+            state.angular_velocity[which],
+            state.angle[which],
+        )
         self._device.push()
         self._device.repeat(self._settle, self._near.running, 1)
         self._finish()
@@ -463,7 +484,9 @@ class Simulation(State):
         The integral of its negative is the work that a driven body did against the flow.
         """
         state = self.body_state
-        power: FloatArray = (state.force * state.velocity).sum(axis=-1) + state.torque * state.angular_velocity
+        power: FloatArray = (state.force * state.velocity).sum(
+            axis=-1
+        ) + state.torque * state.angular_velocity
         return power
 
     def describe(self) -> str:

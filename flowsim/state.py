@@ -91,7 +91,12 @@ class State:
         if dtype not in ("float32", "float64"):
             raise ValueError(f'dtype = {dtype!r}: the precisions are "float32" and "float64"')
         self.grid, self.sides, self.bodies, self.batch = grid, sides, tuple(bodies), batch
-        self.stream, self.gravity, self.dtype, self.backend = stream, gravity, np.dtype(dtype), backend
+        self.stream, self.gravity, self.dtype, self.backend = (
+            stream,
+            gravity,
+            np.dtype(dtype),
+            backend,
+        )
         self._sweeps = load_backend(backend)
         needed = memory_needed(grid, batch, dtype)
         self._device = self._sweeps.Device(threads, needed // batch)
@@ -107,9 +112,18 @@ class State:
         batch, bodies, grid, device = self.batch, len(self.bodies), self.grid, self._device
         padded, cells = (batch, *grid.padded_shape), (batch, grid.nx, grid.ny)
         self.u, self.v = device.zeros(padded, self.dtype), device.zeros(padded, self.dtype)
-        self._new_u, self._new_v = device.zeros(padded, self.dtype), device.zeros(padded, self.dtype)
-        self._rate_u, self._rate_v = device.zeros(padded, self.dtype), device.zeros(padded, self.dtype)
-        self._share_u, self._share_v = device.zeros(padded, self.dtype), device.zeros(padded, self.dtype)
+        self._new_u, self._new_v = (
+            device.zeros(padded, self.dtype),
+            device.zeros(padded, self.dtype),
+        )
+        self._rate_u, self._rate_v = (
+            device.zeros(padded, self.dtype),
+            device.zeros(padded, self.dtype),
+        )
+        self._share_u, self._share_v = (
+            device.zeros(padded, self.dtype),
+            device.zeros(padded, self.dtype),
+        )
         self.pressure, self._phi = device.zeros(cells, self.dtype), device.zeros(cells, self.dtype)
         self._given = device.zeros((batch, 4, 2, max(grid.padded_shape)), self.dtype)
         self._far_block = max(8, max(grid.nx, grid.ny) // FAR_FIELD_BLOCKS)
@@ -117,12 +131,17 @@ class State:
         self._speeds = device.speeds(batch, grid, self.dtype)
         self._rows = device.rows(batch, grid, self.dtype)
 
-        per_simulation = dict.fromkeys(("time", "dt", "until", "ratio", "speed", "viscosity"), ((batch,), np.float64))
+        per_simulation = dict.fromkeys(
+            ("time", "dt", "until", "ratio", "speed", "viscosity"), ((batch,), np.float64)
+        )
         flags = dict.fromkeys(("running", "diverged", "outside"), ((batch,), np.bool_))
         body = BodyState.layout(batch, bodies)
         bending = len(self._table.nodes)
         drifts = padded if bending else (batch, 0, 0)
-        self._drift_u, self._drift_v = device.zeros(drifts, self.dtype), device.zeros(drifts, self.dtype)
+        self._drift_u, self._drift_v = (
+            device.zeros(drifts, self.dtype),
+            device.zeros(drifts, self.dtype),
+        )
         layout = per_simulation | {"steps": ((batch,), np.int64)} | body | flags
         layout["before"] = ((batch, bodies, 4), np.float64)
         layout["fences"] = ((batch, bodies, 4), np.float64)
@@ -146,7 +165,9 @@ class State:
         """Put what never changes where the sweeps work."""
         array = self._device.array
         return {
-            "bodies": BodyTable(*map(array, self._table))._replace(midlines=self._device.if_any(self._table.midlines)),
+            "bodies": BodyTable(*map(array, self._table))._replace(
+                midlines=self._device.if_any(self._table.midlines)
+            ),
             "sides": array(self._side_kinds),
             "stream": array(np.array(self.stream, np.float64)),
             "gravity": array(np.array(self.gravity, np.float64)),
@@ -166,7 +187,9 @@ class State:
 
     def _fill_given_sides(self, b: int) -> None:
         nx, ny = self.grid.nx, self.grid.ny
-        given = np.repeat(self.sides.velocities(self.stream)[:, :, None], self._given.shape[-1], axis=2)
+        given = np.repeat(
+            self.sides.velocities(self.stream)[:, :, None], self._given.shape[-1], axis=2
+        )
         self._given[b] = self._device.array(given.astype(self.dtype))
         walls = (Side.INFLOW, Side.SLIP, Side.NO_SLIP, Side.FAR_FIELD)
         for side, index in ((0, G), (1, G + nx)):
@@ -198,7 +221,10 @@ class State:
         """Return the surface of a swimmer as a closed curve (n, 2) in the box, from head to tail and back."""
         x, y, cos, sin = self.midline(b, k).T
         w = self._table.nodes[k, :, HALF_WIDTH]
-        left, right = np.stack([x - w * sin, y + w * cos], axis=-1), np.stack([x + w * sin, y - w * cos], axis=-1)
+        left, right = (
+            np.stack([x - w * sin, y + w * cos], axis=-1),
+            np.stack([x + w * sin, y - w * cos], axis=-1),
+        )
         return np.concatenate([left, right[-2:0:-1]])
 
     def displaced(self, b: int, k: int) -> tuple[float, float]:
@@ -240,7 +266,12 @@ class State:
         x, y = slice(G, G + nx + 1), slice(G, G + ny + 1)
         below, left = slice(G - 1, G + ny), slice(G - 1, G + nx)
         corner = (v[..., x, y] - v[..., left, y] - u[..., x, y] + u[..., x, below]) / self.grid.h
-        corner = corner[..., :-1, :-1] + corner[..., 1:, :-1] + corner[..., :-1, 1:] + corner[..., 1:, 1:]
+        corner = (
+            corner[..., :-1, :-1]
+            + corner[..., 1:, :-1]
+            + corner[..., :-1, 1:]
+            + corner[..., 1:, 1:]
+        )
         return np.asarray(0.25 * corner)
 
     def solid(self) -> NDArray[np.float64]:
@@ -291,7 +322,9 @@ class State:
 
     def get_state(self, b: int = 0) -> dict[str, NDArray[Any]]:
         """Return a copy of all that the future of simulation b depends on."""
-        return {name: np.array(self.to_host(array[b])) for name, array in self._state_arrays().items()}
+        return {
+            name: np.array(self.to_host(array[b])) for name, array in self._state_arrays().items()
+        }
 
     def set_state(self, b: int, state: dict[str, NDArray[Any]]) -> None:
         """Bring simulation b to a state of :meth:`get_state`; it goes on as the original would, to the bit.
@@ -303,13 +336,20 @@ class State:
         """
         own = self._state_arrays()
         if set(state) != set(own):
-            raise ValueError(f"the state has the fields {sorted(state)}, this simulation has {sorted(own)}")
+            raise ValueError(
+                f"the state has the fields {sorted(state)}, this simulation has {sorted(own)}"
+            )
         for name, array in own.items():
-            if np.shape(state[name]) != array[b].shape or np.asarray(state[name]).dtype != array.dtype:
+            if (
+                np.shape(state[name]) != array[b].shape
+                or np.asarray(state[name]).dtype != array.dtype
+            ):
                 raise ValueError(f"the state's {name} is {np.shape(state[name])} {np.asarray(state[name]).dtype}, "
                                  f"this simulation's is {array[b].shape} {array.dtype}")  # fmt: skip
         for name, array in own.items():
-            array[b] = state[name] if isinstance(array, np.ndarray) else self._device.array(state[name])
+            array[b] = (
+                state[name] if isinstance(array, np.ndarray) else self._device.array(state[name])
+            )
 
 
 def memory_needed(grid: Grid, batch: int, dtype: str) -> int:

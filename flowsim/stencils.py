@@ -22,7 +22,12 @@ SEVEN = np.float32(7)
 HALF = np.float32(0.5)
 ZERO = np.float32(0)
 
-PERIODIC, INFLOW, OUTFLOW, OPEN = int(Side.PERIODIC), int(Side.INFLOW), int(Side.OUTFLOW), int(Side.OPEN)
+PERIODIC, INFLOW, OUTFLOW, OPEN = (
+    int(Side.PERIODIC),
+    int(Side.INFLOW),
+    int(Side.OUTFLOW),
+    int(Side.OPEN),
+)
 NO_SLIP, FAR_FIELD = int(Side.NO_SLIP), int(Side.FAR_FIELD)
 
 Real = Any  # a float32 or float64 scalar, whichever the arrays hold
@@ -109,7 +114,9 @@ def open_side_rate(
 
 
 @shared
-def line_of_constants(slope: float, value: float, n: int, periodic: bool, held_low: bool, held_high: bool) -> Any:
+def line_of_constants(
+    slope: float, value: float, n: int, periodic: bool, held_low: bool, held_high: bool
+) -> Any:
     """Return (tilt, offset) with which phi[i] = S[i] + tilt i + offset solves phi[i-1] - 2 phi[i] + phi[i+1] = r[i].
 
     S[i] is the sum over the sums of r that begins with S[0] = 0 and S[1] = r[0], ``slope`` the sum of all n entries of

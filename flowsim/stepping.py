@@ -14,7 +14,9 @@ ABSURD_SPEED = 1e3
 
 
 @shared
-def time_step(speed: float, nu: float, h: float, cfl: float, stable_decay: float, left: float) -> float:
+def time_step(
+    speed: float, nu: float, h: float, cfl: float, stable_decay: float, left: float
+) -> float:
     """Return dt from the CFL condition and the diffusive limit, such that whole steps fill the time ``left``.
 
     Shortest waves decay at the sum of the rates of upwind dissipation and of diffusion, and the stability interval of
@@ -66,7 +68,11 @@ def end(
         if not (x0 <= x <= x1 and y0 <= y <= y1):
             outside[b] = True
         # a simulation that has blown up adds nothing rather than infinity
-        if math.isfinite(force[b, k, 0]) and math.isfinite(force[b, k, 1]) and math.isfinite(torque[b, k]):
+        if (
+            math.isfinite(force[b, k, 0])
+            and math.isfinite(force[b, k, 1])
+            and math.isfinite(torque[b, k])
+        ):
             impulse[b, k, 0] += force[b, k, 0] * step
             impulse[b, k, 1] += force[b, k, 1] * step
             impulse[b, k, 2] += torque[b, k] * step

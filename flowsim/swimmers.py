@@ -46,7 +46,9 @@ def slender(s: FloatArray, head: float = 0.04) -> FloatArray:
     """
     taper = head - (head - 0.01) * (s - head) / (0.95 - head)
     round_head = np.sqrt(np.maximum(2.0 * head * s - s * s, 0.0))
-    return np.asarray(np.where(s < head, round_head, np.where(s < 0.95, taper, 0.2 * (1.0 - s))), np.float64)
+    return np.asarray(
+        np.where(s < head, round_head, np.where(s < 0.95, taper, 0.2 * (1.0 - s))), np.float64
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,11 +105,15 @@ class Swimmer(Body):
             if not (np.isfinite(value) and value > 0):
                 raise ValueError(f"{name} = {value!r}: the {name} of a swimmer must be positive")
         if self.density != 1.0:
-            raise ValueError(f"density = {self.density!r}: a body that deforms has the density of the fluid, 1")
+            raise ValueError(
+                f"density = {self.density!r}: a body that deforms has the density of the fluid, 1"
+            )
         s = np.linspace(0.0, 1.0, 201)
         w = np.asarray(self.half_width(s), np.float64)
         if w.shape != s.shape or not (np.isfinite(w).all() and (w >= 0).all() and w.max() > 0):
-            raise ValueError("half_width: returns a half-width, not negative, for every s/L in [0, 1]")
+            raise ValueError(
+                "half_width: returns a half-width, not negative, for every s/L in [0, 1]"
+            )
         if max(w[0], w[-1]) > 1e-6:
             raise ValueError("half_width: must be zero at head and tail")
         super().__post_init__()
@@ -115,7 +121,9 @@ class Swimmer(Body):
     @property
     def semi_axes(self) -> tuple[float, float]:
         """How far it reaches from its centre of mass at most, and its largest half-width."""
-        return 0.75 * self.length, float(self.length * self.half_width(np.linspace(0.0, 1.0, 1001)).max())
+        return 0.75 * self.length, float(
+            self.length * self.half_width(np.linspace(0.0, 1.0, 1001)).max()
+        )
 
     @functools.cached_property
     def nodes(self) -> FloatArray:
@@ -132,7 +140,9 @@ class Swimmer(Body):
         if self.steering is not None:
             nodes[:, STEERING] = np.asarray(self.steering(s), np.float64) / self.length
         else:
-            nodes[:, STEERING] = np.sin(np.pi * s) / self.length if self.lateral else nodes[:, AMPLITUDE]
+            nodes[:, STEERING] = (
+                np.sin(np.pi * s) / self.length if self.lateral else nodes[:, AMPLITUDE]
+            )
         return nodes
 
     @property
@@ -176,7 +186,11 @@ class Swimmer(Body):
     def wave(self, h: float) -> FloatArray:
         """Return its numbers for a grid of spacing h, (WAVE_COLUMNS,): see :mod:`flowsim.midlines`."""
         wave = np.zeros(WAVE_COLUMNS)
-        wave[WAVELENGTH], wave[LATERAL], wave[LENGTH] = self.wavelength * self.length, self.lateral, self.length
+        wave[WAVELENGTH], wave[LATERAL], wave[LENGTH] = (
+            self.wavelength * self.length,
+            self.lateral,
+            self.length,
+        )
         arc = self.nodes[::STRIDE, ARC]
         wave[RAMP], wave[GAP] = self.ramp, np.diff(arc).max()
         cells = np.ceil(4 * self.length / h)
@@ -188,7 +202,10 @@ class Swimmer(Body):
         """Return its distances when straight, at arc lengths along the first and offsets along the second axis."""
         wave = self.wave(h)
         spacing = wave[SPACING]
-        s = np.arange(round((self.length + 2 * wave[MARGIN]) / spacing) + 1) * spacing - wave[MARGIN]
+        s = (
+            np.arange(round((self.length + 2 * wave[MARGIN]) / spacing) + 1) * spacing
+            - wave[MARGIN]
+        )
         d = np.arange(int(np.ceil((self.semi_axes[1] + wave[MARGIN]) / spacing)) + 1) * spacing
         return self._straight_distance(*np.meshgrid(s, d, indexing="ij"))
 

@@ -39,7 +39,9 @@ class History:
         return [(begin, min(end, time), action) for begin, end, action in parts if begin < time]
 
 
-def draw_traces(history: History, time: float, span: float, width: int, size: int, length: str = "D") -> Picture:
+def draw_traces(
+    history: History, time: float, span: float, width: int, size: int, length: str = "D"
+) -> Picture:
     """Return two plots against time, of the components of the action and of the effort ``|a|^2``, up to a time.
 
     Parameters
@@ -59,13 +61,19 @@ def draw_traces(history: History, time: float, span: float, width: int, size: in
     parts = history.until(time)
     times = np.array([moment for begin, end, _ in parts for moment in (begin, end)])
     actions = np.nan_to_num(np.array([action for _, _, action in parts for _ in range(2)]))
-    components = actions.T if parts else np.zeros((len(history.actions[0]) if history.actions else 3, 0))
+    components = (
+        actions.T if parts else np.zeros((len(history.actions[0]) if history.actions else 3, 0))
+    )
     upper, lower = _plots(span, width, size, len(components))
     image = _empty(upper, lower, len(components), width, size, length).copy()
     draw = ImageDraw.Draw(image)
     for number, values in enumerate(components):
-        draw.line(upper.places(times, values), fill=component_colour(number), width=max(1, size // 7))
-    draw.line(lower.places(times, (components**2).sum(axis=0)), fill=EFFORT, width=max(1, size // 7))
+        draw.line(
+            upper.places(times, values), fill=component_colour(number), width=max(1, size // 7)
+        )
+    draw.line(
+        lower.places(times, (components**2).sum(axis=0)), fill=EFFORT, width=max(1, size // 7)
+    )
     for plot in (upper, lower):
         draw.line(plot.places([min(time, span)] * 2, [plot.low, plot.high]), fill=INK)
     return np.asarray(image)
@@ -85,7 +93,10 @@ class _Plot:
         """Return the pixels of times and values, x and y by turns."""
         left, top, right, bottom = self.box
         share = (np.clip(values, self.low, self.high) - self.low) / (self.high - self.low)
-        x, y = left + np.asarray(times) / self.span * (right - left), bottom - share * (bottom - top)
+        x, y = (
+            left + np.asarray(times) / self.span * (right - left),
+            bottom - share * (bottom - top),
+        )
         places: list[float] = np.stack([x, y], axis=-1).ravel().tolist()
         return places
 
@@ -97,16 +108,22 @@ def _plots(span: float, width: int, size: int, components: int) -> tuple[_Plot, 
 
 
 @lru_cache(maxsize=16)
-def _empty(upper: _Plot, lower: _Plot, components: int, width: int, size: int, length: str) -> Image.Image:
+def _empty(
+    upper: _Plot, lower: _Plot, components: int, width: int, size: int, length: str
+) -> Image.Image:
     """Return both plots with names, bounds, round times and what the colours are, and nothing in them."""
     image = Image.new("RGB", (width, 13 * size), (255, 255, 255))
     draw = ImageDraw.Draw(image)
     for plot in (upper, lower):
         left, top, right, bottom = plot.box
         draw.rectangle(plot.box, outline=TROUGH)
-        draw.text((size // 2, (top + bottom) / 2), plot.name, fill=INK, font=font(size), anchor="lm")
+        draw.text(
+            (size // 2, (top + bottom) / 2), plot.name, fill=INK, font=font(size), anchor="lm"
+        )
         for value, y in ((plot.high, top), (plot.low, bottom)):
-            draw.text((left - size // 3, y), f"{value:g}", fill=FAINT, font=font(size - 2), anchor="rm")
+            draw.text(
+                (left - size // 3, y), f"{value:g}", fill=FAINT, font=font(size - 2), anchor="rm"
+            )
     steps = (factor * 10.0**power for power in range(-3, 7) for factor in (1, 2, 5))
     step = next(step for step in steps if lower.span / step <= 6)
     for moment in step * np.arange(int(lower.span / step + 1e-9) + 1):

@@ -135,8 +135,15 @@ def outline(body: Body, position: NDArray[np.float64], angle: float) -> NDArray[
 def palette(levels: int, quantities: tuple[Quantity, ...] = (VORTICITY,)) -> Picture:
     """Return the colours of our pictures with this odd number of values among them; shape (n, 3), n at most 256."""
     light, dark = np.array(_BACKGROUND), np.array(INK)
-    mixed = [(light, dark, 10), (np.array(_AGENT), dark, 4), (np.array(_HELD), dark, 5), (np.array(_LOST), dark, 5)]
-    others = [a + (b - a) * t for a, b, n in mixed for t in np.linspace(0.0, 1.0, n, endpoint=False)]
+    mixed = [
+        (light, dark, 10),
+        (np.array(_AGENT), dark, 4),
+        (np.array(_HELD), dark, 5),
+        (np.array(_LOST), dark, 5),
+    ]
+    others = [
+        a + (b - a) * t for a, b, n in mixed for t in np.linspace(0.0, 1.0, n, endpoint=False)
+    ]
     which = np.round(np.linspace(0, 2 * HALF, levels)).astype(int)
     values = [quantity.table()[which] for quantity in quantities]
     single = np.array([INK, _BODY, FAINT, EFFORT, *_COMPONENTS], dtype=np.uint8)
@@ -176,10 +183,13 @@ def field_picture(scene: Scene, width: int) -> Image.Image:
     return canvas
 
 
-def _coloured(scene: Scene, corner: Point, scale: float, part: tuple[int, int, int, int]) -> Image.Image:
+def _coloured(
+    scene: Scene, corner: Point, scale: float, part: tuple[int, int, int, int]
+) -> Image.Image:
     """Return the field in the part (left, upper, right, lower) of a picture whose upper left corner is given."""
     values = np.nan_to_num(np.asarray(scene.values, dtype=np.float32), posinf=3e38, neginf=-3e38)
-    limit = np.float32(scene.quantity.limit)  # interpolated beyond it, a jump to a huge number would ring far and wide
+    # interpolated beyond it, a jump to a huge number would ring far and wide
+    limit = np.float32(scene.quantity.limit)
     image = Image.fromarray(np.ascontiguousarray(np.clip(values, -4 * limit, 4 * limit).T[::-1]))
     cells = image.width / scene.size[0], image.height / scene.size[1]
     left, upper, right, lower = (side / scale for side in part)
@@ -187,7 +197,12 @@ def _coloured(scene: Scene, corner: Point, scale: float, part: tuple[int, int, i
         (corner[0] + left) * cells[0], (scene.size[1] - corner[1] + upper) * cells[1],
         (corner[0] + right) * cells[0], (scene.size[1] - corner[1] + lower) * cells[1],
     )  # fmt: skip
-    within = (max(source[0], 0.0), max(source[1], 0.0), min(source[2], image.width), min(source[3], image.height))
+    within = (
+        max(source[0], 0.0),
+        max(source[1], 0.0),
+        min(source[2], image.width),
+        min(source[3], image.height),
+    )
     size = part[2] - part[0], part[3] - part[1]
     fine = np.asarray(image.resize(size, Image.Resampling.BICUBIC, box=within))
     packed = _packed(scene.quantity).take(scene.quantity.places(fine))
@@ -204,7 +219,11 @@ def _packed(quantity: Quantity) -> NDArray[np.uint32]:
 def _draw_overlay(canvas: Image.Image, scene: Scene, scale: float) -> None:
     """Draw everything but the field; `scale` is in pixels per D."""
     x0, _, _, y1 = scene.frame
-    others = tuple(np.asarray(shape.points, np.float64).tobytes() for shape in scene.outlines if not shape.agent)
+    others = tuple(
+        np.asarray(shape.points, np.float64).tobytes()
+        for shape in scene.outlines
+        if not shape.agent
+    )
     still = _still(canvas.size, (x0, y1), scale, scene.alive_box, scene.target, others)
     canvas.paste(still, (0, 0), still)
 
@@ -212,8 +231,14 @@ def _draw_overlay(canvas: Image.Image, scene: Scene, scale: float) -> None:
         return (np.asarray(points, np.float64) - (x0, y1)) * (scale, -scale)
 
     line = _line(scale)
-    bodies = [pixels(curve) for shape in scene.outlines if shape.agent for curve in _pieces(shape.points)]
-    ends = np.zeros((0, 2)) if scene.force is None else pixels([scene.force[0], scene.force[0] + scene.force[1]])
+    bodies = [
+        pixels(curve) for shape in scene.outlines if shape.agent for curve in _pieces(shape.points)
+    ]
+    ends = (
+        np.zeros((0, 2))
+        if scene.force is None
+        else pixels([scene.force[0], scene.force[0] + scene.force[1]])
+    )
     ends = ends if np.isfinite(ends).all() else ends[:0]
     sensors = pixels(scene.sensors[np.isfinite(scene.sensors).all(axis=1)])
 
@@ -249,7 +274,12 @@ def _still(
     if target is not None:
         x, y, radius = target
         ends, center = pixels([(x - radius, y - radius), (x + radius, y + radius)]), pixels((x, y))
-        _finely(canvas, ends, 2 * line, lambda fine: fine.circle(center, radius * scale, _ARROW, 2 * line))
+        _finely(
+            canvas,
+            ends,
+            2 * line,
+            lambda fine: fine.circle(center, radius * scale, _ARROW, 2 * line),
+        )
     for points in others:
         curves = [pixels(curve) for curve in _pieces(np.frombuffer(points).reshape(-1, 2))]
         paint = partial(_Fine.fill, curves=curves, colour=_BODY, width=2 * line)
@@ -262,7 +292,9 @@ def _line(scale: float) -> float:
     return max(1.0 / _OVERSAMPLING, 0.014 * scale)
 
 
-def _finely(canvas: Image.Image, points: Points, margin: float, paint: Callable[[_Fine], Any]) -> None:
+def _finely(
+    canvas: Image.Image, points: Points, margin: float, paint: Callable[[_Fine], Any]
+) -> None:
     """Paint around these points on a finer canvas, which is averaged down; nothing if they are not in the picture."""
     if not len(points) or not np.isfinite(points).all():
         return
@@ -288,7 +320,9 @@ class _Fine:
         return (points - self._corner) * _OVERSAMPLING
 
     def circle(self, center: Points, radius: float, colour: Colour, width: float) -> None:
-        self._draw.circle(self._at(center).tolist(), radius * _OVERSAMPLING, outline=colour, width=_wide(width))
+        self._draw.circle(
+            self._at(center).tolist(), radius * _OVERSAMPLING, outline=colour, width=_wide(width)
+        )
 
     def dots(self, centers: Points, radius: float, width: float) -> None:
         for center in self._at(centers).tolist():
@@ -319,8 +353,12 @@ class _Fine:
         along = (end - start) / length
         head = min(4.5 * width, 0.6 * length)
         neck, wing = end - head * along, 0.45 * head * np.array([-along[1], along[0]])
-        self._draw.line(self._at(np.stack([start, neck])).ravel().tolist(), fill=_ARROW, width=_wide(width))
-        self._draw.polygon(self._at(np.stack([end, neck + wing, neck - wing])).ravel().tolist(), fill=_ARROW)
+        self._draw.line(
+            self._at(np.stack([start, neck])).ravel().tolist(), fill=_ARROW, width=_wide(width)
+        )
+        self._draw.polygon(
+            self._at(np.stack([end, neck + wing, neck - wing])).ravel().tolist(), fill=_ARROW
+        )
 
 
 def _corners_of(curve: Points) -> Points:
@@ -401,7 +439,11 @@ def draw_panel(
         pictures.append(traces)
     if legend:
         scale = scene.scale(width)
-        pictures.append(draw_legends(width, size, scale, [each.quantity for each in (scene, *others)], scene.length))
+        pictures.append(
+            draw_legends(
+                width, size, scale, [each.quantity for each in (scene, *others)], scene.length
+            )
+        )
     return make_even(np.concatenate(pictures))
 
 
@@ -427,7 +469,8 @@ def make_even(picture: Picture) -> Picture:
     return np.pad(picture, ((0, height % 2), (0, width % 2), (0, 0)), constant_values=255)
 
 
-@lru_cache(maxsize=64)  # most of them stand for an action or longer, and letters take longer than a flow
+# most of them stand for an action or longer, and letters take longer than a flow
+@lru_cache(maxsize=64)
 def _strip(width: int, size: int, left: str, right: str, tint: Colour = _BACKGROUND) -> Picture:
     """Return a line of text, with what is to the left in bold."""
     strip = Image.new("RGB", (width, 2 * size), tint)
@@ -438,7 +481,9 @@ def _strip(width: int, size: int, left: str, right: str, tint: Colour = _BACKGRO
 
 
 @lru_cache(maxsize=16)
-def draw_table(width: int, height: int, size: int, title: str, rows: tuple[tuple[str, str], ...]) -> Picture:
+def draw_table(
+    width: int, height: int, size: int, title: str, rows: tuple[tuple[str, str], ...]
+) -> Picture:
     """Return a title and lines of two columns on white."""
     table = Image.new("RGB", (width, height), _BACKGROUND)
     draw = ImageDraw.Draw(table)
@@ -450,7 +495,9 @@ def draw_table(width: int, height: int, size: int, title: str, rows: tuple[tuple
     return np.asarray(table)
 
 
-def draw_legends(width: int, size: int, scale: float, quantities: Sequence[Quantity], length: str = "D") -> Picture:
+def draw_legends(
+    width: int, size: int, scale: float, quantities: Sequence[Quantity], length: str = "D"
+) -> Picture:
     """Return a bar of one unit of length, at `scale` pixels for it, and a row of colours for each quantity."""
     units = [quantity.unit.format(length=length) for quantity in quantities]
     right = width - size - round(max(font(size).getlength(unit) for unit in units))
@@ -460,7 +507,9 @@ def draw_legends(width: int, size: int, scale: float, quantities: Sequence[Quant
     draw.line((x, y, x + round(scale), y), fill=INK, width=2)
     for end in (x, x + round(scale)):
         draw.line((end, y - half // 2, end, y + half // 2), fill=INK, width=2)
-    draw.text((x + round(scale) / 2, 2.2 * size), f"1 {length}", fill=INK, font=font(size), anchor="mm")
+    draw.text(
+        (x + round(scale) / 2, 2.2 * size), f"1 {length}", fill=INK, font=font(size), anchor="mm"
+    )
     return np.concatenate([np.asarray(row) for row in rows])
 
 
@@ -477,7 +526,9 @@ def _draw_legend(width: int, size: int, quantity: Quantity, unit: str, right: in
     draw.text((right + half, y), unit, fill=INK, font=font(size), anchor="lm")
     for share in (0.0, 0.5, 1.0):
         value = low + share * (quantity.limit - low)
-        draw.text((left + share * bar, 2.2 * size), f"{value:g}", fill=INK, font=font(size), anchor="mm")
+        draw.text(
+            (left + share * bar, 2.2 * size), f"{value:g}", fill=INK, font=font(size), anchor="mm"
+        )
     return legend
 
 
@@ -511,7 +562,10 @@ class Window:
         self._axes.set_axis_off()
         self._image: Any = None
         self._interactive = mpl.get_backend().lower() in {
-            name.lower() for name in mpl.backends.backend_registry.list_builtin(mpl.backends.BackendFilter.INTERACTIVE)
+            name.lower()
+            for name in mpl.backends.backend_registry.list_builtin(
+                mpl.backends.BackendFilter.INTERACTIVE
+            )
         }
 
     def show(self, picture: Picture) -> None:

@@ -15,7 +15,9 @@ Array = Any
 @shared
 def circulation(u: Array, v: Array, i: int, j: int, h: float) -> float:
     """Return the circulation around the corner (i, j) of the cells."""
-    return float(turn(v[i + G - 1, j + G], v[i + G, j + G], u[i + G, j + G - 1], u[i + G, j + G])) * h
+    return (
+        float(turn(v[i + G - 1, j + G], v[i + G, j + G], u[i + G, j + G - 1], u[i + G, j + G])) * h
+    )
 
 
 @shared
@@ -25,7 +27,9 @@ def turn(west: Any, east: Any, below: Any, above: Any) -> Any:
 
 
 @shared
-def induced_by(zx: float, zy: float, g: float, dx: float, dy: float, qx: float, qy: float) -> tuple[float, float]:
+def induced_by(
+    zx: float, zy: float, g: float, dx: float, dy: float, qx: float, qy: float
+) -> tuple[float, float]:
     """Return velocity times 2 pi at z = (zx, zy) from the middle of a block of vortices.
 
     u - iv = (g / z + d / z^2 + q / z^3) / (2 pi i); g is the circulation, and the complex d and q are the sums of
@@ -43,7 +47,15 @@ def induced_by(zx: float, zy: float, g: float, dx: float, dy: float, qx: float, 
 
 @shared
 def induced_by_departed(
-    x: float, y: float, side: int, nx: int, ny: int, h: float, lack: float, kept: float, total: float
+    x: float,
+    y: float,
+    side: int,
+    nx: int,
+    ny: int,
+    h: float,
+    lack: float,
+    kept: float,
+    total: float,
 ) -> tuple[float, float]:
     """Return the velocity at (x, y) by a wake that leaves the box through the middle of a side.
 
@@ -63,7 +75,9 @@ def induced_by_departed(
 
 
 @shared
-def lack_at(u: Array, v: Array, nx: int, ny: int, h: float, side: int, m: int, stream: float) -> tuple[float, float]:
+def lack_at(
+    u: Array, v: Array, nx: int, ny: int, h: float, side: int, m: int, stream: float
+) -> tuple[float, float]:
     """Return the parts of corner m along a side in what a wake leaving there lacks: flux, and momentum per ``stream``.
 
     The deficit d of the outward speed in the wake follows from its vorticity, dd/dt = omega along the side; its flux is
@@ -78,7 +92,11 @@ def lack_at(u: Array, v: Array, nx: int, ny: int, h: float, side: int, m: int, s
     if stream <= 0.0:
         return flux, flux
     edge = G if is_low(side) else G + (nx if normal_to_x(side) else ny)
-    before, after = (u[edge, m - 1 + G], u[edge, m + G]) if normal_to_x(side) else (v[m - 1 + G, edge], v[m + G, edge])
+    before, after = (
+        (u[edge, m - 1 + G], u[edge, m + G])
+        if normal_to_x(side)
+        else (v[m - 1 + G, edge], v[m + G, edge])
+    )
     speed = 0.5 * (before + after) * outwards(side)
     return flux, speed * (1.0 - speed / stream) * h
 

@@ -11,7 +11,15 @@ if TYPE_CHECKING:
     from rl_agent.serial import evaluate, train_serial
     from rl_agent.statistics import EpisodeRecord
 
-__all__ = ["AgentConfig", "CheckpointError", "EpisodeRecord", "Learner", "Policy", "evaluate", "train_serial"]
+__all__ = [
+    "AgentConfig",
+    "CheckpointError",
+    "EpisodeRecord",
+    "Learner",
+    "Policy",
+    "evaluate",
+    "train_serial",
+]
 
 _HOMES = {
     "AgentConfig": "config",

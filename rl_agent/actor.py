@@ -71,7 +71,10 @@ class Actor:
 
     def bind(self, weights: F32) -> Callable[[F32, F32], Acting]:
         """Act with ``weights`` (their later changes included): from observations (n, S) and states to ``Acting``."""
-        views, loose = self.network.views(weights[: self.network.size]), weights[self.network.size : self.size]
+        views, loose = (
+            self.network.views(weights[: self.network.size]),
+            weights[self.network.size : self.size],
+        )
 
         def act(observations: F32, state: F32) -> Acting:
             outputs, following = self.network.step(views, observations, state)

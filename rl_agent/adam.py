@@ -42,12 +42,20 @@ class Adam:
         rate = learning_rate / (1.0 - BETA_1**self.steps)
         per_root = 1.0 / math.sqrt(1.0 - BETA_2**self.steps)
         _step(
-            weights, gradient, self.first, self.second, np.float32(rate), np.float32(per_root), np.float32(self.epsilon)
+            weights,
+            gradient,
+            self.first,
+            self.second,
+            np.float32(rate),
+            np.float32(per_root),
+            np.float32(self.epsilon),
         )
 
 
 @compiled(fastmath=FUSED, error_model="numpy")
-def _step(w: F32, g: F32, m: F32, v: F32, rate: np.float32, per_root: np.float32, eps: np.float32) -> None:
+def _step(
+    w: F32, g: F32, m: F32, v: F32, rate: np.float32, per_root: np.float32, eps: np.float32
+) -> None:
     b1, b2 = np.float32(BETA_1), np.float32(BETA_2)
     c1, c2 = np.float32(1.0 - BETA_1), np.float32(1.0 - BETA_2)
     for i in range(w.shape[0]):

@@ -89,20 +89,39 @@ def bench_learner(
             say(f"{len(rows) + 1}/{len(devices) * len(cases)}: {algorithm}, {network}, {device}")
             is_on_policy = issubclass(ALGORITHMS[algorithm], OnPolicyConfig)
             memory: dict[str, Any] = {} if is_on_policy else FILLED
-            config = AgentConfig(algorithm=algorithm, network=network, threads=threads, device=device, **memory)
-            rows.append(_row(config, observation, action, seconds, _peer(config, observation, action, seconds)))
+            config = AgentConfig(
+                algorithm=algorithm, network=network, threads=threads, device=device, **memory
+            )
+            rows.append(
+                _row(
+                    config,
+                    observation,
+                    action,
+                    seconds,
+                    _peer(config, observation, action, seconds),
+                )
+            )
     for algorithm in HOSTS if full else HOSTS[:USUAL_HOSTS]:
         for sampler in SAMPLERS:
             say(f"{algorithm}, {sampler}, cpu")
             config = AgentConfig(
-                algorithm=algorithm, sampler=sampler, replay="none", batch=SAMPLED_BATCH, threads=threads, **FILLED
+                algorithm=algorithm,
+                sampler=sampler,
+                replay="none",
+                batch=SAMPLED_BATCH,
+                threads=threads,
+                **FILLED,
             )
             rows.append(_row(config, 17, 6, seconds, (None, None)))
     return rows
 
 
 def _row(
-    config: AgentConfig, observation: int, action: int, seconds: float, peer: tuple[str | None, float | None]
+    config: AgentConfig,
+    observation: int,
+    action: int,
+    seconds: float,
+    peer: tuple[str | None, float | None],
 ) -> dict[str, Any]:
     return {
         "algorithm": config.algorithm,
@@ -128,11 +147,15 @@ def _speed(config: AgentConfig, observation: int, action: int, seconds: float) -
     )
 
 
-def _peer(config: AgentConfig, observation: int, action: int, seconds: float) -> tuple[str | None, float | None]:
+def _peer(
+    config: AgentConfig, observation: int, action: int, seconds: float
+) -> tuple[str | None, float | None]:
     """Return what a learner is measured beside, and its gradient steps per second."""
     if config.algorithm == "vracer":
         return PEER, measure_peer(config, observation, action, seconds)
-    return measure_sb3(config, observation, action, seconds) if sb3_is_there(config) else (None, None)
+    return (
+        measure_sb3(config, observation, action, seconds) if sb3_is_there(config) else (None, None)
+    )
 
 
 def warm_learner(config: AgentConfig, observation: int, action: int) -> Learner:
@@ -213,17 +236,23 @@ def _peer_update(config: AgentConfig, observation: int, action: int) -> Callable
         )
         inputs = torch.randn(config.batch, observation)
     else:
-        body = torch.nn.LSTM(observation, config.hidden_sizes[0], num_layers=len(config.hidden_sizes))
+        body = torch.nn.LSTM(
+            observation, config.hidden_sizes[0], num_layers=len(config.hidden_sizes)
+        )
         inputs = torch.randn(config.window + 1, config.batch, observation)
     head = torch.nn.Linear(config.hidden_sizes[-1], 1 + action)
     raw_sigma = torch.nn.Parameter(torch.zeros(action))
-    adam = torch.optim.Adam([*body.parameters(), *head.parameters(), raw_sigma], lr=1e-6, fused=True)
+    adam = torch.optim.Adam(
+        [*body.parameters(), *head.parameters(), raw_sigma], lr=1e-6, fused=True
+    )
     v_tbc, q_ret, actions = (
         torch.randn(config.batch),
         torch.randn(config.batch),
         torch.randn(config.batch, action),
     )
-    mu = torch.distributions.Normal(torch.zeros(config.batch, action), torch.ones(config.batch, action))
+    mu = torch.distributions.Normal(
+        torch.zeros(config.batch, action), torch.ones(config.batch, action)
+    )
 
     def update() -> None:
         features = body(inputs) if config.network == "mlp" else body(inputs)[0][-1]

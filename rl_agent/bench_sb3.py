@@ -23,7 +23,9 @@ class _Random(gymnasium.Env[np.ndarray, np.ndarray]):
     def __init__(self, observation: int, action: int, *, is_discrete: bool) -> None:
         self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (observation,), np.float32)
         box = gymnasium.spaces.Box(-1.0, 1.0, (action,), np.float32)
-        self.action_space: gymnasium.Space[Any] = gymnasium.spaces.Discrete(action) if is_discrete else box
+        self.action_space: gymnasium.Space[Any] = (
+            gymnasium.spaces.Discrete(action) if is_discrete else box
+        )
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -38,7 +40,9 @@ def sb3_is_there(config: AgentConfig) -> bool:
     return has_like and importlib.util.find_spec("stable_baselines3") is not None
 
 
-def measure_sb3(config: AgentConfig, observation: int, action: int, seconds: float) -> tuple[str, float]:
+def measure_sb3(
+    config: AgentConfig, observation: int, action: int, seconds: float
+) -> tuple[str, float]:
     """Count gradient steps per second of stable-baselines3's learner with the same networks and batch.
 
     Its time is that of its ``train``: drawing, gradient and targets, as often as it has to be called.
@@ -62,13 +66,21 @@ def measure_sb3(config: AgentConfig, observation: int, action: int, seconds: flo
 
     torch.set_num_threads(config.threads)
     make = getattr(sb3, config.algorithm.upper())
-    common = {"batch_size": config.batch, "policy_kwargs": {"net_arch": list(config.hidden_sizes)}, "seed": 0}
+    common = {
+        "batch_size": config.batch,
+        "policy_kwargs": {"net_arch": list(config.hidden_sizes)},
+        "seed": 0,
+    }
     own = {"buffer_size": STEPS}
     if isinstance(config, PPOConfig):
         own = {"n_steps": config.horizon, "n_epochs": config.epochs}
     is_discrete = config.algorithm == "dqn"
     model = make(
-        "MlpPolicy", _Random(observation, action, is_discrete=is_discrete), device=config.device, **common, **own
+        "MlpPolicy",
+        _Random(observation, action, is_discrete=is_discrete),
+        device=config.device,
+        **common,
+        **own,
     )
     model.set_logger(Logger(None, []))
     draw = np.random.default_rng(0).standard_normal
@@ -81,7 +93,9 @@ def measure_sb3(config: AgentConfig, observation: int, action: int, seconds: flo
         for _ in range(STEPS):
             ends = np.zeros(1, np.bool_)
             taken = np.zeros((1, 1), np.int64) if is_discrete else draw((1, action))
-            model.replay_buffer.add(draw((1, observation)), draw((1, observation)), taken, draw(1), ends, [{}])
+            model.replay_buffer.add(
+                draw((1, observation)), draw((1, observation)), taken, draw(1), ends, [{}]
+            )
     while spent < seconds:
         if config.algorithm == "ppo":
             _fill(model, draw, observation, action)
@@ -89,7 +103,9 @@ def measure_sb3(config: AgentConfig, observation: int, action: int, seconds: flo
         train()
         spent += time.perf_counter() - began
         updates += per_call
-    return f"stable-baselines3 {sb3.__version__} {config.algorithm.upper()}", round(updates / spent, 1)
+    return f"stable-baselines3 {sb3.__version__} {config.algorithm.upper()}", round(
+        updates / spent, 1
+    )
 
 
 def _fill(model: Any, draw: Any, observation: int, action: int) -> None:
@@ -97,5 +113,7 @@ def _fill(model: Any, draw: Any, observation: int, action: int) -> None:
     buffer, zeros = model.rollout_buffer, torch.zeros(1)
     buffer.reset()
     for _ in range(buffer.buffer_size):
-        buffer.add(draw((1, observation)), draw((1, action)), draw(1), np.zeros(1), zeros, zeros - action)
+        buffer.add(
+            draw((1, observation)), draw((1, action)), draw(1), np.zeros(1), zeros, zeros - action
+        )
     buffer.compute_returns_and_advantage(zeros, np.zeros(1))

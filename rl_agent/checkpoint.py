@@ -45,9 +45,12 @@ def write_checkpoint(path: Path, arrays: Arrays, meta: dict[str, Any]) -> None:
     text = json.dumps({"format": FORMAT, "version": VERSION, **meta})
     temporary = path.with_name(f".{path.name}.tmp")
     try:
-        temporary.unlink(missing_ok=True)  # what a kill left behind, or a link that somebody put there
+        # what a kill left behind, or a link that somebody put there
+        temporary.unlink(missing_ok=True)
         with open(temporary, "xb", opener=_private_opener) as file:
-            np.savez(file, allow_pickle=False, **{META: np.frombuffer(text.encode(), np.uint8)}, **arrays)
+            np.savez(
+                file, allow_pickle=False, **{META: np.frombuffer(text.encode(), np.uint8)}, **arrays
+            )
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
@@ -56,7 +59,9 @@ def write_checkpoint(path: Path, arrays: Arrays, meta: dict[str, Any]) -> None:
     _flush_folder(path.parent)
 
 
-def read_checkpoint(path: Path, wanted: Callable[[str], bool] = lambda name: True) -> tuple[Arrays, dict[str, Any]]:
+def read_checkpoint(
+    path: Path, wanted: Callable[[str], bool] = lambda name: True
+) -> tuple[Arrays, dict[str, Any]]:
     """Read the arrays whose names are ``wanted`` and the JSON part of a checkpoint.
 
     Raises
@@ -74,8 +79,17 @@ def read_checkpoint(path: Path, wanted: Callable[[str], bool] = lambda name: Tru
             meta = json.loads(_member(archive, META).tobytes().decode())
             _check_version(path, meta)
             names = (name.removesuffix(".npy") for name in archive.namelist())
-            return {name: _member(archive, name) for name in names if name != META and wanted(name)}, meta
-    except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, KeyError, NotImplementedError) as error:
+            return {
+                name: _member(archive, name) for name in names if name != META and wanted(name)
+            }, meta
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        EOFError,
+        ValueError,
+        KeyError,
+        NotImplementedError,
+    ) as error:
         raise CheckpointError(f"checkpoint {path} is damaged: {error}") from error
 
 

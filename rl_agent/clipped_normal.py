@@ -87,8 +87,12 @@ def log_ratio_and_kl(
     mass, first, second = _moments(a_mu, b_mu)
     apart = m_mu - m
     inside = mass * math.log(s / s_mu) - 0.5 * second
-    inside += 0.5 * (s_mu * s_mu * second + 2.0 * s_mu * apart * first + apart * apart * mass) / (s * s)
-    outside = math.exp(at_low_mu) * (at_low_mu - at_low) + math.exp(at_high_mu) * (at_high_mu - at_high)
+    inside += (
+        0.5 * (s_mu * s_mu * second + 2.0 * s_mu * apart * first + apart * apart * mass) / (s * s)
+    )
+    outside = math.exp(at_low_mu) * (at_low_mu - at_low) + math.exp(at_high_mu) * (
+        at_high_mu - at_high
+    )
     return log_ratio, inside + outside
 
 

@@ -87,7 +87,10 @@ def _rules(
         if config.a > 0.0:
             yield "a", float(f"{5.0 / steps:.2g}")
     if algorithm in FITTED_SHARE:
-        yield "policy_learning_rate", float(f"{FITTED_SHARE[algorithm] * named.get('learning_rate', rate):.2g}")
+        yield (
+            "policy_learning_rate",
+            float(f"{FITTED_SHARE[algorithm] * named.get('learning_rate', rate):.2g}"),
+        )
     if isinstance(config, HasTrustRegion):
         yield "target_rate", 0.02
     if isinstance(config, PPOConfig):
@@ -112,7 +115,9 @@ def _rules(
 
 def _dqn(config: DQNConfig, named: Mapping[str, Any], steps: int) -> Iterator[tuple[str, Any]]:
     """Yield the rules of DQN and Rainbow alone: targets and chance moves for a run of this length."""
-    ratio = float(named.get("steps_per_update", min(config.steps_per_update, max(1.0, steps // 5000))))
+    ratio = float(
+        named.get("steps_per_update", min(config.steps_per_update, max(1.0, steps // 5000)))
+    )
     gamma = float(named.get("gamma", DQN_GAMMA))
     yield "gamma", gamma
     yield "steps_per_update", ratio
@@ -129,7 +134,11 @@ def _dqn(config: DQNConfig, named: Mapping[str, Any], steps: int) -> Iterator[tu
 
 def _batch(config: AgentConfig) -> int:
     """Return the steps of a gradient; those of DQN are few, which belongs to pictures."""
-    is_small = isinstance(config, DQNConfig) and config.network == "mlp" and "batch" not in config.model_fields_set
+    is_small = (
+        isinstance(config, DQNConfig)
+        and config.network == "mlp"
+        and "batch" not in config.model_fields_set
+    )
     return 128 if is_small else config.batch
 
 
@@ -154,7 +163,9 @@ def _memory(config: AgentConfig, steps: int) -> int:
     return max(2, min(config.memory, max(steps, 2**12)))
 
 
-def doubts(config: AgentConfig, steps: int, episode_steps: int | None = None, agents: int = 1) -> list[str]:
+def doubts(
+    config: AgentConfig, steps: int, episode_steps: int | None = None, agents: int = 1
+) -> list[str]:
     """Say which settings do not fit a run.
 
     Parameters

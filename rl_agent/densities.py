@@ -41,30 +41,41 @@ def gaussian_kl(mean_mu: Tensor, std_mu: Tensor, mean_pi: Tensor, std_pi: Tensor
     return (torch.log(std_pi / std_mu) + spread - 0.5).sum(-1)
 
 
-def clipped_log_density(action: Tensor, mean: Tensor, std: Tensor, low: float, high: float) -> Tensor:
+def clipped_log_density(
+    action: Tensor, mean: Tensor, std: Tensor, low: float, high: float
+) -> Tensor:
     """Log density of a clipped normal (Weber et al. 2022, eq. 18): shapes (..., A) to (...).
 
     An action at a bound has the logarithm of the probability of being clipped there.
     """
     z = (action - mean) / std
     inside = -0.5 * z * z - torch.log(std) - 0.5 * math.log(2.0 * math.pi)
-    at_low, at_high = torch.special.log_ndtr((low - mean) / std), torch.special.log_ndtr((mean - high) / std)
+    at_low, at_high = (
+        torch.special.log_ndtr((low - mean) / std),
+        torch.special.log_ndtr((mean - high) / std),
+    )
     return torch.where(action <= low, at_low, torch.where(action >= high, at_high, inside)).sum(-1)
 
 
-def clipped_kl(mean_mu: Tensor, std_mu: Tensor, mean_pi: Tensor, std_pi: Tensor, low: float, high: float) -> Tensor:
+def clipped_kl(
+    mean_mu: Tensor, std_mu: Tensor, mean_pi: Tensor, std_pi: Tensor, low: float, high: float
+) -> Tensor:
     """``D_KL(mu || pi)`` of two clipped normals (Weber et al. 2022, eq. 25): shapes (..., A) to (...)."""
     kl = torch.zeros_like(mean_pi)
     for bound, side in ((low, 1.0), (high, -1.0)):
         log_mu = torch.special.log_ndtr(side * (bound - mean_mu) / std_mu)
-        kl = kl + log_mu.exp() * (log_mu - torch.special.log_ndtr(side * (bound - mean_pi) / std_pi))
+        kl = kl + log_mu.exp() * (
+            log_mu - torch.special.log_ndtr(side * (bound - mean_pi) / std_pi)
+        )
     a, b = (low - mean_mu) / std_mu, (high - mean_mu) / std_mu
     at_a, at_b = ((-0.5 * z * z).exp() / math.sqrt(2.0 * math.pi) for z in (a, b))
     # integrals of 1, z and z^2 times the density of mu between the bounds (eq. 24)
     mass, first = torch.special.ndtr(b) - torch.special.ndtr(a), at_a - at_b
     second = mass + a * at_a - b * at_b
     apart = mean_mu - mean_pi
-    spread = (std_mu**2 * second + 2.0 * std_mu * apart * first + apart**2 * mass) / (2.0 * std_pi**2)
+    spread = (std_mu**2 * second + 2.0 * std_mu * apart * first + apart**2 * mass) / (
+        2.0 * std_pi**2
+    )
     return (kl + mass * torch.log(std_pi / std_mu) - 0.5 * second + spread).sum(-1)
 
 

@@ -20,5 +20,11 @@ def check_device(device: str) -> None:
         With one sentence that says what was looked for.
     """
     if device == "cuda" and not torch.cuda.is_available():
-        built = f"is built for CUDA {torch.version.cuda} but finds no device" if torch.version.cuda else "has no CUDA"
-        raise DeviceError(f"device = 'cuda' needs a CUDA device, but torch {torch.__version__} here {built}")
+        built = (
+            f"is built for CUDA {torch.version.cuda} but finds no device"
+            if torch.version.cuda
+            else "has no CUDA"
+        )
+        raise DeviceError(
+            f"device = 'cuda' needs a CUDA device, but torch {torch.__version__} here {built}"
+        )

@@ -36,7 +36,11 @@ def draw_action(mean: F32, std: F32, rng: np.random.Generator, *, clipped: bool 
     """
     if std.shape[-1] == 0:
         return distributions.draw_choice(mean, rng)
-    return distributions.draw_clipped(mean, std, rng) if clipped else distributions.draw(mean, std, rng)
+    return (
+        distributions.draw_clipped(mean, std, rng)
+        if clipped
+        else distributions.draw(mean, std, rng)
+    )
 
 
 class Exploration:
@@ -63,14 +67,18 @@ class Exploration:
         """Forget the noise of agents that start an episode."""
         self.noise[agents] = 0.0
 
-    def draw(self, agents: I64, mean: F32, std: F32, rng: np.random.Generator, *, has_learned: bool) -> F32:
+    def draw(
+        self, agents: I64, mean: F32, std: F32, rng: np.random.Generator, *, has_learned: bool
+    ) -> F32:
         """Draw actions of ``agents``; arguments and result as of ``draw_action``."""
         if self.config.random_start and not has_learned:
             return self._anywhere(mean, std, rng)
         if not isinstance(self.config, DDPGConfig) or self.config.noise == "gaussian":
             return draw_action(mean, std, rng, clipped=self.config.is_clipped)
         kick = rng.standard_normal(mean.shape).astype(np.float32)
-        self.noise[agents] += np.float32(self.config.sigma) * kick - np.float32(THETA) * self.noise[agents]
+        self.noise[agents] += (
+            np.float32(self.config.sigma) * kick - np.float32(THETA) * self.noise[agents]
+        )
         return mean + self.noise[agents]
 
     def _anywhere(self, mean: F32, std: F32, rng: np.random.Generator) -> F32:
@@ -79,4 +87,6 @@ class Exploration:
             return distributions.draw_choice(np.full_like(mean, 1.0 / mean.shape[1]), rng)
         uniform = rng.uniform(-1.0, 1.0, mean.shape)
         # an action of exactly 1 would be infinite before the tanh
-        return (np.arctanh(0.999 * uniform) if self.config.squash == "tanh" else uniform).astype(np.float32)
+        return (np.arctanh(0.999 * uniform) if self.config.squash == "tanh" else uniform).astype(
+            np.float32
+        )

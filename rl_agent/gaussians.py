@@ -20,7 +20,9 @@ Flags = npt.NDArray[np.bool_]
 
 
 @compiled(error_model="numpy")
-def compare(mean: F32, sigma: F32, action: F32, mu_mean: F32, mu_std: F32, clipped: bool = False) -> tuple[F32, F32]:
+def compare(
+    mean: F32, sigma: F32, action: F32, mu_mean: F32, mu_std: F32, clipped: bool = False
+) -> tuple[F32, F32]:
     """Compare pi with mu at B steps.
 
     Parameters
@@ -46,14 +48,18 @@ def compare(mean: F32, sigma: F32, action: F32, mu_mean: F32, mu_std: F32, clipp
             s, s_mu = sigma[b if sigma.shape[0] > 1 else 0, j], mu_std[b, j]
             m, m_mu = mean[b, j], mu_mean[b, j]
             if clipped:
-                ratio, part = clipped_normal.log_ratio_and_kl(action[b, j], m, s, m_mu, s_mu, -BOUND, BOUND)
+                ratio, part = clipped_normal.log_ratio_and_kl(
+                    action[b, j], m, s, m_mu, s_mu, -BOUND, BOUND
+                )
                 log_rho += np.float32(ratio)
                 divergence += np.float32(part)
                 continue
             z, z_mu = (action[b, j] - m) / s, (action[b, j] - m_mu) / s_mu
             log_ratio = np.log(s / s_mu)
             log_rho += half * (z_mu * z_mu - z * z) - log_ratio
-            divergence += log_ratio + (s_mu * s_mu + (m_mu - m) ** 2) / (np.float32(2.0) * s * s) - half
+            divergence += (
+                log_ratio + (s_mu * s_mu + (m_mu - m) ** 2) / (np.float32(2.0) * s * s) - half
+            )
         log_rhos[b], kl[b] = log_rho, divergence
     return log_rhos, kl
 
@@ -80,7 +86,11 @@ def weigh(log_rho: F32, c_max: np.float32, rho_clip: np.float32) -> tuple[F32, F
     """
     bound = np.float32(LOG_RHO_BOUND)
     batch = log_rho.shape[0]
-    rho, far, moved = np.empty(batch, np.float32), np.empty(batch, np.bool_), np.empty(batch, np.bool_)
+    rho, far, moved = (
+        np.empty(batch, np.float32),
+        np.empty(batch, np.bool_),
+        np.empty(batch, np.bool_),
+    )
     for b in range(batch):
         weight = np.exp(min(max(log_rho[b], -bound), bound))
         moved[b] = abs(log_rho[b]) <= bound and weight <= rho_clip

@@ -77,12 +77,17 @@ class GradientStep:
         self.max_norm: float | None = None
         self._target = target
         self._is_graphed = device == "cuda"
-        self._copies = [torch.from_numpy(array).to(device) for array in self._host] if self._is_graphed else []
+        self._copies = (
+            [torch.from_numpy(array).to(device) for array in self._host] if self._is_graphed else []
+        )
         self._stale = False
         self._programs: dict[tuple[Any, ...], _Program] = {}
 
     def __call__(
-        self, inputs: Mapping[str, npt.ArrayLike], rates: Mapping[str, float], target_rate: float = 0.0
+        self,
+        inputs: Mapping[str, npt.ArrayLike],
+        rates: Mapping[str, float],
+        target_rate: float = 0.0,
     ) -> dict[str, F32]:
         """Take a step.
 
@@ -159,7 +164,9 @@ class GradientStep:
         for array, tensor in zip(self._host, self._copies, strict=False):
             tensor.copy_(torch.from_numpy(array))
 
-    def _differentiate(self, weights: torch.Tensor, inputs: Tensors) -> tuple[Tensors, torch.Tensor]:
+    def _differentiate(
+        self, weights: torch.Tensor, inputs: Tensors
+    ) -> tuple[Tensors, torch.Tensor]:
         """Compute the results of the loss, and its gradient."""
         leaf = weights.detach().requires_grad_()
         loss, results = self._loss(leaf, inputs)
@@ -178,7 +185,14 @@ class GradientStep:
         for k, (name, (place, adam)) in enumerate(self._stretches.items()):
             due, rate, per_root = (inputs[f"{of}/{name}"] for of in ("due", "rate", "per_root"))
             descend(
-                weights[place], gradient[place], moments[2 * k], moments[2 * k + 1], due, rate, per_root, adam.epsilon
+                weights[place],
+                gradient[place],
+                moments[2 * k],
+                moments[2 * k + 1],
+                due,
+                rate,
+                per_root,
+                adam.epsilon,
             )
         if self._target is not None:
             moments[-1].add_((weights - moments[-1]) * inputs["target_rate"])
@@ -218,14 +232,21 @@ class _Program:
     """
 
     def __init__(
-        self, compute: Callable[[Tensors], Tensors], state: list[torch.Tensor], arrays: dict[str, F32]
+        self,
+        compute: Callable[[Tensors], Tensors],
+        state: list[torch.Tensor],
+        arrays: dict[str, F32],
     ) -> None:
         device = state[0].device
         size = sum(array.size for array in arrays.values())
         self._sent = torch.empty(size, pin_memory=True)
         self._received = torch.empty(size, device=device)
-        self._places = _split(self._sent.numpy(), {name: array.shape for name, array in arrays.items()})
-        inputs: Tensors = _split(self._received, {name: array.shape for name, array in arrays.items()})
+        self._places = _split(
+            self._sent.numpy(), {name: array.shape for name, array in arrays.items()}
+        )
+        inputs: Tensors = _split(
+            self._received, {name: array.shape for name, array in arrays.items()}
+        )
         self._send(arrays)
         before = [tensor.clone() for tensor in state]
         stream = torch.cuda.Stream()
@@ -237,11 +258,15 @@ class _Program:
         for tensor, saved in zip(state, before, strict=True):
             tensor.copy_(saved)
         self._shapes = {name: tuple(result.shape) for name, result in results.items()}
-        self._returned = torch.empty(sum(result.numel() for result in results.values()), pin_memory=True)
+        self._returned = torch.empty(
+            sum(result.numel() for result in results.values()), pin_memory=True
+        )
         self._graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self._graph):
             results = compute(inputs)
-            self._results = torch.cat([results[name].to(torch.float32).reshape(-1) for name in self._shapes])
+            self._results = torch.cat(
+                [results[name].to(torch.float32).reshape(-1) for name in self._shapes]
+            )
 
     def __call__(self, arrays: dict[str, F32]) -> dict[str, F32]:
         """Replay the step."""

@@ -26,10 +26,14 @@ def joint_observations(own: gymnasium.spaces.Box, world: int) -> gymnasium.space
     """Return the space of joint observations of ``world`` agents that observe ``own``."""
     low = np.append(own.low.ravel(), [-np.inf, 0.0])
     high = np.append(own.high.ravel(), [np.inf, 1.0])
-    return gymnasium.spaces.Box(np.tile(low, world).astype(np.float32), np.tile(high, world).astype(np.float32))
+    return gymnasium.spaces.Box(
+        np.tile(low, world).astype(np.float32), np.tile(high, world).astype(np.float32)
+    )
 
 
-def joint_actions(own: gymnasium.spaces.Space, world: int) -> gymnasium.spaces.Box | gymnasium.spaces.MultiDiscrete:
+def joint_actions(
+    own: gymnasium.spaces.Space, world: int
+) -> gymnasium.spaces.Box | gymnasium.spaces.MultiDiscrete:
     """Return the space of joint actions of ``world`` agents that act in ``own``.
 
     Raises
@@ -58,7 +62,9 @@ def own_spaces(
         return observations, actions  # type: ignore[return-value]  # `sizes_of` refuses what an agent alone cannot have
     sizes = observations.shape[0], actions.shape[0] if actions.shape else 0
     if any(size == 0 or size % world for size in sizes) or sizes[0] <= EXTRAS * world:
-        raise ValueError(f"joint spaces of {sizes[0]} and {sizes[1]} numbers are not of {world} agents in a world")
+        raise ValueError(
+            f"joint spaces of {sizes[0]} and {sizes[1]} numbers are not of {world} agents in a world"
+        )
     end = sizes[0] // world - EXTRAS
     own = gymnasium.spaces.Box(observations.low[:end], observations.high[:end], dtype=np.float32)
     if isinstance(actions, gymnasium.spaces.MultiDiscrete):
@@ -71,7 +77,9 @@ def own_spaces(
 def pack(observations: npt.ArrayLike, rewards: npt.ArrayLike, ended: npt.ArrayLike) -> F32:
     """Join what agents observed, shape (N, S), their rewards and whether they have ended, (N,), to (N (S + 2),)."""
     return (
-        np.column_stack([np.asarray(observations), np.asarray(rewards), np.asarray(ended)]).astype(np.float32).ravel()
+        np.column_stack([np.asarray(observations), np.asarray(rewards), np.asarray(ended)])
+        .astype(np.float32)
+        .ravel()
     )
 
 

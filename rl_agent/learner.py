@@ -27,7 +27,15 @@ from rl_agent.config import AgentConfig, VRacerConfig
 from rl_agent.device import DeviceError, check_device
 from rl_agent.exploration import Exploration
 from rl_agent.policy import Policy
-from rl_agent.replay import Drawn, Episode, EpisodeMemory, RememberForget, Source, make_sampler, worlds
+from rl_agent.replay import (
+    Drawn,
+    Episode,
+    EpisodeMemory,
+    RememberForget,
+    Source,
+    make_sampler,
+    worlds,
+)
 from rl_agent.replay.performance import Performance
 from rl_agent.running import Decision, RunningEpisodes
 from rl_agent.scaling import RewardScale, StateScale, action_map_of, sizes_of
@@ -109,7 +117,9 @@ class Learner:
         self.agents, self.world = agents, world
         self.sizes = sizes
         self.action_map = action_map_of(action_space, config.squash)
-        first, second, third, fourth = (np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(4))
+        first, second, third, fourth = (
+            np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(4)
+        )
         self.algorithm = make_algorithm(config, sizes, first)
         self._explore, self._draw = second, third
         self.exploration = Exploration(config, agents * world, sizes.action)
@@ -118,14 +128,21 @@ class Learner:
         capacity = self.algorithm.schedule.capacity(config, agents)
         decay = config.decay if isinstance(config, VRacerConfig) else 1.0
         dtype = np.uint8 if config.network == "conv" else np.float32
-        self.memory = EpisodeMemory(capacity, sizes.observation, sizes.action, sizes.choices, world, decay, dtype)
+        self.memory = EpisodeMemory(
+            capacity, sizes.observation, sizes.action, sizes.choices, world, decay, dtype
+        )
         self.refer = RememberForget(config)
         self.state_scale = StateScale(sizes.observation)
         if config.network == "conv":
             self.state_scale.freeze_to(_brightest(config, observation_space))
         self.reward_scale = RewardScale()
         self.running = RunningEpisodes(
-            agents * world, sizes.observation, sizes.action, self.algorithm.network.state_shape[0], sizes.choices, dtype
+            agents * world,
+            sizes.observation,
+            sizes.action,
+            self.algorithm.network.state_shape[0],
+            sizes.choices,
+            dtype,
         )
         self.counters = Counters()
         self._schedule = self.algorithm.schedule(self)
@@ -204,17 +221,24 @@ class Learner:
         """
         agents = self._members(self._checked_agents(agents))
         self._refuse(agents[~self.running.is_open[agents]], "has no open episode to act in")
-        self._refuse(agents[self.running.is_waiting[agents]], "already waits for the outcome of an action")
+        self._refuse(
+            agents[self.running.is_waiting[agents]], "already waits for the outcome of an action"
+        )
         observations = self.state_scale(self.running.current(agents))
         value, mean, std, state = self.algorithm.act(observations, self.running.state[agents])
         if not np.isfinite(mean).all() or not np.isfinite(std).all():
             raise FloatingPointError(
                 "the policy is not finite any more: learning has diverged, try a smaller learning_rate"
             )
-        raw = self.exploration.draw(agents, mean, std, self._explore, has_learned=self.counters.warm_up >= 0)
-        std = np.broadcast_to(std, (len(agents), std.shape[-1]))  # of all states alike in some algorithms
+        raw = self.exploration.draw(
+            agents, mean, std, self._explore, has_learned=self.counters.warm_up >= 0
+        )
+        # of all states alike in some algorithms
+        std = np.broadcast_to(std, (len(agents), std.shape[-1]))
         random = dict(self._explore.bit_generator.state)
-        return Decision(agents, raw, mean, std, value, state, self.exploration.noise[agents], random)
+        return Decision(
+            agents, raw, mean, std, value, state, self.exploration.noise[agents], random
+        )
 
     def issue(self, decision: Decision) -> F32:
         """Issue drawn actions; one that was written down before the learner died is issued again by this.
@@ -264,10 +288,16 @@ class Learner:
         ended = terminated | np.asarray(truncated, np.bool_)
         self._refuse(agents[~np.isfinite(rewards)], "sent a reward that is not finite")
         members = self._members(agents)
-        self._refuse(members[~self.running.is_waiting[members]] // self.world, "waits for no outcome: act first")
+        self._refuse(
+            members[~self.running.is_waiting[members]] // self.world,
+            "waits for no outcome: act first",
+        )
         if self.world > 1:
             observations, rewards, gone = self._taken_apart(observations)
-            terminated, ended = np.repeat(terminated, self.world) | gone, np.repeat(ended, self.world)
+            terminated, ended = (
+                np.repeat(terminated, self.world) | gone,
+                np.repeat(ended, self.world),
+            )
             rewards = np.where(self.running.gone_after[members] >= 0, np.float32(0.0), rewards)
         self.running.receive(members, rewards, observations)
         self.counters.received += len(agents)
@@ -309,10 +339,14 @@ class Learner:
             If learning has not started, or the memory is empty.
         """
         if self.counters.warm_up < 0:
-            raise ValueError(f"learning starts with start = {self.config.start} steps, not {self.memory.steps}")
+            raise ValueError(
+                f"learning starts with start = {self.config.start} steps, not {self.memory.steps}"
+            )
         step, gamma, scale = self.counters.received, self.config.gamma, self.reward_scale.value
         algorithm, memory, source = self.algorithm, self.memory, self._source()
-        slots, batch = algorithm.gather(source, self.sampler.draw(memory, self.config.draws, self._draw))
+        slots, batch = algorithm.gather(
+            source, self.sampler.draw(memory, self.config.draws, self._draw)
+        )
         weights = self.sampler.weights(slots, self.config.importance_correction(step))
         e = algorithm.update(batch, self.refer.learning_rate(step), self.refer.rules(step), weights)
         if algorithm.uses_value_targets:
@@ -329,7 +363,9 @@ class Learner:
 
     def _source(self) -> Source:
         scale = self.state_scale
-        return Source(self.memory, scale.mean, scale.per_std, self.config.gamma, self.reward_scale.value)
+        return Source(
+            self.memory, scale.mean, scale.per_std, self.config.gamma, self.reward_scale.value
+        )
 
     def _judge(self, episode_return: float) -> None:
         """Tell the sampler by how much episodes got better, once learning has started."""
@@ -350,11 +386,17 @@ class Learner:
         rows = self.memory.truncated_rows()
         if len(rows) > 0:
             scale, steps = self.state_scale, self.algorithm.network.history + 1
-            values = self.algorithm.values(*self.memory.final_windows(rows, steps, scale.mean, scale.per_std))
-            self.memory.final_value[rows] = np.where(self.memory.terminated[rows], np.float32(0.0), values)
+            values = self.algorithm.values(
+                *self.memory.final_windows(rows, steps, scale.mean, scale.per_std)
+            )
+            self.memory.final_value[rows] = np.where(
+                self.memory.terminated[rows], np.float32(0.0), values
+            )
         if self.config.is_cooperative:
             rows = self.memory.all_rows()
-            own = np.where(self.memory.terminated[rows], np.float32(0.0), self.memory.final_value[rows])
+            own = np.where(
+                self.memory.terminated[rows], np.float32(0.0), self.memory.final_value[rows]
+            )
             self.memory.final_value[rows] = worlds.mean_of_each(own, self.world)
 
     def experiences(self) -> I64:
@@ -370,7 +412,9 @@ class Learner:
             earlier = [self.running.earlier(int(agent)) for agent in agents[place]]
             episodes = [
                 self.running.close(int(agent), float(value), bool(is_terminal))
-                for agent, value, is_terminal in zip(agents[place], values[place], terminated[place], strict=True)
+                for agent, value, is_terminal in zip(
+                    agents[place], values[place], terminated[place], strict=True
+                )
             ]
             returns = [episode.reward.sum(dtype=np.float64) for episode in episodes]
             self._remember(episodes)
@@ -410,7 +454,9 @@ class Learner:
     def _store_endless(self, agents: I64) -> None:
         """Move running episodes as long as the memory there; they go on as new ones, with their recurrent state."""
         steps = self.running.length[agents] + self.running.earlier_steps[agents]
-        agents = agents[(steps >= self.memory.capacity // self.world) & (self.running.length[agents] > 0)]
+        agents = agents[
+            (steps >= self.memory.capacity // self.world) & (self.running.length[agents] > 0)
+        ]
         if len(agents) > 0:
             observations, state = self.running.current(agents), self.running.state[agents]
             self._close(agents, np.zeros(len(agents), np.bool_))
@@ -422,7 +468,9 @@ class Learner:
         if len(agents) == 0 or not self.algorithm.uses_value_targets:
             return np.zeros(len(agents), np.float32)
         running = self.running
-        value = self.algorithm.act(self.state_scale(running.current(agents)), running.state[agents]).value
+        value = self.algorithm.act(
+            self.state_scale(running.current(agents)), running.state[agents]
+        ).value
         # an action was already drawn there, and the recurrent state has already seen the observation
         known = running.value[agents, running.length[agents]]
         return np.where(running.is_waiting[agents], known, value)
@@ -516,14 +564,21 @@ class Learner:
 
     def _checked_agents(self, agents: npt.ArrayLike) -> I64:
         numbers = np.atleast_1d(np.asarray(agents, np.int64))
-        self._refuse(numbers[(numbers < 0) | (numbers >= self.agents)], f"does not exist: there are {self.agents}")
+        self._refuse(
+            numbers[(numbers < 0) | (numbers >= self.agents)],
+            f"does not exist: there are {self.agents}",
+        )
         if len(np.unique(numbers)) != len(numbers):
             raise ValueError(f"agents {numbers.tolist()} must be distinct")
         return numbers
 
     def _members(self, agents: I64) -> I64:
         """Return the numbers of all members of worlds, shape (n,) to (n N,)."""
-        return agents if self.world == 1 else np.add.outer(agents * self.world, np.arange(self.world)).ravel()
+        return (
+            agents
+            if self.world == 1
+            else np.add.outer(agents * self.world, np.arange(self.world)).ravel()
+        )
 
     def _taken_apart(self, observations: F32) -> tuple[F32, F32, npt.NDArray[np.bool_]]:
         """Return what the members observed, their rewards, and whether they have ended."""
@@ -538,7 +593,9 @@ class Learner:
         expected = (len(agents), size if self.world == 1 else self.world * (size + joint.EXTRAS))
         if array.shape != expected:
             raise ValueError(f"observations have shape {array.shape}, expected {expected}")
-        self._refuse(agents[~np.isfinite(array).all(axis=1)], "sent an observation that is not finite")
+        self._refuse(
+            agents[~np.isfinite(array).all(axis=1)], "sent an observation that is not finite"
+        )
         return array
 
     @staticmethod
@@ -556,9 +613,13 @@ def _brightest(config: AgentConfig, space: gymnasium.spaces.Box) -> float:
         If the observations are not the pictures of the settings.
     """
     if config.picture is None or math.prod(config.picture) != space.shape[0]:
-        raise ValueError(f"picture = {config.picture} does not fit observations of {space.shape[0]} numbers")
+        raise ValueError(
+            f"picture = {config.picture} does not fit observations of {space.shape[0]} numbers"
+        )
     if space.low.min() < 0.0 or space.high.max() > 255.0:
-        raise ValueError(f"network = conv reads pictures of whole numbers from 0 to 255, not {space}")
+        raise ValueError(
+            f"network = conv reads pictures of whole numbers from 0 to 255, not {space}"
+        )
     return float(space.high.max())
 
 
@@ -577,4 +638,6 @@ def _check_worlds(config: AgentConfig, world: int) -> None:
             f"algorithm = {config.algorithm} learns from one agent in an environment, and here are {world}; use vracer"
         )
     if config.sampler != "uniform":
-        raise ValueError(f"sampler = {config.sampler} draws single agents, and a world has {world}; use uniform")
+        raise ValueError(
+            f"sampler = {config.sampler} draws single agents, and a world has {world}; use uniform"
+        )

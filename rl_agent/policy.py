@@ -72,7 +72,11 @@ class Policy:
             config = AgentConfig.model_validate(meta["config"])
             weights, mean, per_std, low, high = (arrays[name] for name in PARTS)
             sizes = Sizes(len(mean), len(low), meta["choices"], meta.get("world", 1))
-            action_map = ChoiceMap(int(low[0]), sizes.choices) if sizes.choices else ActionMap(low, high, config.squash)
+            action_map = (
+                ChoiceMap(int(low[0]), sizes.choices)
+                if sizes.choices
+                else ActionMap(low, high, config.squash)
+            )
             return cls(config, sizes, weights, mean, per_std, action_map)
         except (KeyError, ValueError) as error:
             raise CheckpointError(f"checkpoint {path} does not fit together: {error!r}") from error
@@ -85,8 +89,18 @@ class Policy:
         OSError
             If it cannot be written; an older file at ``path`` is then untouched.
         """
-        parts = (self._weights, self._mean, self._per_std, self._action_map.low, self._action_map.high)
-        meta = {"config": self.config.model_dump(mode="json"), "choices": self.sizes.choices, "world": self.sizes.world}
+        parts = (
+            self._weights,
+            self._mean,
+            self._per_std,
+            self._action_map.low,
+            self._action_map.high,
+        )
+        meta = {
+            "config": self.config.model_dump(mode="json"),
+            "choices": self.sizes.choices,
+            "world": self.sizes.world,
+        }
         write_checkpoint(path, dict(zip(PARTS, parts, strict=True)), meta)
 
     def initial_state(self, n: int) -> F32:

@@ -56,7 +56,9 @@ def rehearse(
             # one agent fails, the other runs out of time
             terminated, truncated = (agents == 0) & ended, (agents == 1) & ended
             observations = np.abs(rng.normal(size=(len(agents), shape)))
-            learner.observe(agents, rng.normal(size=len(agents)), terminated, truncated, observations)
+            learner.observe(
+                agents, rng.normal(size=len(agents)), terminated, truncated, observations
+            )
             if ended:
                 learner.begin(agents, observations)
         while learner.updates_due():

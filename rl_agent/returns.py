@@ -114,7 +114,20 @@ def sweep_drawn(
         e, t = row[b], position[b]
         after = (slots[b] + 1) % capacity
         v_next = finals[e] if t + 1 == lengths[e] else believed(target[after], value[after], decay)
-        _sweep(starts[e], t, v_next, reward, value, advantage, rho, target, gamma, per_scale, decay, True)
+        _sweep(
+            starts[e],
+            t,
+            v_next,
+            reward,
+            value,
+            advantage,
+            rho,
+            target,
+            gamma,
+            per_scale,
+            decay,
+            True,
+        )
 
 
 @compiled()
@@ -135,7 +148,20 @@ def sweep_all(
     """Recompute V_tbc of every step of the episodes in ``rows`` of the table (see ``sweep_drawn``)."""
     for e in rows:
         last, final = lengths[e] - 1, finals[e]
-        _sweep(starts[e], last, final, reward, value, advantage, rho, target, gamma, per_scale, decay, False)
+        _sweep(
+            starts[e],
+            last,
+            final,
+            reward,
+            value,
+            advantage,
+            rho,
+            target,
+            gamma,
+            per_scale,
+            decay,
+            False,
+        )
 
 
 def v_tbc(
@@ -212,6 +238,8 @@ def lambda_returns(
         v_next, advantage = finals[e], np.float32(0.0)
         for t in range(lengths[e] - 1, -1, -1):
             k = (starts[e] + t) % capacity
-            advantage = reward[k] * per_scale + gamma * v_next - value[k] + gamma * decay * advantage
+            advantage = (
+                reward[k] * per_scale + gamma * v_next - value[k] + gamma * decay * advantage
+            )
             target[k] = value[k] + advantage
             v_next = value[k]

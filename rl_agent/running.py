@@ -49,7 +49,15 @@ class Decision:
     random: dict[str, Any]
 
 
-PER_AGENT = ("length", "is_open", "is_waiting", "state", "earlier_return", "earlier_steps", "gone_after")
+PER_AGENT = (
+    "length",
+    "is_open",
+    "is_waiting",
+    "state",
+    "earlier_return",
+    "earlier_steps",
+    "gone_after",
+)
 
 
 class RunningEpisodes:

@@ -64,7 +64,9 @@ def spaces(arrays: Arrays, meta: dict[str, Any]) -> Spaces:
     world = meta.get("world", 1)
     if world == 1:
         return observation_space, action_space
-    return joint.joint_observations(observation_space, world), joint.joint_actions(action_space, world)
+    return joint.joint_observations(observation_space, world), joint.joint_actions(
+        action_space, world
+    )
 
 
 def restore(learner: Learner, arrays: Arrays, meta: dict[str, Any]) -> None:
@@ -76,7 +78,8 @@ def restore(learner: Learner, arrays: Arrays, meta: dict[str, Any]) -> None:
     learner.state_scale.frozen = meta["frozen"]
     vars(learner.reward_scale).update(meta["reward_scale"])
     learner.refer.beta = meta["beta"]
-    vars(learner.performance).update(meta.get("performance", {}))  # checkpoints from before it was looked at have none
+    # checkpoints from before it was looked at have none
+    vars(learner.performance).update(meta.get("performance", {}))
     learner.notes = meta["notes"]
     learner.counters = type(learner.counters)(**meta["counters"])
     learner.exploration.noise[:] = arrays["noise"]

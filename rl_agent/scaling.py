@@ -97,7 +97,9 @@ class ActionMap:
         ``none`` leaves clipping to the environment; ``tanh`` keeps every action inside the bounds.
     """
 
-    def __init__(self, low: npt.ArrayLike, high: npt.ArrayLike, squash: Literal["none", "tanh"]) -> None:
+    def __init__(
+        self, low: npt.ArrayLike, high: npt.ArrayLike, squash: Literal["none", "tanh"]
+    ) -> None:
         self.low = np.asarray(low, np.float32)
         self.high = np.asarray(high, np.float32)
         self.squash = squash
@@ -168,16 +170,28 @@ def sizes_of(observation_space: gymnasium.Space, action_space: gymnasium.Space) 
         if action_space.n < 2:
             raise ValueError(f"the action space must leave a choice, not {action_space}")
         return Sizes(observation_space.shape[0], 1, int(action_space.n))
-    if not isinstance(action_space, gymnasium.spaces.Box) or len(action_space.shape) != 1 or action_space.shape[0] < 1:
-        raise ValueError(f"the action space must be a Box of one axis or Discrete, not {action_space}")
+    if (
+        not isinstance(action_space, gymnasium.spaces.Box)
+        or len(action_space.shape) != 1
+        or action_space.shape[0] < 1
+    ):
+        raise ValueError(
+            f"the action space must be a Box of one axis or Discrete, not {action_space}"
+        )
     if not action_space.is_bounded("both"):
-        raise ValueError(f"the action space must have finite bounds to scale the policy by, not {action_space}")
+        raise ValueError(
+            f"the action space must have finite bounds to scale the policy by, not {action_space}"
+        )
     if not (action_space.high > action_space.low).all():
-        raise ValueError(f"the action space must have high above low in every component, not {action_space}")
+        raise ValueError(
+            f"the action space must have high above low in every component, not {action_space}"
+        )
     return Sizes(observation_space.shape[0], action_space.shape[0])
 
 
-def action_map_of(action_space: gymnasium.Space, squash: Literal["none", "tanh"]) -> ActionMap | ChoiceMap:
+def action_map_of(
+    action_space: gymnasium.Space, squash: Literal["none", "tanh"]
+) -> ActionMap | ChoiceMap:
     """Build the map from raw actions to those of the task, for a space that ``sizes_of`` accepts."""
     if isinstance(action_space, gymnasium.spaces.Discrete):
         return ChoiceMap(int(action_space.start), int(action_space.n))

@@ -67,7 +67,9 @@ class Ratio(Schedule):
 
     def __init__(self, learner: Learner) -> None:
         super().__init__(learner)
-        self._updates_per_step = 1 / Fraction(learner.config.steps_per_update).limit_denominator(10**6)
+        self._updates_per_step = 1 / Fraction(learner.config.steps_per_update).limit_denominator(
+            10**6
+        )
 
     @staticmethod
     def capacity(config: AgentConfig, agents: int) -> int:
@@ -93,7 +95,10 @@ class Ratio(Schedule):
     def stored(self) -> None:
         """Begin to learn, once there is enough: freeze the scale of the states, and count gradient steps."""
         learner = self._learner
-        if learner.counters.warm_up < 0 and learner.memory.steps >= learner.config.start * learner.world:
+        if (
+            learner.counters.warm_up < 0
+            and learner.memory.steps >= learner.config.start * learner.world
+        ):
             learner.state_scale.freeze(learner.memory.observation[learner.experiences()])
             learner.counters.warm_up = learner.counters.issued
             learner.sweep_memory()
@@ -166,7 +171,9 @@ class Iterations(Schedule):
             learner.counters.warm_up = learner.counters.issued
         steps = learner.algorithm.network.history + 1
         lengths = np.minimum(memory.position[slots] + 1, steps)
-        memory.value[slots] = learner.algorithm.values(memory.windows(slots, steps, scale.mean, scale.per_std), lengths)
+        memory.value[slots] = learner.algorithm.values(
+            memory.windows(slots, steps, scale.mean, scale.per_std), lengths
+        )
         learner.refresh_final_values()
         memory.estimate_advantages(config.gamma, config.return_lambda, learner.reward_scale.value)
         advantage = memory.v_tbc[slots] - memory.value[slots]

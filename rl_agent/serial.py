@@ -28,9 +28,13 @@ class SerialRun:
         Seeds the first reset.
     """
 
-    def __init__(self, learner: Learner, environments: gymnasium.vector.VectorEnv, seed: int) -> None:
+    def __init__(
+        self, learner: Learner, environments: gymnasium.vector.VectorEnv, seed: int
+    ) -> None:
         if environments.num_envs != learner.agents:
-            raise ValueError(f"{environments.num_envs} environments do not fit a learner of {learner.agents} agents")
+            raise ValueError(
+                f"{environments.num_envs} environments do not fit a learner of {learner.agents} agents"
+            )
         mode = environments.metadata.get("autoreset_mode")
         if mode != gymnasium.vector.AutoresetMode.SAME_STEP:
             raise ValueError(
@@ -62,7 +66,10 @@ class SerialRun:
 
 
 def train_serial(
-    learner: Learner, environments: gymnasium.Env | gymnasium.vector.VectorEnv, steps: int, seed: int = 0
+    learner: Learner,
+    environments: gymnasium.Env | gymnasium.vector.VectorEnv,
+    steps: int,
+    seed: int = 0,
 ) -> None:
     """Train ``learner`` for ``steps`` environment steps in this process.
 
@@ -82,11 +89,18 @@ def train_serial(
         return
     single: gymnasium.Env[Any, Any] = environments
     mode = gymnasium.vector.AutoresetMode.SAME_STEP
-    SerialRun(learner, gymnasium.vector.SyncVectorEnv([lambda: single], autoreset_mode=mode), seed).run(steps)
+    SerialRun(
+        learner, gymnasium.vector.SyncVectorEnv([lambda: single], autoreset_mode=mode), seed
+    ).run(steps)
 
 
 def evaluate(
-    policy: Policy, environment: gymnasium.Env, episodes: int, seed: int = 0, *, deterministic: bool = True
+    policy: Policy,
+    environment: gymnasium.Env,
+    episodes: int,
+    seed: int = 0,
+    *,
+    deterministic: bool = True,
 ) -> npt.NDArray[np.float64]:
     """Measure the returns of ``episodes`` episodes under a fixed policy, shape (episodes,)."""
     rng = np.random.default_rng(seed)
@@ -95,7 +109,9 @@ def evaluate(
         observation, _ = environment.reset(seed=seed + episode)
         state, ended = policy.initial_state(1), False
         while not ended:
-            actions, state = policy.act(np.asarray(observation)[None], state, deterministic=deterministic, rng=rng)
+            actions, state = policy.act(
+                np.asarray(observation)[None], state, deterministic=deterministic, rng=rng
+            )
             observation, reward, terminated, truncated, _ = environment.step(
                 task_actions(actions, environment.action_space)[0]
             )

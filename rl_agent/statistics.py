@@ -92,7 +92,14 @@ class Statistics:
             "terminated_fraction": mean([r.terminated for r in records]),
             "updates": float(sums.updates),
         }
-        for name in ("policy_loss", "value_loss", "gradient_norm", "batch_kl", "batch_rho", "batch_far"):
+        for name in (
+            "policy_loss",
+            "value_loss",
+            "gradient_norm",
+            "batch_kl",
+            "batch_rho",
+            "batch_far",
+        ):
             out[name] = getattr(sums, name) / sums.updates if sums.updates else math.nan
         return out
 

@@ -41,10 +41,16 @@ def how_to_have(reason):
 
 def pytest_terminal_summary(terminalreporter):
     """Say what was skipped, how often, and how to have it, a line for each reason."""
-    reports = [report for report in terminalreporter.getreports("skipped") if not hasattr(report, "wasxfail")]
+    reports = [
+        report
+        for report in terminalreporter.getreports("skipped")
+        if not hasattr(report, "wasxfail")
+    ]
     reasons = Counter(str(report.longrepr[2]).removeprefix("Skipped: ") for report in reports)
     if reasons:
         terminalreporter.section("skipped here, and how to have it")
     for reason, count in reasons.most_common():
         how = how_to_have(reason)
-        terminalreporter.line(f"{count} skipped: {' '.join(reason.split())}{f'. To have them: {how}' if how else ''}")
+        terminalreporter.line(
+            f"{count} skipped: {' '.join(reason.split())}{f'. To have them: {how}' if how else ''}"
+        )

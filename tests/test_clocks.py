@@ -9,12 +9,15 @@ HERE = Path(__file__).parent
 GUARD = 60.0
 """Seconds: a shorter limit is no guard against a hang, but a bet on the machine."""
 CLOCKS = {"monotonic", "perf_counter", "time"}
-WRITES_BY_TRADE = {"coupling/faults.py"}  # it makes processes die inside the functions that it replaces
+# it makes processes die inside the functions that it replaces
+WRITES_BY_TRADE = {"coupling/faults.py"}
 
 
 def numbers(node):
     return [
-        part.value for part in ast.walk(node) if isinstance(part, ast.Constant) and type(part.value) in (int, float)
+        part.value
+        for part in ast.walk(node)
+        if isinstance(part, ast.Constant) and type(part.value) in (int, float)
     ]
 
 
@@ -28,8 +31,14 @@ def bets(tree):
     for node in ast.walk(tree):
         if isinstance(node, ast.keyword) and node.arg == "timeout":
             short = isinstance(node.value, ast.Constant) and node.value.value < GUARD
-        elif isinstance(node, ast.Assert) and isinstance(node.test, ast.Compare) and reads_the_clock(node.test):
-            short = any(0 < number < GUARD for number in numbers(node.test) if not reads_a_rate(node.test))
+        elif (
+            isinstance(node, ast.Assert)
+            and isinstance(node.test, ast.Compare)
+            and reads_the_clock(node.test)
+        ):
+            short = any(
+                0 < number < GUARD for number in numbers(node.test) if not reads_a_rate(node.test)
+            )
         else:
             continue
         if short:

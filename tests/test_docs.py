@@ -51,7 +51,12 @@ class Block(NamedTuple):
 def blocks(page: Path) -> list[Block]:
     found = []
     for match in FENCED.finditer(page.read_text(encoding="utf-8")):
-        remark, text, language, code = match["remark"], match["text"], match["language"], match["code"]
+        remark, text, language, code = (
+            match["remark"],
+            match["text"],
+            match["language"],
+            match["code"],
+        )
         named = NAMED.match(code) if language == "yaml" else None
         file = text if remark == "file" else named[1] if named else ""
         found.append(Block(language, code, text if remark == "not run" else "", file))
@@ -74,7 +79,9 @@ def write_files(page: Path, folder: Path) -> None:
 
 def shown(page: Path) -> list[str]:
     """Collect the lines that a page says its blocks of Python print."""
-    texts = re.findall(r"^```python\n.*?^```\n\n```text\n(.*?)^```$", page.read_text(encoding="utf-8"), re.M | re.S)
+    texts = re.findall(
+        r"^```python\n.*?^```\n\n```text\n(.*?)^```$", page.read_text(encoding="utf-8"), re.M | re.S
+    )
     return [line for text in texts for line in text.splitlines()]
 
 
@@ -87,12 +94,16 @@ def agree(line: str, printed: str) -> bool:
         return False
     pairs = zip(NUMBER.findall(line), NUMBER.findall(printed), strict=True)
     return all(
-        abs(float(a) - float(b)) <= max(0.03 * abs(float(a)), 2.0 * 10.0 ** -len(a.partition(".")[2])) for a, b in pairs
+        abs(float(a) - float(b))
+        <= max(0.03 * abs(float(a)), 2.0 * 10.0 ** -len(a.partition(".")[2]))
+        for a, b in pairs
     )
 
 
 def steps(page: Path) -> list[Block]:
-    return [b for b in blocks(page) if b.language in ("python", "bash") and not b.not_run and not b.file]
+    return [
+        b for b in blocks(page) if b.language in ("python", "bash") and not b.not_run and not b.file
+    ]
 
 
 def program(page: Path) -> str:
@@ -109,13 +120,18 @@ def test_the_blocks_of_a_page_run(page, tmp_path, monkeypatch):
     write_files(page, tmp_path)
     monkeypatch.setenv("MPLBACKEND", "agg")
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=":")
-    monkeypatch.setenv("PYTHONPATH", str(ROOT), prepend=":")  # the commands of a page import what the page imports
+    # the commands of a page import what the page imports
+    monkeypatch.setenv("PYTHONPATH", str(ROOT), prepend=":")
     script = tmp_path / "blocks_of_the_page.py"
     script.write_text(program(page))
-    done = subprocess.run([sys.executable, script], cwd=tmp_path, capture_output=True, text=True, timeout=800)
+    done = subprocess.run(
+        [sys.executable, script], cwd=tmp_path, capture_output=True, text=True, timeout=800
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     for line in shown(page):
-        assert any(agree(line, printed) for printed in done.stdout.splitlines()), f"not printed: {line}\n{done.stdout}"
+        assert any(agree(line, printed) for printed in done.stdout.splitlines()), (
+            f"not printed: {line}\n{done.stdout}"
+        )
     if page.name == "README.md":
         # an impulsively started disk at Re 100, before it sheds; 1.33 in the mean of the shedding
         assert 1.1 < float(done.stdout.partition("drag coefficient")[2]) < 1.5
@@ -124,7 +140,12 @@ def test_the_blocks_of_a_page_run(page, tmp_path, monkeypatch):
 def commands(page: Path) -> list[str]:
     """Collect the lines of a page that call something and are not run; continued ones are one line."""
     kept = [block.code for block in blocks(page) if block.language == "bash" and block.not_run]
-    return [line.strip() for code in kept for line in code.replace("\\\n", " ").splitlines() if line.strip()]
+    return [
+        line.strip()
+        for code in kept
+        for line in code.replace("\\\n", " ").splitlines()
+        if line.strip()
+    ]
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if commands(page)], ids=name)
@@ -152,7 +173,9 @@ def refuse_nothing(words: list[str]) -> None:
     what, changes = given.get("preset") or given.get("what"), given.get("overrides") or []
     if verb in ("train", "serve") and what and not what.startswith("runs/"):
         by_hand = ["workers.launcher=none"] if verb == "serve" else []
-        load_config(None if "=" in what else what, ([what] if "=" in what else []) + by_hand + changes)
+        load_config(
+            None if "=" in what else what, ([what] if "=" in what else []) + by_hand + changes
+        )
     elif verb == "resume":
         load_config("d_cylinder_wake/quick", changes)
 
@@ -172,20 +195,44 @@ def test_the_check_of_commands_sees_what_is_wrong(line, why):
         refuse_nothing(line.split())
 
 
-@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler (Debian: gcc make libzmq3-dev, header of libzmq)")
+@pytest.mark.skipif(
+    shutil.which("cc") is None,
+    reason="no C compiler (Debian: gcc make libzmq3-dev, header of libzmq)",
+)
 def test_the_c_of_the_docs_compiles():
-    (code,) = [block.code for block in blocks(ROOT / "docs" / "clients.md") if block.language == "c"]
-    command = ["cc", "-std=c99", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-Icoupling/c", "-x", "c", "-"]
-    done = subprocess.run(command, cwd=ROOT, input=code, capture_output=True, text=True, timeout=300)
+    (code,) = [
+        block.code for block in blocks(ROOT / "docs" / "clients.md") if block.language == "c"
+    ]
+    command = [
+        "cc",
+        "-std=c99",
+        "-fsyntax-only",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-Icoupling/c",
+        "-x",
+        "c",
+        "-",
+    ]
+    done = subprocess.run(
+        command, cwd=ROOT, input=code, capture_output=True, text=True, timeout=300
+    )
     assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_blocks_have_a_language_and_a_reason_not_to_run(page):
-    fences = [line for line in page.read_text(encoding="utf-8").splitlines() if line.startswith("```")]
-    assert len(fences) == 2 * len(blocks(page)), "a fence is not closed, or its comment is not right above it"
+    fences = [
+        line for line in page.read_text(encoding="utf-8").splitlines() if line.startswith("```")
+    ]
+    assert len(fences) == 2 * len(blocks(page)), (
+        "a fence is not closed, or its comment is not right above it"
+    )
     for block in blocks(page):
-        assert not block.not_run or len(block.not_run.split()) > 1, f"why is it not run? {block.code}"
+        assert not block.not_run or len(block.not_run.split()) > 1, (
+            f"why is it not run? {block.code}"
+        )
         if block.language == "python" and block.not_run:
             ast.parse(block.code)
 
@@ -198,7 +245,8 @@ def anchors(page: Path) -> set[str]:
     """Name the headings of a page as GitHub and the site do."""
     text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
     return {
-        re.sub(r"[\s]+", "-", re.sub(r"[^\w\s-]", "", heading.lower()).strip()) for heading in HEADING.findall(text)
+        re.sub(r"[\s]+", "-", re.sub(r"[^\w\s-]", "", heading.lower()).strip())
+        for heading in HEADING.findall(text)
     }
 
 
@@ -209,9 +257,17 @@ def definitions(file: Path) -> set[str]:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             names.add(node.name)
         if isinstance(node, ast.ClassDef):
-            names |= {f"{node.name}.{member.name}" for member in node.body if isinstance(member, ast.FunctionDef)}
+            names |= {
+                f"{node.name}.{member.name}"
+                for member in node.body
+                if isinstance(member, ast.FunctionDef)
+            }
         targets = (
-            node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+            node.targets
+            if isinstance(node, ast.Assign)
+            else [node.target]
+            if isinstance(node, ast.AnnAssign)
+            else []
         )
         names |= {target.id for target in targets if isinstance(target, ast.Name)}
     return names
@@ -256,9 +312,14 @@ def test_the_results_of_an_algorithm_are_those_of_the_page_that_is_made_from_the
     for _, contestant, _, steps, value, source in rows(page, "## Results"):
         made = page.parent / re.search(r"\(([^)]+)\)", source)[1]
         matching = [
-            line for line in made.read_text(encoding="utf-8").splitlines() if line.startswith(f"| {contestant} |")
+            line
+            for line in made.read_text(encoding="utf-8").splitlines()
+            if line.startswith(f"| {contestant} |")
         ]
-        assert any(f" {value} " in line and f" {steps} " in line for line in matching), (contestant, value)
+        assert any(f" {value} " in line and f" {steps} " in line for line in matching), (
+            contestant,
+            value,
+        )
 
 
 @pytest.mark.parametrize("package", ["flowsim", "rl_agent"])
@@ -272,8 +333,14 @@ def test_every_public_name_has_its_place_in_the_api(package):
 def test_every_registered_task_has_its_place_in_the_api():
     page = (ROOT / "docs" / "api" / "cases.md").read_text(encoding="utf-8")
     ours = [spec for name, spec in gymnasium.registry.items() if name.startswith("flowsim/")]
-    entries = [str(entry) for spec in ours for entry in (spec.entry_point, spec.vector_entry_point) if entry]
-    classes = [entry for entry in entries if entry.startswith("cases.")]  # other tests register some, too
+    entries = [
+        str(entry)
+        for spec in ours
+        for entry in (spec.entry_point, spec.vector_entry_point)
+        if entry
+    ]
+    # other tests register some, too
+    classes = [entry for entry in entries if entry.startswith("cases.")]
     assert classes
     for module, name in (entry.split(":") for entry in classes):
         assert f"::: {module}.{name}\n" in page or f"::: {module}\n" in page, name
@@ -281,7 +348,16 @@ def test_every_registered_task_has_its_place_in_the_api():
 
 def test_the_site_builds_without_a_warning_and_needs_nothing_from_elsewhere(tmp_path):
     pytest.importorskip("mkdocs", reason="the site is built where the extra docs is installed")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
+    command = [
+        sys.executable,
+        "-m",
+        "mkdocs",
+        "build",
+        "--strict",
+        "--quiet",
+        "--site-dir",
+        str(tmp_path),
+    ]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=800)
     assert done.returncode == 0, done.stderr
     pages = list(tmp_path.rglob("*.html"))
@@ -295,7 +371,9 @@ def test_the_site_builds_without_a_warning_and_needs_nothing_from_elsewhere(tmp_
 
 
 def test_the_notebooks_run_from_top_to_bottom(tmp_path):
-    nbformat = pytest.importorskip("nbformat", reason="notebooks run where the extra docs is installed")
+    nbformat = pytest.importorskip(
+        "nbformat", reason="notebooks run where the extra docs is installed"
+    )
     from nbclient import NotebookClient
 
     notebooks = sorted((ROOT / "docs").rglob("*.ipynb"))
@@ -303,5 +381,9 @@ def test_the_notebooks_run_from_top_to_bottom(tmp_path):
     for path in notebooks:
         notebook = nbformat.read(path, as_version=4)
         counts = [cell.execution_count for cell in notebook.cells if cell.cell_type == "code"]
-        assert all(b - a == 1 for a, b in pairwise(counts)), f"{path.name} was not committed as it ran from its top"
-        NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(tmp_path)}}).execute()
+        assert all(b - a == 1 for a, b in pairwise(counts)), (
+            f"{path.name} was not committed as it ran from its top"
+        )
+        NotebookClient(
+            notebook, timeout=600, resources={"metadata": {"path": str(tmp_path)}}
+        ).execute()

@@ -30,7 +30,9 @@ CASE = "{nx: 32, ny: 32, h: 0.125, reynolds: 100, bodies: [{shape: disk, center:
 
 
 def python(code, folder):
-    return subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=False
+    )
 
 
 def test_the_solver_and_its_commands_work_alone(tmp_path):
@@ -41,7 +43,9 @@ def test_the_solver_and_its_commands_work_alone(tmp_path):
     assert (tmp_path / "flow" / "forces.csv").exists()
 
 
-@pytest.mark.parametrize("words", [["validate", "--case", "nothing"], ["presets"], ["bench", "--help"]])
+@pytest.mark.parametrize(
+    "words", [["validate", "--case", "nothing"], ["presets"], ["bench", "--help"]]
+)
 def test_what_the_solver_alone_has(tmp_path, words):
     done = python(WITHOUT + COMMAND.format(words=words), tmp_path)
     assert "extra" not in done.stderr
@@ -49,7 +53,9 @@ def test_what_the_solver_alone_has(tmp_path, words):
     assert done.returncode == (2 if "nothing" in words else 0)
 
 
-@pytest.mark.parametrize("words", [["train", "classic/cartpole"], ["simulate", "d_cylinder_wake/quick"]])
+@pytest.mark.parametrize(
+    "words", [["train", "classic/cartpole"], ["simulate", "d_cylinder_wake/quick"]]
+)
 def test_what_needs_an_extra_names_it(tmp_path, words):
     done = python(WITHOUT + COMMAND.format(words=words), tmp_path)
     assert done.returncode == 2
@@ -59,19 +65,33 @@ def test_what_needs_an_extra_names_it(tmp_path, words):
 
 def test_a_missing_cupy_names_the_extras_of_both_cudas():
     sentence = describe_missing(ModuleNotFoundError("No module named 'cupy'", name="cupy"))
-    assert sentence.endswith("cuda12 or cuda13: pip install 'flowsim[cuda12]' or pip install 'flowsim[cuda13]'")
+    assert sentence.endswith(
+        "cuda12 or cuda13: pip install 'flowsim[cuda12]' or pip install 'flowsim[cuda13]'"
+    )
 
 
 def test_the_solver_alone_imports_nothing_that_an_extra_brings():
     """What flowsim imports anywhere is in the list of what it installs."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    installed = {re.split(r"[>=<\[]", name)[0].lower().replace("-", "_") for name in project["dependencies"]}
+    installed = {
+        re.split(r"[>=<\[]", name)[0].lower().replace("-", "_") for name in project["dependencies"]
+    }
     named = {"PIL": "pillow", "yaml": "pyyaml"}
-    trees = [ast.parse(path.read_text()) for path in (ROOT / "flowsim").rglob("*.py") if "cuda" not in str(path)]
+    trees = [
+        ast.parse(path.read_text())
+        for path in (ROOT / "flowsim").rglob("*.py")
+        if "cuda" not in str(path)
+    ]
     nodes = [node for tree in trees for node in ast.walk(tree)]
-    imported = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
-    imported |= {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom) and not node.level}
-    tops = {name.partition(".")[0] for name in imported} - set(sys.stdlib_module_names) - {"flowsim"}
+    imported = {
+        alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names
+    }
+    imported |= {
+        node.module or "" for node in nodes if isinstance(node, ast.ImportFrom) and not node.level
+    }
+    tops = (
+        {name.partition(".")[0] for name in imported} - set(sys.stdlib_module_names) - {"flowsim"}
+    )
     assert "numba" in tops
     came_with_numba, beside_which_the_bench_measures = {"llvmlite"}, {"jax", "jax_cfd"}
     tops -= came_with_numba | beside_which_the_bench_measures
@@ -96,17 +116,30 @@ def wheel(tmp_path_factory):
         "build_meta.build_wheel(folder)\n"
     )
     pytest.importorskip("setuptools", minversion="77")
-    subprocess.run([sys.executable, "-c", code, str(ROOT), str(folder)], check=True, capture_output=True)
+    subprocess.run(
+        [sys.executable, "-c", code, str(ROOT), str(folder)], check=True, capture_output=True
+    )
     return zipfile.ZipFile(next(folder.glob("*.whl")))
 
 
 def test_the_wheel_holds_presets_c_sources_and_the_protocol(wheel):
     names = set(wheel.namelist())
     assert {"coupling/commands/report.html", "coupling/commands/watch.html"} <= names
-    templates = {path.relative_to(ROOT).as_posix() for path in (ROOT / "coupling" / "templates").glob("*/*.*")}
-    assert {"coupling/templates/flow/my_task.py", "coupling/templates/c/my_task.yaml"} <= templates <= names
+    templates = {
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / "coupling" / "templates").glob("*/*.*")
+    }
+    assert (
+        {"coupling/templates/flow/my_task.py", "coupling/templates/c/my_task.yaml"}
+        <= templates
+        <= names
+    )
     presets = {path.relative_to(ROOT).as_posix() for path in (ROOT / "cases").rglob("*.yaml")}
-    sources = {path.relative_to(ROOT).as_posix() for path in (ROOT / "coupling" / "c").iterdir() if path.is_file()}
+    sources = {
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / "coupling" / "c").iterdir()
+        if path.is_file()
+    }
     assert presets
     assert sources
     assert presets | sources | {"coupling/wire/PROTOCOL.md", "flowsim/py.typed"} <= names
@@ -114,11 +147,17 @@ def test_the_wheel_holds_presets_c_sources_and_the_protocol(wheel):
 
 def test_the_wheel_asks_for_the_learners_libraries_with_the_extra_only(wheel):
     name = next(name for name in wheel.namelist() if name.endswith("/METADATA"))
-    lines = [line for line in wheel.read(name).decode().splitlines() if line.startswith("Requires-Dist: ")]
+    lines = [
+        line
+        for line in wheel.read(name).decode().splitlines()
+        if line.startswith("Requires-Dist: ")
+    ]
     core = {line.split()[1].split(">")[0] for line in lines if "extra ==" not in line}
     extra = {line.split()[1].split(">")[0] for line in lines if 'extra == "rl"' in line}
     assert not core & RL
     assert extra == RL
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
     for builds_on_rl in ("video", "ray", "slurm", "mujoco"):
         assert "flowsim[rl]" in extras[builds_on_rl]

@@ -46,7 +46,9 @@ def test_gradients_by_hand_have_no_torch_and_a_loss_beside_them() -> None:
 
 def brings_torch(file: Path) -> bool:
     """Whether a file imports torch, or what stands for it until it is used."""
-    nodes = [node for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.ImportFrom)]
+    nodes = [
+        node for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.ImportFrom)
+    ]
     return "torch" in imported(file) or any(node.module == "rl_agent.later" for node in nodes)
 
 
@@ -70,7 +72,11 @@ def rooms_of(file: Path) -> set[str]:
         elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("coupling."):
             names.add(str(node.module).split(".")[1])
         elif isinstance(node, ast.Import):
-            names |= {alias.name.split(".")[1] for alias in node.names if alias.name.startswith("coupling.")}
+            names |= {
+                alias.name.split(".")[1]
+                for alias in node.names
+                if alias.name.startswith("coupling.")
+            }
     return names
 
 

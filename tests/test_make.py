@@ -24,10 +24,24 @@ def make(folder, red, *words):
         (folder / "bin" / name).write_text(STAND_IN.format(calls=folder / "calls", red=red))
         (folder / "bin" / name).chmod(0o755)
     (folder / ".installed").touch()
-    places = [f"VENV={folder}", f"BIN={folder / 'bin'}", f"CHECKS={folder / 'build' / 'checks.log'}"]
-    variables = {key: value for key, value in os.environ.items() if not key.startswith(("MAKE", "NUMBA_ENABLE"))}
+    places = [
+        f"VENV={folder}",
+        f"BIN={folder / 'bin'}",
+        f"CHECKS={folder / 'build' / 'checks.log'}",
+    ]
+    variables = {
+        key: value
+        for key, value in os.environ.items()
+        if not key.startswith(("MAKE", "NUMBA_ENABLE"))
+    }
     done = subprocess.run(
-        ["make", *words, *places], cwd=ROOT, env=variables, capture_output=True, text=True, timeout=120, check=False
+        ["make", *words, *places],
+        cwd=ROOT,
+        env=variables,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
     return done, [line for line in done.stdout.splitlines() if line]
 

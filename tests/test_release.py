@@ -30,7 +30,9 @@ def git(folder, *words):
 def version(folder):
     pytest.importorskip("setuptools_scm")
     command = [sys.executable, "-m", "setuptools_scm"]
-    done = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        command, cwd=folder, check=True, capture_output=True, text=True, timeout=300
+    )
     return done.stdout.strip()
 
 
@@ -62,7 +64,9 @@ def test_the_citation_names_the_papers_of_all_learners():
 
 
 def test_the_changelog_has_every_tag():
-    listed = subprocess.run(["git", "tag", "--list", "v*"], cwd=ROOT, capture_output=True, text=True)
+    listed = subprocess.run(
+        ["git", "tag", "--list", "v*"], cwd=ROOT, capture_output=True, text=True
+    )
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     assert re.search(r"^## Unreleased$", changelog, re.M)
     for tag in listed.stdout.split():
@@ -71,5 +75,7 @@ def test_the_changelog_has_every_tag():
 
 def test_every_extra_that_the_readme_names_is_there():
     extras = PROJECT["project"]["optional-dependencies"]
-    for names in re.findall(r"flowsim\[([a-z0-9,]+)\]", (ROOT / "README.md").read_text(encoding="utf-8")):
+    for names in re.findall(
+        r"flowsim\[([a-z0-9,]+)\]", (ROOT / "README.md").read_text(encoding="utf-8")
+    ):
         assert set(names.split(",")) <= extras.keys()

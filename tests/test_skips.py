@@ -27,11 +27,24 @@ def test_that_passes(): pass
 def test_the_last_lines_say_what_was_skipped_and_how_to_have_it(tmp_path, workers):
     shutil.copy(HERE / "conftest.py", tmp_path)
     (tmp_path / "test_tiny.py").write_text(CONTENT)
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *workers, str(tmp_path)]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        *workers,
+        str(tmp_path),
+    ]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     *_, heading, of_c, of_a_gpu, last = done.stdout.strip().splitlines()
     assert "skipped here, and how to have it" in heading
-    assert re.match(r"3 skipped: no C compiler.* To have them: .*apt install gcc make libzmq3-dev", of_c)
-    assert re.match(r"1 skipped: needs a CUDA device.* To have them: a machine with an NVIDIA GPU", of_a_gpu)
+    assert re.match(
+        r"3 skipped: no C compiler.* To have them: .*apt install gcc make libzmq3-dev", of_c
+    )
+    assert re.match(
+        r"1 skipped: needs a CUDA device.* To have them: a machine with an NVIDIA GPU", of_a_gpu
+    )
     assert re.match(r"1 passed, 4 skipped in [\d.]+s", last)

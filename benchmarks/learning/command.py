@@ -14,14 +14,20 @@ __all__ = ["add_page", "add_run_and_list", "chosen_jobs", "run_or_list"]
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def add_run_and_list(commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str) -> None:
+def add_run_and_list(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str
+) -> None:
     """Add the commands that train and list the jobs of ``benchmarks/NAME.yaml``."""
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument("--plan", type=Path, default=ROOT / "benchmarks" / f"{name}.yaml")
     common.add_argument("--results", type=Path, default=ROOT / "benchmarks" / "results" / name)
-    common.add_argument("--work", type=Path, default=ROOT / "runs" / name, help="checkpoints and unfinished curves")
+    common.add_argument(
+        "--work", type=Path, default=ROOT / "runs" / name, help="checkpoints and unfinished curves"
+    )
     common.add_argument("--suite", nargs="+", help="all when left out")
-    common.add_argument("--tasks", nargs="+", help="such as HalfCheetah-v5; all of the suite when left out")
+    common.add_argument(
+        "--tasks", nargs="+", help="such as HalfCheetah-v5; all of the suite when left out"
+    )
     common.add_argument("--contestants", nargs="+", help="by name; all of the suite when left out")
     common.add_argument("--seeds", type=int, help="how many, in place of the suite's")
     common.add_argument("--steps", type=int, help="of each job, in place of the suite's")
@@ -41,13 +47,18 @@ def chosen_jobs(plan: dict[str, Suite], options: argparse.Namespace) -> list[Job
     """
     names = options.suite or list(plan)
     _refuse_unknown("suite", names, plan)
-    shorter = {key: value for key in ("seeds", "steps") if (value := getattr(options, key)) is not None}
+    shorter = {
+        key: value for key in ("seeds", "steps") if (value := getattr(options, key)) is not None
+    }
     jobs = [
         job
         for name in names
         for job in jobs_of(name, Suite.model_validate(plan[name].model_dump() | shorter))
     ]  # fmt: skip
-    for key, wanted, of in (("task", options.tasks, "task"), ("contestant", options.contestants, "contestant")):
+    for key, wanted, of in (
+        ("task", options.tasks, "task"),
+        ("contestant", options.contestants, "contestant"),
+    ):
         if wanted:
             _refuse_unknown(key, wanted, {getattr(job, of) for job in jobs})
             jobs = [job for job in jobs if getattr(job, of) in wanted]
@@ -70,10 +81,16 @@ def run_or_list(options: argparse.Namespace) -> int:
     if options.command == "list":
         list_jobs(jobs, options.results)
         return 0
-    return carry_out(jobs, options.processes, Places(options.results, options.work, options.checkpoint_every))
+    return carry_out(
+        jobs, options.processes, Places(options.results, options.work, options.checkpoint_every)
+    )
 
 
-def add_page(commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, page: str | None = None) -> None:
+def add_page(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser],
+    name: str,
+    page: str | None = None,
+) -> None:
     """Add the command that draws the curves and writes docs/PAGE.md, which is named like the study unless given."""
     write = commands.add_parser("page", help="draw the curves and write the page")
     write.add_argument("--plan", type=Path, default=ROOT / "benchmarks" / f"{name}.yaml")

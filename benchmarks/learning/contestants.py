@@ -40,7 +40,10 @@ class Panel(NamedTuple):
 def contestants_of(name: str, suite: Suite, results: Path) -> dict[str, Seeds]:
     """Return the complete jobs of a suite by contestant, in the order of the suite; those with none are left out."""
     found = read_results(results, name)
-    seeds = {who: [result for result in found if result["settings"]["contestant"] == who] for who in suite.contestants}
+    seeds = {
+        who: [result for result in found if result["settings"]["contestant"] == who]
+        for who in suite.contestants
+    }
     return {who: own for who, own in seeds.items() if own}
 
 
@@ -51,13 +54,23 @@ def draw(contestants: Mapping[str, Seeds], panels: Sequence[Panel], picture: Pat
     for axes, panel in zip(figure.subplots(1, len(panels)), panels, strict=True):
         for number, (name, seeds) in enumerate(contestants.items()):
             curves = [read_curve(seed, panel.value) for seed in seeds]
-            begin, end = max(c[0, panel.along] for c in curves), min(c[-1, panel.along] for c in curves)
+            begin, end = (
+                max(c[0, panel.along] for c in curves),
+                min(c[-1, panel.along] for c in curves),
+            )
             places = np.linspace(begin, end, POINTS)
             values = np.array([curve_at(curve, panel.along, places) for curve in curves])
             many = f"{len(seeds)} seed{'s' * (len(seeds) > 1)}"
-            axes.plot(places, interquartile_mean(values, axis=0), color=f"C{number}", label=f"{name} ({many})")
+            axes.plot(
+                places,
+                interquartile_mean(values, axis=0),
+                color=f"C{number}",
+                label=f"{name} ({many})",
+            )
             if len(seeds) > 1:
-                axes.fill_between(places, *interval([values]), color=f"C{number}", alpha=0.2, linewidth=0)
+                axes.fill_between(
+                    places, *interval([values]), color=f"C{number}", alpha=0.2, linewidth=0
+                )
         axes.set(xlabel=panel.x, ylabel=panel.y)
         axes.locator_params(axis="x", nbins=6)
     axes.legend(fontsize="small", loc="upper left", bbox_to_anchor=(1.0, 1.0))

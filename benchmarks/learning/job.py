@@ -76,7 +76,10 @@ class Curve:
         kept = [row for row in self._table.read() if int(row["environment_steps"]) <= steps]
         self._table.replace(kept)
         if kept:
-            self.clock.cpu, self.clock.wall = float(kept[-1]["cpu_seconds"]), float(kept[-1]["wall_seconds"])
+            self.clock.cpu, self.clock.wall = (
+                float(kept[-1]["cpu_seconds"]),
+                float(kept[-1]["wall_seconds"]),
+            )
 
     def add(self, steps: int, episodes: Episodes) -> None:
         """Append a row: the mean over the training episodes that ended since the row before."""
@@ -92,7 +95,9 @@ class Curve:
         self._table.append([row])
 
 
-def train_own(job: Job, folder: Path, checkpoint_every: float, told_to_stop: Callable[[], bool]) -> Curve:
+def train_own(
+    job: Job, folder: Path, checkpoint_every: float, told_to_stop: Callable[[], bool]
+) -> Curve:
     """Train an agent of ours, deterministic from one checkpoint to the next; the last one is at its end."""
     checkpoint = folder / "checkpoint"
     task = describe_task(job.env, job.env_options)
@@ -101,7 +106,12 @@ def train_own(job: Job, folder: Path, checkpoint_every: float, told_to_stop: Cal
     else:
         config = AgentConfig.model_validate(job.agent)
         learner = Learner(
-            config, task.observation_space, task.action_space, agents=job.agents, seed=job.seed, world=task.world
+            config,
+            task.observation_space,
+            task.action_space,
+            agents=job.agents,
+            seed=job.seed,
+            world=task.world,
         )
     curve = _begin_curve(folder, learner.environment_steps)
     environments = make_vector(job.env, job.env_options, job.agents)
@@ -135,7 +145,9 @@ def own_controller(job: Job, folder: Path, *, deterministic: bool) -> Controller
     return PolicyController(policy, deterministic=deterministic, seed=job.seed)
 
 
-def train_sb3(job: Job, folder: Path, checkpoint_every: float, told_to_stop: Callable[[], bool]) -> Curve:
+def train_sb3(
+    job: Job, folder: Path, checkpoint_every: float, told_to_stop: Callable[[], bool]
+) -> Curve:
     """Train an algorithm of stable-baselines3, from the beginning: its memory is not kept."""
     import stable_baselines3
     import torch
@@ -185,7 +197,9 @@ def sb3_controller(job: Job, folder: Path, *, deterministic: bool) -> Controller
 
     assert job.sb3 is not None
     model = getattr(stable_baselines3, job.sb3["sb3"]).load(folder / "model.zip", device="cpu")
-    return ModelController(model, deterministic=deterministic, world=describe_task(job.env, job.env_options).world)
+    return ModelController(
+        model, deterministic=deterministic, world=describe_task(job.env, job.env_options).world
+    )
 
 
 def _next_row(job: Job, steps: int) -> int:
@@ -201,7 +215,9 @@ def _begin_curve(folder: Path, steps: int) -> Curve:
     return Curve(folder / "curve.csv", steps)
 
 
-def carry_out(job: Job, results: Path, work: Path, checkpoint_every: float, told_to_stop: Callable[[], bool]) -> None:
+def carry_out(
+    job: Job, results: Path, work: Path, checkpoint_every: float, told_to_stop: Callable[[], bool]
+) -> None:
     """Train, evaluate and keep what was found; nothing is done when that is already there.
 
     Raises
@@ -219,8 +235,12 @@ def carry_out(job: Job, results: Path, work: Path, checkpoint_every: float, told
             return
         for path in (kept, folder / "settings.json"):
             if path.exists() and not _is_of(json.loads(path.read_text()), job):
-                raise ValueError(f"{path} is of a training with other settings; move it away to train anew")
-        write_atomically(folder / "settings.json", json.dumps({"settings": job.settings()}, indent=1).encode())
+                raise ValueError(
+                    f"{path} is of a training with other settings; move it away to train anew"
+                )
+        write_atomically(
+            folder / "settings.json", json.dumps({"settings": job.settings()}, indent=1).encode()
+        )
         train, controller = (train_sb3, sb3_controller) if job.sb3 else (train_own, own_controller)
         curve = train(job, folder, checkpoint_every, told_to_stop)
         last = Table(folder / "curve.csv").read()[-1]
@@ -243,14 +263,19 @@ def carry_out(job: Job, results: Path, work: Path, checkpoint_every: float, told
             "evaluation": judged,
             **provenance(),
             "machine": machine(),
-            "task_versions": {"gymnasium": gymnasium.__version__, **_versions("mujoco", "stable-baselines3")},
+            "task_versions": {
+                "gymnasium": gymnasium.__version__,
+                **_versions("mujoco", "stable-baselines3"),
+            },
         }
         write_atomically(kept.with_suffix(".csv"), (folder / "curve.csv").read_bytes())
         write_atomically(kept, json.dumps(found, indent=1).encode())
 
 
 def _versions(*packages: str) -> dict[str, str]:
-    installed = {found.metadata["Name"]: found.version for found in importlib.metadata.distributions()}
+    installed = {
+        found.metadata["Name"]: found.version for found in importlib.metadata.distributions()
+    }
     return {package: installed[package] for package in packages if package in installed}
 
 

@@ -50,7 +50,13 @@ def interval(strata: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         return interquartile_mean(np.concatenate(drawn, axis=axis), axis=axis)
 
     found = bootstrap(
-        strata, statistic, axis=0, vectorized=True, n_resamples=DRAWS, method="percentile", rng=np.random.default_rng(0)
+        strata,
+        statistic,
+        axis=0,
+        vectorized=True,
+        n_resamples=DRAWS,
+        method="percentile",
+        rng=np.random.default_rng(0),
     ).confidence_interval
     return np.asarray(found.low), np.asarray(found.high)
 
@@ -115,7 +121,9 @@ def _state(plan: dict[str, Suite], found: dict[str, Seeds]) -> str:
     for name, suite in plan.items():
         jobs = {job.name.rpartition("/")[2]: job for job in jobs_of(name, suite)}
         done = [result for result in found[name] if result["curve"].stem in jobs]
-        short = [r for r in done if not jobs[r["curve"].stem].is_enough(r["steps"], r["cpu_seconds"])]
+        short = [
+            r for r in done if not jobs[r["curve"].stem].is_enough(r["steps"], r["cpu_seconds"])
+        ]
         lengths = ", ".join(sorted({f"{r['steps']:,} of {suite.steps:,} steps" for r in short}))
         state = f"{len(done)} of {len(jobs)}" if done else f"none of {len(jobs)}: not run yet"
         rows.append(f"| {name} | {state} | {f'{len(short)}: {lengths}' if short else '-'} |")
@@ -126,7 +134,9 @@ def _groups(name: str, suite: Suite, found: dict[str, Seeds]) -> Groups:
     """Sort the suite's results, in the order of its contestants, and those beside it, on its tasks only."""
     groups: Groups = defaultdict(lambda: defaultdict(list))
     order = {contestant: place for place, contestant in enumerate(suite.contestants)}
-    for result in sorted(found[name], key=lambda result: order.get(result["settings"]["contestant"], len(order))):
+    for result in sorted(
+        found[name], key=lambda result: order.get(result["settings"]["contestant"], len(order))
+    ):
         groups[_task(result)][result["settings"]["contestant"]].append(result)
     for beside in suite.beside:
         other, _, only = beside.partition("/")
@@ -146,9 +156,17 @@ def _draw(groups: Groups, own: set[str], picture: Path) -> None:
     figure = Figure(figsize=(11, 3.2 * len(groups)), layout="constrained")
     FigureCanvasAgg(figure)
     names = list(dict.fromkeys(name for contestants in groups.values() for name in contestants))
-    for row, (task, contestants) in zip(figure.subplots(len(groups), 2, squeeze=False), groups.items(), strict=True):
-        for axes, axis, label in zip(row, (0, 1), ("environment steps", "CPU seconds"), strict=True):
-            own_end = max(read_curve(seed)[-1, axis] for name in own & contestants.keys() for seed in contestants[name])
+    for row, (task, contestants) in zip(
+        figure.subplots(len(groups), 2, squeeze=False), groups.items(), strict=True
+    ):
+        for axes, axis, label in zip(
+            row, (0, 1), ("environment steps", "CPU seconds"), strict=True
+        ):
+            own_end = max(
+                read_curve(seed)[-1, axis]
+                for name in own & contestants.keys()
+                for seed in contestants[name]
+            )
             for name, seeds in contestants.items():
                 _draw_curve(axes, seeds, axis, own_end, name, f"C{names.index(name)}")
             axes.locator_params(axis="x", nbins=6)
@@ -162,7 +180,10 @@ def _draw_curve(axes: Axes, seeds: Seeds, axis: int, end: float, name: str, colo
     curves = [curve for curve in map(read_curve, seeds) if len(curve)]
     if not curves:
         return
-    first, last = max(curve[0, axis] for curve in curves), min(end, *(curve[-1, axis] for curve in curves))
+    first, last = (
+        max(curve[0, axis] for curve in curves),
+        min(end, *(curve[-1, axis] for curve in curves)),
+    )
     places = np.linspace(first, last, POINTS)
     values = np.array([curve_at(curve, axis, places) for curve in curves])
     count = f"{len(curves)} seed" + "s" * (len(curves) > 1)
@@ -182,7 +203,10 @@ def _section(name: str, suite: Suite, groups: Groups, picture: Path) -> str:
 
 def _table(contestants: dict[str, Seeds]) -> list[str]:
     curves = {name: [read_curve(seed) for seed in seeds] for name, seeds in contestants.items()}
-    least = [min(seed[key] for seeds in contestants.values() for seed in seeds) for key in ("steps", "cpu_seconds")]
+    least = [
+        min(seed[key] for seeds in contestants.values() for seed in seeds)
+        for key in ("steps", "cpu_seconds")
+    ]
     lines = [
         "| contestant | seeds | steps | steps per CPU second | training | "
         f"equal steps ({least[0]:,}) | equal CPU time ({least[1]:,.0f} s) | evaluation, mean | "
@@ -199,7 +223,11 @@ def _table(contestants: dict[str, Seeds]) -> list[str]:
                 ("drawing", "mean_return"),
             )
         ]
-        own = [np.array([_value(c, 0, seed["steps"]) for c, seed in zip(curves[name], seeds, strict=True)])]
+        own = [
+            np.array(
+                [_value(c, 0, seed["steps"]) for c, seed in zip(curves[name], seeds, strict=True)]
+            )
+        ]
         equal = [np.array([_value(c, axis, least[axis]) for c in curves[name]]) for axis in (0, 1)]
         cells = [
             name,
@@ -248,5 +276,7 @@ def _aggregate(groups: Groups) -> list[str]:
         if len(strata) == len(groups):
             is_spread = min(map(len, strata)) > 1
             ends = "[{:.2f}, {:.2f}]".format(*map(float, interval(strata))) if is_spread else "-"
-            lines.append(f"| {name} | {float(interquartile_mean(np.concatenate(strata))):.2f} | {ends} |")
+            lines.append(
+                f"| {name} | {float(interquartile_mean(np.concatenate(strata))):.2f} | {ends} |"
+            )
     return lines

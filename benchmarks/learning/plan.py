@@ -101,12 +101,18 @@ class Job:
 
     def settings(self) -> dict[str, Any]:
         """What may not change when a job goes on, as it comes back from JSON."""
-        fixed = {key: value for key, value in dataclasses.asdict(self).items() if key not in ("steps", "cpu_seconds")}
+        fixed = {
+            key: value
+            for key, value in dataclasses.asdict(self).items()
+            if key not in ("steps", "cpu_seconds")
+        }
         return json.loads(json.dumps(fixed))
 
     def is_enough(self, steps: int, cpu_seconds: float) -> bool:
         """Whether a training of this length is complete."""
-        return steps >= self.steps or (self.cpu_seconds is not None and cpu_seconds >= self.cpu_seconds)
+        return steps >= self.steps or (
+            self.cpu_seconds is not None and cpu_seconds >= self.cpu_seconds
+        )
 
 
 Result = dict[str, Any]
@@ -124,7 +130,9 @@ def read_plan(path: Path) -> dict[str, Suite]:
     for name, suite in plan.items():
         unknown = {of for of in suite.beside if not _is_known(of, plan)}
         if unknown:
-            raise ValueError(f"suite {name} is beside {', '.join(sorted(unknown))}, which {path} does not have")
+            raise ValueError(
+                f"suite {name} is beside {', '.join(sorted(unknown))}, which {path} does not have"
+            )
     return plan
 
 
@@ -146,7 +154,11 @@ def jobs_of(name: str, suite: Suite) -> list[Job]:
 def _job(name: str, suite: Suite, preset: str, contestant: str, seed: int) -> Job:
     config, settings = load_config(preset), suite.contestants[contestant]
     is_foreign = "sb3" in settings
-    agent = AgentConfig.model_validate(suite.agent | settings) if settings and not is_foreign else config.agent
+    agent = (
+        AgentConfig.model_validate(suite.agent | settings)
+        if settings and not is_foreign
+        else config.agent
+    )
     return Job(
         suite=name,
         env=config.env,

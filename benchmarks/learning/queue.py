@@ -18,7 +18,9 @@ from coupling.files import Table, write_atomically
 __all__ = ["Places", "run_jobs"]
 
 ROOT = Path(__file__).resolve().parents[2]
-ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
+ONE_THREAD = dict.fromkeys(
+    ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"
+)
 LOOK_EVERY = 0.2  # seconds
 TELL_EVERY = 60.0  # seconds, where the line cannot be written over
 STOP_TIMEOUT = 120.0  # seconds that jobs have for their checkpoint
@@ -36,7 +38,9 @@ class Places:
 def list_jobs(jobs: list[Job], results: Path) -> None:
     """Print which jobs are complete."""
     for job in jobs:
-        print(f"{'complete' if is_complete(job, results) else 'to do':9} {job.steps:>9,} steps  {job.name}")
+        print(
+            f"{'complete' if is_complete(job, results) else 'to do':9} {job.steps:>9,} steps  {job.name}"
+        )
 
 
 def carry_out(jobs: list[Job], processes: int, places: Places) -> int:
@@ -103,9 +107,16 @@ def _start(job: Job, places: Places) -> subprocess.Popen[bytes]:
         "checkpoint_every": places.checkpoint_every,
     }
     write_atomically(log.with_name("order.json"), json.dumps(order, indent=1).encode())
-    command = [sys.executable, "-m", "benchmarks.learning.job", str(log.with_name("order.json").resolve())]
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.learning.job",
+        str(log.with_name("order.json").resolve()),
+    ]
     with log.open("wb") as output:
-        return subprocess.Popen(command, cwd=ROOT, env=os.environ | ONE_THREAD, stdout=output, stderr=output)
+        return subprocess.Popen(
+            command, cwd=ROOT, env=os.environ | ONE_THREAD, stdout=output, stderr=output
+        )
 
 
 def _stop(processes: list[subprocess.Popen[bytes]]) -> None:
@@ -153,10 +164,16 @@ class _Progress:
         self._told = now
         lengths = {job.name: self._length(job) for job in self._jobs}
         speeds = {
-            self._kind(job): steps / wall for job in self._jobs for steps, wall in [lengths[job.name]] if wall > 0
+            self._kind(job): steps / wall
+            for job in self._jobs
+            for steps, wall in [lengths[job.name]]
+            if wall > 0
         }
         done = len(self._jobs) - len(running) - len(waiting)
-        parts = [f"{done} of {len(self._jobs)} jobs done", self._left(running, waiting, lengths, speeds)]
+        parts = [
+            f"{done} of {len(self._jobs)} jobs done",
+            self._left(running, waiting, lengths, speeds),
+        ]
         for job in running:
             steps, wall = lengths[job.name]
             rate = f"{steps / wall:.0f} steps/s" if wall else "starting"
@@ -187,7 +204,9 @@ class _Progress:
             rest = max(0.0, (job.steps - steps) * each)
             seconds.append(min(rest, max(0.0, job.cpu_seconds - wall)) if job.cpu_seconds else rest)
         minutes = max(sum(seconds) / self._processes, max(seconds)) / 60
-        return f"about {minutes:.0f} min left" if minutes < 120 else f"about {minutes / 60:.1f} h left"
+        return (
+            f"about {minutes:.0f} min left" if minutes < 120 else f"about {minutes / 60:.1f} h left"
+        )
 
     @staticmethod
     def _kind(job: Job) -> tuple[str, str]:
@@ -196,4 +215,8 @@ class _Progress:
     def _length(self, job: Job) -> tuple[int, float]:
         """Environment steps and wall seconds of the curve so far."""
         rows = Table(self._places.work / job.name / "curve.csv").read()
-        return (int(rows[-1]["environment_steps"]), float(rows[-1]["wall_seconds"])) if rows else (0, 0.0)
+        return (
+            (int(rows[-1]["environment_steps"]), float(rows[-1]["wall_seconds"]))
+            if rows
+            else (0, 0.0)
+        )

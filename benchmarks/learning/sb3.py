@@ -34,9 +34,14 @@ class Environments(VecEnv):
     def __init__(self, vector: VectorEnv, seed: int, world: int = 1) -> None:
         self._vector, self._first_seed, self._world = vector, seed, world
         self._gone = np.zeros(vector.num_envs * world, bool)
-        self._returns, self._lengths = np.zeros(vector.num_envs), np.zeros(vector.num_envs, np.int64)
+        self._returns, self._lengths = (
+            np.zeros(vector.num_envs),
+            np.zeros(vector.num_envs, np.int64),
+        )
         self._episodes: list[tuple[float, int]] = []
-        spaces = joint.own_spaces(vector.single_observation_space, vector.single_action_space, world)  # type: ignore[arg-type]  # as checked for the learners
+        spaces = joint.own_spaces(
+            vector.single_observation_space, vector.single_action_space, world
+        )  # type: ignore[arg-type]  # as checked for the learners
         super().__init__(vector.num_envs * world, *spaces)
 
     def take_episodes(self) -> list[tuple[float, int]]:
@@ -54,7 +59,9 @@ class Environments(VecEnv):
 
     def step_wait(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[dict[str, Any]]]:
         """Take the step."""
-        actions = self._actions.reshape(self._vector.num_envs, *self._vector.single_action_space.shape or ())
+        actions = self._actions.reshape(
+            self._vector.num_envs, *self._vector.single_action_space.shape or ()
+        )
         observations, rewards, terminated, truncated, info = self._vector.step(actions)
         ended = terminated | truncated
         self._returns += rewards
@@ -91,7 +98,9 @@ class Environments(VecEnv):
         """Refuse."""
         raise NotImplementedError
 
-    def env_method(self, method_name: str, *args: Any, indices: Any = None, **options: Any) -> list[Any]:
+    def env_method(
+        self, method_name: str, *args: Any, indices: Any = None, **options: Any
+    ) -> list[Any]:
         """Refuse."""
         raise NotImplementedError
 

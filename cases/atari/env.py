@@ -36,10 +36,14 @@ class AtariOptions(BaseModel):
     game: str = Field("pong", description="name of the ROM, such as ms_pacman")
     sticky: bool = Field(False, description="whether actions are sticky")
     frame_skip: int = Field(4, ge=1, le=60, description="frames of an action")
-    no_ops: int = Field(30, ge=0, le=1000, description="at most so many actions without effect at the start")
+    no_ops: int = Field(
+        30, ge=0, le=1000, description="at most so many actions without effect at the start"
+    )
     size: int = Field(84, ge=8, le=210, description="height and width of a picture")
     life_loss: bool = Field(False, description="whether a lost life ends the episode")
-    full_actions: bool = Field(False, description="all 18 actions, in the place of those that the game knows")
+    full_actions: bool = Field(
+        False, description="all 18 actions, in the place of those that the game knows"
+    )
 
 
 class MinAtarOptions(BaseModel):
@@ -114,7 +118,9 @@ class MinAtar(gym.Env[Any, Any]):
         chosen = _checked(MinAtarOptions, options)
         _known(chosen.game, MINATAR)
         module = _imported("minatar", "minatar")
-        self._game = module.Environment(chosen.game, sticky_action_prob=0.1 if chosen.sticky else 0.0)
+        self._game = module.Environment(
+            chosen.game, sticky_action_prob=0.1 if chosen.sticky else 0.0
+        )
         self._actions = self._game.minimal_action_set()
         height, width, channels = self._game.state_shape()
         self.observation_space = gym.spaces.Box(0, 1, (height * width * channels,), np.uint8)
@@ -130,7 +136,9 @@ class MinAtar(gym.Env[Any, Any]):
         self._game.reset()
         return self._picture(), {}
 
-    def step(self, action: np.int64) -> tuple[npt.NDArray[np.uint8], float, bool, bool, dict[str, Any]]:
+    def step(
+        self, action: np.int64
+    ) -> tuple[npt.NDArray[np.uint8], float, bool, bool, dict[str, Any]]:
         """Play a frame."""
         reward, ended = self._game.act(self._actions[int(action)])
         return self._picture(), float(reward), bool(ended), False, {}
@@ -143,7 +151,9 @@ def _checked(model: type[OptionsT], options: dict[str, Any]) -> OptionsT:
     unknown = next((key for key in options if key not in model.model_fields), None)
     if unknown is not None:
         known = ", ".join(model.model_fields)
-        raise TypeError(f"got an unexpected keyword argument {unknown!r} = {options[unknown]!r}: allowed are {known}")
+        raise TypeError(
+            f"got an unexpected keyword argument {unknown!r} = {options[unknown]!r}: allowed are {known}"
+        )
     try:
         return model.model_validate(options)
     except ValidationError as error:
@@ -154,7 +164,9 @@ def _imported(module: str, extra: str) -> Any:
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
-        raise gym.error.DependencyNotInstalled(f"it needs {module}: pip install 'flowsim[{extra}]'") from error
+        raise gym.error.DependencyNotInstalled(
+            f"it needs {module}: pip install 'flowsim[{extra}]'"
+        ) from error
 
 
 def _known(game: str, games: Any) -> None:

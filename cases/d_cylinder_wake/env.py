@@ -94,7 +94,9 @@ class DCylinderWake(FlowTask[WakeOptions]):
         super().__init__(options, batch)
         self._bank: WakeBank | None = None
         if options.start == "developed":
-            self._bank = load_or_build(self._wake_configuration(), lambda: self._simulation(1, with_agent=False))
+            self._bank = load_or_build(
+                self._wake_configuration(), lambda: self._simulation(1, with_agent=False)
+            )
 
     def build(self, batch: int) -> Simulation:
         """Return the simulation with O and A."""
@@ -166,7 +168,9 @@ class DCylinderWake(FlowTask[WakeOptions]):
             values=self.simulation.vorticity(index),
             size=BOX,
             outlines=outlines,
-            sensors=vertices(position[self.agent][None], angle[self.agent][None], self.options.sensor_offset)[0],
+            sensors=vertices(
+                position[self.agent][None], angle[self.agent][None], self.options.sensor_offset
+            )[0],
             force=(
                 position[self.agent].copy(),
                 state.applied_force[index, self.agent] * (1.0 / self.options.force_scale),

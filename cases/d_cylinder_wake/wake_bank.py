@@ -69,7 +69,9 @@ def solver_fingerprint() -> str:
     return digest.hexdigest()
 
 
-def load_or_build(configuration: Mapping[str, Any], cylinder_alone: Callable[[], Simulation]) -> WakeBank:
+def load_or_build(
+    configuration: Mapping[str, Any], cylinder_alone: Callable[[], Simulation]
+) -> WakeBank:
     """Return the bank for a flow configuration, from the cache if it is there and sound.
 
     Parameters
@@ -161,7 +163,9 @@ def _simulate(simulation: Simulation) -> Arrays:
         progress.show(float(simulation.time[0]))
         states.append(simulation.get_state(0))
     if bool(simulation.diverged[0]):
-        raise FloatingPointError("the wake of the cylinder alone diverged: use a finer grid or a smaller cfl")
+        raise FloatingPointError(
+            "the wake of the cylinder alone diverged: use a finer grid or a smaller cfl"
+        )
     return {name: np.stack([state[name] for state in states]) for name in states[0]}
 
 

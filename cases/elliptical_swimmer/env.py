@@ -50,7 +50,9 @@ class SwimmerOptions(FlowOptions):
     cells_per_diameter: float = Field(16.0, ge=4.0, description="resolution L/h")
     episode_actions: int = Field(100, ge=1, description="actions until an episode is truncated")
     stream: float = Field(0.0, ge=0.0, le=2.0, description="speed of the water along x, in U")
-    vortex: float = Field(0.0, ge=-10.0, le=10.0, description="circulation of a vortex in the middle, in U L")
+    vortex: float = Field(
+        0.0, ge=-10.0, le=10.0, description="circulation of a vortex in the middle, in U L"
+    )
 
     def box(self) -> tuple[float, float]:
         """Return width and height of the box in L."""
@@ -125,7 +127,9 @@ class EllipticalSwimmer(FlowTask[SwimmerOptions]):
 
     def relative_position(self) -> FloatArray:
         """Return the position of the target relative to the body."""
-        return np.asarray(self.memory["target"] - self.simulation.body_state.position[:, self.agent])
+        return np.asarray(
+            self.memory["target"] - self.simulation.body_state.position[:, self.agent]
+        )
 
     def reward(self, actions: FloatArray) -> FloatArray:
         """Return progress minus effort, plus the bonus at the target."""
@@ -135,7 +139,9 @@ class EllipticalSwimmer(FlowTask[SwimmerOptions]):
         self.memory["distance"] = distance
         a0, a1, a2 = actions.T
         effort = EFFORT_WEIGHT * (a0 * a0 + a1 * a1 + a2 * a2)
-        return np.asarray(progress - effort + np.where(distance <= TARGET_RADIUS, TARGET_BONUS, 0.0))
+        return np.asarray(
+            progress - effort + np.where(distance <= TARGET_RADIUS, TARGET_BONUS, 0.0)
+        )
 
     def scene(self, index: int) -> Scene:
         """Return vorticity, body, sensors, force, target and the box in which the body lives."""

@@ -20,13 +20,17 @@ class SparsePendulum(PendulumEnv):
     UPRIGHT: ClassVar[float] = np.pi / 3.0
     PATIENCE: ClassVar[int] = 20
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
         """Begin an episode."""
         self._upright = 0
         seen: tuple[Any, dict[str, Any]] = super().reset(seed=seed, options=options)
         return seen
 
-    def step(self, action: Any) -> tuple[npt.NDArray[np.float32], float, bool, bool, dict[str, Any]]:
+    def step(
+        self, action: Any
+    ) -> tuple[npt.NDArray[np.float32], float, bool, bool, dict[str, Any]]:
         """Push once."""
         observation, _, terminated, truncated, info = super().step(action)
         is_upright = abs(angle_normalize(self.state[0])) <= self.UPRIGHT

@@ -44,7 +44,9 @@ class LinearQuadratic(gym.Env[Any, Any]):
         self.observation_space = _free(dimension)
         self.action_space = _unit(dimension)
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[F32, dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[F32, dict[str, Any]]:
         """Begin an episode."""
         super().reset(seed=seed)
         self.x = self.np_random.uniform(-1.0, 1.0, self.observation_space.shape)
@@ -71,7 +73,9 @@ class Glide(gym.Env[Any, Any]):
         self.observation_space = _free(2)
         self.action_space = gym.spaces.Box(-2.0, 2.0, (1,), np.float32)
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[F32, dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[F32, dict[str, Any]]:
         """Begin an episode."""
         super().reset(seed=seed)
         self.x, self.v = float(self.np_random.uniform(-1.0, 1.0)), 0.0
@@ -100,7 +104,9 @@ class Recall(gym.Env[Any, Any]):
         self.observation_space = _unit(2)
         self.action_space = _unit(1)
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[F32, dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[F32, dict[str, Any]]:
         """Begin an episode."""
         super().reset(seed=seed)
         self.cue, self.time = self.CUE * float(self.np_random.choice([-1.0, 1.0])), 0
@@ -128,7 +134,9 @@ class Reach(gym.Env[Any, Any]):
         self.observation_space = _unit(2)
         self.action_space = _unit(2)
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[F32, dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[F32, dict[str, Any]]:
         """Begin an episode."""
         super().reset(seed=seed)
         while True:
@@ -162,7 +170,9 @@ class Chain(gym.Env[Any, Any]):
         self.observation_space = _unit(1)
         self.action_space = gym.spaces.Discrete(2)
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[F32, dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[F32, dict[str, Any]]:
         """Begin an episode."""
         super().reset(seed=seed)
         self.place = 1

@@ -53,11 +53,17 @@ class SchoolOptions(BaseModel):
     columns: int = Field(2, ge=1, description="columns of the school, one behind the other")
     reynolds: float = Field(1000.0, gt=0.0, description="L^2 / (nu T)")
     cells_per_length: float = Field(24.0, ge=8.0, description="resolution L/h")
-    box: tuple[float, float] = Field((5.0, 3.0), description="width and height of the box, whose sides are joined")
-    spacing: tuple[float, float] = Field((1.2, 0.5), description="way between columns, and between their swimmers")
+    box: tuple[float, float] = Field(
+        (5.0, 3.0), description="width and height of the box, whose sides are joined"
+    )
+    spacing: tuple[float, float] = Field(
+        (1.2, 0.5), description="way between columns, and between their swimmers"
+    )
     thickness: float = Field(0.06, gt=0.0, le=0.2, description="radius of the head")
     episode_actions: int = Field(40, ge=1, description="actions until an episode is truncated")
-    collision_penalty: float = Field(1.0, ge=0.0, description="what a swimmer that touches another one is charged")
+    collision_penalty: float = Field(
+        1.0, ge=0.0, description="what a swimmer that touches another one is charged"
+    )
     dtype: Literal["float32", "float64"] = "float32"
     backend: Literal["cpu", "cuda"] = "cpu"
     threads: int = Field(1, ge=1)
@@ -74,7 +80,9 @@ class SchoolOptions(BaseModel):
         if (need > self.box).any():
             raise ValueError(f"'box' is {self.box}, but the school needs {need[0]:g} x {need[1]:g}")
         if any(round(side * self.cells_per_length) % 2 for side in self.box):
-            raise ValueError(f"'cells_per_length' is {self.cells_per_length:g}: the box needs an even number of cells")
+            raise ValueError(
+                f"'cells_per_length' is {self.cells_per_length:g}: the box needs an even number of cells"
+            )
         return self
 
 
@@ -130,9 +138,15 @@ class SwimmerSchool:
         If an option is unknown, or out of range.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"name": "swimmer_school_v0", "render_modes": ["rgb_array"], "render_fps": 10}
+    metadata: ClassVar[dict[str, Any]] = {
+        "name": "swimmer_school_v0",
+        "render_modes": ["rgb_array"],
+        "render_fps": 10,
+    }
 
-    def __init__(self, *, preset: str | None = None, render_mode: str | None = None, **options: Any) -> None:
+    def __init__(
+        self, *, preset: str | None = None, render_mode: str | None = None, **options: Any
+    ) -> None:
         if render_mode not in (None, "rgb_array"):
             raise ValueError(f"render_mode is {render_mode!r}, but must be None or rgb_array")
         self.options = parse_options(SchoolOptions, Path(__file__).parent, preset, options)
@@ -143,7 +157,10 @@ class SwimmerSchool:
         self._middle = 0.5 * np.array(self.options.box)
         self._starts = formation(self.options) + self._middle
         head = self.options.thickness
-        bodies = [carangiform(center=(x, y), half_width=lambda s: slender(s, head)) for x, y in self._starts]
+        bodies = [
+            carangiform(center=(x, y), half_width=lambda s: slender(s, head))
+            for x, y in self._starts
+        ]
         self.simulation = Simulation(
             self.options.grid(), Sides.all("periodic"), bodies, viscosity=1.0 / self.options.reynolds,
             stream=(0.0, 0.0), dtype=self.options.dtype, backend=self.options.backend, threads=self.options.threads,
@@ -180,7 +197,9 @@ class SwimmerSchool:
 
     def step(
         self, actions: dict[str, npt.ArrayLike]
-    ) -> tuple[Observations, dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]]:
+    ) -> tuple[
+        Observations, dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]
+    ]:
         """Let all swimmers follow their commands for half a period T."""
         if not self.agents:
             raise gymnasium.error.ResetNeeded("the episode is over: call reset() before step()")
@@ -189,7 +208,11 @@ class SwimmerSchool:
             turn, slower = np.clip(np.asarray(actions[name], np.float64), -1.0, 1.0)
             period = 1.0 + PERIOD_RANGE * float(slower)
             sim.steer(0, k, turn=STRONGEST_TURN * float(turn), period=period, over=0.5)
-        place, work, time = sim.body_state.position[0].copy(), sim.form[0, :, WORK].copy(), sim.time[0]
+        place, work, time = (
+            sim.body_state.position[0].copy(),
+            sim.form[0, :, WORK].copy(),
+            sim.time[0],
+        )
         sim.advance(0.5, stop=_any_touch)
         self._actions += 1
         passed = max(float(sim.time[0] - time), 1e-9)
@@ -231,17 +254,31 @@ class SwimmerSchool:
         point, outside = LATERAL_LINE
         lines = np.stack([sim.midline(0, k)[point] for k in range(count)])
         normal = np.stack([-lines[:, 3], lines[:, 2]], axis=-1) * (outside + self.options.thickness)
-        felt = sim.sample_velocity(np.mod(np.concatenate([lines[:, :2] + normal, lines[:, :2] - normal]), box)[None])[0]
+        felt = sim.sample_velocity(
+            np.mod(np.concatenate([lines[:, :2] + normal, lines[:, :2] - normal]), box)[None]
+        )[0]
         felt = felt.reshape(2, count, 2) - state.velocity[0]
         seen = np.zeros((count, OBSERVATIONS))
         seen[:, 0:2], seen[:, 2] = place - place.mean(axis=0), heading
         seen[:, 5] = state.angular_velocity[0]
-        own = [state.velocity[0], *(away[np.arange(count), order[:, m]] for m in range(order.shape[1]))]
+        own = [
+            state.velocity[0],
+            *(away[np.arange(count), order[:, m]] for m in range(order.shape[1])),
+        ]
         for column, vectors in zip((3, 6, 8), own, strict=False):
-            seen[:, column], seen[:, column + 1] = (vectors * ahead).sum(axis=1), (vectors * left).sum(axis=1)
+            seen[:, column], seen[:, column + 1] = (
+                (vectors * ahead).sum(axis=1),
+                (vectors * left).sum(axis=1),
+            )
         for column, vectors in zip((10, 12), felt, strict=True):
-            seen[:, column], seen[:, column + 1] = (vectors * ahead).sum(axis=1), (vectors * left).sum(axis=1)
-        seen[:, 14], seen[:, 15] = np.cos(2 * np.pi * gait[:, PHASE]), np.sin(2 * np.pi * gait[:, PHASE])
+            seen[:, column], seen[:, column + 1] = (
+                (vectors * ahead).sum(axis=1),
+                (vectors * left).sum(axis=1),
+            )
+        seen[:, 14], seen[:, 15] = (
+            np.cos(2 * np.pi * gait[:, PHASE]),
+            np.sin(2 * np.pi * gait[:, PHASE]),
+        )
         seen = np.clip(np.nan_to_num(seen), -1e3, 1e3).astype(np.float32)
         return dict(zip(self.possible_agents, seen, strict=True))
 
@@ -251,11 +288,15 @@ class SwimmerSchool:
         outlines = []
         for k in range(self.options.swimmers):
             points = sim.surface(0, k)
-            points = points - np.array(self.options.box) * np.floor(points.mean(axis=0) / self.options.box)
+            points = points - np.array(self.options.box) * np.floor(
+                points.mean(axis=0) / self.options.box
+            )
             for x in (-width, 0.0, width):
                 for y in (-height, 0.0, height):
                     moved = points + np.array([x, y])
-                    if (moved.max(axis=0) > 0).all() and (moved.min(axis=0) < self.options.box).all():
+                    if (moved.max(axis=0) > 0).all() and (
+                        moved.min(axis=0) < self.options.box
+                    ).all():
                         outlines.append(Outline(moved, agent=True))
         return Scene(values=sim.vorticity(0), size=self.options.box, outlines=outlines, length="L")
 
@@ -263,7 +304,9 @@ class SwimmerSchool:
         """Return a picture in the mode "rgb_array"."""
         if self.render_mode is None:
             return None
-        return draw_panel(self.scene(), Caption(time=float(self.simulation.time[0]), title="swimmer school"))
+        return draw_panel(
+            self.scene(), Caption(time=float(self.simulation.time[0]), title="swimmer school")
+        )
 
     def close(self) -> None:
         """Do nothing: there is nothing to close."""
@@ -282,7 +325,9 @@ class SwimmerSchoolEnv(gymnasium.Env[npt.NDArray[np.float32], npt.NDArray[np.flo
 
     metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 10}  # noqa: RUF012
 
-    def __init__(self, *, preset: str | None = None, render_mode: str | None = None, **options: Any) -> None:
+    def __init__(
+        self, *, preset: str | None = None, render_mode: str | None = None, **options: Any
+    ) -> None:
         self.world = SwimmerSchool(preset=preset, render_mode=render_mode, **options)
         self.render_mode = render_mode
         count = self.world.options.swimmers
@@ -297,10 +342,14 @@ class SwimmerSchoolEnv(gymnasium.Env[npt.NDArray[np.float32], npt.NDArray[np.flo
         seen, _ = self.world.reset(seed=int(self.np_random.integers(2**31)))
         return np.concatenate(list(seen.values())), {}
 
-    def step(self, action: npt.ArrayLike) -> tuple[npt.NDArray[np.float32], float, bool, bool, dict[str, Any]]:
+    def step(
+        self, action: npt.ArrayLike
+    ) -> tuple[npt.NDArray[np.float32], float, bool, bool, dict[str, Any]]:
         """Let all swimmers follow their commands for half a period T."""
         each = np.asarray(action).reshape(-1, 2)
-        seen, rewards, ended, late, infos = self.world.step(dict(zip(self.world.possible_agents, each, strict=True)))
+        seen, rewards, ended, late, infos = self.world.step(
+            dict(zip(self.world.possible_agents, each, strict=True))
+        )
         joint = np.concatenate(list(seen.values()))
         reward = float(np.mean(list(rewards.values())))
         return joint, reward, all(ended.values()), all(late.values()), {"swimmers": infos}

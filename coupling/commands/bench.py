@@ -60,14 +60,22 @@ class NullVectorEnv(VectorEnv[Any, Any, Any]):
         self._steps = 0
         return self._observations, {}
 
-    def step(self, actions: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+    def step(
+        self, actions: Any
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """Do nothing, or sleep."""
         self._steps += 1
         if self._step_seconds:
             time.sleep(self._step_seconds)
         if self._steps % 100:
             return self._observations, self._zeros, self._no, self._no, {}
-        return self._observations, self._zeros, self._no, ~self._no, {"final_obs": self._observations}
+        return (
+            self._observations,
+            self._zeros,
+            self._no,
+            ~self._no,
+            {"final_obs": self._observations},
+        )
 
 
 gym.register(id="flowsim/Null-v0", vector_entry_point="coupling.commands.bench:NullVectorEnv")
@@ -163,7 +171,9 @@ def bench_coupling(
     learner: Learning = _v_racer(agents) if learning else NullLearner()
     split = [len(part) for part in np.array_split(np.arange(agents), processes)]
     low, high = _ACTION.low.tolist(), _ACTION.high.tolist()
-    terms = Terms(split, 14, low, high, task_hash(_TASK, options), lambda agent, session: agent, heartbeat=0.5)
+    terms = Terms(
+        split, 14, low, high, task_hash(_TASK, options), lambda agent, session: agent, heartbeat=0.5
+    )
     endpoint = _ENDPOINTS[transport]
     with tempfile.TemporaryDirectory(prefix="flowsim-bench-") as name:
         log = ExperienceLog(Path(name) / "experience")
@@ -172,14 +182,24 @@ def bench_coupling(
         server = Server(learner, endpoint, terms, 2**62, log, keys)
         connection = Path(name) / "connection.json"
         where = Connection(
-            server.endpoint, "bench", _TASK, options, _START_TIMEOUT, split, **keys.for_workers() if keys else {}
+            server.endpoint,
+            "bench",
+            _TASK,
+            options,
+            _START_TIMEOUT,
+            split,
+            **keys.for_workers() if keys else {},
         )
         write_connection(connection, where)
         launcher = LocalLauncher(connection, split, Path(name) / "workers", threads=1, restarts=0)
         try:
             launcher.start()
             _warm_up(server, launcher, learning, learner)
-            trips, updated, began = server.counts.round_trips, learner.gradient_steps, time.perf_counter()
+            trips, updated, began = (
+                server.counts.round_trips,
+                learner.gradient_steps,
+                time.perf_counter(),
+            )
             while (elapsed := time.perf_counter() - began) < seconds:
                 server.turn()
             rate = (server.counts.round_trips - trips) / elapsed
@@ -200,7 +220,9 @@ def bench_coupling(
         "updates_per_second": round(updates),
         "p50_us": round(middle),
         "p99_us": round(tail),
-        "echo_p50_us": _echo(processes, split[0], keys, transport, step_seconds) if step_seconds else None,
+        "echo_p50_us": _echo(processes, split[0], keys, transport, step_seconds)
+        if step_seconds
+        else None,
     }
 
 
@@ -214,15 +236,25 @@ def standard_rows(say: Callable[[str], None], *, full: bool = False) -> list[dic
     full
         Every number of agents over every kind of connection, in place of those that differ most.
     """
-    lines: list[dict[str, Any]] = [{"transport": "tcp"}, {"transport": "ipc"}, {"transport": "tcp", "curve": True}]
-    sizes: list[dict[str, Any]] = [{"agents": agents, "processes": min(2, agents)} for agents in (1, 24, 96, 256)]
+    lines: list[dict[str, Any]] = [
+        {"transport": "tcp"},
+        {"transport": "ipc"},
+        {"transport": "tcp", "curve": True},
+    ]
+    sizes: list[dict[str, Any]] = [
+        {"agents": agents, "processes": min(2, agents)} for agents in (1, 24, 96, 256)
+    ]
     one, usual, _, many = sizes
     fast = [one | lines[0], *(usual | line for line in lines), many | lines[0]]
     slow: dict[str, Any] = {"step_seconds": _SIMULATED}
     paced = [usual | lines[0] | slow, usual | lines[0] | slow | {"learning": True}]
     if full:
-        fast = [size | line for size in sizes for line in lines] + [lines[0] | {"agents": 24, "processes": 24}]
-        paced = paced[:1] + [size | line | slow | {"learning": True} for size in sizes for line in lines]
+        fast = [size | line for size in sizes for line in lines] + [
+            lines[0] | {"agents": 24, "processes": 24}
+        ]
+        paced = paced[:1] + [
+            size | line | slow | {"learning": True} for size in sizes for line in lines
+        ]
     rows = []
     for number, layout in enumerate(fast + paced, 1):
         words = ", ".join(f"{key} {value}" for key, value in layout.items())
@@ -231,11 +263,19 @@ def standard_rows(say: Callable[[str], None], *, full: bool = False) -> list[dic
     return rows
 
 
-def _echo(pingers: int, environments: int, keys: Keys | None, transport: str, pause: float) -> float:
+def _echo(
+    pingers: int, environments: int, keys: Keys | None, transport: str, pause: float
+) -> float:
     """Return the median microseconds of a bare echo between as many processes, with messages of the same sizes."""
-    step, action = HEADER_SIZE + environments * (8 + 4 * 14 + 1), bytes(HEADER_SIZE + environments * 4 * 3)
+    step, action = (
+        HEADER_SIZE + environments * (8 + 4 * 14 + 1),
+        bytes(HEADER_SIZE + environments * 4 * 3),
+    )
     context = zmq.Context()
-    with context.socket(zmq.ROUTER) as router, tempfile.TemporaryDirectory(prefix="flowsim-echo-") as folder:
+    with (
+        context.socket(zmq.ROUTER) as router,
+        tempfile.TemporaryDirectory(prefix="flowsim-echo-") as folder,
+    ):
         guard = Guard(router, _ENDPOINTS[transport], keys)
         router.bind(_ENDPOINTS[transport])
         endpoint, secrets = router.get_string(zmq.LAST_ENDPOINT), keys.for_workers() if keys else {}
@@ -244,7 +284,9 @@ def _echo(pingers: int, environments: int, keys: Keys | None, transport: str, pa
         write_connection(file, where)
         spawn = multiprocessing.get_context("spawn")
         answers = spawn.SimpleQueue()
-        processes = [spawn.Process(target=_ping, args=(file, step, pause, answers)) for _ in range(pingers)]
+        processes = [
+            spawn.Process(target=_ping, args=(file, step, pause, answers)) for _ in range(pingers)
+        ]
         for process in processes:
             process.start()
         while any(process.is_alive() for process in processes):
@@ -259,7 +301,9 @@ def _echo(pingers: int, environments: int, keys: Keys | None, transport: str, pa
     return round(float(np.mean([answers.get() for _ in processes])))
 
 
-def _ping(file: Path, size: int, pause: float, answers: "multiprocessing.SimpleQueue[float]") -> None:
+def _ping(
+    file: Path, size: int, pause: float, answers: "multiprocessing.SimpleQueue[float]"
+) -> None:
     """Send messages of ``size`` bytes with pauses between them, and tell the median delay of the answers."""
     connection, delays = read_connection(file), []
     context = zmq.Context()
@@ -280,12 +324,16 @@ def _ping(file: Path, size: int, pause: float, answers: "multiprocessing.SimpleQ
 def _warm_up(server: Server, launcher: LocalLauncher, learning: bool, learner: Learning) -> None:
     """Serve until every agent takes part and, with learning, what is compiled is compiled."""
     began = time.monotonic()
-    while not (server.exchange.agent_steps.all() and (not learning or learner.gradient_steps > 200)):
+    while not (
+        server.exchange.agent_steps.all() and (not learning or learner.gradient_steps > 200)
+    ):
         server.turn()
         for death in launcher.supervise():
             raise RunError(str(death))
         if time.monotonic() - began > _START_TIMEOUT:
-            raise RunError(f"the workers of the measurement had not all connected after {_START_TIMEOUT:g} s")
+            raise RunError(
+                f"the workers of the measurement had not all connected after {_START_TIMEOUT:g} s"
+            )
 
 
 def _v_racer(agents: int) -> Learning:
@@ -294,5 +342,7 @@ def _v_racer(agents: int) -> Learning:
 
     ratio = max(1.0, agents / 24)
     start = min(2400, 100 * agents)  # an episode of each
-    config = AgentConfig(start=start, memory=2**15, batch=256, hidden=(128, 128), steps_per_update=ratio)
+    config = AgentConfig(
+        start=start, memory=2**15, batch=256, hidden=(128, 128), steps_per_update=ratio
+    )
     return Learner(config, _OBSERVATION, _ACTION, agents=agents, seed=0)

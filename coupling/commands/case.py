@@ -50,7 +50,11 @@ class _Ramp(_Settings):
     smooth: bool = True
 
 
-_MOTIONS: dict[str, Callable[..., Motion]] = {"oscillation": oscillation, "rotation": rotation, "ramp": ramp}
+_MOTIONS: dict[str, Callable[..., Motion]] = {
+    "oscillation": oscillation,
+    "rotation": rotation,
+    "ramp": ramp,
+}
 
 
 def _in_full(motion: Any) -> Any:
@@ -67,7 +71,10 @@ def _only_laws_add_up(motions: tuple[_Settings, ...]) -> tuple[_Settings, ...]:
 
 _Motion = Annotated[_Word | _Oscillation | _Rotation | _Ramp, Field(discriminator="kind")]
 _Motions = Annotated[
-    tuple[_Motion, ...], BeforeValidator(_in_full), Field(min_length=1), AfterValidator(_only_laws_add_up)
+    tuple[_Motion, ...],
+    BeforeValidator(_in_full),
+    Field(min_length=1),
+    AfterValidator(_only_laws_add_up),
 ]
 
 
@@ -120,13 +127,18 @@ class _PolygonBody(_Polygon, _Moves): ...
 class _UnionBody(_Union, _Moves): ...
 
 
-_Body = Annotated[_DiskBody | _EllipseBody | _PolygonBody | _UnionBody, Field(discriminator="shape")]
+_Body = Annotated[
+    _DiskBody | _EllipseBody | _PolygonBody | _UnionBody, Field(discriminator="shape")
+]
 
 
 def _build_body(body: _Disk | _Ellipse | _Polygon | _Union) -> Body:
     place: dict[str, Any] = {"center": body.center, "angle": body.angle}
     if isinstance(body, _Moves):
-        place |= {"density": body.density, "motion": _build_motion(body.motion, body.center, body.angle)}
+        place |= {
+            "density": body.density,
+            "motion": _build_motion(body.motion, body.center, body.angle),
+        }
     match body:
         case _Disk(shape="disk"):
             return Disk(diameter=body.diameter, **place)
@@ -145,7 +157,9 @@ def _build_motion(motions: tuple[_Motion, ...], center: Vector, angle: float) ->
     for motion in motions:
         if isinstance(motion, _Word):
             return motion.kind
-        laws.append(_MOTIONS[motion.kind](center, angle=angle, **motion.model_dump(exclude={"kind"})))
+        laws.append(
+            _MOTIONS[motion.kind](center, angle=angle, **motion.model_dump(exclude={"kind"}))
+        )
         center, angle = (0.0, 0.0), 0.0  # positions add up, so only the first one has a place
     return added(*laws) if len(laws) > 1 else laws[0]
 
@@ -189,7 +203,9 @@ class CaseConfig(_Settings):
         for k, body in enumerate(self.bodies):
             x, y = body.center
             if not (0 < x < width and 0 < y < height):
-                raise ValueError(f"bodies.{k}.center = [{x:g}, {y:g}]: not in the box of {width:g} x {height:g}")
+                raise ValueError(
+                    f"bodies.{k}.center = [{x:g}, {y:g}]: not in the box of {width:g} x {height:g}"
+                )
         return self
 
     def build(self) -> Simulation:
@@ -213,7 +229,9 @@ class CaseConfig(_Settings):
             viscosity=1 / self.reynolds,
             stream=self.stream,
             gravity=self.gravity,
-            **self.model_dump(include={"integrator", "cfl", "penalty", "dtype", "backend", "threads"}),
+            **self.model_dump(
+                include={"integrator", "cfl", "penalty", "dtype", "backend", "threads"}
+            ),
         )
 
 

@@ -43,24 +43,37 @@ app = typer.Typer(
 )
 
 Run = Annotated[
-    Path, typer.Argument(help="folder of a run, such as runs/demo, or name of a shipped agent", show_default=False)
+    Path,
+    typer.Argument(
+        help="folder of a run, such as runs/demo, or name of a shipped agent", show_default=False
+    ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="print one JSON object on stdout and nothing else there")]
+Json = Annotated[
+    bool, typer.Option("--json", help="print one JSON object on stdout and nothing else there")
+]
 Changes = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[KEY=VALUE]...", help="another task for it, such as env_options.cells_per_diameter=32"),
+    typer.Argument(
+        metavar="[KEY=VALUE]...",
+        help="another task for it, such as env_options.cells_per_diameter=32",
+    ),
 ]
 Fields = Annotated[
     str,
-    typer.Option(metavar="NAME,...", help="what the film shows: vorticity, speed, pressure or several"),
+    typer.Option(
+        metavar="NAME,...", help="what the film shows: vorticity, speed, pressure or several"
+    ),
 ]
 Range = Annotated[
     str | None,
-    typer.Option("--range", help="where its colours end: 12, or vorticity=12,speed=1.5", show_default=False),
+    typer.Option(
+        "--range", help="where its colours end: 12, or vorticity=12,speed=1.5", show_default=False
+    ),
 ]
 Fps = Annotated[float, typer.Option(min=1.0, max=120.0, help="pictures of the film a second")]
 Overrides = Annotated[
-    list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="changes, such as agent.gamma=0.97")
+    list[str] | None,
+    typer.Argument(metavar="[KEY=VALUE]...", help="changes, such as agent.gamma=0.97"),
 ]
 
 
@@ -76,7 +89,10 @@ def told_in_a_sentence(command: Callable[P, R]) -> Callable[P, R]:
         except RunError as error:
             code, sentence = 1, f"flowsim: {error}"
         except KeyboardInterrupt as interruption:
-            code, sentence = 130, f"flowsim: {interruption}" if str(interruption) else "flowsim: interrupted"
+            code, sentence = (
+                130,
+                f"flowsim: {interruption}" if str(interruption) else "flowsim: interrupted",
+            )
         except BrokenPipeError:  # `flowsim ... | head`
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(1) from None
@@ -99,7 +115,10 @@ def _print_version(asked: bool) -> None:
 @app.callback()
 def flowsim(
     version: Annotated[
-        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="print the version and exit")
+        bool,
+        typer.Option(
+            "--version", is_eager=True, callback=_print_version, help="print the version and exit"
+        ),
     ] = False,
 ) -> None:
     """Train agents that live in a real flow, look at them and measure them."""
@@ -115,7 +134,9 @@ def loading(what: str, tick: float = 0.5) -> Iterator[None]:
     """Say what is loaded, and on a terminal how long that takes already, until it is."""
     begin(f"loading {what}")
     with _counting(tick) if sys.stderr.isatty() else contextlib.nullcontext():
-        gc.disable()  # what is loaded stays: looking for garbage in it, now and at the end, takes a sixth of the time
+        # what is loaded stays: looking for garbage in it, now and at the end, takes a sixth of the
+        # time
+        gc.disable()
         try:
             yield
         finally:
@@ -130,7 +151,12 @@ def _counting(tick: float) -> Iterator[None]:
 
     def count() -> None:
         while not over.wait(tick):  # what others write begins at the start of the line
-            print(f"flowsim: loading, {time.monotonic() - began:.0f} s", end="\r", file=sys.stderr, flush=True)
+            print(
+                f"flowsim: loading, {time.monotonic() - began:.0f} s",
+                end="\r",
+                file=sys.stderr,
+                flush=True,
+            )
 
     counting = threading.Thread(target=count, daemon=True)
     counting.start()
@@ -142,12 +168,16 @@ def _counting(tick: float) -> Iterator[None]:
         print("\x1b[2K", end="\r", file=sys.stderr, flush=True)
 
 
-@app.command(epilog="Example: flowsim train d_cylinder_wake/quick run.name=demo run.steps=20000 agent.gamma=0.97")
+@app.command(
+    epilog="Example: flowsim train d_cylinder_wake/quick run.name=demo run.steps=20000 agent.gamma=0.97"
+)
 @told_in_a_sentence
 def train(
     preset: Annotated[
         str | None,
-        typer.Argument(help="a YAML file, the name of a shipped preset, or just env=ID", show_default=False),
+        typer.Argument(
+            help="a YAML file, the name of a shipped preset, or just env=ID", show_default=False
+        ),
     ] = None,
     overrides: Overrides = None,
 ) -> None:
@@ -184,7 +214,9 @@ def presets(as_json: Json = False) -> None:
         print(json.dumps(describe_presets()))
         return
     _print_presets()
-    _print_next([("flowsim train d_cylinder_wake/quick run.name=first", "train the first of the wakes")])
+    _print_next(
+        [("flowsim train d_cylinder_wake/quick run.name=first", "train the first of the wakes")]
+    )
 
 
 @app.command(epilog="Example: flowsim agents --json")
@@ -224,7 +256,10 @@ def resume(path: Run, overrides: Overrides = None) -> None:
 @told_in_a_sentence
 def serve(
     what: Annotated[
-        str, typer.Argument(metavar="PRESET|RUN", help="as for train, or the run to go on with", show_default=False)
+        str,
+        typer.Argument(
+            metavar="PRESET|RUN", help="as for train, or the run to go on with", show_default=False
+        ),
     ],
     overrides: Overrides = None,
 ) -> None:
@@ -235,7 +270,9 @@ def serve(
 
     words = overrides or []
     if any(word.startswith("workers.launcher=") for word in words):
-        raise ConfigError("flowsim serve starts no workers, so workers.launcher is for flowsim train and resume")
+        raise ConfigError(
+            "flowsim serve starts no workers, so workers.launcher is for flowsim train and resume"
+        )
     words = ["workers.launcher=none", *words]
     with ConsoleScreen() as screen:
         if Path(what).is_dir():
@@ -248,13 +285,20 @@ def serve(
 @app.command(epilog="Example: flowsim worker --connect runs/far/connection.json")
 @told_in_a_sentence
 def worker(
-    connect: Annotated[Path, typer.Option(help="connection.json of the run, or a copy of it", show_default=False)],
-    slot: Annotated[int | None, typer.Option(min=0, help="its number; any free one unless given")] = None,
+    connect: Annotated[
+        Path, typer.Option(help="connection.json of the run, or a copy of it", show_default=False)
+    ],
+    slot: Annotated[
+        int | None, typer.Option(min=0, help="its number; any free one unless given")
+    ] = None,
     environments: Annotated[
         int | None, typer.Option(min=1, help="how many it hosts; as the run says unless given")
     ] = None,
     outbox: Annotated[
-        Path | None, typer.Option(help="file that keeps its last step for the worker that takes its place if it dies")
+        Path | None,
+        typer.Option(
+            help="file that keeps its last step for the worker that takes its place if it dies"
+        ),
     ] = None,
 ) -> None:
     """Host environments for a learner, on this machine or another one, until its run is over."""
@@ -281,7 +325,9 @@ def evaluate(
     path: Run,
     changes: Changes = None,
     episodes: Annotated[int, typer.Option(min=1, help="episodes of each controller")] = 24,
-    deterministic: Annotated[bool, typer.Option(help="act with the mean of the policy, or draw from it")] = True,
+    deterministic: Annotated[
+        bool, typer.Option(help="act with the mean of the policy, or draw from it")
+    ] = True,
     seed: Annotated[int, typer.Option(min=0, help="seed of the episodes' starts")] = 0,
     as_json: Json = False,
 ) -> None:
@@ -316,7 +362,9 @@ def evaluate(
 def status(
     path: Run,
     as_json: Json = False,
-    prometheus: Annotated[bool, typer.Option("--prometheus", help="print metrics as Prometheus reads them")] = False,
+    prometheus: Annotated[
+        bool, typer.Option("--prometheus", help="print metrics as Prometheus reads them")
+    ] = False,
 ) -> None:
     """Show how a run stands: steps, ratio, rates, agents and workers."""
     from coupling.commands.tables import print_status
@@ -346,23 +394,38 @@ def render(
     changes: Changes = None,
     output: Annotated[
         Path,
-        typer.Option("-o", "--output", help="the film: .mp4, .gif, .webp, .png of its end, or frame-%04d.png"),
+        typer.Option(
+            "-o", "--output", help="the film: .mp4, .gif, .webp, .png of its end, or frame-%04d.png"
+        ),
     ] = Path("wake.mp4"),
     beside: Annotated[
         list[str] | None, typer.Option(help="baselines shown beside the agent (zero unless given)")
     ] = None,
-    starts: Annotated[int, typer.Option(min=1, help="starts of the agent, all at once; the first one is large")] = 6,
-    actions: Annotated[int, typer.Option(min=1, help="length of the film in actions, at most")] = 100,
+    starts: Annotated[
+        int, typer.Option(min=1, help="starts of the agent, all at once; the first one is large")
+    ] = 6,
+    actions: Annotated[
+        int, typer.Option(min=1, help="length of the film in actions, at most")
+    ] = 100,
     gif: Annotated[bool, typer.Option(help="write a GIF beside a .mp4, too")] = True,
-    deterministic: Annotated[bool, typer.Option(help="act with the mean of the policy, or draw from it")] = True,
+    deterministic: Annotated[
+        bool, typer.Option(help="act with the mean of the policy, or draw from it")
+    ] = True,
     seed: Annotated[
-        int | None, typer.Option(min=0, help="seed of the starts; the run's evaluation began with the default's")
+        int | None,
+        typer.Option(
+            min=0, help="seed of the starts; the run's evaluation began with the default's"
+        ),
     ] = None,
     fields: Fields = "vorticity",
     limits: Range = None,
-    follow: Annotated[bool, typer.Option("--follow", help="keep the agent in the middle of half of the box")] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="keep the agent in the middle of half of the box")
+    ] = False,
     fps: Fps = 25.0,
-    frames_per_action: Annotated[int, typer.Option(min=1, max=100, help="pictures of each action")] = 5,
+    frames_per_action: Annotated[
+        int, typer.Option(min=1, max=100, help="pictures of each action")
+    ] = 5,
 ) -> None:
     """Film a trained agent from several starts, with its actions and their effort, beside the uncontrolled flow."""
     with loading(f"the agent of {path}"):
@@ -376,7 +439,9 @@ def render(
     )  # fmt: skip
     for ending in endings:
         how = "lost" if ending.lost else "held"
-        print(f"{ending.title}: return {ending.episode_return:.2f}, {how} after {ending.actions} actions")
+        print(
+            f"{ending.title}: return {ending.episode_return:.2f}, {how} after {ending.actions} actions"
+        )
     for file in files:
         print(file)
     _print_next(hints.after_film(path))
@@ -397,20 +462,31 @@ def _quantities(names: str, ranges: str | None) -> "list[Quantity]":
 def simulate(
     case: Annotated[
         str,
-        typer.Argument(help="preset of a flow task, or a YAML file with a grid and bodies", show_default=False),
+        typer.Argument(
+            help="preset of a flow task, or a YAML file with a grid and bodies", show_default=False
+        ),
     ],
     overrides: Overrides = None,
-    duration: Annotated[float, typer.Option("--time", min=1e-6, help="time in D/U from the very beginning")] = 10.0,
-    output: Annotated[Path, typer.Option("-o", "--output", help="folder to write into")] = Path("simulation"),
+    duration: Annotated[
+        float, typer.Option("--time", min=1e-6, help="time in D/U from the very beginning")
+    ] = 10.0,
+    output: Annotated[Path, typer.Option("-o", "--output", help="folder to write into")] = Path(
+        "simulation"
+    ),
     frames: Annotated[int, typer.Option(min=1, help="pictures of the film")] = 200,
     snapshots: Annotated[int, typer.Option(min=1, help="times in the fields")] = 10,
     seed: Annotated[int, typer.Option(min=0, help="seed of a task's start")] = 0,
     restart_from: Annotated[
-        Path | None, typer.Option(help="restart.h5 of a run of this case, which goes on to the bit", show_default=False)
+        Path | None,
+        typer.Option(
+            help="restart.h5 of a run of this case, which goes on to the bit", show_default=False
+        ),
     ] = None,
     max_size: Annotated[
         str | None,
-        typer.Option(help="what the folder may hold, in MB or as in 2GB: rows and times are thinned to keep below"),
+        typer.Option(
+            help="what the folder may hold, in MB or as in 2GB: rows and times are thinned to keep below"
+        ),
     ] = None,
     control_volumes: Annotated[
         bool, typer.Option(help="measure forces by control volumes, too, which takes time")
@@ -418,7 +494,8 @@ def simulate(
     fields: Fields = "vorticity",
     limits: Range = None,
     follow: Annotated[
-        int | None, typer.Option(min=0, metavar="BODY", help="keep this body in the middle, numbered from 0")
+        int | None,
+        typer.Option(min=0, metavar="BODY", help="keep this body in the middle, numbered from 0"),
     ] = None,
     fps: Fps = 25.0,
 ) -> None:
@@ -458,8 +535,12 @@ def simulate(
 @app.command(epilog="Example: flowsim plot runs/seed-0 runs/seed-1 runs/seed-2 -o curves.png")
 @told_in_a_sentence
 def plot(
-    paths: Annotated[list[Path], typer.Argument(metavar="RUN...", help="run folders", show_default=False)],
-    output: Annotated[Path, typer.Option("-o", "--output", help="the picture")] = Path("curves.png"),
+    paths: Annotated[
+        list[Path], typer.Argument(metavar="RUN...", help="run folders", show_default=False)
+    ],
+    output: Annotated[Path, typer.Option("-o", "--output", help="the picture")] = Path(
+        "curves.png"
+    ),
 ) -> None:
     """Draw learning curves: return and survival against steps, the mean over seeds with a band."""
     begin(f"drawing {len(paths)} run{'s' if len(paths) > 1 else ''}")
@@ -475,8 +556,12 @@ def plot(
 @app.command(epilog="Example: flowsim report runs/first runs/second -o report.html")
 @told_in_a_sentence
 def report(
-    paths: Annotated[list[Path], typer.Argument(metavar="RUN...", help="run folders", show_default=False)],
-    output: Annotated[Path, typer.Option("-o", "--output", help="the page, one HTML file")] = Path("report.html"),
+    paths: Annotated[
+        list[Path], typer.Argument(metavar="RUN...", help="run folders", show_default=False)
+    ],
+    output: Annotated[Path, typer.Option("-o", "--output", help="the page, one HTML file")] = Path(
+        "report.html"
+    ),
 ) -> None:
     """Write one page about runs that needs no network: curves, evaluations, what differs between them, films."""
     begin(f"writing about {len(paths)} run{'s' if len(paths) > 1 else ''}")
@@ -484,7 +569,9 @@ def report(
     from coupling.run.agents import find_agent
 
     if output.suffix not in (".html", ".htm"):
-        raise ConfigError(f"--output = {output}: a report is a page of HTML; give a name that ends in .html")
+        raise ConfigError(
+            f"--output = {output}: a report is a page of HTML; give a name that ends in .html"
+        )
     refuse_unwritable("--output", output)
     write_report([find_agent(path) for path in paths], output)
     print(output)
@@ -495,8 +582,12 @@ def report(
 @told_in_a_sentence
 def watch(
     path: Run,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="on 127.0.0.1; any free one unless given")] = 0,
-    open_it: Annotated[bool, typer.Option("--open", help="open the page in the browser of this machine")] = False,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="on 127.0.0.1; any free one unless given")
+    ] = 0,
+    open_it: Annotated[
+        bool, typer.Option("--open", help="open the page in the browser of this machine")
+    ] = False,
 ) -> None:
     """Follow a training on a page of this machine: curves, workers, a flow as it is simulated; until Ctrl-C."""
     begin(f"watching {path}")
@@ -506,7 +597,10 @@ def watch(
     os.nice(10)  # on a machine without a free core the training goes first
     with serve(RunFolder.find(path), port) as address:
         print(address, flush=True)
-        print("flowsim: open this address in a browser of this machine; Ctrl-C ends it", file=sys.stderr)
+        print(
+            "flowsim: open this address in a browser of this machine; Ctrl-C ends it",
+            file=sys.stderr,
+        )
         if open_it:
             webbrowser.open(address)
         with contextlib.suppress(KeyboardInterrupt):
@@ -524,9 +618,12 @@ class Kind(StrEnum):
 @app.command(epilog="Example: flowsim init my_task --kind gymnasium")
 @told_in_a_sentence
 def init(
-    folder: Annotated[Path, typer.Argument(help="a new folder, whose name is the task's", show_default=False)],
+    folder: Annotated[
+        Path, typer.Argument(help="a new folder, whose name is the task's", show_default=False)
+    ],
     kind: Annotated[
-        Kind, typer.Option(help="a FlowTask with a body, an environment of your own, or a solver in C")
+        Kind,
+        typer.Option(help="a FlowTask with a body, an environment of your own, or a solver in C"),
     ] = Kind.flow,
 ) -> None:
     """Write a small task that works, to start your own from, with its settings and a test."""
@@ -551,7 +648,9 @@ class Part(StrEnum):
 def bench(
     part: Annotated[Part, typer.Argument(help="what is measured", show_default=False)],
     as_json: Json = False,
-    full: Annotated[bool, typer.Option("--full", help="all rows; without it those of three minutes at most")] = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="all rows; without it those of three minutes at most")
+    ] = False,
 ) -> None:
     """Measure the speed of a part on this machine."""
     begin(f"measuring the speed of the {part}")
@@ -595,14 +694,23 @@ def bench(
 @told_in_a_sentence
 def validate(
     case: Annotated[
-        list[str] | None, typer.Option(help="a case, may be given several times; all unless given", show_default=False)
+        list[str] | None,
+        typer.Option(
+            help="a case, may be given several times; all unless given", show_default=False
+        ),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="coarse grids and wider tolerances, about a minute")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="coarse grids and wider tolerances, about a minute")
+    ] = False,
     output: Annotated[
-        Path, typer.Option("-o", "--output", help="folder of the raw results, one JSON file for each case")
+        Path,
+        typer.Option(
+            "-o", "--output", help="folder of the raw results, one JSON file for each case"
+        ),
     ] = Path("validation"),
     page: Annotated[
-        Path | None, typer.Option(help="only write this page, with its pictures, from stored results")
+        Path | None,
+        typer.Option(help="only write this page, with its pictures, from stored results"),
     ] = None,
     threads: Annotated[int, typer.Option(min=1, help="threads of the solver")] = 2,
     backend: Annotated[str, typer.Option(help="where the solver runs: cpu or cuda")] = "cpu",
@@ -614,7 +722,9 @@ def validate(
 
     if page is not None:
         if case or quick or as_json:
-            raise ConfigError("--page writes stored results and runs nothing: leave out --case, --quick and --json")
+            raise ConfigError(
+                "--page writes stored results and runs nothing: leave out --case, --quick and --json"
+            )
         write_page(output, page)
         print(page)
         return
@@ -646,7 +756,11 @@ def _print_outcome(folder: "RunFolder") -> None:
     if folder.evaluation.exists():
         judged: dict[str, Any] = json.loads(folder.evaluation.read_text())
         after = judged["after"]
-        rows = {"untrained": judged["before"], "trained": after, "trained, drawing": judged["drawing"]}
+        rows = {
+            "untrained": judged["before"],
+            "trained": after,
+            "trained, drawing": judged["drawing"],
+        }
         _print_results(rows | after["baselines"])
     _print_next(hints.after_training(folder.path, config.env, config.run.steps))
 

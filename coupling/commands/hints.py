@@ -61,7 +61,12 @@ def after_simulation(case: str, output: Path, duration: float) -> Hints:
 
 def after_validation(output: Path) -> Hints:
     """Return what follows a validation: its page."""
-    return [(f"flowsim validate -o {output} --page {output / 'validation.md'}", "write it as a page with plots")]
+    return [
+        (
+            f"flowsim validate -o {output} --page {output / 'validation.md'}",
+            "write it as a page with plots",
+        )
+    ]
 
 
 def after_bench(part: str, full: bool) -> Hints:

@@ -35,7 +35,9 @@ def init(folder: Path, kind: str) -> list[Path]:
     """
     name = folder.name
     if not re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", name):
-        raise ConfigError(f"{folder}: the name of a task is made of small letters, digits and _, such as my_task")
+        raise ConfigError(
+            f"{folder}: the name of a task is made of small letters, digits and _, such as my_task"
+        )
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(f"{folder} is there already; choose another name")
     title = "".join(word.capitalize() for word in name.split("_"))
@@ -43,10 +45,16 @@ def init(folder: Path, kind: str) -> list[Path]:
     package = resources.files("coupling")
     for template in package.joinpath("templates", kind).iterdir():
         if template.is_file():
-            text = template.read_text(encoding="utf-8").replace("my_task", name).replace("MyTask", title)
+            text = (
+                template.read_text(encoding="utf-8")
+                .replace("my_task", name)
+                .replace("MyTask", title)
+            )
             contents[template.name.replace("my_task", name)] = text
     if kind == "c":
-        contents |= {file: package.joinpath("c", file).read_text(encoding="utf-8") for file in _CLIENT}
+        contents |= {
+            file: package.joinpath("c", file).read_text(encoding="utf-8") for file in _CLIENT
+        }
         contents[f"{name}.c"] = package.joinpath("c", "example.c").read_text(encoding="utf-8")
     folder.parent.mkdir(parents=True, exist_ok=True)
     beside = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=folder.parent))

@@ -38,7 +38,10 @@ _COUNTERS = {
     "unheard": "Later frames of those who had sent such.",
 }
 _OF_WORKERS: dict[str, tuple[type[GaugeMetricFamily] | type[CounterMetricFamily], str]] = {
-    "last_sign_of_life_seconds": (GaugeMetricFamily, "Seconds since the worker's last sign of life."),
+    "last_sign_of_life_seconds": (
+        GaugeMetricFamily,
+        "Seconds since the worker's last sign of life.",
+    ),
     "step_seconds": (GaugeMetricFamily, "How long its step in progress has taken."),
     "delay_p50_us": (GaugeMetricFamily, "Median microseconds from its STEP to its ACTION."),
     "delay_p99_us": (GaugeMetricFamily, "99th percentile of the same."),

@@ -58,11 +58,15 @@ def draw_runs(folders: list[RunFolder]) -> Figure:
     left, right = figure.subplots(1, 2)
     for members in groups.values():
         episodes = [_episodes(folder) for folder in members]
-        label = members[0].path.name + (f" and {len(members) - 1} more seeds" if len(members) > 1 else "")
+        label = members[0].path.name + (
+            f" and {len(members) - 1} more seeds" if len(members) > 1 else ""
+        )
         last = min(rows[-1, 0] for rows in episodes)
         centres = (np.arange(_BINS) + 0.5) * last / _BINS
         for axes, column in ((left, 1), (right, 2)):
-            curves = np.array([_binned(rows[:, 0], rows[:, column], last, centres) for rows in episodes])
+            curves = np.array(
+                [_binned(rows[:, 0], rows[:, column], last, centres) for rows in episodes]
+            )
             _draw(axes, centres, curves, label)
     left.set(xlabel="environment steps", ylabel="return of an episode")
     right.set(xlabel="environment steps", ylabel="survival (steps of an episode)")
@@ -77,7 +81,9 @@ def _episodes(folder: RunFolder) -> np.ndarray:
     rows = Table(folder.episodes).read()
     if not rows:
         raise RunError(f"run {folder.path} has no finished episode to draw")
-    return np.array([[float(row[key]) for key in ("environment_steps", "return", "length")] for row in rows])
+    return np.array(
+        [[float(row[key]) for key in ("environment_steps", "return", "length")] for row in rows]
+    )
 
 
 def _binned(steps: np.ndarray, values: np.ndarray, last: float, centres: np.ndarray) -> np.ndarray:
@@ -98,4 +104,6 @@ def _draw(axes: Axes, steps: np.ndarray, curves: np.ndarray, label: str) -> None
             axes.plot(steps, curve, color=line.get_color(), linewidth=0.7, alpha=0.7)
     elif len(curves) > 2:
         half = stats.t.ppf(0.975, len(curves) - 1) * stats.sem(curves, axis=0)
-        axes.fill_between(steps, mean - half, mean + half, alpha=0.25, color=line.get_color(), linewidth=0)
+        axes.fill_between(
+            steps, mean - half, mean + half, alpha=0.25, color=line.get_color(), linewidth=0
+        )

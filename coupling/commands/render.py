@@ -77,7 +77,9 @@ def render(
     shipped = baselines(config.env, seed=seed or 0)
     for name in beside:
         if name not in shipped:
-            raise ConfigError(f"--beside {name}: the baselines of {config.env} are {', '.join(shipped)}")
+            raise ConfigError(
+                f"--beside {name}: the baselines of {config.env} are {', '.join(shipped)}"
+            )
     if changes:
         make_vector(config.env, config.env_options, 1).close()  # which says what is wrong with them
     try:
@@ -89,7 +91,10 @@ def render(
                 files,
                 env=config.env,
                 env_options=config.env_options,
-                seeds=[episode_seed(EVALUATION_SEED if seed is None else seed, n) for n in range(starts)],
+                seeds=[
+                    episode_seed(EVALUATION_SEED if seed is None else seed, n)
+                    for n in range(starts)
+                ],
                 actions=actions,
                 frames_per_action=frames_per_action,
                 fps=fps,
@@ -107,7 +112,9 @@ def _tally(folder: RunFolder, beside: Sequence[str], deterministic: bool) -> lis
     judged = json.loads(folder.evaluation.read_text()) if folder.evaluation.exists() else {}
     if not judged.keys() >= {"after", "drawing"}:
         return []
-    results: dict[str, dict[str, Any]] = {"trained agent": judged["after" if deterministic else "drawing"]}
+    results: dict[str, dict[str, Any]] = {
+        "trained agent": judged["after" if deterministic else "drawing"]
+    }
     results |= {_LABELS[name]: judged["after"]["baselines"][name] for name in beside}
     lines = []
     for label, result in results.items():

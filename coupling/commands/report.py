@@ -56,7 +56,9 @@ def write_report(folders: Sequence[RunFolder], output: Path) -> None:
     films, notes = _films(folders)
     names = [folder.path.name for folder in folders]
     environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    template = environment.from_string(resources.files("coupling.commands").joinpath("report.html").read_text("utf-8"))
+    template = environment.from_string(
+        resources.files("coupling.commands").joinpath("report.html").read_text("utf-8")
+    )
     page = template.render(
         title=f"flowsim: {', '.join(names)}",
         written=time.strftime("%Y-%m-%d %H:%M"),
@@ -66,7 +68,10 @@ def write_report(folders: Sequence[RunFolder], output: Path) -> None:
         evaluations=_evaluations(folders),
         diagnostics=_diagnostics(folders),
         differences=_differences(folders),
-        settings=[(name, dump_config(folder.config())) for name, folder in zip(names, folders, strict=True)],
+        settings=[
+            (name, dump_config(folder.config()))
+            for name, folder in zip(names, folders, strict=True)
+        ],
         films=films,
         notes=notes,
     )
@@ -77,9 +82,14 @@ def _runs(folders: Sequence[RunFolder]) -> Rows:
     """Return a row for each run: what it is, how far it is, how fast it was, and which code made it."""
     rows = []
     for folder in folders:
-        config, status = folder.config(), read_status(folder.status) if folder.status.exists() else {}
+        config, status = (
+            folder.config(),
+            read_status(folder.status) if folder.status.exists() else {},
+        )
         statistics, episodes = Table(folder.statistics).read(), Table(folder.episodes).read()
-        steps = int(status.get("environment_steps", episodes[-1]["environment_steps"] if episodes else 0))
+        steps = int(
+            status.get("environment_steps", episodes[-1]["environment_steps"] if episodes else 0)
+        )
         seconds = float(statistics[-1]["seconds"]) if statistics else 0.0
         measured = int(float(statistics[-1]["environment_steps"])) if statistics else 0
         last = episodes[-100:]
@@ -93,7 +103,18 @@ def _runs(folders: Sequence[RunFolder]) -> Rows:
                 f"{np.mean([float(row['length']) for row in last]):.4g}" if last else "-", commit,
             ]
         )  # fmt: skip
-    columns = ["run", "task", "learner", "seed", "state", "steps", "steps a second", "return", "length", "commit"]
+    columns = [
+        "run",
+        "task",
+        "learner",
+        "seed",
+        "state",
+        "steps",
+        "steps a second",
+        "return",
+        "length",
+        "commit",
+    ]
     return {"columns": columns, "rows": rows}
 
 
@@ -113,7 +134,15 @@ def _evaluations(folders: Sequence[RunFolder]) -> Rows:
                     f"{numbers['mean_length']:.4g}", f"{100 * numbers['survival']:.0f} %", numbers["episodes"],
                 ]
             )  # fmt: skip
-    columns = ["run", "controller", "mean return", "95 % interval", "length", "survival", "episodes"]
+    columns = [
+        "run",
+        "controller",
+        "mean return",
+        "95 % interval",
+        "length",
+        "survival",
+        "episodes",
+    ]
     return {"columns": columns, "rows": rows}
 
 
@@ -133,14 +162,18 @@ def _diagnostics(folders: Sequence[RunFolder]) -> str:
         axes.xaxis.set_major_formatter(EngFormatter(sep=""))
     figure.supxlabel("environment steps", fontsize="medium")
     if len(tables) > 1:
-        figure.legend(*axes.get_legend_handles_labels(), loc="outside upper center", ncols=4, fontsize="small")
+        figure.legend(
+            *axes.get_legend_handles_labels(), loc="outside upper center", ncols=4, fontsize="small"
+        )
     return _embedded(figure)
 
 
 def _differences(folders: Sequence[RunFolder]) -> Rows:
     """Return the settings that are not the same in all runs."""
     settings = [_flat(folder.config().model_dump(mode="json")) for folder in folders]
-    keys = [key for key in dict.fromkeys(key for each in settings for key in each) if key != "run.name"]
+    keys = [
+        key for key in dict.fromkeys(key for each in settings for key in each) if key != "run.name"
+    ]
     rows = [[key, *(each.get(key, "-") for each in settings)] for key in keys]
     different = [row for row in rows if any(value != row[1] for value in row[2:])]
     return {"columns": ["setting", *(folder.path.name for folder in folders)], "rows": different}
@@ -150,7 +183,9 @@ def _flat(settings: dict[str, Any], before: str = "") -> dict[str, Any]:
     """Return nested settings by their dotted names."""
     flat: dict[str, Any] = {}
     for key, value in settings.items():
-        flat |= _flat(value, f"{before}{key}.") if isinstance(value, dict) else {before + key: value}
+        flat |= (
+            _flat(value, f"{before}{key}.") if isinstance(value, dict) else {before + key: value}
+        )
     return flat
 
 
@@ -160,7 +195,9 @@ def _films(folders: Sequence[RunFolder]) -> tuple[list[dict[str, str]], list[str
     for folder in folders:
         found = sorted(file for file in folder.path.iterdir() if file.suffix in FILMS)
         # a film is rendered as MP4 with a GIF beside it: one of them is enough
-        for file in (file for file in found if file.suffix == ".mp4" or file.with_suffix(".mp4") not in found):
+        for file in (
+            file for file in found if file.suffix == ".mp4" or file.with_suffix(".mp4") not in found
+        ):
             name = f"{folder.path.name}/{file.name}"
             if file.stat().st_size > LARGEST_FILM:
                 notes.append(f"{name} is left out: it has {file.stat().st_size / 2**20:.0f} MB.")

@@ -99,7 +99,9 @@ def simulate(
             f"--time {duration:g}: {restart_from} is already at {simulation.time[0] - begun:g} since the beginning"
         )
     if follow is not None and not 0 <= follow < len(simulation.bodies):
-        raise ConfigError(f"--follow {follow}: this case has {len(simulation.bodies)} bodies, numbered from 0")
+        raise ConfigError(
+            f"--follow {follow}: this case has {len(simulation.bodies)} bodies, numbered from 0"
+        )
     if control_volumes:
         simulation.measure_control_volumes()
     name = "-".join(quantity.name for quantity in shown)
@@ -127,11 +129,15 @@ def simulate(
         # films are made elsewhere, for nobody knows their size before they are finished
         with files, tempfile.TemporaryDirectory(prefix="flowsim-") as elsewhere:
             mp4, gif = (Path(elsewhere) / f"{name}{suffix}.{kind}" for kind in ("mp4", "gif"))
-            write_films(pictures(), mp4=mp4, gif=gif, fps=fps, expected=frames - first + 1, quantities=shown)
+            write_films(
+                pictures(), mp4=mp4, gif=gif, fps=fps, expected=frames - first + 1, quantities=shown
+            )
             files.take_film(mp4)
             files.take_film(gif)
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"interrupted at time {simulation.time[0]:.4g}{files.how_to_go_on()}") from None
+        raise KeyboardInterrupt(
+            f"interrupted at time {simulation.time[0]:.4g}{files.how_to_go_on()}"
+        ) from None
     except OSError as error:
         raise RunError(describe_os_error(error, output) + files.how_to_go_on()) from error
     return recorder.ending or f"the time is over after {int(simulation.steps[0])} steps"
@@ -166,9 +172,19 @@ class _Recorder:
     def __init__(self, simulation: Simulation, table: ForceTable) -> None:
         self.ending = ""
         self._table = table
-        balance = () if simulation.control_volumes is None else tuple(f"balance_{name}" for name in _FORCES)
+        balance = (
+            ()
+            if simulation.control_volumes is None
+            else tuple(f"balance_{name}" for name in _FORCES)
+        )
         names = (*_STATE, *_FORCES, *balance)
-        table.begin(["time", "dt", *(f"body{k}_{name}" for k in range(len(simulation.bodies)) for name in names)])
+        table.begin(
+            [
+                "time",
+                "dt",
+                *(f"body{k}_{name}" for k in range(len(simulation.bodies)) for name in names),
+            ]
+        )
 
     def record(self, simulation: Simulation) -> BoolArray:
         """Write the state of all bodies after a step; tell whether to stop."""
@@ -190,11 +206,15 @@ class _Recorder:
 def _outside(simulation: Simulation) -> BoolArray:
     """Tell which bodies are beyond a side through which they do not come back; shape (K,)."""
     position = simulation.body_state.position[0]
-    beyond = ~((position > 0) & (position < simulation.grid.size)) & ~np.array(simulation.sides.periodic)
+    beyond = ~((position > 0) & (position < simulation.grid.size)) & ~np.array(
+        simulation.sides.periodic
+    )
     return np.asarray(beyond.any(axis=1))
 
 
-def _picture(simulation: Simulation, title: str, shown: Sequence[Quantity], follow: int | None) -> Picture:
+def _picture(
+    simulation: Simulation, title: str, shown: Sequence[Quantity], follow: int | None
+) -> Picture:
     state, size = simulation.body_state, np.array(simulation.grid.size)
     periodic = np.array(simulation.sides.periodic)
     outlines = []
@@ -209,7 +229,9 @@ def _picture(simulation: Simulation, title: str, shown: Sequence[Quantity], foll
         x, y = np.where(periodic, state.position[0, follow] % size, state.position[0, follow])
         view = (x - size[0] / 4, x + size[0] / 4, y - size[1] / 4, y + size[1] / 4)
     scene, *others = [
-        Scene(quantity.of(simulation, 0), simulation.grid.size, outlines, quantity=quantity, view=view)
+        Scene(
+            quantity.of(simulation, 0), simulation.grid.size, outlines, quantity=quantity, view=view
+        )
         for quantity in shown
     ]
     title = f"{title}   Re = {1.0 / simulation.viscosity[0]:.4g}".strip()

@@ -26,7 +26,9 @@ def parse_size(text: str) -> int:
     """
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kMGT]i?B|)", text.strip())
     if match is None or float(match[1]) == 0:
-        raise ConfigError(f"--max-size {text}: a size is a number of MB, or one with kB, MB, GB, TB, KiB, MiB, ...")
+        raise ConfigError(
+            f"--max-size {text}: a size is a number of MB, or one with kB, MB, GB, TB, KiB, MiB, ..."
+        )
     number, unit = float(match[1]), match[2] or "MB"
     return int(number * (1024 if "i" in unit else 1000) ** (1 + "kMGT".index(unit[0])))
 
@@ -46,7 +48,10 @@ class SimulationFiles:
         films: Sequence[str] = (),
     ) -> None:
         self._output, self._begun, self._max_size, self._say = output, begun, max_size, say
-        self._restart, self._restart_time = output / "restart.h5", None if restart_from is None else simulation.time[0]
+        self._restart, self._restart_time = (
+            output / "restart.h5",
+            None if restart_from is None else simulation.time[0],
+        )
         self._restart_from, self._restarted = restart_from, time.monotonic()
         goes_on = restart_from is not None and restart_from.parent.resolve() == output.resolve()
         until = float(simulation.time[0]) if goes_on else None
@@ -67,7 +72,9 @@ class SimulationFiles:
             stride=int(notes.get("row_stride", 1)),
         )
         self._written_strides = self._strides()
-        self.fields = FieldSeries(output / "fields.vtkhdf", simulation.grid, simulation.dtype, until)
+        self.fields = FieldSeries(
+            output / "fields.vtkhdf", simulation.grid, simulation.dtype, until
+        )
         while len(self.fields.times) > 1 and self.fields.size() > self._fields_limit:
             self._thin_fields(simulation)
 
@@ -77,14 +84,17 @@ class SimulationFiles:
     def __exit__(self, *_: object) -> None:
         self.forces.close()
 
-    def _share(self, simulation: Simulation, goes_on: bool, films: Sequence[str]) -> tuple[float, float]:
+    def _share(
+        self, simulation: Simulation, goes_on: bool, films: Sequence[str]
+    ) -> tuple[float, float]:
         """Return how many bytes forces and fields may have: a quarter of all is for the films, given at the end."""
         if self._max_size is None:
             return math.inf, math.inf
         ours = {"fields.vtkhdf", "fields", "forces.csv", "restart.h5"}
         ours |= set() if goes_on else set(films)
         others = sum(_size(path) for path in self._output.glob("*") if path.name not in ours)
-        restarts = 2 * (len(pack_restart(simulation)) + _ROOM)  # while one is written, the last one is still there
+        # while one is written, the last one is still there
+        restarts = 2 * (len(pack_restart(simulation)) + _ROOM)
         snapshot = simulation.grid.nx * simulation.grid.ny * 6 * simulation.dtype.itemsize + _ROOM
         needed = math.ceil((others + restarts + 6 * snapshot) * 4 / 3)
         if self._max_size < needed:
@@ -133,8 +143,13 @@ class SimulationFiles:
         self.forces.flush()
         target = self._output / film.name
         old = target.stat().st_size if target.exists() else 0
-        if self._max_size is not None and _size(self._output) - old + film.stat().st_size > self._max_size:
-            self._say(f"{target}: left out, its {film.stat().st_size / 1e6:.2f} MB do not fit into --max-size")
+        if (
+            self._max_size is not None
+            and _size(self._output) - old + film.stat().st_size > self._max_size
+        ):
+            self._say(
+                f"{target}: left out, its {film.stat().st_size / 1e6:.2f} MB do not fit into --max-size"
+            )
             return
         target.unlink(missing_ok=True)
         write_whole(target, film.read_bytes())
@@ -150,9 +165,17 @@ class ForceTable:
     """A CSV file with a row a step, or every second, fourth, ... step once it has reached its limit."""
 
     def __init__(
-        self, path: Path, limit: float, say: Callable[[str], None], *, until: float | None, rows: int, stride: int
+        self,
+        path: Path,
+        limit: float,
+        say: Callable[[str], None],
+        *,
+        until: float | None,
+        rows: int,
+        stride: int,
     ) -> None:
-        self.rows, self.stride = rows, stride  # rows: offered since the beginning, whether written or not
+        # rows: offered since the beginning, whether written or not
+        self.rows, self.stride = rows, stride
         self._path, self._limit, self._say, self._until = path, limit, say, until
 
     def begin(self, columns: list[str]) -> None:
@@ -161,9 +184,13 @@ class ForceTable:
         if self._until is not None and self._path.exists():
             there, *rows = self._lines()
             if there != header:
-                raise ConfigError(f"{self._path} has other columns than this run writes: go on in another folder")
+                raise ConfigError(
+                    f"{self._path} has other columns than this run writes: go on in another folder"
+                )
             # times have nine digits there, and the next step is much further away than the last of them
-            kept = "".join(row for row in rows if float(row.split(",")[0]) <= self._until * (1 + 1e-8))
+            kept = "".join(
+                row for row in rows if float(row.split(",")[0]) <= self._until * (1 + 1e-8)
+            )
         write_whole(self._path, (header + kept).encode())
         self._file = self._path.open("a")
         self._size = len(header + kept)

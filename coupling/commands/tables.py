@@ -9,13 +9,24 @@ from rich.table import Table
 __all__ = ["print_results", "print_rows", "print_status"]
 
 _OLD = 15.0  # seconds; a status is written each second
-_SHOWN_OTHERWISE = ("run", "state", "agents", "workers", "deaths", "warnings", "absent", "written", "age_seconds")
+_SHOWN_OTHERWISE = (
+    "run",
+    "state",
+    "agents",
+    "workers",
+    "deaths",
+    "warnings",
+    "absent",
+    "written",
+    "age_seconds",
+)
 
 
 def _show(table: Table) -> None:
     console = Console(highlight=False)
     if not console.is_terminal:
-        console.width = 160  # a file or a pipe gets whole lines, not ones cut at a width that it does not have
+        # a file or a pipe gets whole lines, not ones cut at a width that it does not have
+        console.width = 160
     console.print(table)
 
 
@@ -27,7 +38,9 @@ def _number(value: Any) -> str:
 
 def print_results(results: dict[str, dict[str, Any]]) -> None:
     """Print evaluations by name: return with its interval, length and survival."""
-    table = Table("controller", "mean return", "95 % interval", "mean length", "survival", "episodes")
+    table = Table(
+        "controller", "mean return", "95 % interval", "mean length", "survival", "episodes"
+    )
     for name, result in results.items():
         low, high = result["ci95"]
         table.add_row(
@@ -62,12 +75,16 @@ def print_status(status: dict[str, Any]) -> None:
         table.add_row("workers not there", ", ".join(map(str, status["absent"])))
     counts = status["agents"]
     table.add_row("distinct agents", str(len(counts)))
-    table.add_row("steps of each agent", ", ".join(f"{agent}: {count}" for agent, count in counts.items()))
+    table.add_row(
+        "steps of each agent", ", ".join(f"{agent}: {count}" for agent, count in counts.items())
+    )
     _show(table)
     if status["workers"]:
         print_rows([worker | {"agents": _span(worker["agents"])} for worker in status["workers"]])
     events = [(death["time"], death["reason"]) for death in status["deaths"]]
-    events += [(warning["time"], f"warning: {warning['text']}") for warning in status.get("warnings", [])]
+    events += [
+        (warning["time"], f"warning: {warning['text']}") for warning in status.get("warnings", [])
+    ]
     for moment, text in sorted(events):
         print(f"{time.strftime('%H:%M:%S', time.localtime(moment))} {text}")
     if news := _news(status):
@@ -84,7 +101,8 @@ def _news(status: dict[str, Any]) -> str:
     if status["age_seconds"] > _OLD:
         where = f"process {status['pid']} on {status.get('host', 'this machine')}"
         return (
-            f"no news for {age}: the learner ({where}) stands still, is in a long step, or waits for room on the disk"
+            f"no news for {age}: the learner ({where}) stands still, is in a long step, "
+            "or waits for room on the disk"
         )
     return ""
 

@@ -15,7 +15,9 @@ from flowsim.validation.result import Effort
 __all__ = ["run_cases", "write_page"]
 
 
-def run_cases(names: list[str], output: Path, *, quick: bool, threads: int, backend: str = "cpu") -> dict[str, Any]:
+def run_cases(
+    names: list[str], output: Path, *, quick: bool, threads: int, backend: str = "cpu"
+) -> dict[str, Any]:
     """Run cases and store each result when its case ends, so that an interrupted validation keeps what it has.
 
     Parameters

@@ -63,7 +63,12 @@ class _Tail:
         with self._path.open("rb") as file:
             there = self._path.stat()
             if (there.st_dev, there.st_ino) != self._file or there.st_size < self._read:
-                self._file, self._read, self.rows, self._header = (there.st_dev, there.st_ino), 0, [], []
+                self._file, self._read, self.rows, self._header = (
+                    (there.st_dev, there.st_ino),
+                    0,
+                    [],
+                    [],
+                )
             file.seek(self._read)
             content = file.read()
         whole = content[: content.rfind(b"\n") + 1]
@@ -109,7 +114,11 @@ class Watch:
         """Return the page; its own script and style carry this number, and no others are run."""
         template = resources.files("coupling.commands").joinpath("watch.html").read_text("utf-8")
         environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-        return environment.from_string(template).render(run=self._folder.path.name, nonce=nonce).encode()
+        return (
+            environment.from_string(template)
+            .render(run=self._folder.path.name, nonce=nonce)
+            .encode()
+        )
 
     def state(self) -> bytes:
         """Return status and curves as JSON; without a status the training has not begun."""
@@ -127,7 +136,8 @@ class Watch:
 
     def flow(self) -> bytes | None:
         """Return a picture of the flow, JPEG, and ask the run to go on showing it; None while there is none."""
-        with contextlib.suppress(OSError):  # somebody else's run: what is there can be seen all the same
+        # somebody else's run: what is there can be seen all the same
+        with contextlib.suppress(OSError):
             os.close(private_opener(str(self._folder.watch), os.O_CREAT | os.O_WRONLY))
             os.utime(self._folder.watch)
         try:
@@ -138,7 +148,9 @@ class Watch:
         old = "" if age < _OLD else f", as it was {age:.0f} s ago"
         caption = replace(caption, title=f"agent 0 of {self._folder.path.name}{old}")
         file = io.BytesIO()
-        Image.fromarray(draw_panel(scene, caption, _WIDTH)).save(file, "JPEG", quality=92, subsampling=0)
+        Image.fromarray(draw_panel(scene, caption, _WIDTH)).save(
+            file, "JPEG", quality=92, subsampling=0
+        )
         return file.getvalue()
 
     def forget(self) -> None:
@@ -188,7 +200,9 @@ def _handler(watch: Watch, token: str) -> type[BaseHTTPRequestHandler]:
 
         def do_GET(self) -> None:
             if self._refusal():
-                self._answer(HTTPStatus.FORBIDDEN, b"this page is for this machine alone\n", "text/plain")
+                self._answer(
+                    HTTPStatus.FORBIDDEN, b"this page is for this machine alone\n", "text/plain"
+                )
                 return
             _, given, *rest = (*urlsplit(self.path).path.split("/", 2), "", "")
             if not secrets.compare_digest(given.encode(), token.encode()):

@@ -32,7 +32,11 @@ def check_launcher(workers: WorkerSettings) -> None:
         raise ConfigError(
             f"workers.launcher = {workers.launcher} needs {library}: pip install 'flowsim[{workers.launcher}]'"
         )
-    if workers.launcher == "slurm" and workers.slurm.cluster == "slurm" and not shutil.which("srun"):
+    if (
+        workers.launcher == "slurm"
+        and workers.slurm.cluster == "slurm"
+        and not shutil.which("srun")
+    ):
         raise ConfigError(
             "workers.launcher = slurm: this machine is no part of a SLURM cluster, for it has no srun; "
             "workers.slurm.cluster=local tries it out without one"
@@ -47,7 +51,12 @@ def _installed(library: str) -> bool:
 
 
 def make_launcher(
-    workers: WorkerSettings, connection: Path, folder: Path, *, external: bool = False, standby: "Standby | None" = None
+    workers: WorkerSettings,
+    connection: Path,
+    folder: Path,
+    *,
+    external: bool = False,
+    standby: "Standby | None" = None,
 ) -> Launcher:
     """Make the launcher that the configuration names; the library it needs is imported only now.
 

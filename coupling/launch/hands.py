@@ -28,7 +28,9 @@ class ByHand:
         Whether the workers are programs with a client of their own, in C or Fortran for example.
     """
 
-    def __init__(self, connection: Path, environments_of_each: Sequence[int], *, external: bool = False) -> None:
+    def __init__(
+        self, connection: Path, environments_of_each: Sequence[int], *, external: bool = False
+    ) -> None:
         self._external = external
         self._connection, self._environments = connection, list(environments_of_each)
         self._deaths: list[Death] = []
@@ -59,7 +61,11 @@ class ByHand:
         if not self._external:
             slot = "" if alike else " --slot N"
             return f"{waiting}, each started by `flowsim worker --connect {self._connection}{slot}`{numbers}"
-        hosts = "1 environment" if max(counts) == 1 else f"{'/'.join(map(str, sorted(set(counts))))} environments"
+        hosts = (
+            "1 environment"
+            if max(counts) == 1
+            else f"{'/'.join(map(str, sorted(set(counts))))} environments"
+        )
         return (
             f"{waiting}, each a program of yours with {hosts} and the client of coupling/c (C, C++, Fortran): "
             f'flowsim_open(&client, "{self._connection}", {"-1" if alike else "N"}, ...){numbers}'

@@ -60,7 +60,11 @@ class Death:
     quotation: str | None
 
     def __str__(self) -> str:
-        said = f"; its last words:\n{self.quotation}" if self.quotation else ", without a word on stderr"
+        said = (
+            f"; its last words:\n{self.quotation}"
+            if self.quotation
+            else ", without a word on stderr"
+        )
         return f"worker {self.slot} died ({self.reason}){'' if self.quotation is None else said}"
 
     @property
@@ -133,7 +137,9 @@ class Mending:
         """
         alike = self._hopeless[death.slot]
         if death.hopeless and alike.note(death.hopeless):
-            raise RunError(f"worker {death.slot} ended {alike.count} times in the same way: {death.hopeless}")
+            raise RunError(
+                f"worker {death.slot} ended {alike.count} times in the same way: {death.hopeless}"
+            )
         now, deaths = time.monotonic(), self._deaths[death.slot]
         deaths.note(1, now)
         if deaths.exceeded:
@@ -227,7 +233,9 @@ class MendingLauncher(ABC, Generic[P]):
             place.worker, place.restart_at = None, float("inf")
 
 
-def worker_command(connection: Path, slot: int, environments: int, outbox: Path | None) -> list[str]:
+def worker_command(
+    connection: Path, slot: int, environments: int, outbox: Path | None
+) -> list[str]:
     """Return the command of a worker. It names the file that holds the keys, and never a key."""
     # -P: a folder named flowsim where the run was started, as one that holds a clone has, is not taken for the package
     command = [sys.executable, "-P", "-m", "coupling.worker", "--connect", str(connection)]
@@ -237,8 +245,14 @@ def worker_command(connection: Path, slot: int, environments: int, outbox: Path 
 
 def worker_environment(threads: int, devices: Sequence[int] = (), slot: int = 0) -> dict[str, str]:
     """Return the environment variables of a worker that ends with the process that starts it, and sees one device."""
-    variables = os.environ | dict.fromkeys(_THREAD_VARIABLES, str(threads)) | {PARENT_VARIABLE: str(os.getpid())}
-    return variables | ({"CUDA_VISIBLE_DEVICES": str(devices[slot % len(devices)])} if devices else {})
+    variables = (
+        os.environ
+        | dict.fromkeys(_THREAD_VARIABLES, str(threads))
+        | {PARENT_VARIABLE: str(os.getpid())}
+    )
+    return variables | (
+        {"CUDA_VISIBLE_DEVICES": str(devices[slot % len(devices)])} if devices else {}
+    )
 
 
 def start_worker(
@@ -258,7 +272,12 @@ def start_worker(
     """
     with open(words, "ab", opener=private_opener) as end:
         return subprocess.Popen(
-            command, env=environment, stdin=subprocess.DEVNULL, stdout=end, stderr=end, start_new_session=session
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=end,
+            stderr=end,
+            start_new_session=session,
         )
 
 

@@ -90,9 +90,15 @@ class LocalLauncher(MendingLauncher[_Place]):
     def _begin(self, slots: Sequence[int]) -> None:
         for slot in slots:
             place = self._places[slot]
-            place.killed_for, place.started, place.said_before = "", time.monotonic(), size_of(place.stderr)
+            place.killed_for, place.started, place.said_before = (
+                "",
+                time.monotonic(),
+                size_of(place.stderr),
+            )
             command = worker_command(self._connection, slot, place.environments, place.outbox)
-            place.worker = self._standby.take(slot, command, place.stderr) if self._standby else None
+            place.worker = (
+                self._standby.take(slot, command, place.stderr) if self._standby else None
+            )
             if place.worker is None:
                 environment = worker_environment(self._threads, self._devices, slot)
                 place.worker = start_worker(command, environment, place.stderr)

@@ -85,11 +85,18 @@ class Host:
         Seconds without a learner after which the actor ends itself.
     """
 
-    def __init__(self, name: str, slot: int, environments: int, threads: int, outbox: bool, patience: float) -> None:
+    def __init__(
+        self, name: str, slot: int, environments: int, threads: int, outbox: bool, patience: float
+    ) -> None:
         self._folder = _private_folder(name)
         self._connection, self._stderr = self._folder / "connection.json", self._folder / "stderr"
         self._outbox = self._folder / "outbox" if outbox else None
-        self._slot, self._environments, self._threads, self._patience = slot, environments, threads, patience
+        self._slot, self._environments, self._threads, self._patience = (
+            slot,
+            environments,
+            threads,
+            patience,
+        )
         self._process: subprocess.Popen[bytes] | None = None
         self._started = self._heard = time.monotonic()
         self._said_before = 0
@@ -101,7 +108,9 @@ class Host:
         if self._process is None or self._process.poll() is not None:
             self._said_before = size_of(self._stderr)
             command = worker_command(self._connection, self._slot, self._environments, self._outbox)
-            self._process = start_worker(command, worker_environment(self._threads), self._stderr, session=False)
+            self._process = start_worker(
+                command, worker_environment(self._threads), self._stderr, session=False
+            )
             self._started = time.monotonic()
         return self.report()
 
@@ -114,7 +123,9 @@ class Host:
         code = process.poll()
         if code is None:
             return Report(node, process.pid, now - self._started, "", "")
-        return Report(node, process.pid, 0.0, describe_exit(code), last_words(self._stderr, self._said_before))
+        return Report(
+            node, process.pid, 0.0, describe_exit(code), last_words(self._stderr, self._said_before)
+        )
 
     def end(self, patience: float) -> None:
         """Wait for the worker, which has been told to end, kill it if it does not, and leave no file."""
@@ -142,7 +153,12 @@ def _private_folder(name: str) -> Path:
     with contextlib.suppress(FileExistsError):
         folder.mkdir(mode=0o700)
     found = folder.lstat()
-    if not folder.is_dir() or folder.is_symlink() or found.st_uid != os.getuid() or found.st_mode & 0o077:
+    if (
+        not folder.is_dir()
+        or folder.is_symlink()
+        or found.st_uid != os.getuid()
+        or found.st_mode & 0o077
+    ):
         raise PermissionError(f"{folder} is there already, and somebody else could look into it")
     return folder
 
@@ -184,7 +200,9 @@ class RayLauncher(MendingLauncher[_Place]):
             if self._joined_here:
                 try:
                     _knock(workers.ray.address)
-                    ray.init(address=workers.ray.address, log_to_driver=False, logging_level="ERROR")
+                    ray.init(
+                        address=workers.ray.address, log_to_driver=False, logging_level="ERROR"
+                    )
                 except (OSError, RuntimeError, ValueError) as error:
                     raise RunError(
                         f"workers.ray.address = {workers.ray.address!r}: there is no Ray cluster to join "
@@ -212,7 +230,13 @@ class RayLauncher(MendingLauncher[_Place]):
     def _name(self, slot: int) -> str:
         """Return the name of an actor, which changes with what it was made for."""
         workers = self._workers
-        made_for = (self._counts[slot], workers.threads, workers.outbox, workers.patience, workers.ray)
+        made_for = (
+            self._counts[slot],
+            workers.threads,
+            workers.outbox,
+            workers.patience,
+            workers.ray,
+        )
         return f"{slot}-{hashlib.sha256(repr(made_for).encode()).hexdigest()[:8]}"
 
     def _names_there(self) -> set[str]:
@@ -292,7 +316,11 @@ class RayLauncher(MendingLauncher[_Place]):
     def waits_for(self) -> str:
         """Return how many actors Ray has not placed yet, and what they need."""
         late = time.monotonic() - _PLACED_WITHIN
-        asked = (place.asked for place in self._places if place.worker is not None and place.report is None)
+        asked = (
+            place.asked
+            for place in self._places
+            if place.worker is not None and place.report is None
+        )
         waiting = sum(since < late for since in asked)
         if not waiting:
             return ""
@@ -304,7 +332,9 @@ class RayLauncher(MendingLauncher[_Place]):
 
     def stop(self, patience: float = 5.0) -> None:
         """Wait for the workers, which have been told to end, kill those that do not, and end all actors of the run."""
-        ends = [place.worker.end.remote(patience) for place in self._places if place.worker is not None]
+        ends = [
+            place.worker.end.remote(patience) for place in self._places if place.worker is not None
+        ]
         if ends:
             self._ray.wait(ends, num_returns=len(ends), timeout=patience + 1.0)
         self._close()
@@ -317,7 +347,9 @@ class RayLauncher(MendingLauncher[_Place]):
         if self._joined_here:
             self._ray.shutdown()
         if names:
-            raise RunError(f"Ray did not end the actors {', '.join(sorted(names))} of {self._namespace} when asked to")
+            raise RunError(
+                f"Ray did not end the actors {', '.join(sorted(names))} of {self._namespace} when asked to"
+            )
 
 
 @contextlib.contextmanager

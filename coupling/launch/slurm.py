@@ -33,8 +33,10 @@ from coupling.settings.config import WorkerSettings
 
 __all__ = ["Hosting", "SlurmLauncher"]
 
-_LOOK_EVERY = 1.0  # seconds between looks at the jobs' files; the queue itself is asked rarely, and by submitit
-_QUEUED_AGAIN = ("PENDING", "REQUEUED", "PREEMPTED")  # states of a job whose worker is silent, but does not hang
+# seconds between looks at the jobs' files; the queue itself is asked rarely, and by submitit
+_LOOK_EVERY = 1.0
+# states of a job whose worker is silent, but does not hang
+_QUEUED_AGAIN = ("PENDING", "REQUEUED", "PREEMPTED")
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,9 @@ class Hosting:
 
     def __call__(self) -> int:
         """Run the worker and return its exit code."""
-        write_atomically(self.mark, json.dumps({"host": socket.gethostname(), "pid": os.getpid()}).encode())
+        write_atomically(
+            self.mark, json.dumps({"host": socket.gethostname(), "pid": os.getpid()}).encode()
+        )
         command = worker_command(self.connection, self.slot, self.environments, self.outbox)
         # the signal by which SLURM announces the end of a job is for this process, so the worker has its own session
         process = start_worker(command, worker_environment(self.threads), self.stderr)
@@ -179,7 +183,9 @@ class SlurmLauncher(MendingLauncher[_Place]):
             job = self._submitit.SlurmJob(self._logs, number)
             if not job.done(force_check=True):
                 paths = {
-                    name: Path(fields[name]) for name in ("connection", "stderr", "mark", "outbox") if fields[name]
+                    name: Path(fields[name])
+                    for name in ("connection", "stderr", "mark", "outbox")
+                    if fields[name]
                 }
                 found.append((job, Hosting(**(fields | paths))))
         return found
@@ -196,11 +202,16 @@ class SlurmLauncher(MendingLauncher[_Place]):
             with self._executor.batch():
                 jobs = [self._executor.submit(self._places[slot].hosting) for slot in slots]
         except (OSError, RuntimeError) as error:
-            raise RunError(f"SLURM did not take the jobs: {' '.join(str(error).split())}") from error
+            raise RunError(
+                f"SLURM did not take the jobs: {' '.join(str(error).split())}"
+            ) from error
         for slot, job in zip(slots, jobs, strict=True):
             self._places[slot].worker = job
         record = [
-            (place.worker.job_id, {key: _plain(value) for key, value in dataclasses.asdict(place.hosting).items()})
+            (
+                place.worker.job_id,
+                {key: _plain(value) for key, value in dataclasses.asdict(place.hosting).items()},
+            )
             for place in self._places
             if place.worker is not None
         ]
@@ -250,7 +261,11 @@ class SlurmLauncher(MendingLauncher[_Place]):
 
     def waits_for(self) -> str:
         """Return which jobs stand in the queue."""
-        waiting = [place.worker.job_id for place in self._places if place.worker is not None and not place.began]
+        waiting = [
+            place.worker.job_id
+            for place in self._places
+            if place.worker is not None and not place.began
+        ]
         if not waiting:
             return ""
         numbers = ", ".join(waiting[:3]) + (", ..." if len(waiting) > 3 else "")
@@ -260,7 +275,9 @@ class SlurmLauncher(MendingLauncher[_Place]):
         """Wait for the workers, which have been told to end, and cancel the jobs of those that do not."""
         until = time.monotonic() + patience
         jobs = [place.worker for place in self._places if place.worker is not None]
-        running = [place.worker for place in self._places if place.worker is not None and place.began]
+        running = [
+            place.worker for place in self._places if place.worker is not None and place.began
+        ]
         while time.monotonic() < until and not all(job.done() for job in running):
             time.sleep(0.1)
         for job in jobs:

@@ -50,7 +50,8 @@ class Standby:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE if slot == 0 else subprocess.DEVNULL,
             stderr=None if slot == 0 else subprocess.DEVNULL,  # one of them tells what is compiled
-            start_new_session=True,  # a Ctrl-C at the terminal is for the learner, which ends its workers
+            # a Ctrl-C at the terminal is for the learner, which ends its workers
+            start_new_session=True,
         )
         _tell(process, {"env": config.env, "env_options": config.env_options,
                         "environments": workers.agents_of_each()[slot], "describes": slot == 0})  # fmt: skip
@@ -58,7 +59,9 @@ class Standby:
     def __enter__(self) -> "Standby":
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
         for process in self._processes.values():
             process.kill()
             process.wait()
@@ -72,7 +75,8 @@ class Standby:
         if not select.select([first.stdout], [], [], seconds)[0]:
             return None
         task: Task | None = None
-        with first.stdout as said, contextlib.suppress(Exception):  # the caller finds out why, by itself
+        # the caller finds out why, by itself
+        with first.stdout as said, contextlib.suppress(Exception):
             task = pickle.load(said)
         for slot in range(1, len(self._config.workers.agents_of_each()) if task else 1):
             self._start(slot)  # what they need is compiled, and said to be, by the first
@@ -84,13 +88,16 @@ class Standby:
         first = self._processes.get(0)
         return first is not None and first.stdout is not None and not first.stdout.closed
 
-    def take(self, slot: int, command: Sequence[str], stderr: Path) -> "subprocess.Popen[bytes] | None":
+    def take(
+        self, slot: int, command: Sequence[str], stderr: Path
+    ) -> "subprocess.Popen[bytes] | None":
         """Make the process of a slot its worker, as if it had been started by this command; None if there is none."""
         process = self._processes.pop(slot, None)
         if process is None:
             return None
         if process.poll() is not None or not _tell(
-            process, {"words": list(command[command.index("coupling.worker") + 1 :]), "stderr": str(stderr)}
+            process,
+            {"words": list(command[command.index("coupling.worker") + 1 :]), "stderr": str(stderr)},
         ):
             process.kill()
             process.wait()

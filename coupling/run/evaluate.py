@@ -104,7 +104,9 @@ class Evaluation:
         }
 
 
-def bootstrap_interval(values: np.ndarray, *, level: float = 0.95, draws: int = 10_000) -> tuple[float, float]:
+def bootstrap_interval(
+    values: np.ndarray, *, level: float = 0.95, draws: int = 10_000
+) -> tuple[float, float]:
     """Return the percentile bootstrap interval of the mean.
 
     Parameters
@@ -177,12 +179,19 @@ def evaluate(
             rounds.append(_one_round(vector, space, controller, seeds, start, tell))
     finally:
         vector.close()
-    returns, lengths, survived = (np.concatenate(parts)[:episodes] for parts in zip(*rounds, strict=True))
+    returns, lengths, survived = (
+        np.concatenate(parts)[:episodes] for parts in zip(*rounds, strict=True)
+    )
     return Evaluation(returns, lengths, survived)
 
 
 def _one_round(
-    vector: Any, space: Box, controller: Controller, seeds: list[int], before: int, progress: Callable[[int, int], None]
+    vector: Any,
+    space: Box,
+    controller: Controller,
+    seeds: list[int],
+    before: int,
+    progress: Callable[[int, int], None],
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Run the first episode of every environment to its end."""
     observations, _ = vector.reset(seed=seeds)

@@ -62,7 +62,9 @@ class RunFolder:
                     f"or go on with it by `flowsim resume {path}`"
                 )
             return cls(path)
-        return cls(next(path for n in range(1, 10**9) if not (path := runs / f"{preset}-{n}").exists()))
+        return cls(
+            next(path for n in range(1, 10**9) if not (path := runs / f"{preset}-{n}").exists())
+        )
 
     @classmethod
     def find(cls, path: Path) -> "RunFolder":
@@ -117,7 +119,9 @@ class RunFolder:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             lock.close()
-            raise RunError(f"run {self.path} is being trained by another process; stop that one first") from error
+            raise RunError(
+                f"run {self.path} is being trained by another process; stop that one first"
+            ) from error
         self._lock = lock
 
     def unlock(self) -> None:

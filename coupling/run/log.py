@@ -60,7 +60,11 @@ class RunLog:
 
     def __init__(self, folder: RunFolder, environment_steps: int, episodes: int) -> None:
         self._statistics, self._episodes = Table(folder.statistics), Table(folder.episodes)
-        kept = [row for row in self._statistics.read() if int(row["environment_steps"]) <= environment_steps]
+        kept = [
+            row
+            for row in self._statistics.read()
+            if int(row["environment_steps"]) <= environment_steps
+        ]
         self._statistics.replace(kept)
         rows = self._episodes.read()[:episodes]
         self._episodes.replace(rows)
@@ -69,7 +73,9 @@ class RunLog:
         self._next = STATISTICS_EVERY * (environment_steps // STATISTICS_EVERY + 1)
         folder.tensorboard.mkdir(mode=0o700, exist_ok=True)
         self._board_folder, self._purge_step = folder.tensorboard, environment_steps or None
-        self.recent: deque[tuple[float, int]] = deque(((float(row["return"]), int(row["length"])) for row in rows), 100)
+        self.recent: deque[tuple[float, int]] = deque(
+            ((float(row["return"]), int(row["length"])) for row in rows), 100
+        )
         self.episode_count = len(rows)
 
     def due(self, environment_steps: int) -> bool:
@@ -116,7 +122,9 @@ class RunLog:
 
 def write_status(path: Path, status: dict[str, Any]) -> str:
     """Write the status so that a reader sees the old or the new one, never a mixture; return the JSON text."""
-    text = json.dumps(status | {"written": time.time(), "pid": os.getpid(), "host": socket.gethostname()})
+    text = json.dumps(
+        status | {"written": time.time(), "pid": os.getpid(), "host": socket.gethostname()}
+    )
     write_atomically(path, text.encode())
     return text
 

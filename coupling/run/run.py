@@ -13,7 +13,12 @@ from coupling.errors import ConfigError, RunError, describe_os_error
 from coupling.files import make_private, refuse_unwritable, write_atomically
 from coupling.launch import check_launcher
 from coupling.launch.standby import Standby
-from coupling.run.evaluate import EVALUATION_SEED, PolicyController, evaluate, evaluate_with_baselines
+from coupling.run.evaluate import (
+    EVALUATION_SEED,
+    PolicyController,
+    evaluate,
+    evaluate_with_baselines,
+)
 from coupling.run.folder import RunFolder
 from coupling.run.screen import told_if_long
 from coupling.run.training import Screen, Signals, Training
@@ -32,7 +37,9 @@ _LIKELY_SPACES = Box(-1.0, 1.0, (3,), np.float32), Box(-1.0, 1.0, (2,), np.float
 """What is compiled depends on the kinds of spaces, not on their sizes."""
 
 
-def train(preset: str | None, overrides: list[str], screen: Screen, standby: Standby | None = None) -> RunFolder:
+def train(
+    preset: str | None, overrides: list[str], screen: Screen, standby: Standby | None = None
+) -> RunFolder:
     """Begin a run and carry it through.
 
     Parameters
@@ -84,7 +91,9 @@ def train(preset: str | None, overrides: list[str], screen: Screen, standby: Sta
     return folder
 
 
-def resume(path: Path, overrides: list[str], screen: Screen, standby: Standby | None = None) -> RunFolder:
+def resume(
+    path: Path, overrides: list[str], screen: Screen, standby: Standby | None = None
+) -> RunFolder:
     """Go on with a run from its last checkpoint.
 
     Parameters
@@ -131,7 +140,9 @@ def resume(path: Path, overrides: list[str], screen: Screen, standby: Standby | 
             )
         if overrides:
             write_atomically(folder.config_file, dump_config(config).encode())
-    screen.say(f"resuming {folder.path}, whose checkpoint has {learner.environment_steps} environment steps")
+    screen.say(
+        f"resuming {folder.path}, whose checkpoint has {learner.environment_steps} environment steps"
+    )
     _carry_through(folder, config, task, learner, screen, standby)
     return folder
 
@@ -139,22 +150,31 @@ def resume(path: Path, overrides: list[str], screen: Screen, standby: Standby | 
 def _prepare(config: RunConfig, screen: Screen, standby: Standby | None) -> Task:
     """Learn what the task is, and have compiled what the learner calls, while the processes on standby get ready."""
     task = standby.task(seconds=1.0) if standby else None
-    compiles, rehearsed = "making the learner ready, whose functions are compiled once on this machine", False
-    if task is None and standby and standby.is_busy:  # what takes so long is most likely a flow that is compiled
+    compiles, rehearsed = (
+        "making the learner ready, whose functions are compiled once on this machine",
+        False,
+    )
+    # what takes so long is most likely a flow that is compiled
+    if task is None and standby and standby.is_busy:
         with told_if_long(compiles, screen.say), contextlib.suppress(ValueError):
             rehearse(config.agent, *_LIKELY_SPACES)
             rehearsed = True
         task = standby.task(seconds=60.0 + config.workers.step_timeout)
     task = task or describe_task(config.env, config.env_options)
     if not (rehearsed and isinstance(task.action_space, Box)):
-        with told_if_long(compiles, screen.say), contextlib.suppress(ValueError):  # Learner says what does not fit
+        # Learner says what does not fit
+        with told_if_long(compiles, screen.say), contextlib.suppress(ValueError):
             rehearse(config.agent, task.observation_space, task.action_space, task.world)
     return task
 
 
 def _is_finished(learner: Learner, steps: int) -> bool:
     """Tell whether all steps are done, the outcomes of all actions are in, and no gradient step is owed."""
-    return learner.environment_steps >= steps and not learner.running.is_waiting.any() and not learner.updates_due()
+    return (
+        learner.environment_steps >= steps
+        and not learner.running.is_waiting.any()
+        and not learner.updates_due()
+    )
 
 
 def load_learner(folder: RunFolder, device: str | None = None) -> Learner:
@@ -188,7 +208,9 @@ def _same_run(before: RunConfig, after: RunConfig) -> None:
     }
     for key, value in fixed.items():
         if value(before) != value(after):
-            raise ConfigError(f"{key} cannot be changed when a run is resumed; begin a new run with `flowsim train`")
+            raise ConfigError(
+                f"{key} cannot be changed when a run is resumed; begin a new run with `flowsim train`"
+            )
 
 
 @contextlib.contextmanager
@@ -201,7 +223,12 @@ def _as_run_error(folder: RunFolder) -> Iterator[None]:
 
 
 def _carry_through(
-    folder: RunFolder, config: RunConfig, task: Task, learner: Learner, screen: Screen, standby: Standby | None
+    folder: RunFolder,
+    config: RunConfig,
+    task: Task,
+    learner: Learner,
+    screen: Screen,
+    standby: Standby | None,
 ) -> None:
     """Judge the untrained policy, train, judge again."""
     with contextlib.ExitStack() as stack:
@@ -233,10 +260,14 @@ def _carry_through(
 
 
 def _shown_on(screen: Screen, config: RunConfig) -> Callable[[str, int, int], None]:
-    return lambda name, over, actions: screen.judging(name, over, config.run.evaluate_episodes, actions)
+    return lambda name, over, actions: screen.judging(
+        name, over, config.run.evaluate_episodes, actions
+    )
 
 
-def _judge(config: RunConfig, learner: Learner, screen: Screen, *, deterministic: bool) -> dict[str, Any]:
+def _judge(
+    config: RunConfig, learner: Learner, screen: Screen, *, deterministic: bool
+) -> dict[str, Any]:
     shown, name = _shown_on(screen, config), "agent" if deterministic else "agent, drawing"
     return evaluate(
         config.env,

@@ -14,7 +14,8 @@ __all__ = ["ConsoleScreen", "progress_bar", "told_if_long"]
 
 _LINE_EVERY = 10.0  # seconds, where there is no terminal
 _LINE = 200  # characters of numbers, where there is no terminal
-_BAR_AND_COUNTS = 10 + 1 + 7 + 4 + 4  # bar, slash, time left, "left" and the gaps between the columns
+# bar, slash, time left, "left" and the gaps between the columns
+_BAR_AND_COUNTS = 10 + 1 + 7 + 4 + 4
 
 
 class ConsoleScreen:
@@ -55,7 +56,9 @@ class ConsoleScreen:
         if self._console.is_terminal:
             self._show(done, total, lambda room: _numbers(status, room))
         elif self._line_is_due():
-            self.say(f"{done}/{total} steps, {self._left(done, total)} left, {_numbers(status, _LINE)}")
+            self.say(
+                f"{done}/{total} steps, {self._left(done, total)} left, {_numbers(status, _LINE)}"
+            )
 
     def judging(self, name: str, over: int, episodes: int, actions: int) -> None:
         """Show how many episodes of an evaluation are over, and how many actions old the others are."""
@@ -68,7 +71,12 @@ class ConsoleScreen:
     def _show(self, done: int, total: int, numbers: Callable[[int], str]) -> None:
         room = self._console.width - _BAR_AND_COUNTS - 2 * len(str(total))
         self._bar.update(
-            self._task, completed=done, total=total, numbers=numbers(room).ljust(room), visible=True, refresh=True
+            self._task,
+            completed=done,
+            total=total,
+            numbers=numbers(room).ljust(room),
+            visible=True,
+            refresh=True,
         )
 
     def _line_is_due(self) -> bool:
@@ -117,9 +125,16 @@ def told_if_long(what: str, say: Callable[[str], None], every: float = 5.0) -> I
 
 def _numbers(status: dict[str, Any], room: int) -> str:
     """Return as many numbers as there is room for, the most important first: who is away, return, survival, rates."""
-    parts = [f"{status['steps_per_second']:.0f} steps/s", f"{status['updates_per_second']:.0f} updates/s"]
+    parts = [
+        f"{status['steps_per_second']:.0f} steps/s",
+        f"{status['updates_per_second']:.0f} updates/s",
+    ]
     if status["mean_return"] is not None:
-        parts = [f"return {status['mean_return']:.4g}", f"survival {status['mean_length']:.4g} steps", *parts]
+        parts = [
+            f"return {status['mean_return']:.4g}",
+            f"survival {status['mean_length']:.4g} steps",
+            *parts,
+        ]
     absent = status["absent"] if status["state"] == "training" else []
     if absent:
         who = f"worker {absent[0]}" if len(absent) == 1 else f"{len(absent)} workers"

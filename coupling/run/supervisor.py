@@ -13,7 +13,8 @@ from coupling.settings.config import WorkerSettings
 
 __all__ = ["Supervisor"]
 
-_CONNECT_WITHIN = 60.0  # seconds that a new process has at least, however short the steps of its environments are
+# seconds that a new process has at least, however short the steps of its environments are
+_CONNECT_WITHIN = 60.0
 _SHOWN = 20  # deaths and warnings that the status holds
 
 
@@ -37,7 +38,13 @@ class Supervisor:
         The last ones: ``time``, and ``slot`` and ``reason`` or ``text``.
     """
 
-    def __init__(self, server: Server, launcher: Launcher, workers: WorkerSettings, say: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        server: Server,
+        launcher: Launcher,
+        workers: WorkerSettings,
+        say: Callable[[str], None],
+    ) -> None:
         self._server, self._launcher, self._workers, self._say = server, launcher, workers, say
         self.deaths: deque[dict[str, Any]] = deque(maxlen=_SHOWN)
         self.warnings: deque[dict[str, Any]] = deque(maxlen=_SHOWN)
@@ -68,7 +75,9 @@ class Supervisor:
             self._server.liveness.drop(slot)
         limit = max(_CONNECT_WITHIN, self._workers.step_timeout)
         for slot in range(self._workers.processes):
-            if self._launcher.running_for(slot) > limit and not self._server.liveness.connected(slot):
+            if self._launcher.running_for(slot) > limit and not self._server.liveness.connected(
+                slot
+            ):
                 self._launcher.kill(slot, f"it had not connected after {limit:g} s")
         for death in self._launcher.supervise():
             self._server.liveness.drop(death.slot)

@@ -56,7 +56,10 @@ class Signals:
         self._deferring = False
 
     def __enter__(self) -> "Signals":
-        self._before = {number: signal.signal(number, self._handle) for number in (signal.SIGINT, signal.SIGTERM)}
+        self._before = {
+            number: signal.signal(number, self._handle)
+            for number in (signal.SIGINT, signal.SIGTERM)
+        }
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -115,9 +118,15 @@ class Training:
         )
         endpoint = endpoint_to_bind(workers.transport, workers.bind)
         self._keys = Keys.draw() if workers.curve == "always" or not is_loopback(endpoint) else None
-        self._server = Server(learner, endpoint, terms, config.run.steps, self._experience, self._keys)
+        self._server = Server(
+            learner, endpoint, terms, config.run.steps, self._experience, self._keys
+        )
         self._launcher = make_launcher(
-            workers, folder.connection, folder.workers, external=config.env == EXTERNAL, standby=standby
+            workers,
+            folder.connection,
+            folder.workers,
+            external=config.env == EXTERNAL,
+            standby=standby,
         )
         self._supervisor = Supervisor(self._server, self._launcher, workers, screen.say)
         self._speed = Speedometer()
@@ -133,13 +142,18 @@ class Training:
                 self._until_finished_or_noted()
                 self._checkpoint()
             stopped = self._signals.noted and not self._server.exchange.finished
-            state, farewell = ("stopped", "the run was stopped") if stopped else ("finished", "the run is finished")
+            state, farewell = (
+                ("stopped", "the run was stopped")
+                if stopped
+                else ("finished", "the run is finished")
+            )
         finally:
             self._folder.connection.unlink(missing_ok=True)  # nobody listens there any more
             self._server.close(farewell)
             self._launcher.stop()
             self._experience.close()
-            with contextlib.suppress(OSError):  # the reason for the failure, a full disk perhaps, is what is told
+            # the reason for the failure, a full disk perhaps, is what is told
+            with contextlib.suppress(OSError):
                 self._screen.progress(self._write_status(state))
                 self._log.close()
         if self._signals.noted:
@@ -158,7 +172,9 @@ class Training:
         self._segment = max([0, *self._experience.segments()])
         if came_back:
             steps = self._learner.environment_steps
-            self._screen.say(f"going on at {steps} environment steps, {came_back} of them from the experience log")
+            self._screen.say(
+                f"going on at {steps} environment steps, {came_back} of them from the experience log"
+            )
         self._checkpoint()
         if not self._server.exchange.fits():
             outboxes = {path.with_suffix("") for path in self._folder.workers.glob("outbox-*.?")}
@@ -170,7 +186,13 @@ class Training:
         keys = self._keys.for_workers() if self._keys else {}
         workers = config.workers
         connection = Connection(
-            endpoint, name, config.env, config.env_options, workers.patience, workers.agents_of_each(), **keys
+            endpoint,
+            name,
+            config.env,
+            config.env_options,
+            workers.patience,
+            workers.agents_of_each(),
+            **keys,
         )
         write_connection(self._folder.connection, connection)
         if workers.launcher == "local":
@@ -183,9 +205,13 @@ class Training:
         patience = self._config.workers.patience
         if not waited:
             what = describe_os_error(error, self._folder.path)
-            self._screen.say(f"{what}; the run waits up to {patience:g} s for room, and nothing is lost")
+            self._screen.say(
+                f"{what}; the run waits up to {patience:g} s for room, and nothing is lost"
+            )
         if self._signals.noted:
-            raise Interrupted(f"stopped while the disk was full; go on with `flowsim resume {self._folder.path}`")
+            raise Interrupted(
+                f"stopped while the disk was full; go on with `flowsim resume {self._folder.path}`"
+            )
         if waited > patience:
             raise error
 
@@ -271,13 +297,27 @@ class Training:
             "steps_per_second": rates.environment_steps,
             "updates_per_second": rates.gradient_steps,
             "round_trips_per_second": rates.round_trips,
-            "batch_size": server.counts.round_trips / server.counts.batches if server.counts.batches else None,
+            "batch_size": server.counts.round_trips / server.counts.batches
+            if server.counts.batches
+            else None,
             "restarts": self._launcher.restarts,
             "refused": server.refused,
-            **{key: value for key, value in vars(server.counts).items() if key not in ("round_trips", "batches")},
-            "agents": {str(agent): int(count) for agent, count in enumerate(server.exchange.agent_steps) if count},
+            **{
+                key: value
+                for key, value in vars(server.counts).items()
+                if key not in ("round_trips", "batches")
+            },
+            "agents": {
+                str(agent): int(count)
+                for agent, count in enumerate(server.exchange.agent_steps)
+                if count
+            },
             "workers": server.liveness.summaries(),
-            "absent": [slot for slot in range(self._config.workers.processes) if not server.liveness.connected(slot)],
+            "absent": [
+                slot
+                for slot in range(self._config.workers.processes)
+                if not server.liveness.connected(slot)
+            ],
             "deaths": list(self._supervisor.deaths),
             "warnings": list(self._supervisor.warnings),
         }
@@ -288,7 +328,9 @@ class Training:
         learner = self._learner
         warm, updates = _steps_after_warm_up(learner), learner.gradient_steps
         agents = int((self._server.exchange.agent_steps > 0).sum())
-        ratio = f"{warm} / {updates} = {warm / updates:g}" if updates else "no gradient step was due"
+        ratio = (
+            f"{warm} / {updates} = {warm / updates:g}" if updates else "no gradient step was due"
+        )
         return (
             f"finished: {learner.environment_steps} environment steps from {agents} distinct agents, "
             f"{updates} gradient steps; steps after warm-up over gradient steps: {ratio} "

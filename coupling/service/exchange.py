@@ -11,11 +11,27 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from coupling.service.experience import Answered, Closed, ExperienceLog, Opened, Record, Taken, decision_of
+from coupling.service.experience import (
+    Answered,
+    Closed,
+    ExperienceLog,
+    Opened,
+    Record,
+    Taken,
+    decision_of,
+)
 from coupling.service.ledger import Entry, Ledger
 from coupling.service.sessions import Counts
 from coupling.service.terms import Learning
-from coupling.wire.protocol import Header, Kind, Step, decode, decode_observations, decode_step, encode
+from coupling.wire.protocol import (
+    Header,
+    Kind,
+    Step,
+    decode,
+    decode_observations,
+    decode_step,
+    encode,
+)
 
 __all__ = ["Exchange"]
 
@@ -86,7 +102,9 @@ class Exchange:
 
     def open(self, incarnation: int, slot: int, environments: int) -> Entry:
         """Begin the session of a process that takes the place of a worker who has none."""
-        opened = Opened(secrets.randbits(63) | 1, incarnation, slot, int(self._first_agents[slot]), environments)
+        opened = Opened(
+            secrets.randbits(63) | 1, incarnation, slot, int(self._first_agents[slot]), environments
+        )
         self._log.append(opened)
         return self._begin(opened)
 
@@ -250,7 +268,12 @@ class Exchange:
                 read = [(frame, *decode(frame)) for frame in record.frames]
                 for _, header, _ in read:
                     self.ledger.take(header)
-                self._apply([_Message(frame, header, self._read(header, body)) for frame, header, body in read])
+                self._apply(
+                    [
+                        _Message(frame, header, self._read(header, body))
+                        for frame, header, body in read
+                    ]
+                )
             elif isinstance(record, Answered):
                 while not self._learner.may_act():
                     self._learner.update()
@@ -265,6 +288,7 @@ class Exchange:
         sizes = np.diff(self._first_agents)
         return all(
             entry.slot < len(sizes)
-            and (entry.first_agent, entry.environments) == (self._first_agents[entry.slot], sizes[entry.slot])
+            and (entry.first_agent, entry.environments)
+            == (self._first_agents[entry.slot], sizes[entry.slot])
             for entry in self.ledger
         )

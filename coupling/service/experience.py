@@ -20,7 +20,16 @@ from coupling.errors import FULL, RunError
 from coupling.files import private_opener
 from rl_agent.running import Decision
 
-__all__ = ["Answered", "Closed", "ExperienceLog", "Opened", "Record", "Taken", "decision_of", "keep_trying"]
+__all__ = [
+    "Answered",
+    "Closed",
+    "ExperienceLog",
+    "Opened",
+    "Record",
+    "Taken",
+    "decision_of",
+    "keep_trying",
+]
 
 _HEAD = struct.Struct("<II")  # length and CRC-32 of the map
 _TRY_EVERY = 1.0  # seconds
@@ -73,13 +82,19 @@ class Answered(msgspec.Struct, frozen=True, tag="answered", array_like=True):
     random: bytes
 
     @classmethod
-    def of(cls, sessions: list[int], epoch: int, policy_version: int, decision: Decision) -> "Answered":
+    def of(
+        cls, sessions: list[int], epoch: int, policy_version: int, decision: Decision
+    ) -> "Answered":
         """Make the record of a decision."""
         d = decision
         arrays = (d.agents, d.action, d.mean, d.std, d.value, d.state, d.noise)
-        agents, action, mean, std, value, state, noise = (np.ascontiguousarray(array).tobytes() for array in arrays)
+        agents, action, mean, std, value, state, noise = (
+            np.ascontiguousarray(array).tobytes() for array in arrays
+        )
         random = json.dumps(d.random).encode()
-        return cls(sessions, epoch, policy_version, agents, action, mean, std, value, state, noise, random)
+        return cls(
+            sessions, epoch, policy_version, agents, action, mean, std, value, state, noise, random
+        )
 
 
 class Closed(msgspec.Struct, frozen=True, tag="closed", array_like=True):
@@ -97,7 +112,9 @@ def decision_of(record: Answered) -> Decision:
     agents = np.frombuffer(record.agents, np.int64)
     rows = len(agents)
     parts = (record.action, record.mean, record.std, record.state, record.noise)
-    action, mean, std, state, noise = (np.frombuffer(part, np.float32).reshape(rows, -1) for part in parts)
+    action, mean, std, state, noise = (
+        np.frombuffer(part, np.float32).reshape(rows, -1) for part in parts
+    )
     value = np.frombuffer(record.value, np.float32)
     return Decision(agents, action, mean, std, value, state, noise, json.loads(record.random))
 
@@ -116,7 +133,9 @@ class ExperienceLog:
         As of :func:`keep_trying`; unless given, a full disk is an error at once.
     """
 
-    def __init__(self, folder: Path, *, fsync: bool = False, when_full: WhenFull | None = None) -> None:
+    def __init__(
+        self, folder: Path, *, fsync: bool = False, when_full: WhenFull | None = None
+    ) -> None:
         folder.mkdir(mode=0o700, exist_ok=True)
         self._folder, self._fsync = folder, fsync
         self._when_full = when_full or _give_up
@@ -193,8 +212,11 @@ class ExperienceLog:
             record = _record_at(content, at)
             if record is None:
                 if not is_last:
-                    raise RunError(f"the experience log {self._path(number)} is damaged at byte {at}")
-                os.truncate(self._path(number), at)  # torn: it was never acted on, and later segments may follow
+                    raise RunError(
+                        f"the experience log {self._path(number)} is damaged at byte {at}"
+                    )
+                # torn: it was never acted on, and later segments may follow
+                os.truncate(self._path(number), at)
                 return
             yield _DECODER.decode(record)
             at += _HEAD.size + len(record)

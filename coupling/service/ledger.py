@@ -19,7 +19,8 @@ __all__ = ["Entry", "Ledger", "OrderError", "Verdict"]
 
 
 _REMEMBERED_PROCESSES = 4096
-_REMEMBERED_MESSAGES = 16  # of a session: by their checksums a late copy is told from another message
+# of a session: by their checksums a late copy is told from another message
+_REMEMBERED_MESSAGES = 16
 
 
 class OrderError(ProtocolError):
@@ -123,7 +124,9 @@ class Ledger:
         """Return the open session of a process."""
         return next((entry for entry in self if entry.incarnation == incarnation), None)
 
-    def open(self, session: int, incarnation: int, slot: int, first_agent: int, environments: int) -> Entry:
+    def open(
+        self, session: int, incarnation: int, slot: int, first_agent: int, environments: int
+    ) -> Entry:
         """Begin the session of a worker that has none.
 
         Raises
@@ -157,9 +160,13 @@ class Ledger:
         entry = self[header.session]
         name = f"{header.kind.name} {header.sequence}"
         if (header.first, header.environments) != (0, entry.environments):
-            raise OrderError(f"{name} must speak of all {entry.environments} environments of the worker", header)
+            raise OrderError(
+                f"{name} must speak of all {entry.environments} environments of the worker", header
+            )
         if (header.kind is Kind.RESET) != (header.sequence == 1):
-            raise OrderError(f"{name}: RESET is the first message of a session, and STEP all later ones", header)
+            raise OrderError(
+                f"{name}: RESET is the first message of a session, and STEP all later ones", header
+            )
         if header.sequence <= entry.sequence:
             return self._judge_known(entry, header)
         if header.sequence > entry.sequence + 1 or entry.waiting:
@@ -192,11 +199,19 @@ class Ledger:
     def save(self) -> dict[str, Any]:
         """Return what :meth:`restore` needs, fit for JSON."""
         entries = [asdict(entry) | {"answer": entry.answer.hex()} for entry in self]
-        return {"starts": sorted(self.starts.items()), "entries": entries, "closed": list(self._closed)}
+        return {
+            "starts": sorted(self.starts.items()),
+            "entries": entries,
+            "closed": list(self._closed),
+        }
 
     def restore(self, saved: dict[str, Any]) -> None:
         """Take over the result of :meth:`save`."""
         self.starts = Counter(dict(saved["starts"]))
-        entries = [Entry(**entry | {"answer": bytes.fromhex(entry["answer"])}) for entry in saved["entries"]]
+        entries = [
+            Entry(**entry | {"answer": bytes.fromhex(entry["answer"])})
+            for entry in saved["entries"]
+        ]
         self._entries = {entry.session: entry for entry in entries}
-        self._closed = deque(saved.get("closed", ()), _REMEMBERED_PROCESSES)  # none in older checkpoints
+        # none in older checkpoints
+        self._closed = deque(saved.get("closed", ()), _REMEMBERED_PROCESSES)

@@ -84,7 +84,11 @@ class Liveness:
     def keeps(self, slot: int) -> float:
         """Return for how many seconds a place is kept for a worker that may find the restarted learner soon."""
         entry = self._ledger.of_slot(slot)
-        return 0.0 if entry is None else max(0.0, self._sessions[entry.session].kept_until - self._clock())
+        return (
+            0.0
+            if entry is None
+            else max(0.0, self._sessions[entry.session].kept_until - self._clock())
+        )
 
     def challenge(self, holder: Session) -> Pause | Reject:
         """Refuse a newcomer once the holder of its place has given a sign of life well after its first HELLO.
@@ -97,13 +101,16 @@ class Liveness:
             holder.challenged = now
         elif holder.seen > holder.challenged + self._terms.heartbeat:
             return Reject(f"{name} is connected already")
-        return Pause(f"{name} is connected already; it is given up if it keeps silent for {self._terms.dead_after:g} s")
+        return Pause(
+            f"{name} is connected already; it is given up if it keeps silent for {self._terms.dead_after:g} s"
+        )
 
     def lost(self) -> list[tuple[int, str]]:
         """Return the workers that are silent or too slow, with the reason; call it right after a turn."""
         now = self._clock()
         away, self._looked = now - self._looked, now
-        if away > self._terms.heartbeat:  # this process was stopped, or busy: nobody could be heard meanwhile
+        # this process was stopped, or busy: nobody could be heard meanwhile
+        if away > self._terms.heartbeat:
             for session in self:
                 session.seen = min(now, session.seen + away)
                 session.busy_since = min(now, session.busy_since + away)
@@ -116,13 +123,19 @@ class Liveness:
                 lost.append((slot, f"no sign of life for {silence:.1f} s"))
             elif not session.entry.waiting and busy > self._terms.step_timeout:
                 limit = self._terms.step_timeout
-                lost.append((slot, f"an environment step took longer than step_timeout = {limit:g} s"))
+                lost.append(
+                    (slot, f"an environment step took longer than step_timeout = {limit:g} s")
+                )
         return lost
 
     def forgotten(self) -> list[int]:
         """Return the sessions of dead workers for which no successor came within ``patience``."""
         now = self._clock()
-        return [each.entry.session for each in self if not each.alive and now - each.seen > self._terms.patience]
+        return [
+            each.entry.session
+            for each in self
+            if not each.alive and now - each.seen > self._terms.patience
+        ]
 
     def delays(self) -> tuple[float, float]:
         """Return median and 99th percentile of the added delay in microseconds, averaged over the workers."""

@@ -47,7 +47,8 @@ __all__ = ["Counts", "Learning", "Server", "Session", "Terms"]
 _MESSAGES_A_TURN = 4096  # a peer that floods the socket cannot keep the learner from learning
 _REMEMBERED_OFFENDERS = 65536
 _LATE_COPIES = 3  # of messages of a session, which a network may make
-_MESSAGES_OF_A_PEER = 32  # in its queues: a peer that floods them, or reads nothing, does not fill the memory
+# in its queues: a peer that floods them, or reads nothing, does not fill the memory
+_MESSAGES_OF_A_PEER = 32
 
 
 class Server:
@@ -182,7 +183,10 @@ class Server:
             if len(self._offenders) > _REMEMBERED_OFFENDERS:
                 self._offenders.popitem(last=False)
             if isinstance(error, OrderError):
-                self._warn(self.liveness[error.header.session], f"sent a message that breaks the order: {error}")
+                self._warn(
+                    self.liveness[error.header.session],
+                    f"sent a message that breaks the order: {error}",
+                )
                 self._send_error(route, error.header, str(error))
             else:
                 self._send(route, encode_control(Reject(str(error)), epoch=self._terms.epoch))
@@ -193,7 +197,8 @@ class Server:
         if session is None:
             return
         verdict = self.exchange.ledger.judge(header)
-        if verdict in (Verdict.FORK, Verdict.LATE):  # the worker is still answered where it was heard
+        # the worker is still answered where it was heard
+        if verdict in (Verdict.FORK, Verdict.LATE):
             self._contest(route, session, header, verdict)
             return
         if verdict is Verdict.TAKE:
@@ -209,7 +214,11 @@ class Server:
             self.exchange.settle()
             self.exchange.flush()  # what is paused has to be safe
             pause = Pause("the learner has it; learning must catch up before the next action")
-            ids = {"session": header.session, "acknowledgement": header.sequence, "epoch": self._terms.epoch}
+            ids = {
+                "session": header.session,
+                "acknowledgement": header.sequence,
+                "epoch": self._terms.epoch,
+            }
             self._send(route, encode_control(pause, **ids))
 
     def _contest(self, route: bytes, session: Session, header: Header, verdict: Verdict) -> None:
@@ -224,7 +233,10 @@ class Server:
             session.late += 1
             what = f"{name} came after a later message of its session had been taken in"
             if session.late == _LATE_COPIES:
-                self._warn(session, f"{what}, {_LATE_COPIES} times by now: it is behind what its session holds")
+                self._warn(
+                    session,
+                    f"{what}, {_LATE_COPIES} times by now: it is behind what its session holds",
+                )
         reason = f"{what}; if this worker sent no other one, another process speaks for its session, which cannot go on"
         self._send_error(route, header, reason)
 
@@ -247,16 +259,23 @@ class Server:
             reason = "this session is not known: another process has taken its place, or the learner has begun anew"
             if header.session in self.liveness:
                 reason = "this session is over: its worker has said that it leaves"
-            self._send(route, encode_control(Reject(reason), session=header.session, epoch=self._terms.epoch))
+            self._send(
+                route,
+                encode_control(Reject(reason), session=header.session, epoch=self._terms.epoch),
+            )
         return session
 
-    def _sign_of_life(self, route: bytes, header: Header, message: Heartbeat | Error | Goodbye) -> None:
+    def _sign_of_life(
+        self, route: bytes, header: Header, message: Heartbeat | Error | Goodbye
+    ) -> None:
         session = self._found(route, header)
         if session is None:
             return
         if isinstance(message, Heartbeat):
             session.life = message
-            self._send(route, encode_control(message, session=header.session, epoch=self._terms.epoch))
+            self._send(
+                route, encode_control(message, session=header.session, epoch=self._terms.epoch)
+            )
             return
         session.alive, session.over, session.kept_until = False, True, 0.0
         told = self.errors if isinstance(message, Error) else self.farewells
@@ -275,7 +294,8 @@ class Server:
             self._welcome(session, route)
             return
         slot = self._place_for(hello) if hello.slot is None else hello.slot
-        has_closed = known is not None or ledger.has_closed(hello.incarnation)  # this was long on its way
+        # this was long on its way
+        has_closed = known is not None or ledger.has_closed(hello.incarnation)
         reason = (
             "its session is over, or another process has taken its place"
             if has_closed
@@ -288,7 +308,8 @@ class Server:
         before = ledger.of_slot(slot)
         if before is not None:
             holder = self.liveness[before.session]
-            if _session_of(hello.recovered) != before.session:  # who has the outbox of a process proves that it is dead
+            # who has the outbox of a process proves that it is dead
+            if _session_of(hello.recovered) != before.session:
                 answer: Pause | Reject | None = None
                 if holder.alive:
                     answer = self.liveness.challenge(holder)
@@ -301,7 +322,9 @@ class Server:
                     return
             self._recover(hello.recovered, {before.session})
             self._close(before.session)
-        session = self.liveness.begin(self.exchange.open(hello.incarnation, slot, hello.environments))
+        session = self.liveness.begin(
+            self.exchange.open(hello.incarnation, slot, hello.environments)
+        )
         session.came_by(route)
         session.pid, session.host, session.alive = hello.pid, hello.host, True
         self._welcome(session, route)
@@ -318,7 +341,10 @@ class Server:
             if verdict is Verdict.FORK:
                 self.counts.forks += 1
                 session = self.liveness[header.session]
-                self._warn(session, f"its {header.kind.name} {header.sequence} is not what was taken in for it before")
+                self._warn(
+                    session,
+                    f"its {header.kind.name} {header.sequence} is not what was taken in for it before",
+                )
             if verdict is not Verdict.TAKE:
                 return
             self.exchange.accept(frame, header, body)
@@ -339,10 +365,17 @@ class Server:
     def _place_for(self, hello: Hello) -> int | None:
         """Return the place of the process whose last message a worker brings, or else the first that is free."""
         for entry in self.exchange.ledger:
-            if entry.environments == hello.environments and _session_of(hello.recovered) == entry.session:
+            if (
+                entry.environments == hello.environments
+                and _session_of(hello.recovered) == entry.session
+            ):
                 return entry.slot
         each = enumerate(self._terms.agents_of_each)
-        free = [slot for slot, count in each if count == hello.environments and not self.liveness.connected(slot)]
+        free = [
+            slot
+            for slot, count in each
+            if count == hello.environments and not self.liveness.connected(slot)
+        ]
         return min(free, key=lambda slot: self.liveness.keeps(slot) > 0, default=None)
 
     def _close(self, number: int) -> None:
@@ -353,7 +386,9 @@ class Server:
 
     def _answer(self) -> None:
         """Answer everybody who is there and waits."""
-        waiting = [session.entry for session in self.liveness if session.entry.waiting and session.alive]
+        waiting = [
+            session.entry for session in self.liveness if session.entry.waiting and session.alive
+        ]
         for entry in self.exchange.answer(waiting, self._terms.epoch):
             session = self.liveness[entry.session]
             session.busy_since = self._clock()
@@ -409,7 +444,9 @@ class Server:
     def close(self, reason: str) -> None:
         """Say GOODBYE to every worker and close the socket."""
         for session in self.liveness:
-            farewell = encode_control(Goodbye(reason), session=session.entry.session, epoch=self._terms.epoch)
+            farewell = encode_control(
+                Goodbye(reason), session=session.entry.session, epoch=self._terms.epoch
+            )
             self._send_to(session, farewell)
         self._guard.close()
         self._socket.close()

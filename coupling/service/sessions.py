@@ -8,7 +8,8 @@ from coupling.wire.protocol import Heartbeat
 
 __all__ = ["Counts", "Session"]
 
-_ROUTES = 64  # of a session: a worker makes a new connection each ten seconds or so that nobody answers it
+# of a session: a worker makes a new connection each ten seconds or so that nobody answers it
+_ROUTES = 64
 
 
 @dataclass
@@ -54,17 +55,21 @@ class Session:
     entry: Entry
     seen: float  # when it last gave a sign of life, by the server's clock
     busy_since: float  # when it last got something to do
-    routes: list[bytes] = field(default_factory=list)  # by which its last message, and copies of it, came
+    # by which its last message, and copies of it, came
+    routes: list[bytes] = field(default_factory=list)
     pid: int = 0
     host: str = ""
     alive: bool = False
     over: bool = (
-        False  # its worker said GOODBYE or ERROR: it can say no more, but its successor may bring its last message
+        # its worker said GOODBYE or ERROR: it can say no more, but its successor may bring its last
+        # message
+        False
     )
     late: int = 0  # messages that came after a later one
     warned: bool = False  # whether the run was told that something is wrong with it
     challenged: float = 0.0  # when another process first claimed the slot
-    kept_until: float = 0.0  # when the place stops being kept for a worker that the learner before had
+    # when the place stops being kept for a worker that the learner before had
+    kept_until: float = 0.0
     life: Heartbeat = field(default_factory=lambda: Heartbeat(0, 0.0, 0.0, 0.0))
 
     def came_by(self, route: bytes) -> None:

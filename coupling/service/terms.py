@@ -123,7 +123,9 @@ class Terms:
         if slot is None:
             return f"no place for a worker of {hello.environments} environments is free in this run"
         if not 0 <= slot < len(self.agents_of_each):
-            return f"there is no worker {slot} in this run, only 0 to {len(self.agents_of_each) - 1}"
+            return (
+                f"there is no worker {slot} in this run, only 0 to {len(self.agents_of_each) - 1}"
+            )
         if hello.environments != self.agents_of_each[slot]:
             return f"it hosts {hello.environments} environments, this run gives it {self.agents_of_each[slot]}"
         return ""

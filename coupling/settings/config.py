@@ -40,7 +40,9 @@ class RaySettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    address: str = Field(default="auto", min_length=1, description="of the cluster; auto is the one of this machine")
+    address: str = Field(
+        default="auto", min_length=1, description="of the cluster; auto is the one of this machine"
+    )
     cpus: float = Field(default=1.0, ge=0, description="CPUs that each worker takes from its node")
     gpus: float = Field(default=0.0, ge=0, description="GPUs that each worker takes from its node")
 
@@ -50,16 +52,23 @@ class SlurmSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    cluster: Literal["slurm", "local"] = Field(default="slurm", description="local runs the jobs here, to try it out")
+    cluster: Literal["slurm", "local"] = Field(
+        default="slurm", description="local runs the jobs here, to try it out"
+    )
     partition: str | None = Field(default=None, min_length=1, description="queue of the jobs")
     account: str | None = Field(default=None, min_length=1, description="who pays")
-    time: int = Field(default=240, ge=1, description="limit of a job in minutes, after which it is queued again")
+    time: int = Field(
+        default=240, ge=1, description="limit of a job in minutes, after which it is queued again"
+    )
     cpus: int = Field(default=1, ge=1, description="CPUs of a job")
     gpus: int = Field(default=0, ge=0, description="GPUs of a job")
     memory: float | None = Field(default=None, gt=0, description="memory of a job in GB")
-    setup: list[str] = Field(default_factory=list, description="lines of shell before the worker, such as module load")
+    setup: list[str] = Field(
+        default_factory=list, description="lines of shell before the worker, such as module load"
+    )
     sbatch: dict[str, str | int | float | bool] = Field(
-        default_factory=dict, description="other options of sbatch, such as {qos: high, exclusive: true}"
+        default_factory=dict,
+        description="other options of sbatch, such as {qos: high, exclusive: true}",
     )
 
 
@@ -69,29 +78,53 @@ class WorkerSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     launcher: Literal["local", "ray", "slurm", "none"] = Field(
-        default="local", description="who starts workers; none waits for those that somebody starts by hand"
+        default="local",
+        description="who starts workers; none waits for those that somebody starts by hand",
     )
     bind: str = Field(
-        default="127.0.0.1", min_length=1, description="address of this machine that workers reach, host or host:port"
+        default="127.0.0.1",
+        min_length=1,
+        description="address of this machine that workers reach, host or host:port",
     )
     ray: RaySettings = Field(default_factory=RaySettings)
     slurm: SlurmSettings = Field(default_factory=SlurmSettings)
     processes: int = Field(default=2, ge=1, le=1024, description="worker processes")
     agents: int = Field(default=24, ge=1, le=65536, description="environments over all the workers")
-    threads: int = Field(default=1, ge=1, description="threads of each worker's numerical libraries")
-    devices: list[int] = Field(default_factory=list, description="GPUs, one worker after the other takes the next")
-    transport: Literal["tcp", "ipc"] = Field(default="tcp", description="how local workers are reached")
-    curve: Literal["auto", "always"] = Field(default="auto", description="encrypt beyond this machine only, or always")
-    step_timeout: float = Field(default=300.0, gt=0, description="longest environment step in seconds")
-    heartbeat: float = Field(default=1.0, gt=0, le=1e9, description="seconds between signs of life")
-    dead_after: float = Field(default=5.0, gt=0, description="seconds of silence after which a worker is dead")
-    patience: float = Field(default=600.0, gt=0, le=1e9, description="seconds a worker looks for its learner")
-    restarts: int = Field(
-        default=10, ge=0, description="deaths of one worker, or failures of its environments, mended within ten minutes"
+    threads: int = Field(
+        default=1, ge=1, description="threads of each worker's numerical libraries"
     )
-    outbox: bool = Field(default=True, description="keep each worker's last step on disk, so that its death loses none")
+    devices: list[int] = Field(
+        default_factory=list, description="GPUs, one worker after the other takes the next"
+    )
+    transport: Literal["tcp", "ipc"] = Field(
+        default="tcp", description="how local workers are reached"
+    )
+    curve: Literal["auto", "always"] = Field(
+        default="auto", description="encrypt beyond this machine only, or always"
+    )
+    step_timeout: float = Field(
+        default=300.0, gt=0, description="longest environment step in seconds"
+    )
+    heartbeat: float = Field(default=1.0, gt=0, le=1e9, description="seconds between signs of life")
+    dead_after: float = Field(
+        default=5.0, gt=0, description="seconds of silence after which a worker is dead"
+    )
+    patience: float = Field(
+        default=600.0, gt=0, le=1e9, description="seconds a worker looks for its learner"
+    )
+    restarts: int = Field(
+        default=10,
+        ge=0,
+        description="deaths of one worker, or failures of its environments, mended within ten minutes",
+    )
+    outbox: bool = Field(
+        default=True,
+        description="keep each worker's last step on disk, so that its death loses none",
+    )
     wait: float = Field(
-        default=86400.0, gt=0, description="seconds that a run waits while none of its workers is there"
+        default=86400.0,
+        gt=0,
+        description="seconds that a run waits while none of its workers is there",
     )
 
     @pydantic.model_validator(mode="after")
@@ -139,13 +172,18 @@ class RunSettings(BaseModel):
 
     steps: int = Field(default=1_000_000, ge=1, description="environment steps over all agents")
     seed: int = Field(default=0, ge=0, lt=2**63, description="seed of everything random in the run")
-    name: str | None = Field(default=None, description="run folder inside run.folder; chosen when left out")
+    name: str | None = Field(
+        default=None, description="run folder inside run.folder; chosen when left out"
+    )
     folder: str = Field(default="runs", min_length=1, description="where run folders are kept")
     checkpoint_every: float = Field(default=60.0, gt=0, description="seconds between checkpoints")
     durability: Literal["process", "fsync"] = Field(
-        default="process", description="what the experience is safe from: the end of any process, or of the machine too"
+        default="process",
+        description="what the experience is safe from: the end of any process, or of the machine too",
     )
-    evaluate_episodes: int = Field(default=0, ge=0, description="episodes judged before and after training")
+    evaluate_episodes: int = Field(
+        default=0, ge=0, description="episodes judged before and after training"
+    )
 
     @pydantic.field_validator("name")
     @classmethod
@@ -161,7 +199,9 @@ class RunConfig(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     env: str = Field(min_length=1, description="any Gymnasium id, also as module:id")
-    env_options: dict[str, Any] = Field(default_factory=dict, description="passed to the environment")
+    env_options: dict[str, Any] = Field(
+        default_factory=dict, description="passed to the environment"
+    )
     agent: AnyAgentConfig = Field(default_factory=VRacerConfig)
     workers: WorkerSettings = Field(default_factory=WorkerSettings)
     run: RunSettings = Field(default_factory=RunSettings)
@@ -174,7 +214,9 @@ class RunConfig(BaseModel):
                 "does not have; use `flowsim serve`, or workers.launcher=none"
             )
         if self.env == EXTERNAL and self.run.evaluate_episodes:
-            raise ValueError(f"run.evaluate_episodes must be 0: {EXTERNAL} has no environments in Python to judge by")
+            raise ValueError(
+                f"run.evaluate_episodes must be 0: {EXTERNAL} has no environments in Python to judge by"
+            )
         return self
 
     @pydantic.field_validator("agent", mode="before")
@@ -216,7 +258,9 @@ def with_overrides(config: RunConfig, overrides: Sequence[str]) -> RunConfig:
     ConfigError
         As :func:`load_config`.
     """
-    return _validate(apply_overrides(config.model_dump(mode="json"), overrides), "the run's configuration")
+    return _validate(
+        apply_overrides(config.model_dump(mode="json"), overrides), "the run's configuration"
+    )
 
 
 def on_another_task(config: RunConfig, overrides: Sequence[str]) -> RunConfig:
@@ -229,7 +273,9 @@ def on_another_task(config: RunConfig, overrides: Sequence[str]) -> RunConfig:
     """
     for word in overrides:
         if not word.startswith("env_options."):
-            raise ConfigError(f"{word}: a trained agent is what it is; only its task can change, env_options.KEY=VALUE")
+            raise ConfigError(
+                f"{word}: a trained agent is what it is; only its task can change, env_options.KEY=VALUE"
+            )
     return with_overrides(config, overrides)
 
 
@@ -249,7 +295,9 @@ def fitted(config: RunConfig, episode_steps: int | None) -> RunConfig:
         When what was named does not go together with what fits.
     """
     try:
-        return config.model_copy(update={"agent": fit(config.agent, config.run.steps, episode_steps)})
+        return config.model_copy(
+            update={"agent": fit(config.agent, config.run.steps, episode_steps)}
+        )
     except pydantic.ValidationError as error:
         raise ConfigError(f"agent: {sentence_of(error, AgentConfig, DEFAULTS)}") from error
 

@@ -25,7 +25,9 @@ __all__ = [
 def shipped_presets() -> list[str]:
     """Return the names of the presets that come with the package, such as ``d_cylinder_wake/quick``."""
     root = Path(str(resources.files("cases")))
-    return sorted(path.relative_to(root).with_suffix("").as_posix() for path in root.rglob("*.yaml"))
+    return sorted(
+        path.relative_to(root).with_suffix("").as_posix() for path in root.rglob("*.yaml")
+    )
 
 
 def find_preset(preset: str) -> Path:
@@ -47,7 +49,11 @@ def find_preset(preset: str) -> Path:
     if path.suffix in (".yaml", ".yml"):
         raise ConfigError(f"preset file {preset} does not exist")
     close = difflib.get_close_matches(name, shipped, n=1, cutoff=0.75)
-    hint = f"did you mean {close[0]!r}?" if close else f"give a YAML file or one of {', '.join(shipped)}"
+    hint = (
+        f"did you mean {close[0]!r}?"
+        if close
+        else f"give a YAML file or one of {', '.join(shipped)}"
+    )
     raise ConfigError(f"no preset named {preset!r}: {hint}")
 
 
@@ -56,7 +62,11 @@ def preset_name(preset: str) -> str:
     path = find_preset(preset)
     root = Path(str(resources.files("cases")))
     inside = path.resolve().is_relative_to(root.resolve())
-    stem = path.resolve().relative_to(root.resolve()).with_suffix("").as_posix() if inside else path.stem
+    stem = (
+        path.resolve().relative_to(root.resolve()).with_suffix("").as_posix()
+        if inside
+        else path.stem
+    )
     return folder_name(stem)
 
 
@@ -90,7 +100,9 @@ def apply_overrides(content: dict[str, Any], overrides: Iterable[str]) -> dict[s
     for word in overrides:
         key, equals, text = word.partition("=")
         if not equals or not key:
-            raise ConfigError(f"{word!r} is not of the form key=value, for example agent.gamma=0.97")
+            raise ConfigError(
+                f"{word!r} is not of the form key=value, for example agent.gamma=0.97"
+            )
         try:
             value = parse_yaml(text)
         except yaml.YAMLError as error:
@@ -115,5 +127,7 @@ def _index(place: Any, part: str, key: str) -> Any:
     if not isinstance(place, list):
         raise ConfigError(f"{key} cannot be set: there is {place!r}, which has no keys of its own")
     if not part.isdecimal() or int(part) >= len(place):
-        raise ConfigError(f"{key} cannot be set: {part!r} must be the number of an entry, 0 to {len(place) - 1}")
+        raise ConfigError(
+            f"{key} cannot be set: {part!r} must be the number of an entry, 0 to {len(place) - 1}"
+        )
     return int(part)

@@ -48,8 +48,12 @@ def external_task(env_options: dict[str, Any]) -> tuple[Box, Box, int | None]:
     try:
         options = _Options.model_validate(env_options)
     except pydantic.ValidationError as error:
-        raise ConfigError(f"env_options of env = {EXTERNAL!r}: {sentence_of(error, _Options)}") from error
-    low, high = (np.array(bounds, np.float32) for bounds in (options.action_low, options.action_high))
+        raise ConfigError(
+            f"env_options of env = {EXTERNAL!r}: {sentence_of(error, _Options)}"
+        ) from error
+    low, high = (
+        np.array(bounds, np.float32) for bounds in (options.action_low, options.action_high)
+    )
     if len(low) != len(high) or not (low < high).all():
         raise ConfigError(
             f"env_options.action_low = {options.action_low} must be below action_high = {options.action_high}, "

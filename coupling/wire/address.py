@@ -36,7 +36,8 @@ def endpoint_to_bind(transport: str, bind: str) -> str:
     ConfigError
         When this machine does not have the address, or the port is taken.
     """
-    if transport == "ipc":  # libzmq makes a folder of mode 0700, but in the current one unless it is told where
+    # libzmq makes a folder of mode 0700, but in the current one unless it is told where
+    if transport == "ipc":
         os.environ.setdefault("TMPDIR", tempfile.gettempdir())
         return "ipc://*"
     host, colon, port = bind.partition(":")

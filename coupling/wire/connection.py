@@ -54,7 +54,8 @@ class Connection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             msgspec.structs.force_setattr(self, "task_hash", task_hash(self.env, self.env_options))
 
     def __repr__(self) -> str:
-        return f"Connection({self.run!r} at {self.endpoint})"  # without the keys: it may end up in a log
+        # without the keys: it may end up in a log
+        return f"Connection({self.run!r} at {self.endpoint})"
 
     def environments_at(self, slot: int | None) -> int:
         """Return how many environments a worker hosts.
@@ -111,7 +112,9 @@ def read_connection(path: Path) -> Connection:
     keys = [connection.server_key, connection.public_key, connection.secret_key]
     if any(keys):
         if not all(map(_is_key, keys)):
-            raise ValueError(f"{path} is no connection file: its three keys must be Z85 text of 40 characters")
+            raise ValueError(
+                f"{path} is no connection file: its three keys must be Z85 text of 40 characters"
+            )
         if mode & 0o077:
             raise ValueError(
                 f"{path} holds keys and others may read it (mode {mode:04o}); make it yours alone: chmod 600 {path}"

@@ -59,7 +59,9 @@ class Door:
         When it cannot listen there.
     """
 
-    def __init__(self, host: str, port: int, guests: int, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, host: str, port: int, guests: int, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._listener = socket.create_server((host, port), backlog=_BACKLOG)
         self._listener.setblocking(False)
         self.port: int = self._listener.getsockname()[1]
@@ -130,7 +132,9 @@ class Door:
         code = ctypes.create_string_buffer(program)
         with contextlib.suppress(OSError):  # no room for it in the kernel: the door stays as it is
             self._listener.setsockopt(
-                socket.SOL_SOCKET, _ATTACH_FILTER, struct.pack("@HP", len(program) // 8, ctypes.addressof(code))
+                socket.SOL_SOCKET,
+                _ATTACH_FILTER,
+                struct.pack("@HP", len(program) // 8, ctypes.addressof(code)),
             )
 
 
@@ -138,7 +142,8 @@ def _program(known: Iterable[int]) -> bytes:
     """Return a filter (classic BPF) that drops requests for a connection from all but these IPv4 addresses."""
     load_byte, load_word, mask, equal, give = 0x30, 0x20, 0x54, 0x15, 0x06
     all_of_it, nothing = 0xFFFFFFFF, 0
-    flags, syn_and_ack, syn, source = 13, 0x12, 0x02, 0xFFF00000 + 12  # in the TCP header, and in the IP header
+    # in the TCP header, and in the IP header
+    flags, syn_and_ack, syn, source = 13, 0x12, 0x02, 0xFFF00000 + 12
     lines = [
         (load_byte, 0, 0, flags),
         (mask, 0, 0, syn_and_ack),

@@ -173,8 +173,12 @@ def decode(frame: bytes) -> tuple[Header, bytes]:
         For every other departure: length, magic, checksum, unknown type, fields that must be 0 or must not.
     """
     if len(frame) < HEADER_SIZE:
-        raise ProtocolError(f"a frame of {len(frame)} bytes is shorter than the header of {HEADER_SIZE}")
-    magic, major, minor, kind, flags, length, checksum, *fields, reserved = _HEADER.unpack_from(frame)
+        raise ProtocolError(
+            f"a frame of {len(frame)} bytes is shorter than the header of {HEADER_SIZE}"
+        )
+    magic, major, minor, kind, flags, length, checksum, *fields, reserved = _HEADER.unpack_from(
+        frame
+    )
     if magic != MAGIC:
         raise ProtocolError(f"a frame begins with {magic!r}, not with {MAGIC!r}")
     if major != VERSION[0] and kind != Kind.REJECT:
@@ -196,7 +200,9 @@ def decode(frame: bytes) -> tuple[Header, bytes]:
 
 def _checksum(frame: memoryview) -> int:
     """Return the CRC-32 of a frame with zeros in place of its checksum."""
-    before = zlib.crc32(bytes(_CHECKSUM.stop - _CHECKSUM.start), zlib.crc32(frame[: _CHECKSUM.start]))
+    before = zlib.crc32(
+        bytes(_CHECKSUM.stop - _CHECKSUM.start), zlib.crc32(frame[: _CHECKSUM.start])
+    )
     return zlib.crc32(frame[_CHECKSUM.stop :], before)
 
 
@@ -205,11 +211,17 @@ def _check_fields(header: Header) -> None:
     name = header.kind.name
     if header.kind in (Kind.RESET, Kind.STEP, Kind.ACTION):
         if not (header.session and header.sequence and 0 < header.environments <= MAX_ENVIRONMENTS):
-            raise ProtocolError(f"{name} needs a session, a sequence and 1 to {MAX_ENVIRONMENTS} environments")
+            raise ProtocolError(
+                f"{name} needs a session, a sequence and 1 to {MAX_ENVIRONMENTS} environments"
+            )
     elif header.first or header.environments or (header.sequence and header.kind is not Kind.ERROR):
-        raise ProtocolError(f"{name} speaks of a sequence or of environments, which only RESET, STEP and ACTION do")
+        raise ProtocolError(
+            f"{name} speaks of a sequence or of environments, which only RESET, STEP and ACTION do"
+        )
     if header.acknowledgement and header.kind not in (Kind.ACTION, Kind.PAUSE):
-        raise ProtocolError(f"{name} has an acknowledgement, which only the learner's ACTION and PAUSE have")
+        raise ProtocolError(
+            f"{name} has an acknowledgement, which only the learner's ACTION and PAUSE have"
+        )
 
 
 # --- control messages -------------------------------------------------------------------------------------
@@ -226,7 +238,8 @@ _Seconds = Annotated[float, Meta(ge=0.0, le=1e9)]  # these bounds also refuse wh
 _Period = Annotated[float, Meta(gt=0.0, le=1e9)]
 _Microseconds = Annotated[float, Meta(ge=0.0, le=1e15)]
 _Bounds = Annotated[
-    list[Annotated[float, Meta(ge=-_LARGEST_FLOAT, le=_LARGEST_FLOAT)]], Meta(min_length=1, max_length=MAX_FLOATS)
+    list[Annotated[float, Meta(ge=-_LARGEST_FLOAT, le=_LARGEST_FLOAT)]],
+    Meta(min_length=1, max_length=MAX_FLOATS),
 ]
 _Name = Annotated[str, Meta(max_length=255, pattern=_NO_CONTROL_CHARACTERS)]
 _Text = Annotated[str, Meta(max_length=MAX_TEXT, pattern=_NO_CONTROL_CHARACTERS)]
@@ -284,7 +297,9 @@ class Hello(_Control, frozen=True, forbid_unknown_fields=True):
         if self.versions[0] > self.versions[1]:
             raise ValueError(f"the lowest of the versions {self.versions} is above the highest")
         if len(self.action_low) != len(self.action_high):
-            raise ValueError(f"{len(self.action_low)} lower bounds of actions, {len(self.action_high)} upper ones")
+            raise ValueError(
+                f"{len(self.action_low)} lower bounds of actions, {len(self.action_high)} upper ones"
+            )
         if any(low > high for low, high in zip(self.action_low, self.action_high, strict=True)):
             raise ValueError("a lower bound of an action is above the upper one")
 
@@ -393,7 +408,13 @@ _DECODERS = {kind: msgspec.msgpack.Decoder(body, strict=True) for kind, body in 
 
 
 def encode_control(
-    body: _Control, *, session: int = 0, sequence: int = 0, acknowledgement: int = 0, epoch: int = 0, clock: int = 0
+    body: _Control,
+    *,
+    session: int = 0,
+    sequence: int = 0,
+    acknowledgement: int = 0,
+    epoch: int = 0,
+    clock: int = 0,
 ) -> bytes:
     """Return the frame of a control message; its type follows from the body."""
     header = Header(_KIND[type(body)], session, sequence, acknowledgement, epoch=epoch, clock=clock)
@@ -413,7 +434,9 @@ def decode_control(header: Header, body: bytes) -> _Control:
     except KeyError as error:
         raise ProtocolError(f"{header.kind.name} is no control message") from error
     except (ValueError, RecursionError) as error:  # text that is not UTF-8 is no DecodeError
-        raise ProtocolError(sentence(f"the body of {header.kind.name} is malformed: {error}")) from error
+        raise ProtocolError(
+            sentence(f"the body of {header.kind.name} is malformed: {error}")
+        ) from error
 
 
 # --- arrays -----------------------------------------------------------------------------------------------
@@ -482,17 +505,23 @@ def decode_step(body: bytes, environments: int, size: int) -> Step:
     n = environments
     fixed = n * (8 + 4 * size + 1)
     if len(body) < fixed:
-        raise ProtocolError(f"a STEP of {n} environments has {len(body)} bytes, at least {fixed} are needed")
+        raise ProtocolError(
+            f"a STEP of {n} environments has {len(body)} bytes, at least {fixed} are needed"
+        )
     status = np.frombuffer(body, np.uint8, n, len(body) - n)
     ended = int(np.count_nonzero(status & (_TERMINATED | _TRUNCATED)))
     meaningless = (status > _FAILED) | (status == _DIVERGED)
     if len(body) != fixed + 4 * size * ended or meaningless.any():
-        raise ProtocolError(f"a STEP of {n} environments, {ended} of them ended, has a body of {len(body)} bytes")
+        raise ProtocolError(
+            f"a STEP of {n} environments, {ended} of them ended, has a body of {len(body)} bytes"
+        )
     rewards = np.frombuffer(body, "<f8", n)
     floats = np.frombuffer(body, "<f4", (n + ended) * size, 8 * n).reshape(n + ended, size)
     # the learner keeps rewards as f32; the comparison is false for what is not a number
     if not ((np.abs(rewards) <= _LARGEST_FLOAT).all() and np.isfinite(floats).all()):
-        raise ProtocolError("a STEP holds a number that is not finite, or a reward too large for single precision")
+        raise ProtocolError(
+            "a STEP holds a number that is not finite, or a reward too large for single precision"
+        )
     if rewards[status == _FAILED].any():
         raise ProtocolError("a STEP holds a reward of a failed environment, which must be 0")
     return Step(
@@ -531,7 +560,9 @@ def decode_actions(body: bytes, environments: int, size: int) -> np.ndarray:
 def _decode_rows(body: bytes, environments: int, size: int, name: str) -> np.ndarray:
     if len(body) != 4 * environments * size:
         needed = 4 * environments * size
-        raise ProtocolError(f"{name} of {environments} environments has {len(body)} bytes, not {needed}")
+        raise ProtocolError(
+            f"{name} of {environments} environments has {len(body)} bytes, not {needed}"
+        )
     rows = np.frombuffer(body, "<f4").reshape(environments, size)
     if not np.isfinite(rows).all():
         raise ProtocolError(f"{name} holds a number that is not finite")

@@ -32,12 +32,18 @@ __all__ = ["Guard", "Keys", "RefusedError", "Watch", "is_loopback", "secure_clie
 
 _ZAP = "inproc://zeromq.zap.01"
 _DOMAIN = "flowsim"
-_FAILED = zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
+_FAILED = (
+    zmq.EVENT_HANDSHAKE_FAILED_AUTH
+    | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
+    | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
+)
 _monitors = itertools.count()
 _EVENT = struct.Struct("=HI")  # of a monitor's first frame: which, and its value
 _UNREADABLE = zmq.PROTOCOL_ERROR_ZMTP_CRYPTOGRAPHIC
-_MESSAGES_A_CALL = 4096  # that are attended to at once: a flood of them does not keep the learner from learning
-_HANDSHAKE_WITHIN = 5000  # milliseconds; longer than the time in which a worker takes broken handshakes for a refusal
+# that are attended to at once: a flood of them does not keep the learner from learning
+_MESSAGES_A_CALL = 4096
+# milliseconds; longer than the time in which a worker takes broken handshakes for a refusal
+_HANDSHAKE_WITHIN = 5000
 _SENTENCES = 64  # different refusals that are told; all are counted
 _STOOD_STILL = 1.0  # seconds between two looks in which peers may have lost their patience,
 _EXCUSED = 5.0  # and for which the handshakes that they broke off are told of late
@@ -76,7 +82,9 @@ class Keys:
             When libzmq was built without CURVE.
         """
         if not zmq.has("curve"):
-            raise ConfigError("libzmq was built without CURVE, so workers can be on this machine only")
+            raise ConfigError(
+                "libzmq was built without CURVE, so workers can be on this machine only"
+            )
         pairs = (*zmq.curve_keypair(), *zmq.curve_keypair())
         return cls(*(key.decode() for key in pairs))
 
@@ -243,16 +251,22 @@ class Guard:
         if event == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
             return
         if event == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL and value == _UNREADABLE:
-            self._tell("a peer that takes this learner for another one was refused: its server key is not ours")
+            self._tell(
+                "a peer that takes this learner for another one was refused: its server key is not ours"
+            )
             return
         if event == zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL:
             if self._clock() < self._excused_until:
                 return
             if self._keys is None or value in (errno.ECONNRESET, errno.EAGAIN):
-                self._tell("a peer did not get through the handshake: it went away, or took too long over it")
+                self._tell(
+                    "a peer did not get through the handshake: it went away, or took too long over it"
+                )
                 return
         speaks = "with encryption (CURVE)" if self._keys else "without encryption"
-        self._tell(f"a peer did not get through the handshake: this learner speaks {speaks}, the peer perhaps not")
+        self._tell(
+            f"a peer did not get through the handshake: this learner speaks {speaks}, the peer perhaps not"
+        )
 
     def _tell(self, sentence: str) -> None:
         if sentence not in self.refusals and len(self.refusals) < _SENTENCES:
@@ -274,7 +288,11 @@ class Watch:
     """
 
     def __init__(self, socket: "zmq.Socket[bytes]", connection: "Connection") -> None:
-        self._socket, self._endpoint, self._encrypted = socket, connection.endpoint, bool(connection.server_key)
+        self._socket, self._endpoint, self._encrypted = (
+            socket,
+            connection.endpoint,
+            bool(connection.server_key),
+        )
         self._monitor = _monitor(socket, _FAILED | zmq.EVENT_HANDSHAKE_SUCCEEDED)
         self._broken_off: deque[float] = deque(maxlen=_BROKEN_OFF)
         self._poller = zmq.Poller()

@@ -52,7 +52,9 @@ class Numbered(gym.spaces.Box):
     def __init__(self, choices: gym.spaces.Discrete | gym.spaces.MultiDiscrete) -> None:
         count = choices.nvec if isinstance(choices, gym.spaces.MultiDiscrete) else choices.n
         first = np.atleast_1d(np.asarray(choices.start, np.float32))
-        super().__init__(first, first + np.atleast_1d(np.asarray(count, np.float32)) - 1.0, dtype=np.float32)
+        super().__init__(
+            first, first + np.atleast_1d(np.asarray(count, np.float32)) - 1.0, dtype=np.float32
+        )
         self.choices = choices
 
 
@@ -72,7 +74,9 @@ class Guarded(gym.Wrapper[Any, Any, Any, Any]):
         super().__init__(make())
         self._make, self._failed = make, False
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
         """Begin an episode; after a failure, of a new environment."""
         if self._failed:
             with contextlib.suppress(Exception):  # it is broken already
@@ -145,7 +149,9 @@ def episode_seed(*words: int) -> int:
     return int(np.random.SeedSequence(words).generate_state(1)[0])
 
 
-def make_vector(env: str, env_options: dict[str, Any], count: int, *, guarded: bool = False) -> VectorEnv:
+def make_vector(
+    env: str, env_options: dict[str, Any], count: int, *, guarded: bool = False
+) -> VectorEnv:
     """Make ``count`` copies of a task as one vector environment.
 
     The task's own batched form is taken when it has one that resets within the step; otherwise the
@@ -183,31 +189,51 @@ def make_vector(env: str, env_options: dict[str, Any], count: int, *, guarded: b
     try:
         if env.startswith(PARALLEL):
             make_world = _parallel(env)
-            return _one_after_the_other(lambda: JointWorld(make_world, env_options), count, guarded=guarded)
+            return _one_after_the_other(
+                lambda: JointWorld(make_world, env_options), count, guarded=guarded
+            )
         import cases  # noqa: F401  (registers the flow tasks)
 
         spec = _spec(env)
         if spec.vector_entry_point is not None:
             options = _within_the_step(spec) | env_options
-            vector = gym.make_vec(spec, num_envs=count, vectorization_mode="vector_entry_point", **options)
+            vector = gym.make_vec(
+                spec, num_envs=count, vectorization_mode="vector_entry_point", **options
+            )
             if vector.metadata.get("autoreset_mode") == AutoresetMode.SAME_STEP:
                 return vector
             vector.close()
         return _one_after_the_other(lambda: gym.make(spec, **env_options), count, guarded=guarded)
-    except (gym.error.NameNotFound, gym.error.NamespaceNotFound, gym.error.VersionNotFound) as error:
-        close = difflib.get_close_matches(env.rpartition(":")[2], gym.registry.keys(), n=1, cutoff=0.7)
-        hint = f"; did you mean {close[0]!r}?" if close else "; env takes the id of a registered Gymnasium environment"
+    except (
+        gym.error.NameNotFound,
+        gym.error.NamespaceNotFound,
+        gym.error.VersionNotFound,
+    ) as error:
+        close = difflib.get_close_matches(
+            env.rpartition(":")[2], gym.registry.keys(), n=1, cutoff=0.7
+        )
+        hint = (
+            f"; did you mean {close[0]!r}?"
+            if close
+            else "; env takes the id of a registered Gymnasium environment"
+        )
         raise ConfigError(f"env = {env!r}: no such environment{hint}") from error
     except ConfigError:
         raise
     except gym.error.DependencyNotInstalled as error:
         ours = "mujoco" in str(error).lower()
-        needs = "needs MuJoCo: pip install 'flowsim[mujoco]'" if ours else f"cannot be made: {error}"
+        needs = (
+            "needs MuJoCo: pip install 'flowsim[mujoco]'" if ours else f"cannot be made: {error}"
+        )
         raise ConfigError(f"env = {env!r} {needs}") from error
     except (gym.error.Error, TypeError, ValueError, RuntimeError, MemoryError) as error:
-        unknown = re.search(r"unexpected keyword argument '(\w+)'[^:]*(: allowed are .*)?", str(error))
+        unknown = re.search(
+            r"unexpected keyword argument '(\w+)'[^:]*(: allowed are .*)?", str(error)
+        )
         if unknown:
-            raise ConfigError(f"env_options.{unknown[1]} is no option of env = {env!r}{unknown[2] or ''}") from error
+            raise ConfigError(
+                f"env_options.{unknown[1]} is no option of env = {env!r}{unknown[2] or ''}"
+            ) from error
         raise ConfigError(f"env = {env!r} cannot be made: {_sentence(error)}") from error
     except Exception as error:  # whatever somebody's own environment raises
         raise ConfigError(f"env = {env!r} cannot be made: {describe_failure(error)}") from error
@@ -230,10 +256,14 @@ def _numbered(environment: gym.Env) -> gym.Env:
     """Let an environment of discrete actions take them as numbers in an array; others stay as they are."""
     space = environment.action_space
     if isinstance(space, gym.spaces.MultiDiscrete):
-        return gym.wrappers.TransformAction(environment, lambda numbers: np.rint(numbers).astype(int), Numbered(space))
+        return gym.wrappers.TransformAction(
+            environment, lambda numbers: np.rint(numbers).astype(int), Numbered(space)
+        )
     if not isinstance(space, gym.spaces.Discrete):
         return environment
-    return gym.wrappers.TransformAction(environment, lambda action: int(np.rint(action[0])), Numbered(space))
+    return gym.wrappers.TransformAction(
+        environment, lambda action: int(np.rint(action[0])), Numbered(space)
+    )
 
 
 def _within_the_step(spec: gym.envs.registration.EnvSpec) -> dict[str, Any]:
@@ -259,7 +289,9 @@ def _parallel(env: str) -> Callable[..., Any]:
         make = getattr(_imported(name, env), "parallel_env", None)
     except ConfigError as error:
         if name.startswith("pettingzoo."):
-            raise ConfigError(f"{error}; pip install 'flowsim[sisl]' (Python 3.12 at most)") from error
+            raise ConfigError(
+                f"{error}; pip install 'flowsim[sisl]' (Python 3.12 at most)"
+            ) from error
         raise
     if not callable(make):
         raise ConfigError(f"env = {env!r}: module {name!r} has no function parallel_env")
@@ -286,7 +318,9 @@ def _imported(module: str, env: str) -> ModuleType:
             f"env = {env!r}: there is no module {module!r}, neither in the current folder {here} nor installed"
         ) from error
     except Exception as error:
-        raise ConfigError(f"env = {env!r}: {module} cannot be imported: {describe_failure(error)}") from error
+        raise ConfigError(
+            f"env = {env!r}: {module} cannot be imported: {describe_failure(error)}"
+        ) from error
 
 
 def _look_in(folder: str) -> None:
@@ -325,7 +359,8 @@ def describe_task(env: str, env_options: dict[str, Any]) -> Task:
         As :func:`make_vector`, and for spaces that are neither flat boxes nor, as actions, discrete.
     """
     if env == EXTERNAL:
-        from coupling.settings.external import external_task  # with pydantic, which other workers need not wait for
+        # with pydantic, which other workers need not wait for
+        from coupling.settings.external import external_task
 
         return Task(*external_task(env_options))
     vector = make_vector(env, env_options, 1)
@@ -342,7 +377,11 @@ def describe_task(env: str, env_options: dict[str, Any]) -> Task:
         assert isinstance(action, gym.spaces.Box)
         if not (np.isfinite(action.low).all() and np.isfinite(action.high).all()):
             raise ConfigError(f"env = {env!r}: its action space {action} has no finite bounds")
-        _try(vector, env, np.clip(np.zeros((1, *action.shape), action.dtype), action.low, action.high))
+        _try(
+            vector,
+            env,
+            np.clip(np.zeros((1, *action.shape), action.dtype), action.low, action.high),
+        )
     finally:
         vector.close()
     actions = action.choices if isinstance(action, Numbered) else action
@@ -358,7 +397,11 @@ def _of_first(vector: VectorEnv, name: str, otherwise: Any) -> Any:
 def _longest_episode(env: str, vector: VectorEnv) -> int | None:
     """Return the limit of time that a task is registered with, or that its own batch names as ``episode_steps``."""
     registered = None if env.startswith(PARALLEL) else _spec(env).max_episode_steps
-    limit = registered or getattr(vector, "episode_steps", None) or _of_first(vector, "episode_steps", None)
+    limit = (
+        registered
+        or getattr(vector, "episode_steps", None)
+        or _of_first(vector, "episode_steps", None)
+    )
     return int(limit) if limit else None
 
 
@@ -370,16 +413,25 @@ def _try(vector: VectorEnv, env: str, actions: np.ndarray) -> None:
     ConfigError
         When it raises, or gives numbers that are not finite: nothing can be learned from it.
     """
-    calls: dict[str, Callable[[], Any]] = {"reset": lambda: vector.reset(seed=0), "step": lambda: vector.step(actions)}
+    calls: dict[str, Callable[[], Any]] = {
+        "reset": lambda: vector.reset(seed=0),
+        "step": lambda: vector.step(actions),
+    }
     for name, call in calls.items():
         try:
             given = call()
         except Exception as error:
-            raise ConfigError(f"env = {env!r}: its {name}() raised {describe_failure(error)}") from error
-        for what, value in zip(("observation", "reward"), given[: 1 if name == "reset" else 2], strict=False):
+            raise ConfigError(
+                f"env = {env!r}: its {name}() raised {describe_failure(error)}"
+            ) from error
+        for what, value in zip(
+            ("observation", "reward"), given[: 1 if name == "reset" else 2], strict=False
+        ):
             if not np.isfinite(value).all():
                 numbers = np.asarray(value[0]).tolist()
-                raise ConfigError(f"env = {env!r}: the {what} of its {name}() is not finite: {numbers}")
+                raise ConfigError(
+                    f"env = {env!r}: the {what} of its {name}() is not finite: {numbers}"
+                )
 
 
 def final_observations(infos: dict[str, Any], ended: np.ndarray) -> np.ndarray:

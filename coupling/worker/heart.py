@@ -37,7 +37,9 @@ class Heart(threading.Thread):
         Seconds from STEP to ACTION, lately.
     """
 
-    def __init__(self, context: "zmq.Context[zmq.Socket[bytes]]", file: Path, welcome: Welcome) -> None:
+    def __init__(
+        self, context: "zmq.Context[zmq.Socket[bytes]]", file: Path, welcome: Welcome
+    ) -> None:
         super().__init__(name="heartbeat", daemon=True)
         self.answered = time.monotonic()
         self.steps = self.resends = self.failures = 0
@@ -82,5 +84,7 @@ class Heart(threading.Thread):
         middle, tail = np.percentile(delays, (50, 99)) * 1e6
         seconds = time.monotonic() - began if began else 0.0
         delays_us = float(middle), float(tail)
-        beat = Heartbeat(self.steps, seconds, *delays_us, self.resends, self.failures, self.failure[:1000])
+        beat = Heartbeat(
+            self.steps, seconds, *delays_us, self.resends, self.failures, self.failure[:1000]
+        )
         return encode_control(beat, session=self._welcome.session)

@@ -32,7 +32,9 @@ class Line:
         What it said last.
     """
 
-    def __init__(self, context: "zmq.Context[zmq.Socket[bytes]]", file: Path, look_again: float = _READ_AGAIN) -> None:
+    def __init__(
+        self, context: "zmq.Context[zmq.Socket[bytes]]", file: Path, look_again: float = _READ_AGAIN
+    ) -> None:
         self._context, self._file, self._look_again = context, file, look_again
         self.connection = read_connection(file)
         self._open()
@@ -48,7 +50,8 @@ class Line:
 
     def renew(self) -> None:
         """Connect again; what was not sent yet is dropped."""
-        with contextlib.suppress(OSError, ValueError):  # a learner that is being started again writes a new one
+        # a learner that is being started again writes a new one
+        with contextlib.suppress(OSError, ValueError):
             self.connection = read_connection(self._file)
         self._watch.close()
         self._socket.close()

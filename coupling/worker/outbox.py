@@ -14,7 +14,8 @@ from coupling.files import private_opener
 
 __all__ = ["Outbox", "read_outbox"]
 
-_HEAD = struct.Struct("<QII")  # how many messages were written before, length of this one, CRC-32 of it and its number
+# how many messages were written before, length of this one, CRC-32 of it and its number
+_HEAD = struct.Struct("<QII")
 
 
 def _checksum(number: int, message: bytes) -> int:

@@ -107,7 +107,12 @@ class Worker:
     """
 
     def __init__(
-        self, file: Path, slot: int | None, environments: int, outbox: Path | None = None, made: Made | None = None
+        self,
+        file: Path,
+        slot: int | None,
+        environments: int,
+        outbox: Path | None = None,
+        made: Made | None = None,
     ) -> None:
         self._file, self._slot, self._count = file, slot, environments
         self._context = zmq.Context()
@@ -203,7 +208,10 @@ class Worker:
         if self._window:
             self._window.show(self._vector)
         observations, rewards, terminated, truncated, infos = outcome
-        observations, reasons = np.asarray(observations, np.float32), failures_of(infos, self._count)
+        observations, reasons = (
+            np.asarray(observations, np.float32),
+            failures_of(infos, self._count),
+        )
         for reason in filter(None, reasons):
             self._note_failure(reason)
         failed = np.array([bool(reason) for reason in reasons])
@@ -211,8 +219,20 @@ class Worker:
         rewards = np.where(failed, 0.0, rewards)
         ended = terminated | truncated
         final = final_observations(infos, ended) if ended.any() else observations[:0]
-        step = Step(rewards, observations, terminated, truncated, self._diverged(infos) & ended, failed, final)
-        if np.isfinite(rewards).all() and np.isfinite(observations).all() and np.isfinite(final).all():
+        step = Step(
+            rewards,
+            observations,
+            terminated,
+            truncated,
+            self._diverged(infos) & ended,
+            failed,
+            final,
+        )
+        if (
+            np.isfinite(rewards).all()
+            and np.isfinite(observations).all()
+            and np.isfinite(final).all()
+        ):
             return step
         return self._without_broken(step)
 
@@ -222,7 +242,9 @@ class Worker:
         resulting[step.ended] = step.final
         broken = ~(np.isfinite(step.rewards) & np.isfinite(resulting).all(axis=1))
         broken |= ~np.isfinite(step.observations).all(axis=1)
-        anew = self._all_anew(f"a reward or observation of environments {np.flatnonzero(broken)} is not finite")
+        anew = self._all_anew(
+            f"a reward or observation of environments {np.flatnonzero(broken)} is not finite"
+        )
         terminated = step.terminated & ~broken
         return Step(
             np.where(broken, 0.0, step.rewards),
@@ -247,10 +269,15 @@ class Worker:
         return Step(rewards, observations, no, no, no, ~no, none)
 
     def _note_failure(self, reason: str) -> None:
-        print(f"worker {self._slot}: an environment failed and begins anew: {reason}", file=sys.stderr, flush=True)
+        print(
+            f"worker {self._slot}: an environment failed and begins anew: {reason}",
+            file=sys.stderr,
+            flush=True,
+        )
         self._heart.failures += 1
         self._heart.failure = reason
-        self._line.send(self._heart.sign_of_life())  # the reason shall be there with the STEP that says it failed
+        # the reason shall be there with the STEP that says it failed
+        self._line.send(self._heart.sign_of_life())
 
     def _diverged(self, infos: dict[str, Any]) -> np.ndarray:
         """Return which episodes ended in a blown-up simulation, as the task's info says."""
@@ -280,9 +307,13 @@ class Worker:
             if answer is None:
                 self._check_patience(self._heart.silence)
                 silence = time.monotonic() - answered
-                self._check_patience(silence, f"answers signs of life, but did not answer {kind.name} {self._sequence}")
+                self._check_patience(
+                    silence,
+                    f"answers signs of life, but did not answer {kind.name} {self._sequence}",
+                )
                 in_vain += 1
-                if in_vain > 1:  # this connection is dead, or leads to a learner that was; the heart's may be newer
+                # this connection is dead, or leads to a learner that was; the heart's may be newer
+                if in_vain > 1:
                     self._line.renew()
                 self._heart.resends += 1
                 self._line.send(frame)
@@ -298,7 +329,9 @@ class Worker:
                 if answered - sent > _LONG_PAUSE and not said:
                     said = True
                     reason = decode_control(header, body).reason  # type: ignore[attr-defined]
-                    self._say(f"waits for the answer to {kind.name} {self._sequence}; the learner says: {reason}")
+                    self._say(
+                        f"waits for the answer to {kind.name} {self._sequence}; the learner says: {reason}"
+                    )
 
     def _read(self, frame: bytes) -> tuple[Header, bytes]:
         """Decode a frame; the ones that end this worker do so."""
@@ -308,10 +341,13 @@ class Worker:
         message = decode_control(header, body)
         if isinstance(message, Error) and 0 < header.sequence < self._sequence:
             return header, body  # it speaks of a late copy of a message that was answered
-        if isinstance(message, Error):  # so that this worker's place is free at once, and the run learns why
+        # so that this worker's place is free at once, and the run learns why
+        if isinstance(message, Error):
             self.last_word(Error(f"the learner refused its message: {message.reason}"))
         if isinstance(message, Reject | Error):
-            raise WorkerStoppedError(f"the learner refused worker {self._slot}: {message.reason}", 1)
+            raise WorkerStoppedError(
+                f"the learner refused worker {self._slot}: {message.reason}", 1
+            )
         if isinstance(message, Goodbye):
             raise WorkerStoppedError(message.reason, 0)
         return header, body
@@ -325,7 +361,9 @@ class Worker:
                 if what
                 else f"no learner answered at {connection.endpoint}"
             )
-            raise WorkerStoppedError(f"{who}, for {silence:.0f} s" if what else f"{who} for {silence:.0f} s", 1)
+            raise WorkerStoppedError(
+                f"{who}, for {silence:.0f} s" if what else f"{who} for {silence:.0f} s", 1
+            )
 
     def _join(self) -> Welcome:
         """Say HELLO until the learner answers, waiting a little longer each time."""
@@ -359,7 +397,8 @@ class Worker:
                         self._say(f"waits for its place: {message.reason}")
                     paused, wait, until = message.reason, _ASK_AGAIN, time.monotonic() + _ASK_AGAIN
             self._check_patience(
-                time.monotonic() - began, f"gave worker {self._slot} no place: {paused}" if paused else ""
+                time.monotonic() - began,
+                f"gave worker {self._slot} no place: {paused}" if paused else "",
             )
             if paused:
                 continue
@@ -368,7 +407,11 @@ class Worker:
                 self._line.renew()
 
     def _say(self, what: str) -> None:
-        print(f"worker {'?' if self._slot is None else self._slot}: {what}", file=sys.stderr, flush=True)
+        print(
+            f"worker {'?' if self._slot is None else self._slot}: {what}",
+            file=sys.stderr,
+            flush=True,
+        )
 
 
 def main(words: Sequence[str] | None = None, made: Made | None = None) -> int:
@@ -385,12 +428,16 @@ def main(words: Sequence[str] | None = None, made: Made | None = None) -> int:
     parser.add_argument("--connect", type=Path, required=True, help="connection.json of the run")
     parser.add_argument("--slot", type=int, help="number of this worker; a free one when left out")
     parser.add_argument("--environments", type=int, required=True, help="environments to host")
-    parser.add_argument("--outbox", type=Path, help="keeps the last message for the next process of this worker")
+    parser.add_argument(
+        "--outbox", type=Path, help="keeps the last message for the next process of this worker"
+    )
     arguments = parser.parse_args(words)
     die_with_parent()
     name = f"worker {'?' if arguments.slot is None else arguments.slot}"
     try:
-        worker = Worker(arguments.connect, arguments.slot, arguments.environments, arguments.outbox, made)
+        worker = Worker(
+            arguments.connect, arguments.slot, arguments.environments, arguments.outbox, made
+        )
     except (OSError, ValueError) as error:
         print(f"{name}: {error}", file=sys.stderr)
         return 1

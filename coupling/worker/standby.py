@@ -29,13 +29,22 @@ def stand_by() -> None:
             _describe(orders, answer)
     vector = None
     with contextlib.suppress(Exception):  # the worker tries again, and says why it fails
-        vector = make_vector(orders["env"], orders["env_options"], orders["environments"], guarded=True)
+        vector = make_vector(
+            orders["env"], orders["env_options"], orders["environments"], guarded=True
+        )
     told = _next_order()
-    with open(told["stderr"], "ab", opener=private_opener) as stderr, open(os.devnull, "rb") as nothing:
+    with (
+        open(told["stderr"], "ab", opener=private_opener) as stderr,
+        open(os.devnull, "rb") as nothing,
+    ):
         os.dup2(stderr.fileno(), 1)
         os.dup2(stderr.fileno(), 2)
         os.dup2(nothing.fileno(), 0)
-    made = None if vector is None else Made(orders["env"], orders["env_options"], orders["environments"], vector)
+    made = (
+        None
+        if vector is None
+        else Made(orders["env"], orders["env_options"], orders["environments"], vector)
+    )
     sys.exit(main(told["words"], made))
 
 

@@ -67,7 +67,9 @@ class Window:
         except OSError:  # a full disk, say: the run has more important things to write
             pass
         except Exception as error:  # the scene of somebody's own task
-            print(f"the flow cannot be shown: {describe_failure(error)}", file=sys.stderr, flush=True)
+            print(
+                f"the flow cannot be shown: {describe_failure(error)}", file=sys.stderr, flush=True
+            )
             self._due = float("inf")
 
     def _is_wanted(self) -> bool:
@@ -79,6 +81,7 @@ class Window:
 
 def _episodes(vector: "VectorEnv[Any, Any, Any]") -> "Episodes | None":
     """Return the episodes of a batch of flows; other tasks have nothing to show."""
-    flows = sys.modules.get("cases.flow_env")  # importing it takes seconds, which other tasks shall not wait for
+    # importing it takes seconds, which other tasks shall not wait for
+    flows = sys.modules.get("cases.flow_env")
     batch: Any = vector.unwrapped
     return batch.episodes if flows and isinstance(batch, flows.FlowVectorEnv) else None

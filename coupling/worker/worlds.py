@@ -49,7 +49,9 @@ class JointWorld(gym.Env[np.ndarray, np.ndarray]):
         actions = [self._inner.action_space(name) for name in self._names]
         if self.world == 1:
             raise ValueError("it has a single agent: take its Gymnasium form")
-        if any(space != observations[0] for space in observations) or any(space != actions[0] for space in actions):
+        if any(space != observations[0] for space in observations) or any(
+            space != actions[0] for space in actions
+        ):
             raise ValueError("its agents have different spaces, and one policy serves all of them")
         if not isinstance(observations[0], gym.spaces.Box):
             raise ValueError(f"its agents observe {observations[0]}, not a Box")
@@ -58,7 +60,9 @@ class JointWorld(gym.Env[np.ndarray, np.ndarray]):
         self.action_space = joint_actions(actions[0], self.world)
         self._size = int(np.prod(observations[0].shape))
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict]:
         """Begin an episode of all agents."""
         seen, _ = self._inner.reset(seed=seed, options=options)
         self._gone = np.zeros(self.world, np.bool_)
@@ -87,9 +91,17 @@ class JointWorld(gym.Env[np.ndarray, np.ndarray]):
         is_over = not self._inner.agents or bool((cut | self._gone).all())
         if cut.any() and not is_over:
             name = self._names[int(cut.argmax())]
-            raise RuntimeError(f"{name} is truncated while others of its world go on, which cannot be learned from")
+            raise RuntimeError(
+                f"{name} is truncated while others of its world go on, which cannot be learned from"
+            )
         ended = bool(self._gone.all())
-        return pack(self._seen, rewards, self._gone), float(rewards.mean()), ended, is_over and not ended, {}
+        return (
+            pack(self._seen, rewards, self._gone),
+            float(rewards.mean()),
+            ended,
+            is_over and not ended,
+            {},
+        )
 
     def close(self) -> None:
         """Close the world."""

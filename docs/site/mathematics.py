@@ -45,7 +45,9 @@ def _picture(name: str, latex: str) -> str:
     (x0, y0), (x1, y1) = points[~ends].min(axis=0), points[~ends].max(axis=0)
     curves, last = [], Path.STOP
     for (x, y), code in zip(points.tolist(), path.codes.tolist(), strict=True):
-        curves.append("Z" if code == Path.CLOSEPOLY else f"{LETTERS[code] if code != last else ' '}{x} {y}")
+        curves.append(
+            "Z" if code == Path.CLOSEPOLY else f"{LETTERS[code] if code != last else ' '}{x} {y}"
+        )
         last = code
     place, em = f"{x0} {y0} {x1 - x0} {y1 - y0}", SIZE / SCALE
     style = f"width:{(x1 - x0) / em:.3f}em;height:{(y1 - y0) / em:.3f}em;vertical-align:{-y1 / em:.3f}em"

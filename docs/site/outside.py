@@ -33,7 +33,9 @@ LANGUAGES = {
     ".f90": "fortran",
 }
 
-FENCED = re.compile(r"^(?P<fence> *(?:```+|~~~+)).*?^(?P=fence)[`~]*[ \t]*$", re.MULTILINE | re.DOTALL)
+FENCED = re.compile(
+    r"^(?P<fence> *(?:```+|~~~+)).*?^(?P=fence)[`~]*[ \t]*$", re.MULTILINE | re.DOTALL
+)
 LINK = re.compile(r"\]\((?!https?:|mailto:|#)([^)\s#]+)(#[^)\s]*)?\)")
 
 log = logging.getLogger(f"mkdocs.hooks.{__name__}")
@@ -68,7 +70,11 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     for match, target, name in _links(source, markdown):
         page_uri = target.removeprefix(DOCS) if target.startswith(DOCS) else _page_of(target)
         page_uri = page_uri.replace(".ipynb", ".md")
-        anchor = f"__codelineno-0-{_line(source, target, name)}" if name and target.endswith(".py") else name
+        anchor = (
+            f"__codelineno-0-{_line(source, target, name)}"
+            if name and target.endswith(".py")
+            else name
+        )
         link = posixpath.relpath(page_uri, posixpath.dirname(here)) + (anchor and f"#{anchor}")
         parts += [markdown[end : match.start()], f"]({link})"]
         end = match.end()
@@ -98,7 +104,9 @@ def _shown(target: str) -> str:
     """Write the page that shows a file or lists a folder."""
     path = ROOT / target
     if path.is_dir():
-        children = [child for child in sorted(path.iterdir()) if not child.name.startswith((".", "__"))]
+        children = [
+            child for child in sorted(path.iterdir()) if not child.name.startswith((".", "__"))
+        ]
         names = [f"- `{child.name}{'/' * child.is_dir()}`\n" for child in children]
         return f"# {target}/\n\nA folder of the repository:\n\n{''.join(names)}"
     text = path.read_text(encoding="utf-8")
@@ -127,5 +135,11 @@ def _line(source: str, target: str, name: str) -> int:
 def _defined(node: ast.stmt) -> set[str]:
     if isinstance(node, ast.FunctionDef | ast.ClassDef):
         return {node.name}
-    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+    targets = (
+        node.targets
+        if isinstance(node, ast.Assign)
+        else [node.target]
+        if isinstance(node, ast.AnnAssign)
+        else []
+    )
     return {target.id for target in targets if isinstance(target, ast.Name)}

@@ -14,14 +14,20 @@ from flowsim.validation import bodies, cavity, cylinder, free_bodies, open_sides
 from flowsim.validation.result import Case, DivergedError, Effort, Result, Row
 
 CASES: dict[str, tuple[str, Case]] = {
-    "taylor-green": ("Taylor-Green vortex: decay, order of convergence in space and time", smooth.taylor_green),
+    "taylor-green": (
+        "Taylor-Green vortex: decay, order of convergence in space and time",
+        smooth.taylor_green,
+    ),
     "lamb-oseen": ("Lamb-Oseen vortex: velocity profile", smooth.lamb_oseen),
     **{
         f"cavity-{number}": (f"Lid-driven cavity at Re {number}", partial(cavity.cavity, number))
         for number in cavity.GHIA
     },
     **{
-        f"cylinder-{number}": (f"Steady flow past a cylinder at Re {number}", partial(cylinder.steady, number))
+        f"cylinder-{number}": (
+            f"Steady flow past a cylinder at Re {number}",
+            partial(cylinder.steady, number),
+        )
         for number in cylinder.STEADY_VALUES
     },
     "cylinder-100": ("Vortex shedding of a cylinder at Re 100", cylinder.shedding),

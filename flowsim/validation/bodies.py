@@ -25,7 +25,9 @@ def forces(effort: Effort) -> Result:
     cells = effort.choose(DEFAULT_CELLS, 16)
     subjects: dict[str, Body] = {
         "fixed half disk": HalfDisk(center=(2.01, 2.0)),
-        "driven ellipse": Ellipse(motion=oscillation((3.0, 2.01), amplitude=0.2, period=3.0, direction=np.pi / 2)),
+        "driven ellipse": Ellipse(
+            motion=oscillation((3.0, 2.01), amplitude=0.2, period=3.0, direction=np.pi / 2)
+        ),
         "free ellipse": Ellipse(center=(3.0, 2.01), angle=1.2, density=10.0, motion="free"),
     }
     rows, curves = [], []
@@ -36,7 +38,12 @@ def forces(effort: Effort) -> Result:
 
         def both(sim: Simulation, volumes: ControlVolumes = volumes) -> tuple[float, ...]:
             state = sim.body_state
-            return *state.force[0, 0], state.torque[0, 0], *volumes.force[0, 0], volumes.torque[0, 0]
+            return (
+                *state.force[0, 0],
+                state.torque[0, 0],
+                *volumes.force[0, 0],
+                volumes.torque[0, 0],
+            )
 
         history = follow(sim, effort.choose(6.0, 3.0), effort.part(index, len(subjects)), both)
         late = history[history[:, 0] > 0.5 * history[-1, 0]]
@@ -62,13 +69,33 @@ def leak(effort: Effort) -> Result:
     """Flow through a thin ellipse that stands across the stream at Re 400, a fifth of its length thick."""
     cells = effort.choose(DEFAULT_CELLS, 16)
     ellipse = Ellipse(center=(2.01, 2.0), angle=np.pi / 2)
-    sim = Simulation(Grid(8 * cells, 4 * cells, 1 / cells), CHANNEL, [ellipse], viscosity=1 / 400, **effort.solver)
+    sim = Simulation(
+        Grid(8 * cells, 4 * cells, 1 / cells),
+        CHANNEL,
+        [ellipse],
+        viscosity=1 / 400,
+        **effort.solver,
+    )
     worst = follow(sim, effort.choose(6.0, 3.0), effort, lambda sim: (_through(sim),))
     late = worst[worst[:, 0] > 1.0, 1]
     setup = Setup.of(sim)
     rows = [
-        judge("mean speed through the ellipse over U", float(np.abs(late).mean()), 0.0, 0.01, setup, "solid: none"),
-        judge("largest speed through the ellipse over U", float(np.abs(late).max()), 0.0, 0.01, setup, "solid: none"),
+        judge(
+            "mean speed through the ellipse over U",
+            float(np.abs(late).mean()),
+            0.0,
+            0.01,
+            setup,
+            "solid: none",
+        ),
+        judge(
+            "largest speed through the ellipse over U",
+            float(np.abs(late).max()),
+            0.0,
+            0.01,
+            setup,
+            "solid: none",
+        ),
     ]
     curve = Curve.of("u on the major axis over U", worst[::8, 0], worst[::8, 1])
     return Result(rows, [Plot("leak", "t U/D", "u/U", [curve], y_limits=(-0.02, 0.02))])
@@ -87,7 +114,9 @@ COUETTE_RADII, COUETTE_VISCOSITY, COUETTE_PENALTY = (0.5, 1.0), 0.1, 1e6
 fluid moves inside a body below a thirtieth of the finest cell."""
 
 
-def couette(cells: int, place: tuple[float, float], effort: Effort) -> tuple[Simulation, float, float, float]:
+def couette(
+    cells: int, place: tuple[float, float], effort: Effort
+) -> tuple[Simulation, float, float, float]:
     """Let a disk turn in a fixed ring until the flow between them is that of Couette, u_theta = A r + B / r.
 
     Parameters
@@ -159,14 +188,33 @@ def order(effort: Effort) -> Result:
         effort.progress((cells[index] / cells[-1]) ** 4)
     mean_square, largest = np.sqrt((found[..., 0] ** 2).mean(axis=1)), found[..., 1].max(axis=1)
     worst = found[-1, np.abs(found[-1, :, 2] - 1).argmax(), 2]
-    observed = np.log(np.stack([mean_square, largest])[:, 0] / np.stack([mean_square, largest])[:, -1])
+    observed = np.log(
+        np.stack([mean_square, largest])[:, 0] / np.stack([mean_square, largest])[:, -1]
+    )
     observed /= np.log(cells[-1] / cells[0])
-    setup, source = Setup.of(sim), "Couette flow, exact; near penalised bodies first order is expected"
+    setup, source = (
+        Setup.of(sim),
+        "Couette flow, exact; near penalised bodies first order is expected",
+    )
     rows = [
         judge("torque over the exact one, worst of three places", worst, 1.0, 0.02, setup, source),
-        judge("order of the rms error of the velocity", float(observed[0]), (1.0, 2.5), 0.0, setup, source),
+        judge(
+            "order of the rms error of the velocity",
+            float(observed[0]),
+            (1.0, 2.5),
+            0.0,
+            setup,
+            source,
+        ),
         judge("rms error of the velocity", float(mean_square[-1]), 0.0, 0.02, setup, source),
-        judge("largest error of the velocity", float(largest[-1]), 0.0, effort.choose(0.02, 0.05), setup, source),
+        judge(
+            "largest error of the velocity",
+            float(largest[-1]),
+            0.0,
+            effort.choose(0.02, 0.05),
+            setup,
+            source,
+        ),
     ]
     h = 1 / np.array(cells)
     curves = [

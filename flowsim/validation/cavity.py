@@ -57,11 +57,31 @@ def cavity(reynolds_number: int, effort: Effort) -> Result:
     v = sim.sample_velocity(np.stack([s, middle], axis=-1)[None])[0, :, 1]
     (least_u, y), (most_v, x) = GHIA[reynolds_number]
     later_u, later_v = CONVERGED[reynolds_number]
-    later = "Botella and Peyret (1998)" if reynolds_number == 1000 else "Marchi, Suero and Araki (2009)"
-    source, setup, tolerance = f"from Ghia, Ghia and Shin (1982) to {later}", Setup.of(sim), effort.choose(0.02, 0.04)
+    later = (
+        "Botella and Peyret (1998)" if reynolds_number == 1000 else "Marchi, Suero and Araki (2009)"
+    )
+    source, setup, tolerance = (
+        f"from Ghia, Ghia and Shin (1982) to {later}",
+        Setup.of(sim),
+        effort.choose(0.02, 0.04),
+    )
     rows = [
-        judge("min u on the vertical centreline", -_peak(-u), (later_u, least_u), tolerance, setup, source),
-        judge("max v on the horizontal centreline", _peak(v), (most_v, later_v), tolerance, setup, source),
+        judge(
+            "min u on the vertical centreline",
+            -_peak(-u),
+            (later_u, least_u),
+            tolerance,
+            setup,
+            source,
+        ),
+        judge(
+            "max v on the horizontal centreline",
+            _peak(v),
+            (most_v, later_v),
+            tolerance,
+            setup,
+            source,
+        ),
     ]
     curves = [
         Curve.of("u(y) at x = 0.5", s, u),

@@ -12,7 +12,17 @@ from flowsim.bodies import Body, Disk, HalfDisk
 from flowsim.boundary import Sides
 from flowsim.grid import Grid
 from flowsim.simulation import Simulation
-from flowsim.validation.result import Curve, Effort, Picture, Plot, Result, Row, Setup, follow, judge
+from flowsim.validation.result import (
+    Curve,
+    Effort,
+    Picture,
+    Plot,
+    Result,
+    Row,
+    Setup,
+    follow,
+    judge,
+)
 
 FloatArray = NDArray[np.float64]
 
@@ -41,7 +51,9 @@ class Box:
         """Return a simulation of one body in this box, in float32."""
         nx, ny = (round(length * self.cells / 2) * 2 for length in self.size)
         grid = Grid(nx, ny, 1 / self.cells)
-        return Simulation(grid, self.sides, [body], viscosity=viscosity, stream=stream, **effort.solver)
+        return Simulation(
+            grid, self.sides, [body], viscosity=viscosity, stream=stream, **effort.solver
+        )
 
     def finer(self, cells: int) -> Box:
         """Return the same box with other cells."""
@@ -57,8 +69,14 @@ BOXES: dict[str, tuple[Box, Box]] = {
     "steady-20": (Box((20, 12), (7.01, 6.0), 32, STREAM), Box((12, 8), (4.01, 4.0), 14, STREAM)),
     "steady-40": (Box((20, 12), (7.01, 6.0), 32, STREAM), Box((12, 8), (4.01, 4.0), 14, STREAM)),
     "shedding": (Box((30, 20), (10.01, 10.0), 24, STREAM), Box((16, 8), (5.01, 4.0), 10, STREAM)),
-    "impulsive-550": (Box((6, 5), (2.503, 2.5), 160, STREAM), Box((5, 4), (2.003, 2.0), 64, STREAM)),
-    "impulsive-3000": (Box((8, 6), (3.503, 3.0), 448, STREAM), Box((5, 4), (2.003, 2.0), 96, STREAM)),
+    "impulsive-550": (
+        Box((6, 5), (2.503, 2.5), 160, STREAM),
+        Box((5, 4), (2.003, 2.0), 64, STREAM),
+    ),
+    "impulsive-3000": (
+        Box((8, 6), (3.503, 3.0), 448, STREAM),
+        Box((5, 4), (2.003, 2.0), 96, STREAM),
+    ),
     "short-times": (Box((8, 8), (4.003, 4.0), 192, STREAM), Box((4, 4), (2.003, 2.0), 96, STREAM)),
     "oscillating": (Box((10, 8), (5.003, 4.0), 56, STILL), Box((8, 6), (4.003, 3.0), 24, STILL)),
     "d-section": (Box((24, 14), (7.01, 7.0), 36, STREAM), Box((14, 8), (4.51, 4.0), 18, STREAM)),
@@ -80,7 +98,9 @@ def _mean_near(history: FloatArray, time: float, width: float, column: int = 1) 
     """Mean of a column over the steps within ``width`` of a time; forces differ a little from step to step."""
     near = np.abs(history[:, 0] - time) <= width
     return (
-        float(history[near, column].mean()) if near.any() else float(np.interp(time, history[:, 0], history[:, column]))
+        float(history[near, column].mean())
+        if near.any()
+        else float(np.interp(time, history[:, 0], history[:, column]))
     )
 
 
@@ -116,12 +136,26 @@ def steady(reynolds_number: int, effort: Effort) -> Result:
     sim = box.simulation(Disk(center=box.center), effort, viscosity=1 / reynolds_number)
     history = follow(sim, duration, effort, drag_and_lift)
     drag, length = STEADY_VALUES[reynolds_number]
-    setup, source, tolerance = Setup.of(sim), "published, unbounded flow (FLOW.md section 4)", effort.choose(0.03, 0.1)
+    setup, source, tolerance = (
+        Setup.of(sim),
+        "published, unbounded flow (FLOW.md section 4)",
+        effort.choose(0.03, 0.1),
+    )
     rows = [
-        judge("mean C_D in the last D/U", _mean_near(history, duration - 0.5, 0.5), drag, tolerance, setup, source),
+        judge(
+            "mean C_D in the last D/U",
+            _mean_near(history, duration - 0.5, 0.5),
+            drag,
+            tolerance,
+            setup,
+            source,
+        ),
         judge("wake length", wake_length(sim), length, tolerance, setup, source),
     ]
-    curves = [Curve.of("C_D", history[::10, 0], history[::10, 1]), *_band("published", drag, duration)]
+    curves = [
+        Curve.of("C_D", history[::10, 0], history[::10, 1]),
+        *_band("published", drag, duration),
+    ]
     plots = [Plot("drag", "t U/D", "C_D", curves, y_limits=(1.0, 4.0))]
     x, y = box.center
     return Result(rows, plots, [Picture.of("steady", sim, (x - 2, x + 6, y - 2, y + 2), limit=4.0)])
@@ -131,7 +165,10 @@ def _band(label: str, reference: float | tuple[float, float], until: float) -> l
     """Return horizontal lines at the reference or at both of its ends."""
     low, high = reference if isinstance(reference, tuple) else (reference, reference)
     labels = [label] if low == high else [f"{label}, lowest", f"{label}, highest"]
-    return [Curve.of(name, [0.0, until], [value] * 2) for name, value in zip(labels, (low, high), strict=False)]
+    return [
+        Curve.of(name, [0.0, until], [value] * 2)
+        for name, value in zip(labels, (low, high), strict=False)
+    ]
 
 
 # --- vortex shedding -------------------------------------------------------------------------------------------------
@@ -169,7 +206,10 @@ def shedding_values(history: FloatArray, after: float) -> tuple[float, float, fl
 
 
 def _shedding_plots(history: FloatArray) -> list[Plot]:
-    curves = [Curve.of("C_D", history[::12, 0], history[::12, 1]), Curve.of("C_L", history[::12, 0], history[::12, 2])]
+    curves = [
+        Curve.of("C_D", history[::12, 0], history[::12, 1]),
+        Curve.of("C_L", history[::12, 0], history[::12, 2]),
+    ]
     return [Plot("forces", "t U/D", "C_D, C_L", curves, y_limits=(-1.0, 2.0))]
 
 
@@ -188,7 +228,11 @@ def shedding(effort: Effort) -> Result:
         judge("Strouhal number", strouhal, 0.164, tolerance, setup, source),
     ]
     x, y = box.center
-    return Result(rows, _shedding_plots(history), [Picture.of("shedding", sim, (x - 2, x + 10, y - 3, y + 3), 4.0)])
+    return Result(
+        rows,
+        _shedding_plots(history),
+        [Picture.of("shedding", sim, (x - 2, x + 10, y - 3, y + 3), 4.0)],
+    )
 
 
 def d_section(effort: Effort) -> Result:
@@ -213,9 +257,14 @@ def d_section(effort: Effort) -> Result:
             Row(f"{quantity}, extrapolated", limit, None, "none published; our own convergence", error,
                 effort.choose(0.03, 0.1), "distance from the finest grid", setup)
         )  # fmt: skip
-        curves.append(Curve.of(quantity, 1 / np.array(cells), values[:, column] / limit, points=True))
+        curves.append(
+            Curve.of(quantity, 1 / np.array(cells), values[:, column] / limit, points=True)
+        )
     x, y = finest.center
-    plots = [Plot("convergence", "h/D", "value over the extrapolated one", curves), *_shedding_plots(history)]
+    plots = [
+        Plot("convergence", "h/D", "value over the extrapolated one", curves),
+        *_shedding_plots(history),
+    ]
     return Result(rows, plots, [Picture.of("shedding", sim, (x - 2, x + 10, y - 3, y + 3), 4.0)])
 
 
@@ -266,7 +315,14 @@ def impulsive(reynolds_number: int, effort: Effort) -> Result:
     tolerance = effort.choose(0.03, {550: 0.1, 3000: 0.35}[reynolds_number])
     published = IMPULSIVE_DRAG[reynolds_number]
     rows = [
-        judge(f"C_D at T = {T:g}", _mean_near(history, T / 2, 0.01), reference, tolerance, setup, source)
+        judge(
+            f"C_D at T = {T:g}",
+            _mean_near(history, T / 2, 0.01),
+            reference,
+            tolerance,
+            setup,
+            source,
+        )
         for T in published
         for reference in [impulsive_reference(reynolds_number, T)]
     ]
@@ -274,7 +330,12 @@ def impulsive(reynolds_number: int, effort: Effort) -> Result:
     curves = [
         Curve.of("ours", 2 * history[:, 0], history[:, 1]),
         Curve.of("Bar-Lev and Yang (1975)", early, bar_lev_yang(early / 2, reynolds_number)),
-        Curve.of("Koumoutsakos and Leonard (1995)", list(published), list(published.values()), points=True),
+        Curve.of(
+            "Koumoutsakos and Leonard (1995)",
+            list(published),
+            list(published.values()),
+            points=True,
+        ),
     ]
     plots = [Plot("drag", "T = U t / R", "C_D", curves, y_limits=(0.0, 2.0))]
     x, y = box.center
@@ -284,7 +345,13 @@ def impulsive(reynolds_number: int, effort: Effort) -> Result:
 def bar_lev_yang(time: FloatArray, reynolds_number: float) -> FloatArray:
     """Drag of an impulsively started cylinder at short times t = U t / D (Bar-Lev and Yang 1975), good to t = 0.1."""
     k = 4 * np.sqrt(time / reynolds_number)
-    series = 2.257 + k - 0.141 * k**2 + 0.031 * k**3 + (8.996 - 41 * k + 143.8 * k**2 + 45.4 * k**3) * time**2
+    series = (
+        2.257
+        + k
+        - 0.141 * k**2
+        + 0.031 * k**3
+        + (8.996 - 41 * k + 143.8 * k**2 + 45.4 * k**3) * time**2
+    )
     drag: FloatArray = np.pi / np.sqrt(reynolds_number * time) * series
     return drag
 
@@ -298,7 +365,14 @@ def short_times(effort: Effort) -> Result:
     times = np.array([0.04, 0.06, 0.08, 0.1])
     exact = bar_lev_yang(times, reynolds_number)
     rows = [
-        judge(f"C_D at t = {t:g}", _mean_near(history, t, 0.004), float(drag), effort.choose(0.02, 0.05), setup, source)
+        judge(
+            f"C_D at t = {t:g}",
+            _mean_near(history, t, 0.004),
+            float(drag),
+            effort.choose(0.02, 0.05),
+            setup,
+            source,
+        )
         for t, drag in zip(times, exact, strict=True)
     ]
     s = np.linspace(0.01, 0.1, 60)
@@ -312,7 +386,9 @@ def short_times(effort: Effort) -> Result:
 # --- oscillation -----------------------------------------------------------------------------------------------------
 
 
-def morison(time: FloatArray, force: FloatArray, speed: FloatArray, acceleration: FloatArray) -> tuple[float, float]:
+def morison(
+    time: FloatArray, force: FloatArray, speed: FloatArray, acceleration: FloatArray
+) -> tuple[float, float]:
     """Fit F = -c_d/2 |U| U - c_m pi/4 dU/dt (D = rho = 1) over whole periods by least squares: (c_d, c_m)."""
     weights = np.sqrt(np.gradient(time))[:, None]
     columns = np.stack([-0.5 * np.abs(speed) * speed, -0.25 * np.pi * acceleration], axis=1)
@@ -335,12 +411,21 @@ def oscillating(effort: Effort) -> Result:
     history = follow(sim, periods * period, effort, drag_and_lift)
     last = history[history[:, 0] > (periods - 1) * period]
     t = last[:, 0]
-    c_d, c_m = morison(t, 0.5 * last[:, 1], -np.cos(frequency * t), frequency * np.sin(frequency * t))
+    c_d, c_m = morison(
+        t, 0.5 * last[:, 1], -np.cos(frequency * t), frequency * np.sin(frequency * t)
+    )
     # moving cells of a penalised surface shake the force from step to step
     smooth = _running_mean(t, last[:, 1], 0.02 * period)
     setup, source, tolerance = Setup.of(sim), "Dutsch et al. (1998)", effort.choose(0.03, 0.05)
     rows = [
-        judge("peak C_D in the last period", float(np.abs(smooth).max()), 3.30, tolerance, setup, source),
+        judge(
+            "peak C_D in the last period",
+            float(np.abs(smooth).max()),
+            3.30,
+            tolerance,
+            setup,
+            source,
+        ),
         judge("Morison's c_d", c_d, 2.09, tolerance, setup, source),
         judge("Morison's c_m", c_m, 1.45, tolerance, setup, source),
     ]
@@ -348,16 +433,24 @@ def oscillating(effort: Effort) -> Result:
     published = -2.09 * np.abs(speed) * speed - 0.5 * np.pi * 1.45 * acceleration
     curves = [
         Curve.of("ours", t[::3] / period, last[::3, 1]),
-        Curve.of("Morison's formula with the published coefficients", t[::3] / period, published[::3]),
+        Curve.of(
+            "Morison's formula with the published coefficients", t[::3] / period, published[::3]
+        ),
     ]
     plots = [Plot("drag", "t over the period", "C_D", curves, y_limits=(-4.5, 4.5))]
     window = (x0 - 3, x0 + 3, y0 - 2, y0 + 2)
     return Result(rows, plots, [Picture.of("last-period", sim, window, limit=5.0)])
 
 
-def _running_mean(time: FloatArray, values: Sequence[float] | FloatArray, width: float) -> FloatArray:
+def _running_mean(
+    time: FloatArray, values: Sequence[float] | FloatArray, width: float
+) -> FloatArray:
     """Mean over a window of time around each of the times."""
-    integral = np.concatenate([[0.0], np.cumsum(0.5 * np.diff(time) * (np.asarray(values)[1:] + values[:-1]))])
+    integral = np.concatenate(
+        [[0.0], np.cumsum(0.5 * np.diff(time) * (np.asarray(values)[1:] + values[:-1]))]
+    )
     low, high = np.maximum(time - width / 2, time[0]), np.minimum(time + width / 2, time[-1])
-    mean: FloatArray = (np.interp(high, time, integral) - np.interp(low, time, integral)) / (high - low)
+    mean: FloatArray = (np.interp(high, time, integral) - np.interp(low, time, integral)) / (
+        high - low
+    )
     return mean

@@ -10,7 +10,17 @@ from flowsim.bodies import Disk
 from flowsim.boundary import Sides
 from flowsim.simulation import Simulation
 from flowsim.validation.cylinder import CHANNEL, STILL, STREAM, Box, disturb_wake
-from flowsim.validation.result import Curve, Effort, Picture, Plot, Result, Row, Setup, follow, judge
+from flowsim.validation.result import (
+    Curve,
+    Effort,
+    Picture,
+    Plot,
+    Result,
+    Row,
+    Setup,
+    follow,
+    judge,
+)
 
 FloatArray = NDArray[np.float64]
 
@@ -38,7 +48,9 @@ def released_disk(density: float, box: Box, effort: Effort) -> tuple[FloatArray,
     sim.body_state.applied_force[0, 0] = (0.0, (density - 1) * disk.area)
     speed = [(0.0, 0.0)]
     for time in RELEASE_TIMES:
-        seen = follow(sim, time - speed[-1][0], effort, lambda sim: (float(sim.body_state.velocity[0, 0, 1]),))
+        seen = follow(
+            sim, time - speed[-1][0], effort, lambda sim: (float(sim.body_state.velocity[0, 0, 1]),)
+        )
         speed += [(float(t), float(v)) for t, v in seen]
     return np.array(speed), sim
 
@@ -117,14 +129,22 @@ def sedimenting(effort: Effort) -> Result:
     falling = terminal - (late[-1, 3] - late[0, 3]) / (late[-1, 0] - late[0, 0])
     setup, source = Setup.of(sim), "Namkoong, Yoo and Choi (2008)"
     tolerance = effort.choose(0.03, 0.1)
-    rows = [judge("mean terminal Reynolds number", falling * GALILEO, published, tolerance, setup, source)]
+    rows = [
+        judge(
+            "mean terminal Reynolds number", falling * GALILEO, published, tolerance, setup, source
+        )
+    ]
     curves = [
         Curve.of("ours", history[::10, 0], (terminal - history[::10, 1]) * GALILEO),
         Curve.of("published mean", [0.0, duration], [published] * 2),
     ]
     x, y = sim.body_state.position[0, 0]
     picture = Picture.of("falling-left", sim, (x - 2, x + 10, y - 3, y + 3))
-    return Result(rows, [Plot("speed", "t, in sqrt(D / ((rho_s - 1) g))", "Reynolds number", curves)], [picture])
+    return Result(
+        rows,
+        [Plot("speed", "t, in sqrt(D / ((rho_s - 1) g))", "Reynolds number", curves)],
+        [picture],
+    )
 
 
 def frames(effort: Effort) -> Result:
@@ -143,7 +163,12 @@ def frames(effort: Effort) -> Result:
     histories = []
     for index, (where, disk, stream) in enumerate(runs):
         sim = where.simulation(disk, effort, viscosity=1 / 100, stream=stream)
-        seen = follow(sim, duration, effort.part(index, 2), lambda sim: (2 * float(sim.body_state.force[0, 0, 0]),))
+        seen = follow(
+            sim,
+            duration,
+            effort.part(index, 2),
+            lambda sim: (2 * float(sim.body_state.force[0, 0, 0]),),
+        )
         histories.append(seen)
         if index == 0:
             setup = Setup.of(sim)
@@ -155,12 +180,16 @@ def frames(effort: Effort) -> Result:
     )  # fmt: skip
     curves = [
         Curve.of(label, seen[:, 0], seen[:, 1])
-        for label, seen in zip(("in a stream", "moving through still water"), histories, strict=True)
+        for label, seen in zip(
+            ("in a stream", "moving through still water"), histories, strict=True
+        )
     ]
     return Result([row], [Plot("drag", "t U/D", "C_D", curves, y_limits=(0.5, 3.0))])
 
 
-def _block_means(time: FloatArray, values: FloatArray, duration: float) -> tuple[FloatArray, FloatArray]:
+def _block_means(
+    time: FloatArray, values: FloatArray, duration: float
+) -> tuple[FloatArray, FloatArray]:
     """Means over blocks of 0.25 D/U from t = 0.5 on, before which the drag is singular."""
     edges = np.arange(0.5, duration + 1e-9, 0.25)
     which = np.digitize(time, edges)

@@ -31,7 +31,9 @@ def open_sides(effort: Effort) -> Result:
     ]
     middle = shedding_values(history[history[:, 0] < 0.75 * duration], half)
     end = shedding_values(history, 0.75 * duration)
-    for name, before, after in zip(("mean C_D", "amplitude of C_L", "Strouhal number"), middle, end, strict=True):
+    for name, before, after in zip(
+        ("mean C_D", "amplitude of C_L", "Strouhal number"), middle, end, strict=True
+    ):
         change = abs(after - before) / before
         rows.append(
             Row(f"change of {name} from the third to the last quarter", change, 0.0, "periodic flow", change, 0.01,
@@ -40,7 +42,10 @@ def open_sides(effort: Effort) -> Result:
     late = history[history[:, 0] > half]
     sway = float(np.trapezoid(late[:, 2], late[:, 0]) / (late[-1, 0] - late[0, 0]))
     rows.append(Row("mean C_L", sway, 0.0, "symmetry", abs(sway), 0.02, "absolute", setup))
-    curves = [Curve.of("C_D", history[::24, 0], history[::24, 1]), Curve.of("C_L", history[::24, 0], history[::24, 2])]
+    curves = [
+        Curve.of("C_D", history[::24, 0], history[::24, 1]),
+        Curve.of("C_L", history[::24, 0], history[::24, 2]),
+    ]
     plots = [Plot("forces", "t U/D", "C_D, C_L", curves, y_limits=(-1.0, 2.0))]
     x, y = box.center
     return Result(rows, plots, [Picture.of("shedding", sim, (x - 3, x + 11, y - 4, y + 4), 4.0)])

@@ -80,7 +80,11 @@ def write_page(results: Path, page: Path) -> list[str]:
     images = page.parent / "images" / "validation"
     parts, missing = [INTRODUCTION], []
     for name, (description, _) in CASES.items():
-        stored = [path for quick in (False, True) if (path := store.file_of(results, name, quick)).exists()]
+        stored = [
+            path
+            for quick in (False, True)
+            if (path := store.file_of(results, name, quick)).exists()
+        ]
         if not stored:
             missing.append(name)
             continue
@@ -100,7 +104,17 @@ def write_page(results: Path, page: Path) -> list[str]:
 def _section(name: str, description: str, stored: dict[str, Any], images: Path) -> str:
     rows = stored["rows"]
     lines = [f"## {name}", "", f"{description}.", ""]
-    columns = ["quantity", "value", "reference", "error", "tolerance", "passed", "grid", "box", "blockage"]
+    columns = [
+        "quantity",
+        "value",
+        "reference",
+        "error",
+        "tolerance",
+        "passed",
+        "grid",
+        "box",
+        "blockage",
+    ]
     lines += [f"| {' | '.join(columns)} |", f"|{' --- |' * len(columns)}"]
     for row in rows:
         text = printed(row)
@@ -122,14 +136,21 @@ def _small_print(stored: dict[str, Any]) -> str:
     sources = dict.fromkeys(row["source"] for row in stored["rows"] if row["source"])
     facts = [f"Reference: {'; '.join(sources)}"] if sources else []
     if row["grid"] is not None:
-        facts += [f"Sides: {row['sides']}", f"{row['dtype']}, {row['integrator']} at CFL {row['cfl']:g}"]
+        facts += [
+            f"Sides: {row['sides']}",
+            f"{row['dtype']}, {row['integrator']} at CFL {row['cfl']:g}",
+        ]
     quick = "quick run, " if row["quick"] else ""
     machine = f"{stored['machine']['cpu']}, {stored['machine']['cores']} cores"
     means = "a GPU" if stored.get("backend") == "cuda" else f"{stored['threads']} threads"
     facts.append(f"{quick}{row['seconds']:.1f} s with {means} on {machine}")
-    versions = ", ".join(f"{name} {stored['versions'][name]}" for name in ("flowsim", "numpy", "numba"))
+    versions = ", ".join(
+        f"{name} {stored['versions'][name]}" for name in ("flowsim", "numpy", "numba")
+    )
     commit, _, changed = (stored["commit"] or "unknown").partition("-")
-    facts.append(f"{versions}, commit {commit[:10]}{' with changes' if changed else ''}, {stored['time'][:10]}")
+    facts.append(
+        f"{versions}, commit {commit[:10]}{' with changes' if changed else ''}, {stored['time'][:10]}"
+    )
     return ". ".join(fact[0].upper() + fact[1:] for fact in facts) + "."
 
 
@@ -144,7 +165,13 @@ def _draw_plot(plot: Plot, file: Path) -> None:
     for curve in plot.curves:
         style: dict[str, Any] = {"linewidth": 1.2}
         if curve.points:  # hollow and of several shapes, so that points at one place all show
-            style = {"marker": next(markers), "linestyle": "", "markersize": 6, "fillstyle": "none", "zorder": 3}
+            style = {
+                "marker": next(markers),
+                "linestyle": "",
+                "markersize": 6,
+                "fillstyle": "none",
+                "zorder": 3,
+            }
         axes.plot(curve.x, curve.y, label=curve.label, **style)
     if plot.logarithmic:
         axes.set(xscale="log", yscale="log")
@@ -159,7 +186,9 @@ def _draw_plot(plot: Plot, file: Path) -> None:
 def _draw_picture(picture: Picture, file: Path) -> None:
     vorticity = picture.levels.astype(np.float32) * (picture.limit / 127)
     quantity = replace(VORTICITY, limit=picture.limit)
-    scene = Scene(vorticity, picture.size, [Outline(points) for points in picture.outlines], quantity=quantity)
+    scene = Scene(
+        vorticity, picture.size, [Outline(points) for points in picture.outlines], quantity=quantity
+    )
     legend = draw_legends(720, text_size(720), scene.scale(720), [quantity])
     drawn = np.concatenate([np.asarray(field_picture(scene, 720)), legend])
     Image.fromarray(drawn).save(file, optimize=True)

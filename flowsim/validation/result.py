@@ -57,7 +57,9 @@ class Effort:
 
     def part(self, index: int, of: int) -> Effort:
         """Return the effort of one of several runs, whose progress is a part of the whole."""
-        return Effort(self.quick, self.backend, self.threads, lambda done: self.progress((index + done) / of))
+        return Effort(
+            self.quick, self.backend, self.threads, lambda done: self.progress((index + done) / of)
+        )
 
 
 @dataclass(frozen=True)
@@ -142,7 +144,12 @@ class Row:
 
 
 def judge(
-    quantity: str, value: float, reference: float | tuple[float, float], tolerance: float, setup: Setup, source: str
+    quantity: str,
+    value: float,
+    reference: float | tuple[float, float],
+    tolerance: float,
+    setup: Setup,
+    source: str,
 ) -> Row:
     """Compare a value with a number or an interval.
 
@@ -153,7 +160,10 @@ def judge(
     nearest = min(max(value, low), high)
     error, measure = abs(value - nearest), "absolute"
     if nearest != 0:
-        error, measure = error / abs(nearest), "relative" if low == high else "relative to the interval's nearer end"
+        error, measure = (
+            error / abs(nearest),
+            "relative" if low == high else "relative to the interval's nearer end",
+        )
     return Row(quantity, float(value), reference, source, float(error), tolerance, measure, setup)
 
 
@@ -169,7 +179,9 @@ class Curve:
     @classmethod
     def of(cls, label: str, x: ArrayLike, y: ArrayLike, points: bool = False) -> Curve:
         """Make one of arrays; six digits are enough to draw."""
-        xs, ys = ([float(f"{value:.6g}") for value in np.asarray(a, np.float64).ravel()] for a in (x, y))
+        xs, ys = (
+            [float(f"{value:.6g}") for value in np.asarray(a, np.float64).ravel()] for a in (x, y)
+        )
         return cls(label, xs, ys, points)
 
 
@@ -197,7 +209,11 @@ class Picture:
 
     @classmethod
     def of(
-        cls, name: str, sim: Simulation, window: tuple[float, float, float, float] | None = None, limit: float = 5.0
+        cls,
+        name: str,
+        sim: Simulation,
+        window: tuple[float, float, float, float] | None = None,
+        limit: float = 5.0,
     ) -> Picture:
         """Take one of a simulation's first flow, in a window (x0, x1, y0, y1) unless all of it is wanted."""
         h, (nx, ny) = sim.grid.h, (sim.grid.nx, sim.grid.ny)
@@ -207,11 +223,14 @@ class Picture:
         every = max(1, math.ceil(max(field.shape) / PICTURE_CELLS))
         field = field[: field.shape[0] // every * every, : field.shape[1] // every * every]
         size = field.shape[0] * h, field.shape[1] * h
-        field = field.reshape(field.shape[0] // every, every, field.shape[1] // every, every).mean(axis=(1, 3))
+        field = field.reshape(field.shape[0] // every, every, field.shape[1] // every, every).mean(
+            axis=(1, 3)
+        )
         state = sim.body_state
         corner = np.array([i * h, j * h])
         outlines = [
-            outline(body, state.position[0, k], float(state.angle[0, k])) - corner for k, body in enumerate(sim.bodies)
+            outline(body, state.position[0, k], float(state.angle[0, k])) - corner
+            for k, body in enumerate(sim.bodies)
         ]
         levels = np.round(127 * np.clip(field / limit, -1, 1)).astype(np.int8)
         return cls(name, levels, limit, size, outlines)
@@ -237,11 +256,17 @@ def advance(sim: Simulation, duration: float) -> None:
 
 def _check(sim: Simulation) -> None:
     if sim.diverged.any():
-        raise DivergedError(f"the simulation blew up at t = {sim.time[0]:.4g} with dt = {sim.dt[0]:.3g}")
+        raise DivergedError(
+            f"the simulation blew up at t = {sim.time[0]:.4g} with dt = {sim.dt[0]:.3g}"
+        )
 
 
 def follow(
-    sim: Simulation, duration: float, effort: Effort, look: Callable[[Simulation], Sequence[float]], every: int = 1
+    sim: Simulation,
+    duration: float,
+    effort: Effort,
+    look: Callable[[Simulation], Sequence[float]],
+    every: int = 1,
 ) -> NDArray[np.float64]:
     """Advance by a duration and look after every so many steps.
 

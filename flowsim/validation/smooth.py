@@ -69,12 +69,30 @@ def taylor_green(effort: Effort) -> Result:
     setup = Setup.of(sim)
     order = float(np.log2(np.array(errors[:-1]) / errors[1:]).min())
     still, _ = taylor_green_flow(sizes[-1], effort, stream=(0.0, 0.0))
-    decay = float(np.abs(_velocity(still)[0, G:-G, G:-G]).max()) / float(np.abs(np.sin(still.grid.u_faces()[1])).max())
+    decay = float(np.abs(_velocity(still)[0, G:-G, G:-G]).max()) / float(
+        np.abs(np.sin(still.grid.u_faces()[1])).max()
+    )
     source = "exact solution"
     rows = [
-        judge("amplitude at t = 0.5 over the initial one", decay, float(np.exp(-0.05)), 0.02, setup, source),
-        judge("largest error of u and v, drifting", errors[-1], 0.0, effort.choose(5e-5, 2e-4), setup, source),
-        judge("order of convergence in space, smallest seen", order, (2.0, 3.0), 0.05, setup, source),
+        judge(
+            "amplitude at t = 0.5 over the initial one",
+            decay,
+            float(np.exp(-0.05)),
+            0.02,
+            setup,
+            source,
+        ),
+        judge(
+            "largest error of u and v, drifting",
+            errors[-1],
+            0.0,
+            effort.choose(5e-5, 2e-4),
+            setup,
+            source,
+        ),
+        judge(
+            "order of convergence in space, smallest seen", order, (2.0, 3.0), 0.05, setup, source
+        ),
     ]
     curves = [Curve.of("error on n x n cells, CFL 0.5", 1 / np.array(sizes), errors, points=True)]
     for integrator, cfl, expected in (("euler", 0.2, 1), ("ab2", 0.4, 2)):
@@ -88,17 +106,30 @@ def taylor_green(effort: Effort) -> Result:
         order = np.log2(in_time[-2] / in_time[-1])
         rows.append(
             judge(
-                f"order of convergence in time, {integrator}", order, expected, 0.25 / expected, Setup.of(sim), source
+                f"order of convergence in time, {integrator}",
+                order,
+                expected,
+                0.25 / expected,
+                Setup.of(sim),
+                source,
             )
         )
-        curves.append(Curve.of(f"error in time, {integrator}, against dt U/L", cfls / 32, in_time, points=True))
+        curves.append(
+            Curve.of(
+                f"error in time, {integrator}, against dt U/L", cfls / 32, in_time, points=True
+            )
+        )
         effort.progress(0.3 + 0.35 * expected)
     guide = np.array([1 / sizes[-1], 1 / sizes[0]])
     curves.append(Curve.of("second order", guide, errors[0] * (guide * sizes[0]) ** 2))
-    return Result(rows, [Plot("convergence", "1/n or dt U/L", "largest error", curves, logarithmic=True)])
+    return Result(
+        rows, [Plot("convergence", "1/n or dt U/L", "largest error", curves, logarithmic=True)]
+    )
 
 
-def lamb_oseen_profile(n: int, effort: Effort) -> tuple[Simulation, FloatArray, FloatArray, FloatArray]:
+def lamb_oseen_profile(
+    n: int, effort: Effort
+) -> tuple[Simulation, FloatArray, FloatArray, FloatArray]:
     """Let a Lamb-Oseen vortex double its age in a box of 10 x 10; its core is 0.4 to 0.57 wide.
 
     Returns
@@ -108,7 +139,9 @@ def lamb_oseen_profile(n: int, effort: Effort) -> tuple[Simulation, FloatArray, 
     """
     side, nu, circulation, born = 10.0, 0.01, 2 * np.pi, 4.0
     grid = Grid(n, n, side / n)
-    sim = Simulation(grid, Sides.all("slip"), viscosity=nu, stream=(0.0, 0.0), dtype="float64", **effort.solver)
+    sim = Simulation(
+        grid, Sides.all("slip"), viscosity=nu, stream=(0.0, 0.0), dtype="float64", **effort.solver
+    )
 
     def u_theta(r: FloatArray, t: float) -> FloatArray:
         profile: FloatArray = circulation / (2 * np.pi * r) * (1 - np.exp(-(r**2) / (4 * nu * t)))
@@ -141,7 +174,9 @@ def lamb_oseen(effort: Effort) -> Result:
     # On the coarsest grid 4 cells lie across the core's radius, so the error falls faster than second order there.
     rows = [
         judge("largest error of u_theta over its maximum", errors[-1], 0.0, 0.02, setup, source),
-        judge("order of convergence", np.log2(errors[-2] / errors[-1]), (1.8, 4.0), 0.0, setup, source),
+        judge(
+            "order of convergence", np.log2(errors[-2] / errors[-1]), (1.8, 4.0), 0.0, setup, source
+        ),
     ]
     curves = [Curve.of("exact", r, exact), Curve.of(f"{n} x {n} cells", r, computed, points=True)]
     return Result(rows, [Plot("profile", "r", "u_theta at t = 8", curves)])

@@ -23,7 +23,9 @@ def as_rows(case: str, result: Result, seconds: float, quick: bool) -> list[dict
 
 
 def _as_row(case: str, row: Row, seconds: float, quick: bool) -> dict[str, Any]:
-    setup = {"grid": None, "box": None, "blockage": None} if row.setup is None else asdict(row.setup)
+    setup = (
+        {"grid": None, "box": None, "blockage": None} if row.setup is None else asdict(row.setup)
+    )
     return {
         "case": case,
         "quantity": row.quantity,
@@ -50,7 +52,12 @@ def file_of(folder: Path, case: str, quick: bool) -> Path:
 
 
 def write(
-    folder: Path, case: str, result: Result, rows: list[dict[str, Any]], quick: bool, provenance: Mapping[str, Any]
+    folder: Path,
+    case: str,
+    result: Result,
+    rows: list[dict[str, Any]],
+    quick: bool,
+    provenance: Mapping[str, Any],
 ) -> Path:
     """Store what a case found, whole or not at all.
 
@@ -90,7 +97,9 @@ def _dump(content: dict[str, Any]) -> str:
     for key, value in content.items():
         if isinstance(value, list):
             lines = ",\n".join(f"  {json.dumps(item, allow_nan=False)}" for item in value)
-            parts.append(f" {json.dumps(key)}: [\n{lines}\n ]" if value else f" {json.dumps(key)}: []")
+            parts.append(
+                f" {json.dumps(key)}: [\n{lines}\n ]" if value else f" {json.dumps(key)}: []"
+            )
         else:
             parts.append(f" {json.dumps(key)}: {json.dumps(value, allow_nan=False)}")
     return "{\n" + ",\n".join(parts) + "\n}\n"
@@ -130,6 +139,10 @@ def _plot(stored: dict[str, Any]) -> Plot:
 
 
 def _picture(stored: dict[str, Any]) -> Picture:
-    levels = np.frombuffer(zlib.decompress(base64.b64decode(stored["levels"])), np.int8).reshape(stored["shape"])
+    levels = np.frombuffer(zlib.decompress(base64.b64decode(stored["levels"])), np.int8).reshape(
+        stored["shape"]
+    )
     outlines = [np.array(points) for points in stored["outlines"]]
-    return Picture(stored["name"], levels, stored["limit"], (stored["size"][0], stored["size"][1]), outlines)
+    return Picture(
+        stored["name"], levels, stored["limit"], (stored["size"][0], stored["size"][1]), outlines
+    )

@@ -9,7 +9,17 @@ from flowsim.boundary import Sides
 from flowsim.grid import Grid
 from flowsim.simulation import Simulation
 from flowsim.swimmers import anguilliform
-from flowsim.validation.result import Curve, Effort, Picture, Plot, Result, Row, Setup, follow, judge
+from flowsim.validation.result import (
+    Curve,
+    Effort,
+    Picture,
+    Plot,
+    Result,
+    Row,
+    Setup,
+    follow,
+    judge,
+)
 
 FloatArray = NDArray[np.float64]
 
@@ -46,7 +56,16 @@ def eel(effort: Effort) -> Result:
         curves.append(Curve.of(f"{cells} cells per L", times[1:] - 0.5, speed))
     setup, source = Setup.of(sim), "Kern and Koumoutsakos (2006), Gazzola et al. (2011)"
     curves.append(Curve.of("published", [0.0, float(periods)], [PUBLISHED] * 2))
-    rows = [judge("mean speed in the last period, L/T", found[-1], PUBLISHED, effort.choose(0.12, 0.7), setup, source)]
+    rows = [
+        judge(
+            "mean speed in the last period, L/T",
+            found[-1],
+            PUBLISHED,
+            effort.choose(0.12, 0.7),
+            setup,
+            source,
+        )
+    ]
     change = abs(found[-1] - found[-2]) / found[-1]
     name = f"change of the speed from {resolutions[-2]} to {resolutions[-1]} cells per L"
     rows.append(Row(name, change, 0.0, "convergence", change, effort.choose(0.15, 0.7), "relative to the finest",
@@ -77,7 +96,10 @@ def balance(effort: Effort) -> Result:
     gap = np.sqrt(((penalty - volume) ** 2).mean(axis=0))
     size = np.sqrt((volume**2).mean(axis=0))
     setup, rows = Setup.of(sim), []
-    for name, error in (("force", np.hypot(*gap[:2]) / np.hypot(*size[:2])), ("torque", gap[2] / size[2])):
+    for name, error in (
+        ("force", np.hypot(*gap[:2]) / np.hypot(*size[:2])),
+        ("torque", gap[2] / size[2]),
+    ):
         rows.append(Row(f"{name}, root mean square difference of the two measures", float(error), 0.0,
                         "two measures of one thing", float(error), effort.choose(0.02, 0.03),
                         "relative to the control volume's", setup))  # fmt: skip

@@ -48,7 +48,9 @@ def make_actor(config: AgentConfig, sizes: Sizes) -> Actor:
             "use sac, td3 or vracer"
         )
     if not sizes.choices and config.network == "conv" and config.algorithm == "acer":
-        raise ValueError("algorithm = acer with network = conv needs discrete actions; use vracer or ppo")
+        raise ValueError(
+            "algorithm = acer with network = conv needs discrete actions; use vracer or ppo"
+        )
     if sizes.choices and not config.serves_choices:
         raise ValueError(
             f"algorithm = {config.algorithm} needs continuous actions (a Box), but the task has {sizes.choices} "

@@ -55,10 +55,14 @@ class A3C(OnHorizon):
         phi = stretches.statistics(outputs, choices)
         rho, _, kl = stretches.compare(inputs, outputs, config.sigma, choices)
         with torch.no_grad():
-            z = inputs["q_ret"][:, None] * stretches.slope_of_log(phi, inputs["action"], config.sigma, choices)
+            z = inputs["q_ret"][:, None] * stretches.slope_of_log(
+                phi, inputs["action"], config.sigma, choices
+            )
             if isinstance(config, HasTrustRegion):
                 target = self.parts.views(inputs["target_weights"])
-                average = stretches.statistics(self.parts("policy", target, windows, lengths), choices)
+                average = stretches.statistics(
+                    self.parts("policy", target, windows, lengths), choices
+                )
                 k = stretches.slope_of_divergence(phi, average, config.sigma, choices)
                 z = stretches.trust_region_step(z, k, config.trust_region)
         value = self.parts("value", views, windows, lengths)[:, 0]

@@ -79,9 +79,15 @@ class ACER(OnStretches):
         if sizes.choices:
             parts = Parts(policy=actor.network, critic=make_network(config, state, sizes.choices))
         else:
-            hidden = config.hidden_sizes if config.advantage_hidden is None else config.advantage_hidden
-            advantage = make_network(config.model_copy(update={"hidden": hidden}), state + sizes.action, 1)
-            parts = Parts(policy=actor.network, advantage=advantage, critic=make_network(config, state, 1))
+            hidden = (
+                config.hidden_sizes if config.advantage_hidden is None else config.advantage_hidden
+            )
+            advantage = make_network(
+                config.model_copy(update={"hidden": hidden}), state + sizes.action, 1
+            )
+            parts = Parts(
+                policy=actor.network, advantage=advantage, critic=make_network(config, state, 1)
+            )
         first = "critic" if sizes.choices else "advantage"
         stretches = {"policy": ("policy", "policy"), "critic": (first, "critic")}
         super().__init__(config, sizes, actor, parts, stretches, rng)
@@ -98,7 +104,11 @@ class ACER(OnStretches):
 
     def loss(self, weights: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, Tensors]:
         """Loss of the policy and the critics over all steps of the stretches."""
-        return self._discrete(weights, inputs) if self.sizes.choices else self._continuous(weights, inputs)
+        return (
+            self._discrete(weights, inputs)
+            if self.sizes.choices
+            else self._continuous(weights, inputs)
+        )
 
     def _continuous(self, weights: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, Tensors]:
         action, config = inputs["action"], self.config
@@ -110,7 +120,8 @@ class ACER(OnStretches):
         # a' first, then u_1 ... u_n
         drawn = mean.detach() + std * inputs["noise"]
         weight_of = lambda a: densities.importance_weight(  # noqa: E731
-            densities.gaussian_log_density(a, mean.detach(), std), densities.gaussian_log_density(a, *behaviour)
+            densities.gaussian_log_density(a, mean.detach(), std),
+            densities.gaussian_log_density(a, *behaviour),
         )
         rho, rho_drawn = weight_of(action), weight_of(drawn[0])
 
@@ -123,11 +134,19 @@ class ACER(OnStretches):
 
         with torch.no_grad():
             grid, flat = between(inputs)
-            trace = rho.clamp(max=1.0) if action.shape[1] == 1 else (rho ** (1.0 / action.shape[1])).clamp(max=1.0)
+            trace = (
+                rho.clamp(max=1.0)
+                if action.shape[1] == 1
+                else (rho ** (1.0 / action.shape[1])).clamp(max=1.0)
+            )
             known = grid(inputs["reward"]), grid(value), grid(q)
             q_ret = flat(retrace(*known, grid(trace), last, config.gamma))
             q_opc = flat(retrace(*known, grid(torch.ones_like(trace)), last, config.gamma))
-            push = (rho.clamp(max=config.truncation) * (q_opc - value))[:, None] * (action - mean) / std**2
+            push = (
+                (rho.clamp(max=config.truncation) * (q_opc - value))[:, None]
+                * (action - mean)
+                / std**2
+            )
             share = (1.0 - config.truncation / rho_drawn).clamp(min=0.0)
             push = push + (share * (q_drawn - value))[:, None] * (drawn[0] - mean) / std**2
             z = trust_region_step(push, (mean - average) / std**2, config.trust_region)
@@ -136,7 +155,9 @@ class ACER(OnStretches):
         error = q_ret - q
         value_loss = 0.5 * (error**2 + (target - value) ** 2)
         kl = densities.gaussian_kl(*behaviour, mean, std)
-        return self.averaged(policy_loss, value_loss, inputs, {"value": value, "rho": rho, "kl": kl})
+        return self.averaged(
+            policy_loss, value_loss, inputs, {"value": value, "rho": rho, "kl": kl}
+        )
 
     def _discrete(self, weights: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, Tensors]:
         action, config = inputs["action"].long(), self.config
@@ -158,15 +179,23 @@ class ACER(OnStretches):
             # grad_phi log f(a|phi) is 1 / phi_a in the place of a
             taken = torch.zeros_like(p).scatter(1, action, 1.0)
             push = taken * (rho.clamp(max=config.truncation) * (q_ret - value))[:, None] / p
-            push = push + (1.0 - config.truncation / rho_all).clamp(min=0.0) * (q_all - value[:, None])
+            push = push + (1.0 - config.truncation / rho_all).clamp(min=0.0) * (
+                q_all - value[:, None]
+            )
             z = trust_region_step(push, -average / p, config.trust_region)
         policy_loss = -(phi * z).sum(1)
         value_loss = 0.5 * (q_ret - q) ** 2
         kl = densities.categorical_kl(inputs["behaviour_mean"], logits)
-        return self.averaged(policy_loss, value_loss, inputs, {"value": value, "rho": rho, "kl": kl})
+        return self.averaged(
+            policy_loss, value_loss, inputs, {"value": value, "rho": rho, "kl": kl}
+        )
 
-    def _policies(self, views: Views, inputs: Tensors, steps: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def _policies(
+        self, views: Views, inputs: Tensors, steps: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         """Compute the outputs of the policy and of its average."""
         with torch.no_grad():
-            average = self.along("policy", self.parts.views(inputs["target_weights"]), inputs, steps)
+            average = self.along(
+                "policy", self.parts.views(inputs["target_weights"]), inputs, steps
+            )
         return self.along("policy", views, inputs, steps), average

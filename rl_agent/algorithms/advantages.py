@@ -29,7 +29,9 @@ def lower_triangular(coefficients: Tensor, size: int) -> Tensor:
     rows, columns = torch.tril_indices(size, size, device=coefficients.device)
     matrix = coefficients.new_zeros(len(coefficients), size, size)
     matrix[:, rows, columns] = coefficients
-    diagonal = torch.diag_embed(torch.nn.functional.softplus(torch.diagonal(matrix, dim1=1, dim2=2)))
+    diagonal = torch.diag_embed(
+        torch.nn.functional.softplus(torch.diagonal(matrix, dim1=1, dim2=2))
+    )
     return torch.tril(matrix, -1) + diagonal
 
 
@@ -68,5 +70,8 @@ def gaussian(coefficients: Tensor, action: Tensor, mean: Tensor, std: Tensor) ->
     return height * (torch.exp(-0.5 * spread.sum(1)) - share.prod(1))
 
 
-FORMS: dict[str, Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]] = {"quadratic": quadratic, "gaussian": gaussian}
+FORMS: dict[str, Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]] = {
+    "quadratic": quadratic,
+    "gaussian": gaussian,
+}
 """By the name in the settings."""

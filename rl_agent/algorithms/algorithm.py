@@ -128,7 +128,9 @@ def compare_gaussians(
         As of ``nearness``.
     """
     action, behaviour = inputs["action"], (inputs["behaviour_mean"], inputs["behaviour_std"])
-    log_pi, log_mu = (densities.gaussian_log_density(action, *of) for of in ((mean, std), behaviour))
+    log_pi, log_mu = (
+        densities.gaussian_log_density(action, *of) for of in ((mean, std), behaviour)
+    )
     rho = densities.importance_weight(log_pi, log_mu).detach()
     return rho, densities.gaussian_kl(*behaviour, mean, std), *nearness(rho, inputs)
 
@@ -186,12 +188,19 @@ class Algorithm(ABC):
         stretches: Mapping[str, tuple[str, str]],
         rng: np.random.Generator,
     ) -> None:
-        self.config, self.sizes, self.actor, self.parts, self._rng = config, sizes, actor, parts, rng
+        self.config, self.sizes, self.actor, self.parts, self._rng = (
+            config,
+            sizes,
+            actor,
+            parts,
+            rng,
+        )
         self.network = actor.network
         self.weights: F32 = parts.initialise(rng)
         self.target: F32 | None = self.weights.copy() if isinstance(config, HasTarget) else None
         places = {
-            name: slice(parts.places[first].start, parts.places[last].stop) for name, (first, last) in stretches.items()
+            name: slice(parts.places[first].start, parts.places[last].stop)
+            for name, (first, last) in stretches.items()
         }
         self.due = frozenset(places)
         self.adams = {name: Adam(place.stop - place.start) for name, place in places.items()}
@@ -199,7 +208,10 @@ class Algorithm(ABC):
         self.torch_step = GradientStep(self.weights, moving, self.loss, config.device, self.target)
         self._act = actor.bind(self.weights)
         self.last_gradient: F32 = np.zeros_like(self.weights)
-        self.host_weights, self.host_gradient = parts.arrays(self.weights), parts.arrays(self.last_gradient)
+        self.host_weights, self.host_gradient = (
+            parts.arrays(self.weights),
+            parts.arrays(self.last_gradient),
+        )
         self.host_target = {} if self.target is None else parts.arrays(self.target)
 
     def act(self, observations: F32, state: F32) -> Acting:
@@ -225,7 +237,9 @@ class Algorithm(ABC):
             slots, self.network.history, source.mean, source.per_std, source.reward_scale
         )
 
-    def update(self, batch: Any, learning_rate: float, rules: Rules, weight: F32 | None = None) -> Evaluation:
+    def update(
+        self, batch: Any, learning_rate: float, rules: Rules, weight: F32 | None = None
+    ) -> Evaluation:
         """Take a gradient step.
 
         Parameters
@@ -246,7 +260,9 @@ class Algorithm(ABC):
             self.descend(rates)
             return evaluation
         inputs = self.inputs(batch, weight) | rules._asdict()
-        return evaluation_of(self.sorted_results(self.torch_step(inputs, rates, self.target_rate())))
+        return evaluation_of(
+            self.sorted_results(self.torch_step(inputs, rates, self.target_rate()))
+        )
 
     def descend(self, rates: Mapping[str, float]) -> None:
         """Take a step of Adam against ``last_gradient`` with the given learning rates; the target follows."""
@@ -259,7 +275,9 @@ class Algorithm(ABC):
     def inputs(self, batch: Any, weight: F32 | None) -> dict[str, Any]:
         """Collect what the loss reads of a batch; algorithms with random losses add their noise."""
         arrays = {name: array for name, array in vars(batch).items() if array is not None}
-        return arrays | {"weight": np.ones(len(batch.action), np.float32) if weight is None else weight}
+        return arrays | {
+            "weight": np.ones(len(batch.action), np.float32) if weight is None else weight
+        }
 
     def rates(self, share: float) -> dict[str, float]:
         """Learning rates of the stretches that move in this step, annealed to ``share`` of their first values."""

@@ -61,7 +61,9 @@ class DDPG(Algorithm):
 
     def __init__(self, config: DDPGConfig, sizes: Sizes, rng: np.random.Generator) -> None:
         actor = make_actor(config, sizes)
-        parts = Parts(policy=actor.network, critic=make_network(config, sizes.observation + sizes.action, 1))
+        parts = Parts(
+            policy=actor.network, critic=make_network(config, sizes.observation + sizes.action, 1)
+        )
         stretches = {"policy": ("policy", "policy"), "critic": ("critic", "critic")}
         super().__init__(config, sizes, actor, parts, stretches, rng)
         self.by_hand = by_hand.Gradient(self) if config.device == "cpu" else None
@@ -71,7 +73,10 @@ class DDPG(Algorithm):
         windows, lengths, action = inputs["windows"], inputs["lengths"], inputs["action"]
         views, held = self.parts.views(weights), self.parts.views(weights.detach())
         with torch.no_grad():
-            target, after = self.parts.views(inputs["target_weights"]), (inputs["next_windows"], inputs["next_lengths"])
+            target, after = (
+                self.parts.views(inputs["target_weights"]),
+                (inputs["next_windows"], inputs["next_lengths"]),
+            )
             best = torch.tanh(self.parts("policy", target, *after))
             following = self.parts("critic", target, *after, best)[:, 0]
             q_target = inputs["reward"] + self.config.gamma * inputs["goes_on"] * following
@@ -86,5 +91,8 @@ class DDPG(Algorithm):
         loss = value_loss + inputs["beta"] * policy_loss + (1.0 - inputs["beta"]) * kl
         count = kept.sum().clamp(min=1.0)
         results = {"value": q, "rho": rho, "kl": kl, "far": far, "td_error": error}
-        results |= {"policy_loss": policy_loss.sum() / count, "value_loss": value_loss.sum() / count}
+        results |= {
+            "policy_loss": policy_loss.sum() / count,
+            "value_loss": value_loss.sum() / count,
+        }
         return loss.mean() + self.decay(weights, "critic"), results

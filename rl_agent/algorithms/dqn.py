@@ -125,7 +125,9 @@ class DQN(Algorithm):
         self.q_network = actor.network
         self._atoms = torch.from_numpy(_atoms(config))
         self.acting_noise: F32 = np.zeros(self.q_network.noise_size, np.float32)
-        super().__init__(config, sizes, actor, Parts(q=actor.network, epsilon=1), {"q": ("q", "q")}, rng)
+        super().__init__(
+            config, sizes, actor, Parts(q=actor.network, epsilon=1), {"q": ("q", "q")}, rng
+        )
         self.adams["q"].epsilon = config.adam_epsilon
         self.torch_step.max_norm = config.max_gradient_norm
 
@@ -179,7 +181,10 @@ class DQN(Algorithm):
         if "noise" in inputs:
             views, held = ({**of, "noise": inputs["noise"]} for of in (views, held))
             target = {**target, "noise": inputs["target_noise"]}
-        atoms, rows = self._atoms.to(weights), torch.arange(len(inputs["action"]), device=weights.device)
+        atoms, rows = (
+            self._atoms.to(weights),
+            torch.arange(len(inputs["action"]), device=weights.device),
+        )
         choices, taken = self.sizes.choices, inputs["action"][:, 0].long()
         outputs = self.q_network.reference(views, inputs["windows"], inputs["lengths"])
         q = _q_values(outputs, choices, atoms)[rows, taken]
@@ -188,7 +193,11 @@ class DQN(Algorithm):
             after = inputs["next_windows"], inputs["next_lengths"]
             following = self.q_network.reference(target, *after)
             of_target = _q_values(following, choices, atoms)
-            by = _q_values(self.q_network.reference(held, *after), choices, atoms) if self.config.double else of_target
+            by = (
+                _q_values(self.q_network.reference(held, *after), choices, atoms)
+                if self.config.double
+                else of_target
+            )
             best = by.argmax(1)
             q_target = inputs["reward"] + gamma * of_target[rows, best]
         error = q_target - q
@@ -199,10 +208,19 @@ class DQN(Algorithm):
             with torch.no_grad():
                 each_after = torch.softmax(following.view(-1, choices, len(atoms))[rows, best], 1)
                 aim = project(each_after, inputs["reward"][:, None] + gamma[:, None] * atoms, atoms)
-            each = -(aim * torch.log_softmax(outputs.view(-1, choices, len(atoms))[rows, taken], 1)).sum(1)
+            each = -(
+                aim * torch.log_softmax(outputs.view(-1, choices, len(atoms))[rows, taken], 1)
+            ).sum(1)
             priority = each
         ones, zeros = torch.ones_like(q), torch.zeros_like(q)
-        results = {"value": q, "rho": ones, "kl": zeros, "far": zeros, "td_error": error, "priority": priority}
+        results = {
+            "value": q,
+            "rho": ones,
+            "kl": zeros,
+            "far": zeros,
+            "td_error": error,
+            "priority": priority,
+        }
         results |= {"policy_loss": -q.mean(), "value_loss": each.mean()}
         return (inputs["weight"] * each).mean(), results
 

@@ -26,7 +26,9 @@ class OnHorizon(Algorithm):
         self.torch_step.to_host()
         with torch.no_grad():
             views = self.parts.views(torch.from_numpy(self.weights))
-            outputs = self.parts("value", views, torch.from_numpy(windows), torch.from_numpy(lengths))
+            outputs = self.parts(
+                "value", views, torch.from_numpy(windows), torch.from_numpy(lengths)
+            )
         return outputs[:, 0].numpy()
 
     def gather(self, source: Source, slots: I64) -> tuple[I64, Batch]:

@@ -70,9 +70,13 @@ class NAF(Algorithm):
         action, beta = inputs["action"], inputs["beta"]
         with torch.no_grad():
             after = inputs["next_windows"], inputs["next_lengths"]
-            following = self.parts("network", self.parts.views(inputs["target_weights"]), *after)[:, 0]
+            following = self.parts("network", self.parts.views(inputs["target_weights"]), *after)[
+                :, 0
+            ]
             q_target = inputs["reward"] + self.config.gamma * inputs["goes_on"] * following
-        outputs = self.parts("network", self.parts.views(weights), inputs["windows"], inputs["lengths"])
+        outputs = self.parts(
+            "network", self.parts.views(weights), inputs["windows"], inputs["lengths"]
+        )
         mean = outputs[:, 1 : 1 + action.shape[1]]
         std = torch.full_like(mean[0], self.config.sigma)
         rho, kl, far, kept = compare_gaussians(inputs, mean, std)

@@ -46,13 +46,19 @@ def make_actor(config: PPOConfig, sizes: Sizes) -> Actor:
     network = make_network(config, sizes.observation, sizes.choices or sizes.action)
 
     def gaussian(outputs: F32, loose: F32) -> tuple[F32, F32, F32]:
-        return np.zeros(len(outputs), np.float32), outputs, distributions.floored_std(loose, config.sigma_min)
+        return (
+            np.zeros(len(outputs), np.float32),
+            outputs,
+            distributions.floored_std(loose, config.sigma_min),
+        )
 
     def categorical(outputs: F32, loose: F32) -> tuple[F32, F32, F32]:
         nothing = np.zeros((len(outputs), 0), np.float32)
         return np.zeros(len(outputs), np.float32), distributions.softmax(outputs), nothing
 
-    return Actor(network, 0, categorical) if sizes.choices else Actor(network, sizes.action, gaussian)
+    return (
+        Actor(network, 0, categorical) if sizes.choices else Actor(network, sizes.action, gaussian)
+    )
 
 
 class PPO(OnHorizon):
@@ -63,10 +69,14 @@ class PPO(OnHorizon):
     def __init__(self, config: PPOConfig, sizes: Sizes, rng: np.random.Generator) -> None:
         actor = make_actor(config, sizes)
         loose = actor.size - actor.network.size
-        parts = Parts(policy=actor.network, sigma=loose, value=make_network(config, sizes.observation, 1))
+        parts = Parts(
+            policy=actor.network, sigma=loose, value=make_network(config, sizes.observation, 1)
+        )
         stretches = {"policy": ("policy", "sigma"), "value": ("value", "value")}
         super().__init__(config, sizes, actor, parts, stretches, rng)
-        self.weights[parts.places["sigma"]] = distributions.inverse_softplus(config.sigma - config.sigma_min)
+        self.weights[parts.places["sigma"]] = distributions.inverse_softplus(
+            config.sigma - config.sigma_min
+        )
         self.torch_step.to_device()
 
     def loss(self, weights: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, Tensors]:
@@ -93,4 +103,7 @@ class PPO(OnHorizon):
         value_loss = 0.5 * (error**2).mean()
         far = (rho != clipped).to(rho.dtype)  # those whose gradient may be cut off
         results = {"value": value, "rho": rho, "kl": kl, "far": far}
-        return policy_loss + value_loss, results | {"policy_loss": policy_loss, "value_loss": value_loss}
+        return policy_loss + value_loss, results | {
+            "policy_loss": policy_loss,
+            "value_loss": value_loss,
+        }

@@ -52,7 +52,10 @@ LOG_STD_BOUNDS = (-5.0, 2.0)
 
 def make_actor(config: SACConfig, sizes: Sizes) -> Actor:
     """Build the policy: mean and log sigma (relative to ``config.sigma``) of the action before its tanh."""
-    network, first = make_network(config, sizes.observation, 2 * sizes.action), math.log(config.sigma)
+    network, first = (
+        make_network(config, sizes.observation, 2 * sizes.action),
+        math.log(config.sigma),
+    )
 
     def head(outputs: F32, loose: F32) -> tuple[F32, F32, F32]:
         mean, log_std = np.split(outputs, 2, axis=1)
@@ -79,13 +82,17 @@ class SAC(Algorithm):
         super().__init__(config, sizes, actor, parts, stretches, rng)
         self.weights[self.parts.places["temperature"]] = math.log(config.temperature)
         self.torch_step.to_device()
-        self._target_entropy = -float(sizes.action) if config.target_entropy is None else config.target_entropy
+        self._target_entropy = (
+            -float(sizes.action) if config.target_entropy is None else config.target_entropy
+        )
         if config.device == "cpu":
             self.by_hand = by_hand.Gradient(self, self._target_entropy, LOG_STD_BOUNDS)
 
     def inputs(self, batch: Any, weight: F32 | None) -> dict[str, Any]:
         """Add the noise of the actions now and next."""
-        noise, next_noise = (self._rng.standard_normal(batch.action.shape, np.float32) for _ in range(2))
+        noise, next_noise = (
+            self._rng.standard_normal(batch.action.shape, np.float32) for _ in range(2)
+        )
         return super().inputs(batch, weight) | {"noise": noise, "next_noise": next_noise}
 
     def loss(self, weights: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, Tensors]:
@@ -104,15 +111,23 @@ class SAC(Algorithm):
         rho, kl, far, kept = compare_gaussians(inputs, mean, std)
 
         taken = torch.tanh(action)
-        q_1, q_2 = (self.parts(name, views, windows, lengths, taken)[:, 0] for name in ("critic_1", "critic_2"))
+        q_1, q_2 = (
+            self.parts(name, views, windows, lengths, taken)[:, 0]
+            for name in ("critic_1", "critic_2")
+        )
         error = q_target - q_1
         value_loss = 0.5 * inputs["weight"] * (error**2 + (q_target - q_2) ** 2) * kept
         policy_loss = (temperature * log_pi - self._lesser_q(held, windows, lengths, raw)) * kept
         entropy_loss = -(log_temperature * (log_pi.detach() + self._target_entropy))
-        loss = value_loss + inputs["beta"] * policy_loss + (1.0 - inputs["beta"]) * kl + entropy_loss
+        loss = (
+            value_loss + inputs["beta"] * policy_loss + (1.0 - inputs["beta"]) * kl + entropy_loss
+        )
         count = kept.sum().clamp(min=1.0)
         results = {"value": q_1, "rho": rho, "kl": kl, "far": far, "td_error": error}
-        results |= {"policy_loss": policy_loss.sum() / count, "value_loss": value_loss.sum() / count}
+        results |= {
+            "policy_loss": policy_loss.sum() / count,
+            "value_loss": value_loss.sum() / count,
+        }
         return loss.mean() + self.decay(weights, "critic_1", "critic_2"), results
 
     def _draw(
@@ -124,8 +139,13 @@ class SAC(Algorithm):
         raw = mean + std * noise
         return raw, densities.squashed_log_density(raw, mean, std), mean, std
 
-    def _lesser_q(self, views: Views, windows: torch.Tensor, lengths: torch.Tensor, raw: torch.Tensor) -> torch.Tensor:
+    def _lesser_q(
+        self, views: Views, windows: torch.Tensor, lengths: torch.Tensor, raw: torch.Tensor
+    ) -> torch.Tensor:
         drawn = torch.tanh(raw)
         return torch.minimum(
-            *(self.parts(name, views, windows, lengths, drawn)[:, 0] for name in ("critic_1", "critic_2"))
+            *(
+                self.parts(name, views, windows, lengths, drawn)[:, 0]
+                for name in ("critic_1", "critic_2")
+            )
         )

@@ -128,14 +128,18 @@ def statistics(outputs: torch.Tensor, choices: int) -> torch.Tensor:
     return torch.softmax(outputs, -1) if choices else outputs
 
 
-def slope_of_log(phi: torch.Tensor, action: torch.Tensor, sigma: float, choices: int) -> torch.Tensor:
+def slope_of_log(
+    phi: torch.Tensor, action: torch.Tensor, sigma: float, choices: int
+) -> torch.Tensor:
     """Gradient of log f(a|phi) by phi, shape of phi: (a - m) / sigma^2, or 1 / p_a in the place of a."""
     if choices:
         return torch.zeros_like(phi).scatter(1, action.long(), 1.0) / phi.clamp(min=1e-6)
     return (action - phi) / sigma**2
 
 
-def slope_of_divergence(phi: torch.Tensor, average: torch.Tensor, sigma: float, choices: int) -> torch.Tensor:
+def slope_of_divergence(
+    phi: torch.Tensor, average: torch.Tensor, sigma: float, choices: int
+) -> torch.Tensor:
     """Gradient k of D_KL( f(.|average) || f(.|phi) ) by phi, shape of phi."""
     return -average / phi.clamp(min=1e-6) if choices else (phi - average) / sigma**2
 
@@ -218,13 +222,23 @@ class OnStretches(Algorithm):
 
     def sorted_results(self, results: dict[str, Any]) -> dict[str, Any]:
         """Leave out the rows that are no steps."""
-        return {name: array[self._is_step] if np.ndim(array) else array for name, array in results.items()}
+        return {
+            name: array[self._is_step] if np.ndim(array) else array
+            for name, array in results.items()
+        }
 
     def along(
-        self, name: str, views: Views, inputs: Tensors, place: torch.Tensor, actions: torch.Tensor | None = None
+        self,
+        name: str,
+        views: Views,
+        inputs: Tensors,
+        place: torch.Tensor,
+        actions: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """Compute the outputs of a network at steps of the stretches."""
-        return outputs_along(self.parts, name, views, inputs["sequences"], inputs["lengths"], place, actions)
+        return outputs_along(
+            self.parts, name, views, inputs["sequences"], inputs["lengths"], place, actions
+        )
 
     def averaged(
         self, policy_loss: torch.Tensor, value_loss: torch.Tensor, inputs: Tensors, results: Tensors

@@ -79,9 +79,16 @@ class TD3(Algorithm):
         windows, lengths, action = inputs["windows"], inputs["lengths"], inputs["action"]
         views, held = self.parts.views(weights), self.parts.views(weights.detach())
         with torch.no_grad():
-            target, after = self.parts.views(inputs["target_weights"]), (inputs["next_windows"], inputs["next_lengths"])
-            chosen = (torch.tanh(self.parts("policy", target, *after)) + inputs["noise"]).clamp(-1.0, 1.0)
-            both = (self.parts(name, target, *after, chosen)[:, 0] for name in ("critic_1", "critic_2"))
+            target, after = (
+                self.parts.views(inputs["target_weights"]),
+                (inputs["next_windows"], inputs["next_lengths"]),
+            )
+            chosen = (torch.tanh(self.parts("policy", target, *after)) + inputs["noise"]).clamp(
+                -1.0, 1.0
+            )
+            both = (
+                self.parts(name, target, *after, chosen)[:, 0] for name in ("critic_1", "critic_2")
+            )
             following = torch.minimum(*both)
             q_target = inputs["reward"] + self.config.gamma * inputs["goes_on"] * following
         learns = views if "policy" in self.due else held
@@ -90,12 +97,18 @@ class TD3(Algorithm):
         rho, kl, far, kept = compare_gaussians(inputs, mean, std)
 
         taken = action.clamp(-1.0, 1.0)
-        q_1, q_2 = (self.parts(name, views, windows, lengths, taken)[:, 0] for name in ("critic_1", "critic_2"))
+        q_1, q_2 = (
+            self.parts(name, views, windows, lengths, taken)[:, 0]
+            for name in ("critic_1", "critic_2")
+        )
         error = q_target - q_1
         value_loss = 0.5 * inputs["weight"] * (error**2 + (q_target - q_2) ** 2) * kept
         policy_loss = -self.parts("critic_1", held, windows, lengths, mean)[:, 0] * kept
         loss = value_loss + inputs["beta"] * policy_loss + (1.0 - inputs["beta"]) * kl
         count = kept.sum().clamp(min=1.0)
         results = {"value": q_1, "rho": rho, "kl": kl, "far": far, "td_error": error}
-        results |= {"policy_loss": policy_loss.sum() / count, "value_loss": value_loss.sum() / count}
+        results |= {
+            "policy_loss": policy_loss.sum() / count,
+            "value_loss": value_loss.sum() / count,
+        }
         return loss.mean() + self.decay(weights, "critic_1", "critic_2"), results

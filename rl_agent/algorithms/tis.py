@@ -60,9 +60,13 @@ class TIS(stretches.OnStretches):
             reward = grid(inputs["reward"])
             nothing, one = torch.zeros_like(reward), torch.ones_like(reward)
             returns = flat(
-                stretches.retrace(reward, nothing, nothing, one, values[m:] * inputs["goes_on"], config.gamma)
+                stretches.retrace(
+                    reward, nothing, nothing, one, values[m:] * inputs["goes_on"], config.gamma
+                )
             )
-            log_weight = flat(grid(log_rho).flip(0).cumsum(0).flip(0)).clamp(-LOG_RHO_BOUND, LOG_RHO_BOUND)
+            log_weight = flat(grid(log_rho).flip(0).cumsum(0).flip(0)).clamp(
+                -LOG_RHO_BOUND, LOG_RHO_BOUND
+            )
             weight = log_weight.exp().clamp(max=config.truncation)
             slope = stretches.slope_of_log(phi, inputs["action"], config.sigma, choices)
             z = (weight * (returns - value))[:, None] * slope
@@ -72,4 +76,6 @@ class TIS(stretches.OnStretches):
                 k = stretches.slope_of_divergence(phi, average, config.sigma, choices)
                 z = stretches.trust_region_step(z, k, config.trust_region)
         value_loss = 0.5 * weight * (returns - value) ** 2
-        return self.averaged(-(phi * z).sum(1), value_loss, inputs, {"value": value, "rho": rho, "kl": kl})
+        return self.averaged(
+            -(phi * z).sum(1), value_loss, inputs, {"value": value, "rho": rho, "kl": kl}
+        )

@@ -81,17 +81,29 @@ I64 = npt.NDArray[np.int64]
 def make_actor(config: VRacerConfig, sizes: Sizes) -> Actor:
     """Build the policy: outputs V(s), the policy's own, and the coefficients of the advantage, if any."""
     own = sizes.choices or sizes.action
-    others = _has_temperature(config) if sizes.choices else _deviations(config, own) + _coefficients(config, own)
+    others = (
+        _has_temperature(config)
+        if sizes.choices
+        else _deviations(config, own) + _coefficients(config, own)
+    )
     network = make_network(config, sizes.observation, 1 + own + others)
     policies = sizes.world if config.policies == "own" else 1
     if policies > 1:
         network = Each(network, policies)
 
     def gaussian(outputs: F32, loose: F32) -> tuple[F32, F32, F32]:
-        free = loose if policies == 1 else np.tile(loose.reshape(policies, own), (len(outputs) // policies, 1))
+        free = (
+            loose
+            if policies == 1
+            else np.tile(loose.reshape(policies, own), (len(outputs) // policies, 1))
+        )
         if config.deviation == "state":
             free = free + outputs[:, 1 + own : 1 + 2 * own]
-        return outputs[:, 0], outputs[:, 1 : 1 + own], distributions.floored_std(free, config.sigma_min)
+        return (
+            outputs[:, 0],
+            outputs[:, 1 : 1 + own],
+            distributions.floored_std(free, config.sigma_min),
+        )
 
     def categorical(outputs: F32, loose: F32) -> tuple[F32, F32, F32]:
         logits = outputs[:, 1 : 1 + own]
@@ -99,7 +111,11 @@ def make_actor(config: VRacerConfig, sizes: Sizes) -> Actor:
             logits = (logits * distributions.softplus(outputs[:, 1 + own :])).astype(np.float32)
         return outputs[:, 0], distributions.softmax(logits), np.zeros((len(outputs), 0), np.float32)
 
-    return Actor(network, 0, categorical) if sizes.choices else Actor(network, policies * own, gaussian)
+    return (
+        Actor(network, 0, categorical)
+        if sizes.choices
+        else Actor(network, policies * own, gaussian)
+    )
 
 
 def _has_temperature(config: VRacerConfig) -> bool:
@@ -114,12 +130,16 @@ def _deviations(config: VRacerConfig, action_size: int) -> int:
 
 def _coefficients(config: VRacerConfig, action_size: int) -> int:
     """Count the outputs that the closed form of the advantage takes."""
-    return {"none": 0, "quadratic": action_size * (action_size + 1) // 2, "gaussian": 1 + 2 * action_size}[
-        config.advantage
-    ]
+    return {
+        "none": 0,
+        "quadratic": action_size * (action_size + 1) // 2,
+        "gaussian": 1 + 2 * action_size,
+    }[config.advantage]
 
 
-def _measures(config: VRacerConfig) -> tuple[Callable[..., torch.Tensor], Callable[..., torch.Tensor]]:
+def _measures(
+    config: VRacerConfig,
+) -> tuple[Callable[..., torch.Tensor], Callable[..., torch.Tensor]]:
     """Return the log density and the divergence of a continuous policy."""
     if not config.is_clipped:
         return densities.gaussian_log_density, densities.gaussian_kl
@@ -160,16 +180,27 @@ class VRacer(Algorithm):
                 f"advantage = {config.advantage} is a form of continuous actions; with discrete ones use none"
             )
         if sizes.choices and config.policy == "clipped":
-            raise ValueError("policy = clipped is of continuous actions; with discrete ones use boltzmann or normal")
+            raise ValueError(
+                "policy = clipped is of continuous actions; with discrete ones use boltzmann or normal"
+            )
         if not sizes.choices and config.policy == "boltzmann":
-            raise ValueError("policy = boltzmann is of discrete actions; with continuous ones use normal or clipped")
+            raise ValueError(
+                "policy = boltzmann is of discrete actions; with continuous ones use normal or clipped"
+            )
         actor = make_actor(config, sizes)
         loose = actor.size - actor.network.size
         super().__init__(
-            config, sizes, actor, Parts(network=actor.network, sigma=loose), {"all": ("network", "sigma")}, rng
+            config,
+            sizes,
+            actor,
+            Parts(network=actor.network, sigma=loose),
+            {"all": ("network", "sigma")},
+            rng,
         )
         self.action_size = sizes.action
-        self.weights[actor.network.size :] = distributions.inverse_softplus(config.sigma - config.sigma_min)
+        self.weights[actor.network.size :] = distributions.inverse_softplus(
+            config.sigma - config.sigma_min
+        )
         self.torch_step.to_device()
         self.adam = self.adams["all"]
         self._measures = _measures(config)
@@ -192,7 +223,9 @@ class VRacer(Algorithm):
         order = np.argsort(-lengths, kind="stable")
         tape = self.network.tape(windows.shape[0], len(lengths))
         held = self.host_weights["network"]
-        outputs = self.network.forward(held, np.ascontiguousarray(windows[:, order]), lengths[order], tape)
+        outputs = self.network.forward(
+            held, np.ascontiguousarray(windows[:, order]), lengths[order], tape
+        )
         values = np.empty(len(lengths), np.float32)
         values[order] = outputs[:, 0]
         return values
@@ -243,7 +276,10 @@ class VRacer(Algorithm):
             log_pi = densities.categorical_log_density(action, own)
             kl = densities.categorical_kl(inputs["behaviour_mean"], own)
         else:
-            free, tail = views["sigma"][""].reshape(-1, own.shape[1]), outputs[:, 1 + own.shape[1] :]
+            free, tail = (
+                views["sigma"][""].reshape(-1, own.shape[1]),
+                outputs[:, 1 + own.shape[1] :],
+            )
             free = free.repeat(len(own) // len(free), 1)
             if self.config.deviation == "state":
                 free, tail = free + tail[:, : own.shape[1]], tail[:, own.shape[1] :]
@@ -254,7 +290,9 @@ class VRacer(Algorithm):
             kl = divergence(*behaviour, own, sigma)
         present = inputs.get("present", torch.ones_like(value))
         kl = kl * present
-        rho = densities.importance_weight(*(self._of_action(log, present) for log in (log_pi, log_mu)))
+        rho = densities.importance_weight(
+            *(self._of_action(log, present) for log in (log_pi, log_mu))
+        )
         rho = torch.minimum(rho, inputs["rho_clip"])
         far, kept = nearness(rho, inputs)
         kept = kept * inputs["weight"] * present
@@ -265,13 +303,25 @@ class VRacer(Algorithm):
         policy_loss = -rho * advantage * kept
         error = inputs["v_tbc"] - value
         value_loss = 0.5 * error**2 * kept
-        results = {"value": self._of_state(value * present), "rho": rho, "kl": kl, "far": far, "td_error": error}
+        results = {
+            "value": self._of_state(value * present),
+            "rho": rho,
+            "kl": kl,
+            "far": far,
+            "td_error": error,
+        }
         both = policy_loss + value_loss
         if self.config.advantage != "none":
             form = advantages.FORMS[self.config.advantage]
             closed = form(tail, action, own.detach(), sigma.detach())
-            both = both + 0.5 * (rho.detach() * (closed + value.detach() - inputs["q_ret"])) ** 2 * kept
+            both = (
+                both
+                + 0.5 * (rho.detach() * (closed + value.detach() - inputs["q_ret"])) ** 2 * kept
+            )
             results["advantage"] = closed
         loss = (beta * both + (1.0 - beta) * kl * inputs["weight"]).mean()
         count = kept.sum().clamp(min=1.0)
-        return loss, results | {"policy_loss": policy_loss.sum() / count, "value_loss": value_loss.sum() / count}
+        return loss, results | {
+            "policy_loss": policy_loss.sum() / count,
+            "value_loss": value_loss.sum() / count,
+        }

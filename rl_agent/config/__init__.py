@@ -13,7 +13,14 @@ from rl_agent.config.agent import AgentConfig, Algorithm, Sampler
 from rl_agent.config.choices import DQNConfig, RainbowConfig
 from rl_agent.config.every import ALGORITHMS, DEFAULTS, AnyAgentConfig, with_algorithm
 from rl_agent.config.horizon import A3CConfig, OnPolicyConfig, PPOConfig, TrustA3CConfig
-from rl_agent.config.kinds import ActorCritic, HasTarget, HasTrustRegion, Remembering, WithPolicy, WithTarget
+from rl_agent.config.kinds import (
+    ActorCritic,
+    HasTarget,
+    HasTrustRegion,
+    Remembering,
+    WithPolicy,
+    WithTarget,
+)
 from rl_agent.config.single_steps import DDPGConfig, NAFConfig, SACConfig, TD3Config, VRacerConfig
 from rl_agent.config.stretches import ACERConfig, StretchConfig, TISConfig, TrustTISConfig
 

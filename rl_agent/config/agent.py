@@ -17,7 +17,19 @@ from pydantic import (
 )
 
 Algorithm = Literal[
-    "vracer", "ddpg", "naf", "acer", "tis", "trust-tis", "td3", "sac", "a3c", "trust-a3c", "ppo", "dqn", "rainbow"
+    "vracer",
+    "ddpg",
+    "naf",
+    "acer",
+    "tis",
+    "trust-tis",
+    "td3",
+    "sac",
+    "a3c",
+    "trust-a3c",
+    "ppo",
+    "dqn",
+    "rainbow",
 ]
 Activation = Literal["softsign", "relu", "tanh"]
 Replay = Literal["refer", "refer-1", "refer-2", "none"]
@@ -156,7 +168,11 @@ class AgentConfig(BaseModel):
     activation: Activation = "softsign"
     window: int = Field(default=16, ge=0, le=1000)
     picture: Layer | None = None
-    convolutions: Annotated[tuple[Layer, ...], Field(min_length=1)] = ((32, 8, 4), (64, 4, 2), (64, 3, 1))
+    convolutions: Annotated[tuple[Layer, ...], Field(min_length=1)] = (
+        (32, 8, 4),
+        (64, 4, 2),
+        (64, 3, 1),
+    )
     gamma: Share = 0.995
     learning_rate: Rate = 1e-4
     batch: Count = 256
@@ -210,12 +226,15 @@ class AgentConfig(BaseModel):
 
     @model_validator(mode="wrap")
     @classmethod
-    def _take_the_defaults_of_the_algorithm(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+    def _take_the_defaults_of_the_algorithm(
+        cls, data: Any, handler: ModelWrapValidatorHandler[Self]
+    ) -> Self:
         if not isinstance(data, dict):
             return handler(data)
         own = {key: value for key, value in data.items() if not cls._is_of_others(key, value)}
         config = handler(cls._usual(own) | own)
-        object.__setattr__(config, "__pydantic_fields_set__", set(own))  # what was named, without the defaults
+        # what was named, without the defaults
+        object.__setattr__(config, "__pydantic_fields_set__", set(own))
         return config
 
     @classmethod
@@ -226,9 +245,13 @@ class AgentConfig(BaseModel):
         if key in cls.model_fields or key not in every.DEFAULTS:
             return False
         if value != every.DEFAULTS[key]:
-            owners = " and ".join(name for name, kind in every.ALGORITHMS.items() if key in kind.model_fields)
+            owners = " and ".join(
+                name for name, kind in every.ALGORITHMS.items() if key in kind.model_fields
+            )
             algorithm = cls.model_fields["algorithm"].default
-            raise ValueError(f"{key} = {value} is a setting of {owners}, which algorithm = {algorithm} does not read")
+            raise ValueError(
+                f"{key} = {value} is a setting of {owners}, which algorithm = {algorithm} does not read"
+            )
         return True
 
     @model_serializer(mode="wrap")
@@ -236,19 +259,25 @@ class AgentConfig(BaseModel):
         from rl_agent.config import every
 
         fields = type(self).model_fields
-        return handler(self) | {key: value for key, value in every.DEFAULTS.items() if key not in fields}
+        return handler(self) | {
+            key: value for key, value in every.DEFAULTS.items() if key not in fields
+        }
 
     @classmethod
     def _usual(cls, named: dict[str, Any]) -> dict[str, Any]:
         """Return the defaults that depend on what was named."""
         usual: dict[str, Any] = {}
         if named.get("network") == "lstm":
-            usual |= {key: AgentConfig.model_fields[key].default for key in ("hidden", "activation")}
+            usual |= {
+                key: AgentConfig.model_fields[key].default for key in ("hidden", "activation")
+            }
         if named.get("network") == "conv":
             usual |= {"window": 3, "activation": "relu", "hidden": cls.conv_hidden}
         if named.get("defaults", "run") == "run":
             # one of the two named alone: the other one follows until it is fitted to the run
-            start, memory = (named.get(key, cls.model_fields[key].default) for key in ("start", "memory"))
+            start, memory = (
+                named.get(key, cls.model_fields[key].default) for key in ("start", "memory")
+            )
             if isinstance(start, int) and isinstance(memory, int) and start > memory:
                 usual |= {"memory": start} if "start" in named else {"start": memory}
         return usual

@@ -55,9 +55,17 @@ ALGORITHMS: dict[str, type[AgentConfig]] = {
 }
 """Their settings by name."""
 
-_KINDS: tuple[type[AgentConfig], ...] = (ActorCritic, WithPolicy, HasTarget, Remembering, AgentConfig)
+_KINDS: tuple[type[AgentConfig], ...] = (
+    ActorCritic,
+    WithPolicy,
+    HasTarget,
+    Remembering,
+    AgentConfig,
+)
 DEFAULTS: dict[str, Any] = {
-    key: field.default for kind in (*ALGORITHMS.values(), *_KINDS) for key, field in kind.model_fields.items()
+    key: field.default
+    for kind in (*ALGORITHMS.values(), *_KINDS)
+    for key, field in kind.model_fields.items()
 }
 """The default of every setting, where an algorithm has no other."""
 
@@ -66,7 +74,9 @@ def with_algorithm(settings: Any) -> Any:
     """Return settings with the name of their algorithm, which they may be, or leave out."""
     if isinstance(settings, str):
         return {"algorithm": settings}
-    return {"algorithm": DEFAULTS["algorithm"]} | settings if isinstance(settings, dict) else settings
+    return (
+        {"algorithm": DEFAULTS["algorithm"]} | settings if isinstance(settings, dict) else settings
+    )
 
 
 def validate(settings: Any) -> AgentConfig:

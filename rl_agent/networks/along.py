@@ -104,13 +104,19 @@ def _run(
         before = [x.expand(len(actions), *x.shape) for x in before]
         seen = sequences.reshape(steps * n, size)[place].expand(len(actions), -1, -1)
         layers = len(network.hidden)
-        h, _ = _cells(network, weights, torch.cat([seen, actions], dim=-1), before[:layers], before[layers:])
+        h, _ = _cells(
+            network, weights, torch.cat([seen, actions], dim=-1), before[:layers], before[layers:]
+        )
         top = h[-1]
     return top @ weights["weight"].T + weights["bias"]
 
 
 def _cells(
-    network: LSTM, weights: dict[str, torch.Tensor], x: torch.Tensor, h: list[torch.Tensor], c: list[torch.Tensor]
+    network: LSTM,
+    weights: dict[str, torch.Tensor],
+    x: torch.Tensor,
+    h: list[torch.Tensor],
+    c: list[torch.Tensor],
 ) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
     """Take all layers one step further."""
     h, c = list(h), list(c)
@@ -144,7 +150,12 @@ class AlongPass:
         return self.network
 
     def forward(
-        self, weights: dict[str, F32], sequences: F32, lengths: I64, place: I64, actions: F32 | None = None
+        self,
+        weights: dict[str, F32],
+        sequences: F32,
+        lengths: I64,
+        place: I64,
+        actions: F32 | None = None,
     ) -> F32:
         """Compute the outputs at the steps of ``place``, shape (M, outputs), a critic's (K M, outputs).
 
@@ -161,7 +172,9 @@ class AlongPass:
         x[:-1, size : self.network.inputs] = 0.0
         for number, (layer, above) in enumerate(zip(tape.layers, tape.above, strict=True)):
             cell = weights[f"cell{number}"]
-            kernels.scan_forward(self._begun, cell, layer.x, layer.gates, layer.c, layer.tanh_c, above)
+            kernels.scan_forward(
+                self._begun, cell, layer.x, layer.gates, layer.c, layer.tanh_c, above
+            )
         self._branches: list[LastStep] = []
         if actions is None:
             self._top = _columns(tape.above[-1], place)
@@ -189,15 +202,23 @@ class AlongPass:
     def _branch(self, sequences: F32, place: I64, actions: F32) -> tuple[F32, list[LastStep]]:
         """Go on from the states before each step with every action; returns the output of the last layer."""
         count, branches = len(actions), []
-        below = np.ascontiguousarray(beside(sequences.reshape(-1, sequences.shape[2])[place], actions).T)
+        below = np.ascontiguousarray(
+            beside(sequences.reshape(-1, sequences.shape[2])[place], actions).T
+        )
         for number, layer in enumerate(self._tape.layers):
             width, rows = self._lstm.hidden[number], below.shape[1]
             h = np.tile(_columns(layer.x[:, -1 - width : -1], place), count)
             c = np.tile(_columns(layer.c, place), count)
             x = np.concatenate([below, h, np.ones((1, rows), np.float32)])
-            gates, tanh_c, after = self._weights[f"cell{number}"] @ x, np.empty_like(c), np.empty_like(c)
+            gates, tanh_c, after = (
+                self._weights[f"cell{number}"] @ x,
+                np.empty_like(c),
+                np.empty_like(c),
+            )
             below = np.empty_like(c)
-            kernels.cell_forward(gates.reshape(4, -1), *(a.reshape(-1) for a in (c, after, tanh_c, below)))
+            kernels.cell_forward(
+                gates.reshape(4, -1), *(a.reshape(-1) for a in (c, after, tanh_c, below))
+            )
             branches.append(LastStep(x, gates, c, tanh_c))
         return below, branches
 
@@ -247,7 +268,9 @@ class AlongPass:
         for number in range(len(self._branches) - 1, -1, -1):
             branch, width = self._branches[number], self._lstm.hidden[number]
             through = np.zeros_like(branch.c)
-            flat = (a.reshape(-1) for a in (branch.c, branch.tanh_c, np.ascontiguousarray(d), through))
+            flat = (
+                a.reshape(-1) for a in (branch.c, branch.tanh_c, np.ascontiguousarray(d), through)
+            )
             kernels.cell_backward(branch.gates.reshape(4, -1), *flat)
             np.matmul(branch.gates, branch.x.T, out=gradient[f"cell{number}"])
             dx = self._weights[f"cell{number}"][:, :-1].T @ branch.gates

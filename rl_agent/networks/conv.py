@@ -46,14 +46,24 @@ class Encoder:
     """
 
     def __init__(
-        self, picture: tuple[int, int, int], frames: int, convolutions: Sequence[tuple[int, int, int]]
+        self,
+        picture: tuple[int, int, int],
+        frames: int,
+        convolutions: Sequence[tuple[int, int, int]],
     ) -> None:
         self._picture, self._strides = picture, [stride for _, _, stride in convolutions]
         channels, height, width = picture[0] * frames, *picture[1:]
         self.blocks: Blocks = []
         for layer, (wide, side, stride) in enumerate(convolutions):
-            self.blocks += [(f"filter{layer}", (wide, channels, side, side)), (f"shift{layer}", (wide,))]
-            channels, height, width = wide, (height - side) // stride + 1, (width - side) // stride + 1
+            self.blocks += [
+                (f"filter{layer}", (wide, channels, side, side)),
+                (f"shift{layer}", (wide,)),
+            ]
+            channels, height, width = (
+                wide,
+                (height - side) // stride + 1,
+                (width - side) // stride + 1,
+            )
             if height < 1 or width < 1:
                 raise ValueError(
                     f"convolutions = {list(map(list, convolutions))} leave nothing of a picture of "
@@ -72,7 +82,9 @@ class Encoder:
         """Encode windows (T, B, C H W), shape (B, outputs)."""
         x = windows.transpose(0, 1).reshape(windows.shape[1], -1, *self._picture[1:])
         for layer, stride in enumerate(self._strides):
-            x = torch.relu(torch.conv2d(x, weights[f"filter{layer}"], weights[f"shift{layer}"], stride=stride))
+            x = torch.relu(
+                torch.conv2d(x, weights[f"filter{layer}"], weights[f"shift{layer}"], stride=stride)
+            )
         return x.flatten(1)
 
 
@@ -88,7 +100,9 @@ class TorchNetwork(Network):
         self.state_shape = (history * inputs,)
 
     @abstractmethod
-    def reference(self, weights: torch.Tensor | Weights, windows: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+    def reference(
+        self, weights: torch.Tensor | Weights, windows: torch.Tensor, lengths: torch.Tensor
+    ) -> torch.Tensor:
         """Compute outputs of shape (B, outputs) as a graph that autograd differentiates."""
 
     def tape(self, steps: int, batch: int, actions: int = 0) -> dict[str, Any]:
@@ -100,16 +114,27 @@ class TorchNetwork(Network):
             If it is to be a critic of actions.
         """
         if actions:
-            raise ValueError("network = conv reads pictures alone, and no actions beside them; use mlp")
+            raise ValueError(
+                "network = conv reads pictures alone, and no actions beside them; use mlp"
+            )
         return {}
 
     def forward(
-        self, weights: dict[str, F32], windows: F32, lengths: I64, tape: dict[str, Any], actions: F32 | None = None
+        self,
+        weights: dict[str, F32],
+        windows: F32,
+        lengths: I64,
+        tape: dict[str, Any],
+        actions: F32 | None = None,
     ) -> F32:
         """Compute outputs of shape (B, outputs), and keep the graph on the tape."""
-        tape["leaves"] = {name: torch.from_numpy(block).requires_grad_() for name, block in weights.items()}
+        tape["leaves"] = {
+            name: torch.from_numpy(block).requires_grad_() for name, block in weights.items()
+        }
         with torch.enable_grad():
-            tape["outputs"] = self.reference(tape["leaves"], torch.from_numpy(windows), torch.from_numpy(lengths))
+            tape["outputs"] = self.reference(
+                tape["leaves"], torch.from_numpy(windows), torch.from_numpy(lengths)
+            )
         outputs: F32 = tape["outputs"].detach().numpy()
         return outputs
 
@@ -135,7 +160,9 @@ class TorchNetwork(Network):
     def step(self, weights: dict[str, F32], observations: F32, state: F32) -> tuple[F32, F32]:
         """Act for one observation per agent, after those in its state."""
         n = len(observations)
-        seen = np.concatenate([state.reshape(n, self.history, self.inputs), observations[:, None]], axis=1)
+        seen = np.concatenate(
+            [state.reshape(n, self.history, self.inputs), observations[:, None]], axis=1
+        )
         windows = np.ascontiguousarray(seen.transpose(1, 0, 2), np.float32)
         known = {name: torch.from_numpy(block) for name, block in weights.items()}
         with torch.no_grad():
@@ -158,7 +185,9 @@ class Conv(TorchNetwork):
         Widths of the layers.
     """
 
-    def __init__(self, encoder: Encoder, inputs: int, history: int, hidden: tuple[int, ...], outputs: int) -> None:
+    def __init__(
+        self, encoder: Encoder, inputs: int, history: int, hidden: tuple[int, ...], outputs: int
+    ) -> None:
         self.encoder = encoder
         self._widths = (encoder.outputs, *hidden, outputs)
         blocks = list(encoder.blocks)
@@ -179,7 +208,9 @@ class Conv(TorchNetwork):
         fill_near_zero(w[f"weight{last}"], self._widths[-2], rng)
         return flat
 
-    def reference(self, weights: torch.Tensor | Weights, windows: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+    def reference(
+        self, weights: torch.Tensor | Weights, windows: torch.Tensor, lengths: torch.Tensor
+    ) -> torch.Tensor:
         """Compute outputs at the last frame of each window, shape (B, outputs)."""
         w = weights if isinstance(weights, dict) else self.views(weights)
         h, last = self.encoder(w, windows), len(self._widths) - 2

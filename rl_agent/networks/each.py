@@ -44,12 +44,17 @@ class Each(Network):
         return np.concatenate([self.kind.initialise(rng) for _ in range(self.count)])
 
     def reference(
-        self, weights: torch.Tensor | dict[str, torch.Tensor], windows: torch.Tensor, lengths: torch.Tensor
+        self,
+        weights: torch.Tensor | dict[str, torch.Tensor],
+        windows: torch.Tensor,
+        lengths: torch.Tensor,
     ) -> torch.Tensor:
         """Compute outputs of shape (B, outputs)."""
         blocks = weights if isinstance(weights, dict) else self.views(weights)
         outputs = [
-            self.kind.reference(self._own(blocks, k), windows[:, k :: self.count], lengths[k :: self.count])
+            self.kind.reference(
+                self._own(blocks, k), windows[:, k :: self.count], lengths[k :: self.count]
+            )
             for k in range(self.count)
         ]
         return torch.stack(outputs, dim=1).reshape(-1, self.outputs)
@@ -59,7 +64,12 @@ class Each(Network):
         return [self.kind.tape(steps, batch // self.count, actions) for _ in range(self.count)]
 
     def forward(
-        self, weights: dict[str, F32], windows: F32, lengths: I64, tape: Any, actions: F32 | None = None
+        self,
+        weights: dict[str, F32],
+        windows: F32,
+        lengths: I64,
+        tape: Any,
+        actions: F32 | None = None,
     ) -> F32:
         """Compute outputs of shape (B, outputs)."""
         outputs = np.empty((windows.shape[1], self.outputs), np.float32)
@@ -83,7 +93,9 @@ class Each(Network):
         for k, own in enumerate(tape):
             d = np.ascontiguousarray(d_outputs[k :: self.count])
             of = None if gradient is None else self._own(gradient, k)
-            self.kind.backward(self._own(weights, k), own, lengths[k :: self.count], d, of, d_actions)
+            self.kind.backward(
+                self._own(weights, k), own, lengths[k :: self.count], d, of, d_actions
+            )
 
     def step(self, weights: dict[str, F32], observations: F32, state: F32) -> tuple[F32, F32]:
         """Act, each for its own rows."""
@@ -92,6 +104,8 @@ class Each(Network):
         for k in range(self.count):
             place = slice(k, None, self.count)
             outputs[place], following[place] = self.kind.step(
-                self._own(weights, k), np.ascontiguousarray(observations[place]), np.ascontiguousarray(state[place])
+                self._own(weights, k),
+                np.ascontiguousarray(observations[place]),
+                np.ascontiguousarray(state[place]),
             )
         return outputs, following

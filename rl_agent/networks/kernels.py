@@ -173,7 +173,9 @@ def cell_backward(gates: F32, c_before: F32, tanh_c: F32, dh: F32, dc: F32) -> N
 
 
 @compiled()
-def scan_forward(begun: I64, weight: F32, x: F32, gates: F32, c: F32, tanh_c: F32, above: F32) -> None:
+def scan_forward(
+    begun: I64, weight: F32, x: F32, gates: F32, c: F32, tanh_c: F32, above: F32
+) -> None:
     """Run one LSTM layer over a window, for B windows sorted by descending length.
 
     Parameters
@@ -203,7 +205,9 @@ def scan_forward(begun: I64, weight: F32, x: F32, gates: F32, c: F32, tanh_c: F3
     h = np.empty((size, batch), np.float32)
     for t in range(first, steps - 1):
         np.dot(weight, x[t], gates[t].reshape(4 * size, batch))
-        cell_forward(gates[t], c[t].reshape(-1), c[t + 1].reshape(-1), tanh_c[t].reshape(-1), h.reshape(-1))
+        cell_forward(
+            gates[t], c[t].reshape(-1), c[t + 1].reshape(-1), tanh_c[t].reshape(-1), h.reshape(-1)
+        )
         if begun[t] < batch:
             c[t + 1, :, begun[t] :] = ZERO
             h[:, begun[t] :] = ZERO
@@ -263,7 +267,9 @@ def scan_backward(
         if begun[t] < batch:
             d[:, begun[t] :] = ZERO
             dc[:, begun[t] :] = ZERO
-        cell_backward(gates[t], c[t].reshape(-1), tanh_c[t].reshape(-1), d.reshape(-1), dc.reshape(-1))
+        cell_backward(
+            gates[t], c[t].reshape(-1), tanh_c[t].reshape(-1), d.reshape(-1), dc.reshape(-1)
+        )
         dz = gates[t].reshape(4 * size, batch)
         np.dot(dz, x[t].T, share)
         gradient += share

@@ -79,7 +79,9 @@ class Tape:
             for size, width in sizes
         ]
         self.last = [
-            LastStep(empty(size, rows), empty(4 * width, rows), empty(width, rows), empty(width, rows))
+            LastStep(
+                empty(size, rows), empty(4 * width, rows), empty(width, rows), empty(width, rows)
+            )
             for size, width in sizes
         ]
         for layer, last in zip(self.layers, self.last, strict=True):
@@ -133,7 +135,10 @@ class LSTM(Network):
         return flat
 
     def reference(
-        self, weights: torch.Tensor | dict[str, torch.Tensor], windows: torch.Tensor, lengths: torch.Tensor
+        self,
+        weights: torch.Tensor | dict[str, torch.Tensor],
+        windows: torch.Tensor,
+        lengths: torch.Tensor,
     ) -> torch.Tensor:
         """Compute outputs at the last step of each window, shape (B, outputs)."""
         w = weights if isinstance(weights, dict) else self.views(weights)
@@ -157,7 +162,12 @@ class LSTM(Network):
         return Tape((self.inputs, *self.hidden), steps, batch, actions)
 
     def forward(
-        self, weights: dict[str, F32], windows: F32, lengths: I64, tape: Tape, actions: F32 | None = None
+        self,
+        weights: dict[str, F32],
+        windows: F32,
+        lengths: I64,
+        tape: Tape,
+        actions: F32 | None = None,
     ) -> F32:
         """Compute outputs at the last step of each window, shape (B, outputs), a critic's (K B, outputs)."""
         steps, (total, _, size) = tape.steps, windows.shape
@@ -166,7 +176,9 @@ class LSTM(Network):
         x[:-1, :size] = windows[:steps].transpose(0, 2, 1)
         x[:-1, size : self.inputs] = 0.0
         for number, (layer, above) in enumerate(zip(tape.layers, tape.above, strict=True)):
-            kernels.scan_forward(begun, weights[f"cell{number}"], layer.x, layer.gates, layer.c, layer.tanh_c, above)
+            kernels.scan_forward(
+                begun, weights[f"cell{number}"], layer.x, layer.gates, layer.c, layer.tanh_c, above
+            )
         if actions is not None:
             tape.last[0].x[: self.inputs] = beside(windows[-1], actions).T
             self._last_step(weights, tape, len(actions))
@@ -174,7 +186,9 @@ class LSTM(Network):
 
     def _last_step(self, weights: dict[str, F32], tape: Tape, actions: int) -> None:
         """Go on from the states before the last step with every action."""
-        for number, (before, last, above) in enumerate(zip(tape.layers, tape.last, tape.last_above, strict=True)):
+        for number, (before, last, above) in enumerate(
+            zip(tape.layers, tape.last, tape.last_above, strict=True)
+        ):
             width = self.hidden[number]
             last.x[-1 - width : -1] = np.tile(before.x[-1, -1 - width : -1], actions)
             last.c[...] = np.tile(before.c[-1], actions)
@@ -242,7 +256,10 @@ class LSTM(Network):
         for number in range(len(self.hidden) - 1, -1, -1):
             width, last = self.hidden[number], tape.last[number]
             through = np.zeros_like(d)
-            flat = (array.reshape(-1) for array in (last.c, last.tanh_c, np.ascontiguousarray(d), through))
+            flat = (
+                array.reshape(-1)
+                for array in (last.c, last.tanh_c, np.ascontiguousarray(d), through)
+            )
             kernels.cell_backward(last.gates.reshape(4, -1), *flat)
             if gradient is not None:
                 np.matmul(last.gates, last.x.T, out=gradient[f"cell{number}"])
@@ -266,7 +283,9 @@ class LSTM(Network):
             gates = weights[f"cell{layer}"] @ np.concatenate([x, h, one], axis=1).T
             tanh_c, h_next = np.empty_like(c), np.empty_like(c)
             flat = c.reshape(-1)
-            kernels.cell_forward(gates.reshape(4, -1), flat, flat, tanh_c.reshape(-1), h_next.reshape(-1))
+            kernels.cell_forward(
+                gates.reshape(4, -1), flat, flat, tanh_c.reshape(-1), h_next.reshape(-1)
+            )
             following[:, offset : offset + width] = c.T
             following[:, offset + width : offset + 2 * width] = h_next.T
             x = h_next.T

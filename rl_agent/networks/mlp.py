@@ -59,12 +59,19 @@ class MLP(Network):
         return flat
 
     def reference(
-        self, weights: torch.Tensor | dict[str, torch.Tensor], windows: torch.Tensor, lengths: torch.Tensor
+        self,
+        weights: torch.Tensor | dict[str, torch.Tensor],
+        windows: torch.Tensor,
+        lengths: torch.Tensor,
     ) -> torch.Tensor:
         """Compute outputs at the last step of each window, shape (B, outputs)."""
         w = weights if isinstance(weights, dict) else self.views(weights)
         h = windows[-1]
-        activate = {"softsign": torch.nn.functional.softsign, "relu": torch.relu, "tanh": torch.tanh}[self.activation]
+        activate = {
+            "softsign": torch.nn.functional.softsign,
+            "relu": torch.relu,
+            "tanh": torch.tanh,
+        }[self.activation]
         for layer in range(self.layers - 1):
             h = activate(torch.addmm(w[f"bias{layer}"], h, w[f"weight{layer}"]))
         return torch.addmm(w[f"bias{self.layers - 1}"], h, w[f"weight{self.layers - 1}"])
@@ -77,7 +84,12 @@ class MLP(Network):
         return {name: np.empty((rows, width), np.float32) for name, width in names.items()}
 
     def forward(
-        self, weights: dict[str, F32], windows: F32, lengths: I64, tape: dict[str, F32], actions: F32 | None = None
+        self,
+        weights: dict[str, F32],
+        windows: F32,
+        lengths: I64,
+        tape: dict[str, F32],
+        actions: F32 | None = None,
     ) -> F32:
         """Compute outputs at the last step of each window, shape (B, outputs), a critic's (K B, outputs)."""
         tape["h0"] = windows[-1] if actions is None else beside(windows[-1], actions)
@@ -87,7 +99,9 @@ class MLP(Network):
             if layer == self.layers - 1 or self.activation == "tanh":
                 kernels.add_bias(y, bias)
             else:
-                (kernels.bias_softsign if self.activation == "softsign" else kernels.bias_relu)(y, bias)
+                (kernels.bias_softsign if self.activation == "softsign" else kernels.bias_relu)(
+                    y, bias
+                )
             if layer < self.layers - 1 and self.activation == "tanh":
                 np.tanh(y, out=y)
         return tape[f"h{self.layers}"]
@@ -112,12 +126,20 @@ class MLP(Network):
             if layer > 0:
                 below = np.matmul(d, weight.T, out=tape[f"d{layer}"])
                 h = tape[f"h{layer}"]
-                bias = np.empty(self.widths[layer], np.float32) if gradient is None else gradient[f"bias{layer - 1}"]
+                bias = (
+                    np.empty(self.widths[layer], np.float32)
+                    if gradient is None
+                    else gradient[f"bias{layer - 1}"]
+                )
                 if self.activation == "tanh":
                     below *= 1.0 - h * h
                     kernels.column_sums(below, bias)
                 else:
-                    back = kernels.softsign_backward if self.activation == "softsign" else kernels.relu_backward
+                    back = (
+                        kernels.softsign_backward
+                        if self.activation == "softsign"
+                        else kernels.relu_backward
+                    )
                     back(below, h, bias)
                 d = below
             elif d_actions is not None:
@@ -125,4 +147,6 @@ class MLP(Network):
 
     def step(self, weights: dict[str, F32], observations: F32, state: F32) -> tuple[F32, F32]:
         """Act for one observation per agent; the state is empty."""
-        return self.forward(weights, observations[None], np.ones(0, np.int64), self.tape(1, len(observations))), state
+        return self.forward(
+            weights, observations[None], np.ones(0, np.int64), self.tape(1, len(observations))
+        ), state

@@ -40,7 +40,9 @@ class Network(ABC):
     history: int
     state_shape: tuple[int, ...]
 
-    def __init__(self, inputs: int, outputs: int, blocks: list[tuple[str, tuple[int, ...]]]) -> None:
+    def __init__(
+        self, inputs: int, outputs: int, blocks: list[tuple[str, tuple[int, ...]]]
+    ) -> None:
         self.inputs = inputs
         self.outputs = outputs
         self.blocks = blocks
@@ -61,7 +63,10 @@ class Network(ABC):
 
     @abstractmethod
     def reference(
-        self, weights: torch.Tensor | dict[str, torch.Tensor], windows: torch.Tensor, lengths: torch.Tensor
+        self,
+        weights: torch.Tensor | dict[str, torch.Tensor],
+        windows: torch.Tensor,
+        lengths: torch.Tensor,
     ) -> torch.Tensor:
         """Compute outputs of shape (B, outputs) as a graph that autograd differentiates.
 
@@ -74,7 +79,12 @@ class Network(ABC):
 
     @abstractmethod
     def forward(
-        self, weights: dict[str, F32], windows: F32, lengths: I64, tape: Any, actions: F32 | None = None
+        self,
+        weights: dict[str, F32],
+        windows: F32,
+        lengths: I64,
+        tape: Any,
+        actions: F32 | None = None,
     ) -> F32:
         """Compute outputs of shape (B, outputs), a critic's (K B, outputs); ``weights`` are ``views``."""
 
@@ -110,7 +120,9 @@ class Network(ABC):
 def beside(observations: F32, actions: F32) -> F32:
     """Observations (B, S), again for each of K actions (K, B, A), and the actions: shape (K B, S + A)."""
     count, batch, size = actions.shape
-    return np.concatenate([np.tile(observations, (count, 1)), actions.reshape(count * batch, size)], axis=1)
+    return np.concatenate(
+        [np.tile(observations, (count, 1)), actions.reshape(count * batch, size)], axis=1
+    )
 
 
 def fill_glorot(block: F32, rng: np.random.Generator) -> None:

@@ -79,7 +79,9 @@ class Parts:
     def arrays(self, weights: F32) -> Arrays:
         """Cut a flat vector of the host like ``views``; the pieces are views of it."""
         return {
-            name: {"": weights[place]} if isinstance(part := self.parts[name], int) else part.views(weights[place])
+            name: {"": weights[place]}
+            if isinstance(part := self.parts[name], int)
+            else part.views(weights[place])
             for name, place in self.places.items()
         }
 
@@ -146,7 +148,11 @@ class Pass:
         self._tape: Any = None
 
     def forward(
-        self, weights: dict[str, F32], windows: F32, lengths: npt.NDArray[np.int64], actions: F32 | None = None
+        self,
+        weights: dict[str, F32],
+        windows: F32,
+        lengths: npt.NDArray[np.int64],
+        actions: F32 | None = None,
     ) -> F32:
         """Compute the outputs (``Network.forward``)."""
         shape = len(windows), windows.shape[1], 0 if actions is None else len(actions)
@@ -155,12 +161,18 @@ class Pass:
         self._weights, self._lengths = weights, lengths
         return self.network.forward(weights, windows, lengths, self._tape, actions)
 
-    def backward(self, d_outputs: F32, gradient: dict[str, F32] | None, d_actions: F32 | None = None) -> None:
+    def backward(
+        self, d_outputs: F32, gradient: dict[str, F32] | None, d_actions: F32 | None = None
+    ) -> None:
         """Write the gradients of the last ``forward`` (``Network.backward``)."""
-        self.network.backward(self._weights, self._tape, self._lengths, d_outputs, gradient, d_actions)
+        self.network.backward(
+            self._weights, self._tape, self._lengths, d_outputs, gradient, d_actions
+        )
 
 
 def _with_action(windows: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
     """Windows of a critic Q(s, a): the action (B, A) beside the last observation, zeros beside the earlier ones."""
-    beside = torch.zeros(*windows.shape[:2], action.shape[-1], dtype=windows.dtype, device=windows.device)
+    beside = torch.zeros(
+        *windows.shape[:2], action.shape[-1], dtype=windows.dtype, device=windows.device
+    )
     return torch.cat([windows, torch.cat([beside[:-1], action[None]])], dim=-1)

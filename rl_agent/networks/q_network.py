@@ -73,7 +73,10 @@ class QNetwork(TorchNetwork):
         self._layers: dict[str, tuple[int, int]] = {}
         for stream, wide in (("value", atoms), ("advantage", choices * atoms)):
             if stream == "advantage" or is_dueling:
-                self._layers |= {f"{stream}0": (below, hidden[-1]), f"{stream}1": (hidden[-1], wide)}
+                self._layers |= {
+                    f"{stream}0": (below, hidden[-1]),
+                    f"{stream}1": (hidden[-1], wide),
+                }
         blocks: Blocks = [] if encoder is None else list(encoder.blocks)
         for layer, shape in enumerate(self._shared):
             blocks += [(f"weight{layer}", shape), (f"bias{layer}", shape[1:])]
@@ -105,15 +108,23 @@ class QNetwork(TorchNetwork):
                 fill_near_zero(w[f"{name}/mean"], fan_in, rng)
         return flat
 
-    def reference(self, weights: torch.Tensor | Weights, windows: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+    def reference(
+        self, weights: torch.Tensor | Weights, windows: torch.Tensor, lengths: torch.Tensor
+    ) -> torch.Tensor:
         """Compute logits, shape (B, K atoms), with the noise that stands in the weights."""
         w = weights if isinstance(weights, dict) else self.views(weights)
         # states of a first few steps have small deviations, and what comes later may be tens of them away
-        h = windows[-1].clamp(-FARTHEST, FARTHEST) if self._encoder is None else self._encoder(w, windows)
+        h = (
+            windows[-1].clamp(-FARTHEST, FARTHEST)
+            if self._encoder is None
+            else self._encoder(w, windows)
+        )
         for layer in range(len(self._shared)):
             h = torch.relu(torch.addmm(w[f"bias{layer}"], h, w[f"weight{layer}"]))
         noise = (
-            torch.split(w["noise"], [wide for shape in self._layers.values() for wide in shape]) if self._sigma else ()
+            torch.split(w["noise"], [wide for shape in self._layers.values() for wide in shape])
+            if self._sigma
+            else ()
         )
         of_layer = dict(zip(self._layers, zip(noise[::2], noise[1::2], strict=True), strict=False))
 

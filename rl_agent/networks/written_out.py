@@ -29,7 +29,10 @@ class WrittenOut(torch.autograd.Function):
         *blocks: torch.Tensor,
     ) -> torch.Tensor:
         """Compute the outputs (``Parts.__call__``)."""
-        weights = {name: block.detach().numpy() for (name, _), block in zip(network.blocks, blocks, strict=True)}
+        weights = {
+            name: block.detach().numpy()
+            for (name, _), block in zip(network.blocks, blocks, strict=True)
+        }
         seen, judged = windows.numpy(), None if actions is None else actions.detach().numpy()
         long = lengths.numpy().astype(np.int64)
         order = None if (np.diff(long) <= 0).all() else np.argsort(-long, kind="stable")
@@ -47,13 +50,21 @@ class WrittenOut(torch.autograd.Function):
         passes, order, shape = ctx.all
         blocks = passes.network.blocks
         is_taught = any(ctx.needs_input_grad[4:])
-        gradient = {name: np.empty(size, np.float32) for name, size in blocks} if is_taught else None
+        gradient = (
+            {name: np.empty(size, np.float32) for name, size in blocks} if is_taught else None
+        )
         d_actions = np.empty(shape, np.float32) if ctx.needs_input_grad[3] else None
         passes.backward(_take(d[0].numpy(), order), gradient, d_actions)
         of_actions = None
         if d_actions is not None:
-            of_actions = torch.from_numpy(_put_back(d_actions.reshape(-1, shape[2]), order).reshape(shape))
-        of_weights = [torch.from_numpy(block) for block in gradient.values()] if gradient else [None] * len(blocks)
+            of_actions = torch.from_numpy(
+                _put_back(d_actions.reshape(-1, shape[2]), order).reshape(shape)
+            )
+        of_weights = (
+            [torch.from_numpy(block) for block in gradient.values()]
+            if gradient
+            else [None] * len(blocks)
+        )
         return None, None, None, of_actions, *of_weights
 
 
@@ -61,7 +72,9 @@ def _take(rows: F32, order: npt.NDArray[np.int64] | None) -> F32:
     """Sort K times B rows, each B of them by ``order``."""
     if order is None:
         return np.ascontiguousarray(rows)
-    return np.ascontiguousarray(rows.reshape(-1, len(order), rows.shape[1])[:, order]).reshape(rows.shape)
+    return np.ascontiguousarray(rows.reshape(-1, len(order), rows.shape[1])[:, order]).reshape(
+        rows.shape
+    )
 
 
 def _put_back(rows: F32, order: npt.NDArray[np.int64] | None) -> F32:
@@ -69,5 +82,7 @@ def _put_back(rows: F32, order: npt.NDArray[np.int64] | None) -> F32:
     if order is None:
         return rows
     out = np.empty_like(rows)
-    out.reshape(-1, len(order), rows.shape[1])[:, order] = rows.reshape(-1, len(order), rows.shape[1])
+    out.reshape(-1, len(order), rows.shape[1])[:, order] = rows.reshape(
+        -1, len(order), rows.shape[1]
+    )
     return out

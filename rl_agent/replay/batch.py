@@ -112,13 +112,19 @@ def gather_following(
             if back > position[k] + on:
                 out[t, b] = np.float32(0.0)
                 continue
-            seen = final_observation[e] if back == 0 and is_last else observation[(k + on - back) % capacity]
+            seen = (
+                final_observation[e]
+                if back == 0 and is_last
+                else observation[(k + on - back) % capacity]
+            )
             for s in range(size):
                 out[t, b, s] = (seen[s] - mean[s]) * per_std[s]
 
 
 @compiled()
-def gather_windows(observation: F32, position: I64, slots: I64, mean: F32, per_std: F32, out: F32) -> None:
+def gather_windows(
+    observation: F32, position: I64, slots: I64, mean: F32, per_std: F32, out: F32
+) -> None:
     """Standardise the observations of the steps that end at each of ``slots``.
 
     Parameters
@@ -187,7 +193,10 @@ def gather_steps(
     """
     capacity, size = action.shape
     batch = slots.shape[0]
-    actions, means = np.empty((batch, size), np.float32), np.empty((batch, behaviour_mean.shape[1]), np.float32)
+    actions, means = (
+        np.empty((batch, size), np.float32),
+        np.empty((batch, behaviour_mean.shape[1]), np.float32),
+    )
     stds = np.empty((batch, behaviour_std.shape[1]), np.float32)
     targets, q_ret = np.empty(batch, np.float32), np.empty(batch, np.float32)
     for b in range(batch):
@@ -199,7 +208,11 @@ def gather_steps(
         for j in range(stds.shape[1]):
             stds[b, j] = behaviour_std[k, j]
         after = (k + 1) % capacity
-        v_next = finals[e] if position[k] + 1 == lengths[e] else believed(v_tbc[after], value[after], decay)
+        v_next = (
+            finals[e]
+            if position[k] + 1 == lengths[e]
+            else believed(v_tbc[after], value[after], decay)
+        )
         targets[b] = v_tbc[k]
         q_ret[b] = reward[k] * per_scale + gamma * v_next
     return actions, means, stds, targets, q_ret

@@ -65,9 +65,13 @@ class EROSampler(Sampler):
         newer than it.
     """
 
-    def __init__(self, capacity: int, learning_rate: float, steps: int, rng: np.random.Generator) -> None:
+    def __init__(
+        self, capacity: int, learning_rate: float, steps: int, rng: np.random.Generator
+    ) -> None:
         self._features = Features(NAMES, Sizes(0, 0))
-        self.network = ScoreNetwork(self._features.size, rng, local=False, has_context=False, hidden=HIDDEN)
+        self.network = ScoreNetwork(
+            self._features.size, rng, local=False, has_context=False, hidden=HIDDEN
+        )
         self._learning_rate, self._train_steps = learning_rate, steps
         self._findings = Findings(capacity)
         self.score: F32 = np.ones(capacity, np.float32)
@@ -93,7 +97,9 @@ class EROSampler(Sampler):
 
     def _follow(self, memory: EpisodeMemory) -> None:
         """Notice what is new."""
-        slots = memory.places(np.arange(max(self.judged_end, memory.added - memory.steps), memory.added))
+        slots = memory.places(
+            np.arange(max(self.judged_end, memory.added - memory.steps), memory.added)
+        )
         self.judged_end = memory.added
         self.score[slots] = 1.0
         self._findings.forget(slots)
@@ -101,7 +107,9 @@ class EROSampler(Sampler):
     def learn(self, drawn: Drawn) -> None:
         """Renew lambda of drawn steps."""
         self._findings.take(drawn)
-        self.score[drawn.slots] = self.network(self._features(drawn.source, drawn.slots, self._findings))
+        self.score[drawn.slots] = self.network(
+            self._features(drawn.source, drawn.slots, self._findings)
+        )
 
     def judge(self, source: Source, change: float, rng: np.random.Generator) -> None:
         """Learn from the change of performance, and draw a new mask."""
@@ -113,7 +121,9 @@ class EROSampler(Sampler):
         if change != 0.0:
             numbers = rng.integers(begin, end, self._train_steps)
             phi = self.network(self._features(source, memory.places(numbers), self._findings))
-            self.network.descend(-np.float32(change) * self.log_mask_slopes(phi, numbers), self._learning_rate)
+            self.network.descend(
+                -np.float32(change) * self.log_mask_slopes(phi, numbers), self._learning_rate
+            )
         is_in = rng.random(memory.steps, np.float32) < self.score[memory.slots()]
         self.masked, self.masked_end = begin + np.flatnonzero(is_in), end
 
@@ -124,7 +134,9 @@ class EROSampler(Sampler):
         inside = at < len(self.masked)
         is_in[inside] |= self.masked[at[inside]] == numbers[inside]
         bounded = phi.clip(1e-6, 1.0 - 1e-6)
-        return (np.where(is_in, 1.0 / bounded, -1.0 / (1.0 - bounded)) / len(phi)).astype(np.float32)
+        return (np.where(is_in, 1.0 / bounded, -1.0 / (1.0 - bounded)) / len(phi)).astype(
+            np.float32
+        )
 
     def save(self) -> dict[str, npt.NDArray[Any]]:
         """Arrays that ``restore`` needs."""
@@ -143,4 +155,6 @@ class EROSampler(Sampler):
         self.masked = arrays["masked"].astype(np.int64)
         self.masked_end, self.judged_end = (int(number) for number in arrays["ends"])
         begin = "network/"
-        self.network.restore({n.removeprefix(begin): array for n, array in arrays.items() if n.startswith(begin)})
+        self.network.restore(
+            {n.removeprefix(begin): array for n, array in arrays.items() if n.startswith(begin)}
+        )

@@ -87,7 +87,11 @@ class Features:
         self._frames, self._choices = frames, sizes.choices
         self.pictured = tuple(name for name in chosen if frames and "state" in name)
         self.names = tuple(name for name in chosen if name not in self.pictured)
-        widths = {"state": sizes.observation, "next_state": sizes.observation, "action": sizes.choices or sizes.action}
+        widths = {
+            "state": sizes.observation,
+            "next_state": sizes.observation,
+            "action": sizes.choices or sizes.action,
+        }
         self.size = sum(widths.get(name, 1) for name in self.names)
 
     def __call__(self, source: Source, slots: I64, findings: Findings) -> F32:
@@ -100,7 +104,9 @@ class Features:
         if not self.pictured:
             return None
         gather = {"state": source.memory.windows, "next_state": source.memory.following}
-        stacks = [gather[name](slots, self._frames, source.mean, source.per_std) for name in self.pictured]
+        stacks = [
+            gather[name](slots, self._frames, source.mean, source.per_std) for name in self.pictured
+        ]
         return np.concatenate(stacks, axis=1)
 
     def _column(self, name: str, source: Source, slots: I64, findings: Findings) -> F32:
@@ -111,11 +117,15 @@ class Features:
             case "next_state":
                 return np.tanh(memory.following(slots, 1, *scale)[0])
             case "action" if self._choices:
-                return np.eye(self._choices, dtype=np.float32)[memory.action[slots, 0].astype(np.int64)]
+                return np.eye(self._choices, dtype=np.float32)[
+                    memory.action[slots, 0].astype(np.int64)
+                ]
             case "action":
                 return np.tanh(memory.action[slots])
             case "reward":
-                return np.tanh(memory.reward[slots] * np.float32(1.0 / source.reward_scale))[:, None]
+                return np.tanh(memory.reward[slots] * np.float32(1.0 / source.reward_scale))[
+                    :, None
+                ]
             case "time":
                 return np.tanh(memory.numbers(slots) / memory.added).astype(np.float32)[:, None]
             case "td_error":

@@ -32,7 +32,14 @@ __all__ = ["Episode", "EpisodeMemory"]
 F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
 
-EPISODE_STEP_FIELDS = ("observation", "action", "behaviour_mean", "behaviour_std", "reward", "value")
+EPISODE_STEP_FIELDS = (
+    "observation",
+    "action",
+    "behaviour_mean",
+    "behaviour_std",
+    "reward",
+    "value",
+)
 STEP_FIELDS = (
     "observation",
     "action",
@@ -184,10 +191,14 @@ class EpisodeMemory:
         together = [episodes] if isinstance(episodes, Episode) else episodes
         lengths = {len(episode.reward) for episode in together}
         if len(together) != self.world or len(lengths) != 1:
-            raise ValueError(f"a world of {self.world} agents has as many episodes of one length, not {len(together)}")
+            raise ValueError(
+                f"a world of {self.world} agents has as many episodes of one length, not {len(together)}"
+            )
         steps = lengths.pop() * self.world
         if not 0 < steps <= self.capacity:
-            raise ValueError(f"an episode of {steps} steps does not fit a memory of {self.capacity}")
+            raise ValueError(
+                f"an episode of {steps} steps does not fit a memory of {self.capacity}"
+            )
         while self.steps + steps > self.capacity:
             self.remove_oldest()
         if self.episodes == len(self.start):
@@ -276,7 +287,9 @@ class EpisodeMemory:
     def truncated_rows(self) -> I64:
         """Rows of the truncated episodes, whose final value is an estimate, and of all others in their worlds."""
         rows = self.all_rows()
-        return rows[np.repeat(~self.terminated[rows].reshape(-1, self.world).all(axis=1), self.world)]
+        return rows[
+            np.repeat(~self.terminated[rows].reshape(-1, self.world).all(axis=1), self.world)
+        ]
 
     def final_windows(self, rows: I64, steps: int, mean: F32, per_std: F32) -> tuple[F32, I64]:
         """Standardised windows that end at the final observations of the episodes in ``rows``.
@@ -359,13 +372,24 @@ class EpisodeMemory:
             goes_on=np.where(is_terminal, 0.0, gamma ** (ahead - 1)).astype(np.float32),
         )
 
-    def following(self, slots: I64, steps: int, mean: F32, per_std: F32, ahead: I64 | None = None) -> F32:
+    def following(
+        self, slots: I64, steps: int, mean: F32, per_std: F32, ahead: I64 | None = None
+    ) -> F32:
         """Standardised observations of ``steps`` steps that end ``ahead`` (1) after ``slots``, shape (steps, B, S)."""
         ahead = np.ones(len(slots), np.int64) if ahead is None else ahead
         out = np.empty((steps, len(slots), self.observation.shape[1]), np.float32)
         rows = self.rows(slots)
         gather_following(
-            self.observation, self.position, slots, rows, self.length, self.final_observation, mean, per_std, ahead, out
+            self.observation,
+            self.position,
+            slots,
+            rows,
+            self.length,
+            self.final_observation,
+            mean,
+            per_std,
+            ahead,
+            out,
         )
         return out
 

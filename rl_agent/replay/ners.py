@@ -108,11 +108,15 @@ class NERSSampler(ProportionalSampler):
             return
         chosen = rng.choice(drawn, min(self._train_steps, len(drawn)), replace=False)
         scores = self._score(source, chosen)
-        self.network.descend(-np.float32(change) * self.log_chance_slopes(scores, chosen), self._learning_rate)
+        self.network.descend(
+            -np.float32(change) * self.log_chance_slopes(scores, chosen), self._learning_rate
+        )
 
     def _score(self, source: Source, slots: I64) -> F32:
         features = self._features
-        return self.network(features(source, slots, self._findings), features.pictures(source, slots))
+        return self.network(
+            features(source, slots, self._findings), features.pictures(source, slots)
+        )
 
     def log_chance_slopes(self, scores: F32, slots: I64) -> F32:
         """d/d(sigma) of the mean of log p_i over steps that have these scores now, shape (n,)."""
@@ -133,4 +137,6 @@ class NERSSampler(ProportionalSampler):
         self._findings.restore(arrays)
         self._was_drawn[:] = arrays["was_drawn"]
         begin = "network/"
-        self.network.restore({n.removeprefix(begin): array for n, array in arrays.items() if n.startswith(begin)})
+        self.network.restore(
+            {n.removeprefix(begin): array for n, array in arrays.items() if n.startswith(begin)}
+        )

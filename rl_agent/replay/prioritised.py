@@ -70,7 +70,11 @@ class _Priorities:
         self.largest = max(self.largest, float(self.error[slots].max()))
 
     def save(self) -> dict[str, npt.NDArray[Any]]:
-        return {"error": self.error, "largest": np.array(self.largest), "range": np.array([self.begin, self.end])}
+        return {
+            "error": self.error,
+            "largest": np.array(self.largest),
+            "range": np.array([self.begin, self.end]),
+        }
 
     def restore(self, arrays: dict[str, npt.NDArray[Any]]) -> None:
         self.error[:] = arrays["error"]
@@ -115,7 +119,9 @@ class ProportionalSampler(Sampler):
 
     def weights(self, slots: I64, correction: float) -> F32:
         """Importance-sampling weights of drawn steps, shape (B,)."""
-        return _corrected(self._tree[self._leaves + slots] / self._tree[1] * self._steps, correction)
+        return _corrected(
+            self._tree[self._leaves + slots] / self._tree[1] * self._steps, correction
+        )
 
     def learn(self, drawn: Drawn) -> None:
         """Take the errors of drawn steps."""
@@ -141,7 +147,12 @@ class ProportionalSampler(Sampler):
     def _update(self, slots: I64) -> None:
         # 0 to the power 0 would be 1: places without a step must stay out
         error = self._priorities.error[slots]
-        _set(self._tree, self._leaves, slots, np.where(error > 0.0, error**self._priorities.exponent, 0.0))
+        _set(
+            self._tree,
+            self._leaves,
+            slots,
+            np.where(error > 0.0, error**self._priorities.exponent, 0.0),
+        )
 
 
 class RankSampler(Sampler):
@@ -177,7 +188,9 @@ class RankSampler(Sampler):
             self._sort(slots[np.argsort(-self._priorities.error[slots], kind="stable")])
         self._draws += 1
         marks = (np.arange(batch) + rng.random(batch)) / batch * self._until[-1]
-        return self._order[np.minimum(np.searchsorted(self._until, marks, side="right"), len(self._order) - 1)]
+        return self._order[
+            np.minimum(np.searchsorted(self._until, marks, side="right"), len(self._order) - 1)
+        ]
 
     def weights(self, slots: I64, correction: float) -> F32:
         """Importance-sampling weights of drawn steps, shape (B,)."""

@@ -158,19 +158,35 @@ def make_sampler(config: AgentConfig, sizes: Sizes, rng: np.random.Generator) ->
         return UniformSampler()
     if config.sampler == "ero":
         return EROSampler(config.memory, config.score_learning_rate, config.score_steps, rng)
-    exponent = PRIORITY_EXPONENTS[config.sampler] if config.priority_exponent is None else config.priority_exponent
+    exponent = (
+        PRIORITY_EXPONENTS[config.sampler]
+        if config.priority_exponent is None
+        else config.priority_exponent
+    )
     if config.sampler == "ners":
         return _make_ners(config, sizes, exponent, rng)
-    return (RankSampler if config.sampler == "rank" else ProportionalSampler)(config.memory, exponent)
+    return (RankSampler if config.sampler == "rank" else ProportionalSampler)(
+        config.memory, exponent
+    )
 
 
-def _make_ners(config: AgentConfig, sizes: Sizes, exponent: float, rng: np.random.Generator) -> NERSSampler:
-    features = Features(config.score_features, sizes, config.window + 1 if config.network == "conv" else 0)
+def _make_ners(
+    config: AgentConfig, sizes: Sizes, exponent: float, rng: np.random.Generator
+) -> NERSSampler:
+    features = Features(
+        config.score_features, sizes, config.window + 1 if config.network == "conv" else 0
+    )
     picture = None
     if features.pictured:
         encoder = make_encoder(config)
         picture = Conv(encoder, sizes.observation, config.window, PICTURE_HIDDEN, PICTURE_OUTPUTS)
     network = ScoreNetwork(
-        features.size, rng, has_context=config.score_context, picture=picture, pictures=len(features.pictured)
+        features.size,
+        rng,
+        has_context=config.score_context,
+        picture=picture,
+        pictures=len(features.pictured),
     )
-    return NERSSampler(config.memory, exponent, features, network, config.score_learning_rate, config.score_steps)
+    return NERSSampler(
+        config.memory, exponent, features, network, config.score_learning_rate, config.score_steps
+    )

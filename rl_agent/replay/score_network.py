@@ -64,7 +64,9 @@ class ScoreNetwork:
     ) -> None:
         self._inputs, self._pictures = inputs, pictures if picture is not None else 0
         inputs += self._pictures * PICTURE_OUTPUTS
-        names = [name for name, is_there in (("local", local), ("context", has_context)) if is_there]
+        names = [
+            name for name, is_there in (("local", local), ("context", has_context)) if is_there
+        ]
         below = {name: MLP(inputs, CONTEXT_HIDDEN, CONTEXT_SIZE, "relu") for name in names}
         score = MLP(CONTEXT_SIZE * len(below) or inputs, hidden, 1, "relu")
         above = {"picture": picture} if picture is not None else {}
@@ -85,9 +87,15 @@ class ScoreNetwork:
         n = len(features)
         if pictures is not None:
             lengths = _ones(self._pictures * n)
-            self._encoded = np.tanh(self._passes["picture"].forward(self._w["picture"], pictures, lengths))
+            self._encoded = np.tanh(
+                self._passes["picture"].forward(self._w["picture"], pictures, lengths)
+            )
             features = np.concatenate([features, *np.split(self._encoded, self._pictures)], axis=1)
-        seen = features if not self._below else np.concatenate([self._seen(name, features) for name in self._below], 1)
+        seen = (
+            features
+            if not self._below
+            else np.concatenate([self._seen(name, features) for name in self._below], 1)
+        )
         outputs = self._passes["score"].forward(self._w["score"], _nothing(n), _ones(n), seen[None])
         self._scores = np.float32(1.0) / (np.float32(1.0) + np.exp(-outputs[:, 0]))
         return self._scores
@@ -120,8 +128,12 @@ class ScoreNetwork:
             if part is not None:
                 d_features += part
         if self._pictures:
-            d_encoded = np.concatenate(np.split(d_features[0, :, self._inputs :], self._pictures, axis=1))
-            self._passes["picture"].backward(d_encoded * (1.0 - self._encoded**2), self._d["picture"])
+            d_encoded = np.concatenate(
+                np.split(d_features[0, :, self._inputs :], self._pictures, axis=1)
+            )
+            self._passes["picture"].backward(
+                d_encoded * (1.0 - self._encoded**2), self._d["picture"]
+            )
 
     def save(self) -> dict[str, npt.NDArray[np.float32]]:
         """Arrays that ``restore`` needs."""

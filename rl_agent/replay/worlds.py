@@ -34,6 +34,11 @@ def cooperate(episodes: Sequence[Episode]) -> list[Episode]:
 
     An agent that has ended goes on to count, with a reward and a value of 0.
     """
-    reward, value = (np.mean([getattr(of, name) for of in episodes], axis=0) for name in ("reward", "value"))
+    reward, value = (
+        np.mean([getattr(of, name) for of in episodes], axis=0) for name in ("reward", "value")
+    )
     final_value = float(np.mean([episode.final_value for episode in episodes]))
-    return [replace(episode, reward=reward, value=value, final_value=final_value) for episode in episodes]
+    return [
+        replace(episode, reward=reward, value=value, final_value=final_value)
+        for episode in episodes
+    ]

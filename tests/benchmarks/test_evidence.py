@@ -11,8 +11,16 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SUFFIXES = (".py", ".yaml", ".json", ".md", ".c", ".h", ".f90")
-MADE_BY_THE_READER = {"benchmarks/results/gpu/", "benchmarks/results/gpu/NAME", "flowsim/runs/wake/connection.json"}
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), ROOT / "coupling" / "wire" / "PROTOCOL.md"]
+MADE_BY_THE_READER = {
+    "benchmarks/results/gpu/",
+    "benchmarks/results/gpu/NAME",
+    "flowsim/runs/wake/connection.json",
+}
+PAGES = [
+    ROOT / "README.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+    ROOT / "coupling" / "wire" / "PROTOCOL.md",
+]
 
 
 @pytest.fixture
@@ -36,7 +44,9 @@ def repository(tmp_path):
 
 def git(folder: Path, *words: str) -> str:
     names = ["-c", "user.name=a", "-c", "user.email=a@b"]
-    return subprocess.run(["git", *names, *words], cwd=folder, check=True, capture_output=True, text=True).stdout
+    return subprocess.run(
+        ["git", *names, *words], cwd=folder, check=True, capture_output=True, text=True
+    ).stdout
 
 
 def commit(folder: Path) -> str:
@@ -64,7 +74,11 @@ def test_a_changed_tree_is_refused(evidence, repository):
 
 
 def test_what_is_done_stays_done_and_a_failure_is_tried_again(evidence, repository):
-    parts = [part(evidence, "one"), part(evidence, "two", "import sys; sys.exit(1)"), part(evidence, "three")]
+    parts = [
+        part(evidence, "one"),
+        part(evidence, "two", "import sys; sys.exit(1)"),
+        part(evidence, "three"),
+    ]
     assert gather(evidence, repository, parts) == (["two"], ["one", "two", "three"])
     assert gather(evidence, repository, parts) == (["two"], ["two"])
 
@@ -97,21 +111,38 @@ def test_results_name_their_commit_and_are_made_anew_for_other_code_alone(eviden
 
 
 def test_the_page_is_that_of_the_results(evidence):
-    assert (ROOT / evidence.PAGE).read_text() == evidence.page(ROOT), "python benchmarks/evidence.py --page"
+    assert (ROOT / evidence.PAGE).read_text() == evidence.page(ROOT), (
+        "python benchmarks/evidence.py --page"
+    )
 
 
 def test_what_the_parts_keep_is_what_lies_in_the_results(evidence):
     record = json.loads((ROOT / evidence.RECORD).read_text())
-    missing = [target for item in record.values() for target in item["files"] if not (ROOT / target).exists()]
+    missing = [
+        target
+        for item in record.values()
+        for target in item["files"]
+        if not (ROOT / target).exists()
+    ]
     assert not missing
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
 def test_pages_name_only_files_that_are_there(path):
     text = path.read_text()
-    linked = {target for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text) if "://" not in target}
+    linked = {
+        target for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text) if "://" not in target
+    }
     missing = [target for target in linked if not (path.parent / target).exists()]
-    named = re.findall(r"(?<![\w/.-])((?:benchmarks|docs|coupling|cases|rl_agent|flowsim|tests)/[\w./-]+)", text)
-    files = {name.rstrip(".") for name in named if name.startswith(("benchmarks/", "docs/")) or name.endswith(SUFFIXES)}
-    missing += [name for name in files if not (ROOT / name).exists() and name not in MADE_BY_THE_READER]
+    named = re.findall(
+        r"(?<![\w/.-])((?:benchmarks|docs|coupling|cases|rl_agent|flowsim|tests)/[\w./-]+)", text
+    )
+    files = {
+        name.rstrip(".")
+        for name in named
+        if name.startswith(("benchmarks/", "docs/")) or name.endswith(SUFFIXES)
+    }
+    missing += [
+        name for name in files if not (ROOT / name).exists() and name not in MADE_BY_THE_READER
+    ]
     assert not missing, f"{path.name} names {missing}"

@@ -36,7 +36,9 @@ def figure6(tmp_path, monkeypatch):
 
     def command(*words):
         places = ["--plan", tmp_path / "plan.yaml", "--results", tmp_path / "results"]
-        monkeypatch.setattr(sys, "argv", list(map(str, ["figure6.py", words[0], *places, *words[1:]])))
+        monkeypatch.setattr(
+            sys, "argv", list(map(str, ["figure6.py", words[0], *places, *words[1:]]))
+        )
         return module.main()
 
     return command
@@ -47,7 +49,9 @@ def test_a_training_leaves_its_policy_and_a_row_of_the_page(figure6, tmp_path):
     stem = tmp_path / "results" / "tiny" / "LinearQuadratic-v0_sac_small_seed0"
     found = json.loads(stem.with_suffix(".json").read_text())
     env, env_options = found["settings"]["env"], found["settings"]["env_options"]
-    controller = PolicyController(Policy.load(stem.with_suffix(".policy")), deterministic=True, seed=0)
+    controller = PolicyController(
+        Policy.load(stem.with_suffix(".policy")), deterministic=True, seed=0
+    )
     judged = evaluate(env, env_options, controller, episodes=10, seed=EVALUATION_SEED)
     assert judged.summary() == found["evaluation"]["deterministic"]
     page = tmp_path / "figure6.md"

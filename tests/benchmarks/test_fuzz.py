@@ -10,9 +10,20 @@ ROOT = Path(__file__).parents[2]
 
 def test_nothing_but_counted_rejections(tmp_path):
     result = tmp_path / "fuzz.json"
-    command = [sys.executable, "benchmarks/fuzz_protocol.py", "--frames", "10000", "--by-sockets", "500"]
+    command = [
+        sys.executable,
+        "benchmarks/fuzz_protocol.py",
+        "--frames",
+        "10000",
+        "--by-sockets",
+        "500",
+    ]
     done = subprocess.run(
-        [*command, "--seed", "1", "-o", str(result)], cwd=ROOT, capture_output=True, text=True, timeout=600
+        [*command, "--seed", "1", "-o", str(result)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr
     fuzzed = json.loads(result.read_text())

@@ -50,10 +50,14 @@ def plan(tmp_path: Path) -> Path:
 @pytest.fixture
 def run(tmp_path: Path, plan: Path):
     """The queue in this process; its jobs have their own."""
-    module, queue = (importlib.import_module(f"benchmarks.learning.{name}") for name in ("plan", "queue"))
+    module, queue = (
+        importlib.import_module(f"benchmarks.learning.{name}") for name in ("plan", "queue")
+    )
     jobs = module.jobs_of("tiny", module.read_plan(plan)["tiny"])
     places = queue.Places(tmp_path / "results", tmp_path / "work", 0.0)
-    return lambda **changes: queue.run_jobs([dataclasses.replace(job, **changes) for job in jobs], 2, places)
+    return lambda **changes: queue.run_jobs(
+        [dataclasses.replace(job, **changes) for job in jobs], 2, places
+    )
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:
@@ -63,13 +67,30 @@ def rows_of(path: Path) -> list[dict[str, str]]:
 
 def test_a_killed_queue_goes_on_and_no_job_runs_twice(tmp_path: Path, plan: Path, run, capsys):
     work, results = tmp_path / "work", tmp_path / "results" / "tiny"
-    words = ["run", "--plan", plan, "--results", tmp_path / "results", "--work", work, "-j2", "--checkpoint-every", "0"]
-    curves = [work / "tiny" / f"InvertedPendulum-v5_vracer_seed{seed}" / "curve.csv" for seed in range(2)]
+    words = [
+        "run",
+        "--plan",
+        plan,
+        "--results",
+        tmp_path / "results",
+        "--work",
+        work,
+        "-j2",
+        "--checkpoint-every",
+        "0",
+    ]
+    curves = [
+        work / "tiny" / f"InvertedPendulum-v5_vracer_seed{seed}" / "curve.csv" for seed in range(2)
+    ]
     for _ in range(10):  # both jobs may end before this process sees that they have begun
-        queue = subprocess.Popen([sys.executable, "benchmarks/mujoco.py", *map(str, words)], cwd=ROOT)
+        queue = subprocess.Popen(
+            [sys.executable, "benchmarks/mujoco.py", *map(str, words)], cwd=ROOT
+        )
         try:
             deadline = time.monotonic() + 600
-            while not all(curve.exists() and len(curve.read_text().splitlines()) > 3 for curve in curves):
+            while not all(
+                curve.exists() and len(curve.read_text().splitlines()) > 3 for curve in curves
+            ):
                 assert time.monotonic() < deadline
                 assert queue.poll() in (None, 0)
                 time.sleep(0.02)
@@ -77,7 +98,9 @@ def test_a_killed_queue_goes_on_and_no_job_runs_twice(tmp_path: Path, plan: Path
             for process in [*psutil.Process(queue.pid).children(recursive=True), queue]:
                 process.kill()
             queue.wait()
-        if interrupted := [curve for curve in curves if not (results / f"{curve.parent.name}.json").exists()]:
+        if interrupted := [
+            curve for curve in curves if not (results / f"{curve.parent.name}.json").exists()
+        ]:
             break
         shutil.rmtree(work)
         shutil.rmtree(results)
@@ -111,7 +134,9 @@ def test_a_failing_job_is_named_and_the_others_go_on(tmp_path: Path, plan: Path,
     (failed,) = run(steps=300)
     assert failed.startswith("tiny/InvertedPendulum-v5_vracer_seed0")
     assert "CheckpointError" in failed
-    assert [path.stem for path in tmp_path.glob("results/tiny/*.json")] == ["InvertedPendulum-v5_vracer_seed1"]
+    assert [path.stem for path in tmp_path.glob("results/tiny/*.json")] == [
+        "InvertedPendulum-v5_vracer_seed1"
+    ]
     suites = importlib.import_module("benchmarks.learning.plan").read_plan(plan)
     page.write_page(suites, tmp_path / "results", tmp_path)
     assert "| tiny | 1 of 2 | 1: 300 of 1,500 steps |" in (tmp_path / "learning.md").read_text()
@@ -128,12 +153,20 @@ def test_what_stands_beside_a_suite_must_be_there(plan: Path):
         module.read_plan(plan)
 
 
-def test_the_page_shows_what_stands_beside_as_far_as_the_suite_goes(tmp_path: Path, plan: Path, page):
+def test_the_page_shows_what_stands_beside_as_far_as_the_suite_goes(
+    tmp_path: Path, plan: Path, page
+):
     module = importlib.import_module("benchmarks.learning.plan")
     beside = {"Two": {"sb3": "SAC"}, "Three": {"sb3": "TD3"}}
     other = TINY["tiny"] | {"contestants": beside}
-    plan.write_text(yaml.safe_dump({"tiny": TINY["tiny"] | {"beside": ["other/Two"]}, "other": other}))
-    for suite, name, end in (("tiny", "V-RACER", 1500), ("other", "Two", 9000), ("other", "Three", 9000)):
+    plan.write_text(
+        yaml.safe_dump({"tiny": TINY["tiny"] | {"beside": ["other/Two"]}, "other": other})
+    )
+    for suite, name, end in (
+        ("tiny", "V-RACER", 1500),
+        ("other", "Two", 9000),
+        ("other", "Three", 9000),
+    ):
         folder = tmp_path / "results" / suite
         folder.mkdir(parents=True, exist_ok=True)
         settings = {"contestant": name, "env": "InvertedPendulum-v5", "seed": 0}
@@ -141,11 +174,18 @@ def test_the_page_shows_what_stands_beside_as_far_as_the_suite_goes(tmp_path: Pa
         judged = {"deterministic": score, "drawing": score}
         kept = {"settings": settings, "steps": end, "cpu_seconds": end / 10, "evaluation": judged}
         (folder / f"{name}.json").write_text(json.dumps(kept))
-        rows = "".join(f"{steps},{steps / 10},1,1,{steps},1\n" for steps in range(500, end + 1, 500))
+        rows = "".join(
+            f"{steps},{steps / 10},1,1,{steps},1\n" for steps in range(500, end + 1, 500)
+        )
         columns = "environment_steps,cpu_seconds,wall_seconds,episodes,mean_return,mean_length\n"
         (folder / f"{name}.csv").write_text(columns + rows)
     page.write_page(module.read_plan(plan), tmp_path / "results", tmp_path / "docs")
-    shown = (tmp_path / "docs" / "learning.md").read_text().partition("## tiny")[2].partition("## other")[0]
+    shown = (
+        (tmp_path / "docs" / "learning.md")
+        .read_text()
+        .partition("## tiny")[2]
+        .partition("## other")[0]
+    )
     # returns grow like the steps, so both stand at the same value when the shorter one ends
     assert "| V-RACER | 0 | 1,500 | 10 | 1500 | 1500 | 1500 |" in shown
     assert "| Two | 0 | 9,000 | 10 | 9000 | 1500 | 1500 |" in shown
@@ -167,7 +207,9 @@ def test_the_bootstrap_is_stratified(page):
 
 def test_a_value_is_the_mean_of_the_episodes_of_the_last_twentieth(page):
     curve = np.array([[100.0, 1.0, 1.0, 5.0], [960.0, 9.6, 1.0, 1.0], [1000.0, 10.0, 3.0, 2.0]])
-    np.testing.assert_allclose(page.curve_at(curve, 0, np.array([50.0, 500.0, 1000.0])), [np.nan, 5.0, 1.75])
+    np.testing.assert_allclose(
+        page.curve_at(curve, 0, np.array([50.0, 500.0, 1000.0])), [np.nan, 5.0, 1.75]
+    )
     np.testing.assert_allclose(page.curve_at(curve, 1, np.array([10.0])), [1.75])
 
 
@@ -207,7 +249,11 @@ def test_stable_baselines3_sees_the_agents_of_a_world_one_by_one(monkeypatch, di
     sb3 = importlib.import_module("benchmarks.learning.sb3")
     options = {"count": 3, "max_cycles": 4, "leaver": "cow_2", "discrete": discrete}
     environments = sb3.Environments(make_vector("parallel:meadow", options, 2), seed=0, world=3)
-    push = np.array([1, 2, 0, 1, 1, 1]) if discrete else np.array([[0.0], [1.0], [-1.0], [0.0], [0.0], [0.0]])
+    push = (
+        np.array([1, 2, 0, 1, 1, 1])
+        if discrete
+        else np.array([[0.0], [1.0], [-1.0], [0.0], [0.0], [0.0]])
+    )
     forces = (push - 1 if discrete else push[:, 0]) * 0.3
     for _ in range(2):
         seen = environments.reset()

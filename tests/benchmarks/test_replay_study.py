@@ -21,16 +21,24 @@ def test_every_job_is_valid_and_samplers_differ_in_nothing_else(replay):
     assert len(jobs["sac"]) == len(jobs["td3"]) == 3 * 4 * 4
     for name in ("sac", "td3", "dqn"):
         settings = [
-            {k: v for k, v in job.agent.items() if k not in ("sampler", "priority_exponent")} for job in jobs[name]
+            {k: v for k, v in job.agent.items() if k not in ("sampler", "priority_exponent")}
+            for job in jobs[name]
         ]
         assert all(own == settings[0] for own in settings)
-        assert {job.agent["sampler"] for job in jobs[name]} == {"ners", "ero", "proportional", "uniform"}
+        assert {job.agent["sampler"] for job in jobs[name]} == {
+            "ners",
+            "ero",
+            "proportional",
+            "uniform",
+        }
 
 
 def test_the_page_has_a_row_for_each_sampler_beside_the_paper(replay, tmp_path):
     plan = replay.read_plan(ROOT / "benchmarks" / "replay.yaml")
     job = next(
-        job for job in replay.jobs_of("sac", plan["sac"]) if job.task == "Hopper-v5" and job.contestant == "NERS"
+        job
+        for job in replay.jobs_of("sac", plan["sac"])
+        if job.task == "Hopper-v5" and job.contestant == "NERS"
     )
     place = tmp_path / "results" / job.name
     place.parent.mkdir(parents=True)

@@ -18,7 +18,10 @@ def small(monkeypatch):
 def keep(results, task, contestant, seed, mean_return):
     path = results / task / f"Some-v0_{contestant}_seed{seed}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
-    found = {"evaluation": {"deterministic": {"mean_return": mean_return}}, "cpu_seconds": 80.0 + 20 * seed}
+    found = {
+        "evaluation": {"deterministic": {"mean_return": mean_return}},
+        "cpu_seconds": 80.0 + 20 * seed,
+    }
     path.write_text(json.dumps(found))
 
 
@@ -28,7 +31,9 @@ def test_the_table_marks_who_comes_near_the_best(small, tmp_path):
     keep(tmp_path, "lq2", "ppo", 0, -0.31)
     keep(tmp_path, "lq2", "ppo", 1, -5.0)
     page = tmp_path / "page.md"
-    page.write_text("before\n<!-- table of benchmarks/small.py -->\nold\n<!-- end of the table -->\nafter\n")
+    page.write_text(
+        "before\n<!-- table of benchmarks/small.py -->\nold\n<!-- end of the table -->\nafter\n"
+    )
     small.write_table(tmp_path, page)
     text = page.read_text()
     assert text.startswith("before\n")

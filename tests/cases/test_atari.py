@@ -22,7 +22,9 @@ def atari():
 @pytest.fixture
 def minatar():
     """What makes a small game."""
-    pytest.importorskip("minatar", reason="MinAtar is not installed: pip install 'flowsim[minatar]'")
+    pytest.importorskip(
+        "minatar", reason="MinAtar is not installed: pip install 'flowsim[minatar]'"
+    )
     return lambda **options: gym.make(MINATAR, **options)
 
 
@@ -38,8 +40,14 @@ def played(game, actions, seed=0):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"frame_skip": 0}, r"env_options\.frame_skip is no option|frame_skip = 0: .*greater than or equal to 1"),
-        ({"frameskip": 1}, r"env_options\.frameskip is no option of env = 'flowsim/.*: allowed are game, sticky"),
+        (
+            {"frame_skip": 0},
+            r"env_options\.frame_skip is no option|frame_skip = 0: .*greater than or equal to 1",
+        ),
+        (
+            {"frameskip": 1},
+            r"env_options\.frameskip is no option of env = 'flowsim/.*: allowed are game, sticky",
+        ),
         ({"sticky": "often"}, r"sticky = 'often': .*boolean"),
     ],
 )
@@ -49,7 +57,9 @@ def test_a_wrong_option_is_one_sentence(task, options, words):
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize(("task", "module", "extra"), [(ATARI, "ale_py", "atari"), (MINATAR, "minatar", "minatar")])
+@pytest.mark.parametrize(
+    ("task", "module", "extra"), [(ATARI, "ale_py", "atari"), (MINATAR, "minatar", "minatar")]
+)
 def test_without_the_extra_a_sentence_says_how_to_have_it(monkeypatch, task, module, extra):
     monkeypatch.setitem(__import__("sys").modules, module, None)
     with pytest.raises(ConfigError, match=rf"it needs {module}: pip install 'flowsim\[{extra}\]'"):
@@ -57,9 +67,13 @@ def test_without_the_extra_a_sentence_says_how_to_have_it(monkeypatch, task, mod
 
 
 def test_a_game_that_is_not_there_is_refused(atari, minatar):
-    with pytest.raises(ConfigError, match=r"game = 'mspacman': no such game; did you mean 'ms_pacman'\?"):
+    with pytest.raises(
+        ConfigError, match=r"game = 'mspacman': no such game; did you mean 'ms_pacman'\?"
+    ):
         make_vector(ATARI, {"game": "mspacman"}, 1)
-    with pytest.raises(ConfigError, match=r"game = 'pong': no such game; allowed are asterix, breakout"):
+    with pytest.raises(
+        ConfigError, match=r"game = 'pong': no such game; allowed are asterix, breakout"
+    ):
         make_vector(MINATAR, {"game": "pong"}, 1)
 
 
@@ -82,7 +96,9 @@ def test_a_frame_is_the_greatest_of_the_last_two_of_four_in_grey(atari):
             emulator.act(legal[action])
             screens.append(emulator.getScreenGrayscale())
         greatest = np.maximum(*screens[-2:])
-        np.testing.assert_array_equal(picture, cv2.resize(greatest, (84, 84), interpolation=cv2.INTER_AREA))
+        np.testing.assert_array_equal(
+            picture, cv2.resize(greatest, (84, 84), interpolation=cv2.INTER_AREA)
+        )
     assert np.abs(np.diff(seen[1:].astype(int), axis=0)).max() > 50
 
 

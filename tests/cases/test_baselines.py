@@ -37,6 +37,8 @@ def test_pd_reaches_the_target(make_vec):
     env = make_vec("flowsim/EllipticalSwimmer-v0", num_envs=4)
     observations, _ = env.reset(seed=0)
     for _ in range(40):
-        observations, _, terminated, _, _ = env.step(PD["flowsim/EllipticalSwimmer-v0"](observations))
+        observations, _, terminated, _, _ = env.step(
+            PD["flowsim/EllipticalSwimmer-v0"](observations)
+        )
         assert not terminated.any()
     assert (np.hypot(*observations[:, :2].T) < 0.3).all()

@@ -7,7 +7,9 @@ from cases import bench
 
 
 def test_a_row_tells_actions_steps_and_where_the_time_goes(monkeypatch) -> None:
-    monkeypatch.setattr(bench, "TASKS", {"a wake": ("flowsim/DCylinderWake-v0", {"start": "impulsive"})})
+    monkeypatch.setattr(
+        bench, "TASKS", {"a wake": ("flowsim/DCylinderWake-v0", {"start": "impulsive"})}
+    )
     monkeypatch.setattr(bench, "AGENTS", 2)
     said = []
     (row,) = bench.bench_tasks(said.append, seconds=0.0)
@@ -16,7 +18,9 @@ def test_a_row_tells_actions_steps_and_where_the_time_goes(monkeypatch) -> None:
     assert row["actions_per_second"] > 0
     # an action of half a D/U at CFL 0.5 and 16 cells per D: no fewer steps than at the speed of the stream
     assert row["steps_per_action"] >= 16
-    assert row["cells_per_second"] == pytest.approx(row["actions_per_second"] * row["steps_per_action"] * 128 * 64)
+    assert row["cells_per_second"] == pytest.approx(
+        row["actions_per_second"] * row["steps_per_action"] * 128 * 64
+    )
     assert {"predict", "penalize", "correct", "transform", "other"} <= set(row["stages"])
     assert np.isclose(sum(row["stages"].values()), 1.0)
     assert min(row["stages"].values()) >= 0

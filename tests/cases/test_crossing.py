@@ -24,7 +24,9 @@ def test_it_is_short():
 
 def test_a_batch_equals_single_environments_to_the_bit():
     actions = np.random.default_rng(0).uniform(-1.0, 1.0, (3, 2, 3)).astype(np.float32)
-    batch = gymnasium.make_vec("crossing:Crossing-v0", num_envs=2, vectorization_mode="vector_entry_point")
+    batch = gymnasium.make_vec(
+        "crossing:Crossing-v0", num_envs=2, vectorization_mode="vector_entry_point"
+    )
     singles = [gymnasium.make("Crossing-v0").unwrapped for _ in range(2)]
     observations, _ = batch.reset(seed=5)
     for b, single in enumerate(singles):

@@ -26,7 +26,8 @@ def test_film_in_both_formats(tmp_path):
         width=320,
     )
     assert [ending.title for ending in endings] == ["one", "two"]
-    assert [ending.episode_return for ending in endings] == [-100.0, -100.0]  # the same start, the same end
+    # the same start, the same end
+    assert [ending.episode_return for ending in endings] == [-100.0, -100.0]
     assert all(ending.lost for ending in endings)
     mp4, gif = (imageio.imread(file) for file in files)
     assert mp4.shape[0] > 30
@@ -73,7 +74,9 @@ def test_every_start_is_one_that_the_environment_has(tmp_path, make):
         env, over, total = make(**OPTIONS, episode_actions=6), False, 0.0
         observation, _ = env.reset(seed=seed)
         while not over:
-            observation, reward, terminated, truncated, _ = env.step(controller(observation[None])[0])
+            observation, reward, terminated, truncated, _ = env.step(
+                controller(observation[None])[0]
+            )
             total, over = total + reward, terminated or truncated
         assert (ending.lost, ending.actions) == (terminated, env.episodes.actions_done[0])
         assert ending.episode_return == pytest.approx(total)
@@ -103,12 +106,20 @@ def test_every_start_is_one_that_the_environment_has(tmp_path, make):
         ("film-%04d.gif", {}, "only pictures are numbered"),
         ("film-%s.png", {}, "only pictures are numbered"),
         ("film.gif", {"env": "CartPole-v1", "env_options": {}}, "'CartPole-v1' is no flow task"),
-        ("film.gif", {"env": "parallel:meadow", "env_options": {}}, "'parallel:meadow' is no flow task"),
+        (
+            "film.gif",
+            {"env": "parallel:meadow", "env_options": {}},
+            "'parallel:meadow' is no flow task",
+        ),
     ],
 )
 def test_bad_requests_write_nothing(tmp_path, monkeypatch, paths, changes, words):
     monkeypatch.chdir(tmp_path)
-    arguments = {"controllers": {"zero": ZeroController()}, "paths": paths, "env_options": OPTIONS} | changes
+    arguments = {
+        "controllers": {"zero": ZeroController()},
+        "paths": paths,
+        "env_options": OPTIONS,
+    } | changes
     with pytest.raises(ValueError, match=words):
         render_film(**arguments)
     assert not list(tmp_path.iterdir())
@@ -135,7 +146,9 @@ def test_pictures_are_of_equal_times_and_say_their_own(tmp_path, monkeypatch):
 
     monkeypatch.setattr(film, "draw_panel", draw)
     push, env = PD["flowsim/DCylinderWake-v0"], {"cells_per_diameter": 8}
-    render_film({"pd": push}, tmp_path / "film.png", env_options=env, actions=3, frames_per_action=6)
+    render_film(
+        {"pd": push}, tmp_path / "film.png", env_options=env, actions=3, frames_per_action=6
+    )
     times = np.array([caption.time for caption in seen[:-1]])  # the last one stands
     np.testing.assert_allclose(times[::6], [0.0, 1.0, 2.0, 3.0], atol=1e-12)
     off = times - np.arange(1 + 3 * 6) / 6
@@ -152,13 +165,22 @@ def test_pictures_are_of_equal_times_and_say_their_own(tmp_path, monkeypatch):
 def test_the_camera_keeps_the_agent_in_the_middle(tmp_path):
     """The agent's colour is around the middle of every picture of a series, and wanders without the camera."""
     env = "flowsim/EllipticalSwimmer-v0"
-    options = {"env": env, "env_options": {"cells_per_diameter": 8}, "actions": 4, "frames_per_action": 2}
+    options = {
+        "env": env,
+        "env_options": {"cells_per_diameter": 8},
+        "actions": 4,
+        "frames_per_action": 2,
+    }
     middles = {}
     for follow in (True, False):
         series = tmp_path / f"{follow}-%02d.png"
         render_film({"pd": PD[env]}, series, follow=follow, width=320, **options)
-        pictures = [imageio.imread(file)[24:344] for file in sorted(tmp_path.glob(f"{follow}-*.png"))]
-        places = [np.argwhere((picture == viz._AGENT).all(axis=2)).mean(axis=0) for picture in pictures]
+        pictures = [
+            imageio.imread(file)[24:344] for file in sorted(tmp_path.glob(f"{follow}-*.png"))
+        ]
+        places = [
+            np.argwhere((picture == viz._AGENT).all(axis=2)).mean(axis=0) for picture in pictures
+        ]
         middles[follow] = np.abs(np.array(places) - 160).max(axis=1)
     assert middles[True].max() < 6
     assert middles[False].max() > 20
@@ -167,10 +189,17 @@ def test_the_camera_keeps_the_agent_in_the_middle(tmp_path):
 def test_a_series_replaces_a_longer_one(tmp_path):
     for actions in (3, 1):
         render_film(
-            {"zero": ZeroController()}, tmp_path / "%03d.png", env_options=OPTIONS, actions=actions, width=160, fps=2
+            {"zero": ZeroController()},
+            tmp_path / "%03d.png",
+            env_options=OPTIONS,
+            actions=actions,
+            width=160,
+            fps=2,
         )
     # the start, five pictures of the action, and three of the end
-    assert sorted(file.name for file in tmp_path.iterdir()) == [f"{n:03d}.png" for n in range(1, 10)]
+    assert sorted(file.name for file in tmp_path.iterdir()) == [
+        f"{n:03d}.png" for n in range(1, 10)
+    ]
 
 
 def test_a_film_of_three_quantities_is_as_much_taller(tmp_path):

@@ -76,9 +76,15 @@ def test_batch_equals_single_environments_to_the_bit(env_id, make, make_vec, act
 def test_batch_that_resets_in_the_next_step_is_gymnasiums_own(env_id, actions):
     """Values, types and information of SyncVectorEnv, through steps in which one, some and all begin anew."""
     options = {"episode_actions": 3} | TINY
-    ours = gymnasium.make_vec(env_id, num_envs=3, vectorization_mode="vector_entry_point", **options)
+    ours = gymnasium.make_vec(
+        env_id, num_envs=3, vectorization_mode="vector_entry_point", **options
+    )
     theirs = gymnasium.make_vec(env_id, num_envs=3, vectorization_mode="sync", **options)
-    assert ours.metadata["autoreset_mode"] is theirs.metadata["autoreset_mode"] is AutoresetMode.NEXT_STEP
+    assert (
+        ours.metadata["autoreset_mode"]
+        is theirs.metadata["autoreset_mode"]
+        is AutoresetMode.NEXT_STEP
+    )
     assert data_equivalence(ours.reset(seed=3), theirs.reset(seed=3), exact=True)
     mask = np.array([False, True, False])
     for count, action in enumerate(actions[:9]):
@@ -102,7 +108,10 @@ def test_batch_that_is_reset_by_hand(make_vec, actions):
         env.step(actions[1])
     env.reset(options={"reset_mask": ~mask})
     env.step(actions[1])
-    with pytest.raises(ValueError, match=r"autoreset_mode is 'Never', but must be one of NextStep, SameStep, Disabled"):
+    with pytest.raises(
+        ValueError,
+        match=r"autoreset_mode is 'Never', but must be one of NextStep, SameStep, Disabled",
+    ):
         make_vec(autoreset_mode="Never")
 
 
@@ -124,7 +133,9 @@ def test_gymnasiums_vector_wrappers_see_what_they_see_around_single_environments
     """All of them at once, around our batch and around Gymnasium's own of single environments."""
     wrapped = []
     for mode in ("vector_entry_point", "sync"):
-        env = gymnasium.make_vec(IDS[1], num_envs=3, vectorization_mode=mode, episode_actions=3, **TINY)
+        env = gymnasium.make_vec(
+            IDS[1], num_envs=3, vectorization_mode=mode, episode_actions=3, **TINY
+        )
         for wrapper in WRAPPERS:
             env = wrapper(env)
         env.reset(seed=3)
@@ -137,7 +148,10 @@ def test_gymnasiums_vector_wrappers_see_what_they_see_around_single_environments
         for info, theirs in zip(mine[4], other[4], strict=True):
             if "episode" in theirs:
                 episodes += 1
-                assert (info["episode"]["r"], info["episode"]["l"]) == (theirs["episode"]["r"], theirs["episode"]["l"])
+                assert (info["episode"]["r"], info["episode"]["l"]) == (
+                    theirs["episode"]["r"],
+                    theirs["episode"]["l"],
+                )
     assert episodes == 6
 
 
@@ -145,7 +159,8 @@ def test_batch_speaks_like_gymnasiums_own(make_vec, actions):
     """Same keys, masks, types and values as SyncVectorEnv gives for single environments."""
     ours = make_vec(episode_actions=2)
     theirs = gymnasium.vector.SyncVectorEnv(
-        [lambda: gymnasium.make(IDS[0], episode_actions=2, **TINY)] * 3, autoreset_mode=AutoresetMode.SAME_STEP
+        [lambda: gymnasium.make(IDS[0], episode_actions=2, **TINY)] * 3,
+        autoreset_mode=AutoresetMode.SAME_STEP,
     )
     assert data_equivalence(ours.reset(seed=3), theirs.reset(seed=3), exact=True)
     for action in actions[:5]:
@@ -258,12 +273,16 @@ def test_copies_go_on_to_the_bit(copied, actions):
             other.log.append((observation, reward, info, other.action_space.sample()))
     assert data_equivalence(env.log, twin.log, exact=True)
     assert twin.spec == env.spec
-    np.testing.assert_array_equal(fresh.reset(seed=1)[0], gymnasium.make(IDS[0], **TINY).reset(seed=1)[0])
+    np.testing.assert_array_equal(
+        fresh.reset(seed=1)[0], gymnasium.make(IDS[0], **TINY).reset(seed=1)[0]
+    )
 
 
 @pytest.mark.parametrize("copied", COPIES.values(), ids=COPIES)
 def test_copies_of_a_batch_go_on_to_the_bit(copied, actions):
-    env = gymnasium.make_vec(IDS[1], num_envs=3, vectorization_mode="vector_entry_point", episode_actions=2, **TINY)
+    env = gymnasium.make_vec(
+        IDS[1], num_envs=3, vectorization_mode="vector_entry_point", episode_actions=2, **TINY
+    )
     env.reset(seed=1)
     env.step(actions[0])
     env.step(actions[1])
@@ -297,7 +316,9 @@ def test_unknown_reset_options_are_ignored(make, make_vec):
     env = make(IDS[1])
     np.testing.assert_array_equal(env.reset(seed=3, options={"mood": 1})[0], env.reset(seed=3)[0])
     batch = make_vec(IDS[1])
-    np.testing.assert_array_equal(batch.reset(seed=3, options={"mood": 1})[0], batch.reset(seed=3)[0])
+    np.testing.assert_array_equal(
+        batch.reset(seed=3, options={"mood": 1})[0], batch.reset(seed=3)[0]
+    )
 
 
 def test_pictures(make, make_vec):
@@ -323,8 +344,12 @@ def test_help_tells_the_truth_about_spaces_and_rewards(env_id, make):
     rows = re.findall(r"\| (\d+)(?:(, | to )(\d+))? \| [^|]+ \| [^|]+ \| ([\w.]+) \|", observed)
     bounds = {}
     for first, _, last, bound in rows:
-        bounds |= dict.fromkeys(range(int(first), int(last or first) + 1), np.pi if bound == "pi" else float(bound))
-    np.testing.assert_array_equal(np.float32([bounds[i] for i in range(14)]), env.observation_space.high)
+        bounds |= dict.fromkeys(
+            range(int(first), int(last or first) + 1), np.pi if bound == "pi" else float(bound)
+        )
+    np.testing.assert_array_equal(
+        np.float32([bounds[i] for i in range(14)]), env.observation_space.high
+    )
     options = env.task.options
     assert f"{options.force_scale:g} rho U^2" in text
     assert f"{options.torque_scale:g} rho U^2" in text

@@ -22,7 +22,10 @@ IDS = ("flowsim/DCylinderWake-v0", "flowsim/EllipticalSwimmer-v0")
         ({"sides": {"left": "wall"}}, ("sides.left = 'wall':", "'inflow'")),
         ({"sides": {"lft": "open"}}, ("unknown key 'sides.lft'", "did you mean 'sides.left'?")),
         ({"sides": {"roof": "open"}}, ("unknown key 'sides.roof'", "left, right, bottom, top")),
-        ({"preset": "quik"}, ("unknown preset 'quik'", "default, drafting, fine, paper, quick, sketch")),
+        (
+            {"preset": "quik"},
+            ("unknown preset 'quik'", "default, drafting, fine, paper, quick, sketch"),
+        ),
         ({"backend": "abacus"}, ("abacus", "cpu")),
     ],
 )
@@ -36,7 +39,10 @@ def test_one_sentence_names_key_value_and_what_is_allowed(make, options, words):
 @pytest.mark.parametrize("env_id", IDS)
 def test_an_unknown_option_is_an_unexpected_keyword_argument(make, env_id):
     """What libraries look for that try an argument, and leave it out when it is refused (TorchRL: frameskip)."""
-    with pytest.raises(TypeError, match=r"unexpected keyword argument 'frameskip' = 1: allowed are preset, reynolds"):
+    with pytest.raises(
+        TypeError,
+        match=r"unexpected keyword argument 'frameskip' = 1: allowed are preset, reynolds",
+    ):
         make(env_id, frameskip=1)
 
 
@@ -47,7 +53,9 @@ def test_any_even_number_of_cells():
     ) == (100, 50)
 
 
-@pytest.mark.parametrize(("task", "options"), [(DCylinderWake, WakeOptions), (EllipticalSwimmer, SwimmerOptions)])
+@pytest.mark.parametrize(
+    ("task", "options"), [(DCylinderWake, WakeOptions), (EllipticalSwimmer, SwimmerOptions)]
+)
 def test_defaults_are_the_preset_quick(task, options):
     preset = {"cfl": None} | preset_options(task.folder, "quick")
     assert preset.pop("cfl") in (None, 0.5)  # what None stands for with ab2
@@ -55,7 +63,14 @@ def test_defaults_are_the_preset_quick(task, options):
 
 
 def test_presets_are_there_and_name_their_task():
-    assert preset_names(DCylinderWake.folder) == ["default", "drafting", "fine", "paper", "quick", "sketch"]
+    assert preset_names(DCylinderWake.folder) == [
+        "default",
+        "drafting",
+        "fine",
+        "paper",
+        "quick",
+        "sketch",
+    ]
     assert preset_names(EllipticalSwimmer.folder) == ["default", "quick"]
     for env_id, task in zip(IDS, (DCylinderWake, EllipticalSwimmer), strict=True):
         for name in preset_names(task.folder):

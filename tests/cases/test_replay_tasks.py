@@ -20,8 +20,14 @@ def test_the_sparse_pendulum_pays_after_twenty_steps_upright_in_a_row():
         if step in (0, 90):
             pendulum.state = np.array([0.1, 0.0])
         theta, speed = pendulum.state
-        torque = -20.0 * ((theta + np.pi) % (2 * np.pi) - np.pi) - 4.0 * speed if step < 60 else rng.uniform(-2, 2)
-        observation, reward, terminated, truncated, _ = environment.step(np.array([torque], np.float32))
+        torque = (
+            -20.0 * ((theta + np.pi) % (2 * np.pi) - np.pi) - 4.0 * speed
+            if step < 60
+            else rng.uniform(-2, 2)
+        )
+        observation, reward, terminated, truncated, _ = environment.step(
+            np.array([torque], np.float32)
+        )
         in_a_row = in_a_row + 1 if observation[0] >= np.cos(np.pi / 3) else 0
         assert reward == float(in_a_row > 20)
         assert not terminated and truncated == (step == 199)  # noqa: PT018
@@ -29,14 +35,21 @@ def test_the_sparse_pendulum_pays_after_twenty_steps_upright_in_a_row():
     assert 35 < paid < 150
     environment.reset(seed=0)
     pendulum.state = np.array([0.0, 0.0])
-    assert environment.step(np.zeros(1, np.float32))[1] == 0.0  # nothing is left of the episode before
+    # nothing is left of the episode before
+    assert environment.step(np.zeros(1, np.float32))[1] == 0.0
 
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_presets_are_those_of_table_b_1(preset):
     config = load_config(preset)
     agent = fit(config.agent, config.run.steps, 1000)
-    assert (agent.batch, agent.memory, agent.target_rate, agent.gamma, agent.start) == (128, 10**6, 5e-3, 0.99, 5000)
+    assert (agent.batch, agent.memory, agent.target_rate, agent.gamma, agent.start) == (
+        128,
+        10**6,
+        5e-3,
+        0.99,
+        5000,
+    )
     assert (agent.hidden, agent.activation, agent.learning_rate) == ((256, 256), "relu", 3e-4)
     assert (agent.priority_exponent, agent.importance_exponent) == (0.5, 0.4)
     assert (agent.score_learning_rate, agent.score_steps) == (1e-4, 128)

@@ -47,7 +47,10 @@ def test_the_same_seed_is_the_same_start_and_another_another(school: SwimmerScho
 
 def test_swimmers_put_upon_each_other_collide_and_end_the_episode(school: SwimmerSchool) -> None:
     school.reset(seed=0)
-    school.simulation.body_state.position[0, 1] = school.simulation.body_state.position[0, 0] + (0.3, 0.05)
+    school.simulation.body_state.position[0, 1] = school.simulation.body_state.position[0, 0] + (
+        0.3,
+        0.05,
+    )
     school.simulation.settle()
     _, rewards, ended, _, infos = school.step(act(school, 0.0, 0.0))
     assert all(ended.values())

@@ -33,7 +33,8 @@ def test_bonus_within_a_tenth_of_a_length(make):
 
 
 @pytest.mark.parametrize(
-    ("x", "y", "alive"), [(0.51, 2.0, True), (0.49, 2.0, False), (2.0, 3.51, False), (3.49, 3.49, True)]
+    ("x", "y", "alive"),
+    [(0.51, 2.0, True), (0.49, 2.0, False), (2.0, 3.51, False), (3.49, 3.49, True)],
 )
 def test_edges_of_the_box(make, x, y, alive):
     env = make(ID)

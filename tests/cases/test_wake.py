@@ -21,7 +21,14 @@ def place(env, x, y, angle=0.0):
 def sensing(offset):
     """Return a simulation of an ellipse with its sensors."""
     body = Ellipse(center=(2.0, 2.0))
-    return Simulation(Grid(32, 32, 0.125), None, [body], viscosity=0.01, sensors=sensors(0, offset), dtype="float64")
+    return Simulation(
+        Grid(32, 32, 0.125),
+        None,
+        [body],
+        viscosity=0.01,
+        sensors=sensors(0, offset),
+        dtype="float64",
+    )
 
 
 def test_sensors_in_a_uniform_stream():
@@ -49,7 +56,8 @@ def test_sensors_sit_outside_the_surface():
 
 
 @pytest.mark.parametrize(
-    ("angle", "wrapped"), [(0.5, 0.5), (PI, PI), (-PI, PI), (1.5 * PI, -0.5 * PI), (7.0, 7.0 - 2 * PI)]
+    ("angle", "wrapped"),
+    [(0.5, 0.5), (PI, PI), (-PI, PI), (1.5 * PI, -0.5 * PI), (7.0, 7.0 - 2 * PI)],
 )
 def test_angle_is_wrapped(angle, wrapped):
     assert wrap_angle(np.array([angle]))[0] == pytest.approx(wrapped)

@@ -15,7 +15,9 @@ from coupling.wire.protocol import Kind, decode, decode_observations, decode_ste
 from coupling.worker.outbox import read_outbox
 from rl_agent.joint import EXTRAS, unpack
 
-WORDS = np.dtype([("episode", "<u4"), ("step", "<u4"), ("flags", "u1"), ("reward", "<f8"), ("action", "<f4", 2)])
+WORDS = np.dtype(
+    [("episode", "<u4"), ("step", "<u4"), ("flags", "u1"), ("reward", "<f8"), ("action", "<f4", 2)]
+)
 assert WORDS.itemsize == ENTRY.size
 SIZE = 4  # of an observation
 
@@ -66,10 +68,15 @@ class Audit:
         return not (self.lost or self.doubled or self.invented or self.disordered or self.wrong)
 
     def counts(self) -> dict[str, int]:
-        return {key: value if isinstance(value, int) else len(value) for key, value in vars(self).items()}
+        return {
+            key: value if isinstance(value, int) else len(value)
+            for key, value in vars(self).items()
+        }
 
     def __str__(self) -> str:
-        found = {key: value[:5] for key, value in vars(self).items() if isinstance(value, list) and value}
+        found = {
+            key: value[:5] for key, value in vars(self).items() if isinstance(value, list) and value
+        }
         return f"{self.counts()}; the first of each: {found}"
 
 
@@ -104,7 +111,9 @@ def audit(learner, journal: Path, outboxes: Path | None) -> Audit:
     """
     report = Audit()
     memory = learner.memory
-    assert memory.first_serial == 0, "the memory of an audited run must be large enough to forget nothing"
+    assert memory.first_serial == 0, (
+        "the memory of an audited run must be large enough to forget nothing"
+    )
     pieces: dict[str, dict[int, list[Piece]]] = {}
     latest: dict[str, int] = {}
     for piece in held_pieces(learner, report):
@@ -122,7 +131,10 @@ def audit(learner, journal: Path, outboxes: Path | None) -> Audit:
         process, _, name = stem.partition("-")
         lost = compare(name, entries, pieces.pop(name, {}), report)
         for episode, step in lost:
-            is_last = len(entries) > 0 and (episode, step) == (entries[-1]["episode"], entries[-1]["step"])
+            is_last = len(entries) > 0 and (episode, step) == (
+                entries[-1]["episode"],
+                entries[-1]["step"],
+            )
             if is_last and outboxes is None:
                 report.without_outbox.append((name, episode, step))
             elif is_last and (name, episode, step - 1) in outbox_ends:
@@ -160,14 +172,19 @@ def held_pieces(learner, report):
             )
             yield piece_of(observed, running.reward[agent, :gone].copy(), action, True, report)
             continue
-        observed, action = running.observation[agent, : steps + 1], np.clip(space(running.action[agent, :steps]), -1, 1)
+        observed, action = (
+            running.observation[agent, : steps + 1],
+            np.clip(space(running.action[agent, :steps]), -1, 1),
+        )
         yield piece_of(observed, running.reward[agent, :steps].copy(), action, None, report)
 
 
 def piece_of(observed, reward, action, terminated, report) -> Piece:
     name, episode, begin = name_of(observed[0]), int(observed[0, 0]), int(observed[0, 1])
     steps = begin + np.arange(len(observed))
-    expected = np.column_stack([np.full(len(steps), episode), steps, np.tile(observed[0, 2:], (len(steps), 1))])
+    expected = np.column_stack(
+        [np.full(len(steps), episode), steps, np.tile(observed[0, 2:], (len(steps), 1))]
+    )
     if begin or not np.array_equal(observed, expected):
         report.wrong.append((name, episode, f"observations {observed.tolist()}"))
     return Piece(name, episode, begin, int(steps[-1]), terminated, reward, action)
@@ -177,11 +194,17 @@ def compare(name, entries, pieces, report):
     """Compare the journal of one environment with what is held of it; returns what is missing."""
     lost = []
     report.returned += len(entries)
-    assert np.array_equal(entries["reward"], reward_of(entries["episode"].astype(float), entries["step"]))
+    assert np.array_equal(
+        entries["reward"], reward_of(entries["episode"].astype(float), entries["step"])
+    )
     for episode in np.unique(entries["episode"]):
         returned = entries[entries["episode"] == episode]
         assert np.array_equal(returned["step"], 1 + np.arange(len(returned)))
-        held = Counter(step for piece in pieces.get(episode, []) for step in range(piece.begin + 1, piece.end + 1))
+        held = Counter(
+            step
+            for piece in pieces.get(episode, [])
+            for step in range(piece.begin + 1, piece.end + 1)
+        )
         report.doubled += [(name, int(episode), step) for step, times in held.items() if times > 1]
         report.invented += [(name, int(episode), step) for step in held if step > len(returned)]
         lost += [(int(episode), step) for step in range(1, len(returned) + 1) if not held[step]]
@@ -196,7 +219,11 @@ def compare(name, entries, pieces, report):
 def steps_in(name, episodes):
     """Name every step of the pieces of episodes of one environment."""
     pieces = [piece for of_episode in episodes.values() for piece in of_episode]
-    return [(name, piece.episode, step) for piece in pieces for step in range(piece.begin + 1, piece.end + 1)]
+    return [
+        (name, piece.episode, step)
+        for piece in pieces
+        for step in range(piece.begin + 1, piece.end + 1)
+    ]
 
 
 def differences(piece, returned, report):

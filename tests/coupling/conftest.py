@@ -81,7 +81,11 @@ def complaint(stderr: str) -> str:
     """What a command that does not come far says: one line, after what it begins and what it waits for."""
     begun, *said = stderr.strip().splitlines()
     assert begun.startswith("flowsim: loading "), stderr
-    complaints = [line for line in said if not line.startswith(("making the learner ready", "flowsim: compil"))]
+    complaints = [
+        line
+        for line in said
+        if not line.startswith(("making the learner ready", "flowsim: compil"))
+    ]
     assert len(complaints) == 1, stderr
     return complaints[0]
 
@@ -101,7 +105,10 @@ def workers_of(run: Path) -> list[psutil.Process]:
     return [
         process
         for process in psutil.process_iter(["cmdline"])
-        if any("coupling.worker" in word or "stand_by" in word for word in process.info["cmdline"] or [])
+        if any(
+            "coupling.worker" in word or "stand_by" in word
+            for word in process.info["cmdline"] or []
+        )
         and process.status() != psutil.STATUS_ZOMBIE
         and Path(process.cwd()) == run.parents[1]
     ]

@@ -53,7 +53,12 @@ def sbatch(script: str, *words: str) -> None:
 def run(job: str) -> None:
     """What slurmctld and the node do for a job."""
     array, _, task = job.partition("_")
-    variables = {"SLURM_JOB_ID": job, "SLURM_PROCID": "0", "SLURM_LOCALID": "0", "SLURM_NODEID": "0"}
+    variables = {
+        "SLURM_JOB_ID": job,
+        "SLURM_PROCID": "0",
+        "SLURM_LOCALID": "0",
+        "SLURM_NODEID": "0",
+    }
     variables["SLURM_NTASKS"] = note(job)["options"].get("ntasks", "1")
     if task:
         variables |= {"SLURM_ARRAY_JOB_ID": array, "SLURM_ARRAY_TASK_ID": task}
@@ -78,7 +83,11 @@ def srun(*words: str) -> None:
     while words[0].startswith("--"):
         option, _, value = words.pop(0).partition("=")
         if option in ("--output", "--error"):
-            name = words.pop(0).replace("%A_%a", os.environ["SLURM_JOB_ID"]).replace("%j", os.environ["SLURM_JOB_ID"])
+            name = (
+                words.pop(0)
+                .replace("%A_%a", os.environ["SLURM_JOB_ID"])
+                .replace("%j", os.environ["SLURM_JOB_ID"])
+            )
             files[option] = open(name.replace("%t", "0"), "a")  # noqa: SIM115
         elif option == "--ntasks":
             tasks = int(value)
@@ -112,4 +121,11 @@ def scontrol(requeue: str, job: str) -> None:
 
 if __name__ == "__main__":
     name, *words = sys.argv[1:]
-    {"sbatch": sbatch, "run": run, "srun": srun, "sacct": sacct, "scancel": scancel, "scontrol": scontrol}[name](*words)
+    {
+        "sbatch": sbatch,
+        "run": run,
+        "srun": srun,
+        "sacct": sacct,
+        "scancel": scancel,
+        "scontrol": scontrol,
+    }[name](*words)

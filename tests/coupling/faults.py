@@ -133,11 +133,27 @@ def arm_learner():
 
     records_since, write = ExperienceLog.records_since, ExperienceLog._write
     ExperienceLog.records_since, ExperienceLog._write = replayed, torn
-    around(ExperienceLog, "append", before="learner.before-taken", after="learner.after-taken", when=is_of(Taken))
+    around(
+        ExperienceLog,
+        "append",
+        before="learner.before-taken",
+        after="learner.after-taken",
+        when=is_of(Taken),
+    )
     answered = "learner.before-answered", "learner.after-answered"
     around(ExperienceLog, "append", before=answered[0], after=answered[1], when=is_of(Answered))
-    around(Server, "_send", before="learner.before-send", when=lambda server, route, frame: frame[6] == Kind.ACTION)
-    around(Learner, "save", before="learner.before-save", when=lambda learner, path: bool(learner.notes))
+    around(
+        Server,
+        "_send",
+        before="learner.before-send",
+        when=lambda server, route, frame: frame[6] == Kind.ACTION,
+    )
+    around(
+        Learner,
+        "save",
+        before="learner.before-save",
+        when=lambda learner, path: bool(learner.notes),
+    )
     around(ExperienceLog, "forget_before", before="learner.before-forget")
     around(checkpoint, "_flush_folder", before="learner.after-rename")
     checkpoint.os = types.SimpleNamespace(**vars(os))

@@ -66,12 +66,38 @@ def checksummed(head: bytes, body: bytes) -> bytes:
 
 def frame(kind: str, body: bytes, header: dict[str, int], **changes: Any) -> bytes:
     """Return a frame; ``changes`` break its header."""
-    given = {"magic": b"FSIM", "major": 1, "minor": 0, "type": KINDS.index(kind) + 1, "flags": 0, "length": len(body)}
-    given |= {"session": 0, "sequence": 0, "acknowledgement": 0, "first": 0, "environments": 0, "clock": 0, "epoch": 0}
+    given = {
+        "magic": b"FSIM",
+        "major": 1,
+        "minor": 0,
+        "type": KINDS.index(kind) + 1,
+        "flags": 0,
+        "length": len(body),
+    }
+    given |= {
+        "session": 0,
+        "sequence": 0,
+        "acknowledgement": 0,
+        "first": 0,
+        "environments": 0,
+        "clock": 0,
+        "epoch": 0,
+    }
     given |= header | {"reserved": 0} | changes
-    names = ("session", "sequence", "acknowledgement", "first", "environments", "clock", "epoch", "reserved")
+    names = (
+        "session",
+        "sequence",
+        "acknowledgement",
+        "first",
+        "environments",
+        "clock",
+        "epoch",
+        "reserved",
+    )
     head = given["magic"]
-    head += struct.pack("<BBBBII", *(given[name] for name in ("major", "minor", "type", "flags", "length")), 0)
+    head += struct.pack(
+        "<BBBBII", *(given[name] for name in ("major", "minor", "type", "flags", "length")), 0
+    )
     head += struct.pack("<QQQIIQII", *(given[name] for name in names))
     return checksummed(head, body)
 
@@ -93,10 +119,23 @@ def body_of(kind: str, body: dict[str, Any]) -> bytes:
     return msgpack.packb(body, use_bin_type=True)
 
 
-def vector(name: str, kind: str, body: dict[str, Any], *, canonical: bool = True, **header: int) -> dict[str, Any]:
+def vector(
+    name: str, kind: str, body: dict[str, Any], *, canonical: bool = True, **header: int
+) -> dict[str, Any]:
     """Return an entry: what the frame says, and the frame."""
-    shown = {key: f"hex:{value.hex()}" if isinstance(value, bytes) else value for key, value in body.items()}
-    fields = {"sequence": 0, "session": 0, "acknowledgement": 0, "first": 0, "environments": 0, "clock": 0, "epoch": 0}
+    shown = {
+        key: f"hex:{value.hex()}" if isinstance(value, bytes) else value
+        for key, value in body.items()
+    }
+    fields = {
+        "sequence": 0,
+        "session": 0,
+        "acknowledgement": 0,
+        "first": 0,
+        "environments": 0,
+        "clock": 0,
+        "epoch": 0,
+    }
     return {
         "name": name,
         "type": kind,
@@ -156,7 +195,9 @@ def malformed() -> list[dict[str, str]]:
     nan = floats([[1.0, float("nan")], [0.0, 0.0]])
 
     def control(kind: str, body: Any) -> bytes:
-        return frame(kind, body if isinstance(body, bytes) else msgpack.packb(body), {"session": SESSION})
+        return frame(
+            kind, body if isinstance(body, bytes) else msgpack.packb(body), {"session": SESSION}
+        )
 
     frames = {
         "empty": b"",
@@ -214,7 +255,9 @@ def text() -> str:
     """Return the file: JSON with one frame a line."""
     parts = {"vectors": vectors(), "malformed": malformed()}
     lists = [
-        f'"{name}": [\n' + ",\n".join(json.dumps(entry, ensure_ascii=False) for entry in entries) + "\n]"
+        f'"{name}": [\n'
+        + ",\n".join(json.dumps(entry, ensure_ascii=False) for entry in entries)
+        + "\n]"
         for name, entries in parts.items()
     ]
     return ",\n".join(['{"observation_size": 3, "action_size": 2', *lists]) + "}\n"

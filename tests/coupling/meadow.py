@@ -17,7 +17,9 @@ class Meadow:
         return gym.spaces.Box(-10.0, 10.0, (1, size), np.float32)
 
     def action_space(self, agent):
-        return gym.spaces.Discrete(3) if self.discrete else gym.spaces.Box(-1.0, 1.0, (1,), np.float32)
+        return (
+            gym.spaces.Discrete(3) if self.discrete else gym.spaces.Box(-1.0, 1.0, (1,), np.float32)
+        )
 
     def reset(self, seed=None, options=None):
         if seed is not None:
@@ -44,7 +46,10 @@ class Meadow:
         pass
 
     def _seen(self):
-        return {name: np.array([[self.place[name], self.step_number]], np.float32) for name in self.agents}
+        return {
+            name: np.array([[self.place[name], self.step_number]], np.float32)
+            for name in self.agents
+        }
 
 
 parallel_env = Meadow

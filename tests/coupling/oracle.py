@@ -45,8 +45,15 @@ class Oracle(gym.Env):
     observation_space = gym.spaces.Box(-np.inf, np.inf, (4,), np.float32)
     action_space = gym.spaces.Box(-1.0, 1.0, (2,), np.float32)
 
-    def __init__(self, *, fail_at=0, hang_at=0, nan_at=0, step_seconds=0.0, journal="", meeting="", party=2):
-        self.fail_at, self.hang_at, self.nan_at, self.step_seconds = fail_at, hang_at, nan_at, step_seconds
+    def __init__(
+        self, *, fail_at=0, hang_at=0, nan_at=0, step_seconds=0.0, journal="", meeting="", party=2
+    ):
+        self.fail_at, self.hang_at, self.nan_at, self.step_seconds = (
+            fail_at,
+            hang_at,
+            nan_at,
+            step_seconds,
+        )
         self.episode, self.total = 0, 0
         self.name = np.frombuffer(secrets.token_bytes(8), np.uint32) % 2**24  # exact in float32
         self.meeting, self.party = Path(meeting) if meeting and works() else None, party
@@ -82,7 +89,9 @@ class Oracle(gym.Env):
         outcome = self._observation(), reward, terminated, truncated, {}
         if self.journal is not None:
             flags = TERMINATED * terminated + TRUNCATED * truncated
-            os.write(self.journal, ENTRY.pack(self.episode, self.step_number, flags, reward, *action))
+            os.write(
+                self.journal, ENTRY.pack(self.episode, self.step_number, flags, reward, *action)
+            )
         return outcome
 
     def close(self):

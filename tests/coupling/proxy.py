@@ -116,7 +116,9 @@ class TcpProxy:
             self.counts["swallowed_bytes"] += len(data)
             return
         other = self._pairs[side]  # its bytes keep their order
-        due = max(self._last_due.get(other, 0.0), time.monotonic() + self._delay * self._random.random())
+        due = max(
+            self._last_due.get(other, 0.0), time.monotonic() + self._delay * self._random.random()
+        )
         self._last_due[other] = due
         heapq.heappush(self._due, (due, next(self._number), other, data))
 

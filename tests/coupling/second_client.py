@@ -78,11 +78,17 @@ def read(frame):
     insist(0 < number < len(NAMES), "an unknown type")
     kind, header = NAMES[number], dict(zip(FIELDS, fields, strict=True))
     if kind in ARRAYS:
-        insist(header["session"] and header["sequence"] and 1 <= header["environments"] <= 65_536, "its order")
+        insist(
+            header["session"] and header["sequence"] and 1 <= header["environments"] <= 65_536,
+            "its order",
+        )
     else:
         insist(kind == "ERROR" or not header["sequence"], "a sequence without meaning")
         insist(not (header["first"] or header["environments"]), "environments without meaning")
-    insist(kind in ("ACTION", "PAUSE") or not header["acknowledgement"], "an acknowledgement without meaning")
+    insist(
+        kind in ("ACTION", "PAUSE") or not header["acknowledgement"],
+        "an acknowledgement without meaning",
+    )
     return kind, header, frame[HEADER.size :]
 
 
@@ -125,7 +131,9 @@ def is_delay(value):
 REASON = {"reason": is_reason}
 MAPS = {
     "HELLO": {
-        "versions": lambda v: is_list(v, lambda one: is_int(one, 0, 256), 2) and len(v) == 2 and v[0] <= v[1],
+        "versions": lambda v: (
+            is_list(v, lambda one: is_int(one, 0, 256), 2) and len(v) == 2 and v[0] <= v[1]
+        ),
         "incarnation": lambda v: is_int(v, 1),
         "slot": lambda v: v is None or is_int(v, 0, 65_536),
         "pid": is_int,
@@ -183,7 +191,10 @@ def read_map(kind, body):
         insist(is_right(content[key]), key)
     if kind == "HELLO":
         low, high = content["action_low"], content["action_high"]
-        insist(len(low) == len(high) and all(a <= b for a, b in zip(low, high, strict=True)), "its bounds")
+        insist(
+            len(low) == len(high) and all(a <= b for a, b in zip(low, high, strict=True)),
+            "its bounds",
+        )
     return content
 
 
@@ -214,7 +225,10 @@ def read_step(body, count, size):
     insist(all(one in (0, 1, 2, 3, 5, 6, 7, 8) for one in status), "its status")
     rewards = list(struct.unpack_from(f"<{count}d", body))
     insist(all(abs(reward) <= LARGEST for reward in rewards), "a reward")
-    insist(not any(reward for reward, one in zip(rewards, status, strict=True) if one == 8), "a reward of none")
+    insist(
+        not any(reward for reward, one in zip(rewards, status, strict=True) if one == 8),
+        "a reward of none",
+    )
     ended = sum(bool(one & 3) for one in status)
     rows = unpack(body[8 * count : len(body) - count], count + ended, size)
     return rewards, rows[:count], rows[count:], status
@@ -232,7 +246,10 @@ class Connection:
 
     def renew(self):
         try:
-            mode, content = stat.S_IMODE(self.path.stat().st_mode), json.loads(self.path.read_text("utf-8"))
+            mode, content = (
+                stat.S_IMODE(self.path.stat().st_mode),
+                json.loads(self.path.read_text("utf-8")),
+            )
             keys = [content.get(key, "") for key in ("server_key", "public_key", "secret_key")]
             if any(keys) and mode & 0o077:
                 raise EndedError(f"others may read {self.path}", 1)
@@ -246,9 +263,11 @@ class Connection:
         self.socket = self.context.socket(zmq.DEALER)
         self.socket.linger = 1000
         if any(keys):
-            self.socket.curve_serverkey, self.socket.curve_publickey, self.socket.curve_secretkey = (
-                key.encode() for key in keys
-            )
+            (
+                self.socket.curve_serverkey,
+                self.socket.curve_publickey,
+                self.socket.curve_secretkey,
+            ) = (key.encode() for key in keys)
         self.socket.connect(self.file["endpoint"])
 
     def send(self, frame):
@@ -269,7 +288,10 @@ class Worker:
         self.environments, self.action_size, self.outbox = environments, len(low), outbox
         self.session = self.sequence = self.steps = self.resends = 0
         self.patience, self.heard = self.line.file["patience"], time.monotonic()
-        to_f32 = [list(struct.unpack(f"<{len(row)}f", struct.pack(f"<{len(row)}f", *row))) for row in (low, high)]
+        to_f32 = [
+            list(struct.unpack(f"<{len(row)}f", struct.pack(f"<{len(row)}f", *row)))
+            for row in (low, high)
+        ]
         hello = {
             "versions": [1, 1],
             "incarnation": secrets.randbits(62) + 1,
@@ -291,7 +313,11 @@ class Worker:
 
     def ask(self, kind, body):
         self.sequence += 1
-        order = {"session": self.session, "sequence": self.sequence, "environments": self.environments}
+        order = {
+            "session": self.session,
+            "sequence": self.sequence,
+            "environments": self.environments,
+        }
         frame = write(kind, body, clock=time.monotonic_ns(), **order)
         beside = self.outbox.with_suffix(".beside")
         beside.write_bytes(frame)
@@ -339,7 +365,8 @@ class Worker:
                 raise EndedError(content["reason"], 0)
             if kind == "WELCOME" and answer == "WELCOME":
                 return content
-            if kind == "PAUSE" and header["acknowledgement"] == self.sequence:  # 0 before the RESET: of a HELLO
+            # 0 before the RESET: of a HELLO
+            if kind == "PAUSE" and header["acknowledgement"] == self.sequence:
                 print(f"PAUSE {self.sequence}", flush=True)
                 concerned = time.monotonic()
                 until = concerned + (10.0 if self.sequence else 1.0)
@@ -348,7 +375,12 @@ class Worker:
         """Give signs of life over a second connection; a new one after three without an answer."""
         line, missed = Connection(self.context, self.path), 0
         while True:
-            life = {"steps": self.steps, "step_seconds": 0.0, "delay_p50_us": 0.0, "delay_p99_us": 0.0}
+            life = {
+                "steps": self.steps,
+                "step_seconds": 0.0,
+                "delay_p50_us": 0.0,
+                "delay_p99_us": 0.0,
+            }
             life |= {"resends": self.resends, "failures": 0, "failure": ""}
             line.send(write("HEARTBEAT", write_map("HEARTBEAT", life), session=self.session))
             until = time.monotonic() + self.heartbeat
@@ -403,14 +435,21 @@ def main(connection, slot, environments, outbox, journal):
     """Host oracles until the learner says GOODBYE; returns the exit code."""
     slot = None if slot == "any" else int(slot)
     try:
-        worker = Worker(Path(connection), slot, int(environments), 4, [-1.0, -1.0], [1.0, 1.0], Path(outbox))
+        worker = Worker(
+            Path(connection), slot, int(environments), 4, [-1.0, -1.0], [1.0, 1.0], Path(outbox)
+        )
         oracles = [Oracle(seed, Path(journal)) for seed in worker.seeds]
         kind, body = "RESET", pack("f", [oracle.observation() for oracle in oracles])
         while True:
             actions = worker.ask(kind, body)
-            outcomes = [oracle.step(action) for oracle, action in zip(oracles, actions, strict=True)]
+            outcomes = [
+                oracle.step(action) for oracle, action in zip(oracles, actions, strict=True)
+            ]
             rewards, observations, final, status = zip(*outcomes, strict=True)
-            kind, body = "STEP", write_step(rewards, observations, [row for rows in final for row in rows], status)
+            kind, body = (
+                "STEP",
+                write_step(rewards, observations, [row for rows in final for row in rows], status),
+            )
     except EndedError as ended:
         print(ended, flush=True)
         return ended.code

@@ -63,9 +63,22 @@ class Siege:
     """
 
     def __init__(
-        self, folder: Path, seed=0, *, env=ORACLE, memory=2**17, env_options=None, agent=None, workers=None, run=None
+        self,
+        folder: Path,
+        seed=0,
+        *,
+        env=ORACLE,
+        memory=2**17,
+        env_options=None,
+        agent=None,
+        workers=None,
+        run=None,
     ):
-        self.folder, self.run_folder, self.journal = folder, folder / "runs" / "run", folder / "journal"
+        self.folder, self.run_folder, self.journal = (
+            folder,
+            folder / "runs" / "run",
+            folder / "journal",
+        )
         self.journal.mkdir(parents=True)
         self.random = random.Random(seed)
         self.counts: Counter[str] = Counter()
@@ -73,15 +86,29 @@ class Siege:
         self._process: subprocess.Popen | None = None
         content = {
             "env": env,
-            "env_options": {"journal": str(self.journal), "step_seconds": 0.001} | (env_options or {}),
+            "env_options": {"journal": str(self.journal), "step_seconds": 0.001}
+            | (env_options or {}),
             "agent": {"start": 500, "memory": memory, "batch": 16, "hidden": [8]} | (agent or {}),
-            "workers": {"processes": 2, "agents": 6, "restarts": 10**6, "heartbeat": 0.2, "dead_after": 2.0}
+            "workers": {
+                "processes": 2,
+                "agents": 6,
+                "restarts": 10**6,
+                "heartbeat": 0.2,
+                "dead_after": 2.0,
+            }
             | (workers or {}),
-            "run": {"steps": 10**9, "name": "run", "checkpoint_every": 1.0, "seed": seed} | (run or {}),
+            "run": {"steps": 10**9, "name": "run", "checkpoint_every": 1.0, "seed": seed}
+            | (run or {}),
         }
         (folder / "preset.yaml").write_text(yaml.safe_dump(content))
-        self._hands = Hands(self, content["workers"]) if content["workers"].get("launcher") == "none" else None
-        self._outboxes = self.run_folder / "workers" if content["workers"].get("outbox", True) else None
+        self._hands = (
+            Hands(self, content["workers"])
+            if content["workers"].get("launcher") == "none"
+            else None
+        )
+        self._outboxes = (
+            self.run_folder / "workers" if content["workers"].get("outbox", True) else None
+        )
         self._notes = folder / "deaths"
         self.environment = os.environ | {
             "PYTHONPATH": os.pathsep.join([str(ROOT), str(HERE)]),
@@ -143,7 +170,9 @@ class Siege:
             return self._process.wait(seconds)
         except subprocess.TimeoutExpired:
             self.close()
-            raise SiegeError(f"the learner did not end within {seconds:g} s:\n{self.said()[-3000:]}") from None
+            raise SiegeError(
+                f"the learner did not end within {seconds:g} s:\n{self.said()[-3000:]}"
+            ) from None
 
     def wait_steps(self, steps: int, seconds=GUARD) -> None:
         """Wait until the run has done so many environment steps since it was started last, or has died."""
@@ -154,7 +183,9 @@ class Siege:
             if now is not None and now - first >= steps:
                 return
             if time.monotonic() > until:
-                raise SiegeError(f"{steps} steps were not done within {seconds:g} s:\n{self.said()[-3000:]}")
+                raise SiegeError(
+                    f"{steps} steps were not done within {seconds:g} s:\n{self.said()[-3000:]}"
+                )
             time.sleep(0.05)
 
     def status(self) -> dict:
@@ -174,7 +205,9 @@ class Siege:
         with contextlib.suppress(psutil.Error):
             for child in psutil.Process(self._process.pid).children():
                 with contextlib.suppress(psutil.Error):
-                    if any("coupling.worker" in word or "stand_by" in word for word in child.cmdline()):
+                    if any(
+                        "coupling.worker" in word or "stand_by" in word for word in child.cmdline()
+                    ):
                         found.append(child)
         return found
 
@@ -228,7 +261,8 @@ class Siege:
         until = time.monotonic() + GUARD
         while time.monotonic() < until:
             self._process.send_signal(signal.SIGSTOP)  # so that no checkpoint comes between
-            with contextlib.suppress(OSError, ValueError):  # it stops a little later, perhaps within a checkpoint
+            # it stops a little later, perhaps within a checkpoint
+            with contextlib.suppress(OSError, ValueError):
                 segments = (self.run_folder / "experience").glob("*.log")
                 if max(segments, key=lambda path: path.name).stat().st_size >= size:
                     self.kill_all()
@@ -240,7 +274,9 @@ class Siege:
     def fill_disk(self) -> None:
         """Leave the learner no room for a while; a limit on the size of files stands for the disk."""
         if self.running:
-            resource.prlimit(self._process.pid, resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY))
+            resource.prlimit(
+                self._process.pid, resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY)
+            )
             self.counts["full_disks"] += 1
             time.sleep(self.random.uniform(0.5, 4.0))
             with contextlib.suppress(ProcessLookupError):
@@ -255,7 +291,9 @@ class Siege:
         """Let a connection carry nothing for a while."""
         self.proxy.swallow(self.random.uniform(0.5, 5.0))
 
-    def disturb(self, seconds: float, rates: dict[str, float], faults=lambda random: "", needed=()) -> None:
+    def disturb(
+        self, seconds: float, rates: dict[str, float], faults=lambda random: "", needed=()
+    ) -> None:
         """Do things to the run at Poisson moments, and resume it whenever it is dead.
 
         Parameters
@@ -306,13 +344,17 @@ class Siege:
         until = time.monotonic() + seconds
         while self.running and not self.workers():
             if time.monotonic() > until:
-                raise SiegeError(f"no worker was started within {seconds:g} s:\n{self.said()[-3000:]}")
+                raise SiegeError(
+                    f"no worker was started within {seconds:g} s:\n{self.said()[-3000:]}"
+                )
             time.sleep(0.05)
 
     def _check_death(self) -> None:
         """Make sure that the learner was killed and did not end by itself."""
         if self._process is not None and self._process.returncode != -signal.SIGKILL:
-            raise SiegeError(f"the learner ended with {self._process.returncode}:\n{self.said()[-3000:]}")
+            raise SiegeError(
+                f"the learner ended with {self._process.returncode}:\n{self.said()[-3000:]}"
+            )
 
     # --- the end --------------------------------------------------------------------------------------------
 
@@ -322,8 +364,16 @@ class Siege:
             self._process.send_signal(signal.SIGINT)
             code = self.wait_end()
             if code not in (130, -signal.SIGKILL):
-                raise SiegeError(f"told to stop, the learner ended with {code}:\n{self.said()[-3000:]}")
-        steps = max(self.status().get("environment_steps", 0), Learner.load(self.checkpoint).environment_steps) + more
+                raise SiegeError(
+                    f"told to stop, the learner ended with {code}:\n{self.said()[-3000:]}"
+                )
+        steps = (
+            max(
+                self.status().get("environment_steps", 0),
+                Learner.load(self.checkpoint).environment_steps,
+            )
+            + more
+        )
         for attempt in range(3):  # the log may hold more than the status had said
             self.start(overrides=[f"run.steps={steps + attempt * 10_000}", *overrides])
             if self.wait_end() == 0:
@@ -333,12 +383,19 @@ class Siege:
         status, learner = self.status(), Learner.load(self.checkpoint)
         planned = int(status["steps_after_warm_up"] / status["steps_per_update"])
         if status["state"] != "finished" or status["gradient_steps"] != planned:
-            raise SiegeError(f"the run is {status['state']}, with {status['gradient_steps']} of {planned} updates")
+            raise SiegeError(
+                f"the run is {status['state']}, with {status['gradient_steps']} of {planned} updates"
+            )
         if sum(status["agents"].values()) != learner.environment_steps:
-            raise SiegeError(f"agents reported {sum(status['agents'].values())}, not {learner.environment_steps} steps")
+            raise SiegeError(
+                f"agents reported {sum(status['agents'].values())}, not {learner.environment_steps} steps"
+            )
         with (self.run_folder / "episodes.csv").open(newline="") as file:
             lengths = [int(row["length"]) for row in csv.DictReader(file)]
-        if (len(lengths), sum(lengths)) != (learner.episodes, learner.memory.steps // learner.world):
+        if (len(lengths), sum(lengths)) != (
+            learner.episodes,
+            learner.memory.steps // learner.world,
+        ):
             raise SiegeError(
                 f"episodes.csv has {len(lengths)} episodes of {sum(lengths)} steps, not {learner.episodes}"
             )

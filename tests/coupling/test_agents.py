@@ -34,12 +34,17 @@ def test_a_shipped_agent_acts_in_its_task(name):
         assert env.action_space.contains(action.astype(np.float32))
         observation, *_ = env.step(action)
     env.close()
-    assert all(file.stat().st_mode & 0o044 == 0o044 for file in folder.path.iterdir()), "readable by everybody"
+    assert all(file.stat().st_mode & 0o044 == 0o044 for file in folder.path.iterdir()), (
+        "readable by everybody"
+    )
 
 
 def test_the_pendulum_stands_as_its_card_says():
     folder = find_agent(Path("pendulum"))
-    config, controller = folder.config(), load_controller(find_agent(Path("pendulum")), deterministic=True, seed=0)
+    config, controller = (
+        folder.config(),
+        load_controller(find_agent(Path("pendulum")), deterministic=True, seed=0),
+    )
     judged = evaluate(config.env, config.env_options, controller, episodes=2, seed=EVALUATION_SEED)
     (row,) = [row for row in describe_agents() if row["agent"] == "pendulum"]
     low, high = map(float, re.findall(r"[-\d.]+", row["return"])[1:])

@@ -34,7 +34,9 @@ from rl_agent.config import AgentConfig
 from rl_agent.learner import Learner
 
 ROOT = Path(__file__).parents[2]
-GOLDEN = json.loads((ROOT / "coupling" / "wire" / "golden_vectors.json").read_text(encoding="utf-8"))
+GOLDEN = json.loads(
+    (ROOT / "coupling" / "wire" / "golden_vectors.json").read_text(encoding="utf-8")
+)
 READ_BY_A_CLIENT = {"WELCOME", "REJECT", "ACTION", "PAUSE", "ERROR", "GOODBYE"}
 GUARD = 120  # seconds, against a hang only: no test here depends on how fast or busy the machine is
 WRITTEN_BY_A_CLIENT = {"HELLO", "RESET", "STEP", "HEARTBEAT", "ERROR", "GOODBYE"}
@@ -57,7 +59,9 @@ pytestmark = pytest.mark.skipif(
 @pytest.fixture(scope="session")
 def built(tmp_path_factory):
     folder = tmp_path_factory.mktemp("c-client")
-    make = subprocess.run(["make", "c-client-test", f"C_BUILD={folder}"], cwd=ROOT, capture_output=True, text=True)
+    make = subprocess.run(
+        ["make", "c-client-test", f"C_BUILD={folder}"], cwd=ROOT, capture_output=True, text=True
+    )
     assert make.returncode == 0, make.stderr
     return folder
 
@@ -68,7 +72,9 @@ def built(tmp_path_factory):
 def told(built, lines):
     """What the C program answers to each line."""
     text = "".join(f"{line}\n" for line in lines)
-    done = subprocess.run([built / "golden_vectors"], input=text, capture_output=True, text=True, timeout=GUARD)
+    done = subprocess.run(
+        [built / "golden_vectors"], input=text, capture_output=True, text=True, timeout=GUARD
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 
@@ -77,11 +83,22 @@ def words(vector):
     """The line by which the C program is told to write a frame."""
     body, header = vector["body"], vector["header"]
     as_hex = lambda text: text.encode().hex() or "00"  # noqa: E731
-    rows = [number for name in ("observations", "final") for row in body.get(name, []) for number in row]
+    rows = [
+        number for name in ("observations", "final") for row in body.get(name, []) for number in row
+    ]
     match vector["type"]:
         case "HELLO":
-            content = [body["incarnation"], -1 if body["slot"] is None else body["slot"], body["pid"]]
-            content += [as_hex(body["host"]), *body["action_low"], *body["action_high"], as_hex(body["task_hash"])]
+            content = [
+                body["incarnation"],
+                -1 if body["slot"] is None else body["slot"],
+                body["pid"],
+            ]
+            content += [
+                as_hex(body["host"]),
+                *body["action_low"],
+                *body["action_high"],
+                as_hex(body["task_hash"]),
+            ]
             content += [body["recovered"].removeprefix("hex:")]
         case "RESET":
             content = rows
@@ -190,7 +207,10 @@ class Hand:
         self.inbox.clear()
         command = [self.program, self.folder / "connection.json", "0", self.environments, *more]
         process = subprocess.Popen(
-            [str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            [str(word) for word in command],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
         )
         self.processes.append(process)
         self.pid = process.pid
@@ -324,7 +344,12 @@ def test_it_joins_steps_and_ends_with_goodbye(hand):
     process = learner.start()
     route = learner.join()
     hello = learner.hello
-    assert (hello.versions, hello.slot, hello.environments, hello.observation_size) == ((1, 1), 0, 3, 2)
+    assert (hello.versions, hello.slot, hello.environments, hello.observation_size) == (
+        (1, 1),
+        0,
+        3,
+        2,
+    )
     assert (hello.action_low, hello.action_high, hello.task_hash) == ([-1.0], [1.0], HASH)
     assert (hello.pid, hello.recovered) == (process.pid, b"")
     assert hello.incarnation
@@ -338,7 +363,8 @@ def test_it_joins_steps_and_ends_with_goodbye(hand):
             state = protocol.decode_observations(body, 3, 2).astype(float)
         else:
             step = protocol.decode_step(body, 3, 2)
-            v = state[:, 1] + 0.05 * (state[:, 0] - 0.1 * state[:, 1] + 2 * 1.0)  # 2.5 is clipped to 1
+            # 2.5 is clipped to 1
+            v = state[:, 1] + 0.05 * (state[:, 0] - 0.1 * state[:, 1] + 2 * 1.0)
             x = state[:, 0] + 0.05 * v
             np.testing.assert_allclose(step.observations, np.stack([x, v], 1), atol=1e-6)
             np.testing.assert_allclose(step.rewards, 1 - x**2, atol=1e-6)
@@ -348,7 +374,9 @@ def test_it_joins_steps_and_ends_with_goodbye(hand):
             learner.action(route, number, value=2.5)
     code, out, err = learner.tell_until_it_ends(process, protocol.Goodbye("enough"), route)
     assert (code, err) == (0, "")
-    assert [line.split()[:4] for line in out.splitlines()] == [["environment", str(i), "steps", "6"] for i in range(3)]
+    assert [line.split()[:4] for line in out.splitlines()] == [
+        ["environment", str(i), "steps", "6"] for i in range(3)
+    ]
 
 
 def test_hello_is_said_again_unchanged_until_it_is_answered(hand):
@@ -380,7 +408,8 @@ def test_a_message_without_an_answer_is_sent_again_unchanged_over_a_new_connecti
     learner.socket.send_multipart([second_route, b"two", b"frames"])
     route, _, again = learner.hear()
     assert again == step  # none of these was taken for the answer
-    for _ in range(2):  # it may have been too late for the first, which the next message would cross in 2 s, then 4
+    # it may have been too late for the first, which the next message would cross in 2 s, then 4
+    for _ in range(2):
         learner.control(route, protocol.Pause("gradient steps first"), acknowledgement=2)
         if is_calm := learner.is_left_alone(4.5):  # the message is safe: no hurry
             break
@@ -425,7 +454,9 @@ def test_error_and_reject_end_it_with_the_reason(hand, message, sentence, by_the
     learner.hear()
     learner.attend_until(lambda: learner.beats)
     heart = next(iter(learner.beats))
-    code, _, err = learner.tell_until_it_ends(process, message, heart if by_the_heart else route, by_the_heart)
+    code, _, err = learner.tell_until_it_ends(
+        process, message, heart if by_the_heart else route, by_the_heart
+    )
     assert (code, err) == (1, f"example: {sentence}\n")
 
 
@@ -458,7 +489,9 @@ def test_an_answer_that_fits_nothing_ends_it_and_the_learner_is_told(hand):
     code, _, err = learner.see_it_end(process)
     assert (code, err) == (1, "example: the learner's ACTION is malformed\n")
     _, header, frame = learner.hear()
-    assert protocol.decode_control(*protocol.decode(frame)) == protocol.Error("the learner's ACTION is malformed")
+    assert protocol.decode_control(*protocol.decode(frame)) == protocol.Error(
+        "the learner's ACTION is malformed"
+    )
     assert header.session == SESSION
 
 
@@ -515,7 +548,10 @@ def test_it_follows_the_learner_to_another_address(hand):
         ("", "no connection file"),
         ('{"endpoint": "tcp://127.0.0.1:1", "patience": 1.0}', "no connection file"),
         ('{"endpoint": 1, "task_hash": "t", "patience": 1.0}', "no connection file"),
-        ('{"endpoint": "tcp://127.0.0.1:1", "task_hash": "t", "patience": 1.0} more', "no connection file"),
+        (
+            '{"endpoint": "tcp://127.0.0.1:1", "task_hash": "t", "patience": 1.0} more',
+            "no connection file",
+        ),
         ('{"endpoint": "nowhere", "task_hash": "t", "patience": 1.0}', "cannot connect"),
         (
             '{"endpoint": "tcp://127.0.0.1:1", "task_hash": "t", "patience": 1.0, "server_key": "short", '
@@ -543,7 +579,9 @@ def test_a_bad_connection_file_is_one_sentence(built, tmp_path, content, sentenc
 @pytest.mark.parametrize("wrong", [None, "server_key", "public_key", "no keys"])
 def test_it_speaks_with_the_keys_of_the_file_and_says_when_they_are_refused(hand, wrong):
     learner = hand()
-    (server, server_secret), (mine, secret), (other, other_secret) = (zmq.curve_keypair() for _ in range(3))
+    (server, server_secret), (mine, secret), (other, other_secret) = (
+        zmq.curve_keypair() for _ in range(3)
+    )
     authenticator = ThreadAuthenticator(learner.context)
     authenticator.start()
     try:
@@ -560,7 +598,11 @@ def test_it_speaks_with_the_keys_of_the_file_and_says_when_they_are_refused(hand
             keys |= {"public_key": other, "secret_key": other_secret}
         elif wrong == "no keys":
             keys = {}
-        content = {"endpoint": learner.socket.get_string(zmq.LAST_ENDPOINT), "task_hash": HASH, "patience": 600.0}
+        content = {
+            "endpoint": learner.socket.get_string(zmq.LAST_ENDPOINT),
+            "task_hash": HASH,
+            "patience": 600.0,
+        }
         content |= {key: value.decode() for key, value in keys.items()}
         (learner.folder / "connection.json").write_text(json.dumps(content))
         process = learner.start()
@@ -606,7 +648,9 @@ class Library:
         sizes = [ctypes.c_int(number) for number in (slot, self.n, size, 1)]
         bounds = [(ctypes.c_double * 1)(bound) for bound in (low, high)]
         where = ctypes.byref(self.client)
-        return self.threads.submit(self.library.flowsim_open, where, self.file, *sizes, *bounds, None)
+        return self.threads.submit(
+            self.library.flowsim_open, where, self.file, *sizes, *bounds, None
+        )
 
     def __getattr__(self, name):
         function = getattr(self.library, f"flowsim_{name}")
@@ -681,7 +725,12 @@ def test_a_failed_environment_is_reported_and_a_step_that_cannot_be_given_is_not
         {"status": np.array([9, 0], np.int32)},
         {"status": np.array([8, 0], np.int32)},  # with a reward
     ):
-        given = {"rewards": rewards, "observations": observations, "final": final, "status": status} | wrong
+        given = {
+            "rewards": rewards,
+            "observations": observations,
+            "final": final,
+            "status": status,
+        } | wrong
         assert client.step(*given.values(), client.actions).result(GUARD) == BROKEN, wrong
         assert "environment" in client.error()
     assert learner.is_left_alone(0.2)
@@ -712,7 +761,9 @@ def test_it_leaves_with_a_word(library, reason):
     client.client = ctypes.c_void_p()
     _, header, frame = learner.hear()
     said = protocol.decode_control(*protocol.decode(frame))
-    assert said == (protocol.Error(reason.decode()) if reason else protocol.Goodbye("the worker leaves the run"))
+    assert said == (
+        protocol.Error(reason.decode()) if reason else protocol.Goodbye("the worker leaves the run")
+    )
     assert header.session == SESSION
 
 
@@ -723,7 +774,12 @@ class Run:
     """A learner, its service and processes of an example that are its workers."""
 
     def __init__(self, folder, *, processes, environments, steps, dead_after=600.0):
-        self.folder, self.layout, self.steps, self.dead_after = folder, [environments] * processes, steps, dead_after
+        self.folder, self.layout, self.steps, self.dead_after = (
+            folder,
+            [environments] * processes,
+            steps,
+            dead_after,
+        )
         self.file, self.processes = folder / "connection.json", []
         self.begin()
 
@@ -743,7 +799,9 @@ class Run:
         if self.log.segments():
             self.server.replay(self.log.records_since(0))
         self.log.begin(len(self.log.segments()))
-        write_connection(self.file, Connection(self.server.endpoint, "run", EXTERNAL, OPTIONS, 600.0))
+        write_connection(
+            self.file, Connection(self.server.endpoint, "run", EXTERNAL, OPTIONS, 600.0)
+        )
 
     def kill_learner(self):
         """End it without a word, as a kill does."""
@@ -796,7 +854,10 @@ def in_the_memory(learner):
     """Episodes (length, terminated, return) that the memory holds, after a check of every single step."""
     memory = learner.memory
     slots = memory.slots()
-    observation, action = memory.observation[slots].astype(float), memory.action[slots].astype(float)
+    observation, action = (
+        memory.observation[slots].astype(float),
+        memory.action[slots].astype(float),
+    )
     final = memory.final_observation[memory.rows(slots)].astype(float)
     last = memory.position[slots] + 1 == memory.length[memory.rows(slots)]
     following = np.where(last[:, None], final, np.roll(observation, -1, axis=0))
@@ -828,7 +889,9 @@ def test_the_memory_holds_exactly_what_the_example_reports(built, tmp_path, lang
     learner = run.learner
     episodes, running = reported(outputs, 3)
     assert len(episodes) > 5
-    ends = sorted((e.agent, e.length, e.terminated, e.episode_return) for e in learner.finished_episodes())
+    ends = sorted(
+        (e.agent, e.length, e.terminated, e.episode_return) for e in learner.finished_episodes()
+    )
     np.testing.assert_allclose(np.array(ends), episodes, atol=1e-4)
     np.testing.assert_allclose(in_the_memory(learner), sorted(episodes[:, 1:].tolist()), atol=1e-4)
     assert learner.running.length.tolist() == [running[agent] for agent in range(6)]
@@ -841,12 +904,15 @@ def test_the_example_of_the_docs_trains(built, tmp_path):
     text = (ROOT / "docs" / "clients.md").read_text(encoding="utf-8")
     blocks = dict(re.findall(r"```(c|yaml)\n(.*?)```", text, re.DOTALL))
     (tmp_path / "balls.yaml").write_text(blocks["yaml"])
-    config = load_config(str(tmp_path / "balls.yaml"), ["workers.launcher=none"])  # as flowsim serve does
+    # as flowsim serve does
+    config = load_config(str(tmp_path / "balls.yaml"), ["workers.launcher=none"])
     assert (config.env, config.env_options) == (EXTERNAL, OPTIONS | {"episode_steps": 50})
     (tmp_path / "solver.c").write_text(blocks["c"])
     (command,) = re.findall(r"^gcc solver.c .*", text, re.MULTILINE)
     words = command.replace("solver.c", str(tmp_path / "solver.c")).split()
-    done = subprocess.run([*words[:-1], str(tmp_path / "solver"), "-Wall", "-Wextra", "-Werror"], cwd=ROOT)
+    done = subprocess.run(
+        [*words[:-1], str(tmp_path / "solver"), "-Wall", "-Wextra", "-Werror"], cwd=ROOT
+    )
     assert done.returncode == 0
     run = Run(tmp_path, processes=1, environments=1, steps=400)
     run.start(tmp_path / "solver")
@@ -856,7 +922,9 @@ def test_the_example_of_the_docs_trains(built, tmp_path):
     assert not memory.terminated.any()
     x, v = memory.observation[slots].T.astype(float)
     v_next = v + 0.1 * (np.clip(memory.action[slots, 0], -1, 1) - x)
-    np.testing.assert_allclose(memory.reward[slots], -((x + 0.1 * v_next) ** 2) - v_next**2, atol=1e-5)
+    np.testing.assert_allclose(
+        memory.reward[slots], -((x + 0.1 * v_next) ** 2) - v_next**2, atol=1e-5
+    )
 
 
 def test_a_killed_process_loses_nothing_and_doubles_nothing(built, tmp_path):
@@ -867,7 +935,8 @@ def test_a_killed_process_loses_nothing_and_doubles_nothing(built, tmp_path):
         if planned is None:
             break
         run.turn_until(lambda planned=planned: learner.environment_steps >= planned)
-        time.sleep(0.2)  # nobody answers: as a rule it has sent its message by now, but any moment has to do
+        # nobody answers: as a rule it has sent its message by now, but any moment has to do
+        time.sleep(0.2)
         process.kill()
         process.wait()
         sent += 3 * (protocol.decode(read_outbox(tmp_path / "outbox"))[0].sequence - 1)
@@ -878,6 +947,8 @@ def test_a_killed_process_loses_nothing_and_doubles_nothing(built, tmp_path):
     assert learner.environment_steps == sent == learner.memory.steps + sum(running.values())
     told = np.concatenate([reported([out], 3)[0] for out in outputs])[:, 1:]
     kept = in_the_memory(learner)
-    left = [episode for episode in kept if not np.isclose(episode, told, atol=1e-4).all(axis=1).any()]
+    left = [
+        episode for episode in kept if not np.isclose(episode, told, atol=1e-4).all(axis=1).any()
+    ]
     assert len(kept) - len(told) == len(left) <= 6  # what the killed processes left open
     assert not any(terminated for _, terminated, _ in left)

@@ -29,7 +29,9 @@ def forces(folder: Path) -> dict[str, np.ndarray]:
 
 
 def test_the_example_of_the_docs_runs(tmp_path):
-    (tmp_path / "tank.yaml").write_text(re.search(r"```yaml\n(.*?)```", DOCS.read_text(), re.DOTALL)[1])
+    (tmp_path / "tank.yaml").write_text(
+        re.search(r"```yaml\n(.*?)```", DOCS.read_text(), re.DOTALL)[1]
+    )
     simulation = load_case(str(tmp_path / "tank.yaml"), ["bodies.2.density=0.8"])
     assert [type(body).__name__ for body in simulation.bodies] == [
         "Disk", "HalfDisk", "Ellipse", "SignedDistance", "Union"
@@ -39,7 +41,9 @@ def test_the_example_of_the_docs_runs(tmp_path):
     ending = simulate(simulation, 0.5, tmp_path / "out", frames=4, snapshots=1)
     assert "the time is over" in ending
     table = forces(tmp_path / "out")
-    documented = re.findall(r"`(\w+)`", DOCS.read_text().partition("`forces.csv` has")[2].partition("\n\nForces")[0])
+    documented = re.findall(
+        r"`(\w+)`", DOCS.read_text().partition("`forces.csv` has")[2].partition("\n\nForces")[0]
+    )
     names = [name for name in documented if name not in ("time", "dt", "nan", "body0_x")]
     assert list(table) == ["time", "dt", *(f"body{k}_{name}" for k in range(5) for name in names)]
     for k in range(5):
@@ -78,19 +82,29 @@ def test_motions_are_about_the_place_of_the_body(tmp_path):
     place = "shape: ellipse, center: [2, 1.5], angle: 0.25"
     motions = {
         "{kind: oscillation, amplitude: 0.5, period: 4}": (2.5, 1.5, 0.25),
-        "{kind: oscillation, amplitude: 0.5, period: 8, direction: 1.5707963, phase: 0.78539816}": (2, 2, 0.25),
+        "{kind: oscillation, amplitude: 0.5, period: 8, direction: 1.5707963, phase: 0.78539816}": (
+            2,
+            2,
+            0.25,
+        ),
         "{kind: oscillation, amplitude: 0, period: 4, pitch: 0.3}": (2, 1.5, 0.55),
         "{kind: rotation, rate: -2}": (2, 1.5, -1.75),
         "{kind: ramp, velocity: [0.4, -0.2], duration: 0.5}": (2.3, 1.35, 0.25),
         "{kind: ramp, velocity: [0.4, 0], duration: 2, smooth: false}": (2.1, 1.5, 0.25),
-        "[{kind: ramp, velocity: [0.4, 0], duration: 1}, {kind: rotation, rate: 1}]": (2.2, 1.5, 1.25),
+        "[{kind: ramp, velocity: [0.4, 0], duration: 1}, {kind: rotation, rate: 1}]": (
+            2.2,
+            1.5,
+            1.25,
+        ),
         "fixed": (2, 1.5, 0.25),
     }
     for motion, (x, y, angle) in motions.items():
         simulation = case_of(tmp_path, f"{{{place}, motion: {motion}}}")
         simulation.advance(1.0)
         state = simulation.body_state
-        assert [*state.position[0, 0], state.angle[0, 0]] == pytest.approx([x, y, angle], abs=1e-6), motion
+        assert [*state.position[0, 0], state.angle[0, 0]] == pytest.approx(
+            [x, y, angle], abs=1e-6
+        ), motion
 
 
 def test_a_heavy_free_body_falls_and_a_light_one_rises(tmp_path):
@@ -160,19 +174,26 @@ def test_a_force_that_cannot_be_measured_is_nan_and_the_measure_can_be_left_out(
     near = case_of(tmp_path, "{shape: disk, center: [2, 0.6]}")
     simulate(near, 0.1, tmp_path / "near", frames=1, snapshots=1)
     table = forces(tmp_path / "near")
-    assert all(np.isnan(table[f"body0_balance_{name}"]).all() for name in ("force_x", "force_y", "torque", "power"))
+    assert all(
+        np.isnan(table[f"body0_balance_{name}"]).all()
+        for name in ("force_x", "force_y", "torque", "power")
+    )
     assert np.isfinite(table["body0_force_x"]).all()
     without = case_of(tmp_path, "{shape: disk, center: [2, 0.6]}")
     simulate(without, 0.1, tmp_path / "without", frames=1, snapshots=1, control_volumes=False)
     bare = forces(tmp_path / "without")
-    assert set(table) - set(bare) == {f"body0_balance_{name}" for name in ("force_x", "force_y", "torque", "power")}
+    assert set(table) - set(bare) == {
+        f"body0_balance_{name}" for name in ("force_x", "force_y", "torque", "power")
+    }
     assert np.array_equal(bare["body0_force_x"], table["body0_force_x"])  # looking changes nothing
 
 
 def test_a_body_goes_around_a_periodic_box_and_is_seen_at_both_sides(tmp_path):
     body = "{shape: disk, center: [3, 1.5], motion: {kind: ramp, velocity: [2, 0], duration: 0.5}}"
     words = ("sides.left=periodic", "sides.right=periodic", "stream=[0, 0]")
-    ending = simulate(case_of(tmp_path, body, *words), 0.75, tmp_path / "out", frames=1, snapshots=1)
+    ending = simulate(
+        case_of(tmp_path, body, *words), 0.75, tmp_path / "out", frames=1, snapshots=1
+    )
     assert "the time is over" in ending
     assert forces(tmp_path / "out")["body0_x"][-1] == pytest.approx(4.0)
     last = imageio.imread(tmp_path / "out" / "vorticity.mp4")[-1].astype(int)

@@ -39,7 +39,8 @@ def besieged(tmp_path_factory):
     try:
         siege.die_at("learner.before-save", 1)  # before the first checkpoint that has a log
         siege.die_at("learner.torn", 60)
-        siege.die_at("learner.before-rename", 1)  # and again in the first checkpoint after the torn tail
+        # and again in the first checkpoint after the torn tail
+        siege.die_at("learner.before-rename", 1)
         siege.start()
         siege.wait_steps(200)
         siege.kill_all_amid_records()
@@ -48,7 +49,8 @@ def besieged(tmp_path_factory):
         siege.start(",".join(f"{point}={30 + 10 * number}" for number, point in enumerate(WORKER)))
         siege.wait_steps(400)
         siege.kill_all()
-        report = siege.finish(overrides=["workers.processes=3"])  # and the agents are split among other workers
+        # and the agents are split among other workers
+        report = siege.finish(overrides=["workers.processes=3"])
     finally:
         siege.close()
     return siege, report
@@ -65,7 +67,9 @@ def test_deaths_at_labelled_points(besieged):
 
 def test_a_bad_network_of_messages(laid):
     siege = laid(**SINGLE, agent={"network": "lstm", "window": 3, "steps_per_update": 4.0})
-    siege.through(lambda target: MessageProxy(target, drop=0.03, duplicate=0.1, hold=0.1, delay=0.3, seed=1))
+    siege.through(
+        lambda target: MessageProxy(target, drop=0.03, duplicate=0.1, hold=0.1, delay=0.3, seed=1)
+    )
     siege.start()
     siege.wait_steps(1)
     kinds = "dropped", "duplicated", "held_back", "worker_kills"
@@ -81,7 +85,9 @@ def test_a_bad_network_of_connections(laid):
     siege.through(lambda target: TcpProxy(siege.learner_address, delay=0.005, seed=1))
     siege.start()
     siege.wait_steps(1)
-    siege.disturb(4, {"cut": 2.0, "swallow": 0.5, "stop_worker": 0.1, "stop_learner": 0.1}, needed=["cuts"])
+    siege.disturb(
+        4, {"cut": 2.0, "swallow": 0.5, "stop_worker": 0.1, "stop_learner": 0.1}, needed=["cuts"]
+    )
     report = siege.finish(more=200)
     assert report.is_clean, report
     assert siege.done()["cuts"] > 0
@@ -89,7 +95,10 @@ def test_a_bad_network_of_connections(laid):
 
 
 def test_workers_elsewhere_outlive_the_learner(laid):
-    siege = laid(workers={"processes": 3, "agents": 3, "launcher": "none"}, env_options={"step_seconds": 0.02})
+    siege = laid(
+        workers={"processes": 3, "agents": 3, "launcher": "none"},
+        env_options={"step_seconds": 0.02},
+    )
     siege.start()
     siege.wait_steps(60)
     workers = siege.workers()
@@ -156,7 +165,9 @@ def episode_of(learner, row):
     slots = memory.start[row] + np.arange(memory.length[row])
     names = ("observation", "action", "behaviour_mean", "behaviour_std", "reward", "value")
     parts = {name: getattr(memory, name)[slots] for name in names}
-    return Episode(**parts, final_observation=memory.final_observation[row], final_value=0.0, terminated=False)
+    return Episode(
+        **parts, final_observation=memory.final_observation[row], final_value=0.0, terminated=False
+    )
 
 
 def last_journal(journal):
@@ -169,7 +180,9 @@ def test_the_audit_notices_a_lost_step(found):
     file = last_journal(journal)
     content = file.read_bytes()
     episode, _, _, _, *action = ENTRY.unpack(content[-ENTRY.size :])
-    steps = [ENTRY.pack(episode + 1, step, 0, 1000.0 * (episode + 1) + step, *action) for step in (1, 2)]
+    steps = [
+        ENTRY.pack(episode + 1, step, 0, 1000.0 * (episode + 1) + step, *action) for step in (1, 2)
+    ]
     file.write_bytes(content + b"".join(steps))
     report = look()
     assert len(report.lost) == 2
@@ -180,7 +193,8 @@ def test_the_audit_notices_a_doubled_episode_and_its_order(found):
     learner, _, look = found
     memory = learner.memory
     names = [tuple(memory.observation[memory.start[row], 2:]) for row in range(memory.next_serial)]
-    row = next(row for row, name in enumerate(names) if name in names[row + 1 :])  # one that others came after
+    # one that others came after
+    row = next(row for row, name in enumerate(names) if name in names[row + 1 :])
     memory.add(episode_of(learner, row), 0.99, 1.0)
     report = look()
     assert len(report.doubled) == memory.length[row]

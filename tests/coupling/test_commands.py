@@ -62,7 +62,18 @@ def command(words, monkeypatch, capsys):
 def test_simulate_writes_forces_fields_and_films(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "disk.yaml").write_text(DISK)
-    words = ["simulate", "disk.yaml", "--time", "2", "-o", "out", "--frames", "10", "--snapshots", "2"]
+    words = [
+        "simulate",
+        "disk.yaml",
+        "--time",
+        "2",
+        "-o",
+        "out",
+        "--frames",
+        "10",
+        "--snapshots",
+        "2",
+    ]
     code, out, _ = command(words, monkeypatch, capsys)
     assert code == 0
     assert "the time is over" in out
@@ -97,23 +108,34 @@ def test_simulate_goes_on_from_a_restart_as_if_never_stopped(tmp_path, monkeypat
 
     def run(out: str, time: int, *words: str) -> tuple[int, str]:
         plan = ["--time", str(time), "--frames", str(5 * time), "--snapshots", str(2 * time)]
-        code, _, err = command(["simulate", "disk.yaml", *plan, "-o", out, *words], monkeypatch, capsys)
+        code, _, err = command(
+            ["simulate", "disk.yaml", *plan, "-o", out, *words], monkeypatch, capsys
+        )
         return code, err
 
     assert run("whole", 4)[0] == 0
     assert run("parts", 2)[0] == 0
     (tmp_path / "keep.h5").write_bytes((tmp_path / "parts" / "restart.h5").read_bytes())
     with (tmp_path / "parts" / "forces.csv").open("a") as file:
-        file.write("2.01,0.1,9,9,9,9,9,9,9,9,9\n2.02,0.1,9,")  # steps after the restart file, cut short by a kill
+        # steps after the restart file, cut short by a kill
+        file.write("2.01,0.1,9,9,9,9,9,9,9,9,9\n2.02,0.1,9,")
     assert run("parts", 4, "--restart-from", "parts/restart.h5")[0] == 0
     for name in ("forces.csv", "restart.h5", *(f"fields/{n:06d}.vtkhdf" for n in range(9))):
-        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "parts" / name).read_bytes(), name
-    assert {file.name for file in (tmp_path / "parts").glob("*.mp4")} == {"vorticity.mp4", "vorticity-from-2.mp4"}
+        assert (tmp_path / "whole" / name).read_bytes() == (
+            tmp_path / "parts" / name
+        ).read_bytes(), name
+    assert {file.name for file in (tmp_path / "parts").glob("*.mp4")} == {
+        "vorticity.mp4",
+        "vorticity-from-2.mp4",
+    }
 
     code, err = run("other", 1, "--restart-from", "keep.h5")
     assert (code, "already at 2 since the beginning" in err) == (2, True)
     code, err = run("other", 4, "--restart-from", "keep.h5", "ny=30")
-    assert (code, "belongs to a simulation with grid.ny = 32, but this one has 30" in err) == (2, True)
+    assert (code, "belongs to a simulation with grid.ny = 32, but this one has 30" in err) == (
+        2,
+        True,
+    )
     code, err = run("other", 4, "--restart-from", "keep.h5", "reynolds=50")
     assert (code, "has the viscosity 0.025, but this case has 0.02" in err) == (2, True)
     code, err = run("other", 4, "--restart-from", "none.h5")
@@ -130,7 +152,16 @@ def test_simulate_keeps_below_the_size(tmp_path, monkeypatch, capsys):
         sizes.append(sum(file.stat().st_size for file in out.rglob("*") if file.is_file()))
 
     case = load_case("disk.yaml", [])
-    simulate(case, 40.0, out, frames=200, snapshots=200, max_size=1_000_000, say=said.append, progress=watch)
+    simulate(
+        case,
+        40.0,
+        out,
+        frames=200,
+        snapshots=200,
+        max_size=1_000_000,
+        say=said.append,
+        progress=watch,
+    )
     watch(1.0)
     assert 300_000 < max(sizes) <= 1_000_000
     for name in ("fields.vtkhdf", "forces.csv"):
@@ -146,14 +177,19 @@ def test_simulate_keeps_below_the_size(tmp_path, monkeypatch, capsys):
     assert len(list((out / "fields").iterdir())) == len(times)
 
     words = ["simulate", "disk.yaml", "-o", "tiny", "--max-size"]
-    for size, sentence in (("0.1", "needs at least 0.9"), ("3x", "--max-size 3x: a size is"), ("-1", "--max-size -1")):
+    for size, sentence in (
+        ("0.1", "needs at least 0.9"),
+        ("3x", "--max-size 3x: a size is"),
+        ("-1", "--max-size -1"),
+    ):
         code, _, err = command([*words, size], monkeypatch, capsys)
         assert (code, sentence in err) == (2, True)
     assert not (tmp_path / "tiny").exists()
 
 
 @pytest.mark.parametrize(
-    ("text", "size"), [("500", 500_000_000), ("500MB", 500_000_000), ("1.5 GiB", 1_610_612_736), ("2kB", 2000)]
+    ("text", "size"),
+    [("500", 500_000_000), ("500MB", 500_000_000), ("1.5 GiB", 1_610_612_736), ("2kB", 2000)],
 )
 def test_sizes_have_units(text, size):
     assert parse_size(text) == size
@@ -178,7 +214,9 @@ def test_simulate_refuses_nonsense_in_a_sentence(tmp_path, monkeypatch, capsys, 
 
 
 @WITHOUT_A_GPU
-def test_training_on_a_device_that_is_not_there_is_refused_in_a_sentence(tmp_path, monkeypatch, capsys):
+def test_training_on_a_device_that_is_not_there_is_refused_in_a_sentence(
+    tmp_path, monkeypatch, capsys
+):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "wake.yaml").write_text(WAKE)
     code, _, err = command(["train", "wake.yaml", "env_options.backend=cuda"], monkeypatch, capsys)
@@ -203,14 +241,19 @@ def wake(tmp_path, monkeypatch):
 
 def test_an_agent_is_judged_in_another_task_than_its_own(wake, monkeypatch, capsys):
     changes = ["env_options.episode_actions=1", "env_options.cells_per_diameter=10"]
-    code, out, _ = command(["evaluate", "wake", *changes, "--episodes", "2", "--json"], monkeypatch, capsys)
+    code, out, _ = command(
+        ["evaluate", "wake", *changes, "--episodes", "2", "--json"], monkeypatch, capsys
+    )
     judged = json.loads(out)
     assert code == 0
     assert judged["mean_length"] == judged["baselines"]["zero"]["mean_length"] == 1
     assert judged["env_options"]["cells_per_diameter"] == 10
     assert wake.config().env_options["cells_per_diameter"] == 8
     for word, sentence in (
-        ("agent.gamma=0.9", "agent.gamma=0.9: a trained agent is what it is; only its task can change"),
+        (
+            "agent.gamma=0.9",
+            "agent.gamma=0.9: a trained agent is what it is; only its task can change",
+        ),
         ("env_options.cells=9", "env_options.cells is no option"),
         ("env_options.cells_per_diameter=0", "cells_per_diameter"),
     ):
@@ -265,15 +308,24 @@ def test_a_film_counts_all_starts_that_the_run_judged(tmp_path):
     """The tally is the share of evaluation.json in episodes, of the form of acting that is filmed."""
     folder = RunFolder(tmp_path)
     assert render_module._tally(folder, ["zero"], deterministic=True) == []
-    after = {"episodes": 48, "survival": 45 / 48, "baselines": {"zero": {"episodes": 48, "survival": 0.0}}}
-    folder.evaluation.write_text(json.dumps({"after": after, "drawing": {"episodes": 48, "survival": 41 / 48}}))
+    after = {
+        "episodes": 48,
+        "survival": 45 / 48,
+        "baselines": {"zero": {"episodes": 48, "survival": 0.0}},
+    }
+    folder.evaluation.write_text(
+        json.dumps({"after": after, "drawing": {"episodes": 48, "survival": 41 / 48}})
+    )
     expected = [("evaluation: trained agent", "45 of 48"), ("evaluation: no control", "0 of 48")]
     assert render_module._tally(folder, ["zero"], deterministic=True) == expected
-    assert render_module._tally(folder, [], deterministic=False) == [("evaluation: trained agent", "41 of 48")]
+    assert render_module._tally(folder, [], deterministic=False) == [
+        ("evaluation: trained agent", "41 of 48")
+    ]
 
 
 def test_the_benchmark_counts_every_agent_of_a_message():
-    for seconds in (2.0, 10.0, 50.0):  # workers report their delays every half second, unless this machine stands still
+    # workers report their delays every half second, unless this machine stands still
+    for seconds in (2.0, 10.0, 50.0):
         row = bench_coupling(agents=4, processes=2, seconds=seconds)
         if row["p50_us"]:
             break
@@ -283,7 +335,19 @@ def test_the_benchmark_counts_every_agent_of_a_message():
 
 
 @pytest.mark.parametrize(
-    "name", ["train", "resume", "serve", "worker", "evaluate", "render", "simulate", "bench", "status", "plot"]
+    "name",
+    [
+        "train",
+        "resume",
+        "serve",
+        "worker",
+        "evaluate",
+        "render",
+        "simulate",
+        "bench",
+        "status",
+        "plot",
+    ],
 )
 def test_every_command_helps_with_an_example(name, monkeypatch, capsys):
     code, out, _ = command([name, "--help"], monkeypatch, capsys)

@@ -24,7 +24,9 @@ def test_numbers_mean_what_a_scientist_means(preset):
 
 
 def test_overrides_reach_every_section(preset):
-    config = load_config(preset, ["env=Hopper-v5", "agent=vracer", "workers.agents=6", "env_options.a.b=[1, 2]"])
+    config = load_config(
+        preset, ["env=Hopper-v5", "agent=vracer", "workers.agents=6", "env_options.a.b=[1, 2]"]
+    )
     assert config.env == "Hopper-v5"
     assert config.workers.agents_of_each() == [3, 3]
     assert config.env_options == {"a": {"b": [1, 2]}}

@@ -16,10 +16,13 @@ from coupling.wire.connection import task_hash
 from coupling.wire.door import Door
 from coupling.wire.protocol import Status, encode_control
 
-sys.path.append(str(ROOT / "benchmarks"))  # not in front: a file there has the name of the package mujoco
+# not in front: a file there has the name of the package mujoco
+sys.path.append(str(ROOT / "benchmarks"))
 import flooder
 
-pytestmark = pytest.mark.skipif(not Door.fits("127.0.0.1"), reason="only Linux has filters of sockets")
+pytestmark = pytest.mark.skipif(
+    not Door.fits("127.0.0.1"), reason="only Linux has filters of sockets"
+)
 
 
 class Clock:
@@ -199,7 +202,9 @@ def test_of_a_flood_python_hears_no_more_than_the_budget(server, ask_for_status,
     port, budget, at_once = int(server.endpoint.rpartition(":")[2]), 64 + 4, 20
     asked = 0
     while asked < 400:
-        asked += flooder.flood(("127.0.0.1", port), kind, rate=1000.0, seconds=at_once / 1000)["asked"]
+        asked += flooder.flood(("127.0.0.1", port), kind, rate=1000.0, seconds=at_once / 1000)[
+            "asked"
+        ]
         ask_for_status()
     came = server.accepted
     assert budget < came <= budget + 2 * at_once

@@ -27,7 +27,9 @@ class Counting:
         self.observations |= dict(zip(agents.tolist(), observations.tolist(), strict=True))
 
     def decide(self, agents):
-        action = np.array([[sum(self.observations[agent])] for agent in agents.tolist()], np.float32)
+        action = np.array(
+            [[sum(self.observations[agent])] for agent in agents.tolist()], np.float32
+        )
         empty = np.zeros((len(agents), 0), np.float32)
         return Decision(agents, action, action, action, action[:, 0], empty, empty, {})
 
@@ -54,7 +56,9 @@ def parts(tmp_path):
     """An exchange with two workers of two and of one environment, its learner, and what reads its log."""
     log, learner = ExperienceLog(tmp_path / "log"), Counting()
     log.begin(0)
-    yield SimpleNamespace(exchange=Exchange(learner, log, [2, 1], SIZE, limit=100), learner=learner, log=log)
+    yield SimpleNamespace(
+        exchange=Exchange(learner, log, [2, 1], SIZE, limit=100), learner=learner, log=log
+    )
     log.close()
 
 
@@ -92,7 +96,11 @@ def play(exchange):
     entries = [exchange.open(100 + slot, slot, count) for slot, count in enumerate((2, 1))]
     for sequence in range(1, 5):
         for entry in entries:
-            frame = reset(entry) if sequence == 1 else step(entry, sequence, 10.0 * sequence + entry.slot)
+            frame = (
+                reset(entry)
+                if sequence == 1
+                else step(entry, sequence, 10.0 * sequence + entry.slot)
+            )
             assert send(exchange, frame) is Verdict.TAKE
             assert send(exchange, frame) is Verdict.WAIT
         exchange.settle()

@@ -12,7 +12,15 @@ import pytest
 
 from coupling.errors import RunError
 from coupling.service import experience
-from coupling.service.experience import Answered, Closed, ExperienceLog, Opened, Taken, decision_of, keep_trying
+from coupling.service.experience import (
+    Answered,
+    Closed,
+    ExperienceLog,
+    Opened,
+    Taken,
+    decision_of,
+    keep_trying,
+)
 from rl_agent.running import Decision
 
 ROOT = Path(__file__).parents[2]
@@ -201,7 +209,8 @@ def test_a_full_disk_is_waited_for_and_what_was_written_of_a_record_is_taken_bac
     small, large = 5500, 10**9
     process = subprocess.Popen(
         [sys.executable, "-c", WRITER, str(tmp_path)],
-        env={"PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"},  # the limit would tear that, too
+        # the limit would tear that, too
+        env={"PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"},
         stdout=subprocess.PIPE,
         text=True,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (small, large)),
@@ -214,7 +223,9 @@ def test_a_full_disk_is_waited_for_and_what_was_written_of_a_record_is_taken_bac
         resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (large, large))
         assert process.stdout.read().splitlines()[-1] == "done"
         watchdog.cancel()
-    assert [record.frames[0] for record in read(tmp_path)] == [bytes([number]) * 1000 for number in range(20)]
+    assert [record.frames[0] for record in read(tmp_path)] == [
+        bytes([number]) * 1000 for number in range(20)
+    ]
 
 
 def test_waiting_tells_how_long(monkeypatch):

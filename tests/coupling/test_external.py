@@ -22,10 +22,16 @@ def test_the_options_give_the_spaces():
         ({"observation_size": 0}, "observation_size = 0: input should be greater"),
         ({"observation_size": 2.5}, "observation_size = 2.5: input should be a valid integer"),
         ({"action_low": []}, "action_low = "),
-        ({"action_low": [-1.0, float("inf")]}, "action_low.1 = inf: input should be a finite number"),
+        (
+            {"action_low": [-1.0, float("inf")]},
+            "action_low.1 = inf: input should be a finite number",
+        ),
         ({"action_low": [-1.0, 0.5]}, "must be below action_high"),
         ({"action_low": [-1.0]}, "number by number"),
-        ({"grid": 3}, "unknown key 'grid': allowed are observation_size, action_low, action_high, episode_steps"),
+        (
+            {"grid": 3},
+            "unknown key 'grid': allowed are observation_size, action_low, action_high, episode_steps",
+        ),
     ],
 )
 def test_bad_options_are_one_sentence(changes, sentence):
@@ -40,7 +46,10 @@ def test_stepping_it_in_python_is_one_sentence():
 
 @pytest.mark.parametrize(
     ("words", "sentence"),
-    [([], "flowsim serve"), (["workers.launcher=none", "run.evaluate_episodes=2"], "run.evaluate_episodes must be 0")],
+    [
+        ([], "flowsim serve"),
+        (["workers.launcher=none", "run.evaluate_episodes=2"], "run.evaluate_episodes must be 0"),
+    ],
 )
 def test_who_would_step_it_in_python_is_told_before_anything_is_made(shell, words, sentence):
     done = shell.run("train", shell.preset(env=EXTERNAL, env_options=OPTIONS), *words)

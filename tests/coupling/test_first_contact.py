@@ -56,7 +56,9 @@ def test_train_alone_lists_the_presets_and_asks_for_one(command):
 def test_a_run_ends_with_its_return_and_what_to_do_next(shell):
     done = shell.run("train", shell.preset())
     assert done.returncode == 0, done.stderr
-    assert re.search(r"over the last \d+ episodes: mean return [\d.e+-]+, mean length [\d.]+ steps", done.stdout)
+    assert re.search(
+        r"over the last \d+ episodes: mean return [\d.e+-]+, mean length [\d.]+ steps", done.stdout
+    )
     assert "next: flowsim evaluate runs/run " in done.stdout
     assert "flowsim resume runs/run run.steps=2000 " in done.stdout
     status = shell.run("status", "runs/run")
@@ -80,9 +82,18 @@ def test_the_hints_are_commands_that_exist(command, tmp_path):
 
 
 def test_a_stopped_run_is_told_to_resume_and_a_flow_to_be_filmed(tmp_path):
-    assert hints.after_status(tmp_path, "Hopper-v5", "stopped", 10)[0][0] == f"flowsim resume {tmp_path}"
-    films = [line for line, _ in hints.after_training(tmp_path, "cases:flowsim/DCylinderWake-v0", 10)]
-    curves = [line for env in ("Hopper-v5", "flowsim/Reach-v0") for line, _ in hints.after_training(tmp_path, env, 10)]
+    assert (
+        hints.after_status(tmp_path, "Hopper-v5", "stopped", 10)[0][0]
+        == f"flowsim resume {tmp_path}"
+    )
+    films = [
+        line for line, _ in hints.after_training(tmp_path, "cases:flowsim/DCylinderWake-v0", 10)
+    ]
+    curves = [
+        line
+        for env in ("Hopper-v5", "flowsim/Reach-v0")
+        for line, _ in hints.after_training(tmp_path, env, 10)
+    ]
     assert any(line.startswith("flowsim render ") for line in films)
     assert not any(line.startswith("flowsim render ") for line in curves)
 
@@ -94,7 +105,9 @@ def test_the_progress_bar_is_one_line_of_eighty_columns(monkeypatch, capsys):
     returns = (None, -70.08, -1.234e-05, 123456.789)
     with ConsoleScreen() as screen:
         for done, value in zip((0, 10, 99_999, 1_000_000), returns, strict=True):
-            screen.progress(STATUS | {"environment_steps": done, "mean_return": value, "mean_length": 1000.0})
+            screen.progress(
+                STATUS | {"environment_steps": done, "mean_return": value, "mean_length": 1000.0}
+            )
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", capsys.readouterr().err).replace("\r", "\n")
     frames = [line for line in text.splitlines() if "/1000000" in line]
     assert {line for line in text.splitlines() if line.strip()} == set(frames), "one line each"
@@ -112,7 +125,14 @@ def test_an_evaluation_tells_how_far_it_is(capsys):
     assert judged["episodes"] == 30
     assert capsys.readouterr().err.startswith("0/30 episodes, agent: action 1\n")
     seen = []
-    evaluate("CartPole-v1", {}, ZeroController(1), episodes=30, seed=1, progress=lambda *told: seen.append(told))
+    evaluate(
+        "CartPole-v1",
+        {},
+        ZeroController(1),
+        episodes=30,
+        seed=1,
+        progress=lambda *told: seen.append(told),
+    )
     assert [over for over, _ in seen] == sorted(over for over, _ in seen), "it never goes back"
     assert seen[-1][0] == 30
 
@@ -125,7 +145,9 @@ def test_an_evaluation_tells_how_far_it_is(capsys):
         (["validate", "--case", "taylor-green", "-o", "taken"], "--output"),
     ],
 )
-def test_a_folder_that_cannot_be_written_is_named_before_any_work(command, tmp_path, monkeypatch, words, key):
+def test_a_folder_that_cannot_be_written_is_named_before_any_work(
+    command, tmp_path, monkeypatch, words, key
+):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "taken").write_text("a file")
     code, out, err = command(*words)
@@ -136,7 +158,9 @@ def test_a_folder_that_cannot_be_written_is_named_before_any_work(command, tmp_p
 
 def test_the_benchmark_tells_every_row_before_it_is_measured(monkeypatch):
     order: list[str] = []
-    monkeypatch.setattr(bench, "bench_coupling", lambda **layout: order.append("measured") or layout)
+    monkeypatch.setattr(
+        bench, "bench_coupling", lambda **layout: order.append("measured") or layout
+    )
     usual = bench.standard_rows(order.append)
     assert [text == "measured" for text in order] == [False, True] * len(usual)
     whole = bench.standard_rows(order.append, full=True)

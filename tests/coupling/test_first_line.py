@@ -29,7 +29,12 @@ main()
 
 def start(words, folder):
     return subprocess.run(
-        [sys.executable, "-c", CODE, *words], cwd=folder, capture_output=True, text=True, timeout=240, check=False
+        [sys.executable, "-c", CODE, *words],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
     )
 
 

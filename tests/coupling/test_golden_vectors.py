@@ -11,9 +11,15 @@ from coupling.wire import protocol
 from coupling.wire.protocol import Header, Kind, ProtocolError, Step
 
 ROOT = Path(__file__).parents[2]
-GOLDEN = json.loads((ROOT / "coupling" / "wire" / "golden_vectors.json").read_text(encoding="utf-8"))
+GOLDEN = json.loads(
+    (ROOT / "coupling" / "wire" / "golden_vectors.json").read_text(encoding="utf-8")
+)
 N, SIZE, ACTION_SIZE = 2, GOLDEN["observation_size"], GOLDEN["action_size"]
-MESSAGES = {kind: getattr(protocol, kind.name.title().replace("_", "")) for kind in Kind if kind not in (4, 5, 6)}
+MESSAGES = {
+    kind: getattr(protocol, kind.name.title().replace("_", ""))
+    for kind in Kind
+    if kind not in (4, 5, 6)
+}
 
 
 def entries(part):
@@ -23,7 +29,9 @@ def entries(part):
 def content(vector):
     """The body as the dataclasses have it: bytes as bytes, arrays of a HELLO as tuples where they are."""
     body = {
-        key: bytes.fromhex(value[4:]) if isinstance(value, str) and value.startswith("hex:") else value
+        key: bytes.fromhex(value[4:])
+        if isinstance(value, str) and value.startswith("hex:")
+        else value
         for key, value in vector["body"].items()
     }
     return body | {"versions": tuple(body["versions"])} if "versions" in body else body
@@ -66,7 +74,9 @@ def read(frame):
 
 def test_the_file_is_what_the_script_writes():
     script = runpy.run_path(str(ROOT / "tests" / "coupling" / "make_golden_vectors.py"))
-    assert (ROOT / "coupling" / "wire" / "golden_vectors.json").read_text(encoding="utf-8") == script["text"]()
+    assert (ROOT / "coupling" / "wire" / "golden_vectors.json").read_text(
+        encoding="utf-8"
+    ) == script["text"]()
 
 
 def test_every_type_is_there():
@@ -87,11 +97,16 @@ def test_a_frame_is_read_as_it_was_meant(vector):
         np.testing.assert_array_equal(found, next(iter(vector["body"].values())))
 
 
-@pytest.mark.parametrize("vector", [entry for entry in entries("vectors") if entry.values[0]["canonical"]])
+@pytest.mark.parametrize(
+    "vector", [entry for entry in entries("vectors") if entry.values[0]["canonical"]]
+)
 def test_a_frame_is_written_to_the_byte(vector):
     kind = Kind[vector["type"]]
     if kind in MESSAGES:
-        given = {key: vector["header"][key] for key in ("session", "sequence", "acknowledgement", "epoch", "clock")}
+        given = {
+            key: vector["header"][key]
+            for key in ("session", "sequence", "acknowledgement", "epoch", "clock")
+        }
         frame = protocol.encode_control(MESSAGES[kind](**content(vector)), **given)
     else:
         frame = protocol.encode(Header(kind, **vector["header"]), encoded(kind, vector["body"]))

@@ -18,34 +18,50 @@ def test_a_task_is_tested_trained_and_shown(shell, kind):
     assert {file.name for file in folder.iterdir()} == {
         "README.md", "calm_pond.py", "calm_pond.yaml", "test_calm_pond.py"
     }  # fmt: skip
-    assert not [file for file in folder.iterdir() if "my_task" in file.read_text() or "MyTask" in file.read_text()]
+    assert not [
+        file
+        for file in folder.iterdir()
+        if "my_task" in file.read_text() or "MyTask" in file.read_text()
+    ]
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-    tested = subprocess.run(command, cwd=folder, env=shell.environment, capture_output=True, text=True, timeout=600)
+    tested = subprocess.run(
+        command, cwd=folder, env=shell.environment, capture_output=True, text=True, timeout=600
+    )
     assert tested.returncode == 0, tested.stdout
     small = [*SMALL, "env_options.cells_per_diameter=8"] if kind == "flow" else SMALL
     trained = shell.run("train", "calm_pond.yaml", *small)
     assert trained.returncode == 0, trained.stderr
     if kind == "flow":
-        shown = shell.run("render", "runs/first", "-o", "film.png", "--actions", "2", "--starts", "1")
+        shown = shell.run(
+            "render", "runs/first", "-o", "film.png", "--actions", "2", "--starts", "1"
+        )
         assert shown.returncode == 0, shown.stderr
         assert (folder / "film.png").exists()
 
 
 @pytest.mark.skipif(
-    not (shutil.which("gcc") and shutil.which("make")), reason="no C compiler, make or header of libzmq"
+    not (shutil.which("gcc") and shutil.which("make")),
+    reason="no C compiler, make or header of libzmq",
 )
 def test_a_solver_in_c_learns(shell):
     done = shell.run("init", "hill", "--kind", "c")
     assert done.returncode == 0, done.stderr
     shell.folder = shell.folder / "hill"
-    if "zmq.h" in (made := subprocess.run(["make"], cwd=shell.folder, capture_output=True, text=True)).stderr:
+    if (
+        "zmq.h"
+        in (
+            made := subprocess.run(["make"], cwd=shell.folder, capture_output=True, text=True)
+        ).stderr
+    ):
         pytest.skip("no C compiler, make or header of libzmq (Debian: gcc make libzmq3-dev)")
     assert made.returncode == 0, made.stderr
     learner = shell.start("serve", "hill.yaml", "run.steps=400", "agent.start=100")
     connection = shell.folder / "runs" / "hill" / "connection.json"
     while not connection.exists():
         assert learner.poll() is None, learner.stderr.read()
-    solver = subprocess.run(["./hill", connection, "0", "4"], cwd=shell.folder, capture_output=True, timeout=600)
+    solver = subprocess.run(
+        ["./hill", connection, "0", "4"], cwd=shell.folder, capture_output=True, timeout=600
+    )
     assert solver.returncode == 0, solver.stderr
     said, _ = learner.communicate(timeout=600)
     assert learner.returncode == 0, said
@@ -62,7 +78,10 @@ def test_what_is_there_stays(shell):
     (shell.folder / "mine").mkdir()
     (shell.folder / "mine" / "notes").write_text("mine")
     done = shell.run("init", "mine")
-    assert (done.returncode, [file.name for file in (shell.folder / "mine").iterdir()]) == (2, ["notes"])
+    assert (done.returncode, [file.name for file in (shell.folder / "mine").iterdir()]) == (
+        2,
+        ["notes"],
+    )
     assert "is there already" in done.stderr
 
 

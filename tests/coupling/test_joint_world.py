@@ -35,7 +35,9 @@ def test_a_world_is_stepped_as_one_agent():
         np.testing.assert_array_equal(gone, [False, number >= 3, False])
         for name, of in seen.items():
             np.testing.assert_array_equal(observations[int(name[-1])], of.ravel())
-        np.testing.assert_allclose(own, [rewards.get(name, 0.0) for name in twin.possible_agents], rtol=1e-6)
+        np.testing.assert_allclose(
+            own, [rewards.get(name, 0.0) for name in twin.possible_agents], rtol=1e-6
+        )
         assert reward == pytest.approx(sum(rewards.values()) / 3)
         assert (terminated, truncated) == (False, number == 5)
 
@@ -92,7 +94,14 @@ def test_a_run_of_worlds_learns_and_its_policy_is_judged(shell):
     preset = {
         "env": MEADOW,
         "env_options": {"count": 3, "leaver": "cow_2"},
-        "agent": {"hidden": [16], "batch": 32, "learning_rate": 3e-3, "gamma": 0.8, "start": 200, "memory": 2048},
+        "agent": {
+            "hidden": [16],
+            "batch": 32,
+            "learning_rate": 3e-3,
+            "gamma": 0.8,
+            "start": 200,
+            "memory": 2048,
+        },
         "workers": {"agents": 4, "processes": 2},
         "run": {"steps": 1500, "name": "herd", "evaluate_episodes": 8, "seed": 0},
     }

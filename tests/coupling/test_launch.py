@@ -13,7 +13,9 @@ def variables(pid: int) -> dict[str, str]:
     return dict(word.split("=", 1) for word in words if "=" in word)
 
 
-@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="asks the kernel what a process was given")
+@pytest.mark.skipif(
+    not Path("/proc/self/environ").exists(), reason="asks the kernel what a process was given"
+)
 def test_workers_take_the_devices_by_turns(tmp_path):
     """Three workers on two GPUs: each sees one, as the kernel says of the real processes."""
     launcher = LocalLauncher(tmp_path / "connection.json", [1, 1, 1], tmp_path / "workers", threads=1, restarts=0,
@@ -24,7 +26,9 @@ def test_workers_take_the_devices_by_turns(tmp_path):
         for place in launcher._places:
             assert place.worker is not None
             # it may take until the process has become the worker
-            seen.append(wait_until(lambda pid=place.worker.pid: variables(pid).get("CUDA_VISIBLE_DEVICES")))
+            seen.append(
+                wait_until(lambda pid=place.worker.pid: variables(pid).get("CUDA_VISIBLE_DEVICES"))
+            )
         assert seen == ["3", "5", "3"]
     finally:
         launcher.stop()

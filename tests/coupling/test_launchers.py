@@ -67,12 +67,27 @@ def everything_is_there_once(shell) -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["workers.launcher=pbs"], r"workers\.launcher = 'pbs': input should be 'local', 'ray', 'slurm' or 'none'"),
+        (
+            ["workers.launcher=pbs"],
+            r"workers\.launcher = 'pbs': input should be 'local', 'ray', 'slurm' or 'none'",
+        ),
         (["workers.launcher=slurm"], r"workers\.bind = 127\.0\.0\.1 is heard on this machine only"),
-        (["workers.launcher=ray", "workers.transport=ipc"], r"workers\.transport = ipc ends at this machine"),
-        (["workers.launcher=ray", "workers.devices=[0]"], r"workers\.devices = \[0\] is for workers\.launcher = local"),
-        (["workers.ray.cpu=2"], r"unknown key 'workers\.ray\.cpu': did you mean 'workers\.ray\.cpus'\?"),
-        (["workers.slurm.time=0"], r"workers\.slurm\.time = 0: input should be greater than or equal to 1"),
+        (
+            ["workers.launcher=ray", "workers.transport=ipc"],
+            r"workers\.transport = ipc ends at this machine",
+        ),
+        (
+            ["workers.launcher=ray", "workers.devices=[0]"],
+            r"workers\.devices = \[0\] is for workers\.launcher = local",
+        ),
+        (
+            ["workers.ray.cpu=2"],
+            r"unknown key 'workers\.ray\.cpu': did you mean 'workers\.ray\.cpus'\?",
+        ),
+        (
+            ["workers.slurm.time=0"],
+            r"workers\.slurm\.time = 0: input should be greater than or equal to 1",
+        ),
     ],
 )
 def test_a_mistake_about_launchers_is_one_sentence(tmp_path, words, sentence):
@@ -91,9 +106,12 @@ def test_a_missing_library_is_a_sentence_with_the_extra(monkeypatch, launcher, l
 
 
 def test_slurm_without_slurm_is_a_sentence(monkeypatch):
-    pytest.importorskip("submitit", reason="submitit is not installed: pip install 'flowsim[slurm]'")
+    pytest.importorskip(
+        "submitit", reason="submitit is not installed: pip install 'flowsim[slurm]'"
+    )
     monkeypatch.setenv("PATH", "/nowhere")
-    monkeypatch.setattr("coupling.launch.endpoint_to_bind", lambda transport, bind: "")  # whatever networks there are
+    # whatever networks there are
+    monkeypatch.setattr("coupling.launch.endpoint_to_bind", lambda transport, bind: "")
     with pytest.raises(ConfigError, match="this machine is no part of a SLURM cluster"):
         check_launcher(WorkerSettings(launcher="slurm", bind="head"))
 
@@ -121,7 +139,8 @@ def test_addresses():
 
 
 def test_a_name_that_means_this_machine_only_is_refused_for_others(monkeypatch):
-    monkeypatch.setattr(socket, "gethostbyname", lambda name: "127.0.1.1")  # as Debian's /etc/hosts has it
+    # as Debian's /etc/hosts has it
+    monkeypatch.setattr(socket, "gethostbyname", lambda name: "127.0.1.1")
     with pytest.raises(ConfigError, match=r"workers\.bind = 'head' is 127\.0\.1\.1 here"):
         endpoint_to_bind("tcp", "head")
 
@@ -136,7 +155,9 @@ def connection_for(counts: list[int]) -> Connection:
 def test_a_worker_learns_from_the_connection_how_many_environments_it_hosts():
     assert connection_for([3, 3]).environments_at(None) == 3
     assert connection_for([3, 2]).environments_at(1) == 2
-    with pytest.raises(ConfigError, match="host 2, 3 environments; say --slot N, or --environments K"):
+    with pytest.raises(
+        ConfigError, match="host 2, 3 environments; say --slot N, or --environments K"
+    ):
         connection_for([3, 2]).environments_at(None)
     with pytest.raises(ConfigError, match="--slot 2: run far has workers 0 to 1"):
         connection_for([3, 2]).environments_at(2)
@@ -190,9 +211,13 @@ def test_serve_waits_for_workers_that_are_started_by_hand(shell):
 @pytest.mark.slow
 def test_submitit_on_this_machine(shell):
     """The local executor of submitit: a worker that dies is submitted again, and Ctrl-C leaves no job."""
-    pytest.importorskip("submitit", reason="submitit is not installed: pip install 'flowsim[slurm]'")
+    pytest.importorskip(
+        "submitit", reason="submitit is not installed: pip install 'flowsim[slurm]'"
+    )
     preset = shell.preset(
-        env_options=SLOW, run={"steps": 10**6}, workers={"launcher": "slurm", "slurm": {"cluster": "local"}}
+        env_options=SLOW,
+        run={"steps": 10**6},
+        workers={"launcher": "slurm", "slurm": {"cluster": "local"}},
     )
     learner = shell.start("train", preset)
     status = wait_until(lambda: training(shell))
@@ -210,7 +235,9 @@ def test_submitit_on_this_machine(shell):
 
 @pytest.mark.cluster
 def test_submitit_jobs_of_this_machine_end_when_their_learner_is_killed(shell):
-    pytest.importorskip("submitit", reason="submitit is not installed: pip install 'flowsim[slurm]'")
+    pytest.importorskip(
+        "submitit", reason="submitit is not installed: pip install 'flowsim[slurm]'"
+    )
     preset = shell.preset(env_options=SLOW, workers={"launcher": "slurm", "slurm": {"cluster": "local"}},
                           run={"steps": 10**6})  # fmt: skip
     learner = shell.start("train", preset)
@@ -224,9 +251,13 @@ def test_submitit_jobs_of_this_machine_end_when_their_learner_is_killed(shell):
 @pytest.fixture
 def slurm(shell, monkeypatch):
     """A shell for which this machine has a SLURM; its jobs end with the test."""
-    pytest.importorskip("submitit", reason="submitit is not installed: pip install 'flowsim[slurm]'")
+    pytest.importorskip(
+        "submitit", reason="submitit is not installed: pip install 'flowsim[slurm]'"
+    )
     if is_loopback(own_address()):
-        pytest.skip("this machine has no address beside the loopback, which the launcher slurm refuses")
+        pytest.skip(
+            "this machine has no address beside the loopback, which the launcher slurm refuses"
+        )
     (shell.folder / "slurm").mkdir()
     (shell.folder / "bin").mkdir()
     monkeypatch.setenv("FAKE_SLURM", str(shell.folder / "slurm"))
@@ -244,7 +275,9 @@ def slurm(shell, monkeypatch):
 
 
 def jobs_of(shell) -> dict[str, dict]:
-    return {file.stem: json.loads(file.read_text()) for file in (shell.folder / "slurm").glob("*.json")}
+    return {
+        file.stem: json.loads(file.read_text()) for file in (shell.folder / "slurm").glob("*.json")
+    }
 
 
 @pytest.mark.slow
@@ -287,7 +320,9 @@ def test_jobs_of_slurm_are_an_array_requeued_and_taken_over(shell, slurm):
     assert resumed.returncode == 130, stderr
     wait_until(lambda: not hosts_of(shell.folder))
     # whoever started a host notes its end after it
-    wait_until(lambda: {job["state"] for job in jobs_of(shell).values()} <= {"COMPLETED", "CANCELLED"})
+    wait_until(
+        lambda: {job["state"] for job in jobs_of(shell).values()} <= {"COMPLETED", "CANCELLED"}
+    )
     everything_is_there_once(shell)
 
 
@@ -298,7 +333,9 @@ def test_a_run_whose_jobs_never_begin_says_so_and_ends(shell, slurm):
     done = shell.run("train", preset)
     assert done.returncode == 1
     assert "waiting for SLURM to begin 2 of 2 jobs (1_0, 1_1)" in done.stderr
-    assert "no worker was there for workers.wait = 3 s: the run was waiting for SLURM" in done.stderr
+    assert (
+        "no worker was there for workers.wait = 3 s: the run was waiting for SLURM" in done.stderr
+    )
     assert {job["state"] for job in jobs_of(shell).values()} == {"CANCELLED"}
 
 
@@ -341,7 +378,9 @@ def cluster():
         patch.setenv("PYTHONPATH", os.pathsep.join([str(here.parents[1]), str(here)]))
         from ray.cluster_utils import Cluster
 
-        cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+        cluster = Cluster(
+            initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False}
+        )
         try:
             cluster.add_node(num_cpus=2)
             cluster.wait_for_nodes()
@@ -372,7 +411,9 @@ def ray_folder(shell) -> Path:
 
 
 def nothing_is_left(shell) -> bool:
-    return not ray_hosts(shell) and not list(ray_folder(shell).parent.glob(f"{ray_folder(shell).name}*"))
+    return not ray_hosts(shell) and not list(
+        ray_folder(shell).parent.glob(f"{ray_folder(shell).name}*")
+    )
 
 
 @pytest.mark.cluster
@@ -434,7 +475,9 @@ def test_ray_actors_without_a_learner_end_themselves(shell, cluster):
 
 @pytest.mark.cluster
 def test_no_ray_cluster_is_a_sentence(shell, cluster):
-    done = shell.run("train", shell.preset(workers={"launcher": "ray", "ray": {"address": "127.0.0.1:9"}}))
+    done = shell.run(
+        "train", shell.preset(workers={"launcher": "ray", "ray": {"address": "127.0.0.1:9"}})
+    )
     assert done.returncode == 1
     assert "workers.ray.address = '127.0.0.1:9': there is no Ray cluster to join" in done.stderr
     assert "Traceback" not in done.stderr

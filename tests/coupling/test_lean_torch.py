@@ -41,6 +41,8 @@ print(traced(torch.eye(3) + 0.25).item() == function(torch.eye(3) + 0.25).item()
 
 
 def test_torch_and_its_kernels_come_when_they_are_needed() -> None:
-    process = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, timeout=300)
+    process = subprocess.run(
+        [sys.executable, "-c", CODE], capture_output=True, text=True, timeout=300
+    )
     assert process.returncode == 0, process.stderr
     assert process.stdout.splitlines()[1:] == ["False", "True", "1", "left out", "there", "True"]

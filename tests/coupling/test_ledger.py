@@ -10,7 +10,15 @@ from collections import Counter
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, multiple, precondition, rule
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    consumes,
+    invariant,
+    multiple,
+    precondition,
+    rule,
+)
 
 from coupling.service.ledger import Ledger, OrderError, Verdict
 from coupling.wire.protocol import Header, Kind
@@ -21,7 +29,9 @@ ENVIRONMENTS = 2
 
 def header(session, sequence, kind=None, **fields):
     kind = kind or (Kind.RESET if sequence == 1 else Kind.STEP)
-    return Header(kind, session=session, sequence=sequence, **{"environments": ENVIRONMENTS} | fields)
+    return Header(
+        kind, session=session, sequence=sequence, **{"environments": ENVIRONMENTS} | fields
+    )
 
 
 class Process:
@@ -71,7 +81,9 @@ class LedgerMachine(RuleBasedStateMachine):
         self.living[slot] = self.last[slot] = process
         self.everybody.append(process)
 
-    @precondition(lambda self: any(process.sent == process.answered for process in self.living.values()))
+    @precondition(
+        lambda self: any(process.sent == process.answered for process in self.living.values())
+    )
     @rule(target=messages, choice=st.integers(0, SLOTS - 1))
     def send(self, choice):
         ready = [process for process in self.living.values() if process.sent == process.answered]
@@ -114,7 +126,9 @@ class LedgerMachine(RuleBasedStateMachine):
     @rule(action=actions)
     def hear(self, action):
         session, sequence, content = action
-        process = next((process for process in self.living.values() if process.session == session), None)
+        process = next(
+            (process for process in self.living.values() if process.session == session), None
+        )
         if process is None or sequence != process.sent:
             return
         assert process.actions.setdefault(sequence, content) == content  # never another draw
@@ -162,7 +176,11 @@ class LedgerMachine(RuleBasedStateMachine):
             self.ledger.judge(header(entry.session, entry.sequence + 1))
 
     @precondition(lambda self: bool(self.living))
-    @rule(fields=st.sampled_from([{"first": 1}, {"environments": 1}, {"kind": Kind.STEP}, {"kind": Kind.RESET}]))
+    @rule(
+        fields=st.sampled_from(
+            [{"first": 1}, {"environments": 1}, {"kind": Kind.STEP}, {"kind": Kind.RESET}]
+        )
+    )
     def malformed(self, fields):
         entry = next(iter(self.ledger))
         sequence = 1 if fields.get("kind") is Kind.STEP else entry.sequence + 2
@@ -187,7 +205,10 @@ class LedgerMachine(RuleBasedStateMachine):
         assert {entry.slot: entry.session for entry in self.ledger} == {
             slot: process.session for slot, process in self.last.items()
         }
-        assert all(self.ledger.has_closed(p.session) == (p.session not in self.ledger) for p in self.everybody)
+        assert all(
+            self.ledger.has_closed(p.session) == (p.session not in self.ledger)
+            for p in self.everybody
+        )
 
 
 TestLedger = LedgerMachine.TestCase

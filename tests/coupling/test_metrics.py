@@ -19,10 +19,13 @@ STATUS = {
 
 
 def test_a_status_is_read_back_by_the_real_parser():
-    families = {family.name: family for family in text_string_to_metric_families(prometheus_text(STATUS))}
+    families = {
+        family.name: family for family in text_string_to_metric_families(prometheus_text(STATUS))
+    }
     run = {"run": 'wake "one"'}
     values = {
-        name: (family.type, family.samples[0].labels, family.samples[0].value) for name, family in families.items()
+        name: (family.type, family.samples[0].labels, family.samples[0].value)
+        for name, family in families.items()
     }
     assert values["flowsim_up"] == ("gauge", run, 1.0)
     assert values["flowsim_environment_steps"] == ("counter", run, 2400.0)

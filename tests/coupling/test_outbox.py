@@ -97,7 +97,9 @@ def test_a_process_that_was_killed_leaves_message_and_lock(path):
         "import os, sys; from pathlib import Path; from coupling.worker.outbox import Outbox; "
         "box = Outbox(Path(sys.argv[1]), 100); box.write(b'last'); os.kill(os.getpid(), 9)"
     )
-    done = subprocess.run([sys.executable, "-c", code, str(path)], env={"PYTHONPATH": str(ROOT)}, timeout=300)
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(path)], env={"PYTHONPATH": str(ROOT)}, timeout=300
+    )
     assert done.returncode == -9
     box = Outbox(path, 100)
     assert box.recovered == b"last"

@@ -15,9 +15,11 @@ from coupling.worker.environments import describe_task
 
 SCRIPT = Path(sys.executable).with_name("flowsim")
 PAGE = (Path(__file__).parents[2] / "docs" / "environments.md").read_text(encoding="utf-8")
-REACH = re.search(r"```python\n(import gymnasium as gym\nimport numpy as np\n\n\nclass Reach.*?)```", PAGE, re.DOTALL)[
-    1
-]
+REACH = re.search(
+    r"```python\n(import gymnasium as gym\nimport numpy as np\n\n\nclass Reach.*?)```",
+    PAGE,
+    re.DOTALL,
+)[1]
 SMALL = (
     "workers.processes=1",
     "workers.agents=2",
@@ -35,7 +37,9 @@ def train(tmp_path):
     def _train(code, *words):
         (tmp_path / "reach.py").write_text(code)
         command = [str(SCRIPT), "train", *words]
-        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=600)
+        return subprocess.run(
+            command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=600
+        )
 
     return _train
 
@@ -44,7 +48,9 @@ def train(tmp_path):
 def module(tmp_path, monkeypatch):
     """Write a module into the current folder, which Python does not look into by itself."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [place for place in sys.path if place not in ("", str(tmp_path))])
+    monkeypatch.setattr(
+        sys, "path", [place for place in sys.path if place not in ("", str(tmp_path))]
+    )
     registered = dict(gymnasium.registry)
     yield lambda code: (tmp_path / "reach.py").write_text(code)
     sys.modules.pop("reach", None)
@@ -65,10 +71,14 @@ def test_folders_with_the_names_of_our_packages_do_not_hide_them(train, tmp_path
     assert done.returncode == 0, done.stderr
 
 
-def test_the_documented_module_in_the_current_folder_is_found_by_learner_and_workers(train, tmp_path):
+def test_the_documented_module_in_the_current_folder_is_found_by_learner_and_workers(
+    train, tmp_path
+):
     done = train(REACH, "env=reach:Reach-v0", *SMALL)
     assert done.returncode == 0, done.stderr
-    assert "finished: 200 environment steps from 2 distinct agents" in done.stderr.replace("\n", " ")
+    assert "finished: 200 environment steps from 2 distinct agents" in done.stderr.replace(
+        "\n", " "
+    )
     assert (tmp_path / "runs" / "run" / "checkpoint.npz").exists()
 
 
@@ -83,7 +93,11 @@ STEP_RAISES = changed("reward = -self.x", "reward = -self.y")
     [
         (REACH, "reech:Reach-v0", "there is no module 'reech', neither in the current folder"),
         (REACH, "reach:Rech-v0", "no such environment; did you mean"),
-        ("import nowhere_to_be_had\n", "reach:Reach-v0", "reach needs a module 'nowhere_to_be_had'"),
+        (
+            "import nowhere_to_be_had\n",
+            "reach:Reach-v0",
+            "reach needs a module 'nowhere_to_be_had'",
+        ),
         (
             "def broken(:\n",
             "reach:Reach-v0",
@@ -94,7 +108,11 @@ STEP_RAISES = changed("reward = -self.x", "reward = -self.y")
             "reach:Reach-v0",
             "reset() raised ZeroDivisionError: division by zero (reach.py, line 10",
         ),
-        (STEP_RAISES, "reach:Reach-v0", "'Reach' object has no attribute 'y' (reach.py, line 16, in step)"),
+        (
+            STEP_RAISES,
+            "reach:Reach-v0",
+            "'Reach' object has no attribute 'y' (reach.py, line 16, in step)",
+        ),
         (NO_NUMBER, "reach:Reach-v0", "the reward of its step() is not finite: nan"),
         (NO_START, "reach:Reach-v0", "the observation of its reset() is not finite: [nan, nan]"),
     ],
@@ -113,17 +131,24 @@ LATE_NUMBER = COUNTED.replace("float(reward)", "np.nan if self.steps > 3 else fl
 
 
 def test_what_fails_the_same_way_each_time_ends_the_run_with_one_sentence(train):
-    done = train(LATE_NUMBER, "env=reach:Reach-v0", *SMALL, "workers.restarts=1000", "run.steps=100000")
+    done = train(
+        LATE_NUMBER, "env=reach:Reach-v0", *SMALL, "workers.restarts=1000", "run.steps=100000"
+    )
     assert done.returncode == 1, done.stderr
     told = " ".join(done.stderr.split())
-    assert re.search(r"failed 3 times in the same way, and no episode ended otherwise meanwhile: a reward or obs", told)
+    assert re.search(
+        r"failed 3 times in the same way, and no episode ended otherwise meanwhile: a reward or obs",
+        told,
+    )
     assert told.count("is not finite") == 2  # when it happened first, and when the run ends
     assert "Traceback" not in told
 
 
 def test_a_later_reset_that_raises_ends_the_run_with_one_sentence(train):
     code = REACH.replace("    def reset", "    begun = 0\n\n    def reset")
-    code = code.replace("super().reset(seed=seed)", "self.begun += 1\n        self.x = 1 // max(0, 3 - Reach.begun)")
+    code = code.replace(
+        "super().reset(seed=seed)", "self.begun += 1\n        self.x = 1 // max(0, 3 - Reach.begun)"
+    )
     code = code.replace("self.begun", "Reach.begun")
     done = train(code, "env=reach:Reach-v0", *SMALL, "workers.restarts=1000", "run.steps=100000")
     assert done.returncode == 1, done.stderr
@@ -142,11 +167,15 @@ def test_alike_is_what_differs_in_numbers_only_and_with_nothing_better_between()
 def test_workers_whose_environments_cannot_be_reset_are_not_started_for_ever():
     mending = Mending(1, allowed=1000)
     hopeless = Death(
-        0, "exit code 1", "  | worker 0: its environments cannot be reset: ValueError: 3 (a.py, line 1, in reset)"
+        0,
+        "exit code 1",
+        "  | worker 0: its environments cannot be reset: ValueError: 3 (a.py, line 1, in reset)",
     )
     for _ in range(SAME - 1):
         mending.restart_at(hopeless)
-    with pytest.raises(RunError, match=r"in the same way: its environments cannot be reset: ValueError: 3 \(a.py"):
+    with pytest.raises(
+        RunError, match=r"in the same way: its environments cannot be reset: ValueError: 3 \(a.py"
+    ):
         mending.restart_at(hopeless)
     other = Mending(1, allowed=1000)
     for _ in range(3 * SAME):

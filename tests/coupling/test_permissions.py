@@ -40,7 +40,11 @@ def mode(path: Path) -> int:
 def open_to_others(folder: Path) -> list[str]:
     """What in a folder anybody but the owner may read, write or enter."""
     found = [folder, *folder.rglob("*")]
-    return [str(path) for path in found if mode(path) & 0o077 and path.parent.name != SHARED_BY_ITS_FOLDER]
+    return [
+        str(path)
+        for path in found
+        if mode(path) & 0o077 and path.parent.name != SHARED_BY_ITS_FOLDER
+    ]
 
 
 @pytest.fixture(params=[0, 0o022], ids=["umask 0", "umask 022"])
@@ -59,7 +63,14 @@ def test_all_that_is_written_into_a_run_folder_is_private(shell):
     )
     shell.started.append(learner)
     run = shell.run_folder
-    wanted = {"checkpoint.npz", "connection.json", "status.json", "starts.jsonl", "config.yaml", "episodes.csv"}
+    wanted = {
+        "checkpoint.npz",
+        "connection.json",
+        "status.json",
+        "starts.jsonl",
+        "config.yaml",
+        "episodes.csv",
+    }
     wanted |= {".lock", "worker-0.stderr", "outbox-1.1"}
     wait_until(lambda: wanted <= {path.name for path in run.rglob("*")}, seconds=300)
     endpoint = read_connection(run / "connection.json").endpoint
@@ -76,7 +87,8 @@ def test_all_that_is_written_into_a_run_folder_is_private(shell):
         path.chmod(0o777 if path.is_dir() else 0o666)
     screen, other = Said(), RunFolder(run)
     other.lock()
-    with pytest.raises(RunError, match="another process"):  # it is made private before anything else is done
+    # it is made private before anything else is done
+    with pytest.raises(RunError, match="another process"):
         resume(run, [], screen)
     other.unlock()
     assert [path for path in (run, *run.rglob("*")) if mode(path) & 0o077] == []
@@ -111,10 +123,13 @@ def write_rows(path):
 
 
 @pytest.mark.parametrize(
-    ("write", "beside"), [(write_bytes, ".{}.new"), (write_arrays, ".{}.tmp"), (write_rows, ".{}.new")]
+    ("write", "beside"),
+    [(write_bytes, ".{}.new"), (write_arrays, ".{}.tmp"), (write_rows, ".{}.new")],
 )
 @pytest.mark.parametrize("planted", ["link", "dangling link", "stale file"])
-def test_what_lies_at_the_name_of_the_temporary_is_neither_followed_nor_in_the_way(tmp_path, write, beside, planted):
+def test_what_lies_at_the_name_of_the_temporary_is_neither_followed_nor_in_the_way(
+    tmp_path, write, beside, planted
+):
     target, mine = tmp_path / "file", tmp_path / "precious"
     temporary = tmp_path / beside.format(target.name)
     if planted == "stale file":
@@ -136,7 +151,8 @@ def test_what_lies_at_the_name_of_the_temporary_is_neither_followed_nor_in_the_w
 def test_a_temporary_that_is_put_there_again_and_again_is_an_error(tmp_path, monkeypatch):
     mine = tmp_path / "precious"
     (tmp_path / ".file.new").symlink_to(mine)
-    monkeypatch.setattr(Path, "unlink", lambda path, missing_ok=False: None)  # it is back before the file is opened
+    # it is back before the file is opened
+    monkeypatch.setattr(Path, "unlink", lambda path, missing_ok=False: None)
     with pytest.raises(FileExistsError):
         write_atomically(tmp_path / "file", b"new")
     assert not mine.exists()
@@ -165,6 +181,8 @@ def test_a_lax_folder_is_made_private_without_following_links(tmp_path):
     (run / "shared").symlink_to(outside)
     run.chmod(0o755)
     assert make_private(run) == 0o055
-    assert [path for path in (run, *run.rglob("*")) if not path.is_symlink() and mode(path) & 0o077] == []
+    assert [
+        path for path in (run, *run.rglob("*")) if not path.is_symlink() and mode(path) & 0o077
+    ] == []
     assert mode(outside) == 0o644
     assert make_private(run) == 0

@@ -18,7 +18,9 @@ SHORT = ["agent.start=30", "agent.memory=4000", "agent.batch=8", "workers.agents
 
 def test_the_presets_are_all_there():
     tasks = {load_config(name).env for name in PRESETS}
-    mujoco = "HalfCheetah Hopper Walker2d Ant Humanoid HumanoidStandup Swimmer Reacher InvertedPendulum"
+    mujoco = (
+        "HalfCheetah Hopper Walker2d Ant Humanoid HumanoidStandup Swimmer Reacher InvertedPendulum"
+    )
     assert tasks == {f"{name}-v5" for name in [*mujoco.split(), "InvertedDoublePendulum"]} | {
         "CartPole-v1",
         "Pendulum-v1",
@@ -32,14 +34,20 @@ def test_every_algorithm_runs_on_the_preset(preset):
     task = describe_task(load_config(preset).env, {})
     for algorithm in ALGORITHMS:
         kind = ALGORITHMS[algorithm]
-        more = [f"agent.{key}={n}" for key, n in (("horizon", 40), ("segment", 10)) if key in kind.model_fields]
+        more = [
+            f"agent.{key}={n}"
+            for key, n in (("horizon", 40), ("segment", 10))
+            if key in kind.model_fields
+        ]
         config = load_config(preset, [f"agent.algorithm={algorithm}", *SHORT, *more])
         build = lambda config=config: Learner(  # noqa: E731
             config.agent, task.observation_space, task.action_space, agents=1, seed=0
         )
         is_discrete, kind = preset == "classic/cartpole", ALGORITHMS[algorithm]
         if not (kind.serves_choices if is_discrete else kind.serves_boxes):
-            with pytest.raises(ValueError, match=f"needs {'continuous' if is_discrete else 'discrete'} actions"):
+            with pytest.raises(
+                ValueError, match=f"needs {'continuous' if is_discrete else 'discrete'} actions"
+            ):
                 build()
             continue
         learner = build()

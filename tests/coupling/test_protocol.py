@@ -46,7 +46,9 @@ def a_step(n, size, ended):
         truncated=ended == 2,
         diverged=np.zeros(n, bool),
         failed=ended == 3,
-        final=rng.normal(size=(np.count_nonzero((ended == 1) | (ended == 2)), size)).astype(np.float32),
+        final=rng.normal(size=(np.count_nonzero((ended == 1) | (ended == 2)), size)).astype(
+            np.float32
+        ),
     )
 
 
@@ -140,7 +142,13 @@ def test_another_major_version_is_told_apart_and_its_reject_is_read():
 
 @pytest.mark.parametrize(
     "body",
-    [b"", b"\xc0", b"\x81\xa6reason\x01", b"\x82\xa6reason\xa1a\xa4more\x01", b"\x81\xa6reason\xa1a\x00"],
+    [
+        b"",
+        b"\xc0",
+        b"\x81\xa6reason\x01",
+        b"\x82\xa6reason\xa1a\xa4more\x01",
+        b"\x81\xa6reason\xa1a\x00",
+    ],
 )
 def test_control_bodies_are_decoded_strictly(body):
     with pytest.raises(ProtocolError):

@@ -64,7 +64,9 @@ class Actor:
     def join(self, recovered=b""):
         bounds = [-1.0] * ACTIONS, [1.0] * ACTIONS
         incarnation = next(self.incarnations)
-        hello = Hello((1, 1), incarnation, self.slot, 1, "here", EACH, SIZE, *bounds, "task", recovered)
+        hello = Hello(
+            (1, 1), incarnation, self.slot, 1, "here", EACH, SIZE, *bounds, "task", recovered
+        )
         self.socket.send(protocol.encode_control(hello))
         self.session = self.hear().session
 
@@ -76,13 +78,21 @@ class Actor:
         self.sequence += 1
         kind = Kind.RESET if self.sequence == 1 else Kind.STEP
         observations = self.random.normal(size=(EACH, SIZE)).astype("<f4")
-        body = observations.tobytes() if kind is Kind.RESET else protocol.encode_step(self.outcome(observations))
+        body = (
+            observations.tobytes()
+            if kind is Kind.RESET
+            else protocol.encode_step(self.outcome(observations))
+        )
         header = Header(kind, session=self.session, sequence=self.sequence, environments=EACH)
         return protocol.encode(header, body)
 
     def outcome(self, observations):
         draw = self.random.random(EACH)
-        terminated, truncated, failed = draw < 0.08, (draw >= 0.08) & (draw < 0.16), (draw >= 0.16) & (draw < 0.2)
+        terminated, truncated, failed = (
+            draw < 0.08,
+            (draw >= 0.08) & (draw < 0.16),
+            (draw >= 0.16) & (draw < 0.2),
+        )
         ended = terminated | truncated
         rewards = np.where(failed, 0.0, self.random.normal(size=EACH))
         final = self.random.normal(size=(int(ended.sum()), SIZE)).astype(np.float32)
@@ -99,10 +109,16 @@ class Actor:
 def state_of(learner, server):
     """All that a death must not change; what the networks say of stored steps goes on with the gradient steps."""
     memory, running = learner.memory, learner.running
-    slots, rows = memory.slots(), np.arange(memory.first_serial, memory.next_serial) % len(memory.start)
+    slots, rows = (
+        memory.slots(),
+        np.arange(memory.first_serial, memory.next_serial) % len(memory.start),
+    )
     per_step = ("observation", "action", "behaviour_mean", "behaviour_std", "reward", "position")
     state = {name: getattr(memory, name)[slots].tolist() for name in per_step}
-    state |= {name: getattr(memory, name)[rows].tolist() for name in ("length", "terminated", "final_observation")}
+    state |= {
+        name: getattr(memory, name)[rows].tolist()
+        for name in ("length", "terminated", "final_observation")
+    }
     opened = np.flatnonzero(running.is_open)
     for name in ("observation", "action", "behaviour_mean", "behaviour_std", "reward", "value"):
         array = getattr(running, name)
@@ -114,8 +130,13 @@ def state_of(learner, server):
     for name in ("state", "earlier_return", "earlier_steps"):
         state[f"running {name}"] = getattr(running, name)[opened].tolist()
     counters = learner.counters
-    state |= {name: getattr(counters, name) for name in ("issued", "received", "episodes", "warm_up")}
-    state |= {"noise": learner.exploration.noise.tolist(), "random": learner.generators[0].bit_generator.state}
+    state |= {
+        name: getattr(counters, name) for name in ("issued", "received", "episodes", "warm_up")
+    }
+    state |= {
+        "noise": learner.exploration.noise.tolist(),
+        "random": learner.generators[0].bit_generator.state,
+    }
     return state | json.loads(json.dumps(server.exchange.notes()))
 
 
@@ -129,7 +150,9 @@ class Original:
 
     def __init__(self, kind, folder, records=90, checkpoint_at=35):
         self.folder, self.checkpoint = folder, folder / "checkpoint.npz"
-        self.learner = Learner(AgentConfig(**KINDS[kind]), BOX, BOX_OF_ACTIONS, agents=2 * EACH, seed=1)
+        self.learner = Learner(
+            AgentConfig(**KINDS[kind]), BOX, BOX_OF_ACTIONS, agents=2 * EACH, seed=1
+        )
         self.log = ExperienceLog(folder / "experience")
         self.log.begin(0)
         self.server = make_server(self.learner, self.log)
@@ -224,7 +247,10 @@ def test_death_at_every_record_changes_nothing(original, later):
         wrong = [name for name, value in before.items() if rebuilt[name] != value]
         assert not wrong, (upto, original.records[upto - 1 : upto + 1])
         if upto < len(original.records) and isinstance(record := original.records[upto], Answered):
-            expected, drawn = decision_of(record), learner.decide(np.frombuffer(record.agents, np.int64))
+            expected, drawn = (
+                decision_of(record),
+                learner.decide(np.frombuffer(record.agents, np.int64)),
+            )
             assert drawn.random == expected.random
             if learner.gradient_steps == 0:  # the policy is the same, too, so the action is
                 np.testing.assert_array_equal(drawn.action, expected.action)

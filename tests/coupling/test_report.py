@@ -15,7 +15,12 @@ from coupling.run.folder import RunFolder
 
 PIXEL = base64.b64decode("R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7")  # a GIF
 CHROMIUM = next(
-    (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), ""
+    (
+        path
+        for name in ("chromium", "chromium-browser", "google-chrome")
+        if (path := shutil.which(name))
+    ),
+    "",
 )
 
 
@@ -49,8 +54,19 @@ def runs(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         for seed, name in enumerate(("first", "second")):
-            settings = [f"run.seed={seed}", f"run.name={name}", f"agent.gamma={(0.9, 0.95)[seed]}", "run.steps=2000"]
-            words = ["train", "env=flowsim/LinearQuadratic-v0", *settings, "workers.agents=4", "workers.processes=1"]
+            settings = [
+                f"run.seed={seed}",
+                f"run.name={name}",
+                f"agent.gamma={(0.9, 0.95)[seed]}",
+                "run.steps=2000",
+            ]
+            words = [
+                "train",
+                "env=flowsim/LinearQuadratic-v0",
+                *settings,
+                "workers.agents=4",
+                "workers.processes=1",
+            ]
             evaluation = ["run.evaluate_episodes=4"] if seed else []
             patch.setattr("sys.argv", ["flowsim", *words, *evaluation])
             with pytest.raises(SystemExit) as end:
@@ -89,7 +105,9 @@ def test_a_film_that_is_too_large_is_named(runs, tmp_path, monkeypatch):
 
 
 def test_a_page_that_is_none_is_refused(runs, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("sys.argv", ["flowsim", "report", str(runs[0].path), "-o", str(tmp_path / "report.pdf")])
+    monkeypatch.setattr(
+        "sys.argv", ["flowsim", "report", str(runs[0].path), "-o", str(tmp_path / "report.pdf")]
+    )
     with pytest.raises(SystemExit) as end:
         cli.main()
     assert end.value.code == 2
@@ -101,7 +119,12 @@ def test_a_browser_shows_the_curves(runs, tmp_path):
     report.write_report(runs, tmp_path / "report.html")
     options = ["--headless", "--no-sandbox", "--disable-gpu", "--window-size=1100,1600"]
     options += [f"--user-data-dir={tmp_path / 'profile'}", f"--screenshot={tmp_path / 'page.png'}"]
-    subprocess.run([CHROMIUM, *options, str(tmp_path / "report.html")], capture_output=True, timeout=300, check=False)
+    subprocess.run(
+        [CHROMIUM, *options, str(tmp_path / "report.html")],
+        capture_output=True,
+        timeout=300,
+        check=False,
+    )
     pixels = np.asarray(Image.open(tmp_path / "page.png").convert("RGB")).astype(int)
     of_a_curve = np.abs(pixels - (0x1F, 0x77, 0xB4)).max(axis=-1) < 8  # matplotlib's first colour
     assert of_a_curve.sum() > 200

@@ -70,10 +70,17 @@ def test_a_run_from_beginning_to_evaluation(shell):
     # F = 2 environment steps per gradient step, exactly, up to the step that does not fill a gradient step
     assert status["gradient_steps"] == status["steps_after_warm_up"] // 2 > 900
     assert "24 distinct agents" in done.stderr
-    assert "warning: agent.a = 0.1 makes the learning rate 241 times smaller within run.steps = 2400" in done.stderr
-    assert RunFolder(shell.run_folder).config().agent.beta == 1.0  # resolved, for a run of this length
+    assert (
+        "warning: agent.a = 0.1 makes the learning rate 241 times smaller within run.steps = 2400"
+        in done.stderr
+    )
+    # resolved, for a run of this length
+    assert RunFolder(shell.run_folder).config().agent.beta == 1.0
     metrics = shell.run("status", "runs/run", "--prometheus").stdout
-    assert f'flowsim_environment_steps_total{{run="run"}} {float(status["environment_steps"])}' in metrics
+    assert (
+        f'flowsim_environment_steps_total{{run="run"}} {float(status["environment_steps"])}'
+        in metrics
+    )
     assert "untrained" in done.stdout
     assert not workers_of(shell.run_folder)
 
@@ -83,7 +90,10 @@ def test_a_run_from_beginning_to_evaluation(shell):
     episodes = rows_of(shell.run_folder / "episodes.csv")
     assert len(episodes) == learner.episodes
     assert {int(row["agent"]) for row in episodes} == set(range(24))
-    assert [int(row["environment_steps"]) // 1000 for row in rows_of(shell.run_folder / "statistics.csv")] == [1, 2]
+    assert [
+        int(row["environment_steps"]) // 1000
+        for row in rows_of(shell.run_folder / "statistics.csv")
+    ] == [1, 2]
     assert list((shell.run_folder / "tensorboard").iterdir())
     start = json.loads((shell.run_folder / "starts.jsonl").read_text())
     assert start["versions"]["torch"]
@@ -106,7 +116,9 @@ def test_a_run_from_beginning_to_evaluation(shell):
 def test_a_killed_worker_is_replaced_and_ctrl_c_leaves_a_checkpoint_and_no_orphan(shell):
     preset = shell.preset(run={"steps": 10**6}, env_options={"step_seconds": 0.002})
     process = shell.start("train", preset)
-    status = wait_until(lambda: (s := shell.status()).get("gradient_steps", 0) > 50 and len(s["workers"]) == 2 and s)
+    status = wait_until(
+        lambda: (s := shell.status()).get("gradient_steps", 0) > 50 and len(s["workers"]) == 2 and s
+    )
     pids = {worker["slot"]: worker["pid"] for worker in status["workers"]}
     os.kill(pids[0], signal.SIGKILL)
     status = wait_until(
@@ -136,7 +148,9 @@ def test_a_killed_worker_is_replaced_and_ctrl_c_leaves_a_checkpoint_and_no_orpha
 
 
 def test_kill_9_of_the_learner_ends_the_workers_and_resume_goes_on(shell):
-    preset = shell.preset(run={"steps": 10**6, "checkpoint_every": 0.5}, env_options={"step_seconds": 0.001})
+    preset = shell.preset(
+        run={"steps": 10**6, "checkpoint_every": 0.5}, env_options={"step_seconds": 0.001}
+    )
     process = shell.start("train", preset)
     wait_until(lambda: shell.status().get("environment_steps", 0) > 1200)
     assert len(workers_of(shell.run_folder)) == 2
@@ -151,7 +165,10 @@ def test_kill_9_of_the_learner_ends_the_workers_and_resume_goes_on(shell):
     target = kept.environment_steps + 1000
     resumed = shell.run("resume", "runs/run", f"run.steps={target}")
     assert resumed.returncode == 0, resumed.stderr
-    came_back = re.search(r"going on at (\d+) environment steps, (\d+) of them from the experience log", resumed.stderr)
+    came_back = re.search(
+        r"going on at (\d+) environment steps, (\d+) of them from the experience log",
+        resumed.stderr,
+    )
     # no such line when it was killed right behind a checkpoint
     total, from_log = map(int, came_back.groups()) if came_back else (kept.environment_steps, 0)
     assert total - from_log == kept.environment_steps
@@ -169,10 +186,15 @@ def test_kill_9_of_the_learner_ends_the_workers_and_resume_goes_on(shell):
 
 @pytest.mark.parametrize(
     ("options", "sentence"),
-    [({"fail_at": 30}, "RuntimeError: the oracle was told to fail"), ({"nan_at": 30}, "not finite")],
+    [
+        ({"fail_at": 30}, "RuntimeError: the oracle was told to fail"),
+        ({"nan_at": 30}, "not finite"),
+    ],
 )
 def test_an_environment_that_fails_again_and_again_stops_the_run(shell, options, sentence):
-    done = shell.run("train", shell.preset(env_options=options, workers={"restarts": 1, "processes": 1}))
+    done = shell.run(
+        "train", shell.preset(env_options=options, workers={"restarts": 1, "processes": 1})
+    )
     assert done.returncode == 1
     assert sentence in done.stderr
     assert "environments of worker 0 failed" in done.stderr

@@ -27,9 +27,14 @@ from coupling.wire.protocol import Header, Kind
 from coupling.wire.security import Keys
 from rl_agent.learner import Learner
 
-GOLDEN = json.loads((ROOT / "coupling" / "wire" / "golden_vectors.json").read_text(encoding="utf-8"))
+GOLDEN = json.loads(
+    (ROOT / "coupling" / "wire" / "golden_vectors.json").read_text(encoding="utf-8")
+)
 GUARD = 120.0  # seconds
-SPACES = (gym.spaces.Box(-np.inf, np.inf, (4,), np.float32), gym.spaces.Box(-1.0, 1.0, (2,), np.float32))
+SPACES = (
+    gym.spaces.Box(-np.inf, np.inf, (4,), np.float32),
+    gym.spaces.Box(-1.0, 1.0, (2,), np.float32),
+)
 
 
 def test_it_imports_nothing_of_ours():
@@ -54,7 +59,11 @@ def read(frame):
     count, size = header["environments"], GOLDEN["observation_size"]
     if kind == "STEP":
         step = second_client.read_step(body, count, size)
-        return kind, header, dict(zip(("rewards", "observations", "final", "status"), step, strict=True))
+        return (
+            kind,
+            header,
+            dict(zip(("rewards", "observations", "final", "status"), step, strict=True)),
+        )
     if kind == "RESET":
         return kind, header, {"observations": second_client.unpack(body, count, size)}
     if kind == "ACTION":
@@ -64,7 +73,9 @@ def read(frame):
 
 def content(vector):
     return {
-        key: bytes.fromhex(value[4:]) if isinstance(value, str) and value.startswith("hex:") else value
+        key: bytes.fromhex(value[4:])
+        if isinstance(value, str) and value.startswith("hex:")
+        else value
         for key, value in vector["body"].items()
     }
 
@@ -77,11 +88,15 @@ def test_a_frame_is_read_as_it_was_meant(vector):
     assert body == left_out | content(vector)
 
 
-@pytest.mark.parametrize("vector", [entry for entry in entries("vectors") if entry.values[0]["canonical"]])
+@pytest.mark.parametrize(
+    "vector", [entry for entry in entries("vectors") if entry.values[0]["canonical"]]
+)
 def test_a_frame_is_written_to_the_byte(vector):
     kind, body = vector["type"], content(vector)
     if kind == "STEP":
-        packed = second_client.write_step(body["rewards"], body["observations"], body["final"], body["status"])
+        packed = second_client.write_step(
+            body["rewards"], body["observations"], body["final"], body["status"]
+        )
     elif kind in ("RESET", "ACTION"):
         packed = second_client.pack("f", next(iter(body.values())))
     else:
@@ -123,7 +138,9 @@ class Run:
             heartbeat=0.1,
             dead_after=600.0,
         )
-        self.server = Server(self.learner, "tcp://127.0.0.1:*", terms, self.steps, self.log, self.keys)
+        self.server = Server(
+            self.learner, "tcp://127.0.0.1:*", terms, self.steps, self.log, self.keys
+        )
         if self.log.segments():
             self.server.replay(self.log.records_since(0))
         self.log.begin(len(self.log.segments()))
@@ -138,7 +155,13 @@ class Run:
         if self.proxy:
             endpoint = f"tcp://127.0.0.1:{self.proxy.port}"
         pair = self.keys.for_workers() if self.keys else {}
-        given = {"endpoint": endpoint, "run": "run", "env": "the oracle", "env_options": {}, "patience": 60.0}
+        given = {
+            "endpoint": endpoint,
+            "run": "run",
+            "env": "the oracle",
+            "env_options": {},
+            "patience": 60.0,
+        }
         write_connection(self.file, Connection(**given, environments=self.layout, **pair | changed))
 
     def kill_learner(self):
@@ -147,9 +170,17 @@ class Run:
         self.log.close()
 
     def start(self, slot, outbox=None):
-        words = [self.file, slot, self.layout[0], self.folder / f"outbox-{outbox or slot}", self.journal]
+        words = [
+            self.file,
+            slot,
+            self.layout[0],
+            self.folder / f"outbox-{outbox or slot}",
+            self.journal,
+        ]
         process = subprocess.Popen(
-            [sys.executable, HERE / "second_client.py", *map(str, words)], stdout=subprocess.PIPE, text=True
+            [sys.executable, HERE / "second_client.py", *map(str, words)],
+            stdout=subprocess.PIPE,
+            text=True,
         )
         self.processes.append(process)
         return process
@@ -166,7 +197,9 @@ class Run:
         self.server.close("the run is finished")
         self.log.close()
         said = [process.communicate(timeout=GUARD)[0] for process in self.processes]
-        assert [process.returncode for process in self.processes if process.returncode not in (0, -9)] == [], said
+        assert [
+            process.returncode for process in self.processes if process.returncode not in (0, -9)
+        ] == [], said
         return said, audit(self.learner, self.journal, None)
 
     def close(self):
@@ -236,7 +269,8 @@ def test_a_process_that_is_killed_while_it_waits(lay):
     run.turn_until(lambda: run.learner.environment_steps >= 300)
     sizes = lambda: [file.stat().st_size for file in sorted(run.journal.iterdir())]  # noqa: E731
     quiet = [sizes()]
-    wait_until(lambda: quiet.append(sizes()) or (len(quiet) > 20 and quiet[-20] == quiet[-1]))  # nobody is served
+    # nobody is served
+    wait_until(lambda: quiet.append(sizes()) or (len(quiet) > 20 and quiet[-20] == quiet[-1]))
     first.send_signal(signal.SIGKILL)
     first.wait()
     run.start("0")
@@ -286,8 +320,12 @@ class ByHand:
         self.socket.send_multipart((route, protocol.encode_control(message, **ids)))
 
     def act(self, route, sequence):
-        header = Header(Kind.ACTION, session=7, sequence=sequence, acknowledgement=sequence, environments=1)
-        self.socket.send_multipart((route, protocol.encode(header, np.zeros((1, 2), "<f4").tobytes())))
+        header = Header(
+            Kind.ACTION, session=7, sequence=sequence, acknowledgement=sequence, environments=1
+        )
+        self.socket.send_multipart(
+            (route, protocol.encode(header, np.zeros((1, 2), "<f4").tobytes()))
+        )
 
     def ended(self):
         said, _ = self.client.communicate(timeout=GUARD)
@@ -327,7 +365,9 @@ def test_it_sends_the_same_bytes_again_and_waits_on_after_a_pause(by_hand):
     assert header.sequence == 3
 
 
-@pytest.mark.parametrize("message", [protocol.Error("no"), protocol.Reject("no"), protocol.Goodbye("no")])
+@pytest.mark.parametrize(
+    "message", [protocol.Error("no"), protocol.Reject("no"), protocol.Goodbye("no")]
+)
 def test_it_ends_when_it_is_told_to(by_hand, message):
     by_hand.welcome()
     route, _, _ = by_hand.hear(Kind.RESET)

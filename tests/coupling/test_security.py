@@ -136,7 +136,11 @@ def test_encryption_on_one_side_only_is_told_on_both(make, learner_encrypts):
 def test_a_connection_file_of_another_learner_is_told_on_both_sides(make):
     keys, other = Keys.draw(), Keys.draw()
     learner = make(Learner, keys)
-    peer = make(Peer, learner.endpoint, Keys(other.server_public, "", keys.worker_public, keys.worker_secret))
+    peer = make(
+        Peer,
+        learner.endpoint,
+        Keys(other.server_public, "", keys.worker_public, keys.worker_secret),
+    )
     with pytest.raises(RefusedError, match="not that of the connection file"):
         until(lambda: learner.heard, learner, peer.watch)
     assert "takes this learner for another one" in learner.guard.refusals[0]
@@ -205,7 +209,9 @@ def test_what_is_loopback(endpoint, answer):
 
 
 def test_another_address_is_not_bound_without_keys():
-    refused = pytest.raises(ConfigError, match=r"tcp://0\.0\.0\.0:\* can be reached from other machines")
+    refused = pytest.raises(
+        ConfigError, match=r"tcp://0\.0\.0\.0:\* can be reached from other machines"
+    )
     with zmq.Context() as context, context.socket(zmq.ROUTER) as router, refused:
         Guard(router, "tcp://0.0.0.0:*", None)
 
@@ -283,7 +289,9 @@ class Service:
         self.learner, self.file = Recorder(), folder / "connection.json"
         log = ExperienceLog(folder / "experience")
         log.begin(0)
-        terms = Terms([2], 3, [-2.0], [2.0], task_hash("Pendulum-v1", {}), lambda agent, session: agent)
+        terms = Terms(
+            [2], 3, [-2.0], [2.0], task_hash("Pendulum-v1", {}), lambda agent, session: agent
+        )
         self.server = Server(self.learner, endpoint, terms, 2**62, log, keys)
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._serve)
@@ -297,7 +305,9 @@ class Service:
         """Write the connection file."""
         self.file = self.file.with_name(name)
         endpoint = endpoint or self.server.endpoint
-        write_connection(self.file, Connection(endpoint, "run", "Pendulum-v1", {}, 60.0, **keys_of(keys)))
+        write_connection(
+            self.file, Connection(endpoint, "run", "Pendulum-v1", {}, 60.0, **keys_of(keys))
+        )
         return self.file
 
     def close(self):
@@ -308,7 +318,17 @@ class Service:
 
 
 def start_worker(file):
-    command = [sys.executable, "-m", "coupling.worker", "--connect", str(file), "--slot", "0", "--environments", "2"]
+    command = [
+        sys.executable,
+        "-m",
+        "coupling.worker",
+        "--connect",
+        str(file),
+        "--slot",
+        "0",
+        "--environments",
+        "2",
+    ]
     return subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
 
 
@@ -378,7 +398,9 @@ def test_a_worker_with_an_unknown_key_ends_with_a_sentence_and_the_learner_knows
     assert service.server.counts.violations == 0  # nothing of it came to the decoder
 
 
-@pytest.mark.parametrize("case", ["unknown key", "null at curve", "curve at null", "another server"])
+@pytest.mark.parametrize(
+    "case", ["unknown key", "null at curve", "curve at null", "another server"]
+)
 def test_a_refusal_is_known_after_a_few_handshakes(make, tmp_path, case):
     keys, other = Keys.draw(), Keys.draw()
     service = make(Service, tmp_path, None if case == "curve at null" else keys)
@@ -393,7 +415,8 @@ def test_a_refusal_is_known_after_a_few_handshakes(make, tmp_path, case):
     with pytest.raises(RefusedError, match="connection file"):
         line.receive(GUARD)
     wait_until(lambda: service.server.refusals)
-    assert service.server.refused <= 5  # 0.1 s lies between the first two, and at most twice as much after each
+    # 0.1 s lies between the first two, and at most twice as much after each
+    assert service.server.refused <= 5
     line.close()
     context.term()
 
@@ -446,7 +469,11 @@ def test_a_server_without_keys_stays_on_this_machine(make, tmp_path):
 
 def test_a_frame_that_is_longer_than_the_run_needs_is_not_taken(make, tmp_path):
     service = make(Service, tmp_path, None)
-    with zmq.Context() as context, context.socket(zmq.DEALER) as flood, context.socket(zmq.DEALER) as honest:
+    with (
+        zmq.Context() as context,
+        context.socket(zmq.DEALER) as flood,
+        context.socket(zmq.DEALER) as honest,
+    ):
         flood.linger = 0
         flood.connect(service.server.endpoint)
         flood.send(bytes(2**21))
@@ -470,7 +497,10 @@ def test_the_keys_of_a_run_are_in_its_connection_file_and_nowhere_else(shell, ma
     file = shell.run_folder / "connection.json"
     wait_until(lambda: shell.status().get("environment_steps", 0) > 300)
     connection = read_connection(file)
-    keys = [key.encode() for key in (connection.server_key, connection.public_key, connection.secret_key)]
+    keys = [
+        key.encode()
+        for key in (connection.server_key, connection.public_key, connection.secret_key)
+    ]
     assert all(len(key) == 40 for key in keys)
     assert file.stat().st_mode & 0o777 == 0o600
 
@@ -484,7 +514,9 @@ def test_the_keys_of_a_run_are_in_its_connection_file_and_nowhere_else(shell, ma
         assert not any(key in words for key in keys)
     other = Keys.draw()
     stranger = make(
-        Peer, connection.endpoint, Keys(connection.server_key, "", other.worker_public, other.worker_secret)
+        Peer,
+        connection.endpoint,
+        Keys(connection.server_key, "", other.worker_public, other.worker_secret),
     )
     with pytest.raises(RefusedError):
         stranger.watch.poll(int(1000 * GUARD))

@@ -30,7 +30,9 @@ class Recorder:
 
     def decide(self, agents):
         actions = np.repeat(agents[:, None], 2, axis=1).astype(np.float32)
-        return Decision(agents, actions, actions, actions, actions[:, 0], actions[:, :0], actions, {})
+        return Decision(
+            agents, actions, actions, actions, actions[:, 0], actions[:, :0], actions, {}
+        )
 
     def issue(self, decision):
         self.calls.append(("act", decision.agents.tolist()))
@@ -39,7 +41,15 @@ class Recorder:
 
     def observe(self, agents, rewards, terminated, truncated, observations):
         self.environment_steps += len(agents)
-        self.calls.append(("observe", agents.tolist(), rewards.tolist(), terminated.tolist(), observations.tolist()))
+        self.calls.append(
+            (
+                "observe",
+                agents.tolist(),
+                rewards.tolist(),
+                terminated.tolist(),
+                observations.tolist(),
+            )
+        )
 
     def abandon(self, agents):
         self.calls.append(("abandon", agents.tolist()))
@@ -92,7 +102,10 @@ class Peer:
     def is_left_waiting(self, frame):
         """Send and tell whether nothing comes but the answers to two STATUS behind it, with whole turns between."""
         self.send(frame)
-        return all(self.say(protocol.encode_control(protocol.Status()))[0].kind == Kind.STATUS_REPLY for _ in range(2))
+        return all(
+            self.say(protocol.encode_control(protocol.Status()))[0].kind == Kind.STATUS_REPLY
+            for _ in range(2)
+        )
 
     def is_not_heard(self, frame):
         """Send and tell whether the server takes it for the word of an offender, and says nothing."""
@@ -123,7 +136,9 @@ class Peer:
         return answer
 
     def frame(self, kind, body, sequence, **fields):
-        header = Header(kind, session=self.session, sequence=sequence, **{"environments": 2} | fields)
+        header = Header(
+            kind, session=self.session, sequence=sequence, **{"environments": 2} | fields
+        )
         return protocol.encode(header, body)
 
     def tell(self, kind, body, sequence=None, **fields):
@@ -396,7 +411,8 @@ def test_a_message_that_comes_again_is_answered_again_and_counts_once(served):
     elsewhere = peer()  # over another connection, too
     elsewhere.session = worker.session
     assert elsewhere.step(sequence=2)[1] == first[1]
-    late = worker.say(worker.reset_message(sequence=1))[0]  # answered long ago: it names whose answer it is
+    # answered long ago: it names whose answer it is
+    late = worker.say(worker.reset_message(sequence=1))[0]
     assert (late.kind, late.sequence) == (Kind.ERROR, 1)
     assert learner.calls == calls
     assert (server.counts.repeats, server.counts.stale) == (2, 1)
@@ -450,7 +466,9 @@ def test_what_is_paused_is_safe(served, log, tmp_path):
         worker.send(worker.reset_message(sequence=1))
     assert worker.hear()[0].kind == Kind.PAUSE
     assert log.heard_before == [False]
-    assert [type(record) for record in ExperienceLog(tmp_path / "experience").records_since(0)][1:] == [Taken]
+    assert [type(record) for record in ExperienceLog(tmp_path / "experience").records_since(0)][
+        1:
+    ] == [Taken]
 
 
 def test_a_failed_environment_gives_no_transition_and_begins_anew(served):
@@ -479,7 +497,8 @@ def test_a_failed_environment_gives_no_transition_and_begins_anew(served):
 
 
 def test_the_successor_of_a_silent_worker_brings_its_last_step(serve, clock):
-    learner, server, peer = serve(heartbeat=10.0)  # so that the clock's step is no stop of the learner
+    # so that the clock's step is no stop of the learner
+    learner, server, peer = serve(heartbeat=10.0)
     worker = peer()
     worker.join()
     worker.reset()
@@ -489,7 +508,8 @@ def test_the_successor_of_a_silent_worker_brings_its_last_step(serve, clock):
     assert [slot for slot, _ in server.liveness.lost()] == [0]
     server.liveness.drop(0)
     assert server.liveness.lost() == []
-    assert learner.calls[-1] == ("act", [0, 1])  # its episodes wait for what the successor may bring
+    # its episodes wait for what the successor may bring
+    assert learner.calls[-1] == ("act", [0, 1])
     unsent = worker.frame(Kind.STEP, protocol.encode_step(worker.outcome()), sequence=2)
     _, welcome = peer().join(recovered=unsent)
     assert welcome.seeds == [100, 101]  # the next session does not repeat the same episodes
@@ -501,7 +521,8 @@ def test_the_successor_of_a_silent_worker_brings_its_last_step(serve, clock):
 
 
 @pytest.mark.parametrize(
-    "what", ["taken before", "of an unknown session", "of another worker", "an action", "noise", "nothing"]
+    "what",
+    ["taken before", "of an unknown session", "of another worker", "an action", "noise", "nothing"],
 )
 def test_a_recovered_message_that_does_not_count_is_dropped(served, what):
     learner, server, peer = served
@@ -593,7 +614,8 @@ def test_a_restarted_learner_keeps_the_places_of_its_workers_for_a_while(served)
     hello = spare.hello(slot=None)
     assert "keeps the place of worker 0" in spare.say(hello)[1].reason
     unsent = workers[1].frame(Kind.STEP, protocol.encode_step(workers[1].outcome()), sequence=2)
-    assert peer().join(slot=None, recovered=unsent)[1].slot == 1  # it brings the proof that the other is dead
+    # it brings the proof that the other is dead
+    assert peer().join(slot=None, recovered=unsent)[1].slot == 1
     assert workers[0].step()[0].kind == Kind.ACTION
     assert "no place" in spare.say(hello)[1].reason
 
@@ -630,7 +652,10 @@ def test_successors_that_ask_for_any_place_in_another_order_lose_nothing(served)
         worker.join(slot=slot)
         worker.reset()
         server.liveness.drop(slot)
-    unsent = [worker.frame(Kind.STEP, protocol.encode_step(worker.outcome()), sequence=2) for worker in workers]
+    unsent = [
+        worker.frame(Kind.STEP, protocol.encode_step(worker.outcome()), sequence=2)
+        for worker in workers
+    ]
     assert [peer().join(slot=None, recovered=frame)[1].slot for frame in unsent[::-1]] == [1, 0]
     observed = [call[1] for call in learner.calls if call[0] == "observe"]
     assert sorted(observed) == [[0, 1], [2, 3]]

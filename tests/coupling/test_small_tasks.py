@@ -26,7 +26,9 @@ def test_the_best_of_the_linear_quadratic_task_is_a_clipped_feedback():
     # for one component alone the feedback of the unbounded problem, clipped, is as good as anything to a thousandth
     task = LinearQuadratic(1)
     push = np.array([[LinearQuadratic.STEP]])
-    p = scipy.linalg.solve_discrete_are(np.eye(1), push, np.eye(1), np.array([[LinearQuadratic.EFFORT]]))
+    p = scipy.linalg.solve_discrete_are(
+        np.eye(1), push, np.eye(1), np.array([[LinearQuadratic.EFFORT]])
+    )
     gain = push @ p / (LinearQuadratic.EFFORT + push @ p @ push)
     returns = []
     starts = np.linspace(-1.0, 1.0, 401)
@@ -58,7 +60,9 @@ def test_the_best_of_the_chain_is_to_go_up():
     for seed in range(1000):
         task.reset(seed=seed)
         returns.append(sum(task.step(np.int64(1))[1] for _ in range(best.CHAIN_STEPS)))
-    assert np.mean(returns) == pytest.approx(best.chain(), abs=4 * np.std(returns) / np.sqrt(len(returns)))
+    assert np.mean(returns) == pytest.approx(
+        best.chain(), abs=4 * np.std(returns) / np.sqrt(len(returns))
+    )
 
 
 def test_the_best_of_recall_and_reach_is_one():
@@ -82,7 +86,8 @@ def test_doing_nothing_has_the_return_that_is_told():
         vector.reset(seed=0)
         low = np.zeros((40, *vector.single_action_space.shape), np.float32)
         total = sum(
-            vector.step(low)[1].mean() for _ in range(describe_task(config.env, config.env_options).episode_steps)
+            vector.step(low)[1].mean()
+            for _ in range(describe_task(config.env, config.env_options).episode_steps)
         )
         assert total == pytest.approx(best.TASKS[name].nothing, rel=0.25)
 
@@ -92,10 +97,14 @@ def trained(preset, words, agents):
     config = load_config(preset, [*words, f"workers.agents={agents}", "workers.processes=1"])
     task = describe_task(config.env, config.env_options)
     config = fitted(config, task.episode_steps)
-    learner = Learner(config.agent, task.observation_space, task.action_space, agents=agents, seed=0)
+    learner = Learner(
+        config.agent, task.observation_space, task.action_space, agents=agents, seed=0
+    )
     SerialRun(learner, make_vector(config.env, config.env_options, agents), 0).run(config.run.steps)
     controller = PolicyController(learner.policy(), deterministic=True, seed=0)
-    return evaluate(config.env, config.env_options, controller, episodes=50, seed=10**6).returns.mean()
+    return evaluate(
+        config.env, config.env_options, controller, episodes=50, seed=10**6
+    ).returns.mean()
 
 
 @pytest.mark.parametrize(("algorithm", "steps"), [("vracer", 5000), ("ppo", 8000)])
@@ -108,7 +117,12 @@ def test_a_task_that_is_named_and_nothing_else_is_learned(algorithm, steps):
 def test_the_resolved_configuration_shows_what_fits_and_stays(tmp_path):
     config = fitted(load_config("small/lq2", ["agent.gamma=0.9"]), 20)
     shown = yaml.safe_load(dump_config(config))["agent"]
-    assert (shown["gamma"], shown["beta"], shown["start"], shown["learning_rate"]) == (0.9, 1.0, 1200, 1e-3)
+    assert (shown["gamma"], shown["beta"], shown["start"], shown["learning_rate"]) == (
+        0.9,
+        1.0,
+        1200,
+        1e-3,
+    )
     # a resumed run reads it back and takes nothing that fits another length, also one from before there were rules
     older = yaml.safe_load(dump_config(config))
     del older["agent"]["defaults"]
@@ -141,7 +155,13 @@ class Oscillator(gym.Env):
     def step(self, action):
         self.v += 0.1 * (float(action[0]) - self.x)
         self.x += 0.1 * self.v
-        return np.array([self.x, self.v], np.float32), -self.x * self.x - self.v * self.v, False, False, {}
+        return (
+            np.array([self.x, self.v], np.float32),
+            -self.x * self.x - self.v * self.v,
+            False,
+            False,
+            {},
+        )
 
 
 def test_the_first_example_of_a_solver_of_ones_own_learns(tmp_path):
@@ -149,12 +169,19 @@ def test_the_first_example_of_a_solver_of_ones_own_learns(tmp_path):
     (tmp_path / "balls.yaml").write_text(re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)[0])
     config = load_config(str(tmp_path / "balls.yaml"), ["workers.launcher=none", "run.steps=4000"])
     task = describe_task(config.env, config.env_options)
-    Oscillator.observation_space, Oscillator.action_space = task.observation_space, task.action_space
+    Oscillator.observation_space, Oscillator.action_space = (
+        task.observation_space,
+        task.action_space,
+    )
     limited = lambda: gym.wrappers.TimeLimit(Oscillator(), task.episode_steps)  # noqa: E731
     config, agents = fitted(config, task.episode_steps), config.workers.agents
-    learner = Learner(config.agent, task.observation_space, task.action_space, agents=agents, seed=0)
+    learner = Learner(
+        config.agent, task.observation_space, task.action_space, agents=agents, seed=0
+    )
     mode = gym.vector.AutoresetMode.SAME_STEP
-    SerialRun(learner, gym.vector.SyncVectorEnv([limited] * agents, autoreset_mode=mode), 0).run(config.run.steps)
+    SerialRun(learner, gym.vector.SyncVectorEnv([limited] * agents, autoreset_mode=mode), 0).run(
+        config.run.steps
+    )
 
     # the feedback of the endless problem with free actions, clipped: a lower bound of the best
     forward, push = np.array([[0.99, 0.1], [-0.1, 1.0]]), np.array([[0.01], [0.1]])
@@ -176,6 +203,8 @@ def test_the_first_example_of_a_solver_of_ones_own_learns(tmp_path):
 
     nothing = mean_return(lambda x: np.zeros(1))
     best = mean_return(lambda x: np.clip([-gain @ x], -1.0, 1.0))
-    learned = mean_return(lambda x: np.clip(policy.act(x[None], state, deterministic=True)[0][0], -1.0, 1.0))
+    learned = mean_return(
+        lambda x: np.clip(policy.act(x[None], state, deterministic=True)[0][0], -1.0, 1.0)
+    )
     assert nothing < 2 * best
     assert (learned - nothing) / (best - nothing) > 0.8

@@ -38,7 +38,9 @@ def forged(peer, **kwargs):
     return peer.message(Kind.STEP, protocol.encode_step(step), **kwargs)
 
 
-def test_another_message_under_a_number_that_was_taken_is_refused_at_once_and_the_run_is_warned(served):  # noqa: F811
+def test_another_message_under_a_number_that_was_taken_is_refused_at_once_and_the_run_is_warned(
+    served,  # noqa: F811
+):
     learner, server, peer = served
     worker = peer()
     worker.join(pid=123, host="node")
@@ -84,12 +86,15 @@ def test_a_worker_that_is_behind_learns_it_at_once_and_its_leaving_frees_its_pla
     header, error = worker.say(worker.reset_message(sequence=1))
     assert (header.kind, header.sequence) == (Kind.ERROR, 1)
     assert "RESET 1 came after a later message" in error.reason
-    worker.send(protocol.encode_control(Error("the learner refused its message"), session=worker.session))
+    worker.send(
+        protocol.encode_control(Error("the learner refused its message"), session=worker.session)
+    )
     worker.serve_until(lambda: server.errors)
     assert server.errors == [(0, "the learner refused its message")]
     assert not server.liveness.connected(0)
     assert "this session is over" in forger.say(forged(forger))[1].reason
-    assert not server.liveness.connected(0)  # what comes late in it, or from elsewhere, does not bring it back
+    # what comes late in it, or from elsewhere, does not bring it back
+    assert not server.liveness.connected(0)
     assert successor.join()[0].kind == Kind.WELCOME
     assert "not known" in forger.say(forged(forger))[1].reason
 
@@ -179,10 +184,17 @@ class PythonHand(Hand):
     def start(self, *more):
         self.welcomed, self.answered, self.started = False, 0, time.monotonic_ns()
         self.inbox.clear()
-        command = [sys.executable, "-m", "coupling.worker", "--connect", str(self.folder / "connection.json")]
+        command = [
+            sys.executable,
+            "-m",
+            "coupling.worker",
+            "--connect",
+            str(self.folder / "connection.json"),
+        ]
         process = subprocess.Popen(
             [*command, "--environments", str(self.environments), "--slot", "0"],
-            env=os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(HERE)]), "OMP_NUM_THREADS": "1"},
+            env=os.environ
+            | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(HERE)]), "OMP_NUM_THREADS": "1"},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -222,7 +234,10 @@ def test_a_worker_leaves_with_a_sentence_when_its_message_is_refused_and_says_so
     _, header, frame = learner.hear()
     assert header.kind == Kind.ERROR
     assert header.session == SESSION
-    assert "another process speaks for its session" in protocol.decode_control(*protocol.decode(frame)).reason
+    assert (
+        "another process speaks for its session"
+        in protocol.decode_control(*protocol.decode(frame)).reason
+    )
     code, _, said = learner.see_it_end(process)
     assert code == 1
     assert "another process speaks for its session" in said
@@ -269,12 +284,15 @@ def test_a_run_goes_on_after_forged_steps_and_says_what_happened(shell):
     socket.linger = 0
     socket.connect(read_connection(shell.run_folder / "connection.json").endpoint)
     try:
-        while True:  # until it is faster than the worker, which is asleep in its step most of the time
+        # until it is faster than the worker, which is asleep in its step most of the time
+        while True:
             last = protocol.decode(read_outbox(outbox))[0]
             no = np.zeros(1, bool)
             nothing = np.zeros((1, 4), np.float32)
             step = Step(np.array([-777.0]), nothing, no, no, no, no, nothing[:0])
-            header = Header(Kind.STEP, session=last.session, sequence=last.sequence + 1, environments=1)
+            header = Header(
+                Kind.STEP, session=last.session, sequence=last.sequence + 1, environments=1
+            )
             socket.send(protocol.encode(header, protocol.encode_step(step)))
             assert socket.poll(1000 * GUARD)
             if protocol.decode(socket.recv())[0].kind == Kind.ACTION:
@@ -286,8 +304,13 @@ def test_a_run_goes_on_after_forged_steps_and_says_what_happened(shell):
         return [warning["text"] for warning in shell.status().get("warnings", [])]
 
     wait_until(lambda: len(warned()) >= 2, seconds=GUARD)
-    assert any(f"worker 0 (process {honest} on" in text and "another process speaks" in text for text in warned())
-    assert any("worker 0 cannot go on: the learner refused its message" in text for text in warned())
+    assert any(
+        f"worker 0 (process {honest} on" in text and "another process speaks" in text
+        for text in warned()
+    )
+    assert any(
+        "worker 0 cannot go on: the learner refused its message" in text for text in warned()
+    )
     steps = shell.status()["agents"]["0"]
     wait_until(lambda: shell.status()["agents"]["0"] > steps + 1, seconds=GUARD)  # its successor
     (successor,) = (worker for worker in shell.status()["workers"] if worker["slot"] == 0)

@@ -154,7 +154,11 @@ def test_a_value_out_of_bounds_is_refused(kind, changes):
 
 def test_text_that_is_no_utf8_is_refused():
     """msgspec raises UnicodeDecodeError for it, which is none of its own errors."""
-    for body in (b"\x81\xa6reason\xa2\xff\xfe", b"\x81\xa2\xff\xfe\x01", b"\x81\xa6reason\xa3\xed\xa0\x80"):
+    for body in (
+        b"\x81\xa6reason\xa2\xff\xfe",
+        b"\x81\xa2\xff\xfe\x01",
+        b"\x81\xa6reason\xa3\xed\xa0\x80",
+    ):
         assert "malformed" in tried(protocol.encode(Header(Kind.ERROR), body))
 
 
@@ -209,7 +213,9 @@ def test_a_reward_that_single_precision_cannot_hold_is_refused(reward):
 
 def test_a_failed_environment_has_no_reward():
     body = np.array([0.0, 1.0]).tobytes() + bytes(24)
-    assert protocol.decode_step(np.zeros(2).tobytes() + bytes(24) + b"\x00\x08", 2, 3).failed.tolist() == [False, True]
+    assert protocol.decode_step(
+        np.zeros(2).tobytes() + bytes(24) + b"\x00\x08", 2, 3
+    ).failed.tolist() == [False, True]
     with pytest.raises(ProtocolError, match="failed environment"):
         protocol.decode_step(body + b"\x00\x08", 2, 3)
 
@@ -278,7 +284,9 @@ values = st.recursive(
     | st.floats()
     | st.text(max_size=9)
     | st.binary(max_size=9),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+    ),
     max_leaves=6,
 )
 

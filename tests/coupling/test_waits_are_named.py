@@ -103,7 +103,9 @@ def test_who_goes_away_in_a_handshake_without_encryption_is_not_asked_for_it(clo
 )
 def test_serve_of_an_external_task_names_the_client_that_fits(tmp_path, agents, said):
     settings = WorkerSettings(launcher="none", processes=2, agents=agents)
-    line = make_launcher(settings, tmp_path / "connection.json", tmp_path, external=True).waits_for()
+    line = make_launcher(
+        settings, tmp_path / "connection.json", tmp_path, external=True
+    ).waits_for()
     assert "C, C++, Fortran" in line
     assert "flowsim worker" not in line
     assert all(part in line for part in said)
@@ -141,7 +143,9 @@ def test_status_tells_its_age_and_what_that_means(tmp_path, capsys):
     assert "10 min ago" in old
     assert "no news for 10 min: the learner" in old
     assert "the run is over (finished), 2 h ago" not in old
-    assert "the run is over (finished), 2 h ago" in shown(tmp_path, capsys, age=7205.0, state="finished")
+    assert "the run is over (finished), 2 h ago" in shown(
+        tmp_path, capsys, age=7205.0, state="finished"
+    )
     gone = shown(tmp_path, capsys, age=5.0, pid=2**22 + 1)  # beyond all process ids
     assert "died" in gone
     assert "is gone without a word" in gone
@@ -158,7 +162,11 @@ def test_status_shows_warnings_and_who_is_not_there(tmp_path, capsys):
 
 @pytest.mark.parametrize(
     ("absent", "state", "said"),
-    [([2], "training", "waiting for worker 2"), ([0, 1], "training", "waiting for 2 workers"), ([0], "finished", "")],
+    [
+        ([2], "training", "waiting for worker 2"),
+        ([0, 1], "training", "waiting for 2 workers"),
+        ([0], "finished", ""),
+    ],
 )
 def test_the_progress_line_says_who_is_waited_for(capsys, absent, state, said):
     ConsoleScreen().progress(STATUS | {"absent": absent, "state": state})

@@ -22,7 +22,12 @@ from coupling.worker.window import FRESH, Window
 from flowsim.glimpse import unpack_glimpse
 
 CHROMIUM = next(
-    (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), ""
+    (
+        path
+        for name in ("chromium", "chromium-browser", "google-chrome")
+        if (path := shutil.which(name))
+    ),
+    "",
 )
 FLOW = ["d_cylinder_wake/sketch", "env_options.start=impulsive", "workers.agents=2", "workers.processes=1",
         "run.name=run", "agent.algorithm=vracer", "agent.network=mlp", "agent.hidden=[8]"]  # fmt: skip
@@ -32,7 +37,9 @@ FLOW = ["d_cylinder_wake/sketch", "env_options.start=impulsive", "workers.agents
 def flows():
     mode = gymnasium.VectorizeMode.VECTOR_ENTRY_POINT
     options = {"preset": "sketch", "start": "impulsive", "autoreset_mode": "SameStep"}
-    batch = gymnasium.make_vec("cases:flowsim/DCylinderWake-v0", num_envs=2, vectorization_mode=mode, **options)
+    batch = gymnasium.make_vec(
+        "cases:flowsim/DCylinderWake-v0", num_envs=2, vectorization_mode=mode, **options
+    )
     batch.reset(seed=0)
     return batch
 
@@ -77,13 +84,19 @@ def test_a_worker_shows_its_flow_while_somebody_looks(flows, tmp_path):
     np.testing.assert_array_equal(scene.outlines[1].points, true.outlines[1].points)
     assert [shape.agent for shape in scene.outlines] == [False, True]
     np.testing.assert_array_equal(scene.force, true.force)
-    assert (scene.alive_box, scene.size, caption) == (true.alive_box, true.size, episodes.caption(0))
+    assert (scene.alive_box, scene.size, caption) == (
+        true.alive_box,
+        true.size,
+        episodes.caption(0),
+    )
     assert not step(0.1), "some times a second and no more"
     assert step(0.11)
     assert not step(FRESH), "who looked has gone"
 
 
-def test_the_scene_of_somebodys_own_task_that_raises_costs_no_worker(flows, tmp_path, monkeypatch, capsys):
+def test_the_scene_of_somebodys_own_task_that_raises_costs_no_worker(
+    flows, tmp_path, monkeypatch, capsys
+):
     monkeypatch.setattr(type(flows.unwrapped.task), "scene", lambda self, index: 1 / 0)
     (tmp_path / "watch").touch()
     window = Window(tmp_path, 0.0)
@@ -104,22 +117,32 @@ def test_a_table_is_read_on_and_anew_when_it_is_written_anew(tmp_path):
     assert tail.curves(("return",)) == {}
     table.append([{"environment_steps": n, "return": -n} for n in range(10)])
     tail.update()
-    assert tail.curves(("return", "length")) == {"return": [[float(n), -float(n)] for n in range(10)]}
+    assert tail.curves(("return", "length")) == {
+        "return": [[float(n), -float(n)] for n in range(10)]
+    }
     table.append([{"environment_steps": 10, "return": 5.0}])
     with (tmp_path / "table.csv").open("a") as file:
         file.write("11,7")  # a line that is being written
     tail.update()
     assert tail.curves(("return",))["return"][-1] == [10.0, 5.0]
-    table.replace([{"environment_steps": "3", "return": ""}, {"environment_steps": "4", "return": "8"}])
+    table.replace(
+        [{"environment_steps": "3", "return": ""}, {"environment_steps": "4", "return": "8"}]
+    )
     tail.update()
     assert tail.curves(("return",)) == {"return": [[4.0, 8.0]]}, "what is no number is not drawn"
 
 
-def ask(address: str, path: str = "", method: str = "GET", **headers: str) -> tuple[int, bytes, dict[str, str]]:
+def ask(
+    address: str, path: str = "", method: str = "GET", **headers: str
+) -> tuple[int, bytes, dict[str, str]]:
     parts = urlsplit(address)
     connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=120)
-    fields = {"Host": parts.netloc} | {name.replace("_", "-"): value for name, value in headers.items()}
-    connection.putrequest(method, parts.path + path if not path.startswith("/") else path, skip_host=True)
+    fields = {"Host": parts.netloc} | {
+        name.replace("_", "-"): value for name, value in headers.items()
+    }
+    connection.putrequest(
+        method, parts.path + path if not path.startswith("/") else path, skip_host=True
+    )
     for name, value in fields.items():
         connection.putheader(name, value)
     connection.endheaders()
@@ -165,7 +188,12 @@ def test_a_training_is_followed_and_nobody_else_lets_himself_in(run, tmp_path):
         assert len(parts.path) > 30
         assert ask(address)[0] == 200
         assert ask(address, Host=f"localhost:{parts.port}")[0] == 200
-        for host in ("evil.example", f"evil.example:{parts.port}", parts.hostname, f"127.0.0.1:{parts.port + 1}"):
+        for host in (
+            "evil.example",
+            f"evil.example:{parts.port}",
+            parts.hostname,
+            f"127.0.0.1:{parts.port + 1}",
+        ):
             assert ask(address, Host=host)[0] == 403, host
         for site in ("cross-site", "same-site"):
             assert ask(address, "state", Sec_Fetch_Site=site)[0] == 403
@@ -184,7 +212,9 @@ def test_a_training_is_followed_and_nobody_else_lets_himself_in(run, tmp_path):
         assert "default-src 'none'" in headers["Content-Security-Policy"]
         assert headers["Referrer-Policy"] == "no-referrer"
         after = {path.name for path in run.path.rglob("*")}
-        assert {name for name in after - before if "flow" in name or "watch" in name} <= {".flow.npz.new"}
+        assert {name for name in after - before if "flow" in name or "watch" in name} <= {
+            ".flow.npz.new"
+        }
         assert (run.watch.stat().st_mode & 0o777, run.flow.stat().st_mode & 0o777) == (0o600, 0o600)
     assert not run.watch.exists()
 
@@ -195,7 +225,10 @@ def test_a_port_that_is_taken_is_one_sentence(shell):
     (made / "config.yaml").write_text("env: CartPole-v1\n")
     with watch.serve(RunFolder(made)) as address:
         port = str(urlsplit(address).port)
-        assert json.loads(ask(address, "state")[1]) == {"status": {"state": "has not begun"}, "curves": {}}
+        assert json.loads(ask(address, "state")[1]) == {
+            "status": {"state": "has not begun"},
+            "curves": {},
+        }
         done = shell.run("watch", "runs/run", "--port", port)
     assert done.returncode == 2
     assert f"--port {port} cannot be had" in done.stderr
@@ -211,7 +244,9 @@ def test_a_browser_shows_flow_and_curves(run, tmp_path):
         options = ["--headless", "--no-sandbox", "--disable-gpu", "--window-size=1100,1100"]
         options += [f"--timeout={1000 * next(given)}", f"--user-data-dir={tmp_path / 'profile'}"]
         options += [f"--screenshot={tmp_path / 'page.png'}"]
-        subprocess.run([CHROMIUM, *options, address], capture_output=True, timeout=2 * GUARD, check=False)
+        subprocess.run(
+            [CHROMIUM, *options, address], capture_output=True, timeout=2 * GUARD, check=False
+        )
         pixels = np.asarray(Image.open(tmp_path / "page.png").convert("RGB")).astype(int)
         colours = (0x1F, 0x77, 0xB4), (244, 178, 36)
         return all((np.abs(pixels - colour).max(axis=-1) < 8).sum() > 100 for colour in colours)

@@ -94,7 +94,9 @@ def sent_and_read(step, environments=3):
     return protocol.decode_step(protocol.encode_step(step), environments, 2)
 
 
-@pytest.mark.parametrize(("action", "reason"), [(0.5, "RuntimeError: told to fail"), (-0.5, "not finite")])
+@pytest.mark.parametrize(
+    ("action", "reason"), [(0.5, "RuntimeError: told to fail"), (-0.5, "not finite")]
+)
 def test_a_failed_environment_begins_anew_and_the_others_go_on(worker, action, reason):
     worker = worker("test_worker:test/Counting-v0")
     worker._step(np.zeros((3, 1)))
@@ -121,7 +123,9 @@ def test_a_batch_that_raises_begins_anew_as_a_whole(worker):
     assert step.failed.all()
     assert not step.ended.any()
     assert (step.observations == 0).all()
-    assert re.fullmatch(r"RuntimeError: told to fail \(test_worker.py, line \d+, in step\)", worker._heart.failure)
+    assert re.fullmatch(
+        r"RuntimeError: told to fail \(test_worker.py, line \d+, in step\)", worker._heart.failure
+    )
 
 
 def test_what_a_batch_gave_beside_a_broken_number_is_kept_and_cut(worker):

@@ -15,13 +15,20 @@ _run_thread = BlockThread.run
 
 def wait_in_place_of_polling() -> None:
     """Change the simulator of this process."""
-    BlockManager.run, BlockThread.run, BlockThread.syncthreads = _run_block, _run_and_tell, _wait_for_all
+    BlockManager.run, BlockThread.run, BlockThread.syncthreads = (
+        _run_block,
+        _run_and_tell,
+        _wait_for_all,
+    )
 
 
 def _run_block(self, grid_point, *arguments):
     self.stopped = threading.Semaphore(0)  # released by each thread that waits or has ended
     points = np.ndindex(*self._block_dim)
-    threads = [BlockThread(lambda: self._f(*arguments), self, grid_point, point, self._debug) for point in points]
+    threads = [
+        BlockThread(lambda: self._f(*arguments), self, grid_point, point, self._debug)
+        for point in points
+    ]
     for thread in threads:
         thread.start()
     while threads:

@@ -16,7 +16,8 @@ def make(tiny: bool, batch: int = 2) -> Simulation:
 
 def test_a_body_that_leaves_its_fence_stops_its_simulation_alone(tiny: bool) -> None:
     sim = make(tiny)
-    sim.fences[0, 0] = (0.0, 1.49, -9.0, 9.0)  # outside from the beginning, noticed after the first step
+    # outside from the beginning, noticed after the first step
+    sim.fences[0, 0] = (0.0, 1.49, -9.0, 9.0)
     stopped = sim.advance(0.15)
     assert stopped.tolist() == [True, False]
     assert sim.time[0] < 0.15
@@ -74,8 +75,12 @@ def test_the_control_volume_reads_what_the_sweeps_left() -> None:
 
 @pytest.mark.gpu
 def test_too_large_a_batch_is_refused_with_both_sizes() -> None:
-    with pytest.raises(MemoryError, match=r"cells in float64 need .* GiB of GPU memory, but .* are free"):
-        Simulation(Grid(8192, 8192, 0.1), viscosity=0.1, batch=4096, dtype="float64", backend="cuda")
+    with pytest.raises(
+        MemoryError, match=r"cells in float64 need .* GiB of GPU memory, but .* are free"
+    ):
+        Simulation(
+            Grid(8192, 8192, 0.1), viscosity=0.1, batch=4096, dtype="float64", backend="cuda"
+        )
 
 
 @pytest.mark.gpu
@@ -86,7 +91,8 @@ def test_a_batch_takes_the_memory_that_was_said() -> None:
     before = pool.used_bytes()
     sim = Simulation(Grid(1024, 512, 1 / 128), viscosity=0.01, batch=8, backend="cuda")
     used = pool.used_bytes() - before
-    assert used == pytest.approx(memory_needed(sim.grid, 8, "float32"), rel=0.25)  # cuFFT takes what it likes
+    # cuFFT takes what it likes
+    assert used == pytest.approx(memory_needed(sim.grid, 8, "float32"), rel=0.25)
 
 
 @pytest.mark.gpu
@@ -97,6 +103,8 @@ def test_an_action_needs_one_transfer_each_way(monkeypatch: pytest.MonkeyPatch) 
     device = type(sim._device)
     for name in ("push", "pull"):
         original = getattr(device, name)
-        monkeypatch.setattr(device, name, lambda self, o=original, n=name: (calls.append(n), o(self))[1])
+        monkeypatch.setattr(
+            device, name, lambda self, o=original, n=name: (calls.append(n), o(self))[1]
+        )
     sim.advance(0.2)
     assert calls == ["push", "pull"]

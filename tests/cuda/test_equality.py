@@ -9,7 +9,10 @@ from flowsim.swimmers import anguilliform, carangiform, slender
 CASES = {
     "wake": (
         Sides(bottom="slip", top="slip"),
-        [HalfDisk(center=(1.2, 1.5)), Ellipse(center=(2.3, 1.6), angle=0.3, aspect=0.5, motion="free")],
+        [
+            HalfDisk(center=(1.2, 1.5)),
+            Ellipse(center=(2.3, 1.6), angle=0.3, aspect=0.5, motion="free"),
+        ],
         {},
     ),
     "periodic, light, falling": (
@@ -40,12 +43,28 @@ CASES = {
     "swimmers that meet": (
         Sides.all("periodic"),
         [
-            carangiform(center=(1.5, 1.4), length=0.8, half_width=lambda s: 3 * slender(s), ramp=0.1, phase=0.2),
-            anguilliform(center=(1.6, 1.1), length=0.8, half_width=lambda s: 3 * slender(s), ramp=0.1, angle=0.8),
+            carangiform(
+                center=(1.5, 1.4),
+                length=0.8,
+                half_width=lambda s: 3 * slender(s),
+                ramp=0.1,
+                phase=0.2,
+            ),
+            anguilliform(
+                center=(1.6, 1.1),
+                length=0.8,
+                half_width=lambda s: 3 * slender(s),
+                ramp=0.1,
+                angle=0.8,
+            ),
         ],
         {"stream": (0.0, 0.0)},
     ),
-    "cavity": (Sides("no_slip", "no_slip", "no_slip", "no_slip", top_velocity=1.0), [], {"stream": (0.0, 0.0)}),
+    "cavity": (
+        Sides("no_slip", "no_slip", "no_slip", "no_slip", top_velocity=1.0),
+        [],
+        {"stream": (0.0, 0.0)},
+    ),
 }
 FIELDS = ("u", "v", "pressure")
 
@@ -70,7 +89,9 @@ def assert_equal(cpu: Simulation, cuda: Simulation, tolerance: float) -> None:
             assert np.abs(expected - got).max() <= tolerance * np.abs(expected).max(), name
     for name, expected in vars(cpu.body_state).items():
         got = getattr(cuda.body_state, name)
-        assert np.abs(expected - got).max(initial=0.0) <= tolerance * max(np.abs(expected).max(initial=0.0), 1.0), name
+        assert np.abs(expected - got).max(initial=0.0) <= tolerance * max(
+            np.abs(expected).max(initial=0.0), 1.0
+        ), name
     np.testing.assert_array_equal(cuda.steps, cpu.steps)
     np.testing.assert_allclose(cuda.time, cpu.time, rtol=tolerance)
     np.testing.assert_allclose(cuda.sensed, cpu.sensed, atol=tolerance)
@@ -105,7 +126,9 @@ def test_fields_are_read_alike(tiny: bool) -> None:
         u, v = sim.grid.u_faces(), sim.grid.v_faces()
         sim.set_velocity(0, 1 + u[1] ** 2, 0.3 * v[0])
     points = np.random.default_rng(0).uniform(-0.2, 4.0, size=(2, 5, 2))
-    np.testing.assert_allclose(cuda.sample_velocity(points), cpu.sample_velocity(points), atol=1e-12)
+    np.testing.assert_allclose(
+        cuda.sample_velocity(points), cpu.sample_velocity(points), atol=1e-12
+    )
     np.testing.assert_allclose(cuda.vorticity(), cpu.vorticity(), atol=1e-10)
     np.testing.assert_allclose(cuda.solid(), cpu.solid(), atol=1e-12)
     np.testing.assert_allclose(cuda.max_divergence(), cpu.max_divergence(), atol=1e-10)

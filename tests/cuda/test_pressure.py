@@ -15,7 +15,9 @@ SIDES = [((False, False), FREE), ((True, False), FREE), ((False, True), FREE), (
 
 def laplacian(n: int, periodic: bool, low: bool, high: bool):
     """Five-point Laplacian in one direction: nothing passes the sides, phi is zero on them, or they are connected."""
-    matrix = scipy.sparse.diags_array([np.ones(n - 1), -2.0 * np.ones(n), np.ones(n - 1)], offsets=[-1, 0, 1]).tolil()
+    matrix = scipy.sparse.diags_array(
+        [np.ones(n - 1), -2.0 * np.ones(n), np.ones(n - 1)], offsets=[-1, 0, 1]
+    ).tolil()
     if periodic:
         matrix[0, n - 1] = matrix[n - 1, 0] = 1
     else:
@@ -38,7 +40,11 @@ def test_solves_the_five_point_equations(
     if not any(held):
         d -= d.mean(axis=(1, 2), keepdims=True)
     sign = np.where(np.arange(ny) % 2 == 1, -1.0, 1.0) if held[2] else np.ones(ny)
-    order = np.arange(ny) if periodic[1] else [j // 2 if j % 2 == 0 else ny - 1 - j // 2 for j in range(ny)]
+    order = (
+        np.arange(ny)
+        if periodic[1]
+        else [j // 2 if j % 2 == 0 else ny - 1 - j // 2 for j in range(ny)]
+    )
     rows = np.empty_like(d)
     rows[:, :, order] = sign * d
     device = Device()
@@ -47,7 +53,9 @@ def test_solves_the_five_point_equations(
         device.array(np.array([1, 0, 1], bool)), near
     )
     phi = sign * device.to_host(near)[:, :, order]
-    matrix = scipy.sparse.kronsum(laplacian(ny, periodic[1], *held[2:]), laplacian(nx, periodic[0], *held[:2]))
+    matrix = scipy.sparse.kronsum(
+        laplacian(ny, periodic[1], *held[2:]), laplacian(nx, periodic[0], *held[:2])
+    )
     for b in (0, 2):
         residual = (matrix @ phi[b].ravel()).reshape(nx, ny) - d[b]
         assert np.abs(residual).max() < 1e-10 * np.abs(phi[b]).max()
@@ -61,6 +69,8 @@ def test_single_precision_is_enough_for_large_boxes(nx: int, ny: int) -> None:
     """The divergence of what has been projected stays at the round-off of the velocities."""
     from flowsim import Disk, Sides, Simulation
 
-    sim = Simulation(Grid(nx, ny, 8 / nx), Sides(), [Disk(center=(2.0, 2.0))], viscosity=1e-3, backend="cuda")
+    sim = Simulation(
+        Grid(nx, ny, 8 / nx), Sides(), [Disk(center=(2.0, 2.0))], viscosity=1e-3, backend="cuda"
+    )
     sim.advance_steps(3)
     assert sim.max_divergence()[0] * sim.grid.h < 1e-4

@@ -20,7 +20,11 @@ def assert_same(seen: list) -> None:
 
 
 def test_an_action_is_the_same_on_both_backends(tiny: bool) -> None:
-    options = {"cells_per_diameter": 4.0 if tiny else 32.0, "dtype": "float64", "action_time": 0.1 if tiny else 1.0}
+    options = {
+        "cells_per_diameter": 4.0 if tiny else 32.0,
+        "dtype": "float64",
+        "action_time": 0.1 if tiny else 1.0,
+    }
     seen = []
     for backend in ("cpu", "cuda"):
         env = EllipticalSwimmerVectorEnv(1, backend=backend, **options)
@@ -33,7 +37,12 @@ def test_losing_an_agent_is_the_same_on_both_backends() -> None:
     """One agent leaves the box in the first step of an action, and starts anew within it."""
     seen = []
     for backend in ("cpu", "cuda"):
-        options = {"cells_per_diameter": 16, "start": "impulsive", "start_range": "paper", "dtype": "float64"}
+        options = {
+            "cells_per_diameter": 16,
+            "start": "impulsive",
+            "start_range": "paper",
+            "dtype": "float64",
+        }
         env = DCylinderWakeVectorEnv(2, autoreset_mode="SameStep", backend=backend, **options)
         observations, _ = env.reset(seed=5)
         env.task.simulation.body_state.position[1, 1] = (2.29, 2.0)

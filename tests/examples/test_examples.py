@@ -12,9 +12,13 @@ ROOT = Path(__file__).parents[2]
 
 
 def run(folder: Path, name: str, *words: str) -> str:
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    }
     command = [sys.executable, str(ROOT / "examples" / name), *words]
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=800)
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=800
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -22,7 +26,9 @@ def run(folder: Path, name: str, *words: str) -> str:
 @pytest.mark.parametrize("algorithm", ["sac", "ppo"])
 def test_stable_baselines3_trains(tmp_path, algorithm):
     pytest.importorskip("stable_baselines3")
-    assert "mean return -" in run(tmp_path, "with_stable_baselines3.py", algorithm, "--steps", "200")
+    assert "mean return -" in run(
+        tmp_path, "with_stable_baselines3.py", algorithm, "--steps", "200"
+    )
     assert (tmp_path / f"wake-{algorithm}.zip").exists()
 
 

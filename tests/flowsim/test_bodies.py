@@ -5,7 +5,18 @@ import dataclasses
 import numpy as np
 import pytest
 
-from flowsim import Contact, Disk, Ellipse, Grid, HalfDisk, Sides, SignedDistance, Simulation, Union, polygon
+from flowsim import (
+    Contact,
+    Disk,
+    Ellipse,
+    Grid,
+    HalfDisk,
+    Sides,
+    SignedDistance,
+    Simulation,
+    Union,
+    polygon,
+)
 from flowsim.motions import added, oscillation, ramp, rotation
 from flowsim.stencils import surface_share
 
@@ -33,22 +44,33 @@ def test_shares_of_faces_are_those_of_their_distances_also_over_periodic_sides(b
     cos, sin = np.cos(body.angle), np.sin(body.angle)
 
     def distance(x, y):
-        images = [(x - body.center[0] - 4 * i, y - body.center[1] - 4 * j) for i in (-1, 0, 1) for j in (-1, 0, 1)]
-        return np.min([body.distance(cos * rx + sin * ry, cos * ry - sin * rx) for rx, ry in images], axis=0)
+        images = [
+            (x - body.center[0] - 4 * i, y - body.center[1] - 4 * j)
+            for i in (-1, 0, 1)
+            for j in (-1, 0, 1)
+        ]
+        return np.min(
+            [body.distance(cos * rx + sin * ry, cos * ry - sin * rx) for rx, ry in images], axis=0
+        )
 
     i, j = np.meshgrid(np.arange(n), np.arange(n), indexing="ij")
     for share, dx, dy in ((sim._share_u, 0.0, 0.5), (sim._share_v, 0.5, 0.0)):
         d, west, east, south, north = (
-            distance((i + dx + a) * h, (j + dy + b) * h) for a, b in ((0, 0), (-1, 0), (1, 0), (0, -1), (0, 1))
+            distance((i + dx + a) * h, (j + dy + b) * h)
+            for a, b in ((0, 0), (-1, 0), (1, 0), (0, -1), (0, 1))
         )
         held = np.clip(0.5 - d / h, 0, 1) * lambda_dt / (1 + lambda_dt)
         depth = sum(-np.minimum(next_to, 0) for next_to in (west, east, south, north))
-        normal = (east - west, north - south)[dy == 0.0] ** 2 / ((east - west) ** 2 + (north - south) ** 2 + 1e-30)
+        normal = (east - west, north - south)[dy == 0.0] ** 2 / (
+            (east - west) ** 2 + (north - south) ** 2 + 1e-30
+        )
         wall = np.minimum(diffusion * depth / (d + diffusion * depth + 1e-30), 0.5)
         expected = np.where((d > 0) & (d < h), np.maximum(wall, normal * held), held)
         inner = sim.to_host(share)[0, 2 : n + 2, 2 : n + 2]
         tabulated = isinstance(body, Union)
-        np.testing.assert_allclose(inner, expected, atol=0.02 if tabulated else 2e-4 if dtype == "float32" else 1e-9)
+        np.testing.assert_allclose(
+            inner, expected, atol=0.02 if tabulated else 2e-4 if dtype == "float32" else 1e-9
+        )
 
 
 def square(x, y):
@@ -119,14 +141,18 @@ def test_a_tabulated_ellipse_moves_as_the_built_in_one() -> None:
         sim.body_state.applied_force[:], sim.body_state.applied_torque[:] = (0.1, 0.2), 0.02
         sim.advance(1.0)
     np.testing.assert_allclose(other.body_state.velocity, one.body_state.velocity, rtol=0.02)
-    np.testing.assert_allclose(other.body_state.angular_velocity, one.body_state.angular_velocity, rtol=0.03)
+    np.testing.assert_allclose(
+        other.body_state.angular_velocity, one.body_state.angular_velocity, rtol=0.03
+    )
 
 
 def test_a_free_half_disk_moves_as_the_same_shape_about_its_centre_of_mass() -> None:
     """The reference point must not matter: the middle of the flat side or the centre of mass."""
     cx = -2 / (3 * np.pi)
     half = HalfDisk(center=(2.0, 2.0), motion="free", density=2.0)
-    shifted = Union(parts=[HalfDisk(center=(-cx, 0.0))], center=(2.0 + cx, 2.0), motion="free", density=2.0)
+    shifted = Union(
+        parts=[HalfDisk(center=(-cx, 0.0))], center=(2.0 + cx, 2.0), motion="free", density=2.0
+    )
     one, other = tank(half), tank(shifted)
     for sim in (one, other):
         sim.body_state.applied_force[:], sim.body_state.applied_torque[:] = (0.0, 0.2), 0.05
@@ -164,7 +190,9 @@ def test_a_disk_released_from_rest(density: float) -> None:
     (t, v) = np.array(rows).T
     acceleration = np.diff(v[8:]) / np.diff(t[8:])
     added_mass = (density - 1) / acceleration.mean() - density
-    assert acceleration.mean() == pytest.approx((density - 1) / (density + 1.18), rel=0.05), added_mass
+    assert acceleration.mean() == pytest.approx((density - 1) / (density + 1.18), rel=0.05), (
+        added_mass
+    )
     assert np.ptp(acceleration) < 0.1 * abs(acceleration.mean())  # no shaking
 
 
@@ -192,10 +220,14 @@ def test_mass_times_acceleration_is_the_force(density: float, kind) -> None:
         force = state.force[0, 0] + state.applied_force[0, 0] + (body.mass - body.area) * gravity
         np.testing.assert_allclose(body.mass * (new_v - v) / dt, force, atol=1e-9)
         # about the centre of mass; the lever has turned a little since the torque was taken
-        pull = state.torque[0, 0] - lever[0] * state.force[0, 0, 1] + lever[1] * state.force[0, 0, 0]
+        pull = (
+            state.torque[0, 0] - lever[0] * state.force[0, 0, 1] + lever[1] * state.force[0, 0, 0]
+        )
         inertia = body.inertia - body.mass * (lever @ lever)
         loose = 1e-9 if kind is Ellipse else 1e-3
-        assert inertia * (new_omega - omega) / dt == pytest.approx(pull + state.applied_torque[0, 0], abs=loose)
+        assert inertia * (new_omega - omega) / dt == pytest.approx(
+            pull + state.applied_torque[0, 0], abs=loose
+        )
         changes.append([*(new_v - v), new_omega - omega])
     changes = np.array(changes)[10:]
     shaking = (changes[1:] * changes[:-1] < 0) & (np.abs(np.diff(changes, axis=0)) > 2e-3)
@@ -203,9 +235,16 @@ def test_mass_times_acceleration_is_the_force(density: float, kind) -> None:
 
 
 def test_a_disk_lighter_than_the_fluid_rises_smoothly_for_long() -> None:
-    sim = tank(Disk(center=(2.0, 1.0), density=0.1, motion="free"), viscosity=1 / 50, gravity=(0.0, -0.5))
+    sim = tank(
+        Disk(center=(2.0, 1.0), density=0.1, motion="free"), viscosity=1 / 50, gravity=(0.0, -0.5)
+    )
     rows = []
-    sim.advance(5.0, stop=lambda s: rows.append(s.body_state.velocity[0, 0, 1]) or s.body_state.contact.any(axis=1))
+    sim.advance(
+        5.0,
+        stop=lambda s: (
+            rows.append(s.body_state.velocity[0, 0, 1]) or s.body_state.contact.any(axis=1)
+        ),
+    )
     change = np.diff(rows)[5:]
     assert len(rows) > 60
     assert np.abs(np.diff(change)).max() < 0.02
@@ -242,18 +281,25 @@ def test_a_body_crosses_a_periodic_side_without_noticing() -> None:
     runs = []
     for x, y in ((1.0, 1.0), (3.5, 3.625)):
         body = Ellipse(center=(x, y), angle=0.4, density=2.0, motion="free")
-        sim = Simulation(Grid(64, 64, 1 / 16), sides, [body], viscosity=0.01, stream=(0.0, 0.0), dtype="float64")
+        sim = Simulation(
+            Grid(64, 64, 1 / 16), sides, [body], viscosity=0.01, stream=(0.0, 0.0), dtype="float64"
+        )
         sim.body_state.applied_force[:], sim.body_state.applied_torque[:] = (0.3, 0.3), 0.01
         sim.advance(2.0)
         assert not sim.body_state.contact.any()
         assert sim.solid().sum() / 256 == pytest.approx(body.area, rel=0.02)
-        runs.append(np.array([*(sim.body_state.position[0, 0] - (x, y)), sim.body_state.angle[0, 0]]))
+        runs.append(
+            np.array([*(sim.body_state.position[0, 0] - (x, y)), sim.body_state.angle[0, 0]])
+        )
     assert runs[0][0] > 0.5
     np.testing.assert_allclose(runs[1], runs[0], atol=1e-9)
 
 
 def test_a_restart_of_a_light_body_goes_on_to_the_bit() -> None:
-    first, second = (tank(Ellipse(center=(2, 2), density=0.2, motion="free"), gravity=(0, -1.0)) for _ in range(2))
+    first, second = (
+        tank(Ellipse(center=(2, 2), density=0.2, motion="free"), gravity=(0, -1.0))
+        for _ in range(2)
+    )
     first.advance(0.5)
     second.set_state(0, first.get_state(0))
     first.advance(0.5)

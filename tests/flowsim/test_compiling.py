@@ -86,7 +86,11 @@ def outcome(process):
 def test_processes_that_start_cold_together_compile_each_function_once(tmp_path):
     (tmp_path / "compiled_here.py").write_text(MODULE)
     notes = tmp_path / "notes"
-    places = {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": str(tmp_path), "NOTES": str(notes)}
+    places = {
+        "NUMBA_CACHE_DIR": str(tmp_path / "cache"),
+        "PYTHONPATH": str(tmp_path),
+        "NOTES": str(notes),
+    }
     together = [run(SCRIPT, **places), run(SCRIPT, **places)]
     errors = []
     for process in together:
@@ -105,7 +109,11 @@ def test_processes_that_start_cold_together_compile_each_function_once(tmp_path)
 
 def test_a_cache_that_cannot_be_written_is_no_obstacle(tmp_path):
     (tmp_path / "compiled_here.py").write_text(MODULE)
-    places = {"NUMBA_CACHE_DIR": "/proc/nowhere", "PYTHONPATH": str(tmp_path), "NOTES": str(tmp_path / "notes")}
+    places = {
+        "NUMBA_CACHE_DIR": "/proc/nowhere",
+        "PYTHONPATH": str(tmp_path),
+        "NOTES": str(tmp_path / "notes"),
+    }
     out, _ = outcome(run(SCRIPT, **places, TMPDIR=str(tmp_path)))
     assert out.strip() == "[np.float64(1.0), np.float64(2.0), np.float64(3.0)]"
     assert not list(tmp_path.glob("flowsim-*"))  # what took its place went with the process
@@ -170,7 +178,11 @@ numba.threading_layer()  # raises where no threads were started
 assert in_a_fork(lambda: 0 if count(1) == 2016 else 3) == 0
 assert in_a_fork(two_threads) == 4
 """
-    places = {"PYTHONPATH": str(tmp_path), "NOTES": str(tmp_path / "notes"), "NUMBA_NUM_THREADS": "2"}
+    places = {
+        "PYTHONPATH": str(tmp_path),
+        "NOTES": str(tmp_path / "notes"),
+        "NUMBA_NUM_THREADS": "2",
+    }
     out, _ = outcome(run(code, **places, NUMBA_CACHE_DIR=str(tmp_path / "cache")))
     assert "forked from one whose solver used threads" in out
 

@@ -56,7 +56,9 @@ def test_added_mass_in_rotation_of_an_ellipse_is_found_from_its_torque() -> None
     from flowsim import Ellipse
 
     body = Ellipse(center=(3.0, 3.0), motion="free", density=10.0)
-    sim = Simulation(Grid(192, 192, 1 / 32), Sides.all("slip"), [body], viscosity=1e-4, stream=(0.0, 0.0))
+    sim = Simulation(
+        Grid(192, 192, 1 / 32), Sides.all("slip"), [body], viscosity=1e-4, stream=(0.0, 0.0)
+    )
     sim.body_state.applied_torque[:] = 0.05
     sim.advance(0.1)
     a, b = body.semi_axes

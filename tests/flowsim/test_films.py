@@ -21,7 +21,12 @@ def test_films_are_read_back(tmp_path):
     films.write_gif(tmp_path / "film.gif", frames, fps=10)
     assert imageio.imread(tmp_path / "film.gif").shape[1:] == (60, 80, 3)
     films.write_webp(tmp_path / "film.webp", frames, fps=10)
-    read = np.array([frame.convert("RGB") for frame in ImageSequence.Iterator(Image.open(tmp_path / "film.webp"))])
+    read = np.array(
+        [
+            frame.convert("RGB")
+            for frame in ImageSequence.Iterator(Image.open(tmp_path / "film.webp"))
+        ]
+    )
     assert read.shape == (10, 60, 80, 3)
     np.testing.assert_allclose(read.mean(axis=(1, 2, 3)), 20 * np.arange(10), atol=6)
 
@@ -64,7 +69,8 @@ def test_gif_shrinks_until_it_fits(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("kind", "colours", "step"), [("mp4", 200, 10), ("gif", 45, 30), ("webp", 150, 15), ("png", 500, 4)]
+    ("kind", "colours", "step"),
+    [("mp4", 200, 10), ("gif", 45, 30), ("webp", 150, 15), ("png", 500, 4)],
 )
 def test_a_ramp_of_vorticity_keeps_its_colours(tmp_path, kind, colours, step):
     """White stays white, both ends stay dark, and between them there are no bands."""
@@ -83,7 +89,9 @@ def test_a_ramp_of_vorticity_keeps_its_colours(tmp_path, kind, colours, step):
 def test_the_film_says_how_its_colours_are_coded(tmp_path):
     films.write_mp4(tmp_path / "film.mp4", [np.full((60, 80, 3), (200, 40, 30), np.uint8)] * 3)
     assert "bt709" in str(imageio.immeta(tmp_path / "film.mp4", plugin="FFMPEG")["pix_fmt"])
-    np.testing.assert_allclose(imageio.imread(tmp_path / "film.mp4")[1].mean(axis=(0, 1)), (200, 40, 30), atol=4)
+    np.testing.assert_allclose(
+        imageio.imread(tmp_path / "film.mp4")[1].mean(axis=(0, 1)), (200, 40, 30), atol=4
+    )
 
 
 def test_pictures_need_no_display(tmp_path):
@@ -93,6 +101,10 @@ def test_pictures_need_no_display(tmp_path):
         "scene = viz.Scene(np.zeros((8, 4)), (2.0, 1.0)); caption = viz.Caption(0.0, title='t', action=(0.0,));"
         "films.write_films([viz.draw_panel(scene, caption)], png=Path('film.png'))"
     )
-    environment = {name: value for name, value in os.environ.items() if "DISPLAY" not in name} | {"MPLBACKEND": "TkAgg"}
-    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, check=True, timeout=600)
+    environment = {name: value for name, value in os.environ.items() if "DISPLAY" not in name} | {
+        "MPLBACKEND": "TkAgg"
+    }
+    subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=environment, check=True, timeout=600
+    )
     assert (tmp_path / "film.png").exists()

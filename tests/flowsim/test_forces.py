@@ -19,7 +19,10 @@ def both_measures(sim: Simulation, duration: float, after: float) -> tuple[np.nd
         state = sim.body_state
         if sim.time[0] > after:
             rows.append(
-                ([*state.force[0, 0], state.torque[0, 0]], [*volumes.force[0, 0], volumes.torque[0, 0]]),
+                (
+                    [*state.force[0, 0], state.torque[0, 0]],
+                    [*volumes.force[0, 0], volumes.torque[0, 0]],
+                ),
             )
         return np.zeros(1, bool)
 
@@ -29,7 +32,14 @@ def both_measures(sim: Simulation, duration: float, after: float) -> tuple[np.nd
 
 
 def oscillation(t: float) -> tuple[float, float, float, float, float, float]:
-    return 2 + 0.2 * math.sin(2 * t), 2.03, 0.3 * math.sin(t), 0.4 * math.cos(2 * t), 0.0, 0.3 * math.cos(t)
+    return (
+        2 + 0.2 * math.sin(2 * t),
+        2.03,
+        0.3 * math.sin(t),
+        0.4 * math.cos(2 * t),
+        0.0,
+        0.3 * math.cos(t),
+    )
 
 
 def pitching(t: float) -> tuple[float, float, float, float, float, float]:
@@ -95,7 +105,13 @@ def test_power_over_time_is_the_work_of_the_impulses() -> None:
 
 
 def test_advection_conserves_momentum_to_round_off() -> None:
-    sim = Simulation(Grid(48, 32, 1 / 16), Sides.all("periodic"), viscosity=1e-3, stream=(0.3, 0.2), dtype="float64")
+    sim = Simulation(
+        Grid(48, 32, 1 / 16),
+        Sides.all("periodic"),
+        viscosity=1e-3,
+        stream=(0.3, 0.2),
+        dtype="float64",
+    )
     rng = np.random.default_rng(1)
     sim.u[0, 2:-2, 2:-2] += rng.normal(size=(48, 32))
     sim.v[0, 2:-2, 2:-2] += rng.normal(size=(48, 32))
@@ -113,7 +129,9 @@ def test_advection_conserves_momentum_to_round_off() -> None:
 def test_far_field_of_a_disk_at_once_is_its_dipole() -> None:
     size, n = 4.0, 32
     sides = Sides.all("far_field")
-    sim = Simulation(Grid(int(size * n), int(size * n), 1 / n), sides, [Disk(center=(2, 2))], viscosity=1e-3)
+    sim = Simulation(
+        Grid(int(size * n), int(size * n), 1 / n), sides, [Disk(center=(2, 2))], viscosity=1e-3
+    )
     x, y = sim.grid.v_faces()
     edge = (0, slice(2, -2), 2 + sim.grid.ny)  # v on the upper side
     rx, ry = x[edge[1:]] - 2, y[edge[1:]] - 2
@@ -140,7 +158,13 @@ def drag_of_half_disk(width: float, height: float, end: float) -> np.ndarray:
     """Mean C_D over each 10 D/U of a half disk at Re 400 in far-field sides, its flat side 1.8 D or more behind one."""
     n = 16
     body = HalfDisk(center=(1.8 if width < 10 else 3.0, height / 2))
-    sim = Simulation(Grid(int(width * n), int(height * n), 1 / n), Sides(), [body], viscosity=1 / 400, dtype="float32")
+    sim = Simulation(
+        Grid(int(width * n), int(height * n), 1 / n),
+        Sides(),
+        [body],
+        viscosity=1 / 400,
+        dtype="float32",
+    )
     disturb_wake(sim)
     history = follow(sim, end, Effort(), drag_and_lift)
     parts = (history[:, 0] // 10.0).astype(int)

@@ -35,7 +35,10 @@ def check_image(image, flow: Simulation, b: int) -> None:
     assert image.GetSpacing() == (GRID.h,) * 3
     assert image.GetOrigin() == (0.0, 0.0, 0.0)
     data = image.GetCellData()
-    read = {name: vtk_to_numpy(data.GetArray(name)) for name in ("velocity", "vorticity", "pressure", "solid")}
+    read = {
+        name: vtk_to_numpy(data.GetArray(name))
+        for name in ("velocity", "vorticity", "pressure", "solid")
+    }
     velocity, vorticity, solid = flow.velocity_at_centres()[b], flow.vorticity()[b], flow.solid()[b]
     for cell in range(image.GetNumberOfCells()):
         left, right, bottom, top, *_ = image.GetCell(cell).GetBounds()
@@ -65,10 +68,13 @@ def test_vorticity_in_the_file_is_the_curl_of_the_velocity(tmp_path):
     write_fields(tmp_path / "waves.vtkhdf", flow)
     reader = open_with_vtk(tmp_path / "waves.vtkhdf")
     reader.Update()
-    read = vtk_to_numpy(reader.GetOutput().GetCellData().GetArray("vorticity")).reshape(GRID.ny, GRID.nx)
+    read = vtk_to_numpy(reader.GetOutput().GetCellData().GetArray("vorticity")).reshape(
+        GRID.ny, GRID.nx
+    )
     x, y = GRID.centres()
     exact = k[0] * np.cos(k[0] * x) + k[1] * np.sin(k[1] * y)
-    assert np.abs(read - exact.T).max() < 0.05 * np.abs(exact).max()  # second order, 16 cells a wave
+    # second order, 16 cells a wave
+    assert np.abs(read - exact.T).max() < 0.05 * np.abs(exact).max()
 
 
 def test_vtk_reads_all_times_of_a_series_from_one_file(tmp_path, monkeypatch):
@@ -91,7 +97,9 @@ def test_vtk_reads_all_times_of_a_series_from_one_file(tmp_path, monkeypatch):
     before = series.size()
     series.thin()
     assert series.size() < before
-    resumed = FieldSeries(tmp_path / "fields.vtkhdf", GRID, flow.dtype, until=float(kept[2]["time"]))
+    resumed = FieldSeries(
+        tmp_path / "fields.vtkhdf", GRID, flow.dtype, until=float(kept[2]["time"])
+    )
     assert resumed.times == [kept[0]["time"], kept[2]["time"]]
     resumed.append(flow.time[0], pack_fields(flow))  # in the state of the last time
     reader = open_with_vtk(tmp_path / "fields.vtkhdf")

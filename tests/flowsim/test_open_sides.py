@@ -10,7 +10,9 @@ from flowsim.validation.cylinder import disturb_wake, drag_and_lift, shedding_va
 from flowsim.validation.result import Effort, follow
 
 
-def vortices(x: np.ndarray, y: np.ndarray, places: list[tuple[float, float, float]]) -> tuple[np.ndarray, np.ndarray]:
+def vortices(
+    x: np.ndarray, y: np.ndarray, places: list[tuple[float, float, float]]
+) -> tuple[np.ndarray, np.ndarray]:
     """Velocity of vortices (x, y, circulation) with cores of Gauss' shape, 0.3 wide."""
     u, v = np.zeros_like(x + y), np.zeros_like(x + y)
     for xc, yc, circulation in places:
@@ -43,8 +45,10 @@ def energy(sim: Simulation) -> float:
     ("places", "stream"),
     [
         ([(2.5, 4.5, -4.0), (3.5, 4.5, 4.0)], (0.0, 0.0)),  # out through the top, upwards
-        ([(2.5, 4.9, 4.0), (3.5, 4.9, -4.0)], (0.0, 0.0)),  # away from the top, whose fluid is drawn in
-        ([(3.0, 5.8, 6.0)], (0.0, 0.0)),  # half out of the box: in on one half of the top, out on the other
+        # away from the top, whose fluid is drawn in
+        ([(2.5, 4.9, 4.0), (3.5, 4.9, -4.0)], (0.0, 0.0)),
+        # half out of the box: in on one half of the top, out on the other
+        ([(3.0, 5.8, 6.0)], (0.0, 0.0)),
         ([(4.9, 1.0, 5.0), (1.0, 5.3, -4.0), (0.9, 0.8, 4.0)], (0.3, 0.2)),  # corners
     ],
 )
@@ -102,7 +106,9 @@ def test_where_flow_leaves_nothing_is_added() -> None:
 def test_a_stream_passes_open_sides_unchanged(stream: tuple[float, float]) -> None:
     sim = Simulation(Grid(32, 24, 1 / 8), Sides.all("open"), viscosity=0.01, stream=stream)
     sim.advance(5.0)
-    assert sim.velocity_at_centres()[0] == pytest.approx(np.broadcast_to(stream, (32, 24, 2)), abs=1e-6)
+    assert sim.velocity_at_centres()[0] == pytest.approx(
+        np.broadcast_to(stream, (32, 24, 2)), abs=1e-6
+    )
 
 
 @pytest.mark.parametrize("speed", [1.0, -1.0])
@@ -111,7 +117,12 @@ def test_a_stream_that_fell_behind_catches_up(speed: float) -> None:
 
     Behind the side where it enters the stress makes the pressure u (U - u) / 2, so L du/dt = u (U - u) / 2.
     """
-    sim = Simulation(Grid(32, 16, 1 / 8), Sides("open", "open", "slip", "slip"), viscosity=0.01, stream=(speed, 0.0))
+    sim = Simulation(
+        Grid(32, 16, 1 / 8),
+        Sides("open", "open", "slip", "slip"),
+        viscosity=0.01,
+        stream=(speed, 0.0),
+    )
     sim.add_velocity(0, -0.5 * speed, 0.0)
     sim.settle()
     for time in (4.0, 8.0, 16.0):
@@ -133,7 +144,9 @@ def shed(sides: Sides, center: tuple[float, float], end: float, cells: int) -> n
     [((4.01, 4.0), (1.4, 1.65)), ((4.01, 6.4), (0.9, 1.5))],
     ids=["in the middle", "near the top, which the wake crosses"],
 )
-def test_a_cylinder_sheds_steadily_between_open_sides(center: tuple[float, float], drag: tuple[float, float]) -> None:
+def test_a_cylinder_sheds_steadily_between_open_sides(
+    center: tuple[float, float], drag: tuple[float, float]
+) -> None:
     """Re 100, 100 D/U: with zero gradients the stream swayed, and C_D went from 1.22 to 0.80 and 1.64."""
     history = shed(Sides(bottom="open", top="open"), center, 100.0, 8)
     early = shedding_values(history[(history[:, 0] > 40) & (history[:, 0] < 70)], 0.0)

@@ -25,8 +25,12 @@ SIDES = [((False, False), FREE), ((True, False), FREE), ((False, True), FREE), (
 LENGTHS = [8, 14, 22, 30, 60, 64, 96, 194, 250, 256]
 
 
-def solver(nx: int, ny: int, periodic: Periodic, held: Held, dtype: str, batch: int = 1, threads: int = 1):
-    return PressureSolver(nx, ny, periodic, held, np.dtype(dtype), batch, Device(min(threads, most_threads())))
+def solver(
+    nx: int, ny: int, periodic: Periodic, held: Held, dtype: str, batch: int = 1, threads: int = 1
+):
+    return PressureSolver(
+        nx, ny, periodic, held, np.dtype(dtype), batch, Device(min(threads, most_threads()))
+    )
 
 
 def sources(batch: int, nx: int, ny: int, dtype: str = "float64", held: Held = FREE) -> np.ndarray:
@@ -37,7 +41,9 @@ def sources(batch: int, nx: int, ny: int, dtype: str = "float64", held: Held = F
 
 
 def second_difference(n: int, periodic: bool, low: bool, high: bool) -> scipy.sparse.spmatrix:
-    matrix = scipy.sparse.diags_array([np.ones(n - 1), np.full(n, -2.0), np.ones(n - 1)], offsets=[-1, 0, 1]).tolil()
+    matrix = scipy.sparse.diags_array(
+        [np.ones(n - 1), np.full(n, -2.0), np.ones(n - 1)], offsets=[-1, 0, 1]
+    ).tolil()
     if periodic:
         matrix[0, n - 1] = matrix[n - 1, 0] = 1
     else:
@@ -60,8 +66,13 @@ def direct_solution(d: np.ndarray, periodic: Periodic, held: Held) -> np.ndarray
 
 @pytest.mark.parametrize(("periodic", "held"), SIDES)
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-11), ("float32", 1e-5)])
-def test_agrees_with_a_direct_solution(periodic: Periodic, held: Held, dtype: str, tolerance: float) -> None:
-    for nx, ny in [(n, m) for n, m in zip(LENGTHS, LENGTHS[::-1], strict=True)] + [(8, 8), (48, 32)]:
+def test_agrees_with_a_direct_solution(
+    periodic: Periodic, held: Held, dtype: str, tolerance: float
+) -> None:
+    for nx, ny in [(n, m) for n, m in zip(LENGTHS, LENGTHS[::-1], strict=True)] + [
+        (8, 8),
+        (48, 32),
+    ]:
         phi = sources(1, nx, ny, held=held)
         expected = direct_solution(phi[0], periodic, held)
         phi = phi.astype(dtype)
@@ -84,7 +95,9 @@ def modes_of(d: np.ndarray, periodic: bool, held: bool = False) -> tuple[np.ndar
 @pytest.mark.parametrize("ny", LENGTHS)
 @pytest.mark.parametrize("nx", [8, 32, 50])
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-14), ("float32", 1e-6)])
-def test_transform_is_the_discrete_cosine_or_sine_transform(nx: int, ny: int, dtype: str, tolerance: float) -> None:
+def test_transform_is_the_discrete_cosine_or_sine_transform(
+    nx: int, ny: int, dtype: str, tolerance: float
+) -> None:
     d = sources(1, nx, ny, dtype)
     modes, back = modes_of(d, periodic=False)
     expected = scipy.fft.dct(d.astype(np.float64), axis=2) / 2
@@ -98,7 +111,9 @@ def test_transform_is_the_discrete_cosine_or_sine_transform(nx: int, ny: int, dt
 
 @pytest.mark.parametrize("ny", LENGTHS)
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-14), ("float32", 1e-6)])
-def test_transform_is_the_fourier_transform_of_a_periodic_side(ny: int, dtype: str, tolerance: float) -> None:
+def test_transform_is_the_fourier_transform_of_a_periodic_side(
+    ny: int, dtype: str, tolerance: float
+) -> None:
     d = sources(1, 20, ny, dtype)
     modes, back = modes_of(d, periodic=True)
     fourier = np.fft.rfft(d.astype(np.float64), axis=2)
@@ -109,13 +124,22 @@ def test_transform_is_the_fourier_transform_of_a_periodic_side(ny: int, dtype: s
 
 @pytest.mark.parametrize(("periodic", "held"), SIDES)
 @pytest.mark.parametrize(("nx", "ny"), [(128, 64), (70, 30)])
-def test_solution_does_not_depend_on_blocks_or_company(periodic: Periodic, held: Held, nx: int, ny: int) -> None:
+def test_solution_does_not_depend_on_blocks_or_company(
+    periodic: Periodic, held: Held, nx: int, ny: int
+) -> None:
     """To the bit, however the rows are shared among the tasks and whoever else is in the batch."""
     d = sources(5, nx, ny, "float32")
-    alone = {threads: d[3:4].copy() for threads in (1, 2)}  # one thread has a compiled form of its own
+    # one thread has a compiled form of its own
+    alone = {threads: d[3:4].copy() for threads in (1, 2)}
     for threads, phi in alone.items():
         solver(nx, ny, periodic, held, "float32", threads=threads).solve(np.array([0]), 1, phi)
-    for active, blocks, threads in (([3], 1, 1), ([3], 2, 2), ([3], 3, 3), ([1, 3], 2, 3), ([0, 1, 2, 3, 4], 1, 2)):
+    for active, blocks, threads in (
+        ([3], 1, 1),
+        ([3], 2, 2),
+        ([3], 3, 3),
+        ([1, 3], 2, 3),
+        ([0, 1, 2, 3, 4], 1, 2),
+    ):
         phi = d.copy()
         solver(nx, ny, periodic, held, "float32", 5, threads).solve(np.array(active), blocks, phi)
         np.testing.assert_array_equal(phi[3], alone[min(threads, 2)][0])

@@ -11,7 +11,9 @@ from flowsim.quantities import PRESSURE, QUANTITIES, SPEED, VORTICITY, choose
 def vortices():
     """Taylor-Green vortices of two strengths, after a step, and their phases at the cell centres."""
     n, k = 64, 2.0 * np.pi
-    sim = Simulation(Grid(n, n, 1 / n), Sides.all("periodic"), viscosity=1e-4, batch=2, stream=(0.0, 0.0))
+    sim = Simulation(
+        Grid(n, n, 1 / n), Sides.all("periodic"), viscosity=1e-4, batch=2, stream=(0.0, 0.0)
+    )
     for b, strength in enumerate((1.0, 2.0)):
         x, y = (k * faces for faces in sim.grid.u_faces())
         u = strength * np.sin(x) * np.cos(y)
@@ -29,7 +31,9 @@ def test_fields_of_taylor_green(vortices, b):
     strength = (1.0, 2.0)[b]
     decay = np.exp(-2e-4 * k * k * 0.05)
     np.testing.assert_allclose(
-        VORTICITY.of(sim, b), 2 * k * strength * decay * np.sin(x) * np.sin(y), atol=0.02 * k * strength
+        VORTICITY.of(sim, b),
+        2 * k * strength * decay * np.sin(x) * np.sin(y),
+        atol=0.02 * k * strength,
     )
     speed = strength * np.hypot(np.sin(x) * np.cos(y), np.cos(x) * np.sin(y))
     np.testing.assert_allclose(SPEED.of(sim, b), speed, atol=0.02 * strength)
@@ -49,7 +53,10 @@ def test_zero_is_white_and_values_beyond_the_range_saturate(name):
 
 
 def test_words_for_quantities():
-    assert [(q.name, q.limit) for q in choose("speed,vorticity", "speed=1.5")] == [("speed", 1.5), ("vorticity", 8.0)]
+    assert [(q.name, q.limit) for q in choose("speed,vorticity", "speed=1.5")] == [
+        ("speed", 1.5),
+        ("vorticity", 8.0),
+    ]
     assert choose("pressure", "3")[0].limit == 3.0
 
 

@@ -31,7 +31,9 @@ def side_by_side(order, dtype) -> dict[str, np.ndarray]:
     values = np.random.default_rng(0)
     numbers = {name: values.standard_normal(shape).astype(dtype) for name, shape in SHAPES.items()}
     size = np.dtype(dtype).itemsize
-    memory = np.zeros(sum(MARGIN + 64 + math.prod(shape) * size for shape in SHAPES.values()), np.uint8)
+    memory = np.zeros(
+        sum(MARGIN + 64 + math.prod(shape) * size for shape in SHAPES.values()), np.uint8
+    )
     arrays, start = {}, -memory.ctypes.data % 64
     for name, gap in order:
         start += gap
@@ -47,11 +49,27 @@ def a_step(a: dict[str, np.ndarray], sides: np.ndarray) -> dict[str, np.ndarray]
     active, dt, h = np.array([0]), np.array([0.01]), 0.1
     velocity, new, old = (a["u"], a["v"]), (a["new_u"], a["new_v"]), (a["old_u"], a["old_v"])
     cpu.fill_ghosts(active, *velocity, sides, a["given"])
-    cpu.predict(active, 1, *velocity, *new, *old, a["p"], sides, dt, dt, np.array([0.9]), h, a["rows"])
-    cpu.predict_open_sides(active, *velocity, *new, *old, a["p"], sides, a["given"], dt, dt, np.array([0.9]), h)
+    cpu.predict(
+        active, 1, *velocity, *new, *old, a["p"], sides, dt, dt, np.array([0.9]), h, a["rows"]
+    )
+    cpu.predict_open_sides(
+        active, *velocity, *new, *old, a["p"], sides, a["given"], dt, dt, np.array([0.9]), h
+    )
     cpu.update_sides(active, *velocity, *new, sides, a["given"], dt, h)
     cpu.divergence(active, 1, *new, a["phi"], sides)
-    cpu.correct(active, 1, *new, *velocity, a["phi"], a["p"], sides, dt, h, True, np.zeros((1, 1), a["u"].dtype))
+    cpu.correct(
+        active,
+        1,
+        *new,
+        *velocity,
+        a["phi"],
+        a["p"],
+        sides,
+        dt,
+        h,
+        True,
+        np.zeros((1, 1), a["u"].dtype),
+    )
     return {name: a[name].copy() for name in SHAPES}
 
 
@@ -79,14 +97,18 @@ def test_groups_that_fit_the_caches_are_a_batch_to_the_bit(monkeypatch) -> None:
 
     def run() -> Simulation:
         bodies = [Disk(center=(1.0, 1.5)), Ellipse(center=(2.0, 1.6), motion="free")]
-        sim = Simulation(Grid(48, 48, 1 / 16), bodies=bodies, viscosity=[0.01, 0.02, 0.005, 0.01, 0.03], batch=5)
+        sim = Simulation(
+            Grid(48, 48, 1 / 16), bodies=bodies, viscosity=[0.01, 0.02, 0.005, 0.01, 0.03], batch=5
+        )
         sim.advance(np.linspace(0.1, 0.3, 5))
         sim.settle(np.array([True, False, True, False, True]))
         sim.advance_steps(4)
         return sim
 
     together = run()
-    monkeypatch.setattr("flowsim.backend.cpu.device.NEAR", 2 * memory_needed(together.grid, 1, "float32"))
+    monkeypatch.setattr(
+        "flowsim.backend.cpu.device.NEAR", 2 * memory_needed(together.grid, 1, "float32")
+    )
     apart = run()
     assert apart._device._together == 2
     for name, array in together._state_arrays().items():

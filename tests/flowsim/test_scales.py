@@ -9,9 +9,13 @@ from flowsim.scales import blockage, thickness
 PERIODIC = Sides("inflow", "outflow", "periodic", "periodic")
 
 
-def flow(*bodies, sides: Sides | None = None, stream: tuple[float, float] = (1.0, 0.0), h: float = 1 / 8) -> Simulation:
+def flow(
+    *bodies, sides: Sides | None = None, stream: tuple[float, float] = (1.0, 0.0), h: float = 1 / 8
+) -> Simulation:
     """Bodies in a box of 8 x 6 D."""
-    return Simulation(Grid(round(8 / h), round(6 / h), h), sides, bodies, viscosity=0.01, stream=stream)
+    return Simulation(
+        Grid(round(8 / h), round(6 / h), h), sides, bodies, viscosity=0.01, stream=stream
+    )
 
 
 @pytest.mark.parametrize(("bodies", "share"), [
@@ -33,9 +37,13 @@ def test_blockage_is_the_covered_share_of_a_cross_section(bodies, share: float) 
 
 
 def test_blockage_across_a_periodic_side_and_of_a_stream_along_y() -> None:
-    assert blockage(flow(Disk(center=(2, 0.2)), sides=PERIODIC))[0] == pytest.approx(1 / 6, abs=1e-4)
+    assert blockage(flow(Disk(center=(2, 0.2)), sides=PERIODIC))[0] == pytest.approx(
+        1 / 6, abs=1e-4
+    )
     pair = Disk(center=(2, 3)), Disk(center=(5, 3))
-    assert blockage(flow(*pair, sides=Sides.all("open"), stream=(0.0, 1.0)))[0] == pytest.approx(2 / 8, abs=1e-4)
+    assert blockage(flow(*pair, sides=Sides.all("open"), stream=(0.0, 1.0)))[0] == pytest.approx(
+        2 / 8, abs=1e-4
+    )
 
 
 def test_blockage_follows_the_bodies() -> None:

@@ -71,7 +71,12 @@ def test_a_restart_goes_on_to_the_bit() -> None:
 
 
 def test_a_state_of_another_grid_is_refused() -> None:
-    other = Simulation(Grid(32, 32, 1 / 8), Sides(), [Disk(center=(2.0, 2.0)), Disk(center=(3.0, 2.0))], viscosity=0.1)
+    other = Simulation(
+        Grid(32, 32, 1 / 8),
+        Sides(),
+        [Disk(center=(2.0, 2.0)), Disk(center=(3.0, 2.0))],
+        viscosity=0.1,
+    )
     with pytest.raises(ValueError, match="the state's u is"):
         wake().set_state(0, other.get_state(0))
 
@@ -101,11 +106,14 @@ def test_a_driven_disk_in_still_water_feels_what_a_fixed_one_in_a_stream_does() 
     fixed = drag(Simulation(grid, sides, [Disk(center=(5.0, 6.0))], viscosity=1 / 40))
     driven = Disk(center=(8.0, 6.0), motion=lambda t: (8.0 - t, 6.0, 0.0, -1.0, 0.0, 0.0))
     moving = drag(Simulation(grid, sides, [driven], viscosity=1 / 40, stream=(0.0, 0.0)))
-    assert moving == pytest.approx(fixed, rel=0.06)  # to the left it goes, to the right it is pushed
+    # to the left it goes, to the right it is pushed
+    assert moving == pytest.approx(fixed, rel=0.06)
 
 
 def test_sampling_is_exact_for_a_linear_field() -> None:
-    sim = Simulation(Grid(32, 16, 1 / 8), Sides("periodic", "periodic", "slip", "slip"), viscosity=0.1)
+    sim = Simulation(
+        Grid(32, 16, 1 / 8), Sides("periodic", "periodic", "slip", "slip"), viscosity=0.1
+    )
     (ux, uy), (vx, vy) = sim.grid.u_faces(), sim.grid.v_faces()
     sim.u[0], sim.v[0] = 1 + 2 * ux - 3 * uy, 0.5 - vx + 2 * vy
     points = np.array([[[1.03, 0.77], [2.5, 1.111], [0.7, 1.4]]])
@@ -163,7 +171,11 @@ def test_a_step_allocates_nothing_that_grows_with_grid_or_batch() -> None:
         """Count what compiled code allocates in ten steps, and the bytes that Python and NumPy add at most."""
         bodies = [HalfDisk(center=(1.8, 2.0)), Ellipse(center=(3.8, 2.0), motion="free")]
         sim = Simulation(
-            Grid(8 * n, 4 * n, 1 / n), Sides(bottom="slip", top="slip"), bodies, viscosity=1 / 400, batch=batch
+            Grid(8 * n, 4 * n, 1 / n),
+            Sides(bottom="slip", top="slip"),
+            bodies,
+            viscosity=1 / 400,
+            batch=batch,
         )
         sim.advance_steps(5)
         before = rtsys.get_allocation_stats().alloc
@@ -180,6 +192,7 @@ def test_a_step_allocates_nothing_that_grows_with_grid_or_batch() -> None:
 
     few, small = allocations(8, 1)
     many, large = allocations(16, 8)
-    assert many == few  # numba keeps a record of every array that is passed to it, whatever its size
+    # numba keeps a record of every array that is passed to it, whatever its size
+    assert many == few
     assert small < 16_000
     assert large < 16_000 < 8 * 128 * 64 * 4

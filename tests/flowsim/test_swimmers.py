@@ -59,7 +59,9 @@ def test_the_deformation_has_no_momentum_and_the_noted_inertia_and_energy(name: 
             share = min(max(0.5 - body_distance(table, 0, 0, a, b, 1.0, 0.0) * n / 1.2, 0.0), 1.0)
             if share > 0.0:
                 u, v = deformation_velocity(table.nodes[0], line, a, b, 1.0, 0.0)
-                sums += share * np.array([1, u, v, a * v - b * u, a * a + b * b, 0.5 * (u * u + v * v), np.hypot(u, v)])
+                sums += share * np.array(
+                    [1, u, v, a * v - b * u, a * a + b * b, 0.5 * (u * u + v * v), np.hypot(u, v)]
+                )
     sums *= (1.2 / n) ** 2
     area, pu, pv, spin, inertia, energy, speed = sums
     assert area == pytest.approx(FISH[name].area, rel=0.02)
@@ -92,8 +94,14 @@ def test_the_field_inside_is_free_of_divergence(monkeypatch: pytest.MonkeyPatch)
     for i in range(48, 208, 16):
         for d in (0.5 * table.nodes[0, i, HALF_WIDTH], -0.5 * table.nodes[0, i, HALF_WIDTH]):
             x, y = line[i, X] - d * line[i, SIN], line[i, Y] + d * line[i, COS]
-            east, west = (deformation_velocity(table.nodes[0], line, x + e, y, 1.0, 0.0)[0] for e in (step, -step))
-            north, south = (deformation_velocity(table.nodes[0], line, x, y + e, 1.0, 0.0)[1] for e in (step, -step))
+            east, west = (
+                deformation_velocity(table.nodes[0], line, x + e, y, 1.0, 0.0)[0]
+                for e in (step, -step)
+            )
+            north, south = (
+                deformation_velocity(table.nodes[0], line, x, y + e, 1.0, 0.0)[1]
+                for e in (step, -step)
+            )
             found.append((east - west + north - south) / (2 * step))
             without.append(line[i, BEND_RATE] * d)
     assert np.linalg.norm(found) < 0.2 * np.linalg.norm(without)
@@ -103,11 +111,17 @@ def test_the_nearest_point_and_the_distance_are_those_of_a_fine_search() -> None
     table, _, _, line = bent(FISH["fish"])
     fine = np.linspace(0, 1, 50)
     dense = np.concatenate(
-        [line[i, [X, Y]] + fine[:, None] * (line[i + 1, [X, Y]] - line[i, [X, Y]]) for i in range(64)]
+        [
+            line[i, [X, Y]] + fine[:, None] * (line[i + 1, [X, Y]] - line[i, [X, Y]])
+            for i in range(64)
+        ]
     )
     w = table.nodes[0, :, HALF_WIDTH]
     edges = np.concatenate(
-        [line[:, [X, Y]] + s * w[:, None] * np.stack([-line[:, SIN], line[:, COS]], 1) for s in (1, -1)]
+        [
+            line[:, [X, Y]] + s * w[:, None] * np.stack([-line[:, SIN], line[:, COS]], 1)
+            for s in (1, -1)
+        ]
     )
     for x, y in np.random.default_rng(0).uniform((-0.6, -0.2), (0.6, 0.2), (60, 2)):
         _, place, lateral = nearest(line, x, y, np.inf)
@@ -121,7 +135,9 @@ def test_the_nearest_point_and_the_distance_are_those_of_a_fine_search() -> None
 
 def pool(body, cells: int = 24, **options) -> Simulation:
     grid = Grid(2 * cells, cells + cells % 2, 1 / cells)
-    return Simulation(grid, Sides.all("periodic"), [body], viscosity=1e-3, stream=(0.0, 0.0), **options)
+    return Simulation(
+        grid, Sides.all("periodic"), [body], viscosity=1e-3, stream=(0.0, 0.0), **options
+    )
 
 
 def test_a_fish_swims_ahead_and_a_turn_turns_it() -> None:
@@ -130,7 +146,12 @@ def test_a_fish_swims_ahead_and_a_turn_turns_it() -> None:
         sim = pool(carangiform(center=(1.0, 0.5)))
         sim.steer(0, 0, turn=turn, period=1.0, over=0.5)
         sim.advance(2.0)
-        ways.append((*(sim.body_state.position[0, 0] - (1.0, 0.5)), sim.body_state.angle[0, 0] + sim.gait[0, 0, TWIST]))
+        ways.append(
+            (
+                *(sim.body_state.position[0, 0] - (1.0, 0.5)),
+                sim.body_state.angle[0, 0] + sim.gait[0, 0, TWIST],
+            )
+        )
     assert ways[0][0] > 0.1
     assert abs(ways[0][1]) < 0.1
     assert ways[1][2] > ways[0][2] + 0.3  # anticlockwise
@@ -166,6 +187,8 @@ def test_what_no_swimmer_can_be_is_refused() -> None:
         carangiform(period=0.0)
     with pytest.raises(ValueError, match="half_width"):
         carangiform(half_width=lambda s: s)
-    sim = Simulation(Grid(16, 16, 0.1), bodies=[Disk(center=(0.8, 0.8), diameter=0.4)], viscosity=0.1)
+    sim = Simulation(
+        Grid(16, 16, 0.1), bodies=[Disk(center=(0.8, 0.8), diameter=0.4)], viscosity=0.1
+    )
     with pytest.raises(ValueError, match="does not swim"):
         sim.steer(0, 0, turn=0.0, period=1.0, over=1.0)

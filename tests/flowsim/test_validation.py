@@ -70,7 +70,11 @@ PROVENANCE = {
 )
 def test_quick_rows_meet_their_references(name: str) -> None:
     result, _ = run_case(name, QUICK)
-    failed = [f"{row.quantity}: {row.value} beside {row.reference}" for row in result.rows if not row.passed]
+    failed = [
+        f"{row.quantity}: {row.value} beside {row.reference}"
+        for row in result.rows
+        if not row.passed
+    ]
     assert not failed, "; ".join(failed)
 
 
@@ -103,14 +107,18 @@ def test_a_disk_feels_the_same_drag_wherever_it_lies_in_the_grid() -> None:
     drags = []
     for place in ((0.0, 0.0), (0.25, 0.5), (0.5, 0.25), (0.1, 0.1)):
         center = 2.5 + place[0] / 12, 3 + place[1] / 12
-        sim = Box((7, 6), center, 12, STREAM).simulation(Disk(center=center), Effort(), viscosity=1 / 40)
+        sim = Box((7, 6), center, 12, STREAM).simulation(
+            Disk(center=center), Effort(), viscosity=1 / 40
+        )
         history = follow(sim, 4.0, Effort(), drag_and_lift)
         drags.append(history[history[:, 0] > 3.0, 1].mean())
     assert np.ptp(drags) < 0.01 * np.mean(drags)
 
 
 @pytest.mark.parametrize(("density", "time"), [(0.1, 0.05), (2.0, 0.1)])
-def test_a_released_disk_starts_with_its_added_mass_and_the_friction_of_a_plate(density: float, time: float) -> None:
+def test_a_released_disk_starts_with_its_added_mass_and_the_friction_of_a_plate(
+    density: float, time: float
+) -> None:
     """At short times friction and pressure of the boundary layer take 4 sqrt(pi nu t) times the acceleration."""
     potential = time * (density - 1) / (density + 1)
     slowed = (2 / 3) * 4 * np.sqrt(np.pi * RELEASE_VISCOSITY * time) / ((density + 1) * np.pi / 4)
@@ -130,7 +138,10 @@ def test_errors_are_relative_to_the_nearer_end_of_an_interval() -> None:
 
 def test_shedding_values_of_a_known_signal() -> None:
     t = np.linspace(0, 50, 5003)
-    history = np.stack([t, 1.3 + 0.01 * np.sin(4 * np.pi * 0.164 * t), 0.33 * np.sin(2 * np.pi * 0.164 * t)], axis=1)
+    history = np.stack(
+        [t, 1.3 + 0.01 * np.sin(4 * np.pi * 0.164 * t), 0.33 * np.sin(2 * np.pi * 0.164 * t)],
+        axis=1,
+    )
     drag, lift, strouhal = shedding_values(history, 10.0)
     assert drag == pytest.approx(1.3, abs=1e-4)
     assert lift == pytest.approx(0.33, abs=1e-4)
@@ -159,7 +170,9 @@ def test_bar_lev_and_yang_meets_the_vortex_method_where_both_hold() -> None:
 
 
 def test_wake_length_is_where_the_axis_velocity_turns() -> None:
-    sim = Simulation(Grid(64, 32, 0.125), Sides(), [Disk(center=(2.0, 2.0))], viscosity=0.1, dtype="float64")
+    sim = Simulation(
+        Grid(64, 32, 0.125), Sides(), [Disk(center=(2.0, 2.0))], viscosity=0.1, dtype="float64"
+    )
     sim.u[0] = sim.grid.u_faces()[0] - 3.7
     assert wake_length(sim) == pytest.approx(1.2, abs=1e-6)
     sim.u[0] = 1.0
@@ -187,12 +200,16 @@ def small_result() -> Result:
     sim = Simulation(Grid(16, 8, 0.5), Sides(), [Disk(center=(2.0, 2.0))], viscosity=0.1)
     row = judge("C_D", 1.33, (1.32, 1.37), 0.03, Setup.of(sim), "somebody (1999)")
     curves = [Curve.of("ours", [1, 2, 3], [1, 2, 1]), Curve.of("theirs", [1.0], [2.0], points=True)]
-    return Result([row], [Plot("drag", "t", "C_D", curves)], [Picture.of("wake", sim, (1.0, 6.0, 1.0, 3.0))])
+    return Result(
+        [row], [Plot("drag", "t", "C_D", curves)], [Picture.of("wake", sim, (1.0, 6.0, 1.0, 3.0))]
+    )
 
 
 def stored(folder, name="cylinder-100", quick=False):
     result = small_result()
-    return result, store.write(folder, name, result, store.as_rows(name, result, 1.5, quick), quick, PROVENANCE)
+    return result, store.write(
+        folder, name, result, store.as_rows(name, result, 1.5, quick), quick, PROVENANCE
+    )
 
 
 def test_a_stored_result_is_read_as_it_was(tmp_path) -> None:
@@ -218,7 +235,9 @@ def test_the_page_shows_tables_plots_and_pictures(tmp_path) -> None:
     assert "taylor-green" in page
     for name in ("drag", "wake"):
         assert f"(images/validation/cylinder-100-{name}.png)" in page
-        assert (tmp_path / "docs" / "images" / "validation" / f"cylinder-100-{name}.png").stat().st_size > 500
+        assert (
+            tmp_path / "docs" / "images" / "validation" / f"cylinder-100-{name}.png"
+        ).stat().st_size > 500
 
 
 def test_the_page_refuses_what_is_no_result(tmp_path) -> None:
@@ -245,7 +264,18 @@ def test_validate_prints_one_object_and_keeps_the_result(tmp_path, monkeypatch, 
     assert code == 0
     report = json.loads(out)
     assert {"machine", "rows"} == set(report)
-    columns = {"case", "quantity", "value", "reference", "error", "tolerance", "passed", "grid", "box", "seconds"}
+    columns = {
+        "case",
+        "quantity",
+        "value",
+        "reference",
+        "error",
+        "tolerance",
+        "passed",
+        "grid",
+        "box",
+        "seconds",
+    }
     assert all(columns <= set(row) for row in report["rows"])
     assert json.loads((tmp_path / "lamb-oseen.quick.json").read_text())["rows"] == report["rows"]
 
@@ -259,7 +289,9 @@ def test_validate_helps_with_an_example(monkeypatch, capsys) -> None:
 def test_validate_fails_when_a_row_fails(tmp_path, monkeypatch, capsys) -> None:
     row = Row("q", 1.0, 2.0, "", 0.5, 0.1, "relative", SETUP)
     monkeypatch.setitem(CASES, "wrong", ("wrong", lambda effort: Result([row])))
-    code, out, _ = command(["validate", "--case", "wrong", "-o", str(tmp_path)], monkeypatch, capsys)
+    code, out, _ = command(
+        ["validate", "--case", "wrong", "-o", str(tmp_path)], monkeypatch, capsys
+    )
     assert code == 1
     assert "NO" in out
 
@@ -272,7 +304,9 @@ def test_validate_fails_when_a_row_fails(tmp_path, monkeypatch, capsys) -> None:
         (["--page", "page.md"], 1, "holds no results"),
     ],
 )
-def test_validate_refuses_nonsense_in_a_sentence(tmp_path, monkeypatch, capsys, words, code, sentence) -> None:
+def test_validate_refuses_nonsense_in_a_sentence(
+    tmp_path, monkeypatch, capsys, words, code, sentence
+) -> None:
     monkeypatch.chdir(tmp_path)
     answer, out, err = command(["validate", *words], monkeypatch, capsys)
     assert answer == code

@@ -44,7 +44,9 @@ def test_outlines_are_the_bodies():
 
 
 def test_body_covers_its_place_and_no_more():
-    body = viz.Outline(viz.outline(Ellipse(major=1.0, aspect=0.4), np.array([1.0, 0.5]), 0.0), agent=True)
+    body = viz.Outline(
+        viz.outline(Ellipse(major=1.0, aspect=0.4), np.array([1.0, 0.5]), 0.0), agent=True
+    )
     bare = np.asarray(viz.field_picture(scene(np.zeros((40, 20))), 400)).astype(int)
     drawn = np.asarray(viz.field_picture(scene(np.zeros((40, 20)), outlines=[body]), 400))
     changed = (np.abs(drawn.astype(int) - bare).sum(axis=2) > 60).sum() / 200.0**2
@@ -69,12 +71,17 @@ def test_any_shape_is_drawn_where_it_is(body):
 
     def distance(points):
         x, y = (points - position).T
-        return body.distance(np.cos(angle) * x + np.sin(angle) * y, np.cos(angle) * y - np.sin(angle) * x)
+        return body.distance(
+            np.cos(angle) * x + np.sin(angle) * y, np.cos(angle) * y - np.sin(angle) * x
+        )
 
     assert np.abs(distance(around[np.isfinite(around[:, 0])])).max() < 0.005
     j, i = np.mgrid[:200, :400]
-    far = distance(np.stack([(i + 0.5) / 200, 1.0 - (j + 0.5) / 200], axis=-1).reshape(-1, 2)).reshape(200, 400)
-    inner, outer = picture[far < -0.03], picture[2:-2, 2:-2][far[2:-2, 2:-2] > 0.03]  # within the frame
+    far = distance(
+        np.stack([(i + 0.5) / 200, 1.0 - (j + 0.5) / 200], axis=-1).reshape(-1, 2)
+    ).reshape(200, 400)
+    # within the frame
+    inner, outer = picture[far < -0.03], picture[2:-2, 2:-2][far[2:-2, 2:-2] > 0.03]
     assert len(inner) > 500
     assert np.ptp(inner, axis=0).max() == np.ptp(outer, axis=0).max() == 0
     assert np.abs(inner[0] - outer[0]).max() > 100
@@ -83,7 +90,10 @@ def test_any_shape_is_drawn_where_it_is(body):
 def test_still_water_is_white_and_the_range_symmetric():
     picture = np.asarray(viz.field_picture(scene(np.zeros((40, 20))), 200))
     assert (picture[1:-1, 1:-1] == 255).all()  # within the frame
-    darkest = [np.asarray(viz.field_picture(scene(np.full((40, 20), sign * 8.0)), 200))[50, 100] for sign in (-1, 1)]
+    darkest = [
+        np.asarray(viz.field_picture(scene(np.full((40, 20), sign * 8.0)), 200))[50, 100]
+        for sign in (-1, 1)
+    ]
     luminance = np.array(darkest) @ (0.2126, 0.7152, 0.0722)
     assert abs(luminance[0] - luminance[1]) < 25
     assert luminance.max() < 80
@@ -108,7 +118,9 @@ def test_nothing_that_is_written_covers_the_flow(draw):
     """The rows that change with the verdict are none of those that change with the flow."""
 
     def panel(vorticity=0.0, **words):
-        caption = viz.Caption(time=1.0, episode_return=-2.0, action=(0.5, -1.0, 0.0), title="trained", **words)
+        caption = viz.Caption(
+            time=1.0, episode_return=-2.0, action=(0.5, -1.0, 0.0), title="trained", **words
+        )
         return draw(scene(np.full((40, 20), vorticity)), caption, 322)
 
     flow = rows_of((panel(), panel(5.0)))
@@ -116,13 +128,17 @@ def test_nothing_that_is_written_covers_the_flow(draw):
     assert np.ptp(flow) == len(flow) - 1 == 161 - 3  # the frame does not change
     assert len(verdict) >= 20
     assert not np.intersect1d(np.arange(flow[0] - 1, flow[-1] + 2), verdict).size
-    assert rows_of((panel(note="over", lost=True), panel(note="over"))).size >= 20  # in another colour
+    # in another colour
+    assert rows_of((panel(note="over", lost=True), panel(note="over"))).size >= 20
 
 
 def test_the_legend_has_the_colours_from_end_to_end_and_a_bar_of_one_length():
     legend = viz.draw_legends(640, 18, 80.0, [VORTICITY])
     bar = legend[18]
-    colours = [np.asarray(viz.field_picture(scene(np.full((8, 4), w)), 64))[16, 32] for w in (-8.0, 0.0, 8.0)]
+    colours = [
+        np.asarray(viz.field_picture(scene(np.full((8, 4), w)), 64))[16, 32]
+        for w in (-8.0, 0.0, 8.0)
+    ]
     places = [np.flatnonzero((bar == colour).all(axis=1)) for colour in colours]
     left, right = places[0].min(), places[2].max()
     assert right - left == pytest.approx(8 * 18, abs=2)
@@ -136,7 +152,9 @@ def test_the_legend_has_the_colours_from_end_to_end_and_a_bar_of_one_length():
 
 
 def test_panel_has_even_sides_and_a_caption():
-    caption = viz.Caption(time=1.0, episode_return=-2.0, action=(0.5, -1.0, 0.0), title="trained", note="left the box")
+    caption = viz.Caption(
+        time=1.0, episode_return=-2.0, action=(0.5, -1.0, 0.0), title="trained", note="left the box"
+    )
     panel = viz.draw_panel(scene(np.zeros((40, 20))), caption, width=322)
     assert panel.dtype == np.uint8
     assert panel.shape[0] % 2 == panel.shape[1] % 2 == 0

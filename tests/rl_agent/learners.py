@@ -31,7 +31,9 @@ def a_learner(algorithm, *, choices=0, seed=0, agents=2, **settings):
     for t in range(40):
         learner.act(everyone)
         ends = (t + everyone) % 10 == 9
-        learner.observe(everyone, rng.normal(size=agents), ends & (t < 20), ends, rng.normal(size=(agents, 3)))
+        learner.observe(
+            everyone, rng.normal(size=agents), ends & (t < 20), ends, rng.normal(size=(agents, 3))
+        )
         learner.begin(everyone[ends], rng.normal(size=(int(ends.sum()), 3)))
         if learner.updates_due() and isinstance(config, OnPolicyConfig):
             break
@@ -41,7 +43,9 @@ def a_learner(algorithm, *, choices=0, seed=0, agents=2, **settings):
 
 
 def a_batch(learner, seed=1):
-    source = Source(learner.memory, learner.state_scale.mean, learner.state_scale.per_std, GAMMA, 1.7)
+    source = Source(
+        learner.memory, learner.state_scale.mean, learner.state_scale.per_std, GAMMA, 1.7
+    )
     drawn = learner.sampler.draw(learner.memory, learner.config.draws, np.random.default_rng(seed))
     return learner.algorithm.gather(source, drawn)
 
@@ -51,7 +55,9 @@ def loss_and_gradient(algorithm, batch, rules=RULES, target=None, inputs=None, d
     inputs = (algorithm.inputs(batch, None) if inputs is None else inputs) | rules._asdict()
     inputs = {name: torch.as_tensor(np.asarray(value, dtype)) for name, value in inputs.items()}
     if algorithm.target is not None:
-        inputs["target_weights"] = torch.as_tensor((algorithm.target if target is None else target).astype(dtype))
+        inputs["target_weights"] = torch.as_tensor(
+            (algorithm.target if target is None else target).astype(dtype)
+        )
     weights = torch.tensor(algorithm.weights.astype(dtype), requires_grad=True)
     loss, results = algorithm.loss(weights, inputs)
     (gradient,) = torch.autograd.grad(loss, weights)
@@ -64,7 +70,9 @@ def network(algorithm, name, x, flat=None):
     part = algorithm.parts.parts[name]
     w = part.views(flat[algorithm.parts.places[name]].astype(float))
     z = x @ w["weight0"] + w["bias0"]
-    h = {"softsign": z / (1 + np.abs(z)), "relu": np.maximum(z, 0), "tanh": np.tanh(z)}[part.activation]
+    h = {"softsign": z / (1 + np.abs(z)), "relu": np.maximum(z, 0), "tanh": np.tanh(z)}[
+        part.activation
+    ]
     return h @ w["weight1"] + w["bias1"]
 
 
@@ -95,7 +103,11 @@ def by_autograd(algorithm, batch, rules):
     """Gradient of the loss as the paper writes it and what it says of the batch, in double precision."""
     weights = torch.tensor(algorithm.weights, dtype=torch.float64, requires_grad=True)
     inputs = algorithm.inputs(batch, None) | rules._asdict()
-    loss, results = algorithm.loss(weights, {n: torch.as_tensor(x, dtype=torch.float64) for n, x in inputs.items()})
+    loss, results = algorithm.loss(
+        weights, {n: torch.as_tensor(x, dtype=torch.float64) for n, x in inputs.items()}
+    )
     (gradient,) = torch.autograd.grad(loss, weights)
     results["gradient_norm"] = gradient.norm()
-    return gradient.numpy(), evaluation_of({n: result.detach().numpy() for n, result in results.items()})
+    return gradient.numpy(), evaluation_of(
+        {n: result.detach().numpy() for n, result in results.items()}
+    )

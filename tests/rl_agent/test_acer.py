@@ -6,7 +6,16 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
-from learners import GAMMA, a_batch, a_learner, finite_differences, gaussian, loss_and_gradient, network, some
+from learners import (
+    GAMMA,
+    a_batch,
+    a_learner,
+    finite_differences,
+    gaussian,
+    loss_and_gradient,
+    network,
+    some,
+)
 from scipy.optimize import minimize
 
 from rl_agent import AgentConfig, Learner
@@ -21,7 +30,9 @@ def test_the_trust_region_solves_its_quadratic_program():
         g, k = rng.normal(size=3) * 2, rng.normal(size=3)
         z = trust_region_step(torch.tensor(g), torch.tensor(k), 0.5).numpy()
         constraint = {"type": "ineq", "fun": lambda z, k=k: 0.5 - k @ z}
-        solution = minimize(lambda z, g=g: 0.5 * np.sum((g - z) ** 2), g, constraints=[constraint], tol=1e-12)
+        solution = minimize(
+            lambda z, g=g: 0.5 * np.sum((g - z) ** 2), g, constraints=[constraint], tol=1e-12
+        )
         np.testing.assert_allclose(z, solution.x, atol=1e-5)
         binding += k @ g > 0.5
     assert 3 < binding < 17
@@ -62,7 +73,10 @@ def test_retrace_gives_the_golden_values_of_rlax():
     losses = np.array([[2.88, 5.643226, 4.594238], [4.236919e-02, 20.44066, 3.160141e-03]]).T
     nothing = np.zeros((1, 2))
     trace = np.concatenate([nothing, 0.9 * np.minimum(1.0, rho) * discount[:-1]])
-    value, known = np.concatenate([nothing, (discount * v)[:-1]]), np.concatenate([nothing, target_q])
+    value, known = (
+        np.concatenate([nothing, (discount * v)[:-1]]),
+        np.concatenate([nothing, target_q]),
+    )
     given = [torch.tensor(x) for x in (r, value, known, trace, (discount * v)[-1])]
     np.testing.assert_allclose(0.5 * (retrace(*given, 1.0).numpy() - q) ** 2, losses, rtol=1e-5)
 
@@ -70,9 +84,13 @@ def test_retrace_gives_the_golden_values_of_rlax():
 def test_retrace_of_full_traces_and_no_critic_is_the_discounted_return():
     r = np.random.default_rng(0).normal(size=(5, 1))
     nothing = torch.zeros(5, 1, dtype=torch.float64)
-    targets = retrace(torch.tensor(r), nothing, nothing, nothing + 1, torch.zeros(1, dtype=torch.float64), GAMMA)
+    targets = retrace(
+        torch.tensor(r), nothing, nothing, nothing + 1, torch.zeros(1, dtype=torch.float64), GAMMA
+    )
     for i in range(5):
-        assert targets[i, 0].item() == pytest.approx(sum(GAMMA ** (j - i) * r[j, 0] for j in range(i, 5)))
+        assert targets[i, 0].item() == pytest.approx(
+            sum(GAMMA ** (j - i) * r[j, 0] for j in range(i, 5))
+        )
 
 
 def test_stretches_of_acer_are_those_of_the_episodes():
@@ -80,24 +98,33 @@ def test_stretches_of_acer_are_those_of_the_episodes():
     memory = learner.memory
     source = Source(memory, learner.state_scale.mean, learner.state_scale.per_std, GAMMA, 1.0)
     ends = np.array([2, 9, 13, memory.start[2] + memory.length[2] - 1, memory.start[3]])
-    ends = ends[np.argsort(-memory.position[ends], kind="stable")]  # those with the longest past come first
+    # those with the longest past come first
+    ends = ends[np.argsort(-memory.position[ends], kind="stable")]
     slots, batch = learner.algorithm.gather(source, ends)
     exists = batch.exists > 0.5
     np.testing.assert_array_equal(exists.sum(0), np.minimum(memory.position[ends] + 1, 6))
-    np.testing.assert_array_equal(slots, np.where(exists, ends - np.arange(5, -1, -1)[:, None], -1)[exists])
+    np.testing.assert_array_equal(
+        slots, np.where(exists, ends - np.arange(5, -1, -1)[:, None], -1)[exists]
+    )
     is_last = memory.position[ends] + 1 == memory.length[memory.rows(ends)]
     np.testing.assert_array_equal(batch.goes_on, ~(is_last & memory.terminated[memory.rows(ends)]))
     after = np.where(
-        is_last[:, None], memory.final_observation[memory.rows(ends)], memory.observation[(ends + 1) % 400]
+        is_last[:, None],
+        memory.final_observation[memory.rows(ends)],
+        memory.observation[(ends + 1) % 400],
     )
-    np.testing.assert_allclose(batch.sequences[-1], (after - source.mean) * source.per_std, rtol=1e-5)
+    np.testing.assert_allclose(
+        batch.sequences[-1], (after - source.mean) * source.per_std, rtol=1e-5
+    )
 
 
 def test_places_before_an_episode_change_nothing():
     """A graph has rows for them, because its shapes are fixed; on the CPU they are left out."""
     learner = a_learner("acer", choices=3, episodes=4, segment=14)
     algorithm = learner.algorithm
-    source = Source(learner.memory, learner.state_scale.mean, learner.state_scale.per_std, GAMMA, 1.7)
+    source = Source(
+        learner.memory, learner.state_scale.mean, learner.state_scale.per_std, GAMMA, 1.7
+    )
     ends = np.array([3, 9, 15, 27])
     slots, batch = algorithm.gather(source, ends)
     _, _, gradient = loss_and_gradient(algorithm, batch)
@@ -123,7 +150,9 @@ def test_acer_is_its_pseudo_code(choices):
     }
     learner = a_learner("acer", choices=choices, **settings)
     algorithm = learner.algorithm
-    algorithm.target[:] -= 0.3 * np.random.default_rng(5).standard_normal(len(algorithm.target)).astype(np.float32)
+    algorithm.target[:] -= 0.3 * np.random.default_rng(5).standard_normal(
+        len(algorithm.target)
+    ).astype(np.float32)
     _, batch = a_batch(learner)
     inputs = algorithm.inputs(batch, None)
     _, _, gradient = loss_and_gradient(algorithm, batch, inputs=inputs)
@@ -141,13 +170,19 @@ def test_acer_is_its_pseudo_code(choices):
     truncated_weights = corrected = bound = 0
     for b in range(n):
         last = batch.sequences[-1, b].astype(float)
-        q_ret = (phi_of(last, held) @ value_of(last, held) if choices else value_of(last, held)[0]) * batch.goes_on[b]
+        q_ret = (
+            phi_of(last, held) @ value_of(last, held) if choices else value_of(last, held)[0]
+        ) * batch.goes_on[b]
         q_opc = q_ret
         for i in range(steps - 1, -1, -1):
             if batch.exists[i, b] < 0.5:
                 continue
             k = row_of[i * n + b]
-            s, a, mu = batch.sequences[i, b].astype(float), batch.action[k].astype(float), batch.behaviour_mean[k]
+            s, a, mu = (
+                batch.sequences[i, b].astype(float),
+                batch.action[k].astype(float),
+                batch.behaviour_mean[k],
+            )
             mu, r = mu.astype(float), float(batch.reward[k])
             phi, average = phi_of(s, held), phi_of(s, algorithm.target)
             q_ret, q_opc = r + GAMMA * q_ret, r + GAMMA * q_opc
@@ -182,7 +217,9 @@ def test_acer_is_its_pseudo_code(choices):
             excess = max(0.0, (kl @ g - 0.05) / (kl @ kl))
             bound += excess > 0
             pushes.append((s, g - excess * kl))
-            targets.append((s, a, q_ret, v + min(1.0, rho) * (q_ret - q), None if choices else draws[1:]))
+            targets.append(
+                (s, a, q_ret, v + min(1.0, rho) * (q_ret - q), None if choices else draws[1:])
+            )
             q_ret = trace * (q_ret - q) + v
             q_opc = (q_opc - q) + v
     assert min(truncated_weights, corrected, bound) > 0
@@ -199,13 +236,20 @@ def test_acer_is_its_pseudo_code(choices):
                 continue
             lead = lambda x, s=s: network(algorithm, "advantage", np.r_[s, x], flat)[0]  # noqa: E731
             v = value_of(s, flat)[0]
-            total += 0.5 * (q_ret - (v + lead(a) - np.mean([lead(u) for u in draws]))) ** 2 + 0.5 * (v_target - v) ** 2
+            total += (
+                0.5 * (q_ret - (v + lead(a) - np.mean([lead(u) for u in draws]))) ** 2
+                + 0.5 * (v_target - v) ** 2
+            )
         return total / len(targets)
 
-    parts = {"policy": policys_loss, "critic": critics_loss} | ({} if choices else {"advantage": critics_loss})
+    parts = {"policy": policys_loss, "critic": critics_loss} | (
+        {} if choices else {"advantage": critics_loss}
+    )
     for part, loss in parts.items():
         where = some(algorithm, part)
-        np.testing.assert_allclose(gradient[where], finite_differences(loss, held, where), atol=1e-6, rtol=2e-4)
+        np.testing.assert_allclose(
+            gradient[where], finite_differences(loss, held, where), atol=1e-6, rtol=2e-4
+        )
         assert np.abs(gradient[where]).max() > 1e-2
 
 
@@ -213,7 +257,9 @@ def test_acer_is_its_pseudo_code(choices):
 def test_calls_on_the_newest_steps_alternate_with_replays_as_the_ratio_says(ratio):
     """Algorithm 1, with pieces as long as stretches: figure 1 of the paper."""
     settings = {"segment": 5, "piece": 5, "episodes": 2, "start": 10, "hidden": (6,), "memory": 200}
-    config = AgentConfig(algorithm="acer", replay_ratio=ratio, steps_per_update=10 / (1 + ratio), **settings)
+    config = AgentConfig(
+        algorithm="acer", replay_ratio=ratio, steps_per_update=10 / (1 + ratio), **settings
+    )
     space = gymnasium.spaces.Box(-1.0, 1.0, (1,), np.float32)
     learner = Learner(config, space, gymnasium.spaces.Discrete(2), agents=2, seed=0)
     rng, both, drawn, newest = np.random.default_rng(0), np.arange(2), [], 0

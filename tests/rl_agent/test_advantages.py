@@ -40,7 +40,9 @@ def test_the_advantage_is_f_minus_its_mean_under_the_policy(form):
             if density[i] < 1e-12:
                 continue
             inner = [
-                coefficient_function(form, c[b].numpy(), mean[b].numpy() + std.numpy() * [x, y], mean[b].numpy())
+                coefficient_function(
+                    form, c[b].numpy(), mean[b].numpy() + std.numpy() * [x, y], mean[b].numpy()
+                )
                 for y in nodes[::8]
             ]
             expected += density[i] * np.dot(inner, density[::8] * 8)
@@ -69,7 +71,9 @@ def test_the_advantage_has_no_mean_under_the_policy_and_its_maximum_there(form):
 @pytest.mark.parametrize("form", FORMS)
 def test_gradients_equal_finite_differences(form):
     c, action, mean, std = setting(form)
-    assert torch.autograd.gradcheck(lambda c: FORMS[form](c, action, mean, std), (c.requires_grad_(),))
+    assert torch.autograd.gradcheck(
+        lambda c: FORMS[form](c, action, mean, std), (c.requires_grad_(),)
+    )
 
 
 def test_the_triangle_is_filled_row_by_row_with_a_positive_diagonal():

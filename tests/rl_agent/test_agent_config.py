@@ -63,13 +63,25 @@ def test_every_algorithm_has_the_defaults_of_its_paper():
     assert math.isclose(ddpg.policy_rate, 1e-5)
     assert math.isclose(AgentConfig(algorithm="ddpg", learning_rate=1e-3).policy_rate, 1e-4)
     assert AgentConfig(algorithm="ddpg", policy_learning_rate=1e-3).policy_rate == 1e-3
-    assert (ddpg.sigma, ddpg.noise, ddpg.target_rate, ddpg.replay, ddpg.a) == (0.2, "gaussian", 0.01, "refer", 5e-7)
+    assert (ddpg.sigma, ddpg.noise, ddpg.target_rate, ddpg.replay, ddpg.a) == (
+        0.2,
+        "gaussian",
+        0.01,
+        "refer",
+        5e-7,
+    )
     plain = AgentConfig(algorithm="ddpg", replay="none")
     assert (plain.noise, plain.a) == ("ou", 0.0)
     naf = AgentConfig(algorithm="naf")
     assert (naf.batch, naf.learning_rate, naf.sigma, naf.target_rate) == (256, 1e-4, 0.2, 0.01)
     acer = AgentConfig(algorithm="acer")
-    assert (acer.memory, acer.draws, acer.target_rate, acer.truncation, acer.trust_region) == (10**5, 24, 1e-3, 5, 1)
+    assert (acer.memory, acer.draws, acer.target_rate, acer.truncation, acer.trust_region) == (
+        10**5,
+        24,
+        1e-3,
+        5,
+        1,
+    )
     assert (acer.dueling_samples, acer.learning_rate) == (5, 1e-4)
     assert math.isclose(acer.policy_rate, 1e-5)
     for name in ("td3", "sac"):
@@ -79,11 +91,24 @@ def test_every_algorithm_has_the_defaults_of_its_paper():
         assert config.policy_rate == config.learning_rate
     for name in ("tis", "trust-tis", "a3c", "trust-a3c"):
         config = AgentConfig(algorithm=name)
-        assert (config.sigma, config.policy_rate, config.draws) == (0.3, 1e-4, 24 if "tis" in name else 480)
-        assert not name.startswith("trust") or (config.trust_region, config.target_rate) == (1.0, 5e-3)
+        assert (config.sigma, config.policy_rate, config.draws) == (
+            0.3,
+            1e-4,
+            24 if "tis" in name else 480,
+        )
+        assert not name.startswith("trust") or (config.trust_region, config.target_rate) == (
+            1.0,
+            5e-3,
+        )
     ppo = AgentConfig(algorithm="ppo")
     assert ppo.hidden_sizes == (64, 64)
-    assert (ppo.gamma, ppo.gae_lambda, ppo.clip, ppo.horizon, ppo.epochs) == (0.995, 0.97, 0.2, 2048, 10)
+    assert (ppo.gamma, ppo.gae_lambda, ppo.clip, ppo.horizon, ppo.epochs) == (
+        0.995,
+        0.97,
+        0.2,
+        2048,
+        10,
+    )
     assert (ppo.batch, ppo.hidden, ppo.learning_rate) == (64, (64, 64), 3e-4)
     assert math.isclose(ppo.policy_rate, 1e-4)
 
@@ -104,17 +129,38 @@ def test_rainbow_has_the_settings_of_its_data_efficient_form():
     """NERS, table B.1, after van Hasselt et al. 2019."""
     rainbow = AgentConfig(algorithm="rainbow", network="conv", picture=(1, 84, 84))
     assert (rainbow.batch, rainbow.memory, rainbow.gamma, rainbow.start) == (32, 10**6, 0.99, 1600)
-    assert (rainbow.sampler, rainbow.priority_exponent, rainbow.importance_exponent) == ("proportional", 0.5, 0.4)
-    assert (rainbow.convolutions, rainbow.hidden_sizes, rainbow.window) == (((32, 5, 5), (64, 5, 5)), (256,), 3)
-    assert (rainbow.atoms, rainbow.value_limit, rainbow.steps_ahead, rainbow.target_every) == (51, 10.0, 20, 2000)
-    assert (rainbow.learning_rate, rainbow.adam_epsilon, rainbow.max_gradient_norm) == (1e-4, 1.5e-4, 10.0)
+    assert (rainbow.sampler, rainbow.priority_exponent, rainbow.importance_exponent) == (
+        "proportional",
+        0.5,
+        0.4,
+    )
+    assert (rainbow.convolutions, rainbow.hidden_sizes, rainbow.window) == (
+        ((32, 5, 5), (64, 5, 5)),
+        (256,),
+        3,
+    )
+    assert (rainbow.atoms, rainbow.value_limit, rainbow.steps_ahead, rainbow.target_every) == (
+        51,
+        10.0,
+        20,
+        2000,
+    )
+    assert (rainbow.learning_rate, rainbow.adam_epsilon, rainbow.max_gradient_norm) == (
+        1e-4,
+        1.5e-4,
+        10.0,
+    )
     assert (rainbow.noise_sigma, rainbow.steps_per_update, rainbow.clip_rewards) == (0.1, 1.0, True)
     dqn = AgentConfig(algorithm="dqn", network="conv", picture=(1, 84, 84))
     assert (dqn.convolutions, dqn.hidden_sizes) == (((32, 8, 4), (64, 4, 2), (64, 3, 1)), (512,))
 
 
 def test_settings_are_those_of_their_algorithm():
-    assert type(AgentConfig(algorithm="sac")) is type(AgentConfig.model_validate({"algorithm": "sac"})) is SACConfig
+    assert (
+        type(AgentConfig(algorithm="sac"))
+        is type(AgentConfig.model_validate({"algorithm": "sac"}))
+        is SACConfig
+    )
     assert "horizon" not in SACConfig.model_fields
     assert SACConfig(temperature=0.1) == AgentConfig(algorithm="sac", temperature=0.1)
 
@@ -137,7 +183,10 @@ def test_what_is_written_has_the_settings_of_all_algorithms():
         ({"algorithm": "ppo", "horizon": 32}, "horizon = 32 must not be below batch = 64"),
         ({"algorithm": "acer", "sampler": "proportional"}, "priorities of single steps"),
         ({"algorithm": "acer", "replay": "refer"}, "trust region of its own"),
-        ({"algorithm": "tis", "replay": "refer"}, "bounds its updates by truncated weights, so replay must be none"),
+        (
+            {"algorithm": "tis", "replay": "refer"},
+            "bounds its updates by truncated weights, so replay must be none",
+        ),
         ({"algorithm": "tis", "trust_region": 2.0}, "which algorithm = tis does not read"),
         ({"algorithm": "a3c", "network": "lstm"}, "a3c cuts episodes at its horizon"),
         ({"algorithm": "trust-a3c", "replay": "refer"}, "trust-a3c is on-policy"),
@@ -149,18 +198,30 @@ def test_what_is_written_has_the_settings_of_all_algorithms():
         ({"algorithm": "sac", "network": "conv", "picture": (1, 9, 9)}, "critics of actions"),
         ({"algorithm": "dqn", "network": "conv"}, "needs picture = "),
         ({"picture": (1, 9, 9)}, "needs picture = "),
-        ({"algorithm": "sac", "score_steps": 9}, "score_steps is a setting of sampler = ero or ners"),
+        (
+            {"algorithm": "sac", "score_steps": 9},
+            "score_steps is a setting of sampler = ero or ners",
+        ),
         (
             {"algorithm": "sac", "sampler": "ero", "score_context": False},
             "score_context is a setting of sampler = ners",
         ),
-        ({"algorithm": "naf", "sampler": "proportional", "replay": "refer-2"}, "use replay = none or refer-1"),
+        (
+            {"algorithm": "naf", "sampler": "proportional", "replay": "refer-2"},
+            "use replay = none or refer-1",
+        ),
         ({"algorithm": "ddpg", "noise": "ou"}, "noise = ou is correlated in time"),
         ({"algorithm": "sac", "squash": "none"}, "squash must be tanh"),
         ({"algorithm": "td3", "squash": "tanh"}, "tanh inside the policy"),
-        ({"algorithm": "td3", "replay": "refer", "random_start": True}, "random_start = True stores actions"),
+        (
+            {"algorithm": "td3", "replay": "refer", "random_start": True},
+            "random_start = True stores actions",
+        ),
         ({"clip": 0.3}, "clip = 0.3 is a setting of ppo, which algorithm = vracer does not read"),
-        ({"algorithm": "naf", "critic_l2": 0.1}, "critic_l2 = 0.1 is a setting of ddpg and td3 and sac"),
+        (
+            {"algorithm": "naf", "critic_l2": 0.1},
+            "critic_l2 = 0.1 is a setting of ddpg and td3 and sac",
+        ),
     ],
 )
 def test_what_does_not_fit_together_is_refused_with_the_reason(settings, reason):

@@ -41,7 +41,10 @@ def test_transitions_end_where_the_episode_did(network):
         row, position = memory.rows(slot), memory.position[slot]
         length = memory.length[row]
         observations = np.concatenate(
-            [memory.observation[memory.start[row] : memory.start[row] + length], memory.final_observation[row][None]]
+            [
+                memory.observation[memory.start[row] : memory.start[row] + length],
+                memory.final_observation[row][None],
+            ]
         )
         scaled = (observations - source.mean) * source.per_std
         for windows, lengths, now in (
@@ -50,7 +53,9 @@ def test_transitions_end_where_the_episode_did(network):
         ):
             first = max(0, now - window)
             assert lengths[b] == now - first + 1
-            np.testing.assert_allclose(windows[window - (now - first) :, b], scaled[first : now + 1], atol=1e-6)
+            np.testing.assert_allclose(
+                windows[window - (now - first) :, b], scaled[first : now + 1], atol=1e-6
+            )
             assert not windows[: window - (now - first), b].any()
         is_terminal = position == length - 1 and memory.terminated[row]
         assert batch.goes_on[b] == 1.0 - is_terminal
@@ -64,7 +69,15 @@ def test_transitions_end_where_the_episode_did(network):
 
 
 def step(batch, b):
-    names = ("windows", "next_windows", "action", "behaviour_mean", "behaviour_std", "reward", "goes_on")
+    names = (
+        "windows",
+        "next_windows",
+        "action",
+        "behaviour_mean",
+        "behaviour_std",
+        "reward",
+        "goes_on",
+    )
     s, after, *rest = (getattr(batch, n).astype(float) for n in names)
     return s[0, b], after[0, b], *(array[b] for array in rest)
 
@@ -87,7 +100,9 @@ def test_ddpg_is_algorithm_4():
             q_next = critic(after, actor(after, algorithm.target), algorithm.target)
             rho = gaussian(a, actor(s, held), 0.2) / gaussian(a, m_mu, s_mu)
             if 1 / 3 < rho < 3:
-                total += 0.5 * (critic(s, np.clip(a, -1, 1), flat) - (r + GAMMA * goes_on * q_next)) ** 2
+                total += (
+                    0.5 * (critic(s, np.clip(a, -1, 1), flat) - (r + GAMMA * goes_on * q_next)) ** 2
+                )
         return total / 16 + 0.01 / 2 * np.sum(flat[algorithm.parts.places["critic"]] ** 2)
 
     def policys_loss(flat):
@@ -102,7 +117,9 @@ def test_ddpg_is_algorithm_4():
 
     for part, loss in (("critic", critics_loss), ("policy", policys_loss)):
         where = some(algorithm, part)
-        np.testing.assert_allclose(gradient[where], finite_differences(loss, held, where), atol=1e-7, rtol=1e-4)
+        np.testing.assert_allclose(
+            gradient[where], finite_differences(loss, held, where), atol=1e-7, rtol=1e-4
+        )
         assert np.abs(gradient[where]).max() > 1e-2
 
 
@@ -124,7 +141,9 @@ def test_td3_is_its_algorithm_1():
         for b in range(16):
             s, after, a, _, _, r, goes_on = step(batch, b)
             chosen = np.clip(actor(after, algorithm.target) + inputs["noise"][b], -1, 1)
-            both = [critic(name, after, chosen, algorithm.target) for name in ("critic_1", "critic_2")]
+            both = [
+                critic(name, after, chosen, algorithm.target) for name in ("critic_1", "critic_2")
+            ]
             lesser.add(int(np.argmin(both)))
             for name in ("critic_1", "critic_2"):
                 q = critic(name, s, np.clip(a, -1, 1), flat)
@@ -133,11 +152,22 @@ def test_td3_is_its_algorithm_1():
         return total / 16
 
     def policys_loss(flat):
-        return -np.mean([critic("critic_1", s, actor(s, flat), held) for s, *_ in (step(batch, b) for b in range(16))])
+        return -np.mean(
+            [
+                critic("critic_1", s, actor(s, flat), held)
+                for s, *_ in (step(batch, b) for b in range(16))
+            ]
+        )
 
-    for part, loss in (("critic_1", critics_loss), ("critic_2", critics_loss), ("policy", policys_loss)):
+    for part, loss in (
+        ("critic_1", critics_loss),
+        ("critic_2", critics_loss),
+        ("policy", policys_loss),
+    ):
         where = some(algorithm, part)
-        np.testing.assert_allclose(gradient[where], finite_differences(loss, held, where), atol=1e-7, rtol=1e-4)
+        np.testing.assert_allclose(
+            gradient[where], finite_differences(loss, held, where), atol=1e-7, rtol=1e-4
+        )
         assert np.abs(gradient[where]).max() > 1e-2
 
 
@@ -153,7 +183,9 @@ def test_policy_and_targets_of_td3_move_in_every_second_step():
         assert moved[places["critic_2"]].max() > 1e-4
         assert (moved[places["policy"]].max() > 1e-5) == (k % 2 == 0)
         rate = algorithm.config.target_rate if k % 2 == 0 else 0.0
-        np.testing.assert_allclose(algorithm.target, target + rate * (algorithm.weights - target), atol=1e-6)
+        np.testing.assert_allclose(
+            algorithm.target, target + rate * (algorithm.weights - target), atol=1e-6
+        )
     assert algorithm.adams["policy"].steps == 3
 
 
@@ -175,16 +207,22 @@ def test_sac_is_its_three_losses():
         return np.tanh(u), np.log(gaussian(u, m, std)) - np.sum(np.log(1 - np.tanh(u) ** 2))
 
     def lesser(s, a, flat):
-        return min(network(algorithm, name, np.r_[s, a], flat)[0] for name in ("critic_1", "critic_2"))
+        return min(
+            network(algorithm, name, np.r_[s, a], flat)[0] for name in ("critic_1", "critic_2")
+        )
 
     def critics_loss(flat):
         total = 0.0
         for b in range(16):
             s, after, raw, _, _, r, goes_on = step(batch, b)
             a, log_pi = draw(after, inputs["next_noise"][b], held)
-            target = r + GAMMA * goes_on * (lesser(after, a, algorithm.target) - temperature * log_pi)
+            target = r + GAMMA * goes_on * (
+                lesser(after, a, algorithm.target) - temperature * log_pi
+            )
             for name in ("critic_1", "critic_2"):
-                total += 0.5 * (network(algorithm, name, np.r_[s, np.tanh(raw)], flat)[0] - target) ** 2
+                total += (
+                    0.5 * (network(algorithm, name, np.r_[s, np.tanh(raw)], flat)[0] - target) ** 2
+                )
         return total / 16
 
     def policys_loss(flat):
@@ -207,7 +245,9 @@ def test_sac_is_its_three_losses():
     }
     for part, loss in cases.items():
         where = some(algorithm, part)
-        np.testing.assert_allclose(gradient[where], finite_differences(loss, held, where), atol=1e-6, rtol=1e-4)
+        np.testing.assert_allclose(
+            gradient[where], finite_differences(loss, held, where), atol=1e-6, rtol=1e-4
+        )
         assert np.abs(gradient[where]).max() > 1e-2
 
 
@@ -224,18 +264,25 @@ def test_naf_is_q_learning_with_a_quadratic_q():
         total = 0.0
         for b in range(16):
             s, after, a, m_mu, s_mu, r, goes_on = step(batch, b)
-            outputs, held_m = network(algorithm, "network", s, flat), network(algorithm, "network", s, held)[1:3]
+            outputs, held_m = (
+                network(algorithm, "network", s, flat),
+                network(algorithm, "network", s, held)[1:3],
+            )
             m, entries = outputs[1:3], outputs[3:]
             softplus = lambda x: np.log1p(np.exp(x))  # noqa: E731
             lower = np.array([[softplus(entries[0]), 0.0], [entries[1], softplus(entries[2])]])
             q = outputs[0] - (a - m) @ lower @ lower.T @ (a - m)
             target = r + GAMMA * goes_on * network(algorithm, "network", after, algorithm.target)[0]
             rho = gaussian(a, held_m, 0.2) / gaussian(a, m_mu, s_mu)
-            total += 0.4 * 0.5 * (q - target) ** 2 * (1 / 3 < rho < 3) + 0.6 * divergence(m_mu, s_mu, m, 0.2)
+            total += 0.4 * 0.5 * (q - target) ** 2 * (1 / 3 < rho < 3) + 0.6 * divergence(
+                m_mu, s_mu, m, 0.2
+            )
         return total / 16
 
     where = some(algorithm, "network", 30)
-    np.testing.assert_allclose(gradient[where], finite_differences(loss, held, where), atol=1e-6, rtol=1e-4)
+    np.testing.assert_allclose(
+        gradient[where], finite_differences(loss, held, where), atol=1e-6, rtol=1e-4
+    )
     assert np.abs(gradient[where]).max() > 1e-2
 
 
@@ -271,9 +318,11 @@ def test_weights_of_a_prioritised_sampler_weigh_the_values_loss(name):
     rules = RULES._replace(beta=1.0, rule_1=False)
     inputs = algorithm.inputs(batch, None)
     part = {"naf": "network", "ddpg": "critic"}.get(name, "critic_1")
-    of = lambda weight: loss_and_gradient(algorithm, batch, rules, inputs=inputs | {"weight": weight})[2][  # noqa: E731
-        algorithm.parts.places[part]
-    ]
+
+    def of(weight):
+        gradient = loss_and_gradient(algorithm, batch, rules, inputs=inputs | {"weight": weight})[2]
+        return gradient[algorithm.parts.places[part]]
+
     rng = np.random.default_rng(0)
     one, other = rng.uniform(size=(2, 16))
     np.testing.assert_allclose(of(one + other), of(one) + of(other), atol=1e-12)
@@ -286,7 +335,8 @@ def test_weights_of_a_prioritised_sampler_weigh_the_values_loss(name):
 @pytest.mark.parametrize("name", ["ddpg", "naf", "td3", "sac"])
 def test_discrete_actions_are_refused_by_those_that_cannot_take_them(name):
     with pytest.raises(
-        ValueError, match=rf"algorithm = {name} needs continuous actions .* 4 discrete ones; use dqn, rainbow, vracer"
+        ValueError,
+        match=rf"algorithm = {name} needs continuous actions .* 4 discrete ones; use dqn, rainbow, vracer",
     ):
         make_algorithm(AgentConfig(algorithm=name), Sizes(3, 1, 4), np.random.default_rng(0))
 
@@ -298,7 +348,10 @@ def test_closed_form_advantages_of_discrete_actions_are_refused():
 
 @pytest.mark.parametrize(
     ("name", "choices"),
-    [*itertools.product(("vracer", "acer", "tis", "a3c", "ppo"), (0, 3)), *((name, 0) for name in ONE_STEP)],
+    [
+        *itertools.product(("vracer", "acer", "tis", "a3c", "ppo"), (0, 3)),
+        *((name, 0) for name in ONE_STEP),
+    ],
 )
 def test_what_acts_is_what_learns(name, choices):
     """Right after acting, importance weights are 1 and divergences 0: numpy and torch agree about the policy."""
@@ -308,10 +361,15 @@ def test_what_acts_is_what_learns(name, choices):
     learner = a_learner(name, choices=choices, **settings)
     # the weights that acted
     fresh = Learner(
-        learner.config, box(3, np.inf), gymnasium.spaces.Discrete(3) if choices else box(2), agents=2, seed=0
+        learner.config,
+        box(3, np.inf),
+        gymnasium.spaces.Discrete(3) if choices else box(2),
+        agents=2,
+        seed=0,
     )
     learner.algorithm.weights[:] = fresh.algorithm.weights
-    learner.state_scale.mean[:], learner.state_scale.per_std[:] = 0.0, 1.0  # nothing was standardised yet
+    # nothing was standardised yet
+    learner.state_scale.mean[:], learner.state_scale.per_std[:] = 0.0, 1.0
     _, batch = a_batch(learner)
     _, results, _ = loss_and_gradient(learner.algorithm, batch)
     np.testing.assert_allclose(results["rho"], 1.0, atol=3e-5)

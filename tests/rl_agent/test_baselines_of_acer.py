@@ -3,7 +3,17 @@
 import gymnasium
 import numpy as np
 import pytest
-from learners import GAMMA, a_batch, a_learner, box, finite_differences, gaussian, loss_and_gradient, network, some
+from learners import (
+    GAMMA,
+    a_batch,
+    a_learner,
+    box,
+    finite_differences,
+    gaussian,
+    loss_and_gradient,
+    network,
+    some,
+)
 
 from rl_agent import Learner
 from rl_agent.algorithms import Source
@@ -50,11 +60,16 @@ def check(learner, batch, phi_of, pushes, targets):
     _, results, gradient = loss_and_gradient(algorithm, batch)
     losses = {
         "policy": lambda w: -np.mean([phi_of(s, w) @ z for s, z in pushes]),
-        "value": lambda w: 0.5 * np.mean([c * (g - network(algorithm, "value", s, w)[0]) ** 2 for c, g, s in targets]),
+        "value": lambda w: (
+            0.5
+            * np.mean([c * (g - network(algorithm, "value", s, w)[0]) ** 2 for c, g, s in targets])
+        ),
     }
     for part, loss in losses.items():
         where = some(algorithm, part)
-        np.testing.assert_allclose(gradient[where], finite_differences(loss, held, where), atol=1e-6, rtol=2e-4)
+        np.testing.assert_allclose(
+            gradient[where], finite_differences(loss, held, where), atol=1e-6, rtol=2e-4
+        )
         assert np.abs(gradient[where]).max() > 1e-2
         assert results[f"{part}_loss"] == pytest.approx(loss(held), rel=1e-5)
 
@@ -108,7 +123,9 @@ def test_a3c_is_equation_2(name, choices):
     algorithm, memory = learner.algorithm, learner.memory
     moved_on = algorithm.weights.copy()
     actions = gymnasium.spaces.Discrete(choices) if choices else box(2)
-    algorithm.weights[:] = Learner(learner.config, box(3, np.inf), actions, agents=2, seed=0).algorithm.weights
+    algorithm.weights[:] = Learner(
+        learner.config, box(3, np.inf), actions, agents=2, seed=0
+    ).algorithm.weights
     assert learner.updates_due() == 1
     scale = learner.reward_scale.value
     assert scale == pytest.approx(np.sqrt(np.mean(memory.reward[memory.slots()] ** 2)), rel=1e-5)
@@ -120,10 +137,14 @@ def test_a3c_is_equation_2(name, choices):
     found = [(batch.q_ret[row], batch.v_tbc[row]) for row in range(48)]
     steps, targets = [], []
     for episode in memory.all_rows():
-        final = (memory.final_observation[episode] - learner.state_scale.mean) * learner.state_scale.per_std
+        final = (
+            memory.final_observation[episode] - learner.state_scale.mean
+        ) * learner.state_scale.per_std
         total = 0.0 if memory.terminated[episode] else float(memory.final_value[episode])
         if not memory.terminated[episode]:
-            assert total == pytest.approx(algorithm.values(final[None, None], np.ones(1, np.int64))[0], abs=1e-6)
+            assert total == pytest.approx(
+                algorithm.values(final[None, None], np.ones(1, np.int64))[0], abs=1e-6
+            )
         for t in range(memory.length[episode] - 1, -1, -1):
             slot = int((memory.start[episode] + t) % memory.capacity)
             total = memory.reward[slot] / scale + GAMMA * total

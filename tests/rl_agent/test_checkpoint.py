@@ -41,24 +41,41 @@ class Push(Drift):
 
 
 def make_run(network="mlp", environment=Drift, **settings):
-    small = {"hidden": (8, 8), "window": 4, "batch": 16, "memory": 600, "start": 300, "learning_rate": 1e-3}
+    small = {
+        "hidden": (8, 8),
+        "window": 4,
+        "batch": 16,
+        "memory": 600,
+        "start": 300,
+        "learning_rate": 1e-3,
+    }
     config = AgentConfig(network=network, **small | settings)
     mode = gymnasium.vector.AutoresetMode.SAME_STEP
     environments = gymnasium.vector.SyncVectorEnv([environment] * 3, autoreset_mode=mode)
-    learner = Learner(config, environment.observation_space, environment.action_space, agents=3, seed=1)
+    learner = Learner(
+        config, environment.observation_space, environment.action_space, agents=3, seed=1
+    )
     return SerialRun(learner, environments, seed=2)
 
 
 def assert_equal_to_the_bit(one, other):
-    for (arrays, counters), (other_arrays, other_counters) in ((one.memory.state(), other.memory.state()),):
+    for (arrays, counters), (other_arrays, other_counters) in (
+        (one.memory.state(), other.memory.state()),
+    ):
         assert counters == other_counters
         for name, array in arrays.items():
             np.testing.assert_array_equal(array, other_arrays[name], err_msg=name)
     for name in PER_AGENT:
-        np.testing.assert_array_equal(getattr(one.running, name), getattr(other.running, name), err_msg=name)
+        np.testing.assert_array_equal(
+            getattr(one.running, name), getattr(other.running, name), err_msg=name
+        )
     for name in EPISODE_STEP_FIELDS:
-        for agent in range(one.agents):  # what lies behind the present step is left from older episodes
-            parts = [getattr(run.running, name)[agent, : run.running.length[agent]] for run in (one, other)]
+        # what lies behind the present step is left from older episodes
+        for agent in range(one.agents):
+            parts = [
+                getattr(run.running, name)[agent, : run.running.length[agent]]
+                for run in (one, other)
+            ]
             np.testing.assert_array_equal(*parts, err_msg=name)
     for part in ("algorithm", "sampler"):
         arrays = getattr(one, part).arrays() if part == "algorithm" else one.sampler.save()
@@ -116,7 +133,12 @@ ALGORITHMS = {
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_every_algorithm_goes_on_to_the_bit_and_twice_the_same(tmp_path, name):
-    settings = {"algorithm": re.split(r"[ ,]", name)[0], "hidden": (6,), "window": 2, "steps_per_update": 3.0}
+    settings = {
+        "algorithm": re.split(r"[ ,]", name)[0],
+        "hidden": (6,),
+        "window": 2,
+        "steps_per_update": 3.0,
+    }
     run, again = (make_run(**settings | ALGORITHMS[name]) for _ in range(2))
     run.run(450)
     again.run(450)
@@ -233,7 +255,8 @@ def test_a_flipped_bit_is_refused_or_harmless(saved):
         except CheckpointError:
             refused += 1
         else:
-            assert_equal_to_the_bit(learner, other)  # it hit the padding or a time stamp of the archive
+            # it hit the padding or a time stamp of the archive
+            assert_equal_to_the_bit(learner, other)
     assert refused > 100
 
 

@@ -34,17 +34,26 @@ def test_density_and_divergence_equal_their_integrals(case):
     kl = at_low_mu * math.log(at_low_mu / at_low) + at_high_mu * math.log(at_high_mu / at_high)
     kl += quad(lambda a: inside_mu(a) * math.log(inside_mu(a) / inside(a)), low, high)[0]
     middle = 0.3 * low + 0.7 * high
-    ratios = {low: at_low / at_low_mu, high: at_high / at_high_mu, middle: inside(middle) / inside_mu(middle)}
+    ratios = {
+        low: at_low / at_low_mu,
+        high: at_high / at_high_mu,
+        middle: inside(middle) / inside_mu(middle),
+    }
     for action, ratio in ratios.items():
         log_ratio, divergence = clipped_normal.log_ratio_and_kl(action, m, s, m_mu, s_mu, low, high)
         assert log_ratio == pytest.approx(math.log(ratio), rel=1e-9)
         assert divergence == pytest.approx(kl, rel=1e-7)
         a, pi, mu = (torch.tensor([x], dtype=torch.float64) for x in (action, m, m_mu))
-        sigma, sigma_mu = torch.tensor([s], dtype=torch.float64), torch.tensor([s_mu], dtype=torch.float64)
+        sigma, sigma_mu = (
+            torch.tensor([s], dtype=torch.float64),
+            torch.tensor([s_mu], dtype=torch.float64),
+        )
         log_pi = densities.clipped_log_density(a, pi, sigma, low, high)
         log_mu = densities.clipped_log_density(a, mu, sigma_mu, low, high)
         assert float(log_pi - log_mu) == pytest.approx(math.log(ratio), rel=1e-9)
-        assert float(densities.clipped_kl(mu, sigma_mu, pi, sigma, low, high)) == pytest.approx(kl, rel=1e-7)
+        assert float(densities.clipped_kl(mu, sigma_mu, pi, sigma, low, high)) == pytest.approx(
+            kl, rel=1e-7
+        )
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -63,7 +72,9 @@ def test_slopes_equal_finite_differences(case, place):
 
 
 def test_the_tails_are_exact_and_join():
-    z = np.array([-1e4, -300.0, -37.0, -30.0 - 1e-9, -30.0 + 1e-9, -5.0, -1e-3, 0.0, 2.0, 7.0, 40.0])
+    z = np.array(
+        [-1e4, -300.0, -37.0, -30.0 - 1e-9, -30.0 + 1e-9, -5.0, -1e-3, 0.0, 2.0, 7.0, 40.0]
+    )
     np.testing.assert_allclose([clipped_normal.log_cdf(x) for x in z], log_ndtr(z), rtol=1e-9)
     slopes = np.array([clipped_normal.hazard(x) for x in z])
     np.testing.assert_allclose(slopes, np.exp(norm.logpdf(z) - log_ndtr(z)), rtol=1e-6)
@@ -73,7 +84,9 @@ def test_float32_stays_finite_far_beyond_the_bounds():
     mean = torch.tensor([[80.0], [-80.0], [3.0]], requires_grad=True)
     std, action = torch.full((3, 1), 0.1), torch.tensor([[-1.0], [-1.0], [0.5]])
     mu = torch.zeros(3, 1), torch.full((3, 1), 0.2)
-    both = densities.clipped_log_density(action, mean, std, -1.0, 1.0) + densities.clipped_kl(*mu, mean, std, -1.0, 1.0)
+    both = densities.clipped_log_density(action, mean, std, -1.0, 1.0) + densities.clipped_kl(
+        *mu, mean, std, -1.0, 1.0
+    )
     (gradient,) = torch.autograd.grad(both.sum(), mean)
     assert torch.isfinite(both).all()
     assert torch.isfinite(gradient).all()
@@ -85,22 +98,33 @@ def test_float32_stays_finite_far_beyond_the_bounds():
 
 @pytest.mark.parametrize("action", [-1.0, 0.3, 1.0])
 def test_gradients_equal_finite_differences(action):
-    a, mu = torch.full((3, 2), action, dtype=torch.float64), torch.tensor([[0.4, -1.2]], dtype=torch.float64)
+    a, mu = (
+        torch.full((3, 2), action, dtype=torch.float64),
+        torch.tensor([[0.4, -1.2]], dtype=torch.float64),
+    )
     start = torch.linspace(-1.5, 1.5, 6, dtype=torch.float64).reshape(3, 2).requires_grad_()
 
     def function(x):
         std = (0.3 * x).exp()
         log_density = densities.clipped_log_density(a, x, std, -1.0, 1.0)
-        return log_density + densities.clipped_kl(mu.expand(3, 2), 0.5 + 0.0 * std.detach(), x, std, -1.0, 1.0)
+        return log_density + densities.clipped_kl(
+            mu.expand(3, 2), 0.5 + 0.0 * std.detach(), x, std, -1.0, 1.0
+        )
 
     assert torch.autograd.gradcheck(function, (start,))
 
 
 def test_draws_have_the_distribution():
     n, m, s = 40_000, 0.7, 0.5
-    drawn = distributions.draw_clipped(np.full((n, 1), m, np.float32), np.float32([s]), np.random.default_rng(0))[:, 0]
+    drawn = distributions.draw_clipped(
+        np.full((n, 1), m, np.float32), np.float32([s]), np.random.default_rng(0)
+    )[:, 0]
     edges = [-1.0, 0.0, 0.5, 1.0]
-    counts = [np.sum(drawn == -1.0), *np.histogram(drawn[np.abs(drawn) < 1.0], edges)[0], np.sum(drawn == 1.0)]
+    counts = [
+        np.sum(drawn == -1.0),
+        *np.histogram(drawn[np.abs(drawn) < 1.0], edges)[0],
+        np.sum(drawn == 1.0),
+    ]
     expected = [norm.cdf(-1, m, s), *np.diff(norm.cdf(edges, m, s)), norm.sf(1, m, s)]
     chi_squared = sum((c - n * p) ** 2 / (n * p) for c, p in zip(counts, expected, strict=True))
     assert sum(counts) == n
@@ -110,10 +134,16 @@ def test_draws_have_the_distribution():
 def test_the_comparison_sums_over_components_and_is_one_for_equals():
     rng = np.random.default_rng(1)
     mean, mu_mean = rng.normal(size=(2, 6, 3)).astype(np.float32)
-    sigma, mu_std = rng.uniform(0.3, 1.0, (1, 3)).astype(np.float32), rng.uniform(0.3, 1.0, (6, 3)).astype(np.float32)
+    sigma, mu_std = (
+        rng.uniform(0.3, 1.0, (1, 3)).astype(np.float32),
+        rng.uniform(0.3, 1.0, (6, 3)).astype(np.float32),
+    )
     action = np.clip(1.5 * rng.normal(size=(6, 3)), -1.0, 1.0).astype(np.float32)
     found, kl = gaussians.compare(mean, sigma, action, mu_mean, mu_std, True)
-    tensors = [torch.tensor(x, dtype=torch.float64) for x in (mean, np.repeat(sigma, 6, 0), action, mu_mean, mu_std)]
+    tensors = [
+        torch.tensor(x, dtype=torch.float64)
+        for x in (mean, np.repeat(sigma, 6, 0), action, mu_mean, mu_std)
+    ]
     pi, mu = tensors[:2], tensors[3:]
     log_rho = densities.clipped_log_density(tensors[2], *pi, -1.0, 1.0)
     log_rho -= densities.clipped_log_density(tensors[2], *mu, -1.0, 1.0)

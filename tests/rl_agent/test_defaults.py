@@ -33,7 +33,9 @@ def test_what_is_named_stays_and_the_rest_is_resolved(algorithm):
     assert {key: getattr(agent, key) for key in named} == named
     # a resolved configuration is another run's only if someone says so: nothing is fitted twice
     assert fit(AgentConfig.model_validate(agent.model_dump(mode="json")), 10**6, 1000) == agent
-    assert fit(AgentConfig(defaults="paper", **named), 20_000, 50) == AgentConfig(defaults="paper", **named)
+    assert fit(AgentConfig(defaults="paper", **named), 20_000, 50) == AgentConfig(
+        defaults="paper", **named
+    )
 
 
 def test_start_and_memory_follow_each_other():
@@ -45,7 +47,9 @@ def test_start_and_memory_follow_each_other():
 
 
 def test_a_policy_of_its_own_follows_the_learning_rate_that_was_named():
-    assert fit(AgentConfig(algorithm="ddpg", learning_rate=5e-4), 60_000, 20).policy_rate == pytest.approx(1.5e-4)
+    assert fit(
+        AgentConfig(algorithm="ddpg", learning_rate=5e-4), 60_000, 20
+    ).policy_rate == pytest.approx(1.5e-4)
 
 
 @pytest.mark.parametrize(
@@ -87,14 +91,22 @@ def test_long_episodes_are_learned_from_in_pieces():
     assert fit(AgentConfig(), 1_000_000, 1000).piece == 208
     assert fit(AgentConfig(network="lstm"), 60_000, 500).piece is None
     assert AgentConfig().piece is None
-    with pytest.raises(ValidationError, match=r"piece = 50 is a setting of vracer .* which algorithm = ppo"):
+    with pytest.raises(
+        ValidationError, match=r"piece = 50 is a setting of vracer .* which algorithm = ppo"
+    ):
         AgentConfig(algorithm="ppo", piece=50)
 
 
 def test_the_rules_for_ppo():
     agent = fit(AgentConfig(algorithm="ppo"), 60_000, 200)
-    assert (agent.horizon, agent.gae_lambda, agent.policy_rate, agent.learning_rate) == (500, 0.9, 1e-3, 1e-3)
-    assert fit(AgentConfig(algorithm="ppo"), 60_000, 500).horizon == 2000  # four episodes, where T/120 is but one
+    assert (agent.horizon, agent.gae_lambda, agent.policy_rate, agent.learning_rate) == (
+        500,
+        0.9,
+        1e-3,
+        1e-3,
+    )
+    # four episodes, where T/120 is but one
+    assert fit(AgentConfig(algorithm="ppo"), 60_000, 500).horizon == 2000
     assert fit(AgentConfig(algorithm="ppo"), 5000, 200).horizon == 256
     assert fit(AgentConfig(algorithm="ppo"), 10**6, 1000).horizon == 2048
 
@@ -102,23 +114,55 @@ def test_the_rules_for_ppo():
 @pytest.mark.parametrize(
     ("settings", "steps", "episode", "sentence"),
     [
-        (BALLS, 60_000, 20, r"agent\.beta = 0\.3 rises .* 10000 gradient steps, of which the run has 59000, .*beta=1 "),
-        (BALLS, 60_000, 20, r"agent\.gamma = 0\.995 looks 200 steps ahead, .* at most 20; 0\.97 fits"),
+        (
+            BALLS,
+            60_000,
+            20,
+            r"agent\.beta = 0\.3 rises .* 10000 gradient steps, of which the run has 59000, .*beta=1 ",
+        ),
+        (
+            BALLS,
+            60_000,
+            20,
+            r"agent\.gamma = 0\.995 looks 200 steps ahead, .* at most 20; 0\.97 fits",
+        ),
         (
             {"defaults": "paper"},
             200_000,
             None,
             r"agent\.memory = 262144 holds all of run\.steps = 200000, .*33333 fits",
         ),
-        ({"defaults": "paper"}, 60_000, None, r"agent\.start = 131072 is not below run\.steps = 60000, .*1200 fits"),
-        ({"start": 40_000}, 60_000, None, r"agent\.start = 40000 is more than half of run\.steps = 60000"),
+        (
+            {"defaults": "paper"},
+            60_000,
+            None,
+            r"agent\.start = 131072 is not below run\.steps = 60000, .*1200 fits",
+        ),
+        (
+            {"start": 40_000},
+            60_000,
+            None,
+            r"agent\.start = 40000 is more than half of run\.steps = 60000",
+        ),
         ({"start": 20}, 60_000, None, r"agent\.batch = 256 is more than agent\.start = 20"),
         ({"a": 0.01}, 60_000, None, r"agent\.a = 0\.01 makes the learning rate 601 times smaller"),
-        ({"steps_per_update": 100.0}, 60_000, None, r"agent\.steps_per_update = 100 leaves 588 gradient steps"),
-        ({"algorithm": "ppo", "horizon": 20_000}, 60_000, None, r"agent\.horizon = 20000 leaves only 3 iterations"),
+        (
+            {"steps_per_update": 100.0},
+            60_000,
+            None,
+            r"agent\.steps_per_update = 100 leaves 588 gradient steps",
+        ),
+        (
+            {"algorithm": "ppo", "horizon": 20_000},
+            60_000,
+            None,
+            r"agent\.horizon = 20000 leaves only 3 iterations",
+        ),
     ],
 )
-def test_a_setting_that_does_not_fit_is_named_with_one_that_does(settings, steps, episode, sentence):
+def test_a_setting_that_does_not_fit_is_named_with_one_that_does(
+    settings, steps, episode, sentence
+):
     told = doubts(fit(AgentConfig(**settings), steps, episode), steps, episode)
     assert [doubt for doubt in told if re.search(sentence, doubt)], told
 

@@ -13,23 +13,35 @@ def normal(*shape, seed=0):
 
 
 def test_gaussians_are_those_of_torch():
-    mean, std, other, spread = normal(4, 3), normal(4, 3, seed=1).exp(), normal(4, 3, seed=2), normal(3, seed=3).exp()
+    mean, std, other, spread = (
+        normal(4, 3),
+        normal(4, 3, seed=1).exp(),
+        normal(4, 3, seed=2),
+        normal(3, seed=3).exp(),
+    )
     action = normal(4, 3, seed=4)
     mu, pi = T.Independent(T.Normal(mean, std), 1), T.Independent(T.Normal(other, spread), 1)
-    torch.testing.assert_close(densities.gaussian_log_density(action, mean, std), mu.log_prob(action))
-    torch.testing.assert_close(densities.gaussian_kl(mean, std, other, spread), T.kl_divergence(mu, pi))
+    torch.testing.assert_close(
+        densities.gaussian_log_density(action, mean, std), mu.log_prob(action)
+    )
+    torch.testing.assert_close(
+        densities.gaussian_kl(mean, std, other, spread), T.kl_divergence(mu, pi)
+    )
 
 
 def test_categoricals_are_those_of_torch():
     logits, other = normal(5, 4), normal(5, 4, seed=1)
     choice = torch.tensor([[0.0], [3.0], [1.0], [2.0], [3.0]])
     mu, pi = T.Categorical(logits=logits), T.Categorical(logits=other)
-    torch.testing.assert_close(densities.categorical_log_density(choice, other), pi.log_prob(choice[:, 0].long()))
+    torch.testing.assert_close(
+        densities.categorical_log_density(choice, other), pi.log_prob(choice[:, 0].long())
+    )
     torch.testing.assert_close(densities.categorical_kl(mu.probs, other), T.kl_divergence(mu, pi))
     # a choice that the behaviour never takes adds nothing
     sure = torch.tensor([[0.0, 1.0]])
     torch.testing.assert_close(
-        densities.categorical_kl(sure, torch.tensor([[0.3, 0.3]])), torch.tensor([np.log(2.0)], dtype=torch.float32)
+        densities.categorical_kl(sure, torch.tensor([[0.3, 0.3]])),
+        torch.tensor([np.log(2.0)], dtype=torch.float32),
     )
 
 
@@ -56,7 +68,9 @@ def test_the_slope_of_tanh_does_not_vanish_far_out():
     "function",
     [
         lambda x: densities.gaussian_log_density(normal(3, 2, seed=5), x, (0.3 * x).exp()),
-        lambda x: densities.gaussian_kl(normal(3, 2, seed=5), normal(3, 2, seed=6).exp(), x, (0.3 * x).exp()),
+        lambda x: densities.gaussian_kl(
+            normal(3, 2, seed=5), normal(3, 2, seed=6).exp(), x, (0.3 * x).exp()
+        ),
         lambda x: densities.categorical_log_density(torch.tensor([[0.0], [1.0], [1.0]]), x),
         lambda x: densities.categorical_kl(torch.softmax(normal(3, 2, seed=5), -1), x),
         lambda x: densities.squashed_log_density(x, 0.5 * x, (0.3 * x).exp()),
@@ -79,4 +93,6 @@ def test_choices_are_drawn_with_their_probabilities():
 
 
 def test_softmax_survives_large_logits():
-    np.testing.assert_allclose(distributions.softmax(np.array([[1000.0, 1000.0, -1000.0]])), [[0.5, 0.5, 0.0]])
+    np.testing.assert_allclose(
+        distributions.softmax(np.array([[1000.0, 1000.0, -1000.0]])), [[0.5, 0.5, 0.0]]
+    )

@@ -7,14 +7,18 @@ from rl_agent import AgentConfig, Learner
 from rl_agent.bench import warm_learner
 from rl_agent.device import DeviceError
 
-GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device, torch finds none")
+GPU = pytest.mark.skipif(
+    not torch.cuda.is_available(), reason="needs a CUDA device, torch finds none"
+)
 SMALL = {"hidden": (32, 32), "batch": 64, "memory": 2**14, "start": 2**13, "window": 5}
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device here")
 def test_a_missing_gpu_is_one_clear_sentence():
     box = gymnasium.spaces.Box(-1.0, 1.0, (2,), np.float32)
-    with pytest.raises(DeviceError, match=r"device = 'cuda' needs a CUDA device, but torch .* here "):
+    with pytest.raises(
+        DeviceError, match=r"device = 'cuda' needs a CUDA device, but torch .* here "
+    ):
         Learner(AgentConfig(device="cuda"), box, box, agents=1, seed=0)
 
 
@@ -34,7 +38,10 @@ def test_a_learner_of_another_machine_goes_on_where_it_is_told_to(tmp_path):
 @GPU
 @pytest.mark.parametrize("network", ["mlp", "lstm"])
 def test_the_captured_update_equals_that_of_the_cpu(network):
-    learners = [warm_learner(AgentConfig(**SMALL, network=network, device=device), 4, 2) for device in ("cpu", "cuda")]
+    learners = [
+        warm_learner(AgentConfig(**SMALL, network=network, device=device), 4, 2)
+        for device in ("cpu", "cuda")
+    ]
     before = learners[0].algorithm.weights.copy()
     for _ in range(20):
         for learner in learners:
@@ -66,7 +73,9 @@ ALGORITHMS = {
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_the_captured_update_of_every_algorithm_equals_that_of_the_cpu(name):
     settings = SMALL | {"algorithm": name.split(",")[0]} | ALGORITHMS[name]
-    cpu, cuda = (warm_learner(AgentConfig(**settings, device=device), 4, 2) for device in ("cpu", "cuda"))
+    cpu, cuda = (
+        warm_learner(AgentConfig(**settings, device=device), 4, 2) for device in ("cpu", "cuda")
+    )
     before = cpu.algorithm.weights.copy()
     for _ in range(10):
         cpu.update()
@@ -92,4 +101,6 @@ def test_resuming_on_a_gpu_goes_on_with_the_same_weights_and_moments(tmp_path):
         one.update()
         one.algorithm.torch_step.to_host()
     np.testing.assert_allclose(other.algorithm.weights, learner.algorithm.weights, atol=1e-6)
-    np.testing.assert_allclose(other.algorithm.adam.second, learner.algorithm.adam.second, rtol=1e-4, atol=1e-12)
+    np.testing.assert_allclose(
+        other.algorithm.adam.second, learner.algorithm.adam.second, rtol=1e-4, atol=1e-12
+    )

@@ -20,7 +20,11 @@ def outputs_of(network, weights, x, noise=None):
     """The network of Rainbow with one hidden layer, at one input, in plain numpy."""
     w, at, f = {name: block.astype(float) for name, block in network.views(weights).items()}, 0, {}
     for name, (coming, going) in network._layers.items():
-        f[name] = (noise[at : at + coming], noise[at + coming : at + coming + going]) if noise is not None else None
+        f[name] = (
+            (noise[at : at + coming], noise[at + coming : at + coming + going])
+            if noise is not None
+            else None
+        )
         at += coming + going
 
     def linear(name, h):
@@ -46,7 +50,9 @@ def softmax(x):
 def test_the_loss_of_dqn_is_that_of_a_loop(double):
     learner = a_learner("dqn", choices=3, double=double, **PLAIN)
     algorithm, (_, batch) = learner.algorithm, a_batch(learner)
-    target = algorithm.weights + 0.2 * np.random.default_rng(5).standard_normal(len(algorithm.weights))
+    target = algorithm.weights + 0.2 * np.random.default_rng(5).standard_normal(
+        len(algorithm.weights)
+    )
     loss, results, _ = loss_and_gradient(algorithm, batch, target=target.astype(np.float32))
     network, place, total = algorithm.q_network, algorithm.parts.places["q"], 0.0
     for b in range(16):
@@ -97,12 +103,17 @@ def test_the_loss_of_rainbow_is_that_of_a_loop():
 
 def test_a_distribution_keeps_its_mean_when_it_is_put_back():
     rng = np.random.default_rng(0)
-    atoms, p = torch.linspace(-2, 2, 9, dtype=torch.float64), torch.tensor(rng.dirichlet(np.ones(9), 20))
+    atoms, p = (
+        torch.linspace(-2, 2, 9, dtype=torch.float64),
+        torch.tensor(rng.dirichlet(np.ones(9), 20)),
+    )
     places = torch.tensor(rng.uniform(-2, 2, (20, 9)))
     back = project(p, places, atoms)
     torch.testing.assert_close(back.sum(1), torch.ones(20, dtype=torch.float64))
     torch.testing.assert_close(back @ atoms, (p * places).sum(1))
-    torch.testing.assert_close(project(p, places + 9.0, atoms)[:, -1], torch.ones(20, dtype=torch.float64))
+    torch.testing.assert_close(
+        project(p, places + 9.0, atoms)[:, -1], torch.ones(20, dtype=torch.float64)
+    )
 
 
 @pytest.mark.parametrize("window", [0, 2])
@@ -120,11 +131,17 @@ def test_steps_ahead_are_those_of_a_loop_over_the_episodes(window):
             m, at = min(left, 4), memory.position[k]
             rewards = [memory.reward[(k + j) % 70] for j in range(m)]
             rewards = np.clip(rewards, -1, 1) if scale is None else np.array(rewards) / scale
-            assert found.reward[b] == pytest.approx(np.sum(rewards * 0.9 ** np.arange(m)), rel=1e-5, abs=1e-6)
-            assert found.goes_on[b] == pytest.approx(0.0 if memory.terminated[e] and m == left else 0.9 ** (m - 1))
+            assert found.reward[b] == pytest.approx(
+                np.sum(rewards * 0.9 ** np.arange(m)), rel=1e-5, abs=1e-6
+            )
+            assert found.goes_on[b] == pytest.approx(
+                0.0 if memory.terminated[e] and m == left else 0.9 ** (m - 1)
+            )
             for back in range(window + 1):
                 t = at + m - back
-                np.testing.assert_array_equal(found.next_windows[-1 - back, b], seen[t] if t >= 0 else np.zeros(3))
+                np.testing.assert_array_equal(
+                    found.next_windows[-1 - back, b], seen[t] if t >= 0 else np.zeros(3)
+                )
             assert found.next_lengths[b] == min(at + m, window) + 1
 
 
@@ -172,11 +189,16 @@ def test_q_of_a_chain_is_found_from_random_steps(algorithm):
         noise_sigma=0.02,
         **settings,
     )
-    learner, chain = Learner(config, Chain.observation_space, Chain.action_space, agents=1, seed=0), Chain()
+    learner, chain = (
+        Learner(config, Chain.observation_space, Chain.action_space, agents=1, seed=0),
+        Chain(),
+    )
     learner.begin([0], [chain.reset()[0]])
     while learner.memory.steps < 500 and learner.environment_steps < 700:
         seen, reward, ended, _, _ = chain.step(int(learner.act([0])[0, 0]))
-        learner.observe([0], [reward], [ended], [not ended and learner.environment_steps % 50 == 0], [seen])
+        learner.observe(
+            [0], [reward], [ended], [not ended and learner.environment_steps % 50 == 0], [seen]
+        )
         if not learner.running.is_open[0]:
             learner.begin([0], [chain.reset()[0]])
     for _ in range(500):
@@ -212,7 +234,10 @@ def test_noise_is_acted_with_until_the_next_update_and_a_policy_at_rest_has_none
     assert values[::2] == values[1::2]
     assert len({round(float(value), 4) for value in values}) == 3
     place = algorithm.parts.places["q"]
-    z, scaled = np.linspace(-10, 10, 3), (np.ones(3) - learner.state_scale.mean) * learner.state_scale.per_std
+    z, scaled = (
+        np.linspace(-10, 10, 3),
+        (np.ones(3) - learner.state_scale.mean) * learner.state_scale.per_std,
+    )
     still = softmax(outputs_of(algorithm.q_network, algorithm.weights[place], scaled)) @ z
     actions, _ = learner.policy().act(seen, nothing, deterministic=True)
     assert (actions[:, 0] == still.argmax()).all()
@@ -223,14 +248,20 @@ def test_streams_of_advantages_do_not_move_the_mean():
     weights = network.initialise(np.random.default_rng(0))
     q = network.reference(torch.from_numpy(weights), torch.ones(1, 2, 3), torch.ones(2))
     network.views(weights)["advantage1/mean_bias"][:] += 7.0
-    torch.testing.assert_close(q, network.reference(torch.from_numpy(weights), torch.ones(1, 2, 3), torch.ones(2)))
+    torch.testing.assert_close(
+        q, network.reference(torch.from_numpy(weights), torch.ones(1, 2, 3), torch.ones(2))
+    )
 
 
 def test_gradients_are_cut_to_their_greatest_length():
-    short, long = (a_learner("dqn", choices=2, max_gradient_norm=most, **PLAIN) for most in (1e-3, None))
+    short, long = (
+        a_learner("dqn", choices=2, max_gradient_norm=most, **PLAIN) for most in (1e-3, None)
+    )
     _, batch = a_batch(short)
     for learner in (short, long):
         learner.algorithm.update(batch, 1e-3, RULES)
     of_short, of_long = short.algorithm.adams["q"].first, long.algorithm.adams["q"].first
     assert np.linalg.norm(of_short) == pytest.approx(0.1 * 1e-3, rel=1e-3)
-    np.testing.assert_allclose(of_short / np.linalg.norm(of_short), of_long / np.linalg.norm(of_long), atol=1e-4)
+    np.testing.assert_allclose(
+        of_short / np.linalg.norm(of_short), of_long / np.linalg.norm(of_long), atol=1e-4
+    )

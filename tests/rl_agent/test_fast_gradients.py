@@ -67,12 +67,20 @@ def test_the_gradient_that_is_written_out_equals_autograd(name, net):
     # such that some of the steps are far-policy, and some are not
     c_max = 1.3 if name.startswith("sac") else 30.0
     rules = learner.refer.rules(0)._replace(c_max=c_max)
-    weight = np.random.default_rng(3).uniform(0.2, 1.0, 16).astype(np.float32) if "weighted" in name else None
+    weight = (
+        np.random.default_rng(3).uniform(0.2, 1.0, 16).astype(np.float32)
+        if "weighted" in name
+        else None
+    )
     random = algorithm._rng.bit_generator.state
     found = algorithm.by_hand(batch, rules, weight)
     algorithm._rng.bit_generator.state = random
-    _, results, expected = loss_and_gradient(algorithm, batch, rules, inputs=algorithm.inputs(batch, weight))
-    np.testing.assert_allclose(algorithm.last_gradient, expected, atol=3e-5 * np.abs(expected).max())
+    _, results, expected = loss_and_gradient(
+        algorithm, batch, rules, inputs=algorithm.inputs(batch, weight)
+    )
+    np.testing.assert_allclose(
+        algorithm.last_gradient, expected, atol=3e-5 * np.abs(expected).max()
+    )
     assert found.gradient_norm == pytest.approx(np.linalg.norm(expected), rel=1e-4)
     assert 0 < found.far.sum() < 16
     np.testing.assert_array_equal(found.far, results["far"])
@@ -99,11 +107,15 @@ def test_the_gradient_of_acer_that_is_written_out_equals_autograd(choices, net):
         random = algorithm._rng.bit_generator.state
         found = algorithm.by_hand(batch, rules, None)
         algorithm._rng.bit_generator.state = random
-        _, results, expected = loss_and_gradient(algorithm, batch, rules, inputs=algorithm.inputs(batch, None))
+        _, results, expected = loss_and_gradient(
+            algorithm, batch, rules, inputs=algorithm.inputs(batch, None)
+        )
         for name, place in algorithm.parts.places.items():
             scale = np.abs(expected[place]).max()
             assert scale > 1e-2, name
-            np.testing.assert_allclose(algorithm.last_gradient[place], expected[place], atol=3e-5 * scale)
+            np.testing.assert_allclose(
+                algorithm.last_gradient[place], expected[place], atol=3e-5 * scale
+            )
         assert found.gradient_norm == pytest.approx(np.linalg.norm(expected), rel=1e-4)
         assert 0 < found.far.sum() < len(slots)
         np.testing.assert_array_equal(found.far, results["far"])
@@ -140,7 +152,10 @@ def test_td3_leaves_the_policy_out_of_the_steps_between():
     _, results, gradient = loss_and_gradient(algorithm, batch, inputs=inputs)
     algorithm.due = frozenset({"critic"})
     _, between, slope = loss_and_gradient(algorithm, batch, inputs=inputs)
-    policy, critic = algorithm.parts.places["policy"], slice(algorithm.parts.places["critic_1"].start, None)
+    policy, critic = (
+        algorithm.parts.places["policy"],
+        slice(algorithm.parts.places["critic_1"].start, None),
+    )
     np.testing.assert_array_equal(slope[critic], gradient[critic])
     assert np.abs(gradient[policy]).max() > 1e-3
     assert not slope[policy].any()

@@ -24,11 +24,14 @@ def test_weight_and_divergence_are_those_of_torch(shared):
     mean, action, mu_mean = rng.normal(size=(3, 8, 2))
     mu_std, sigma = rng.uniform(0.5, 2.0, (8, 2)), rng.uniform(0.5, 2.0, (1 if shared else 8, 2))
     pi, mu = (
-        torch.distributions.Normal(torch.tensor(m), torch.tensor(s)) for m, s in ((mean, sigma), (mu_mean, mu_std))
+        torch.distributions.Normal(torch.tensor(m), torch.tensor(s))
+        for m, s in ((mean, sigma), (mu_mean, mu_std))
     )
     rho, kl, _, moved = compared(mean, sigma, action, mu_mean, mu_std)
     taken = torch.tensor(action)
-    np.testing.assert_allclose(rho, (pi.log_prob(taken) - mu.log_prob(taken)).sum(1).exp(), rtol=1e-5)
+    np.testing.assert_allclose(
+        rho, (pi.log_prob(taken) - mu.log_prob(taken)).sum(1).exp(), rtol=1e-5
+    )
     np.testing.assert_allclose(kl, torch.distributions.kl_divergence(mu, pi).sum(1), rtol=1e-5)
     assert moved.all()
 
@@ -42,8 +45,11 @@ def test_the_divergence_equals_its_integral_and_vanishes_for_equals():
 
 
 def test_bounds_say_which_steps_are_far_and_which_weights_stand_still():
-    actions = np.array([[-3.0], [-0.2], [0.0], [0.2], [3.0], [60.0]])  # the weight is exp(a) for means of 1/2 and -1/2
-    rho, _, far, moved = compared(np.full((6, 1), 0.5), 1.0, actions, np.full((6, 1), -0.5), np.ones((6, 1)), 2.0, 8.0)
+    # the weight is exp(a) for means of 1/2 and -1/2
+    actions = np.array([[-3.0], [-0.2], [0.0], [0.2], [3.0], [60.0]])
+    rho, _, far, moved = compared(
+        np.full((6, 1), 0.5), 1.0, actions, np.full((6, 1), -0.5), np.ones((6, 1)), 2.0, 8.0
+    )
     np.testing.assert_allclose(rho, np.minimum(np.exp(actions[:, 0]), 8.0), rtol=1e-5)
     assert far.tolist() == [True, False, False, False, True, True]
     assert moved.tolist() == [True, True, True, True, False, False]

@@ -23,7 +23,9 @@ def test_adam_as_a_torch_program_is_the_compiled_one_and_torchs_own():
     np.testing.assert_allclose(w, ours, atol=1e-6)
     np.testing.assert_allclose(theirs.detach(), ours, atol=1e-6)
     before = w.clone()
-    descend(w, torch.ones(50), first, second, torch.tensor(0.0), torch.tensor(0.0), torch.tensor(1.0))
+    descend(
+        w, torch.ones(50), first, second, torch.tensor(0.0), torch.tensor(0.0), torch.tensor(1.0)
+    )
     np.testing.assert_array_equal(w, before)
 
 

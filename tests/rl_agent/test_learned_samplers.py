@@ -23,7 +23,9 @@ def a_memory(choices=0, lengths=(9, 14, 12), seed=0):
         memory.add(
             Episode(
                 observation=draw(length, 2),
-                action=rng.integers(0, choices, (length, 1)).astype(np.float32) if choices else draw(length, 1),
+                action=rng.integers(0, choices, (length, 1)).astype(np.float32)
+                if choices
+                else draw(length, 1),
                 behaviour_mean=np.ones((length, choices or 1), np.float32),
                 behaviour_std=np.ones((length, 0 if choices else 1), np.float32),
                 reward=draw(length),
@@ -58,7 +60,9 @@ def by_torch(network, features, weights=None):
         out = network._parts.parts[name].reference(views[name], x, lengths)
         below.append(out if name == "local" else out.mean(0).expand_as(out))
     seen = torch.cat(below, 1)[None] if below else x
-    return torch.sigmoid(network._parts.parts["score"].reference(views["score"], seen, lengths)[:, 0])
+    return torch.sigmoid(
+        network._parts.parts["score"].reference(views["score"], seen, lengths)[:, 0]
+    )
 
 
 @pytest.mark.parametrize("choices", [0, 3])
@@ -95,7 +99,10 @@ def test_every_feature_can_be_left_out():
     for name in FEATURES:
         features = Features([other for other in FEATURES if other != name], Sizes(2, 1))
         assert full - features.size == (2 if "state" in name else 1)
-        assert features(source_of(memory), memory.slots(), Findings(CAPACITY)).shape == (35, features.size)
+        assert features(source_of(memory), memory.slots(), Findings(CAPACITY)).shape == (
+            35,
+            features.size,
+        )
 
 
 def test_scores_follow_the_order_of_the_steps_and_depend_on_the_others_only_with_context():
@@ -114,7 +121,10 @@ def test_scores_follow_the_order_of_the_steps_and_depend_on_the_others_only_with
 @pytest.mark.parametrize("kind", ["ners", "ners, no context", "ero"])
 def test_the_gradient_of_the_network_is_that_of_autograd(kind):
     rng = np.random.default_rng(0)
-    features, d_scores = rng.normal(size=(12, 6)).astype(np.float32), rng.normal(size=12).astype(np.float32)
+    features, d_scores = (
+        rng.normal(size=(12, 6)).astype(np.float32),
+        rng.normal(size=12).astype(np.float32),
+    )
     layers = {"local": False, "has_context": False, "hidden": (64, 64)} if kind == "ero" else {}
     layers |= {"has_context": False} if "no context" in kind else {}
     network = ScoreNetwork(6, np.random.default_rng(1), **layers)
@@ -162,9 +172,13 @@ def test_drawn_steps_get_their_scores_and_weights_are_those_of_equation_5():
         errors = rng.normal(size=8).astype(np.float32)
         sampler.learn(Drawn(source, slots, errors, errors, errors))
         # a step that was drawn twice has two equal features, so two equal scores
-        priority[slots] = by_torch(sampler.network, sampler._features(source, slots, sampler._findings))
+        priority[slots] = by_torch(
+            sampler.network, sampler._features(source, slots, sampler._findings)
+        )
         np.testing.assert_allclose(sampler._priorities.error[slots], priority[slots], rtol=1e-4)
-        assert sampler._tree[1] == pytest.approx(np.sum(sampler._priorities.error[memory.slots()] ** 0.5))
+        assert sampler._tree[1] == pytest.approx(
+            np.sum(sampler._priorities.error[memory.slots()] ** 0.5)
+        )
 
 
 def test_a_judgement_is_a_step_up_the_gradient_of_equation_7():
@@ -181,7 +195,9 @@ def test_a_judgement_is_a_step_up_the_gradient_of_equation_7():
     (2.5 * (0.5 * torch.log(sigma) - torch.log(others + sigma.sqrt().sum())).mean()).backward()
     # I_train came in another order, which the sum does not see
     np.testing.assert_allclose(-sampler.network.gradient, weights.grad, rtol=2e-3, atol=1e-6)
-    assert np.array_equal(np.sign(sampler.network.weights - before), -np.sign(sampler.network.gradient))
+    assert np.array_equal(
+        np.sign(sampler.network.weights - before), -np.sign(sampler.network.gradient)
+    )
     again = sampler.network.weights.copy()
     sampler.judge(source, 1.0, rng)  # nothing was drawn since
     sampler.draw(memory, 8, rng)
@@ -216,13 +232,18 @@ def test_ero_draws_uniformly_beneath_its_mask_and_from_what_is_newer():
         sampler.judge(source_of(memory), 0.0, rng)
         passed[memory.places(sampler.masked)] += 1
     spread = np.sqrt(sampler.score * (1 - sampler.score) / 3000)
-    assert (np.abs(passed / 3000 - sampler.score)[memory.slots()] < 4.5 * spread[memory.slots()] + 1e-9).all()
+    assert (
+        np.abs(passed / 3000 - sampler.score)[memory.slots()] < 4.5 * spread[memory.slots()] + 1e-9
+    ).all()
     # the oldest episode leaves, a new one comes; what may be drawn is counted by hand
     old = {k for k in memory.places(sampler.masked) if memory.serial[k] > 0}
     newest = a_memory(lengths=(11,), seed=5)
     memory.add(
         Episode(
-            **{name: getattr(newest, name)[:11] for name in ("observation", "action", "reward", "value")},
+            **{
+                name: getattr(newest, name)[:11]
+                for name in ("observation", "action", "reward", "value")
+            },
             behaviour_mean=newest.behaviour_mean[:11],
             behaviour_std=newest.behaviour_std[:11],
             final_observation=newest.final_observation[0],
@@ -249,7 +270,9 @@ def test_the_slopes_of_ero_are_those_of_its_log_likelihood():
     mask = np.isin(numbers, sampler.masked)
     assert 5 < mask.sum() < 30
     log_likelihood = lambda p: np.where(mask, np.log(p), np.log(1 - p)).mean()  # noqa: E731
-    numeric = [(log_likelihood(phi + h) - log_likelihood(phi - h)) / 2e-6 for h in 1e-6 * np.eye(35)]
+    numeric = [
+        (log_likelihood(phi + h) - log_likelihood(phi - h)) / 2e-6 for h in 1e-6 * np.eye(35)
+    ]
     np.testing.assert_allclose(sampler.log_mask_slopes(phi, numbers), numeric, rtol=1e-4)
 
 

@@ -12,7 +12,9 @@ def box(size, low=-1.0, high=1.0):
 
 
 def make_learner(agents=3, **settings):
-    return Learner(AgentConfig(**SMALL | settings), box(2, -np.inf, np.inf), box(1), agents=agents, seed=0)
+    return Learner(
+        AgentConfig(**SMALL | settings), box(2, -np.inf, np.inf), box(1), agents=agents, seed=0
+    )
 
 
 def live(learner, rng, steps, agents=None, end=0.1, update=True):
@@ -104,14 +106,22 @@ def test_an_action_without_outcome_is_taken_back():
 def test_final_values_terminal_zero_truncated_that_of_the_network(network):
     learner = make_learner(agents=4, network=network, window=3)
     rng = np.random.default_rng(3)
-    learner.algorithm.weights[:] += 0.3 * rng.standard_normal(len(learner.algorithm.weights)).astype(np.float32)
+    learner.algorithm.weights[:] += 0.3 * rng.standard_normal(
+        len(learner.algorithm.weights)
+    ).astype(np.float32)
     observations = rng.normal(size=(7, 4, 2)).astype(np.float32)
     everyone = np.arange(4)
     learner.begin(everyone, observations[0])
     for t in range(1, 6):
         learner.act(everyone)
         last = t == 5
-        learner.observe(everyone, np.ones(4), [last, False, False, False], [last, last, False, False], observations[t])
+        learner.observe(
+            everyone,
+            np.ones(4),
+            [last, False, False, False],
+            [last, last, False, False],
+            observations[t],
+        )
     learner.act([2])  # agent 2 is lost while it waits, agent 3 before it asked
     learner.abandon([2, 3])
 
@@ -146,7 +156,9 @@ def test_an_endless_episode_is_stored_in_parts_of_the_size_of_the_memory():
     assert (learner.memory.steps, learner.episodes) == (60, 1)
     assert learner.running.is_open[0]
     assert not learner.memory.terminated[0]
-    np.testing.assert_array_equal(learner.running.current(np.array([0])), learner.memory.final_observation[:1])
+    np.testing.assert_array_equal(
+        learner.running.current(np.array([0])), learner.memory.final_observation[:1]
+    )
     # the state of the network is carried on
     assert np.abs(learner.running.state).max() > 0
     assert np.abs(learner.running.state - state).max() > 0
@@ -198,7 +210,11 @@ def test_episodes_are_reported_with_unscaled_returns():
     assert record == (0, 4, 46.0, 4, True)
     assert learner.finished_episodes() == []
     statistics = learner.statistics()
-    assert (statistics["return_mean"], statistics["length_mean"], statistics["episodes"]) == (46.0, 4.0, 1.0)
+    assert (statistics["return_mean"], statistics["length_mean"], statistics["episodes"]) == (
+        46.0,
+        4.0,
+        1.0,
+    )
     assert np.isnan(learner.statistics()["return_mean"])
 
 
@@ -239,23 +255,31 @@ def test_the_full_sweep_refreshes_final_values_and_far_flags():
     assert np.abs(memory.final_value[rows] - before).max() > 1e-4
     slots = memory.slots()
     c_max = learner.refer.c_max(learner.environment_steps)
-    np.testing.assert_array_equal(memory.far[slots], ~((memory.rho[slots] > 1 / c_max) & (memory.rho[slots] < c_max)))
+    np.testing.assert_array_equal(
+        memory.far[slots], ~((memory.rho[slots] > 1 / c_max) & (memory.rho[slots] < c_max))
+    )
     stored = memory.v_tbc[slots].copy()
     memory.sweep(learner.config.gamma, learner.reward_scale.value)
     np.testing.assert_array_equal(memory.v_tbc[slots], stored)
 
 
 def test_actions_are_scaled_to_the_task_and_stored_raw():
-    space = gymnasium.spaces.Box(np.array([0.0, -10.0], np.float32), np.array([4.0, 10.0], np.float32))
+    space = gymnasium.spaces.Box(
+        np.array([0.0, -10.0], np.float32), np.array([4.0, 10.0], np.float32)
+    )
     learner = Learner(AgentConfig(**SMALL, sigma=2.0), box(2), space, agents=200, seed=0)
     everyone = np.arange(200)
     learner.begin(everyone, np.zeros((200, 2)))
     actions = learner.act(everyone)
     raw = learner.running.action[everyone, 0]
-    np.testing.assert_allclose(actions, np.array([2.0, 0.0]) + raw * np.array([2.0, 10.0]), rtol=1e-6)
+    np.testing.assert_allclose(
+        actions, np.array([2.0, 0.0]) + raw * np.array([2.0, 10.0]), rtol=1e-6
+    )
     assert np.abs(raw).max() > 1.5  # unclipped
     assert np.abs(raw).max() <= 6.5  # three standard deviations
-    squashed = Learner(AgentConfig(**SMALL, sigma=2.0, squash="tanh"), box(2), space, agents=200, seed=0)
+    squashed = Learner(
+        AgentConfig(**SMALL, sigma=2.0, squash="tanh"), box(2), space, agents=200, seed=0
+    )
     squashed.begin(everyone, np.zeros((200, 2)))
     assert space.contains(squashed.act(everyone)[0])
     np.testing.assert_array_equal(squashed.running.action[everyone, 0], raw)
@@ -275,7 +299,10 @@ def test_a_snapshot_acts_like_the_learner_and_does_not_learn():
     again, _ = policy.act(observations, policy.initial_state(5), deterministic=True)
     np.testing.assert_array_equal(again, actions)
     draws = np.array(
-        [policy.act(observations, policy.initial_state(5), deterministic=False, rng=rng)[0] for _ in range(200)]
+        [
+            policy.act(observations, policy.initial_state(5), deterministic=False, rng=rng)[0]
+            for _ in range(200)
+        ]
     )
     assert np.abs(draws).max() <= 1.0
     assert draws.std(axis=0).min() > 0.1
@@ -289,8 +316,16 @@ def test_a_snapshot_acts_like_the_learner_and_does_not_learn():
     [
         (gymnasium.spaces.Discrete(3), box(1), "observation space must be a Box"),
         (gymnasium.spaces.Box(0, 1, (2, 2)), box(1), "observation space must be a Box of one axis"),
-        (box(2), gymnasium.spaces.MultiDiscrete([3, 2]), "action space must be a Box of one axis or Discrete"),
-        (box(2), gymnasium.spaces.Box(-1, 1, (2, 2)), "action space must be a Box of one axis or Discrete"),
+        (
+            box(2),
+            gymnasium.spaces.MultiDiscrete([3, 2]),
+            "action space must be a Box of one axis or Discrete",
+        ),
+        (
+            box(2),
+            gymnasium.spaces.Box(-1, 1, (2, 2)),
+            "action space must be a Box of one axis or Discrete",
+        ),
         (box(2), gymnasium.spaces.Discrete(1), "leave a choice"),
         (box(2), gymnasium.spaces.MultiBinary(2), "action space must be a Box"),
         (box(0), box(1), "must have a component"),

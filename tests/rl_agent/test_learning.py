@@ -113,7 +113,9 @@ def trained(environment, steps, seed=0, **settings):
     config = AgentConfig(**settings)
     mode = gymnasium.vector.AutoresetMode.SAME_STEP
     environments = gymnasium.vector.SyncVectorEnv([environment] * 4, autoreset_mode=mode)
-    learner = Learner(config, environment.observation_space, environment.action_space, agents=4, seed=seed)
+    learner = Learner(
+        config, environment.observation_space, environment.action_space, agents=4, seed=seed
+    )
     train_serial(learner, environments, steps, seed)
     return learner
 
@@ -136,15 +138,28 @@ def test_identity_is_learned():
 
 
 IDENTITY = {
-    "trust-a3c": {"learning_rate": 1e-2, "policy_learning_rate": 3e-3, "horizon": 20, "target_rate": 0.05},
-    "tis": {"learning_rate": 5e-3, "policy_learning_rate": 2e-3, "episodes": 8, "segment": 5, "memory": 500}
+    "trust-a3c": {
+        "learning_rate": 1e-2,
+        "policy_learning_rate": 3e-3,
+        "horizon": 20,
+        "target_rate": 0.05,
+    },
+    "tis": {
+        "learning_rate": 5e-3,
+        "policy_learning_rate": 2e-3,
+        "episodes": 8,
+        "segment": 5,
+        "memory": 500,
+    }
     | {"start": 100, "steps_per_update": 8.0},
 }
 
 
 @pytest.mark.parametrize("algorithm", IDENTITY)
 def test_identity_is_learned_by_the_baselines_of_acer(algorithm):
-    learner = trained(Identity, 6000, algorithm=algorithm, hidden=(32,), gamma=0.0, **IDENTITY[algorithm])
+    learner = trained(
+        Identity, 6000, algorithm=algorithm, hidden=(32,), gamma=0.0, **IDENTITY[algorithm]
+    )
     # action zero scores -2.1 on average
     assert evaluate(learner.policy(), Identity(), 20).mean() > -0.3
 
@@ -152,14 +167,28 @@ def test_identity_is_learned_by_the_baselines_of_acer(algorithm):
 @pytest.mark.parametrize("replay", ["refer-1", "refer-2"])
 def test_identity_is_learned_with_one_rule_alone(replay):
     learner = trained(
-        Identity, 2500, replay=replay, hidden=(32, 32), gamma=0.0, learning_rate=1e-3, batch=64, memory=1500, start=400
+        Identity,
+        2500,
+        replay=replay,
+        hidden=(32, 32),
+        gamma=0.0,
+        learning_rate=1e-3,
+        batch=64,
+        memory=1500,
+        start=400,
     )
     assert evaluate(learner.policy(), Identity(), 20).mean() > -0.15
 
 
 @pytest.mark.parametrize(("algorithm", "sampler"), [("ddpg", "rank"), ("vracer", "proportional")])
 def test_identity_is_learned_from_prioritised_steps(algorithm, sampler):
-    settings = {"replay": "none", "sampler": sampler, "hidden": (32, 32), "gamma": 0.0, "learning_rate": 3e-3}
+    settings = {
+        "replay": "none",
+        "sampler": sampler,
+        "hidden": (32, 32),
+        "gamma": 0.0,
+        "learning_rate": 3e-3,
+    }
     settings |= {"batch": 64, "memory": 2000, "start": 400, "steps_per_update": 3.0}
     if algorithm == "ddpg":
         settings |= {"policy_learning_rate": 1e-3, "noise": "gaussian"}
@@ -173,13 +202,25 @@ class Gentle(LinearQuadratic):
     action_space = gymnasium.spaces.Box(-2.0, 2.0, (1,), np.float32)
 
 
-OFF_POLICY = {"batch": 64, "memory": 4000, "start": 1000, "steps_per_update": 4.0, "learning_rate": 2e-3}
+OFF_POLICY = {
+    "batch": 64,
+    "memory": 4000,
+    "start": 1000,
+    "steps_per_update": 4.0,
+    "learning_rate": 2e-3,
+}
 LINEAR_QUADRATIC = {
     "ddpg": OFF_POLICY | {"policy_learning_rate": 5e-4, "critic_l2": 0.0},
     "naf": OFF_POLICY,
-    "td3": OFF_POLICY | {"policy_learning_rate": 5e-4, "target_rate": 0.02, "sigma": 0.3, "random_start": False},
+    "td3": OFF_POLICY
+    | {"policy_learning_rate": 5e-4, "target_rate": 0.02, "sigma": 0.3, "random_start": False},
     "sac": OFF_POLICY
-    | {"policy_learning_rate": 1e-3, "target_rate": 0.02, "target_entropy": -2.0, "temperature": 0.02}
+    | {
+        "policy_learning_rate": 1e-3,
+        "target_rate": 0.02,
+        "target_entropy": -2.0,
+        "temperature": 0.02,
+    }
     | {"sigma": 0.3, "random_start": False},
     "acer": OFF_POLICY
     | {"policy_learning_rate": 2e-3, "learning_rate": 3e-3, "target_rate": 0.01, "sigma": 0.3}
@@ -191,7 +232,11 @@ LINEAR_QUADRATIC = {
 
 @pytest.mark.parametrize("name", LINEAR_QUADRATIC)
 def test_every_algorithm_solves_the_linear_quadratic_problem(name):
-    settings = {"algorithm": name.split(",")[0], "hidden": (32, 32), "gamma": GAMMA} | LINEAR_QUADRATIC[name]
+    settings = {
+        "algorithm": name.split(",")[0],
+        "hidden": (32, 32),
+        "gamma": GAMMA,
+    } | LINEAR_QUADRATIC[name]
     learner = trained(Gentle, {"ppo": 10_000, "naf": 12_000}.get(name, 8000), **settings)
     check_linear_quadratic(learner, Gentle())
 
@@ -215,10 +260,29 @@ def check_linear_quadratic(learner, environment):
 
 DISCRETE = {
     "a3c": {"learning_rate": 1e-2, "policy_learning_rate": 1e-2, "horizon": 40},
-    "trust-tis": {"learning_rate": 5e-3, "policy_learning_rate": 5e-3, "episodes": 8, "segment": 10, "memory": 2000}
+    "trust-tis": {
+        "learning_rate": 5e-3,
+        "policy_learning_rate": 5e-3,
+        "episodes": 8,
+        "segment": 10,
+        "memory": 2000,
+    }
     | {"start": 400, "steps_per_update": 8.0, "target_rate": 0.05},
-    "vracer": {"learning_rate": 3e-3, "batch": 64, "memory": 2000, "start": 400, "beta": 0.5, "steps_per_update": 2.0},
-    "acer": {"learning_rate": 5e-3, "policy_learning_rate": 5e-3, "episodes": 8, "segment": 10, "memory": 2000}
+    "vracer": {
+        "learning_rate": 3e-3,
+        "batch": 64,
+        "memory": 2000,
+        "start": 400,
+        "beta": 0.5,
+        "steps_per_update": 2.0,
+    },
+    "acer": {
+        "learning_rate": 5e-3,
+        "policy_learning_rate": 5e-3,
+        "episodes": 8,
+        "segment": 10,
+        "memory": 2000,
+    }
     | {"start": 400, "steps_per_update": 8.0, "target_rate": 0.02},
     "ppo": {"learning_rate": 3e-3, "policy_learning_rate": 3e-3, "horizon": 500},
 }
@@ -227,7 +291,9 @@ DISCRETE = {
 @pytest.mark.parametrize("algorithm", DISCRETE)
 def test_the_right_choice_is_learned(algorithm):
     steps = 6000 if algorithm == "a3c" else 3000
-    learner = trained(Thirds, steps, algorithm=algorithm, hidden=(32, 32), gamma=0.0, **DISCRETE[algorithm])
+    learner = trained(
+        Thirds, steps, algorithm=algorithm, hidden=(32, 32), gamma=0.0, **DISCRETE[algorithm]
+    )
     # blind choice scores 3.3 of 10, two thirds right 6.7
     assert evaluate(learner.policy(), Thirds(), 40).mean() > 8.5
 
@@ -272,13 +338,26 @@ def test_an_lstm_recalls_what_an_mlp_cannot(network):
 MEMORY = {
     "ddpg": {"policy_learning_rate": 2e-3, "critic_l2": 0.0, "beta": 0.5, "target_rate": 0.05},
     "naf": {"beta": 0.5, "target_rate": 0.05},
-    "acer": {"policy_learning_rate": 4e-3, "episodes": 8, "segment": 4, "sigma": 0.3, "target_rate": 0.02},
+    "acer": {
+        "policy_learning_rate": 4e-3,
+        "episodes": 8,
+        "segment": 4,
+        "sigma": 0.3,
+        "target_rate": 0.02,
+    },
 }
 
 
 @pytest.mark.parametrize("algorithm", MEMORY)
 def test_every_algorithm_of_the_papers_recalls_with_an_lstm(algorithm):
-    common = {"network": "lstm", "hidden": (16,), "window": 4, "gamma": GAMMA, "learning_rate": 4e-3, "batch": 32}
+    common = {
+        "network": "lstm",
+        "hidden": (16,),
+        "window": 4,
+        "gamma": GAMMA,
+        "learning_rate": 4e-3,
+        "batch": 32,
+    }
     common |= {"memory": 2000, "start": 400, "steps_per_update": 4.0}
     learner = trained(Recall, 2500, algorithm=algorithm, **common | MEMORY[algorithm])
     assert evaluate(learner.policy(), Recall(), 40).mean() > 0.8

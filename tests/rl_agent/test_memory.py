@@ -46,7 +46,11 @@ def check(memory, expected):
         final = 0.0 if episode.terminated else np.float32(episode.final_value)
         assert memory.final_value[row] == final
         target = returns.v_tbc(
-            episode.reward / np.float32(SCALE), memory.value[own], memory.rho[own], float(final), GAMMA
+            episode.reward / np.float32(SCALE),
+            memory.value[own],
+            memory.rho[own],
+            float(final),
+            GAMMA,
         )
         np.testing.assert_array_equal(memory.v_tbc[own], target)
         at += length
@@ -54,7 +58,9 @@ def check(memory, expected):
 
 @settings(max_examples=60, deadline=None)
 @given(
-    st.lists(st.tuples(st.integers(1, 30), st.booleans(), st.integers(0, 40)), min_size=1, max_size=40),
+    st.lists(
+        st.tuples(st.integers(1, 30), st.booleans(), st.integers(0, 40)), min_size=1, max_size=40
+    ),
     st.integers(0, 2**31),
 )
 def test_memory_holds_the_newest_whole_episodes_through_any_history(history, seed):
@@ -111,7 +117,9 @@ def test_windows_reach_back_to_the_beginning_of_the_episode_and_no_further():
         tag, step = memory.observation[slot]
         assert batch.lengths[b] == min(step, 4) + 1
         for back in range(5):
-            expected = (np.array([tag, step - back]) - mean) * per_std if back <= step else np.zeros(2)
+            expected = (
+                (np.array([tag, step - back]) - mean) * per_std if back <= step else np.zeros(2)
+            )
             np.testing.assert_allclose(batch.windows[4 - back, b], expected)
 
 
@@ -126,7 +134,9 @@ def test_gathered_steps_come_with_their_own_numbers():
         assert batch.behaviour_mean[b] == episode.behaviour_mean[step]
         is_last = step + 1 == len(episode.reward)
         following = episode.final_value if is_last else memory.v_tbc[(slot + 1) % memory.capacity]
-        assert batch.q_ret[b] == pytest.approx(episode.reward[step] / SCALE + GAMMA * following, rel=1e-5)
+        assert batch.q_ret[b] == pytest.approx(
+            episode.reward[step] / SCALE + GAMMA * following, rel=1e-5
+        )
         assert batch.v_tbc[b] == memory.v_tbc[slot]
 
 

@@ -116,7 +116,9 @@ def test_reference_gradient_equals_finite_differences(name):
     windows, lengths = windows_of(network, rng, batch=2)
     weights = torch.tensor(random_weights(network, rng), dtype=torch.float64, requires_grad=True)
     inputs = torch.tensor(windows).double()
-    assert torch.autograd.gradcheck(lambda w: network.reference(w, inputs, torch.tensor(lengths)), (weights,))
+    assert torch.autograd.gradcheck(
+        lambda w: network.reference(w, inputs, torch.tensor(lengths)), (weights,)
+    )
 
 
 @pytest.mark.parametrize("name", NETWORKS)
@@ -177,15 +179,23 @@ def test_acting_on_the_window_gives_what_training_sees():
     """However long the episode: the means stored while acting are those of the windows drawn later."""
     space = gymnasium.spaces.Box(-9, 9, (3,), np.float32)
     config = AgentConfig(network="lstm", acting="window", window=4, memory=400, start=40, batch=8)
-    learner = Learner(config, space, gymnasium.spaces.Box(-1, 1, (2,), np.float32), agents=2, seed=0)
+    learner = Learner(
+        config, space, gymnasium.spaces.Box(-1, 1, (2,), np.float32), agents=2, seed=0
+    )
     rng, both = np.random.default_rng(1), np.arange(2)
     learner.begin(both, rng.standard_normal((2, 3)))
     for step in range(30):
         learner.act(both)
         ended = np.full(2, step == 29)
-        learner.observe(both, rng.standard_normal(2), np.zeros(2, bool), ended, rng.standard_normal((2, 3)))
+        learner.observe(
+            both, rng.standard_normal(2), np.zeros(2, bool), ended, rng.standard_normal((2, 3))
+        )
     memory, scale = learner.memory, learner.state_scale
     # the scale of the states was frozen when these episodes ended: act as before, unscaled
-    slots, batch = memory.gather(memory.slots(), 4, np.zeros_like(scale.mean), np.ones_like(scale.mean), 0.99, 1.0)
+    slots, batch = memory.gather(
+        memory.slots(), 4, np.zeros_like(scale.mean), np.ones_like(scale.mean), 0.99, 1.0
+    )
     assert memory.position[slots].max() == 29
-    np.testing.assert_allclose(learner.algorithm.values(batch.windows, batch.lengths), memory.value[slots], atol=1e-6)
+    np.testing.assert_allclose(
+        learner.algorithm.values(batch.windows, batch.lengths), memory.value[slots], atol=1e-6
+    )

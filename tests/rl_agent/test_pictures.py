@@ -14,7 +14,13 @@ from rl_agent.replay.score_network import ScoreNetwork
 from rl_agent.serial import SerialRun
 
 PICTURE = (2, 5, 4)
-SMALL = {"network": "conv", "picture": PICTURE, "convolutions": ((3, 2, 2), (4, 2, 1)), "hidden": (6,), "window": 2}
+SMALL = {
+    "network": "conv",
+    "picture": PICTURE,
+    "convolutions": ((3, 2, 2), (4, 2, 1)),
+    "hidden": (6,),
+    "window": 2,
+}
 
 
 class Blink(gymnasium.Env):
@@ -46,7 +52,9 @@ def a_run(algorithm, **settings):
     mode = gymnasium.vector.AutoresetMode.SAME_STEP
     environments = gymnasium.vector.SyncVectorEnv([Blink] * 2, autoreset_mode=mode)
     return SerialRun(
-        Learner(config, Blink.observation_space, Blink.action_space, agents=2, seed=1), environments, seed=2
+        Learner(config, Blink.observation_space, Blink.action_space, agents=2, seed=1),
+        environments,
+        seed=2,
     )
 
 
@@ -72,18 +80,28 @@ def by_loops(network, flat, windows, b):
 
 
 def test_outputs_and_gradient_are_those_of_loops():
-    network, rng = make_network(AgentConfig(algorithm="ppo", **SMALL), 40, 3), np.random.default_rng(0)
+    network, rng = (
+        make_network(AgentConfig(algorithm="ppo", **SMALL), 40, 3),
+        np.random.default_rng(0),
+    )
     flat = network.initialise(rng) + 0.05 * rng.standard_normal(network.size).astype(np.float32)
-    windows, d = rng.uniform(size=(3, 2, 40)).astype(np.float32), rng.normal(size=(2, 3)).astype(np.float32)
+    windows, d = (
+        rng.uniform(size=(3, 2, 40)).astype(np.float32),
+        rng.normal(size=(2, 3)).astype(np.float32),
+    )
     tape, lengths = network.tape(3, 2), np.array([3, 3])
     outputs = network.forward(network.views(flat), windows, lengths, tape)
     for b in range(2):
-        np.testing.assert_allclose(outputs[b], by_loops(network, flat, windows, b), rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(
+            outputs[b], by_loops(network, flat, windows, b), rtol=1e-4, atol=1e-5
+        )
     gradient = np.empty_like(flat)
     network.backward(network.views(flat), tape, lengths, d, network.views(gradient))
     loss = lambda of: sum(d[b] @ by_loops(network, of, windows, b) for b in range(2))  # noqa: E731
     some = rng.permutation(network.size)[:15]
-    np.testing.assert_allclose(gradient[some], finite_differences(loss, flat.astype(float), some), rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(
+        gradient[some], finite_differences(loss, flat.astype(float), some), rtol=1e-3, atol=1e-4
+    )
 
 
 def test_a_policy_acts_on_the_frames_that_the_memory_stacks():
@@ -98,28 +116,38 @@ def test_a_policy_acts_on_the_frames_that_the_memory_stacks():
     for b, k in enumerate(slots[:30]):
         if memory.position[k] == 0:
             state = np.zeros((1, 80), np.float32)
-        past = [memory.observation[k - back] if memory.position[k] >= back else np.zeros(40) for back in (2, 1, 0)]
+        past = [
+            memory.observation[k - back] if memory.position[k] >= back else np.zeros(40)
+            for back in (2, 1, 0)
+        ]
         np.testing.assert_allclose(windows[:, b], np.array(past) / 255.0, rtol=1e-6)
         seen = scale(memory.observation[k : k + 1])
         acting = algorithm.act(seen, state)
-        assert memory.value[k] == pytest.approx(acting.value[0], abs=1e-6)  # nothing was learned yet
+        # nothing was learned yet
+        assert memory.value[k] == pytest.approx(acting.value[0], abs=1e-6)
         state = acting.state
 
 
 def test_a_million_pictures_take_less_than_eight_gigabytes():
     """Bytes of a step, counted on a small memory and over all of its arrays."""
     learner = Learner(
-        AgentConfig(algorithm="rainbow", network="conv", picture=(1, 84, 84), memory=2000, start=100),
+        AgentConfig(
+            algorithm="rainbow", network="conv", picture=(1, 84, 84), memory=2000, start=100
+        ),
         gymnasium.spaces.Box(0, 255, (84 * 84,), np.uint8),
         gymnasium.spaces.Discrete(18),
         agents=1,
         seed=0,
     )
     per_step = [
-        array for array in vars(learner.memory).values() if isinstance(array, np.ndarray) and len(array) == 2000
+        array
+        for array in vars(learner.memory).values()
+        if isinstance(array, np.ndarray) and len(array) == 2000
     ]
     assert len(per_step) == 13
-    sampler = sum(array.nbytes for array in (learner.sampler._tree, learner.sampler._priorities.error))
+    sampler = sum(
+        array.nbytes for array in (learner.sampler._tree, learner.sampler._priorities.error)
+    )
     assert 500 * (sum(array.nbytes for array in per_step) + sampler) < 8e9
 
 
@@ -157,7 +185,11 @@ def test_the_gradient_of_scores_reaches_the_convolutions():
     network.differentiate(d)
     weights = torch.tensor(network.weights, dtype=torch.float64, requires_grad=True)
     views = network._parts.views(weights)
-    encoded = torch.tanh(picture.reference(views["picture"], torch.tensor(stacks, dtype=torch.float64), torch.ones(12)))
+    encoded = torch.tanh(
+        picture.reference(
+            views["picture"], torch.tensor(stacks, dtype=torch.float64), torch.ones(12)
+        )
+    )
     x = torch.cat([torch.tensor(features, dtype=torch.float64), encoded[:6], encoded[6:]], 1)[None]
     of = lambda name, seen: network._parts.parts[name].reference(views[name], seen, torch.ones(6))  # noqa: E731
     seen = torch.cat([of("local", x), of("context", x).mean(0).expand(6, -1)], 1)
@@ -180,7 +212,13 @@ def test_what_pictures_are_for_is_learned():
 
 
 def test_what_is_no_picture_is_refused_in_one_sentence():
-    def refused(match, space=Blink.observation_space, actions=Blink.action_space, algorithm="dqn", **settings):
+    def refused(
+        match,
+        space=Blink.observation_space,
+        actions=Blink.action_space,
+        algorithm="dqn",
+        **settings,
+    ):
         config = AgentConfig(algorithm=algorithm, memory=90, start=9, **SMALL | settings)
         with pytest.raises(ValueError, match=match):
             Learner(config, space, actions, agents=1, seed=0)

@@ -2,7 +2,17 @@
 
 import numpy as np
 import pytest
-from learners import GAMMA, a_batch, a_learner, box, finite_differences, gaussian, loss_and_gradient, network, some
+from learners import (
+    GAMMA,
+    a_batch,
+    a_learner,
+    box,
+    finite_differences,
+    gaussian,
+    loss_and_gradient,
+    network,
+    some,
+)
 
 from rl_agent import AgentConfig, Learner
 
@@ -21,30 +31,44 @@ def test_ppo_is_its_clipped_objective(choices):
     def policys_loss(flat):
         total = 0.0
         for b in range(24):
-            s, a, mu = (x.astype(float) for x in (batch.windows[0, b], batch.action[b], batch.behaviour_mean[b]))
+            s, a, mu = (
+                x.astype(float)
+                for x in (batch.windows[0, b], batch.action[b], batch.behaviour_mean[b])
+            )
             outputs = network(algorithm, "policy", s, flat)
             if choices:
                 rho = np.exp(outputs[int(a[0])]) / np.exp(outputs).sum() / mu[int(a[0])]
             else:
                 sigma = np.log1p(np.exp(flat[algorithm.parts.places["sigma"]]))
-                rho = gaussian(a, outputs, sigma) / gaussian(a, mu, batch.behaviour_std[b].astype(float))
+                rho = gaussian(a, outputs, sigma) / gaussian(
+                    a, mu, batch.behaviour_std[b].astype(float)
+                )
             lead = float(batch.q_ret[b])
             total -= min(rho * lead, min(max(rho, 0.8), 1.2) * lead)
         return total / 24
 
     def values_loss(flat):
-        errors = [network(algorithm, "value", batch.windows[0, b].astype(float), flat)[0] for b in range(24)]
+        errors = [
+            network(algorithm, "value", batch.windows[0, b].astype(float), flat)[0]
+            for b in range(24)
+        ]
         return 0.5 * np.mean((np.array(errors) - batch.v_tbc) ** 2)
 
-    parts = {"policy": policys_loss, "value": values_loss} | ({} if choices else {"sigma": policys_loss})
+    parts = {"policy": policys_loss, "value": values_loss} | (
+        {} if choices else {"sigma": policys_loss}
+    )
     for part, loss in parts.items():
         where = some(algorithm, part)
-        np.testing.assert_allclose(gradient[where], finite_differences(loss, held, where), atol=1e-6, rtol=1e-3)
+        np.testing.assert_allclose(
+            gradient[where], finite_differences(loss, held, where), atol=1e-6, rtol=1e-3
+        )
         assert np.abs(gradient[where]).max() > 1e-3
 
 
 def test_ppo_cuts_at_its_horizon_and_learns_from_every_step_in_every_epoch():
-    config = AgentConfig(algorithm="ppo", hidden=(6,), horizon=50, batch=10, epochs=3, gamma=GAMMA, gae_lambda=0.8)
+    config = AgentConfig(
+        algorithm="ppo", hidden=(6,), horizon=50, batch=10, epochs=3, gamma=GAMMA, gae_lambda=0.8
+    )
     learner = Learner(config, box(2, np.inf), box(1), agents=3, seed=0)
     rng, everyone = np.random.default_rng(0), np.arange(3)
     learner.begin(everyone, rng.normal(size=(3, 2)))

@@ -33,7 +33,12 @@ def test_one_move_of_beta_is_eq_12():
 
 @pytest.mark.parametrize(
     ("replay", "rule_1", "rule_2"),
-    [("refer", True, True), ("refer-1", True, False), ("refer-2", False, True), ("none", False, False)],
+    [
+        ("refer", True, True),
+        ("refer-1", True, False),
+        ("refer-2", False, True),
+        ("none", False, False),
+    ],
 )
 def test_rules_in_force(replay, rule_1, rule_2):
     refer = RememberForget(AgentConfig(replay=replay))

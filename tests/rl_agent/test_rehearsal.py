@@ -14,10 +14,14 @@ OBSERVATIONS, ACTIONS = Box(-np.inf, np.inf, (4,), np.float32), Box(-1.0, 1.0, (
 
 
 @pytest.mark.parametrize(
-    "settings", [{"algorithm": "vracer", "network": "lstm"}, {"algorithm": "td3", "sampler": "ners"}], ids=str
+    "settings",
+    [{"algorithm": "vracer", "network": "lstm"}, {"algorithm": "td3", "sampler": "ners"}],
+    ids=str,
 )
 def test_a_run_compiles_nothing_after_it(settings):
-    config = AgentConfig(**settings, hidden=(8, 8), memory=256, start=40, batch=16, steps_per_update=1.0)
+    config = AgentConfig(
+        **settings, hidden=(8, 8), memory=256, start=40, batch=16, steps_per_update=1.0
+    )
     rehearse(config, Box(-1.0, 1.0, (3,), np.float32), Box(-1.0, 1.0, (1,), np.float32))
     with event.install_recorder("numba:compile") as recorder:
         learner = Learner(config, OBSERVATIONS, ACTIONS, agents=5, seed=1)

@@ -26,7 +26,9 @@ def episode(rng, length=40):
 def test_sweep_equals_the_recursion(final_value, decay):
     r, v, rho = episode(np.random.default_rng(0))
     target = returns.v_tbc(r, v, rho, final_value, 0.97, decay=decay)
-    expected = brute_force(r.astype(float), v.astype(float), rho.astype(float), final_value, 0.97, decay)
+    expected = brute_force(
+        r.astype(float), v.astype(float), rho.astype(float), final_value, 0.97, decay
+    )
     np.testing.assert_allclose(target, expected, rtol=1e-5, atol=1e-5)
 
 
@@ -83,7 +85,10 @@ def test_lambda_returns_are_the_weighted_mean_of_n_step_returns(start):
     values = np.append(v, final)
     for t in range(6):
         left = 6 - t
-        n_step = [sum(gamma**j * r[t + j] for j in range(n)) + gamma**n * values[t + n] for n in range(1, left + 1)]
+        n_step = [
+            sum(gamma**j * r[t + j] for j in range(n)) + gamma**n * values[t + n]
+            for n in range(1, left + 1)
+        ]
         shares = [(1 - decay) * decay ** (n - 1) for n in range(1, left)] + [decay ** (left - 1)]
         assert targets[t] == pytest.approx(np.dot(shares, n_step), abs=1e-5)
 

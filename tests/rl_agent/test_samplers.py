@@ -74,7 +74,9 @@ def test_steps_are_drawn_with_the_probabilities_of_the_paper(kind):
     sampler = KINDS[kind](40, 0.7)
     slots = memory.slots()
     sampler.draw(memory, 1, rng)
-    errors = rng.lognormal(0, 1.5, 32).astype(np.float32) * rng.choice([-1, 1], 32).astype(np.float32)
+    errors = rng.lognormal(0, 1.5, 32).astype(np.float32) * rng.choice([-1, 1], 32).astype(
+        np.float32
+    )
     found(sampler, memory, slots, errors)
     if kind == "proportional":
         priority = np.abs(errors.astype(float)) + 1e-6
@@ -107,8 +109,11 @@ def test_with_a_full_correction_weighted_draws_have_the_mean_of_all_steps(kind):
     quantity = rng.normal(size=40)
     drawn = np.concatenate([sampler.draw(memory, 32, rng) for _ in range(4000)])
     weights = sampler.weights(drawn, 1.0)
-    assert np.average(quantity[drawn], weights=weights) == pytest.approx(quantity[:32].mean(), abs=0.03)
-    assert abs(quantity[drawn].mean() - quantity[:32].mean()) > 0.03  # without the weights it is another one
+    assert np.average(quantity[drawn], weights=weights) == pytest.approx(
+        quantity[:32].mean(), abs=0.03
+    )
+    # without the weights it is another one
+    assert abs(quantity[drawn].mean() - quantity[:32].mean()) > 0.03
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -157,7 +162,9 @@ def test_a_restored_sampler_draws_the_same(kind):
         np.testing.assert_array_equal(*pair)
         np.testing.assert_array_equal(sampler.weights(pair[0], 0.4), other.weights(pair[0], 0.4))
         for one in (sampler, other):
-            found(one, memory, pair[0], np.random.default_rng(seed).normal(size=8).astype(np.float32))
+            found(
+                one, memory, pair[0], np.random.default_rng(seed).normal(size=8).astype(np.float32)
+            )
 
 
 def test_an_epoch_takes_every_step_once_in_a_new_order():
@@ -213,7 +220,9 @@ def test_the_settings_choose_the_sampler():
     assert type(made(algorithm="ppo", choices=2)) is EpochSampler
 
 
-@pytest.mark.parametrize("sampler", [UniformSampler(), SegmentSampler(3, None), RankSampler(9, 1.0)])
+@pytest.mark.parametrize(
+    "sampler", [UniformSampler(), SegmentSampler(3, None), RankSampler(9, 1.0)]
+)
 def test_nothing_can_be_drawn_from_an_empty_memory(sampler):
     with pytest.raises(ValueError, match="empty memory"):
         sampler.draw(EpisodeMemory(9, 1, 1), 2, np.random.default_rng(0))

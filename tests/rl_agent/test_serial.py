@@ -32,7 +32,13 @@ class Diary(gymnasium.Env):
         self.at += 1
         is_over = self.at == 3 + self.episode % 4
         terminated, truncated = self.ENDS[self.episode % 3] if is_over else (False, False)
-        return np.array([self.episode, self.at], np.float32), 10.0 * self.episode + self.at, terminated, truncated, {}
+        return (
+            np.array([self.episode, self.at], np.float32),
+            10.0 * self.episode + self.at,
+            terminated,
+            truncated,
+            {},
+        )
 
 
 @pytest.mark.parametrize("algorithm", ["vracer", "ppo", "sac"])
@@ -41,7 +47,9 @@ def test_every_episode_enters_whole_with_its_own_end(algorithm):
     config = AgentConfig(algorithm=algorithm, hidden=(4,), **settings)
     learner = Learner(config, Diary.observation_space, Diary.action_space, agents=2, seed=0)
     diaries = [Diary(0), Diary(1000)]
-    vector = gymnasium.vector.SyncVectorEnv([lambda d=d: d for d in diaries], autoreset_mode=SAME_STEP)
+    vector = gymnasium.vector.SyncVectorEnv(
+        [lambda d=d: d for d in diaries], autoreset_mode=SAME_STEP
+    )
 
     def enough():
         raise StopIteration
@@ -56,7 +64,9 @@ def test_every_episode_enters_whole_with_its_own_end(algorithm):
         (episode,) = set(memory.observation[slots, 0])
         first = memory.observation[slots[0], 1]
         np.testing.assert_array_equal(memory.observation[slots, 1], first + np.arange(len(slots)))
-        np.testing.assert_array_equal(memory.reward[slots], 10.0 * episode + memory.observation[slots, 1] + 1)
+        np.testing.assert_array_equal(
+            memory.reward[slots], 10.0 * episode + memory.observation[slots, 1] + 1
+        )
         np.testing.assert_array_equal(memory.final_observation[row], [episode, first + len(slots)])
         is_whole = first + len(slots) == 3 + episode % 4
         assert bool(memory.terminated[row]) == bool(is_whole and Diary.ENDS[int(episode) % 3][0])
@@ -72,5 +82,7 @@ def test_every_episode_enters_whole_with_its_own_end(algorithm):
 def test_other_modes_of_resetting_are_refused():
     learner = Learner(AgentConfig(), Diary.observation_space, Diary.action_space, agents=1, seed=0)
     vector = gymnasium.vector.SyncVectorEnv([Diary])
-    with pytest.raises(ValueError, match=r"NEXT_STEP.*make them with autoreset_mode = AutoresetMode.SAME_STEP"):
+    with pytest.raises(
+        ValueError, match=r"NEXT_STEP.*make them with autoreset_mode = AutoresetMode.SAME_STEP"
+    ):
         train_serial(learner, vector, 10)

@@ -46,7 +46,12 @@ def batch_for(algorithm, seed=2, far_out=0.5):
 @pytest.mark.parametrize("network", ["mlp", "lstm"])
 @pytest.mark.parametrize(
     "rules",
-    [RULES, RULES._replace(beta=1.0), RULES._replace(rule_1=False, rho_clip=1.5), RULES._replace(rule_1=False)],
+    [
+        RULES,
+        RULES._replace(beta=1.0),
+        RULES._replace(rule_1=False, rho_clip=1.5),
+        RULES._replace(rule_1=False),
+    ],
     ids=["refer", "refer-1", "clipped", "uniform"],
 )
 @pytest.mark.parametrize(
@@ -84,7 +89,9 @@ def test_the_torch_step_of_a_gpu_equals_the_fast_update(network):
     for seed in range(5):
         batch = batch_for(fast, seed)
         evaluation = fast.update(batch, 1e-3, RULES)
-        results = torch_way.torch_step(torch_way.inputs(batch, None) | RULES._asdict(), {"all": 1e-3})
+        results = torch_way.torch_step(
+            torch_way.inputs(batch, None) | RULES._asdict(), {"all": 1e-3}
+        )
         np.testing.assert_array_equal(results["far"] > 0.5, evaluation.far)
         np.testing.assert_allclose(results["value"], evaluation.value, atol=1e-5)
         for name in ("policy_loss", "value_loss", "gradient_norm"):
@@ -118,7 +125,9 @@ def test_reference_loss_gradient_equals_finite_differences_of_the_papers_loss(de
                 np.exp(-0.5 * ((batch.action[b] - m) / s) ** 2) / (np.sqrt(2 * np.pi) * s)
             )
             rho = density(mean, sigma) / density(m_mu, s_mu)
-            kl = np.sum(np.log(sigma / s_mu) + (s_mu**2 + (m_mu - mean) ** 2) / (2 * sigma**2) - 0.5)
+            kl = np.sum(
+                np.log(sigma / s_mu) + (s_mu**2 + (m_mu - mean) ** 2) / (2 * sigma**2) - 0.5
+            )
             is_near = 1 / RULES.c_max < rho < RULES.c_max
             both = -rho * (batch.q_ret[b] - held[b]) + 0.5 * (value - batch.v_tbc[b]) ** 2
             total += RULES.beta * both * is_near + (1 - RULES.beta) * kl
@@ -183,7 +192,9 @@ def test_the_penalty_alone_pulls_the_policy_to_the_behaviour():
     algorithm = vracer(batch=64)
     batch = batch_for(algorithm)
     mean = np.full_like(batch.behaviour_mean, 0.3)
-    batch = Batch(**vars(batch) | {"behaviour_mean": mean, "behaviour_std": np.full_like(mean, 0.7)})
+    batch = Batch(
+        **vars(batch) | {"behaviour_mean": mean, "behaviour_std": np.full_like(mean, 0.7)}
+    )
     first = algorithm.by_hand(batch, RULES._replace(beta=0.0), None).mean_kl
     for _ in range(1500):
         last = algorithm.by_hand(batch, RULES._replace(beta=0.0), None).mean_kl
@@ -196,7 +207,8 @@ def test_importance_weights_cannot_overflow():
     algorithm = vracer()
     batch = batch_for(algorithm)
     tight = Batch(
-        **vars(batch) | {"behaviour_std": np.full_like(batch.behaviour_std, 1e-4), "action": batch.action * 0}
+        **vars(batch)
+        | {"behaviour_std": np.full_like(batch.behaviour_std, 1e-4), "action": batch.action * 0}
     )
     evaluation = algorithm.by_hand(tight, RULES._replace(rule_1=False), None)
     assert np.isfinite(evaluation.rho).all()
@@ -212,7 +224,9 @@ class FixedSampler(UniformSampler):
         return self.slots.copy()
 
 
-@pytest.mark.parametrize(("decay", "beta_rate"), [(1.0, None), (0.6, 0.2)], ids=["paper", "options"])
+@pytest.mark.parametrize(
+    ("decay", "beta_rate"), [(1.0, None), (0.6, 0.2)], ids=["paper", "options"]
+)
 def test_a_full_update_equals_a_slow_one_written_from_the_paper(decay, beta_rate):
     """Algorithm 3 with eqs. 8, 10, 12 and 13 in double precision, plain loops and finite differences."""
     config = AgentConfig(
@@ -237,7 +251,9 @@ def test_a_full_update_equals_a_slow_one_written_from_the_paper(decay, beta_rate
         for t in range(length):
             learner.act([0])
             ends = t == length - 1
-            learner.observe([0], rng.normal(size=1), [ends and is_terminal], [ends], rng.normal(size=(1, 2)))
+            learner.observe(
+                [0], rng.normal(size=1), [ends and is_terminal], [ends], rng.normal(size=(1, 2))
+            )
     algorithm, memory = learner.algorithm, learner.memory
     # a policy that has moved on, so that importance weights differ from one
     algorithm.weights[:] += 0.2 * rng.standard_normal(len(algorithm.weights)).astype(np.float32)
@@ -266,7 +282,9 @@ def test_a_full_update_equals_a_slow_one_written_from_the_paper(decay, beta_rate
     old = targets()
     np.testing.assert_allclose(memory.v_tbc[:75], old, atol=1e-5)
 
-    states = (memory.observation[slots].astype(float) - learner.state_scale.mean) * learner.state_scale.per_std
+    states = (
+        memory.observation[slots].astype(float) - learner.state_scale.mean
+    ) * learner.state_scale.per_std
 
     def network(w):
         view = algorithm.network.views(w[:-1])
@@ -277,7 +295,8 @@ def test_a_full_update_equals_a_slow_one_written_from_the_paper(decay, beta_rate
     def statistics(w):
         value, mean, sigma = network(w)
         a, m_mu, s_mu = (
-            getattr(memory, n)[slots, 0].astype(float) for n in ("action", "behaviour_mean", "behaviour_std")
+            getattr(memory, n)[slots, 0].astype(float)
+            for n in ("action", "behaviour_mean", "behaviour_std")
         )
         normal = lambda m, s: np.exp(-0.5 * ((a - m) / s) ** 2) / (s * np.sqrt(2 * np.pi))  # noqa: E731
         kl = np.log(sigma / s_mu) + (s_mu**2 + (m_mu - mean) ** 2) / (2 * sigma**2) - 0.5
@@ -292,7 +311,9 @@ def test_a_full_update_equals_a_slow_one_written_from_the_paper(decay, beta_rate
         both = -weight * (q_ret - held) + 0.5 * (value - old[slots]) ** 2
         return np.mean(beta * both * near + (1 - beta) * kl)
 
-    gradient = np.array([(loss(weights + e) - loss(weights - e)) / 2e-6 for e in 1e-6 * np.eye(len(weights))])
+    gradient = np.array(
+        [(loss(weights + e) - loss(weights - e)) / 2e-6 for e in 1e-6 * np.eye(len(weights))]
+    )
     # first step of Adam: both moments, bias-corrected, reduce to this
     expected = weights - eta * gradient / (np.abs(gradient) + 1e-8)
     v[slots], rho[slots] = held, held_rho
@@ -316,7 +337,9 @@ def test_a_common_shift_of_the_advantages_does_not_move_a_centred_policy():
     algorithm.by_hand(batch, RULES, None)
     gradient = algorithm.last_gradient.copy()
     algorithm.by_hand(Batch(**vars(batch) | {"q_ret": batch.q_ret + np.float32(3.0)}), RULES, None)
-    np.testing.assert_allclose(algorithm.last_gradient, gradient, atol=1e-5 * np.abs(gradient).max())
+    np.testing.assert_allclose(
+        algorithm.last_gradient, gradient, atol=1e-5 * np.abs(gradient).max()
+    )
 
 
 def test_sigma_does_not_fall_below_its_floor():
@@ -326,7 +349,10 @@ def test_sigma_does_not_fall_below_its_floor():
 
 
 def test_a_snapshot_draws_with_the_learners_sigma():
-    spaces = (gymnasium.spaces.Box(-9, 9, (5,), np.float32), gymnasium.spaces.Box(-1, 1, (3,), np.float32))
+    spaces = (
+        gymnasium.spaces.Box(-9, 9, (5,), np.float32),
+        gymnasium.spaces.Box(-1, 1, (3,), np.float32),
+    )
     learner = Learner(AgentConfig(sigma=0.3, sigma_min=0.2), *spaces, agents=1, seed=0)
     policy, rng = learner.policy(), np.random.default_rng(0)
     np.testing.assert_allclose(learner.algorithm.std, 0.3, rtol=1e-6)

@@ -2,12 +2,26 @@
 
 import numpy as np
 import pytest
-from learners import a_batch, a_learner, divergence, finite_differences, gaussian, loss_and_gradient, network, some
+from learners import (
+    a_batch,
+    a_learner,
+    divergence,
+    finite_differences,
+    gaussian,
+    loss_and_gradient,
+    network,
+    some,
+)
 
 
 @pytest.mark.parametrize(
     ("choices", "form", "policy"),
-    [(3, "none", "normal"), (3, "none", "boltzmann"), (0, "quadratic", "normal"), (0, "gaussian", "normal")],
+    [
+        (3, "none", "normal"),
+        (3, "none", "boltzmann"),
+        (0, "quadratic", "normal"),
+        (0, "gaussian", "normal"),
+    ],
 )
 def test_vracer_with_choices_and_with_closed_forms_is_eqs_6_to_10_and_23(choices, form, policy):
     learner = a_learner("vracer", choices=choices, advantage=form, policy=policy)
@@ -22,30 +36,49 @@ def test_vracer_with_choices_and_with_closed_forms_is_eqs_6_to_10_and_23(choices
         """A(s, a) with plain loops, eqs. 18 to 22."""
         d = a - m
         if form == "quadratic":
-            lower = np.array([[softplus(coefficients[0]), 0.0], [coefficients[1], softplus(coefficients[2])]])
+            lower = np.array(
+                [[softplus(coefficients[0]), 0.0], [coefficients[1], softplus(coefficients[2])]]
+            )
             square = lower @ lower.T
             return -0.5 * d @ square @ d + 0.5 * np.trace(square @ np.diag(sigma**2))
-        k, up, down = softplus(coefficients[0]), softplus(coefficients[1:3]), softplus(coefficients[3:])
+        k, up, down = (
+            softplus(coefficients[0]),
+            softplus(coefficients[1:3]),
+            softplus(coefficients[3:]),
+        )
         mean = k * np.prod((np.sqrt(up / (up + sigma**2)) + np.sqrt(down / (down + sigma**2))) / 2)
-        return k * np.exp(-0.5 * sum(d[i] ** 2 / (up[i] if d[i] > 0 else down[i]) for i in range(2))) - mean
+        return (
+            k * np.exp(-0.5 * sum(d[i] ** 2 / (up[i] if d[i] > 0 else down[i]) for i in range(2)))
+            - mean
+        )
 
     def loss(flat):
         total = 0.0
         for b in range(16):
-            s, a, mu = (x.astype(float) for x in (batch.windows[0, b], batch.action[b], batch.behaviour_mean[b]))
+            s, a, mu = (
+                x.astype(float)
+                for x in (batch.windows[0, b], batch.action[b], batch.behaviour_mean[b])
+            )
             outputs, constant = (network(algorithm, "network", s, w) for w in (flat, held))
             q_ret, v_tbc = float(batch.q_ret[b]), float(batch.v_tbc[b])
             if choices:
                 # eq. 17 of Weber et al. 2022, the logits being minus the energies
-                inverse = [softplus(x[4]) if policy == "boltzmann" else 1.0 for x in (outputs, constant)]
+                inverse = [
+                    softplus(x[4]) if policy == "boltzmann" else 1.0 for x in (outputs, constant)
+                ]
                 weights = [
-                    np.exp(beta * x[1:4]) for beta, x in zip(inverse, (outputs, constant), strict=True)
+                    np.exp(beta * x[1:4])
+                    for beta, x in zip(inverse, (outputs, constant), strict=True)
                 ]  # eq. 17
                 p, p_held = (each / each.sum() for each in weights)
                 rho, rho_held = p[int(a[0])] / mu[int(a[0])], p_held[int(a[0])] / mu[int(a[0])]
                 kl = np.sum(mu * np.log(mu / p))
             else:
-                s_mu, sigma, sigma_held = batch.behaviour_std[b].astype(float), softplus(flat[-2:]), softplus(held[-2:])
+                s_mu, sigma, sigma_held = (
+                    batch.behaviour_std[b].astype(float),
+                    softplus(flat[-2:]),
+                    softplus(held[-2:]),
+                )
                 rho = gaussian(a, outputs[1:3], sigma) / gaussian(a, mu, s_mu)
                 rho_held = gaussian(a, constant[1:3], sigma_held) / gaussian(a, mu, s_mu)
                 kl = divergence(mu, s_mu, outputs[1:3], sigma)
@@ -57,10 +90,14 @@ def test_vracer_with_choices_and_with_closed_forms_is_eqs_6_to_10_and_23(choices
         return total / 16
 
     where = np.r_[some(algorithm, "network", 30), np.arange(len(held) - 2, len(held))]
-    np.testing.assert_allclose(gradient[where], finite_differences(loss, held, where), atol=1e-6, rtol=2e-4)
+    np.testing.assert_allclose(
+        gradient[where], finite_differences(loss, held, where), atol=1e-6, rtol=2e-4
+    )
     assert np.abs(gradient[where]).max() > 1e-2
     if form != "none":
-        places = algorithm.network.views(np.arange(algorithm.network.size))["weight1"][:, 3:].ravel()
+        places = algorithm.network.views(np.arange(algorithm.network.size))["weight1"][
+            :, 3:
+        ].ravel()
         assert np.abs(gradient[places]).max() > 1e-3
 
 

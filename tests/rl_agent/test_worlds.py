@@ -32,7 +32,15 @@ def spaces(world):
 
 
 def make_learner(worlds=2, world=N, **settings):
-    usual = {"hidden": (6,), "batch": 16, "memory": 64, "start": 24, "gamma": GAMMA, "beta": 0.6, "c": 0.3}
+    usual = {
+        "hidden": (6,),
+        "batch": 16,
+        "memory": 64,
+        "start": 24,
+        "gamma": GAMMA,
+        "beta": 0.6,
+        "c": 0.3,
+    }
     config = AgentConfig(**usual | settings)
     return Learner(config, *spaces(world), agents=worlds, seed=3, world=world)
 
@@ -67,7 +75,9 @@ class Lived:
             truncated = ~all_gone & (rng.random(len(agents)) < 0.08)
             ended = all_gone | truncated
             mean_reward = reward.reshape(-1, n).mean(1) if n > 1 else reward
-            learner.observe(agents, mean_reward, all_gone, truncated, joined(now, reward, terminated))
+            learner.observe(
+                agents, mean_reward, all_gone, truncated, joined(now, reward, terminated)
+            )
             for k, world in enumerate(running):
                 rows = slice(k * n, k * n + n)
                 world["action"].append(action[rows])
@@ -75,7 +85,9 @@ class Lived:
                 world["std"].append(std[rows])
                 world["reward"].append(np.where(world["gone"] > 0, 0.0, reward[rows]))
                 world["observation"].append(now[rows])
-                world["gone"] = np.where((world["gone"] == 0) & terminated[rows], len(world["reward"]), world["gone"])
+                world["gone"] = np.where(
+                    (world["gone"] == 0) & terminated[rows], len(world["reward"]), world["gone"]
+                )
                 if ended[k]:
                     self.worlds.append(world)
                     running[k] = self.fresh(now[rows])
@@ -118,16 +130,22 @@ def moment(learner, weights, world, t):
     for i in range(N):
         if 0 < world["gone"][i] <= t:
             continue
-        out, sigma = outputs_of(learner, weights, world["observation"][t][i].astype(float), i), sigmas[i]
+        out, sigma = (
+            outputs_of(learner, weights, world["observation"][t][i].astype(float), i),
+            sigmas[i],
+        )
         a, m_mu, s_mu = (world[name][t][i].astype(float) for name in ("action", "mean", "std"))
         value[i] = out[0]
         rho[i] = density(a, out[1:], sigma) / density(a, m_mu, s_mu)
-        kl[i] = np.sum(np.log(sigma / s_mu) + (s_mu**2 + (m_mu - out[1:]) ** 2) / (2 * sigma**2) - 0.5)
+        kl[i] = np.sum(
+            np.log(sigma / s_mu) + (s_mu**2 + (m_mu - out[1:]) ** 2) / (2 * sigma**2) - 0.5
+        )
     return value, rho, kl
 
 
 def scalarised(config, numbers):
-    return numbers if config.relation == "individual" else np.full(N, numbers.mean())  # eqs. 8 and 9
+    # eqs. 8 and 9
+    return numbers if config.relation == "individual" else np.full(N, numbers.mean())
 
 
 def weights_of(config, rho):
@@ -151,7 +169,9 @@ def targets(learner, weights, world):
     for t in range(steps - 1, -1, -1):
         value, rho, _ = moment(learner, weights, world, t)
         v, bar = scalarised(config, value), np.minimum(1.0, weights_of(config, rho))
-        target[t] = v + bar * (scalarised(config, world["reward"][t]) / scale + GAMMA * target[t + 1] - v)
+        target[t] = v + bar * (
+            scalarised(config, world["reward"][t]) / scale + GAMMA * target[t + 1] - v
+        )
     return target
 
 
@@ -188,7 +208,10 @@ def test_the_memory_holds_the_worlds_as_they_were_lived(lived):
             np.testing.assert_array_equal(memory.is_present(slots), here)
             np.testing.assert_array_equal(memory.action[slots][here], world["action"][t][here])
             np.testing.assert_allclose(
-                memory.reward[slots], scalarised(learner.config, world["reward"][t]), rtol=1e-5, atol=1e-6
+                memory.reward[slots],
+                scalarised(learner.config, world["reward"][t]),
+                rtol=1e-5,
+                atol=1e-6,
             )
             for slot in slots:  # any of them leads to all
                 np.testing.assert_array_equal(memory.companions(np.array([slot])), slots)
@@ -199,7 +222,9 @@ def test_targets_are_those_of_equation_6(lived):
     weights = learner.algorithm.weights.astype(float)
     memory = learner.memory
     # what the networks say now about every stored moment
-    slots, batch = learner.algorithm.gather(source_of(learner), memory.slots()[memory.serial[memory.slots()] % N == 0])
+    slots, batch = learner.algorithm.gather(
+        source_of(learner), memory.slots()[memory.serial[memory.slots()] % N == 0]
+    )
     learner.algorithm.by_hand(batch, learner.refer.rules(0), None)
     e = learner.algorithm.by_hand(batch, learner.refer.rules(0), None)
     memory.store(slots, e.value, e.rho, e.kl, e.far)
@@ -210,9 +235,13 @@ def test_targets_are_those_of_equation_6(lived):
         for t in range(len(world["reward"])):
             own = places(learner, number, world, t)
             counted = memory.is_present(own)
-            np.testing.assert_allclose(memory.v_tbc[own][counted], expected[t][counted], rtol=1e-4, atol=1e-5)
+            np.testing.assert_allclose(
+                memory.v_tbc[own][counted], expected[t][counted], rtol=1e-4, atol=1e-5
+            )
             value, rho, kl = moment(learner, weights, world, t)
-            np.testing.assert_allclose(memory.value[own], scalarised(learner.config, value), rtol=1e-4, atol=1e-5)
+            np.testing.assert_allclose(
+                memory.value[own], scalarised(learner.config, value), rtol=1e-4, atol=1e-5
+            )
             np.testing.assert_allclose(memory.rho[own], weights_of(learner.config, rho), rtol=2e-4)
             np.testing.assert_allclose(memory.kl[own], kl, rtol=1e-3, atol=1e-5)
 
@@ -247,7 +276,10 @@ def test_the_gradient_is_that_of_equations_10_to_16(lived):
                     continue
                 is_near = 1 / rules.c_max < rho[i] < rules.c_max
                 far += not is_near
-                both = -rho[i] * (q_ret[b, i] - held_values[b][i]) + 0.5 * (value[i] - v_tbc[b, i]) ** 2
+                both = (
+                    -rho[i] * (q_ret[b, i] - held_values[b][i])
+                    + 0.5 * (value[i] - v_tbc[b, i]) ** 2
+                )
                 total += (rules.beta * both * is_near + (1 - rules.beta) * kl[i]) / N
         return total / len(drawn)
 
@@ -264,7 +296,9 @@ def test_the_gradient_is_that_of_equations_10_to_16(lived):
     np.testing.assert_allclose(algorithm.last_gradient / scale, numeric / scale, atol=2e-5)
     np.testing.assert_array_equal(fast.far, evaluation.far)
     for name in ("value", "rho", "kl"):
-        np.testing.assert_allclose(getattr(fast, name), getattr(evaluation, name), rtol=2e-4, atol=2e-5)
+        np.testing.assert_allclose(
+            getattr(fast, name), getattr(evaluation, name), rtol=2e-4, atol=2e-5
+        )
     for name in ("policy_loss", "value_loss"):
         assert getattr(fast, name) == pytest.approx(getattr(evaluation, name), rel=1e-3, abs=1e-5)
 
@@ -281,7 +315,9 @@ def test_one_agent_is_the_plain_learner_to_the_bit(variant):
     by_plain = plain.algorithm.by_hand(batch, rules, None)
     gradient = plain.algorithm.last_gradient.copy()
     # and so is the way of worlds with one agent in each
-    by_worlds = alone.algorithm.by_hand(dataclasses.replace(batch, present=np.ones(16, np.float32)), rules, None)
+    by_worlds = alone.algorithm.by_hand(
+        dataclasses.replace(batch, present=np.ones(16, np.float32)), rules, None
+    )
     np.testing.assert_array_equal(alone.algorithm.last_gradient, gradient)
     np.testing.assert_array_equal(by_worlds.value, by_plain.value)
     np.testing.assert_array_equal(by_worlds.rho, by_plain.rho)
@@ -291,7 +327,10 @@ def test_own_policies_of_one_kind_are_the_shared_one():
     """N networks with the same weights say what one says, and its gradient is the sum of theirs."""
     own, shared = make_learner(policies="own"), make_learner()
     Lived(own, 40)
-    parts = own.algorithm.weights[: own.algorithm.network.size].reshape(N, -1), own.algorithm.weights[-N * A :]
+    parts = (
+        own.algorithm.weights[: own.algorithm.network.size].reshape(N, -1),
+        own.algorithm.weights[-N * A :],
+    )
     own.algorithm.weights[:] = np.concatenate([np.tile(parts[0][0], N), np.tile(parts[1][:A], N)])
     shared.algorithm.weights[:] = np.concatenate([parts[0][0], parts[1][:A]])
     _, batch = own.algorithm.gather(source_of(own), own.memory.slots()[:16])
@@ -300,7 +339,10 @@ def test_own_policies_of_one_kind_are_the_shared_one():
         learner.algorithm.by_hand(batch, rules, None)
     gradient = own.algorithm.last_gradient
     expected = np.concatenate(
-        [gradient[: own.algorithm.network.size].reshape(N, -1).sum(0), gradient[-N * A :].reshape(N, A).sum(0)]
+        [
+            gradient[: own.algorithm.network.size].reshape(N, -1).sum(0),
+            gradient[-N * A :].reshape(N, A).sum(0),
+        ]
     )
     np.testing.assert_allclose(shared.algorithm.last_gradient, expected, rtol=1e-4, atol=1e-6)
 
@@ -337,7 +379,8 @@ def test_counters_and_records_are_of_worlds():
         learner.observe([0], [np.mean(reward)], [step == 2], [False], sent(reward, [0, 1, 0]))
     (record,) = learner.finished_episodes()
     assert (record.agent, record.length, record.terminated) == (0, 3, True)
-    assert record.episode_return == pytest.approx((6.0 + 2.0 + 3.5) / 3)  # what the second is sent later is ignored
+    # what the second is sent later is ignored
+    assert record.episode_return == pytest.approx((6.0 + 2.0 + 3.5) / 3)
     assert (learner.environment_steps, learner.episodes, learner.memory.episodes) == (3, 1, N)
 
 
@@ -359,7 +402,10 @@ def test_a_checkpoint_goes_on_to_the_bit_and_its_policy_acts(tmp_path, policies)
     actions, _ = policy.act(sent, policy.initial_state(4), deterministic=True)
     assert actions.shape == (4, N * A)
     weights = one.algorithm.weights.astype(float)
-    each = [outputs_of(one, weights, own.astype(float), k % N)[1:] for k, own in enumerate(seen.reshape(-1, S))]
+    each = [
+        outputs_of(one, weights, own.astype(float), k % N)[1:]
+        for k, own in enumerate(seen.reshape(-1, S))
+    ]
     np.testing.assert_allclose(actions.reshape(-1, A), np.clip(each, -1.0, 1.0), atol=1e-5)
 
 
@@ -388,9 +434,17 @@ def test_discrete_actions_of_a_world():
 
 def test_what_joins_is_taken_apart():
     rng = np.random.default_rng(0)
-    observations, rewards, ended = rng.normal(size=(2, N, S)), rng.normal(size=(2, N)), rng.random((2, N)) < 0.5
-    sent = np.stack([joint.pack(*parts) for parts in zip(observations, rewards, ended, strict=True)])
-    assert all(joint.joint_observations(gym.spaces.Box(-9, 9, (S,)), N).contains(row) for row in sent)
+    observations, rewards, ended = (
+        rng.normal(size=(2, N, S)),
+        rng.normal(size=(2, N)),
+        rng.random((2, N)) < 0.5,
+    )
+    sent = np.stack(
+        [joint.pack(*parts) for parts in zip(observations, rewards, ended, strict=True)]
+    )
+    assert all(
+        joint.joint_observations(gym.spaces.Box(-9, 9, (S,)), N).contains(row) for row in sent
+    )
     for found, expected in zip(joint.unpack(sent, N), (observations, rewards, ended), strict=True):
         np.testing.assert_allclose(found, expected.reshape(found.shape), rtol=1e-6)
     own = joint.own_spaces(joint.joint_observations(BOX, N), joint.joint_actions(ACTIONS, N), N)
@@ -399,7 +453,14 @@ def test_what_joins_is_taken_apart():
 
 def refuse(message, *, settings=None, world=N, box=None):
     with pytest.raises(ValueError, match=message):
-        Learner(AgentConfig(**settings or {}), box or spaces(world)[0], spaces(world)[1], agents=2, seed=0, world=world)
+        Learner(
+            AgentConfig(**settings or {}),
+            box or spaces(world)[0],
+            spaces(world)[1],
+            agents=2,
+            seed=0,
+            world=world,
+        )
 
 
 def test_what_does_not_fit_worlds_is_one_sentence():

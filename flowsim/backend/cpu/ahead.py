@@ -73,13 +73,17 @@ def _missing(needs: Sequence[Need]) -> list[Need]:
 
 def _compile_in_processes(needs: list[Need], say: Callable[[str], None]) -> None:
     processes = min(len(needs), cores())
-    say(f"compiling the solver, once on this machine: {len(needs)} functions in {processes} processes")
+    say(
+        f"compiling the solver, once on this machine: {len(needs)} functions in {processes} processes"
+    )
     began = told = time.monotonic()
     todo: SimpleQueue[Need] = SimpleQueue()
     done: SimpleQueue[Need] = SimpleQueue()
     for need in needs:
         todo.put(need)
-    tenders = [threading.Thread(target=_tend, args=(todo, done), daemon=True) for _ in range(processes)]
+    tenders = [
+        threading.Thread(target=_tend, args=(todo, done), daemon=True) for _ in range(processes)
+    ]
     for tender in tenders:
         tender.start()
     while any(tender.is_alive() for tender in tenders):
@@ -87,7 +91,9 @@ def _compile_in_processes(needs: list[Need], say: Callable[[str], None]) -> None
         now = time.monotonic()
         if now - told >= TELL_EVERY:
             told = now
-            say(f"compiling the solver: {done.qsize()} of {len(needs)} functions after {now - began:.0f} s")
+            say(
+                f"compiling the solver: {done.qsize()} of {len(needs)} functions after {now - began:.0f} s"
+            )
     say(f"compiled the solver in {time.monotonic() - began:.0f} s")
 
 
@@ -116,7 +122,8 @@ def _tend(todo: SimpleQueue[Need], done: SimpleQueue[Need]) -> None:
 
 def compile_as_told() -> None:
     """Compile what is named on stdin, one after the other, with a line on stdout for each."""
-    gc.disable()  # of what the compiler leaves little is garbage; looking for it takes a twentieth of the time
+    # of what the compiler leaves little is garbage; looking for it takes a twentieth of the time
+    gc.disable()
     with suppress(EOFError):
         while True:
             need: Need = pickle.load(sys.stdin.buffer)

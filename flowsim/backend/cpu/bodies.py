@@ -14,7 +14,13 @@ from flowsim.boundary import BOTTOM, LEFT
 from flowsim.distances import MIDLINE, TABLE, signed_distance
 from flowsim.grid import GHOSTS as G
 from flowsim.midlines import bend as bend_midline
-from flowsim.midlines import bends, deformation_velocity, midline_distance, note_box, note_deformation
+from flowsim.midlines import (
+    bends,
+    deformation_velocity,
+    midline_distance,
+    note_box,
+    note_deformation,
+)
 from flowsim.rigid import (
     RIGID,
     body_distance,
@@ -44,7 +50,12 @@ def _distances_when_bent(
     """Do what :func:`_distances` does for a body with a midline."""
     if midlines is not None:
         nodes, waves, line = bodies.nodes[k], bodies.waves[k], midlines[n, k]
-        half, table, start, side = bodies.axes[k, 1], bodies.distances, bodies.starts[k], bodies.sides[k]
+        half, table, start, side = (
+            bodies.axes[k, 1],
+            bodies.distances,
+            bodies.starts[k],
+            bodies.sides[k],
+        )
         for j in range(count):
             y = ry + j * h
             x, y = cos * rx + sin * y, cos * y - sin * rx
@@ -98,7 +109,9 @@ def _shares(
         for piece in range(-1, 2):  # of a window that reaches over a periodic side
             first, last = max(j0, piece * ny), min(j1, (piece + 1) * ny)
             if first < last:
-                _solid_shares(line[first - piece * ny + G :], here[first - j0 + 1 :], last - first, h, c)
+                _solid_shares(
+                    line[first - piece * ny + G :], here[first - j0 + 1 :], last - first, h, c
+                )
         for j in range(1, count - 1) if diffusion > 0.0 else range(0):
             distance = np.float64(here[j])
             if 0.0 < distance < h:
@@ -125,7 +138,9 @@ def _yield_to(
                 continue  # its box is large, and what it covers little
             py = (j + dy) * h
             own = body_distance(bodies, n, bodies.order[rank], px - x, py - y, cos, sin)
-            claimed = claimed_by_others(n, rank, bodies, px, py, own, position, angles, h, nx, ny, sides, contact)
+            claimed = claimed_by_others(
+                n, rank, bodies, px, py, own, position, angles, h, nx, ny, sides, contact
+            )
             if claimed > 0.0:
                 free = penalized_share(max(1.0 - claimed, 0.0), c)
                 f, g = wrapped(i, nx) + G, wrapped(j, ny) + G
@@ -148,7 +163,9 @@ def _add_moments(values: Array, shares: Array, n: int, along_x: bool, r: float, 
 
 
 @inner
-def _moments(f: Array, share: Array, window: Any, offset: float, centre: float, h: float, along_x: bool) -> Any:
+def _moments(
+    f: Array, share: Array, window: Any, offset: float, centre: float, h: float, along_x: bool
+) -> Any:
     """Return the sums of w, w r, w r^2, w f, w r f over a window, r being the lever arm of f about the centre."""
     i0, i1, j0, j1 = window
     nx, ny = f.shape[0] - 2 * G, f.shape[1] - 2 * G
@@ -159,7 +176,9 @@ def _moments(f: Array, share: Array, window: Any, offset: float, centre: float, 
             first, last = max(j0, piece * ny), min(j1, (piece + 1) * ny)
             if first < last:
                 k, r = first - piece * ny + G, ((i if along_x else first) + offset) * h - centre
-                a0, a1, a2, b0, b1 = _add_moments(values[k:], shares[k:], last - first, along_x, r, h)
+                a0, a1, a2, b0, b1 = _add_moments(
+                    values[k:], shares[k:], last - first, along_x, r, h
+                )
                 s0, s1, s2, p0, p1 = s0 + a0, s1 + a1, s2 + a2, p0 + b0, p1 + b1
     area = h * h
     return s0 * area, s1 * area, s2 * area, p0 * area, p1 * area
@@ -216,7 +235,9 @@ def _deform(
         for j in range(j0, j1):
             b = wrapped(j, ny) + G
             if share[a, b] > 0.0:
-                u, v = deformation_velocity(nodes, line, (i + dx) * h - x, (j + dy) * h - y, cos, sin)
+                u, v = deformation_velocity(
+                    nodes, line, (i + dx) * h - x, (j + dy) * h - y, cos, sin
+                )
                 drift[a, b] = u if along_x else v
                 f[a, b] -= drift[a, b]
 
@@ -244,7 +265,9 @@ def _restore(
 
 
 @sweep
-def bend(active: Array, bodies: Any, gait: Array, form: Array, time: Array, dt: Array, moves: bool) -> None:
+def bend(
+    active: Array, bodies: Any, gait: Array, form: Array, time: Array, dt: Array, moves: bool
+) -> None:
     """Bend the midlines, as they are at the end of the step, or without ``moves`` now."""
     for task in prange(len(active)):
         n = active[task]
@@ -302,8 +325,12 @@ def penalize(
             if touches_box(bodies, n, k, x, y, theta, h, nx, ny, sides):
                 contact[n, k] |= TOUCHES_BOX
             diffusion = diffusion_at_surface(bodies, k, viscosity[n], dt[n], h)
-            _shares(share_u[n], window, 0.0, 0.5, x, y, theta, bodies, n, k, h, c, diffusion, rows[task])
-            _shares(share_v[n], window, 0.5, 0.0, x, y, theta, bodies, n, k, h, c, diffusion, rows[task])
+            _shares(
+                share_u[n], window, 0.0, 0.5, x, y, theta, bodies, n, k, h, c, diffusion, rows[task]
+            )
+            _shares(
+                share_v[n], window, 0.5, 0.0, x, y, theta, bodies, n, k, h, c, diffusion, rows[task]
+            )
             if rank > 0 and near_others(rank, bodies, x, y, position[n], h, nx, ny, sides):
                 _yield_to(share_u[n], window, 0.0, 0.5, x, y, theta, bodies, n, rank, position[n], angle[n], h, c,
                           sides, contact[n])  # fmt: skip
@@ -311,14 +338,66 @@ def penalize(
                           sides, contact[n])  # fmt: skip
             spin, bent = state[3][n, k], bends(bodies.midlines, bodies, k)
             if bent:
-                _deform(u[n], share_u[n], drift_u[n], window, True, x, y, theta, bodies.midlines, bodies, n, k, h)
-                _deform(v[n], share_v[n], drift_v[n], window, False, x, y, theta, bodies.midlines, bodies, n, k, h)
+                _deform(
+                    u[n],
+                    share_u[n],
+                    drift_u[n],
+                    window,
+                    True,
+                    x,
+                    y,
+                    theta,
+                    bodies.midlines,
+                    bodies,
+                    n,
+                    k,
+                    h,
+                )
+                _deform(
+                    v[n],
+                    share_v[n],
+                    drift_v[n],
+                    window,
+                    False,
+                    x,
+                    y,
+                    theta,
+                    bodies.midlines,
+                    bodies,
+                    n,
+                    k,
+                    h,
+                )
             su = _moments(u[n], share_u[n], window, 0.5, yc, h, False)
             sv = _moments(v[n], share_v[n], window, 0.5, xc, h, True)
             vx, vy, omega = respond(n, k, su, sv, bodies, moves, state, dt[n], gravity)
             if bent:
-                work = _restore(u[n], share_u[n], drift_u[n], window, 0.5, yc, h, True, vx, -omega, bodies.midlines)
-                work += _restore(v[n], share_v[n], drift_v[n], window, 0.5, xc, h, False, vy, omega, bodies.midlines)
+                work = _restore(
+                    u[n],
+                    share_u[n],
+                    drift_u[n],
+                    window,
+                    0.5,
+                    yc,
+                    h,
+                    True,
+                    vx,
+                    -omega,
+                    bodies.midlines,
+                )
+                work += _restore(
+                    v[n],
+                    share_v[n],
+                    drift_v[n],
+                    window,
+                    0.5,
+                    xc,
+                    h,
+                    False,
+                    vy,
+                    omega,
+                    bodies.midlines,
+                )
                 state[8][n, k] = note_deformation(
                     form[n, k], state[8][n, k], work, (spin, omega), bodies.fluid_inertia[k], dt[n]
                 )
@@ -353,15 +432,21 @@ def follow_light_bodies(
                 continue
             theta = angle[n, k]
             x, y, xc, yc, window = whereabouts(n, k, bodies, position, angle, h, nx, ny, sides)
-            _shares(share_u[n], window, 0.0, 0.5, x, y, theta, bodies, n, k, h, RIGID, 0.0, rows[task])
-            _shares(share_v[n], window, 0.5, 0.0, x, y, theta, bodies, n, k, h, RIGID, 0.0, rows[task])
+            _shares(
+                share_u[n], window, 0.0, 0.5, x, y, theta, bodies, n, k, h, RIGID, 0.0, rows[task]
+            )
+            _shares(
+                share_v[n], window, 0.5, 0.0, x, y, theta, bodies, n, k, h, RIGID, 0.0, rows[task]
+            )
             su = _moments(u[n], share_u[n], window, 0.5, yc, h, False)
             sv = _moments(v[n], share_v[n], window, 0.5, xc, h, True)
             follow_fluid(n, k, su, sv, bodies, motion, acceleration, dt[n])
 
 
 @sweep
-def cover(active: Array, chi: Array, bodies: Any, position: Array, angle: Array, h: float, sides: Array) -> None:
+def cover(
+    active: Array, chi: Array, bodies: Any, position: Array, angle: Array, h: float, sides: Array
+) -> None:
     """Write to chi (B, nx, ny) the share of each cell that lies inside any body."""
     nx, ny = chi.shape[1], chi.shape[2]
     for task in prange(len(active)):
@@ -369,10 +454,14 @@ def cover(active: Array, chi: Array, bodies: Any, position: Array, angle: Array,
         chi[n] = 0.0
         for k in range(len(bodies.order)):
             cos, sin = math.cos(angle[n, k]), math.sin(angle[n, k])
-            x, y, _, _, (i0, i1, j0, j1) = whereabouts(n, k, bodies, position, angle, h, nx, ny, sides)
+            x, y, _, _, (i0, i1, j0, j1) = whereabouts(
+                n, k, bodies, position, angle, h, nx, ny, sides
+            )
             for i in range(i0, i1):
                 for j in range(j0, j1):
-                    distance = body_distance(bodies, n, k, (i + 0.5) * h - x, (j + 0.5) * h - y, cos, sin)
+                    distance = body_distance(
+                        bodies, n, k, (i + 0.5) * h - x, (j + 0.5) * h - y, cos, sin
+                    )
                     f, g = wrapped(i, nx), wrapped(j, ny)
                     chi[n, f, g] = max(chi[n, f, g], mask(distance, h))
 

@@ -38,4 +38,18 @@ def end_step(
 ) -> None:  # fmt: skip
     """See :func:`flowsim.stepping.end`."""
     for b in active:
-        end(b, time, until, dt, steps, running, diverged, outside, fences, position, force, torque, impulse)
+        end(
+            b,
+            time,
+            until,
+            dt,
+            steps,
+            running,
+            diverged,
+            outside,
+            fences,
+            position,
+            force,
+            torque,
+            impulse,
+        )

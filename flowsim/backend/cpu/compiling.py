@@ -52,11 +52,17 @@ def _cache_folder() -> Path:
     """
     root = Path(flowsim.__file__).parent
     digest = hashlib.sha256(numba.__version__.encode())
-    digest.update(f"{llvmlite.binding.get_host_cpu_name()} {os.environ.get('NUMBA_CPU_FEATURES')}".encode())
-    for source in sorted([*(root / f"{name}.py" for name in SHARED), *Path(__file__).parent.glob("*.py")]):
+    digest.update(
+        f"{llvmlite.binding.get_host_cpu_name()} {os.environ.get('NUMBA_CPU_FEATURES')}".encode()
+    )
+    for source in sorted(
+        [*(root / f"{name}.py" for name in SHARED), *Path(__file__).parent.glob("*.py")]
+    ):
         digest.update(source.read_bytes())
     base = (
-        os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("FLOWSIM_CACHE") or platformdirs.user_cache_dir("flowsim")
+        os.environ.get("NUMBA_CACHE_DIR")
+        or os.environ.get("FLOWSIM_CACHE")
+        or platformdirs.user_cache_dir("flowsim")
     )
     place = Path("compiled") / digest.hexdigest()[:16]
     folder = Path(base) / place
@@ -119,7 +125,8 @@ class Sweep:
     def __init__(self, function: Callable[..., Any], parallel: bool) -> None:
         functools.update_wrapper(self, function)
         self.serial = self.parallel = _cached(function, CACHE_FOLDER)
-        if parallel:  # in another folder: numba's name of a cached function does not tell the two forms apart
+        # in another folder: numba's name of a cached function does not tell the two forms apart
+        if parallel:
             self.parallel = _cached(function, CACHE_FOLDER / "parallel", parallel=True)
         self.name = function.__name__
 

@@ -55,7 +55,9 @@ class Device:
         """Return an array for the sweeps, with a :data:`MARGIN` on either side."""
         dtype = np.dtype(dtype)
         size = math.prod(shape) * dtype.itemsize
-        return np.zeros(size + 2 * MARGIN, np.uint8)[MARGIN : MARGIN + size].view(dtype).reshape(shape)
+        return (
+            np.zeros(size + 2 * MARGIN, np.uint8)[MARGIN : MARGIN + size].view(dtype).reshape(shape)
+        )
 
     def array(self, values: NDArray[Any]) -> Array:
         """Return values of the host as the sweeps can read them."""
@@ -117,7 +119,9 @@ class Device:
         """Return a function that runs a sequence of sweeps."""
         return sweeps
 
-    def repeat(self, step: Callable[[], None], running: NDArray[np.bool_], steps: int | None) -> None:
+    def repeat(
+        self, step: Callable[[], None], running: NDArray[np.bool_], steps: int | None
+    ) -> None:
         """Run a program a number of times, or until no simulation is running, group by group."""
         members = np.flatnonzero(running)
         try:

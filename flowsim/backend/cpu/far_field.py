@@ -36,7 +36,9 @@ def _add_row(sums: Array, u: Array, west: Array, east: Array, h: float, x: float
 
 
 @inner
-def _gather(u: Array, v: Array, nx: int, ny: int, h: float, block: int, vortices: Array, sums: Array) -> float:
+def _gather(
+    u: Array, v: Array, nx: int, ny: int, h: float, block: int, vortices: Array, sums: Array
+) -> float:
     """Write the multipoles of blocks of vorticity about their middles; return their circulation."""
     count, total = 0, 0.0
     for first in range(1, nx, block):
@@ -57,7 +59,12 @@ def _gather(u: Array, v: Array, nx: int, ny: int, h: float, block: int, vortices
                 qx += sums[2, j] - sums[0, j] * (y * y)
                 qy += 2.0 * sums[1, j] * y
             vortices[0, count], vortices[1, count], vortices[2, count] = xm, ym, g
-            vortices[3, count], vortices[4, count], vortices[5, count], vortices[6, count] = dx, dy, qx, qy
+            vortices[3, count], vortices[4, count], vortices[5, count], vortices[6, count] = (
+                dx,
+                dy,
+                qx,
+                qy,
+            )
             count += 1
             total += g
     return total
@@ -78,7 +85,9 @@ def _induced(x: float, y: float, vortices: Array) -> tuple[float, float]:
 
 
 @inner
-def _lack(u: Array, v: Array, nx: int, ny: int, h: float, side: int, stream: Array) -> tuple[float, float]:
+def _lack(
+    u: Array, v: Array, nx: int, ny: int, h: float, side: int, stream: Array
+) -> tuple[float, float]:
     """Return what the wake lacks that leaves through a side: flux there, and far behind it."""
     lack, kept = 0.0, 0.0
     for m in range(1, ny if normal_to_x(side) else nx):
@@ -90,7 +99,15 @@ def _lack(u: Array, v: Array, nx: int, ny: int, h: float, side: int, stream: Arr
 
 @sweep
 def far_field(
-    active: Array, u: Array, v: Array, given: Array, sides: Array, stream: Array, h: float, block: int, room: FarField
+    active: Array,
+    u: Array,
+    v: Array,
+    given: Array,
+    sides: Array,
+    stream: Array,
+    h: float,
+    block: int,
+    room: FarField,
 ) -> None:
     """Give the ``far_field`` sides the normal velocity of the unbounded flow: the stream, and what vorticity induces.
 
@@ -118,11 +135,15 @@ def far_field(
                 here = (du if component == 0 else dv) * (0.5 / math.pi)
                 for other in range(SIDES):
                     if sides[other] == OUTFLOW:
-                        du, dv = induced_by_departed(x, y, other, nx, ny, h, lacks[other, 0], lacks[other, 1], total)
+                        du, dv = induced_by_departed(
+                            x, y, other, nx, ny, h, lacks[other, 0], lacks[other, 1], total
+                        )
                         here += du if component == 0 else dv
                 if point > -G:
                     # normal faces lie half a cell beyond the corners that the points are
                     for m in range(point - block, min(point, given.shape[3] - G)):
                         share = (m - point + block + 0.5) / block
-                        given[b, side, component, m + G] = real(stream[component] + last + share * (here - last))
+                        given[b, side, component, m + G] = real(
+                            stream[component] + last + share * (here - last)
+                        )
                 last = here

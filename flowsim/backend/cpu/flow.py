@@ -48,7 +48,14 @@ def _fill_normal(f: Array, n: int, kind_low: int, kind_high: int) -> None:
 
 @inner
 def _fill_beyond(
-    f: Array, inside: int, outwards: int, kind: int, along: Array, across: Array, through: Array, ring: bool
+    f: Array,
+    inside: int,
+    outwards: int,
+    kind: int,
+    along: Array,
+    across: Array,
+    through: Array,
+    ring: bool,
 ) -> None:
     """Fill the two ghost layers beyond one end of the first axis of f, the velocity tangential to that side.
 
@@ -61,7 +68,9 @@ def _fill_beyond(
     low, high = (0, len(through) - 1) if ring else (G, len(through) - G - 1)
     for j in range(f.shape[1]):
         turn = outwards * (across[j] - across[max(j - 1, 0)])
-        enters = outwards * (through[min(max(j - 1, low), high)] + through[min(max(j, low), high)]) < 0
+        enters = (
+            outwards * (through[min(max(j - 1, low), high)] + through[min(max(j, low), high)]) < 0
+        )
         f[near, j] = ghost_along(kind, f[inside, j], along[j], turn, enters)
         f[far, j] = ghost_along(kind, f[next_inside, j], along[j], three * turn, enters)
 
@@ -123,7 +132,9 @@ def _flux_between_rows(
 
 
 @row_loop
-def _flux_along_row(out: Array, c0: Array, c1: Array, f: Array, j0: int, n: int, per_12: Any, nu_per_h: Any) -> None:
+def _flux_along_row(
+    out: Array, c0: Array, c1: Array, f: Array, j0: int, n: int, per_12: Any, nu_per_h: Any
+) -> None:
     """Write the flux of f along y between its entries k - 1 and k, k = j0, ...; the speed is the mean of c0 and c1."""
     for j in range(n):
         k = j + j0
@@ -150,7 +161,9 @@ def _advance_row(
     """Advance one row by its rate and the last pressure, and keep the rate for the next step."""
     for j in range(n):
         rate = per_h * ((west[j] - east[j]) + (across[j] - across[j + 1]))
-        new[j + j0] = adams_bashforth(f[j + j0], rate, old[j + j0], dt, ratio) - dth * (p1[j] - p0[j])
+        new[j + j0] = adams_bashforth(f[j + j0], rate, old[j + j0], dt, ratio) - dth * (
+            p1[j] - p0[j]
+        )
         old[j + j0] = rate
 
 
@@ -200,11 +213,30 @@ def predict(
             west, east = fluxes[odd], fluxes[1 - odd]
             _flux_between_rows(east, ub[k, G:], ub[k + 1, G:], ub, k + 1, G, ny, per_12, nu_per_h)
             if i >= i_first:
-                _flux_along_row(across, vb[k - 1, G:], vb[k, G:], ub[k], G, ny + 1, per_12, nu_per_h)
+                _flux_along_row(
+                    across, vb[k - 1, G:], vb[k, G:], ub[k], G, ny + 1, per_12, nu_per_h
+                )
                 p0 = pb[i - 1] if i > 0 else pb[nx - 1]
-                _advance_row(new_u[b, k], ub[k], old_u[b, k], west, east, across, p0, pb[i], G, ny, step, r, dth, per_h)
+                _advance_row(
+                    new_u[b, k],
+                    ub[k],
+                    old_u[b, k],
+                    west,
+                    east,
+                    across,
+                    p0,
+                    pb[i],
+                    G,
+                    ny,
+                    step,
+                    r,
+                    dth,
+                    per_h,
+                )
             west, east = fluxes[2 + odd], fluxes[3 - odd]
-            _flux_between_rows(east, ub[k + 1, G - 1 :], ub[k + 1, G:], vb, k + 1, G, ny + 1, per_12, nu_per_h)
+            _flux_between_rows(
+                east, ub[k + 1, G - 1 :], ub[k + 1, G:], vb, k + 1, G, ny + 1, per_12, nu_per_h
+            )
             _flux_along_row(across, vb[k, G - 1 :], vb[k, G:], vb[k], G, ny + 1, per_12, nu_per_h)
             if periodic_y:
                 _advance_row(
@@ -228,7 +260,12 @@ def predict_open_sides(
     per_12, per_h = real(1.0 / 12.0), real(1.0 / h)
     for task in prange(len(active)):
         b = active[task]
-        step, r, nu_per_h, two_dth = real(dt[b]), real(ratio[b]), real(nu[b] / h), real(2.0 * dt[b] / h)
+        step, r, nu_per_h, two_dth = (
+            real(dt[b]),
+            real(ratio[b]),
+            real(nu[b] / h),
+            real(2.0 * dt[b] / h),
+        )
         for side in range(SIDES):
             if sides[side] != OPEN:
                 continue
@@ -240,12 +277,22 @@ def predict_open_sides(
             k, beside = (edge if low else edge - 1), along[cell + G]
             outwards = real(-1 if low else 1)
             line = f[edge]
-            after = flux(beside[G], line[G - 2], line[G - 1], line[G], line[G + 1], per_12, nu_per_h)
+            after = flux(
+                beside[G], line[G - 2], line[G - 1], line[G], line[G + 1], per_12, nu_per_h
+            )
             for j in range(G, G + cells):
                 before = after
-                after = flux(beside[j + 1], line[j - 1], line[j], line[j + 1], line[j + 2], per_12, nu_per_h)
+                after = flux(
+                    beside[j + 1], line[j - 1], line[j], line[j + 1], line[j + 2], per_12, nu_per_h
+                )
                 centre = flux(
-                    HALF * (f[k, j] + f[k + 1, j]), f[k - 1, j], f[k, j], f[k + 1, j], f[k + 2, j], per_12, nu_per_h
+                    HALF * (f[k, j] + f[k + 1, j]),
+                    f[k - 1, j],
+                    f[k, j],
+                    f[k + 1, j],
+                    f[k + 2, j],
+                    per_12,
+                    nu_per_h,
                 )
                 outside = given[b, side, 0 if across else 1, j]
                 rate = open_side_rate(outwards, line[j], centre, before, after, outside, per_h)
@@ -256,14 +303,29 @@ def predict_open_sides(
 
 @sweep
 def update_sides(
-    active: Array, u: Array, v: Array, new_u: Array, new_v: Array, sides: Array, given: Array, dt: Array, h: float
+    active: Array,
+    u: Array,
+    v: Array,
+    new_u: Array,
+    new_v: Array,
+    sides: Array,
+    given: Array,
+    dt: Array,
+    h: float,
 ) -> None:
     """Set the normal velocity on all sides but ``open`` ones, without a net flux where there are none of these."""
     nx, ny = u.shape[1] - 2 * G, u.shape[2] - 2 * G
-    flat_u, flat_v, flat_new_u, flat_new_v = u.reshape(-1), v.reshape(-1), new_u.reshape(-1), new_v.reshape(-1)
+    flat_u, flat_v, flat_new_u, flat_new_v = (
+        u.reshape(-1),
+        v.reshape(-1),
+        new_u.reshape(-1),
+        new_v.reshape(-1),
+    )
     for task in prange(len(active)):
         b = active[task]
-        net = set_sides(b, flat_u, flat_v, flat_new_u, flat_new_v, nx, ny, sides, given, dt, h, 0, 1)
+        net = set_sides(
+            b, flat_u, flat_v, flat_new_u, flat_new_v, nx, ny, sides, given, dt, h, 0, 1
+        )
         balance_sides(b, flat_new_u, flat_new_v, nx, ny, sides, net, 0, 1)
 
 
@@ -318,7 +380,14 @@ def correct(
         fastest, total = real(0), real(0)
         for i in range(start, stop):
             k = i + G
-            here, uk, vk, nuk, nvk, pk = phi[b, i], u[b, k], v[b, k], new_u[b, k], new_v[b, k], p[b, i]
+            here, uk, vk, nuk, nvk, pk = (
+                phi[b, i],
+                u[b, k],
+                v[b, k],
+                new_u[b, k],
+                new_v[b, k],
+                p[b, i],
+            )
             if i > 0 or sides[LEFT] == PERIODIC:
                 west = phi[b, i - 1] if i > 0 else phi[b, nx - 1]
                 for j in range(ny):
@@ -326,7 +395,11 @@ def correct(
             else:
                 for j in range(ny):
                     uk[j + G] = nuk[j + G] - low_x * here[j]
-            vk[G] = nvk[G] - (here[0] - here[ny - 1]) if sides[BOTTOM] == PERIODIC else nvk[G] - low_y * here[0]
+            vk[G] = (
+                nvk[G] - (here[0] - here[ny - 1])
+                if sides[BOTTOM] == PERIODIC
+                else nvk[G] - low_y * here[0]
+            )
             for j in range(1, ny):
                 vk[j + G] = nvk[j + G] - (here[j] - here[j - 1])
             if sides[BOTTOM] != PERIODIC:
@@ -359,4 +432,6 @@ def sample(active: Array, u: Array, v: Array, points: Array, h: float, velocity:
     """Write to ``velocity`` (B, n, 2) the velocity at ``points`` (B, n, 2)."""
     for b in active:
         for m in range(points.shape[1]):
-            velocity[b, m, 0], velocity[b, m, 1] = velocity_at(u[b], v[b], points[b, m, 0], points[b, m, 1], h)
+            velocity[b, m, 0], velocity[b, m, 1] = velocity_at(
+                u[b], v[b], points[b, m, 0], points[b, m, 1], h
+            )

@@ -61,7 +61,11 @@ def _define(operation: Any, instruction: str) -> None:
             if len(args) != 2 or kws or not vectors:
                 return None
             vector = vectors[0]
-            return signature(vector, *args) if all(a in (vector, vector.scalar) for a in args) else None
+            return (
+                signature(vector, *args)
+                if all(a in (vector, vector.scalar) for a in args)
+                else None
+            )
 
     def lower(context: Any, builder: Any, sig: Any, args: tuple[Any, Any]) -> Any:
         a, b = (_spread(builder, kind, value) for kind, value in zip(sig.args, args, strict=True))
@@ -151,16 +155,22 @@ def _transposed(builder: Any, rows: list[Any]) -> list[Any]:
     return rows
 
 
-def _row_pointers(context: Any, builder: Any, kind: Any, array: Any, offset: Any, pitch: Any, last: Any) -> list[Any]:
+def _row_pointers(
+    context: Any, builder: Any, kind: Any, array: Any, offset: Any, pitch: Any, last: Any
+) -> list[Any]:
     pointers = []
     for lane in range(LANES):
         number = ir.Constant(pitch.type, lane)
         row = builder.select(builder.icmp_signed("<", number, last), number, last)
-        pointers.append(_pointer(context, builder, kind, array, builder.add(offset, builder.mul(row, pitch))))
+        pointers.append(
+            _pointer(context, builder, kind, array, builder.add(offset, builder.mul(row, pitch)))
+        )
     return pointers
 
 
-def _vector_pointers(context: Any, builder: Any, kinds: Any, buffer: Any, table: Any, first: Any) -> list[Any]:
+def _vector_pointers(
+    context: Any, builder: Any, kinds: Any, buffer: Any, table: Any, first: Any
+) -> list[Any]:
     pointers = []
     for k in range(LANES):
         entry = builder.add(first, ir.Constant(first.type, k))
@@ -172,7 +182,14 @@ def _vector_pointers(context: Any, builder: Any, kinds: Any, buffer: Any, table:
 
 @intrinsic
 def rows_to_lanes(
-    typing_context: Any, source: Any, offset: Any, pitch: Any, last: Any, buffer: Any, table: Any, first: Any
+    typing_context: Any,
+    source: Any,
+    offset: Any,
+    pitch: Any,
+    last: Any,
+    buffer: Any,
+    table: Any,
+    first: Any,
 ) -> Any:
     """Turn LANES entries of LANES rows into LANES vectors of the same entry of every row.
 
@@ -194,7 +211,14 @@ def rows_to_lanes(
 
 @intrinsic
 def lanes_to_rows(
-    typing_context: Any, buffer: Any, table: Any, first: Any, target: Any, offset: Any, pitch: Any, last: Any
+    typing_context: Any,
+    buffer: Any,
+    table: Any,
+    first: Any,
+    target: Any,
+    offset: Any,
+    pitch: Any,
+    last: Any,
 ) -> Any:
     """Undo :func:`rows_to_lanes`; lanes beyond number ``last`` must equal it."""
 

@@ -12,7 +12,13 @@ from flowsim.backend.cpu.compiling import inner, rows_of, sweep
 from flowsim.backend.cpu.device import Device
 from flowsim.backend.cpu.flow import divergence
 from flowsim.backend.cpu.lanes import LANES, load, store
-from flowsim.backend.cpu.transform import ROWS, TransformTables, buffer_size, restore_rows, transform_rows
+from flowsim.backend.cpu.transform import (
+    ROWS,
+    TransformTables,
+    buffer_size,
+    restore_rows,
+    transform_rows,
+)
 from flowsim.poisson import PoissonPlan
 from flowsim.stencils import line_of_constants
 
@@ -98,7 +104,9 @@ def _row_blocks(task: int, blocks: int, nx: int) -> tuple[int, int]:
 
 
 @sweep
-def transform(active: Array, blocks: int, d: Array, modes: Array, buffers: Array, tables: Any) -> None:
+def transform(
+    active: Array, blocks: int, d: Array, modes: Array, buffers: Array, tables: Any
+) -> None:
     """Write the modes along y of d."""
     tasks, workers = len(active) * blocks, len(buffers)
     for worker in prange(workers):
@@ -108,7 +116,9 @@ def transform(active: Array, blocks: int, d: Array, modes: Array, buffers: Array
 
 
 @sweep
-def restore(active: Array, blocks: int, d: Array, modes: Array, buffers: Array, tables: Any) -> None:
+def restore(
+    active: Array, blocks: int, d: Array, modes: Array, buffers: Array, tables: Any
+) -> None:
     """Undo :func:`transform`."""
     tasks, workers = len(active) * blocks, len(buffers)
     for worker in prange(workers):
@@ -118,7 +128,9 @@ def restore(active: Array, blocks: int, d: Array, modes: Array, buffers: Array, 
 
 
 @inner
-def _solve_mode_zero(x: Array, b: int, periodic: bool, held_low: bool, held_high: bool, phi: Array) -> None:
+def _solve_mode_zero(
+    x: Array, b: int, periodic: bool, held_low: bool, held_high: bool, phi: Array
+) -> None:
     """Solve phi[i-1] - 2 phi[i] + phi[i+1] = d[i] by two summations in float64; zero means if phi is held nowhere."""
     nx = x.shape[1]
     free = not (held_low or held_high)
@@ -200,7 +212,9 @@ def solve_systems(
             _solve_columns(modes, s * nx * pitch + GROUP * group, n, pivots, GROUP * group)
         if periodic:
             for m in range(GROUP * start, GROUP * stop):
-                modes[s, n, m] = (modes[s, n, m] - modes[s, 0, m] - modes[s, n - 1, m]) * closure_pivot[0, m]
+                modes[s, n, m] = (
+                    modes[s, n, m] - modes[s, 0, m] - modes[s, n - 1, m]
+                ) * closure_pivot[0, m]
             for i in range(n):
                 for m in range(GROUP * start, GROUP * stop):
                     modes[s, i, m] += closure[i, m] * modes[s, n, m]

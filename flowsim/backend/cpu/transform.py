@@ -23,7 +23,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flowsim.backend.cpu.compiling import inner
-from flowsim.backend.cpu.lanes import LANES, lanes_to_rows, load, load_number, rows_to_lanes, store, store_number
+from flowsim.backend.cpu.lanes import (
+    LANES,
+    lanes_to_rows,
+    load,
+    load_number,
+    rows_to_lanes,
+    store,
+    store_number,
+)
 
 Array = Any
 
@@ -71,7 +79,11 @@ class TransformTables(NamedTuple):
         angles = []
         span = 1
         for radix in radices:
-            angles.append(2 * np.pi * (np.outer(np.arange(span), np.arange(1, radix)) / (radix * span)).ravel())
+            angles.append(
+                2
+                * np.pi
+                * (np.outer(np.arange(span), np.arange(1, radix)) / (radix * span)).ravel()
+            )
             if radix % 2:
                 angles.append(2 * np.pi * np.arange(radix) / radix)
             span *= radix
@@ -169,7 +181,9 @@ def _radix_4(x: Array, n: int, span: int, cosines: Array, sines: Array, first: i
 
 
 @inner
-def _odd_radix(x: Array, n: int, radix: int, span: int, cosines: Array, sines: Array, first: int) -> None:
+def _odd_radix(
+    x: Array, n: int, radix: int, span: int, cosines: Array, sines: Array, first: int
+) -> None:
     roots = first + (radix - 1) * span
     step, scratch = 2 * LANES * span, 2 * LANES * n
     half = (radix - 1) // 2
@@ -204,7 +218,10 @@ def _odd_radix(x: Array, n: int, radix: int, span: int, cosines: Array, sines: A
                     c, s = cosines[roots + k * t % radix], sines[roots + k * t % radix]
                     at = scratch + 4 * LANES * (t - 1)
                     evenr, eveni = evenr + c * load(x, at), eveni + c * load(x, at + LANES)
-                    oddr, oddi = oddr + s * load(x, at + 2 * LANES), oddi + s * load(x, at + 3 * LANES)
+                    oddr, oddi = (
+                        oddr + s * load(x, at + 2 * LANES),
+                        oddi + s * load(x, at + 3 * LANES),
+                    )
                 at = i + k * step
                 store(x, at, evenr + oddi)
                 store(x, at + LANES, eveni - oddr)
@@ -274,7 +291,9 @@ def _join(x: Array, n: int, cosines: Array, sines: Array, places: Array) -> None
 
 
 @inner
-def _read_rows(source: Array, offset: int, pitch: int, pairs: int, n: int, whole: int, x: Array, places: Array) -> None:
+def _read_rows(
+    source: Array, offset: int, pitch: int, pairs: int, n: int, whole: int, x: Array, places: Array
+) -> None:
     """Spread the first ``pairs`` pairs of rows over the lanes, the last repeated to fill them."""
     size = places.shape[1]
     for part in range(2):
@@ -283,7 +302,9 @@ def _read_rows(source: Array, offset: int, pitch: int, pairs: int, n: int, whole
             rows_to_lanes(source, row + j, 2 * pitch, pairs - 1, x, places, part * size + j)
         for j in range(whole, n):
             for lane in range(LANES):
-                x[LANES * places[part, j] + lane] = load_number(source, row + 2 * pitch * min(lane, pairs - 1) + j)
+                x[LANES * places[part, j] + lane] = load_number(
+                    source, row + 2 * pitch * min(lane, pairs - 1) + j
+                )
 
 
 @inner
@@ -312,7 +333,9 @@ def _turn_odd_entries(x: Array, n: int, places: Array) -> None:
 
 
 @inner
-def transform_rows(d: Array, modes: Array, b: int, start: int, stop: int, x: Array, tables: Any) -> None:
+def transform_rows(
+    d: Array, modes: Array, b: int, start: int, stop: int, x: Array, tables: Any
+) -> None:
     """Transform rows [start, stop), both even, of simulation b from ``d`` (B, nx, ny) to ``modes``.
 
     ``x`` is a buffer; the rows of ``modes`` are padded and receive anything beyond ny.
@@ -330,7 +353,9 @@ def transform_rows(d: Array, modes: Array, b: int, start: int, stop: int, x: Arr
 
 
 @inner
-def restore_rows(modes: Array, d: Array, b: int, start: int, stop: int, x: Array, tables: Any) -> None:
+def restore_rows(
+    modes: Array, d: Array, b: int, start: int, stop: int, x: Array, tables: Any
+) -> None:
     """Undo :func:`transform_rows`."""
     nx, n, pitch = d.shape[1], d.shape[2], modes.shape[2]
     for i in range(start, stop, ROWS):

@@ -55,7 +55,9 @@ def _share(
     else:
         share = penalized_share(mask(own, h), c)
     if crowded and (share > 0.0 or not bends(bodies.midlines, bodies, k)):
-        claimed = claimed_by_others(n, rank, bodies, px, py, own, position[n], angle[n], h, nx, ny, sides, contact[n])
+        claimed = claimed_by_others(
+            n, rank, bodies, px, py, own, position[n], angle[n], h, nx, ny, sides, contact[n]
+        )
         if claimed > 0.0:
             share = min(share, penalized_share(max(1.0 - claimed, 0.0), c))
     return share
@@ -66,7 +68,13 @@ def _with_face(sums: Any, share: float, arm: float, velocity: float) -> Any:
     """Add a face under a body to the sums of w, w r, w r^2, w f, w r f, r being the lever arm of the velocity f."""
     turning = share * arm
     s0, s1, s2, p0, p1 = sums
-    return s0 + share, s1 + turning, s2 + turning * arm, p0 + share * velocity, p1 + turning * velocity
+    return (
+        s0 + share,
+        s1 + turning,
+        s2 + turning * arm,
+        p0 + share * velocity,
+        p1 + turning * velocity,
+    )
 
 
 @cuda.jit(device=True)
@@ -78,7 +86,9 @@ def _moments(scratch: Array, first: int, h: float) -> tuple[float, float, float,
 
 
 @cuda.jit(device=True)
-def _drift(bodies: Any, n: int, k: int, along_x: bool, rx: float, ry: float, cos: float, sin: float) -> float:
+def _drift(
+    bodies: Any, n: int, k: int, along_x: bool, rx: float, ry: float, cos: float, sin: float
+) -> float:
     """Return the velocity of deformation of a face, seen from the body."""
     u, v = deformation_velocity(bodies.nodes[k], bodies.midlines[n, k], rx, ry, cos, sin)
     return u if along_x else v
@@ -109,7 +119,9 @@ def _penalize(
         k = bodies.order[rank]
         theta = angle[n, k]
         cos, sin = math.cos(theta), math.sin(theta)
-        x, y, xc, yc, (i0, i1, j0, j1) = whereabouts(n, k, bodies, position, angle, h, nx, ny, sides)
+        x, y, xc, yc, (i0, i1, j0, j1) = whereabouts(
+            n, k, bodies, position, angle, h, nx, ny, sides
+        )
         if t == 0 and touches_box(bodies, n, k, x, y, theta, h, nx, ny, sides):
             contact[n, k] |= TOUCHES_BOX
         crowded = rank > 0 and near_others(rank, bodies, x, y, position[n], h, nx, ny, sides)
@@ -125,21 +137,27 @@ def _penalize(
                             contact, h, c, diffusion, nx, ny, sides))  # fmt: skip
             share_u[n, f, g] = w
             if bent and w > 0.0:
-                drift_u[n, f, g] = _drift(bodies, n, k, True, i * h - x, (j + 0.5) * h - y, cos, sin)
+                drift_u[n, f, g] = _drift(
+                    bodies, n, k, True, i * h - x, (j + 0.5) * h - y, cos, sin
+                )
                 u[n, f, g] -= drift_u[n, f, g]
             of_u = _with_face(of_u, w, (j + 0.5) * h - yc, u[n, f, g])
             w = real(_share(n, rank, crowded, False, (i + 0.5) * h, j * h, x, y, cos, sin, bodies, position, angle,
                             contact, h, c, diffusion, nx, ny, sides))  # fmt: skip
             share_v[n, f, g] = w
             if bent and w > 0.0:
-                drift_v[n, f, g] = _drift(bodies, n, k, False, (i + 0.5) * h - x, j * h - y, cos, sin)
+                drift_v[n, f, g] = _drift(
+                    bodies, n, k, False, (i + 0.5) * h - x, j * h - y, cos, sin
+                )
                 v[n, f, g] -= drift_v[n, f, g]
             of_v = _with_face(of_v, w, (i + 0.5) * h - xc, v[n, f, g])
         spin = state[3][n, k]  # before it is given its new value
         block_sums(of_u + of_v, scratch)
         if t == 0:
             su, sv = _moments(scratch, 0, h), _moments(scratch, 5, h)
-            motion[0], motion[1], motion[2] = respond(n, k, su, sv, bodies, moves, state, dt[n], gravity)
+            motion[0], motion[1], motion[2] = respond(
+                n, k, su, sv, bodies, moves, state, dt[n], gravity
+            )
         cuda.syncthreads()
         vx, vy, omega = motion[0], motion[1], motion[2]
         work = 0.0
@@ -160,13 +178,20 @@ def _penalize(
             block_sums((work,), scratch)
             if t == 0:
                 state[8][n, k] = note_deformation(
-                    form[n, k], state[8][n, k], scratch[0, 0] * h * h, (spin, omega), bodies.fluid_inertia[k], dt[n]
+                    form[n, k],
+                    state[8][n, k],
+                    scratch[0, 0] * h * h,
+                    (spin, omega),
+                    bodies.fluid_inertia[k],
+                    dt[n],
                 )
         cuda.syncthreads()
 
 
 @Kernel
-def _bend(active: Array, bodies: Any, gait: Array, form: Array, time: Array, dt: Array, moves: bool) -> None:
+def _bend(
+    active: Array, bodies: Any, gait: Array, form: Array, time: Array, dt: Array, moves: bool
+) -> None:
     n = cuda.blockIdx.x
     if not active[n]:
         return
@@ -201,7 +226,9 @@ def _follow_light_bodies(
         if bodies.mass_lag[k] == 0.0:
             continue
         cos, sin = math.cos(angle[n, k]), math.sin(angle[n, k])
-        x, y, xc, yc, (i0, i1, j0, j1) = whereabouts(n, k, bodies, position, angle, h, nx, ny, sides)
+        x, y, xc, yc, (i0, i1, j0, j1) = whereabouts(
+            n, k, bodies, position, angle, h, nx, ny, sides
+        )
         of_u = of_v = (0.0, 0.0, 0.0, 0.0, 0.0)
         width = j1 - j0
         for face in range(t, (i1 - i0) * width, cuda.blockDim.x):
@@ -227,7 +254,9 @@ def follow_light_bodies(
 
 
 @Kernel
-def _cover(active: Array, chi: Array, bodies: Any, position: Array, angle: Array, h: float, sides: Array) -> None:
+def _cover(
+    active: Array, chi: Array, bodies: Any, position: Array, angle: Array, h: float, sides: Array
+) -> None:
     n, t, threads = cuda.blockIdx.x, cuda.threadIdx.x, cuda.blockDim.x
     if not active[n]:
         return

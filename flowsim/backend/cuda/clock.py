@@ -52,7 +52,21 @@ def _end(
 ) -> None:  # fmt: skip
     b = cuda.grid(1)
     if b < active.size and active[b]:
-        end(b, time, until, dt, steps, running, diverged, outside, fences, position, force, torque, impulse)
+        end(
+            b,
+            time,
+            until,
+            dt,
+            steps,
+            running,
+            diverged,
+            outside,
+            fences,
+            position,
+            force,
+            torque,
+            impulse,
+        )
 
 
 def begin_step(active: Array, *arguments: Any) -> None:

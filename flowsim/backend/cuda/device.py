@@ -53,9 +53,13 @@ class Device:
         try:
             count = cupy.cuda.runtime.getDeviceCount()
         except cupy.cuda.runtime.CUDARuntimeError as error:
-            raise RuntimeError(f'backend = "cuda": CuPy found no usable CUDA device ({error})') from None
+            raise RuntimeError(
+                f'backend = "cuda": CuPy found no usable CUDA device ({error})'
+            ) from None
         if count == 0:
-            raise RuntimeError('backend = "cuda": CUDA shows no device (CUDA_VISIBLE_DEVICES may hide it)')
+            raise RuntimeError(
+                'backend = "cuda": CUDA shows no device (CUDA_VISIBLE_DEVICES may hide it)'
+            )
         self._stream = cupy.cuda.Stream(non_blocking=True)
 
     def reserve(self, needed: int, what: str) -> None:
@@ -113,7 +117,9 @@ class Device:
             arrays = {}
             for name, (shape, dtype) in layout.items():
                 count = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
-                arrays[name] = buffer[places[name] : places[name] + count].view(dtype).reshape(shape)
+                arrays[name] = (
+                    buffer[places[name] : places[name] + count].view(dtype).reshape(shape)
+                )
             return arrays
 
         return views(self._host), views(self._near)
@@ -124,7 +130,9 @@ class Device:
             self._near[:] = self._host
             return
         cupy.cuda.Stream.null.synchronize()  # what others did to the fields comes first
-        self._near.data.copy_from_host_async(self._host.ctypes.data, self._host.nbytes, self._stream)
+        self._near.data.copy_from_host_async(
+            self._host.ctypes.data, self._host.nbytes, self._stream
+        )
 
     def pull(self) -> None:
         """Let the host see what the sweeps wrote to the small arrays, and wait for all that was launched."""
@@ -184,7 +192,10 @@ class Device:
                 step()
             return
         size = running.nbytes
-        flags = [np.frombuffer(cupy.cuda.alloc_pinned_memory(size), np.bool_, size) for _ in range(LOOK_AHEAD + 1)]
+        flags = [
+            np.frombuffer(cupy.cuda.alloc_pinned_memory(size), np.bool_, size)
+            for _ in range(LOOK_AHEAD + 1)
+        ]
         pending: deque[tuple[Any, NDArray[np.bool_]]] = deque()
         while True:
             step.several()

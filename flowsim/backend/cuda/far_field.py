@@ -12,7 +12,14 @@ from flowsim.backend.cuda.launching import THREADS, Kernel, block_sums
 from flowsim.boundary import SIDES, normal_to_x
 from flowsim.grid import GHOSTS as G
 from flowsim.stencils import FAR_FIELD, OUTFLOW
-from flowsim.vortices import circulation, induced_by, induced_by_departed, lack_at, outward, side_point
+from flowsim.vortices import (
+    circulation,
+    induced_by,
+    induced_by_departed,
+    lack_at,
+    outward,
+    side_point,
+)
 
 Array = Any
 
@@ -58,7 +65,9 @@ def _gather(active: Array, u: Array, v: Array, h: float, block: int, vortices: A
 
 
 @Kernel
-def _measure_wakes(active: Array, u: Array, v: Array, h: float, sides: Array, stream: Array, lacks: Array) -> None:
+def _measure_wakes(
+    active: Array, u: Array, v: Array, h: float, sides: Array, stream: Array, lacks: Array
+) -> None:
     """Find what the wakes lack that leave through the sides, one block of threads for each side."""
     side, b, t = cuda.blockIdx.x, cuda.blockIdx.y, cuda.threadIdx.x
     if not active[b] or sides[side] != OUTFLOW:
@@ -77,7 +86,15 @@ def _measure_wakes(active: Array, u: Array, v: Array, h: float, sides: Array, st
 
 @Kernel
 def _induce(
-    active: Array, vortices: Array, lacks: Array, points: Array, nx: int, ny: int, h: float, block: int, sides: Array
+    active: Array,
+    vortices: Array,
+    lacks: Array,
+    points: Array,
+    nx: int,
+    ny: int,
+    h: float,
+    block: int,
+    sides: Array,
 ) -> None:
     """Find the velocity normal to the sides at points ``block`` cells apart, one block of threads for each."""
     point, side, b = cuda.blockIdx.x, cuda.blockIdx.y, cuda.blockIdx.z
@@ -88,7 +105,9 @@ def _induce(
     total, normal = 0.0, 0.0
     for n in range(cuda.threadIdx.x, vortices.shape[1], cuda.blockDim.x):
         vortex = vortices[b, n]
-        du, dv = induced_by(x - vortex[0], y - vortex[1], vortex[2], vortex[3], vortex[4], vortex[5], vortex[6])
+        du, dv = induced_by(
+            x - vortex[0], y - vortex[1], vortex[2], vortex[3], vortex[4], vortex[5], vortex[6]
+        )
         total += vortex[2]
         normal += du if normal_to_x(side) else dv
     block_sums((total, normal), scratch)
@@ -103,7 +122,9 @@ def _induce(
 
 
 @Kernel
-def _interpolate(active: Array, points: Array, given: Array, block: int, sides: Array, stream: Array) -> None:
+def _interpolate(
+    active: Array, points: Array, given: Array, block: int, sides: Array, stream: Array
+) -> None:
     """Give the sides the stream and the induced velocity, which is linear between the points."""
     side, b = cuda.blockIdx.x, cuda.blockIdx.y
     if not active[b] or sides[side] != FAR_FIELD:
@@ -119,11 +140,23 @@ def _interpolate(active: Array, points: Array, given: Array, block: int, sides: 
 
 
 def far_field(
-    active: Array, u: Array, v: Array, given: Array, sides: Array, stream: Array, h: float, block: int, room: FarField
+    active: Array,
+    u: Array,
+    v: Array,
+    given: Array,
+    sides: Array,
+    stream: Array,
+    h: float,
+    block: int,
+    room: FarField,
 ) -> None:
     """Give the ``far_field`` sides the normal velocity of the unbounded flow, as on the CPU."""
     batch, nx, ny = u.shape[0], u.shape[1] - 2 * G, u.shape[2] - 2 * G
-    _gather.launch((room.vortices.shape[1], batch), (THREADS,), active, u, v, h, block, room.vortices)
+    _gather.launch(
+        (room.vortices.shape[1], batch), (THREADS,), active, u, v, h, block, room.vortices
+    )
     _measure_wakes.launch((4, batch), (THREADS,), active, u, v, h, sides, stream, room.lacks)
-    _induce.launch((room.points.shape[2], 4, batch), (THREADS,), active, *room, nx, ny, h, block, sides)
+    _induce.launch(
+        (room.points.shape[2], 4, batch), (THREADS,), active, *room, nx, ny, h, block, sides
+    )
     _interpolate.launch((4, batch), (THREADS,), active, room.points, given, block, sides, stream)

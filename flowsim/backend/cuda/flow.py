@@ -53,7 +53,9 @@ def _fill_normal(f: Array, start: int, step: int, n: int, kind_low: int, kind_hi
 
 
 @cuda.jit(device=True)
-def _fill_beyond(f: Array, inside: int, outwards: int, kind: int, wall: Any, turn: Any, enters: bool) -> None:
+def _fill_beyond(
+    f: Array, inside: int, outwards: int, kind: int, wall: Any, turn: Any, enters: bool
+) -> None:
     """Fill the two ghost points beyond one end of a line; the side is half a cell outside entry ``inside``."""
     three = f.dtype.type(3)
     f[inside + outwards] = ghost_along(kind, f[inside], wall, turn, enters)
@@ -92,7 +94,9 @@ def _fill_tangential(
 
 
 @Kernel
-def _fill_ghosts(active: Array, u: Array, v: Array, nx: int, ny: int, sides: Array, given: Array) -> None:
+def _fill_ghosts(
+    active: Array, u: Array, v: Array, nx: int, ny: int, sides: Array, given: Array
+) -> None:
     b, t = cuda.blockIdx.x, cuda.threadIdx.x
     if not active[b]:
         return
@@ -110,7 +114,9 @@ def _fill_ghosts(active: Array, u: Array, v: Array, nx: int, ny: int, sides: Arr
                 _fill_tangential(v, u, start + j, high, nx, sides, LEFT, given, b, 1, j, 1, high)
         else:
             for i in range(t, wide, cuda.blockDim.x):
-                _fill_tangential(u, v, start + i * high, 1, ny, sides, BOTTOM, given, b, 0, i, high, wide)
+                _fill_tangential(
+                    u, v, start + i * high, 1, ny, sides, BOTTOM, given, b, 0, i, high, wide
+                )
 
 
 def fill_ghosts(active: Array, u: Array, v: Array, sides: Array, given: Array) -> None:
@@ -119,7 +125,9 @@ def fill_ghosts(active: Array, u: Array, v: Array, sides: Array, given: Array) -
     ``given`` (B, 4, 2, n) is the velocity (u, v) on each side, at the padded indices of the faces there.
     """
     nx, ny = u.shape[1] - 2 * G, u.shape[2] - 2 * G
-    _fill_ghosts.launch((len(active),), (THREADS,), active, u.reshape(-1), v.reshape(-1), nx, ny, sides, given)
+    _fill_ghosts.launch(
+        (len(active),), (THREADS,), active, u.reshape(-1), v.reshape(-1), nx, ny, sides, given
+    )
 
 
 @cuda.jit(device=True)
@@ -182,7 +190,9 @@ def predict(
     """
     batch, nx, ny = p.shape
     flat = [field.reshape(-1) for field in (u, v, new_u, new_v, old_u, old_v, p)]
-    _predict.launch(cell_blocks(nx, ny, batch), (*TILE, 1), active, *flat, nx, ny, sides, nu, dt, ratio, 1.0 / h)
+    _predict.launch(
+        cell_blocks(nx, ny, batch), (*TILE, 1), active, *flat, nx, ny, sides, nu, dt, ratio, 1.0 / h
+    )
 
 
 @Kernel
@@ -200,14 +210,19 @@ def _predict_open_sides(
     f, new, old, along = (u, new_u, old_u, v) if normal_to_x(side) else (v, new_v, old_v, u)
     start, step, inwards, cells = faces_of(side, nx, ny, b)
     outwards = real(-1 if low else 1)
-    behind = start if low else start + inwards  # the cells behind the side have the index of their lower faces
+    # the cells behind the side have the index of their lower faces
+    behind = start if low else start + inwards
     up = inwards if low else -inwards
     first_cell = 0 if low else (nx - 1 if normal_to_x(side) else ny - 1)
     for m in range(cuda.threadIdx.x, cells, cuda.blockDim.x):
         o, c = start + m * step, behind + m * step
         before = flux(along[c], f[o - 2 * step], f[o - step], f[o], f[o + step], per_12, nu_per_h)
-        after = flux(along[c + step], f[o - step], f[o], f[o + step], f[o + 2 * step], per_12, nu_per_h)
-        centre = flux(HALF * (f[c] + f[c + up]), f[c - up], f[c], f[c + up], f[c + 2 * up], per_12, nu_per_h)
+        after = flux(
+            along[c + step], f[o - step], f[o], f[o + step], f[o + 2 * step], per_12, nu_per_h
+        )
+        centre = flux(
+            HALF * (f[c] + f[c + up]), f[c - up], f[c], f[c + up], f[c + 2 * up], per_12, nu_per_h
+        )
         outside = given[b, side, component, m + G]
         rate = open_side_rate(outwards, f[o], centre, before, after, outside, per_h)
         i, j = (first_cell, m) if normal_to_x(side) else (m, first_cell)
@@ -224,7 +239,18 @@ def predict_open_sides(
     _, nx, ny = p.shape
     flat = [field.reshape(-1) for field in (u, v, new_u, new_v, old_u, old_v, p)]
     _predict_open_sides.launch(
-        (len(active), SIDES), (THREADS,), active, *flat, nx, ny, sides, given, nu, dt, ratio, 1.0 / h
+        (len(active), SIDES),
+        (THREADS,),
+        active,
+        *flat,
+        nx,
+        ny,
+        sides,
+        given,
+        nu,
+        dt,
+        ratio,
+        1.0 / h,
     )
 
 
@@ -243,7 +269,15 @@ def _update_sides(
 
 
 def update_sides(
-    active: Array, u: Array, v: Array, new_u: Array, new_v: Array, sides: Array, given: Array, dt: Array, h: float
+    active: Array,
+    u: Array,
+    v: Array,
+    new_u: Array,
+    new_v: Array,
+    sides: Array,
+    given: Array,
+    dt: Array,
+    h: float,
 ) -> None:
     """Set the normal velocity on all sides but ``open`` ones, without a net flux where there are none of these."""
     nx, ny = u.shape[1] - 2 * G, u.shape[2] - 2 * G
@@ -257,11 +291,15 @@ def cell_outflow(u: Array, v: Array, b: int, i: int, j: int, nx: int, ny: int, s
     east = 0 if sides[LEFT] == PERIODIC and i == nx - 1 else i + 1
     north = 0 if sides[BOTTOM] == PERIODIC and j == ny - 1 else j + 1
     o = face_index(b, i, j, nx, ny)
-    return net_outflow(u[o], u[face_index(b, east, j, nx, ny)], v[o], v[face_index(b, i, north, nx, ny)])
+    return net_outflow(
+        u[o], u[face_index(b, east, j, nx, ny)], v[o], v[face_index(b, i, north, nx, ny)]
+    )
 
 
 @Kernel
-def _divergence(active: Array, u: Array, v: Array, d: Array, nx: int, ny: int, sides: Array) -> None:
+def _divergence(
+    active: Array, u: Array, v: Array, d: Array, nx: int, ny: int, sides: Array
+) -> None:
     j, i, b = cuda.grid(3)
     if i < nx and j < ny and active[b]:
         d[cell_index(b, i, j, nx, ny)] = cell_outflow(u, v, b, i, j, nx, ny, sides)
@@ -311,7 +349,10 @@ def _correct(
     low_x, high_x = real(2 if sides[LEFT] == OPEN else 0), real(2 if sides[RIGHT] == OPEN else 0)
     at_y = real(2 if sides[BOTTOM] == OPEN else 0)
     if j < ny:
-        place, below = place_along_y(j, ny, sides), place_along_y(j - 1 if j > 0 else ny - 1, ny, sides)
+        place, below = (
+            place_along_y(j, ny, sides),
+            place_along_y(j - 1 if j > 0 else ny - 1, ny, sides),
+        )
         sign, sign_below = real(sign_along_y(j, sides)), real(sign_along_y(j - 1, sides))
         for row in range(ROWS):
             i = first + row * cuda.blockDim.y
@@ -321,7 +362,9 @@ def _correct(
             here = sign * phi[cell_index(b, i, place, nx, ny)]
             across, along = new_u[o], new_v[o]
             if i > 0 or sides[LEFT] == PERIODIC:
-                across -= here - sign * phi[cell_index(b, i - 1 if i > 0 else nx - 1, place, nx, ny)]
+                across -= (
+                    here - sign * phi[cell_index(b, i - 1 if i > 0 else nx - 1, place, nx, ny)]
+                )
             else:
                 across -= low_x * here
             if j > 0 or sides[BOTTOM] == PERIODIC:
@@ -383,7 +426,9 @@ def _sample(active: Array, u: Array, v: Array, points: Array, h: float, velocity
     b = cuda.blockIdx.x
     if active[b]:
         for m in range(cuda.threadIdx.x, points.shape[1], cuda.blockDim.x):
-            velocity[b, m, 0], velocity[b, m, 1] = velocity_at(u[b], v[b], points[b, m, 0], points[b, m, 1], h)
+            velocity[b, m, 0], velocity[b, m, 1] = velocity_at(
+                u[b], v[b], points[b, m, 0], points[b, m, 1], h
+            )
 
 
 def sample(active: Array, u: Array, v: Array, points: Array, h: float, velocity: Array) -> None:

@@ -29,7 +29,11 @@ def _views(argument: Any) -> Any:
     if isinstance(argument, tuple):
         parts = [_views(part) for part in argument]
         return type(argument)(*parts) if hasattr(argument, "_fields") else tuple(parts)
-    if SIMULATED or isinstance(argument, np.ndarray) or not hasattr(argument, "__cuda_array_interface__"):
+    if (
+        SIMULATED
+        or isinstance(argument, np.ndarray)
+        or not hasattr(argument, "__cuda_array_interface__")
+    ):
         return argument
     return cuda.as_cuda_array(argument, sync=False)
 
@@ -59,7 +63,8 @@ class Kernel:
 
     def launch(self, blocks: tuple[int, ...], threads: tuple[int, ...], *arguments: Any) -> None:
         """Launch so many blocks of so many threads."""
-        with warnings.catch_warnings():  # numba advises against grids as small as a sweep over the sides must be
+        # numba advises against grids as small as a sweep over the sides must be
+        with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Grid size")
             self._compiled[blocks, threads, _stream()](*_views(arguments))
 

@@ -64,11 +64,15 @@ def system_tables(
 
 
 @Kernel
-def _transformable_divergence(active: Array, u: Array, v: Array, d: Array, nx: int, ny: int, sides: Array) -> None:
+def _transformable_divergence(
+    active: Array, u: Array, v: Array, d: Array, nx: int, ny: int, sides: Array
+) -> None:
     j, i, b = cuda.grid(3)
     if i < nx and j < ny and active[b]:
         sign = u.dtype.type(sign_along_y(j, sides))
-        d[cell_index(b, i, place_along_y(j, ny, sides), nx, ny)] = sign * cell_outflow(u, v, b, i, j, nx, ny, sides)
+        d[cell_index(b, i, place_along_y(j, ny, sides), nx, ny)] = sign * cell_outflow(
+            u, v, b, i, j, nx, ny, sides
+        )
 
 
 @cuda.jit(device=True)
@@ -81,7 +85,9 @@ def _handed_up(sums: Array, table: Array, mode: int, part: int, start: float, pi
 
 
 @cuda.jit(device=True)
-def _handed_down(sums: Array, table: Array, mode: int, part: int, start: float, piece: int, pieces: int) -> float:
+def _handed_down(
+    sums: Array, table: Array, mode: int, part: int, start: float, piece: int, pieces: int
+) -> float:
     """Return what the sum over all that lies above, w[i] = rho (w[i+1] + r[i+1]), is at the end of a piece."""
     value = start
     for after in range(pieces - 1, piece, -1):
@@ -106,7 +112,11 @@ def _beginnings(
     for piece in range(pieces - 1, -1, -1):
         per = table[mode, part, PER_LAST if piece == pieces - 1 else PER_PIECE]
         down = per * down + falling[piece, cuda.threadIdx.x, part]
-    rho, row, closure = table[mode, part, RHO], table[mode, part, PER_ROW], table[mode, part, CLOSURE]
+    rho, row, closure = (
+        table[mode, part, RHO],
+        table[mode, part, PER_ROW],
+        table[mode, part, CLOSURE],
+    )
     if periodic:
         return closure * up, rho * closure * down
     return closure * low * (down + high * row * up), rho * closure * high * (up + low * row * down)
@@ -189,7 +199,20 @@ def _solve_systems(
     one, row = np.uint64(1), np.uint64(modes * 2)
     if constant and cuda.blockIdx.x == cuda.gridDim.x - 1:
         first = np.uint64((b * n + start) * modes * 2)
-        _solve_mode_zero(spectrum, first, row, start, stop, length, n, periodic, held_low, held_high, per_ny, rising)
+        _solve_mode_zero(
+            spectrum,
+            first,
+            row,
+            start,
+            stop,
+            length,
+            n,
+            periodic,
+            held_low,
+            held_high,
+            per_ny,
+            rising,
+        )
         return
     mode = cuda.blockIdx.x * MODES + x + (1 if constant else 0)
     low, high = -1.0 if held_low else 1.0, -1.0 if held_high else 1.0
@@ -267,14 +290,18 @@ class PressureSolver:
         self._constant, self._held = not held[2], held[:2]  # whether mode 0 does not vary along y
         self._transform = Transform(batch, nx, ny, dtype)
 
-    def solve_divergence(self, active: Array, blocks: int, u: Array, v: Array, phi: Array, sides: Array) -> None:
+    def solve_divergence(
+        self, active: Array, blocks: int, u: Array, v: Array, phi: Array, sides: Array
+    ) -> None:
         """Write to ``phi`` the potential whose gradient, on unit spacing, has the divergence of u and v.
 
         Its rows are in the order of :func:`flowsim.backend.cuda.flow.place_along_y`.
         """
         batch, nx, ny = phi.shape
         flat = [field.reshape(-1) for field in (u, v, phi)]
-        _transformable_divergence.launch(cell_blocks(nx, ny, batch), (*TILE, 1), active, *flat, nx, ny, sides)
+        _transformable_divergence.launch(
+            cell_blocks(nx, ny, batch), (*TILE, 1), active, *flat, nx, ny, sides
+        )
         self.solve(active, phi)
 
     def solve(self, active: Array, d: Array) -> None:

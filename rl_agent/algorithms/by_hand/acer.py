@@ -54,12 +54,27 @@ class Gradient:
         near, value, losses = differentiate(batch, rules, steps, after, rows.reshape(-1, n))
         norm = np.asarray(np.linalg.norm(self._of.last_gradient))
         policy_loss, value_loss = (np.asarray(loss / len(steps)) for loss in losses)
-        results = {"value": value, "policy_loss": policy_loss, "value_loss": value_loss, "gradient_norm": norm}
+        results = {
+            "value": value,
+            "policy_loss": policy_loss,
+            "value_loss": value_loss,
+            "gradient_norm": norm,
+        }
         return evaluation_of(near | results)
 
-    def _forward(self, name: str, batch: Any, place: I64, actions: F32 | None = None, *, average: bool = False) -> F32:
+    def _forward(
+        self,
+        name: str,
+        batch: Any,
+        place: I64,
+        actions: F32 | None = None,
+        *,
+        average: bool = False,
+    ) -> F32:
         weights = self._of.host_target if average else self._of.host_weights
-        return self._passes[name].forward(weights[name], batch.sequences, batch.lengths, place, actions)
+        return self._passes[name].forward(
+            weights[name], batch.sequences, batch.lengths, place, actions
+        )
 
     def _backward(self, name: str, slope: F32) -> None:
         self._passes[name].backward(slope, self._of.host_gradient[name])
@@ -80,24 +95,34 @@ class Gradient:
         log_rho_drawn, _ = gaussians.compare(mean, std, drawn[0], *behaviour)
         rho_drawn = np.exp(log_rho_drawn.clip(-LOG_RHO_BOUND, LOG_RHO_BOUND))
 
-        leads = self._forward("advantage", batch, steps, np.concatenate([action[None], drawn[1:]])).reshape(-1, m)
+        leads = self._forward(
+            "advantage", batch, steps, np.concatenate([action[None], drawn[1:]])
+        ).reshape(-1, m)
         lead_drawn = np.zeros(m, np.float32)  # asked for where the correction is not zero
         is_cut = np.flatnonzero(rho_drawn > config.truncation)
         if len(is_cut) > 0:
-            aside = self._passes["advantage"].forward_aside(batch.sequences, steps[is_cut], drawn[:1, is_cut])
+            aside = self._passes["advantage"].forward_aside(
+                batch.sequences, steps[is_cut], drawn[:1, is_cut]
+            )
             lead_drawn[is_cut] = aside[:, 0]
         centre = leads[1:].mean(0)
         values = self._forward("critic", batch, np.concatenate([steps, after]))[:, 0]
         value = values[:m].copy()
         q, q_drawn = value + leads[0] - centre, value + lead_drawn - centre
-        trace = np.minimum(rho, 1.0) if action.shape[1] == 1 else np.minimum(rho ** (1.0 / action.shape[1]), 1.0)
+        trace = (
+            np.minimum(rho, 1.0)
+            if action.shape[1] == 1
+            else np.minimum(rho ** (1.0 / action.shape[1]), 1.0)
+        )
         known = batch.reward, value, q, trace.astype(np.float32), values[m:] * batch.goes_on, rows
         q_ret = _retrace(*known, np.float32(config.gamma), False)
         q_opc = _retrace(*known, np.float32(config.gamma), True)
 
         cut, bound = np.float32(config.truncation), np.float32(config.trust_region)
         push = (np.minimum(rho, cut) * (q_opc - value))[:, None] * (action - mean)
-        push += (np.maximum(1.0 - cut / rho_drawn, 0.0) * (q_drawn - value))[:, None] * (drawn[0] - mean)
+        push += (np.maximum(1.0 - cut / rho_drawn, 0.0) * (q_drawn - value))[:, None] * (
+            drawn[0] - mean
+        )
         z = _project(push / std**2, (mean - average) / std**2, bound)
         error, share = q_ret - q, np.float32(1.0 / m)
         of_target = np.minimum(rho, 1.0) * error
@@ -129,7 +154,14 @@ class Gradient:
         far = ~((rho > 1.0 / np.float32(rules.c_max)) & (rho < np.float32(rules.c_max)))
         last = every_value[m:] * batch.goes_on
         q_ret = _retrace(
-            batch.reward, value, q, np.minimum(rho, np.float32(1.0)), last, rows, np.float32(config.gamma), False
+            batch.reward,
+            value,
+            q,
+            np.minimum(rho, np.float32(1.0)),
+            last,
+            rows,
+            np.float32(config.gamma),
+            False,
         )
 
         cut = np.float32(config.truncation)
@@ -151,7 +183,14 @@ class Gradient:
 
 @compiled()
 def _retrace(
-    reward: F32, value: F32, q: F32, trace: F32, last: F32, rows: I64, gamma: np.float32, untraced: bool
+    reward: F32,
+    value: F32,
+    q: F32,
+    trace: F32,
+    last: F32,
+    rows: I64,
+    gamma: np.float32,
+    untraced: bool,
 ) -> F32:
     """Compute the targets of ``rl_agent.algorithms.stretches.retrace`` for M gathered steps, shape (M,).
 

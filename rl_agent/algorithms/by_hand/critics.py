@@ -21,7 +21,9 @@ Windows = tuple[F32, npt.NDArray[np.int64]]
 """Windows (T, B, S) and their lengths (B,)."""
 
 
-def compare_behaviour(batch: Transitions, mean: F32, std: F32, rules: Rules) -> tuple[dict[str, npt.NDArray[Any]], F32]:
+def compare_behaviour(
+    batch: Transitions, mean: F32, std: F32, rules: Rules
+) -> tuple[dict[str, npt.NDArray[Any]], F32]:
     """Compare a Gaussian policy with the stored behaviour.
 
     Returns
@@ -35,7 +37,15 @@ def compare_behaviour(batch: Transitions, mean: F32, std: F32, rules: Rules) -> 
     return {"rho": rho, "kl": kl, "far": far}, (~(far & rules.rule_1)).astype(np.float32)
 
 
-def fit(algorithm: Algorithm, critic: Pass, name: str, windows: Windows, action: F32, q_target: F32, share: F32) -> F32:
+def fit(
+    algorithm: Algorithm,
+    critic: Pass,
+    name: str,
+    windows: Windows,
+    action: F32,
+    q_target: F32,
+    share: F32,
+) -> F32:
     """Write the gradient of sum_b share_b (q_b - Q(s_b, a_b))^2 / 2 + l/2 |w|^2 by the weights of the critic ``name``.
 
     Returns
@@ -62,7 +72,10 @@ def least_q(
     q, slope
         min Q(s, a), shape (B,), and the gradient of sum_b share_b min Q(s_b, a_b) by the actions, shape (B, A).
     """
-    values = [one.forward(algorithm.host_weights[name], *windows, action[None])[:, 0] for name, one in critics.items()]
+    values = [
+        one.forward(algorithm.host_weights[name], *windows, action[None])[:, 0]
+        for name, one in critics.items()
+    ]
     least = np.minimum.reduce(values)
     slope, total = np.empty((1, *action.shape), np.float32), np.zeros_like(action)
     for one, value in zip(critics.values(), values, strict=True):

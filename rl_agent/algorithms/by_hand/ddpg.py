@@ -37,7 +37,9 @@ class Gradient:
 
         of_error = kept if weight is None else kept * weight
         q = fit(of, critic, "critic", now, batch.action.clip(-1.0, 1.0), q_target, of_error / size)
-        q_of_policy, of_mean = least_q(of, {"critic": held}, now, mean, kept * np.float32(-rules.beta) / size)
+        q_of_policy, of_mean = least_q(
+            of, {"critic": held}, now, mean, kept * np.float32(-rules.beta) / size
+        )
         of_mean += np.float32(1.0 - rules.beta) / size * (mean - batch.behaviour_mean) / std**2
         policy.backward(of_mean * (np.float32(1.0) - mean * mean), of.host_gradient["policy"])
         error = q_target - q

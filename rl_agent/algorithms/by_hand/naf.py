@@ -26,18 +26,26 @@ class Gradient:
         """Write dL/dw of a batch of transitions."""
         of = self._of
         action, (size, number) = batch.action, batch.action.shape
-        following = self._pass.forward(of.host_target["network"], batch.next_windows, batch.next_lengths)[:, 0]
+        following = self._pass.forward(
+            of.host_target["network"], batch.next_windows, batch.next_lengths
+        )[:, 0]
         q_target = batch.reward + np.float32(of.config.gamma) * batch.goes_on * following
         outputs = self._pass.forward(of.host_weights["network"], batch.windows, batch.lengths)
         mean, std = outputs[:, 1 : 1 + number], np.full((1, number), of.config.sigma, np.float32)
         near, kept = compare_behaviour(batch, mean, std, rules)
 
         of_error = kept if weight is None else kept * weight
-        error, of_outputs = _differentiate(outputs, action, q_target, of_error * np.float32(rules.beta / size))
-        of_outputs[:, 1 : 1 + number] += np.float32((1.0 - rules.beta) / size) * (mean - batch.behaviour_mean) / std**2
+        error, of_outputs = _differentiate(
+            outputs, action, q_target, of_error * np.float32(rules.beta / size)
+        )
+        of_outputs[:, 1 : 1 + number] += (
+            np.float32((1.0 - rules.beta) / size) * (mean - batch.behaviour_mean) / std**2
+        )
         value = outputs[:, 0].copy()
         self._pass.backward(of_outputs, of.host_gradient["network"])
-        return evaluate(of, near, value, error, kept, np.zeros(1, np.float32), 0.5 * of_error * error**2)
+        return evaluate(
+            of, near, value, error, kept, np.zeros(1, np.float32), 0.5 * of_error * error**2
+        )
 
 
 @compiled(error_model="numpy")

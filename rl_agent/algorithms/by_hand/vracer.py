@@ -58,15 +58,31 @@ class Gradient:
         kl_share = np.full(size, (1.0 - rules.beta) / size, np.float32)
         gain = advantage
         if batch.present is not None:
-            loss_share, kl_share, gain = loss_share * batch.present, kl_share * batch.present, gain * batch.present
-            if of.config.has_full_dynamics:  # the weight of every agent moves with the action of each
+            loss_share, kl_share, gain = (
+                loss_share * batch.present,
+                kl_share * batch.present,
+                gain * batch.present,
+            )
+            # the weight of every agent moves with the action of each
+            if of.config.has_full_dynamics:
                 gain = worlds.sum_of_each(gain, of.sizes.world)
         d_sigma = _output_gradients(
-            outputs, sigma, *behaviour, batch.v_tbc, gain, rho * moved, loss_share, kl_share, d_outputs, clipped
+            outputs,
+            sigma,
+            *behaviour,
+            batch.v_tbc,
+            gain,
+            rho * moved,
+            loss_share,
+            kl_share,
+            d_outputs,
+            clipped,
         )
         # d softplus(x) / dx = 1 - exp(-softplus(x))
         d_free = d_sigma * -np.expm1(np.float32(of.config.sigma_min) - sigma)
-        of.last_gradient[of.parts.places["sigma"]] = d_free.reshape(-1, policies * actions).sum(axis=0)
+        of.last_gradient[of.parts.places["sigma"]] = d_free.reshape(-1, policies * actions).sum(
+            axis=0
+        )
         if of_state:
             d_outputs[:, 1 + actions :] = d_free
         self._pass.backward(d_outputs, of.host_gradient["network"])
@@ -75,7 +91,9 @@ class Gradient:
             kept = kept & (batch.present > 0)
         count = max(1, int(kept.sum()))
         return Evaluation(
-            value=worlds.mean_of_each(value, of.sizes.world) if of.config.is_cooperative else value.copy(),
+            value=worlds.mean_of_each(value, of.sizes.world)
+            if of.config.is_cooperative
+            else value.copy(),
             rho=rho,
             kl=kl,
             far=far,
@@ -123,13 +141,16 @@ def _output_gradients(
             s, s_mu = sigma[row, j], mu_std[b, j]
             m, m_mu = outputs[b, 1 + j], mu_mean[b, j]
             if clipped:
-                of_m, of_s, kl_m, kl_s = clipped_normal.slopes(action[b, j], m, s, m_mu, s_mu, -BOUND, BOUND)
+                of_m, of_s, kl_m, kl_s = clipped_normal.slopes(
+                    action[b, j], m, s, m_mu, s_mu, -BOUND, BOUND
+                )
                 d_outputs[b, 1 + j] = np.float32(of_log_pi * of_m + kl_share[b] * kl_m)
                 d_sigma[row, j] += np.float32(of_log_pi * of_s + kl_share[b] * kl_s)
                 continue
             z = (action[b, j] - m) / s
             d_outputs[b, 1 + j] = of_log_pi * z / s + kl_share[b] * (m - m_mu) / (s * s)
             d_sigma[row, j] += (
-                of_log_pi * (z * z - one) / s + kl_share[b] * (one - (s_mu * s_mu + (m_mu - m) ** 2) / (s * s)) / s
+                of_log_pi * (z * z - one) / s
+                + kl_share[b] * (one - (s_mu * s_mu + (m_mu - m) ** 2) / (s * s)) / s
             )
     return d_sigma
