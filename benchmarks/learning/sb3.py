@@ -39,9 +39,9 @@ class Environments(VecEnv):
             np.zeros(vector.num_envs, np.int64),
         )
         self._episodes: list[tuple[float, int]] = []
-        spaces = joint.own_spaces(
-            vector.single_observation_space, vector.single_action_space, world
-        )  # type: ignore[arg-type]  # as checked for the learners
+        sees, acts = vector.single_observation_space, vector.single_action_space
+        # as checked for the learners
+        spaces = joint.own_spaces(sees, acts, world)  # type: ignore[arg-type]
         super().__init__(vector.num_envs * world, *spaces)
 
     def take_episodes(self) -> list[tuple[float, int]]:
