@@ -755,13 +755,9 @@ def _print_outcome(folder: "RunFolder") -> None:
         )
     if folder.evaluation.exists():
         judged: dict[str, Any] = json.loads(folder.evaluation.read_text())
-        after = judged["after"]
-        rows = {
-            "untrained": judged["before"],
-            "trained": after,
-            "trained, drawing": judged["drawing"],
-        }
-        _print_results(rows | after["baselines"])
+        names = {"before": "untrained", "after": "trained", "drawing": "trained, drawing"}
+        rows = {name: judged[which] for which, name in names.items() if which in judged}
+        _print_results(rows | judged.get("after", {}).get("baselines", {}))
     _print_next(hints.after_training(folder.path, config.env, config.run.steps))
 
 

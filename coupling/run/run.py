@@ -133,7 +133,7 @@ def resume(
             )
         folder.lock()
         learner = load_learner(folder, config.agent.device)
-        if _is_finished(learner, config.run.steps):
+        if _is_finished(learner, config.run.steps) and _is_judged(folder, config):
             raise ConfigError(
                 f"run {path} is finished: it has done {learner.environment_steps} of {config.run.steps} "
                 f"steps; to train longer, give more: run.steps={2 * config.run.steps}"
@@ -175,6 +175,19 @@ def _is_finished(learner: Learner, steps: int) -> bool:
         and not learner.running.is_waiting.any()
         and not learner.updates_due()
     )
+
+
+def _is_judged(folder: RunFolder, config: RunConfig) -> bool:
+    """Tell whether nothing is left to judge; who judges may be stopped after the last checkpoint."""
+    return not config.run.evaluate_episodes or "after" in _judged(folder)
+
+
+def _judged(folder: RunFolder) -> dict[str, Any]:
+    """Return what was judged so far."""
+    if not folder.evaluation.exists():
+        return {}
+    judged: dict[str, Any] = json.loads(folder.evaluation.read_text())
+    return judged
 
 
 def load_learner(folder: RunFolder, device: str | None = None) -> Learner:
@@ -235,14 +248,13 @@ def _carry_through(
         stack.callback(folder.unlock)
         stack.enter_context(_as_run_error(folder))
         signals = stack.enter_context(Signals())
-        judged: dict[str, Any] = {}
-        if folder.evaluation.exists():
-            judged = json.loads(folder.evaluation.read_text())
+        judged = _judged(folder)
         if config.run.evaluate_episodes and not learner.environment_steps:
             screen.say(f"judging the untrained policy over {config.run.evaluate_episodes} episodes")
             judged["before"] = _judge(config, learner, screen, deterministic=True)
             _write_evaluation(folder, judged)
-        Training(folder, config, task, learner, screen, signals, standby).carry_out()
+        if not _is_finished(learner, config.run.steps):
+            Training(folder, config, task, learner, screen, signals, standby).carry_out()
         if config.run.evaluate_episodes:
             screen.say(
                 f"judging the trained policy and the baselines over {config.run.evaluate_episodes} episodes each"

@@ -271,7 +271,13 @@ def test_a_run_that_owes_gradient_steps_is_not_finished(shell, monkeypatch, caps
     code, stderr = main_in_process(shell, ["resume", "runs/run"], monkeypatch, capsys)
     assert code == 0, stderr
     assert Learner.load(folder.checkpoint).gradient_steps == shell.status()["gradient_steps"] == 24
-    code, stderr = main_in_process(shell, ["resume", "runs/run"], monkeypatch, capsys)
+    # trained, but not judged
+    words = ["resume", "runs/run", "run.evaluate_episodes=2"]
+    code, stderr = main_in_process(shell, words, monkeypatch, capsys)
+    assert code == 0, stderr
+    judged = json.loads(folder.evaluation.read_text())
+    assert [judged[which]["episodes"] for which in ("drawing", "after")] == [2, 2]
+    code, stderr = main_in_process(shell, words, monkeypatch, capsys)
     assert code == 2
     assert "is finished: it has done 40 of 40 steps" in stderr
 
