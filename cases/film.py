@@ -94,10 +94,12 @@ class Look:
             x, y = task.simulation.body_state.position[index, task.agent]
             half_width, half_height = (0.5 * side / _ZOOM for side in scene.size)
             view = (x - half_width, x + half_width, y - half_height, y + half_height)
-        return [
-            replace(scene, values=quantity.of(task.simulation, index), quantity=quantity, view=view)
-            for quantity in self.quantities[:most]
-        ]
+        shown = []
+        for quantity in self.quantities[:most]:
+            same = quantity.of is scene.quantity.of
+            values = scene.values if same else quantity.of(task.simulation, index)
+            shown.append(replace(scene, values=values, quantity=quantity, view=view))
+        return shown
 
 
 class _Panel:

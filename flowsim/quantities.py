@@ -52,14 +52,18 @@ class Quantity:
         """Return the colours from the least to the greatest value, shape (2 HALF + 1, 3)."""
         return _table(self.colours, self.signed)
 
-    def places(self, values: Values) -> NDArray[np.intp]:
-        """Return where in the table the colours of values stand; what is no number stands at zero."""
+    def along(self, values: Values) -> NDArray[np.float32]:
+        """Return where along the table values stand, beyond its ends, too; what is no number stands at zero."""
         per_limit = HALF if self.signed else 2 * HALF
         place = np.asarray(values, np.float32) * np.float32(per_limit / self.limit)
         if not np.isfinite(place).all():
             place = np.nan_to_num(place, posinf=2 * HALF, neginf=-2 * HALF)
         zero = HALF if self.signed else 0
-        return np.clip(place + np.float32(zero + 0.5), 0, 2 * HALF).astype(np.intp)
+        return np.asarray(place + np.float32(zero + 0.5))
+
+    def places(self, values: Values) -> NDArray[np.intp]:
+        """Return which colours of the table values have."""
+        return np.clip(self.along(values), 0, 2 * HALF).astype(np.intp)
 
 
 def _vorticity(simulation: State, b: int) -> Values:

@@ -166,7 +166,8 @@ def font(size: int, bold: bool = False) -> ImageFont.FreeTypeFont:
     import matplotlib
 
     name = "DejaVuSans-Bold.ttf" if bold else "DejaVuSans.ttf"
-    return ImageFont.truetype(Path(matplotlib.get_data_path()) / "fonts" / "ttf" / name, size)
+    path = Path(matplotlib.get_data_path()) / "fonts" / "ttf" / name
+    return ImageFont.truetype(path, size, layout_engine=ImageFont.Layout.BASIC)
 
 
 def field_picture(scene: Scene, width: int) -> Image.Image:
@@ -187,10 +188,9 @@ def _coloured(
     scene: Scene, corner: Point, scale: float, part: tuple[int, int, int, int]
 ) -> Image.Image:
     """Return the field in the part (left, upper, right, lower) of a picture whose upper left corner is given."""
-    values = np.nan_to_num(np.asarray(scene.values, dtype=np.float32), posinf=3e38, neginf=-3e38)
-    # interpolated beyond it, a jump to a huge number would ring far and wide
-    limit = np.float32(scene.quantity.limit)
-    image = Image.fromarray(np.ascontiguousarray(np.clip(values, -4 * limit, 4 * limit).T[::-1]))
+    # the cells are fewer than the pixels; interpolated as it is, a jump to a huge number would ring far and wide
+    places = np.clip(scene.quantity.along(scene.values), -4 * HALF, 6 * HALF)
+    image = Image.fromarray(np.ascontiguousarray(places.T[::-1]))
     cells = image.width / scene.size[0], image.height / scene.size[1]
     left, upper, right, lower = (side / scale for side in part)
     source = (
@@ -205,8 +205,8 @@ def _coloured(
     )
     size = part[2] - part[0], part[3] - part[1]
     fine = np.asarray(image.resize(size, Image.Resampling.BICUBIC, box=within))
-    packed = _packed(scene.quantity).take(scene.quantity.places(fine))
-    return Image.frombuffer("RGB", size, packed.tobytes(), "raw", "RGBX", 0, 1)
+    packed = _packed(scene.quantity).take(fine.astype(np.intp), mode="clip")
+    return Image.frombytes("RGB", size, packed.tobytes(), "raw", "RGBX")
 
 
 @cache
@@ -225,7 +225,7 @@ def _draw_overlay(canvas: Image.Image, scene: Scene, scale: float) -> None:
         if not shape.agent
     )
     still = _still(canvas.size, (x0, y1), scale, scene.alive_box, scene.target, others)
-    canvas.paste(still, (0, 0), still)
+    canvas.paste(*still)
 
     def pixels(points: ArrayLike) -> Points:
         return (np.asarray(points, np.float64) - (x0, y1)) * (scale, -scale)
@@ -260,8 +260,11 @@ def _still(
     alive_box: tuple[float, float, float, float] | None,
     target: tuple[float, float, float] | None,
     others: tuple[bytes, ...],
-) -> Image.Image:
-    """Return what does not move with the agent, on nothing: frame, alive box, target and the other bodies' outlines."""
+) -> tuple[Image.Image, tuple[int, int], Image.Image]:
+    """Return what does not move with the agent, and where it is: frame, alive box, target, the other bodies' outlines.
+
+    It is what :meth:`PIL.Image.Image.paste` takes: colours, corner and mask.
+    """
 
     def pixels(points: ArrayLike) -> Points:
         return (np.asarray(points, np.float64) - corner) * (scale, -scale)
@@ -284,7 +287,7 @@ def _still(
         curves = [pixels(curve) for curve in _pieces(np.frombuffer(points).reshape(-1, 2))]
         paint = partial(_Fine.fill, curves=curves, colour=_BODY, width=2 * line)
         _finely(canvas, np.concatenate(curves) if curves else np.zeros((0, 2)), 2 * line, paint)
-    return canvas
+    return canvas.convert("RGB"), (0, 0), canvas.getchannel("A")
 
 
 def _line(scale: float) -> float:
