@@ -41,6 +41,11 @@ RUNS = {
         "d_cylinder_wake/sketch", "agent=sac", "agent.gamma=0.97", "agent.start=1024", "run.steps=40000",
         "run.evaluate_episodes=48", "workers.processes=1",
     ),
+    "swimmer": (
+        "elliptical_swimmer/default", "agent.gamma=0.97", "agent.a=1e-5", "agent.beta=1.0", "agent.memory=4096",
+        "agent.start=1024", "agent.sigma=0.5", "agent.sigma_min=0.15", "agent.center_advantages=true",
+        "run.steps=30000", "run.evaluate_episodes=48", "workers.processes=1",
+    ),
     "wake-sac": ("d_cylinder_wake/quick", "run.steps=60000", "run.evaluate_episodes=48"),
 }  # fmt: skip
 """Preset and changes of each run, seed 0."""
@@ -49,6 +54,9 @@ JOBS = {"wake": ("--suite", "paper", "--contestants", "V-RACER", "--seeds", "1")
 LIMITS = {
     "pendulum": "MuJoCo's own task; it needs the extra `mujoco`.",
     "sketch": "A game at 8 cells per D between walls, whose flow is not the wake's; a few minutes of one core.",
+    "swimmer": "As good as the PD controller of its task, which nobody trained, but lost in one start of 48.\n"
+    "When it draws its actions it is worse than no action at all.\n"
+    "It was judged later than trained, with the code of commit 425f048.",
     "wake": "Trained at 16 cells per D from the paper's starts, which the paper resolves with 128; one seed of one.",
     "wake-sac": "Trained from the narrow starts, an easier task than that of `wake`: do not compare the tables.",
 }
@@ -121,8 +129,6 @@ def ship_job(job: Job, results: Path, folder: Path) -> None:
         key: done[key] for key in ("commit", "python", "machine", "versions")
     }
     write_atomically(kept.starts, (json.dumps(origin) + "\n").encode())
-    for file in folder.iterdir():
-        file.chmod(0o644)
 
 
 def job_of(name: str) -> Job:
@@ -151,6 +157,8 @@ def ship_by_name(name: str) -> int:
         ship_job(job_of(name), ROOT / "benchmarks" / "results" / "figure6", AGENTS / name)
     else:
         ship(RunFolder.find(ROOT / "runs" / "agents" / name), AGENTS / name)
+    for file in (AGENTS / name).iterdir():
+        file.chmod(0o644)  # who installed the package may be another user
     return 0
 
 
