@@ -19,12 +19,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import gymnasium
 import pytest
 import typer
 import yaml
 
-import cases  # noqa: F401  (registers the tasks)
 from coupling.commands.cli import app
 from coupling.settings.config import load_config
 from rl_agent.config import ALGORITHMS
@@ -320,30 +318,6 @@ def test_the_results_of_an_algorithm_are_those_of_the_page_that_is_made_from_the
             contestant,
             value,
         )
-
-
-@pytest.mark.parametrize("package", ["flowsim", "rl_agent"])
-def test_every_public_name_has_its_place_in_the_api(package):
-    page = (ROOT / "docs" / "api" / f"{package}.md").read_text(encoding="utf-8")
-    public = __import__(package).__all__
-    missing = [name for name in public if f"::: {package}.{name}\n" not in page]
-    assert not missing
-
-
-def test_every_registered_task_has_its_place_in_the_api():
-    page = (ROOT / "docs" / "api" / "cases.md").read_text(encoding="utf-8")
-    ours = [spec for name, spec in gymnasium.registry.items() if name.startswith("flowsim/")]
-    entries = [
-        str(entry)
-        for spec in ours
-        for entry in (spec.entry_point, spec.vector_entry_point)
-        if entry
-    ]
-    # other tests register some, too
-    classes = [entry for entry in entries if entry.startswith("cases.")]
-    assert classes
-    for module, name in (entry.split(":") for entry in classes):
-        assert f"::: {module}.{name}\n" in page or f"::: {module}\n" in page, name
 
 
 def test_the_site_builds_without_a_warning_and_needs_nothing_from_elsewhere(tmp_path):
