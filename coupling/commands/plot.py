@@ -72,7 +72,8 @@ def draw_runs(folders: list[RunFolder]) -> Figure:
     right.set(xlabel="environment steps", ylabel="survival (steps of an episode)")
     for axes in (left, right):
         axes.xaxis.set_major_formatter(EngFormatter(sep=""))
-    left.legend(fontsize="small")
+    handles = left.get_legend_handles_labels()
+    figure.legend(*handles, loc="outside upper center", ncols=3, fontsize="small")
     return figure
 
 

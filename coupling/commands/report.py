@@ -130,7 +130,7 @@ def _evaluations(folders: Sequence[RunFolder]) -> Rows:
             low, high = numbers["ci95"]
             rows.append(
                 [
-                    folder.path.name, name, f"{numbers['mean_return']:.4g}", f"[{low:.4g}, {high:.4g}]",
+                    folder.path.name, name, _short(numbers["mean_return"]), f"[{_short(low)}, {_short(high)}]",
                     f"{numbers['mean_length']:.4g}", f"{100 * numbers['survival']:.0f} %", numbers["episodes"],
                 ]
             )  # fmt: skip
@@ -144,6 +144,11 @@ def _evaluations(folders: Sequence[RunFolder]) -> Rows:
         "episodes",
     ]
     return {"columns": columns, "rows": rows}
+
+
+def _short(value: float) -> str:
+    """Return four digits; what is only rounding is zero."""
+    return f"{round(value, 9) + 0.0:.4g}"
 
 
 def _diagnostics(folders: Sequence[RunFolder]) -> str:
