@@ -180,7 +180,7 @@ def table(studies: list[dict[str, Any]]) -> str:
         n = numbers(found)
         pair = "{:.2f}, {:.2f}".format
         cells = [
-            found["policy"], found["trained_at"], found["cells_per_diameter"], f"{100 * n['survival']:.0f} %",
+            _who(found).partition("\n")[0], found["trained_at"], found["cells_per_diameter"], f"{100 * n['survival']:.0f} %",
             "{:.1f} [{:.1f}, {:.1f}]".format(*n["return"]),
             pair(*n["place"]), pair(*n["spread"]), f"{n['tilt']:.0f} degrees", f"{n['deficit']:.2f}",
             f"{n['price']:.3f}", f"{n['price_of_the_mean']:.3f}", ", ".join(f"{a:.2f}" for a in n["mean_action"]),
@@ -227,7 +227,7 @@ def draw(studies: list[dict[str, Any]], file: Path) -> None:
         shrink=0.8,
         aspect=40,
     )
-    rows[0, 1].legend(fontsize="small")
+    figure.legend(*rows[0, 1].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     for axis, title, label in zip(
         rows[0],
         (

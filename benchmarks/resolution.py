@@ -312,12 +312,12 @@ def draw(studies: list[dict[str, Any]], file: Path) -> None:
                 **style,
             )
     for axis, title, x, y in (
-        (axes[0, 0], "mean deficit 1 - u on the axis", "x / D", ""),
-        (axes[0, 1], "rms of v on the axis", "x / D", ""),
-        (axes[0, 2], "distance from the finest flow", "actions", "D"),
+        (axes[0, 0], "mean deficit on the axis", "x / D", "1 - u / U"),
+        (axes[0, 1], "rms of v on the axis", "x / D", "v / U"),
+        (axes[0, 2], "distance from the finest flow", "actions", "distance / D"),
         (axes[1, 0], "one body without control, 6 actions", "x / D", "y / D"),
         (axes[1, 1], "the same with random actions", "x / D", "y / D"),
-        (axes[1, 2], "angle from the finest flow", "actions", "rad"),
+        (axes[1, 2], "angle from the finest flow", "actions", "angle / rad"),
     ):
         axis.set(title=title, xlabel=x, ylabel=y)
     axes[0, 2].set(ylim=(0, 2), xlim=(0, 6))

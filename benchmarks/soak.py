@@ -156,7 +156,12 @@ def main() -> int:
         "-o", "--output", type=Path, default=ROOT / "benchmarks" / "results" / "coupling"
     )
     parser.add_argument("--image", type=Path, default=ROOT / "docs" / "images" / "soak.png")
+    parser.add_argument("--draw", action="store_true", help="draw what the last soak kept, no more")
     options = parser.parse_args()
+    kept = options.output / "soak.json"
+    if options.draw:
+        plot(json.loads(kept.read_text())["curves"], options.image)
+        return 0
     folder = Path(tempfile.mkdtemp(prefix="flowsim-soak-"))
     made_by = provenance()
     try:
@@ -196,7 +201,7 @@ def main() -> int:
         "curves": result["curves"],
     }
     options.output.mkdir(parents=True, exist_ok=True)
-    (options.output / "soak.json").write_text(json.dumps(report))
+    kept.write_text(json.dumps(report))
     plot(result["curves"], options.image)
     print(json.dumps({key: value for key, value in report.items() if key != "curves"}, indent=1))
     return 0 if passed else 1

@@ -73,7 +73,8 @@ def draw(contestants: Mapping[str, Seeds], panels: Sequence[Panel], picture: Pat
                 )
         axes.set(xlabel=panel.x, ylabel=panel.y)
         axes.locator_params(axis="x", nbins=6)
-    axes.legend(fontsize="small", loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    handles = axes.get_legend_handles_labels()
+    figure.legend(*handles, loc="outside upper center", ncols=3)
     picture.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(picture, dpi=200)
 

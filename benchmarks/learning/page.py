@@ -11,6 +11,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import EngFormatter
 from scipy.stats import bootstrap, trim_mean
 
 from benchmarks.learning.plan import Result, Suite, jobs_of, read_results, slug
@@ -170,8 +171,10 @@ def _draw(groups: Groups, own: set[str], picture: Path) -> None:
             for name, seeds in contestants.items():
                 _draw_curve(axes, seeds, axis, own_end, name, f"C{names.index(name)}")
             axes.locator_params(axis="x", nbins=6)
+            axes.xaxis.set_major_formatter(EngFormatter(sep=""))
             axes.set(xlabel=label, ylabel="return of training episodes", title=task)
-        row[1].legend(fontsize="small", loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    lines = {str(line.get_label()): line for axes in figure.axes for line in axes.get_lines()}
+    figure.legend(lines.values(), lines.keys(), loc="outside upper center", ncols=4)
     picture.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(picture, dpi=200)
 
