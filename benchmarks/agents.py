@@ -188,9 +188,10 @@ def cards() -> str:
             **judged["after"]["baselines"],
         }  # fmt: skip
         for label, result in contestants.items():
-            low, high = result["ci95"]
+            # what is only rounding is zero, without a sign
+            mean, low, high = (round(x, 1) + 0.0 for x in (result["mean_return"], *result["ci95"]))
             lines.append(
-                f"| {label} | {result['mean_return']:.1f} [{low:.1f}, {high:.1f}] | {100 * result['survival']:.0f} % | "
+                f"| {label} | {mean:.1f} [{low:.1f}, {high:.1f}] | {100 * result['survival']:.0f} % | "
                 f"{result['mean_length']:.0f} |"
             )
         parts.append("\n".join(lines))

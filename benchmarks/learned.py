@@ -180,7 +180,8 @@ def table(studies: list[dict[str, Any]]) -> str:
         n = numbers(found)
         pair = "{:.2f}, {:.2f}".format
         cells = [
-            _who(found).partition("\n")[0], found["trained_at"], found["cells_per_diameter"], f"{100 * n['survival']:.0f} %",
+            _who(found).partition("\n")[0], found["trained_at"], found["cells_per_diameter"],
+            f"{100 * n['survival']:.0f} %",
             "{:.1f} [{:.1f}, {:.1f}]".format(*n["return"]),
             pair(*n["place"]), pair(*n["spread"]), f"{n['tilt']:.0f} degrees", f"{n['deficit']:.2f}",
             f"{n['price']:.3f}", f"{n['price_of_the_mean']:.3f}", ", ".join(f"{a:.2f}" for a in n["mean_action"]),
