@@ -1,11 +1,11 @@
 """What a film costs beside the simulation that it shows, in processor time.
 
-    python benchmarks/films.py                 # into benchmarks/results/films.json
+    python benchmarks/films.py                 # into benchmarks/results/films.json and docs/films.md
 
-Each row is one film of an agent that comes with flowsim, or of a PD controller where there is none, beside no control,
-as `flowsim render` makes it. The simulation is that of a training: the same actions in the same batch, with nobody who
-looks. The rest of the film's time is rendering, the processes that code MP4 files included. Processor time hardly
-depends on what else the machine does, and both are measured in one process, one after the other.
+Each row is one film of an agent that comes with flowsim, beside no control, as `flowsim render` makes it. The
+simulation is that of a training: the same actions in the same batch, with nobody who looks. The rest of the film's time
+is rendering, the processes that code MP4 files included. Processor time hardly depends on what else the machine does,
+and both are measured in one process, one after the other.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import argparse
 import json
 import os
 import resource
+import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -23,21 +24,26 @@ import gymnasium
 import numpy as np
 from gymnasium.utils import seeding
 
-from cases.baselines import PD, Controller, ZeroController
-from cases.film import FRAMES_PER_ACTION, render_film
-from coupling.files import write_atomically
-from coupling.origin import machine, provenance
-from coupling.run.agents import find_agent
-from coupling.run.policies import load_controller
-from flowsim.quantities import choose
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[0] = str(ROOT)
 
-RESULT = Path("benchmarks/results/films.json")
+from benchmarks.pages import fill_in  # noqa: E402
+from cases.baselines import Controller, ZeroController  # noqa: E402
+from cases.film import FRAMES_PER_ACTION, render_film  # noqa: E402
+from coupling.files import write_atomically  # noqa: E402
+from coupling.origin import machine, provenance  # noqa: E402
+from coupling.run.agents import find_agent  # noqa: E402
+from coupling.run.policies import load_controller  # noqa: E402
+from flowsim.quantities import choose  # noqa: E402
+
+RESULT = ROOT / "benchmarks" / "results" / "films.json"
 WAKE, SWIMMER = "flowsim/DCylinderWake-v0", "flowsim/EllipticalSwimmer-v0"
+AGENTS = {WAKE: "wake", SWIMMER: "swimmer"}
 ROWS: list[dict[str, Any]] = [
-    {"env": WAKE, "env_options": {"preset": "quick"}, "files": ["mp4"]},
-    {"env": WAKE, "env_options": {"preset": "quick"}, "files": ["mp4", "gif"]},
-    {"env": WAKE, "env_options": {"preset": "quick", "cells_per_diameter": 32}, "files": ["mp4"]},
-    {"env": SWIMMER, "env_options": {"preset": "default"}, "files": ["mp4"]},
+    {"env": WAKE, "env_options": {"cells_per_diameter": 16}, "files": ["mp4"]},
+    {"env": WAKE, "env_options": {"cells_per_diameter": 16}, "files": ["mp4", "gif"]},
+    {"env": WAKE, "env_options": {"cells_per_diameter": 32}, "files": ["mp4"]},
+    {"env": SWIMMER, "env_options": {"cells_per_diameter": 32}, "files": ["mp4"]},
 ]
 
 
@@ -74,9 +80,7 @@ def play(
 def measure(row: dict[str, Any], actions: int, starts: int, folder: Path) -> dict[str, Any]:
     """Return a row with its times."""
     env, options = row["env"], row["env_options"]
-    agent: Controller = PD[env]
-    if env == WAKE:
-        agent = load_controller(find_agent(Path("wake")), deterministic=True, seed=0)
+    agent = load_controller(find_agent(Path(AGENTS[env])), deterministic=True, seed=0)
     seeds = [*range(starts), 0]
 
     def film(actions: int) -> None:
@@ -98,6 +102,22 @@ def measure(row: dict[str, Any], actions: int, starts: int, folder: Path) -> dic
     }  # fmt: skip
 
 
+def table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return a row for each film, in Markdown."""
+    lines = [
+        "| agent | cells per D | files | simulation, s | rendering, s | ratio | ms a picture |",
+        "| --- | --: | --- | --: | --: | --: | --: |",
+    ]
+    for row in rows:
+        cells = row["env_options"]["cells_per_diameter"]
+        files = " and ".join(kind.upper() for kind in row["files"])
+        lines.append(
+            f"| {AGENTS[row['env']]} | {cells} | {files} | {row['simulation_seconds']:.1f} | "
+            f"{row['rendering_seconds']:.1f} | {row['ratio']:.2f} | {row['rendering_ms_per_picture']:.0f} |"
+        )
+    return "\n".join(lines)
+
+
 def main() -> None:
     """Measure, print, keep."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -117,6 +137,7 @@ def main() -> None:
         "rows": rows,
     }
     write_atomically(RESULT, json.dumps(result, indent=1).encode())
+    fill_in(ROOT / "docs" / "films.md", "films", "table", table(rows))
 
 
 if __name__ == "__main__":
