@@ -231,7 +231,7 @@ def agents(as_json: Json = False) -> None:
         print(json.dumps(rows))
         return
     print_rows(rows)
-    _print_next([("flowsim render wake -o wake.mp4", "film the first of them")])
+    _print_next([("flowsim render wake -o wake.mp4", "film one of them")])
 
 
 @app.command(epilog="Example: flowsim resume runs/demo run.steps=40000")

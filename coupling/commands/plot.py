@@ -81,7 +81,8 @@ def _episodes(folder: RunFolder) -> np.ndarray:
     """Return environment steps, return and length of every episode, shape (episodes, 3)."""
     rows = Table(folder.episodes).read()
     if not rows:
-        raise RunError(f"run {folder.path} has no finished episode to draw")
+        why = "" if folder.episodes.exists() else ", for it came without its episodes.csv"
+        raise RunError(f"run {folder.path} has no finished episode to draw{why}")
     return np.array(
         [[float(row[key]) for key in ("environment_steps", "return", "length")] for row in rows]
     )
