@@ -167,6 +167,7 @@ def font(size: int, bold: bool = False) -> ImageFont.FreeTypeFont:
 
     name = "DejaVuSans-Bold.ttf" if bold else "DejaVuSans.ttf"
     path = Path(matplotlib.get_data_path()) / "fonts" / "ttf" / name
+    # our words are left to right, and need no shaping of letters
     return ImageFont.truetype(path, size, layout_engine=ImageFont.Layout.BASIC)
 
 
