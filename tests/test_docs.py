@@ -115,6 +115,7 @@ def program(page: Path) -> str:
     return "\n".join(parts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", [page for page in PAGES if steps(page)], ids=name)
 def test_the_blocks_of_a_page_run(page, tmp_path, monkeypatch):
     write_files(page, tmp_path)
@@ -346,6 +347,7 @@ def test_every_registered_task_has_its_place_in_the_api():
         assert f"::: {module}.{name}\n" in page or f"::: {module}\n" in page, name
 
 
+@pytest.mark.slow
 def test_the_site_builds_without_a_warning_and_needs_nothing_from_elsewhere(tmp_path):
     pytest.importorskip("mkdocs", reason="the site is built where the extra docs is installed")
     command = [
@@ -370,6 +372,7 @@ def test_the_site_builds_without_a_warning_and_needs_nothing_from_elsewhere(tmp_
         assert not loaded, f"{page.name} loads {loaded}"
 
 
+@pytest.mark.slow
 def test_the_notebooks_run_from_top_to_bottom(tmp_path):
     nbformat = pytest.importorskip(
         "nbformat", reason="notebooks run where the extra docs is installed"

@@ -107,6 +107,7 @@ def trained(preset, words, agents):
     ).returns.mean()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("algorithm", "steps"), [("vracer", 5000), ("ppo", 8000)])
 def test_a_task_that_is_named_and_nothing_else_is_learned(algorithm, steps):
     task = best.TASKS["lq2"]
@@ -164,6 +165,7 @@ class Oscillator(gym.Env):
         )
 
 
+@pytest.mark.slow
 def test_the_first_example_of_a_solver_of_ones_own_learns(tmp_path):
     text = (ROOT / "docs" / "clients.md").read_text(encoding="utf-8")
     (tmp_path / "balls.yaml").write_text(re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)[0])
