@@ -5,11 +5,12 @@ BIN := $(VENV)/bin
 # some images set it, and each of hundreds of processes of the tests would compile our modules anew
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install test test-wheel test-all test-hard checks lint demo validate bench chaos docs evidence gpu c-client c-client-test clean
+.PHONY: help install test test-slow test-wheel test-all test-hard checks lint demo validate bench chaos docs evidence gpu c-client c-client-test clean
 
 help:
 	@echo "make demo   train the D-cylinder wake for a few minutes, evaluate it, and leave a film and a plot"
-	@echo "make test   lint, types and tests"
+	@echo "make test   lint, types and the tests that are quick enough to run after each change"
+	@echo "make test-slow the others: sieges, whole trainings, the site (CI runs both)"
 	@echo "make test-hard the tests ten times in a row, on a busy machine and with processes that are stopped (hours)"
 	@echo "make test-all  the same with the optional libraries installed: a Ray cluster of two nodes here, too"
 	@echo "make test-wheel  source archive and wheel built, checked by twine, and used in a clean environment"
@@ -56,13 +57,18 @@ test: install
 	@mkdir -p $(dir $(CHECKS))
 	@{ $(LINT) && $(TYPES) && $(SIMULATOR); } > $(CHECKS) 2>&1 & checks=$$!; trap 'kill $$checks 2> /dev/null' INT TERM; \
 	$(COMPILE); \
-	$(PYTEST) -n $(TEST_WORKERS) --dist worksteal --durations=10 -m 'not cluster'; tests=$$?; \
+	$(PYTEST) -n $(TEST_WORKERS) --dist worksteal --durations=10 -m 'not slow and not cluster'; tests=$$?; \
 	if wait $$checks; then echo "lint, types and the kernels in the simulator of a GPU are fine: $$(tail -n 1 $(CHECKS))"; \
 	else cat $(CHECKS); echo "make test: RED, $$(tail -n 1 $(CHECKS)): see above, or $(CHECKS)"; checks=failed; fi; \
 	if [ $$tests != 0 ]; then echo "make test: RED, the tests ended with $$tests: see above"; exit $$tests; fi; \
 	[ "$$checks" != failed ]
 
-# ten whole runs, beside busy processes and with processes that are stopped now and then; resumable
+# what takes a machine with two cores more than a few seconds each
+test-slow: install
+	@$(COMPILE)
+	$(PYTEST) -n $(TEST_WORKERS) --dist worksteal --durations=10 -m 'slow and not cluster'
+
+# ten whole runs, slow tests included, beside busy processes and with processes that are stopped now and then; resumable
 test-hard: install
 	$(BIN)/python benchmarks/hard_tests.py $(HARD)
 
@@ -73,7 +79,7 @@ test-wheel: install
 # with everything that is optional: a Ray cluster of two nodes on this machine
 test-all: install
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,ray,slurm]'
-	$(MAKE) test
+	$(MAKE) test test-slow
 	$(BIN)/python -m pytest -q --durations=10 -m cluster
 
 DEMO := demo-$(shell date +%Y%m%d-%H%M%S)

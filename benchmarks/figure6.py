@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +25,7 @@ sys.path[0] = str(ROOT)
 from benchmarks.learning.command import add_page, add_run_and_list, run_or_list  # noqa: E402
 from benchmarks.learning.contestants import Panel, contestants_of, draw, numbers  # noqa: E402
 from benchmarks.learning.page import Seeds, curve_at, read_curve  # noqa: E402
-from benchmarks.learning.plan import Suite, read_plan  # noqa: E402
+from benchmarks.learning.plan import Result, Suite, read_plan  # noqa: E402
 from benchmarks.resolution import agent_of  # noqa: E402
 from cases.baselines import Controller, ZeroController  # noqa: E402
 from cases.film import render_film  # noqa: E402
@@ -36,6 +37,14 @@ from rl_agent import Policy  # noqa: E402
 
 NAME = "figure6"
 STARTS = 6
+LOSS = 100.0  # of the return, for leaving the box
+HELD = 100  # actions
+COMPARED = "narrow"
+CLAIMED = """\
+What the paper says of its figure 6, and what is found here.
+Means over seeds; it is so when it is so among the paper's four.
+SAC, which the paper does not have, stands beside them.
+The paper's networks are LSTMs and its runs are longer."""
 PANELS = (
     Panel(0, "mean_return", "actions of all agents", "return, training episodes"),
     Panel(0, "mean_length", "actions of all agents", "actions until lost, training episodes"),
@@ -101,6 +110,70 @@ def table(contestants: dict[str, Seeds]) -> list[str]:
     return lines
 
 
+def _lengths(seed: Result, places: np.ndarray) -> np.ndarray:
+    return curve_at(read_curve(seed, "mean_length"), 0, places)
+
+
+def longest(seed: Result) -> float:
+    """Return how long the training episodes became."""
+    return float(np.nanmax(_lengths(seed, np.linspace(0, seed["steps"], 101)[5:])))
+
+
+def until_held(seed: Result) -> float:
+    """Return the actions after which training episodes last ``HELD`` in the mean; infinite where they never do."""
+    places = np.linspace(0, seed["steps"], 101)[5:]
+    return float(min(places[_lengths(seed, places) >= HELD], default=np.inf))
+
+
+def price(seed: Result) -> float:
+    """Return what an action of the mean policy costs, without what it costs to be lost."""
+    judged = seed["evaluation"]["deterministic"]
+    lost = LOSS * (1.0 - judged["survival"])
+    return float((-judged["mean_return"] - lost) / judged["mean_length"])
+
+
+def final_return(seed: Result) -> float:
+    """Return the mean return of the mean policy."""
+    return float(seed["evaluation"]["deterministic"]["mean_return"])
+
+
+CLAIMS: tuple[tuple[str, str, str, Callable[[Result], float], Callable[..., float]], ...] = (
+    ("ACER makes little progress", "ACER", "longest mean of training episodes", longest, min),
+    ("DDPG with ER spends much", "DDPG", "price of an action of the mean policy", price, max),
+    ("DDPG with ReF-ER stays within the limits first", "DDPG + ReF-ER",
+     f"actions until training episodes last {HELD}", until_held, min),
+    ("V-RACER ends best", "V-RACER", "return of the mean policy", final_return, max),
+)  # fmt: skip
+"""What the paper says, of whom, what tells it here, and whether the claim is that this is the least or the most."""
+
+
+def _cell(value: float) -> str:
+    return "never" if np.isinf(value) else f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+
+
+def claims(contestants: dict[str, Seeds]) -> str:
+    """Return the claims of the paper's section 5.4 beside what was found, in Markdown."""
+    paper = [who for _, who, *_ in CLAIMS]
+    lines = [
+        "| the paper says | measured by | " + " | ".join([*paper, "SAC"]) + " | here |",
+        "| --- | --- |" + " --: |" * (len(paper) + 1) + " --- |",
+    ]
+    for claim, who, what, measure, extreme in CLAIMS:
+        found = {
+            name: np.mean([measure(seed) for seed in contestants[name]])
+            for name in [*paper, "SAC"]
+            if name in contestants
+        }
+        cells = [_cell(found[name]) if name in found else "" for name in [*paper, "SAC"]]
+        if set(paper) <= found.keys():
+            holds = extreme(paper, key=found.__getitem__) == who
+            verdict = "so it is" if holds else "not so"
+        else:
+            verdict = "some are not trained yet"
+        lines.append(f"| {claim} | {what} | " + " | ".join(cells) + f" | {verdict} |")
+    return "\n".join(lines)
+
+
 def write_page(plan: dict[str, Suite], results: Path, page: Path) -> None:
     """Write the page and its pictures from the complete jobs."""
     parts = [HEAD]
@@ -117,6 +190,8 @@ def write_page(plan: dict[str, Suite], results: Path, page: Path) -> None:
                 f"![return and length against actions]({picture.relative_to(page.parent).as_posix()})"
             )
             parts.append("\n".join(table(contestants)))
+        if name == COMPARED:
+            parts.append(CLAIMED + "\n\n" + claims(contestants))
     write_atomically(page, ("\n\n".join(parts) + "\n").encode())
 
 

@@ -113,6 +113,7 @@ def program(page: Path) -> str:
     return "\n".join(parts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", [page for page in PAGES if steps(page)], ids=name)
 def test_the_blocks_of_a_page_run(page, tmp_path, monkeypatch):
     write_files(page, tmp_path)
@@ -320,6 +321,7 @@ def test_the_results_of_an_algorithm_are_those_of_the_page_that_is_made_from_the
         )
 
 
+@pytest.mark.slow
 def test_the_site_builds_without_a_warning_and_needs_nothing_from_elsewhere(tmp_path):
     pytest.importorskip("mkdocs", reason="the site is built where the extra docs is installed")
     command = [
@@ -344,6 +346,7 @@ def test_the_site_builds_without_a_warning_and_needs_nothing_from_elsewhere(tmp_
         assert not loaded, f"{page.name} loads {loaded}"
 
 
+@pytest.mark.slow
 def test_the_notebooks_run_from_top_to_bottom(tmp_path):
     nbformat = pytest.importorskip(
         "nbformat", reason="notebooks run where the extra docs is installed"

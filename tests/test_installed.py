@@ -35,6 +35,7 @@ def python(code, folder):
     )
 
 
+@pytest.mark.slow
 def test_the_solver_and_its_commands_work_alone(tmp_path):
     (tmp_path / "case.yaml").write_text(CASE)
     words = ["simulate", "case.yaml", "--time", "0.05", "-o", "flow", "--frames", "2"]

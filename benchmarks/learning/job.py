@@ -293,7 +293,8 @@ def _is_of(found: dict[str, Any], job: Job) -> bool:
     settings, agent = found["settings"], found["settings"]["agent"]
     if agent is not None and job.agent is not None:
         younger = {key: DEFAULTS[key] for key in job.agent.keys() - agent.keys()}
-        settings = settings | {"agent": agent | younger}
+        as_kept = json.loads(json.dumps(younger))  # where tuples are lists
+        settings = settings | {"agent": agent | as_kept}
     return settings == job.settings()
 
 

@@ -14,7 +14,8 @@ from coupling.run.folder import RunFolder
 from coupling.run.policies import load_controller
 from coupling.run.screen import progress_bar
 from coupling.settings.config import on_another_task
-from coupling.worker.environments import episode_seed, load_task, make_vector
+from coupling.worker.environments import episode_seed, make_vector
+from coupling.worker.named import load_task
 from flowsim.films import FPS
 from flowsim.quantities import VORTICITY, Quantity
 

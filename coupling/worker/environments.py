@@ -2,15 +2,10 @@
 
 import contextlib
 import difflib
-import importlib
 import inspect
-import os
 import re
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import gymnasium as gym
@@ -20,6 +15,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
 from coupling.errors import ConfigError, describe_failure
 from coupling.settings import EXTERNAL
+from coupling.worker.named import PARALLEL, registered, world_maker
 from coupling.worker.worlds import JointWorld
 from rl_agent.joint import ActionSpace
 
@@ -31,13 +27,8 @@ __all__ = [
     "episode_seed",
     "failures_of",
     "final_observations",
-    "load_task",
     "make_vector",
 ]
-
-
-PARALLEL = "parallel:"
-"""How the name of a task begins whose environments are worlds of several agents."""
 
 
 class Numbered(gym.spaces.Box):
@@ -188,13 +179,13 @@ def make_vector(
         )
     try:
         if env.startswith(PARALLEL):
-            make_world = _parallel(env)
+            make_world = world_maker(env)
             return _one_after_the_other(
                 lambda: JointWorld(make_world, env_options), count, guarded=guarded
             )
         import cases  # noqa: F401  (registers the flow tasks)
 
-        spec = _spec(env)
+        spec = registered(env)
         if spec.vector_entry_point is not None:
             options = _within_the_step(spec) | env_options
             vector = gym.make_vec(
@@ -274,79 +265,6 @@ def _within_the_step(spec: gym.envs.registration.EnvSpec) -> dict[str, Any]:
     return {"autoreset_mode": AutoresetMode.SAME_STEP} if chooses else {}
 
 
-def _spec(env: str) -> gym.envs.registration.EnvSpec:
-    """Return the registered task, after importing the module of ``module:id``, also one in the current folder."""
-    module, _, name = env.rpartition(":")
-    if module:
-        _imported(module, env)
-    return gym.spec(name)
-
-
-def _parallel(env: str) -> Callable[..., Any]:
-    """Return what makes the worlds of ``parallel:module``."""
-    name = env.removeprefix(PARALLEL)
-    try:
-        make = getattr(_imported(name, env), "parallel_env", None)
-    except ConfigError as error:
-        if name.startswith("pettingzoo."):
-            raise ConfigError(
-                f"{error}; pip install 'flowsim[sisl]' (Python 3.12 at most)"
-            ) from error
-        raise
-    if not callable(make):
-        raise ConfigError(f"env = {env!r}: module {name!r} has no function parallel_env")
-    return make
-
-
-def _imported(module: str, env: str) -> ModuleType:
-    """Import a module, also one in the current folder.
-
-    Raises
-    ------
-    ConfigError
-        When it is not there, or cannot be imported.
-    """
-    here = os.getcwd()
-    _look_in(here)
-    try:
-        return importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        if error.name not in (module, module.partition(".")[0]):
-            missing = f"{module} needs a module {error.name!r}, which is not installed"
-            raise ConfigError(f"env = {env!r}: {missing}") from error
-        raise ConfigError(
-            f"env = {env!r}: there is no module {module!r}, neither in the current folder {here} nor installed"
-        ) from error
-    except Exception as error:
-        raise ConfigError(
-            f"env = {env!r}: {module} cannot be imported: {describe_failure(error)}"
-        ) from error
-
-
-def _look_in(folder: str) -> None:
-    """Let modules of a folder be imported, but no folder in it, such as a clone of ours, in the place of ours."""
-    if folder in sys.path:
-        return
-    for package in ("flowsim", "rl_agent", "coupling", "cases"):
-        if Path(folder, package).is_dir():
-            importlib.import_module(package)
-    sys.path.insert(0, folder)  # as `python -m` does, and a console script does not
-
-
-def load_task(env: str) -> None:
-    """Import what a task is made of, without making it; what cannot be imported is told by :func:`make_vector`."""
-    import cases  # noqa: F401  (registers the flow tasks)
-
-    with contextlib.suppress(Exception):
-        if env.startswith(PARALLEL):
-            _parallel(env)
-            return
-        spec = _spec(env)
-        for entry in (spec.vector_entry_point, spec.entry_point):
-            if isinstance(entry, str):
-                load_env_creator(entry)
-
-
 def describe_task(env: str, env_options: dict[str, Any]) -> Task:
     """Make the task once, step it once and return its spaces.
 
@@ -396,9 +314,9 @@ def _of_first(vector: VectorEnv, name: str, otherwise: Any) -> Any:
 
 def _longest_episode(env: str, vector: VectorEnv) -> int | None:
     """Return the limit of time that a task is registered with, or that its own batch names as ``episode_steps``."""
-    registered = None if env.startswith(PARALLEL) else _spec(env).max_episode_steps
+    limit_of_name = None if env.startswith(PARALLEL) else registered(env).max_episode_steps
     limit = (
-        registered
+        limit_of_name
         or getattr(vector, "episode_steps", None)
         or _of_first(vector, "episode_steps", None)
     )

@@ -11,7 +11,8 @@ import sys
 from typing import IO, Any
 
 from coupling.files import private_opener
-from coupling.worker.environments import describe_task, load_task, make_vector
+from coupling.worker.environments import describe_task, make_vector
+from coupling.worker.named import load_task
 from coupling.worker.parent import die_with_parent
 from coupling.worker.process import Made, main
 

@@ -44,6 +44,7 @@ def figure6(tmp_path, monkeypatch):
     return command
 
 
+@pytest.mark.slow
 def test_a_training_leaves_its_policy_and_a_row_of_the_page(figure6, tmp_path):
     assert figure6("run", "--work", tmp_path / "work") == 0
     stem = tmp_path / "results" / "tiny" / "LinearQuadratic-v0_sac_small_seed0"

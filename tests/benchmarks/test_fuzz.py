@@ -5,9 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.slow
 def test_nothing_but_counted_rejections(tmp_path):
     result = tmp_path / "fuzz.json"
     command = [

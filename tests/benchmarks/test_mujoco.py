@@ -65,6 +65,7 @@ def rows_of(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
+@pytest.mark.slow
 def test_a_killed_queue_goes_on_and_no_job_runs_twice(tmp_path: Path, plan: Path, run, capsys):
     work, results = tmp_path / "work", tmp_path / "results" / "tiny"
     words = [
@@ -127,6 +128,7 @@ def test_a_killed_queue_goes_on_and_no_job_runs_twice(tmp_path: Path, plan: Path
     assert {path: path.stat().st_mtime_ns for path in results.iterdir()} == before
 
 
+@pytest.mark.slow
 def test_a_failing_job_is_named_and_the_others_go_on(tmp_path: Path, plan: Path, run, page):
     broken = tmp_path / "work" / "tiny" / "InvertedPendulum-v5_vracer_seed0" / "checkpoint"
     broken.parent.mkdir(parents=True)

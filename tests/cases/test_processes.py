@@ -30,6 +30,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(1800)  # a busy machine may take long to compile
 @pytest.mark.parametrize("context", ["fork", "spawn", "forkserver"])
 def test_environments_in_processes_of_their_own(context, tmp_path):

@@ -14,6 +14,8 @@ from siege import Siege
 from rl_agent.learner import Learner
 from rl_agent.replay import Episode
 
+pytestmark = pytest.mark.slow
+
 BATCHES = {"env_options": {"fail_at": 150}}
 SINGLE = {"workers": {"processes": 4, "agents": 4}}
 

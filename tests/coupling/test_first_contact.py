@@ -53,6 +53,7 @@ def test_train_alone_lists_the_presets_and_asks_for_one(command):
     assert "which preset?" in err
 
 
+@pytest.mark.slow
 def test_a_run_ends_with_its_return_and_what_to_do_next(shell):
     done = shell.run("train", shell.preset())
     assert done.returncode == 0, done.stderr

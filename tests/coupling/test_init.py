@@ -10,6 +10,7 @@ SMALL = ["run.name=first", "run.steps=60", "run.evaluate_episodes=0", "agent.sta
          "workers.processes=1"]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["flow", "gymnasium"])
 def test_a_task_is_tested_trained_and_shown(shell, kind):
     done = shell.run("init", "calm_pond", "--kind", kind)

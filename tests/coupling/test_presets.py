@@ -27,6 +27,7 @@ def test_the_presets_are_all_there():
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", PRESETS)
 def test_every_algorithm_runs_on_the_preset(preset):
     if preset.startswith("mujoco/"):

@@ -54,6 +54,7 @@ def main_in_process(shell, words, monkeypatch, capsys):
     return caught.value.code, capsys.readouterr().err.strip()
 
 
+@pytest.mark.slow
 def test_a_run_from_beginning_to_evaluation(shell):
     preset = shell.preset(
         agent={"steps_per_update": 2.0, "a": 0.1},
@@ -113,6 +114,7 @@ def test_a_run_from_beginning_to_evaluation(shell):
     assert (shell.folder / "curves.png").stat().st_size > 10_000
 
 
+@pytest.mark.slow
 def test_a_killed_worker_is_replaced_and_ctrl_c_leaves_a_checkpoint_and_no_orphan(shell):
     preset = shell.preset(run={"steps": 10**6}, env_options={"step_seconds": 0.002})
     process = shell.start("train", preset)
@@ -184,6 +186,7 @@ def test_kill_9_of_the_learner_ends_the_workers_and_resume_goes_on(shell):
     assert len((shell.run_folder / "starts.jsonl").read_text().splitlines()) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
@@ -204,6 +207,7 @@ def test_an_environment_that_fails_again_and_again_stops_the_run(shell, options,
     assert not workers_of(shell.run_folder)
 
 
+@pytest.mark.slow
 def test_an_environment_that_hangs_is_replaced_after_its_deadline(shell):
     preset = shell.preset(
         env_options={"hang_at": 200},
@@ -217,6 +221,7 @@ def test_an_environment_that_hangs_is_replaced_after_its_deadline(shell):
     assert shell.status()["restarts"] >= 2
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_one_sentence_and_leaves_the_last_checkpoint(shell):
     def small_files():
         resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))

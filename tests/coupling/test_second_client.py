@@ -232,6 +232,7 @@ def assert_clean(report, processes=2):
     assert report.processes == processes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("encrypted", [False, True])
 def test_a_learner_that_is_killed_and_resumed(lay, encrypted):
     run = lay(keys=Keys.draw() if encrypted else None)

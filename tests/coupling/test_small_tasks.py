@@ -14,7 +14,8 @@ from cases.small.env import Chain, Glide, LinearQuadratic, Reach, Recall
 from coupling.run.evaluate import PolicyController, evaluate
 from coupling.settings.config import dump_config, fitted, load_config
 from coupling.settings.content import shipped_presets
-from coupling.worker.environments import PARALLEL, describe_task, make_vector
+from coupling.worker.environments import describe_task, make_vector
+from coupling.worker.named import PARALLEL
 from rl_agent.defaults import doubts
 from rl_agent.learner import Learner
 from rl_agent.serial import SerialRun
@@ -107,6 +108,7 @@ def trained(preset, words, agents):
     ).returns.mean()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("algorithm", "steps"), [("vracer", 5000), ("ppo", 8000)])
 def test_a_task_that_is_named_and_nothing_else_is_learned(algorithm, steps):
     task = best.TASKS["lq2"]
@@ -164,6 +166,7 @@ class Oscillator(gym.Env):
         )
 
 
+@pytest.mark.slow
 def test_the_first_example_of_a_solver_of_ones_own_learns(tmp_path):
     text = (ROOT / "docs" / "clients.md").read_text(encoding="utf-8")
     (tmp_path / "balls.yaml").write_text(re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)[0])

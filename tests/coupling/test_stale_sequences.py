@@ -220,6 +220,7 @@ def hand(request, tmp_path):
         each.close()
 
 
+@pytest.mark.slow
 def test_a_worker_leaves_with_a_sentence_when_its_message_is_refused_and_says_so(hand):
     learner = hand()
     process = learner.start()
@@ -256,6 +257,7 @@ def test_a_worker_whose_place_is_not_decided_on_asks_again(hand):
     assert process.poll() is None
 
 
+@pytest.mark.slow
 def test_a_learner_that_beats_but_never_answers_is_left_in_the_end(hand):
     learner = hand(patience=6.0)  # longer than either side may stand still
     process = learner.start()
@@ -270,6 +272,7 @@ def test_a_learner_that_beats_but_never_answers_is_left_in_the_end(hand):
 # --- a whole run and a forger
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_after_forged_steps_and_says_what_happened(shell):
     workers = {"processes": 2, "agents": 2, "heartbeat": 0.5}
     preset = shell.preset(workers=workers, env_options={"step_seconds": 0.5}, run={"steps": 10**6})

@@ -44,11 +44,13 @@ def test_gymnasiums_own_wrappers_and_films(tmp_path):
     assert (tmp_path / "videos" / "rl-video-episode-0.mp4").stat().st_size > 1000
 
 
+@pytest.mark.slow
 def test_ppo_in_one_file_runs_on_a_batch_of_flows(tmp_path):
     said = run(tmp_path, "ppo_one_file.py", "--steps", "64", "--envs", "2", "--length", "16")
     assert said.splitlines()[-1].startswith("64 steps")
 
 
+@pytest.mark.slow
 def test_ppo_in_one_file_learns(tmp_path):
     """The costs of bringing a point to the origin fall to a fifth."""
     words = ["--env", "flowsim/LinearQuadratic-v0", "--steps", "12000", "--length", "128"]

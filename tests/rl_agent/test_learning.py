@@ -6,6 +6,8 @@ import pytest
 
 from rl_agent import AgentConfig, Learner, evaluate, train_serial
 
+pytestmark = pytest.mark.slow
+
 GAMMA = 0.9
 FREE = gymnasium.spaces.Box(-np.inf, np.inf, (1,), np.float32)
 UNIT = gymnasium.spaces.Box(-1.0, 1.0, (1,), np.float32)

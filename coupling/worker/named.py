@@ -1,0 +1,93 @@
+"""What the name of a task means: a registered environment, a module of somebody's own, a world of several agents."""
+
+import contextlib
+import importlib
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import gymnasium as gym
+from gymnasium.envs.registration import load_env_creator
+
+from coupling.errors import ConfigError, describe_failure
+
+__all__ = ["PARALLEL", "load_task", "registered", "world_maker"]
+
+PARALLEL = "parallel:"
+"""How the name of a task begins whose environments are worlds of several agents."""
+
+
+def registered(env: str) -> gym.envs.registration.EnvSpec:
+    """Return the registered task, after importing the module of ``module:id``, also one in the current folder."""
+    module, _, name = env.rpartition(":")
+    if module:
+        _imported(module, env)
+    return gym.spec(name)
+
+
+def world_maker(env: str) -> Callable[..., Any]:
+    """Return what makes the worlds of ``parallel:module``."""
+    name = env.removeprefix(PARALLEL)
+    try:
+        make = getattr(_imported(name, env), "parallel_env", None)
+    except ConfigError as error:
+        if name.startswith("pettingzoo."):
+            raise ConfigError(
+                f"{error}; pip install 'flowsim[sisl]' (Python 3.12 at most)"
+            ) from error
+        raise
+    if not callable(make):
+        raise ConfigError(f"env = {env!r}: module {name!r} has no function parallel_env")
+    return make
+
+
+def _imported(module: str, env: str) -> ModuleType:
+    """Import a module, also one in the current folder.
+
+    Raises
+    ------
+    ConfigError
+        When it is not there, or cannot be imported.
+    """
+    here = os.getcwd()
+    _look_in(here)
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name not in (module, module.partition(".")[0]):
+            missing = f"{module} needs a module {error.name!r}, which is not installed"
+            raise ConfigError(f"env = {env!r}: {missing}") from error
+        raise ConfigError(
+            f"env = {env!r}: there is no module {module!r}, neither in the current folder {here} nor installed"
+        ) from error
+    except Exception as error:
+        raise ConfigError(
+            f"env = {env!r}: {module} cannot be imported: {describe_failure(error)}"
+        ) from error
+
+
+def _look_in(folder: str) -> None:
+    """Let modules of a folder be imported, but no folder in it, such as a clone of ours, in the place of ours."""
+    if folder in sys.path:
+        return
+    for package in ("flowsim", "rl_agent", "coupling", "cases"):
+        if Path(folder, package).is_dir():
+            importlib.import_module(package)
+    sys.path.insert(0, folder)  # as `python -m` does, and a console script does not
+
+
+def load_task(env: str) -> None:
+    """Import what a task is made of, without making it; what cannot be imported is told when it is made."""
+    import cases  # noqa: F401  (registers the flow tasks)
+
+    with contextlib.suppress(Exception):
+        if env.startswith(PARALLEL):
+            world_maker(env)
+            return
+        spec = registered(env)
+        for entry in (spec.vector_entry_point, spec.entry_point):
+            if isinstance(entry, str):
+                load_env_creator(entry)
