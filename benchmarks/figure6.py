@@ -160,7 +160,7 @@ def claims(contestants: dict[str, Seeds]) -> str:
     ]
     for claim, who, what, measure, extreme in CLAIMS:
         found = {
-            name: np.mean([measure(seed) for seed in contestants[name]])
+            name: float(np.mean([measure(seed) for seed in contestants[name]]))
             for name in [*paper, "SAC"]
             if name in contestants
         }
