@@ -93,7 +93,8 @@ PARTS: tuple[Part, ...] = (
     *map(_bench, ("solver", "tasks", "learner", "coupling")),
     Part("demo", ("make", "demo", "DEMO=evidence-{short}"),
          (("{out}/demo/output.txt", "benchmarks/results/demo/output.txt"),
-          *((_DEMO + name, f"benchmarks/results/demo/{name}") for name in ("evaluation.json", "starts.jsonl")),
+          *((_DEMO + name, f"benchmarks/results/demo/{name}")
+            for name in ("config.yaml", "episodes.csv", "evaluation.json", "starts.jsonl")),
           (_DEMO + "curves.png", "docs/images/demo.png")),
          "docs/results.md", "{out}/demo/output.txt"),
 )  # fmt: skip
