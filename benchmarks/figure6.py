@@ -148,7 +148,7 @@ CLAIMS: tuple[tuple[str, str, str, Callable[[Result], float], Callable[..., floa
 
 
 def _cell(value: float) -> str:
-    return "never" if np.isinf(value) else f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+    return "never" if np.isinf(value) else f"{value:,.0f}" if value >= 1e3 else f"{value:.3g}"
 
 
 def claims(contestants: dict[str, Seeds]) -> str:
@@ -160,7 +160,7 @@ def claims(contestants: dict[str, Seeds]) -> str:
     ]
     for claim, who, what, measure, extreme in CLAIMS:
         found = {
-            name: np.mean([measure(seed) for seed in contestants[name]])
+            name: float(np.mean([measure(seed) for seed in contestants[name]]))
             for name in [*paper, "SAC"]
             if name in contestants
         }
