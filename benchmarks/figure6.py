@@ -148,7 +148,7 @@ CLAIMS: tuple[tuple[str, str, str, Callable[[Result], float], Callable[..., floa
 
 
 def _cell(value: float) -> str:
-    return "never" if np.isinf(value) else f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+    return "never" if np.isinf(value) else f"{value:,.0f}" if value >= 1e3 else f"{value:.3g}"
 
 
 def claims(contestants: dict[str, Seeds]) -> str:
