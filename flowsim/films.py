@@ -232,11 +232,12 @@ def _write_small(
     """Write a film of a page: smaller and then with fewer frames until it fits."""
     if not frames:
         raise ValueError(f"the film {path} has no frames, but must have at least one")
-    per_pixel = 0.0  # bytes, of the last try: most sizes need not be tried
+    # bytes go with the width to 1.5, for edges need more than planes: most sizes need not be tried
+    per_amount = 0.0
     with _replacing(path) as beside:
         for width, stride in _SMALL_SIZES:
-            pixels = width**2 / stride
-            if pixels * per_pixel > 1.3 * max_bytes and (width, stride) != _SMALL_SIZES[-1]:
+            amount = width**1.5 / stride
+            if amount * per_amount > 1.1 * max_bytes and (width, stride) != _SMALL_SIZES[-1]:
                 continue
             first, *others = pictures([reduce_picture(frame, width) for frame in frames[::stride]])
             duration = round(1000 * stride / fps)
@@ -245,7 +246,7 @@ def _write_small(
             )
             if beside.stat().st_size <= max_bytes:
                 return
-            per_pixel = beside.stat().st_size / pixels
+            per_amount = beside.stat().st_size / amount
         raise ValueError(
             f"the film {path} of {len(frames)} frames does not fit into {max_bytes} bytes: ask for a shorter film"
         )
