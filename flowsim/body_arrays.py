@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from enum import IntFlag
 from typing import NamedTuple
 
@@ -11,6 +11,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flowsim.bodies import Body, mesh
+from flowsim.columns import (
+    ANGLE,
+    APPLIED_TORQUE,
+    APPLIED_X,
+    FLUID_ACCELERATION,
+    FLUID_MOTION,
+    FORCE_X,
+    IMPULSE_TORQUE,
+    IMPULSE_X,
+    SPIN,
+    TORQUE,
+    VX,
+    X,
+)
 from flowsim.distances import Shape
 from flowsim.midlines import MIDLINE_COLUMNS, NODE_COLUMNS, WAVE_COLUMNS
 from flowsim.swimmers import POINTS, Swimmer
@@ -31,34 +45,29 @@ TOUCHES_BOX, TOUCHES_BODY = int(Contact.BOX), int(Contact.BODY)
 
 
 class BodyTable(NamedTuple):
-    """What the sweeps know about the K bodies; arrays of leading length K unless said otherwise.
+    """What the sweeps know about the K bodies.
 
-    ``mass`` and ``inertia`` are the excess over the displaced fluid, ``fluid_mass`` and ``fluid_inertia``; moments of
-    inertia and ``centroid`` belong to the centre of mass. ``mass_lag`` and ``inertia_lag`` are the parts that follow
-    the fluid (docs/bodies.md), zero unless a body is lighter than the fluid. ``order`` lists the bodies from the
-    least movable to the lightest. ``support`` (K, n) is the extent from the reference point in n directions. Body k's
-    table of distances is ``distances[starts[k]:]``, ``sides[k]`` entries square.
-
-    What bodies that bend are is in ``nodes`` (K, M, 6) and ``waves`` (K, 7), how they are bent now in ``midlines``
-    (B, K, M, 9), and x0, x1, y0, y1 of a box about them in ``boxes`` (B, K, 4), which the sweeps write: see
-    :mod:`flowsim.midlines`. Without any the axes after B are empty.
+    Attributes
+    ----------
+    traits, kinds : (K, 10) float64, (K, 4) int64
+        See :mod:`flowsim.columns`.
+    order : (K,) int64
+        The bodies from the least movable to the lightest.
+    support : (K, n) float64
+        Extent from the reference point in n directions.
+    distances : (m,) float64
+        Tables of distances, one after the other.
+    nodes, waves : (K, M, 6), (K, 7) float64
+        What bodies that bend are: see :mod:`flowsim.midlines`. Empty if there are none, like the following two.
+    midlines, boxes : (B, K, M, 9), (B, K, 4) float64
+        How they are bent now, and x0, x1, y0, y1 of a box about each, which the sweeps write.
     """
 
-    shapes: NDArray[np.int64]
-    axes: FloatArray
-    centroid: FloatArray
-    free: NDArray[np.bool_]
-    mass: FloatArray
-    inertia: FloatArray
-    fluid_mass: FloatArray
-    fluid_inertia: FloatArray
-    mass_lag: FloatArray
-    inertia_lag: FloatArray
+    traits: FloatArray
+    kinds: NDArray[np.int64]
     order: NDArray[np.int64]
     support: FloatArray
     distances: FloatArray
-    starts: NDArray[np.int64]
-    sides: NDArray[np.int64]
     nodes: FloatArray
     waves: FloatArray
     midlines: FloatArray
@@ -99,15 +108,21 @@ class BodyTable(NamedTuple):
                 nodes[k], waves[k] = body.nodes, body.wave(h)
         points = POINTS if bending else 0
         bent = count if bending else 0
+        excess = density - 1.0
+        inertia_lag = lag * second * np.minimum(3.0 * _reaction_to_rotation(area, second), 1.0)
+        masses = (excess * area, excess * second, area, second, lag * area, inertia_lag)
+        shapes = np.array([body.shape for body in bodies], np.int64)
         return cls(
-            np.array([body.shape for body in bodies], np.int64), axes, centroid, free,
-            (density - 1.0) * area, (density - 1.0) * second, area, second,
-            lag * area, lag * second * np.minimum(3.0 * _reaction_to_rotation(area, second), 1.0),
-            np.argsort(-heaviness, kind="stable"),
-            np.array([_support(body) for body in bodies]).reshape(count, SUPPORT_ANGLES),
-            np.concatenate([*tables, np.zeros(1)]), starts, sides, nodes[:bent, :points], waves[:bent],
-            np.zeros((batch, bent, points, MIDLINE_COLUMNS)), np.zeros((batch, bent, 4)),
-        )  # fmt: skip
+            traits=np.column_stack([axes, centroid, *masses]),
+            kinds=np.column_stack([shapes, free.astype(np.int64), starts, sides]),
+            order=np.argsort(-heaviness, kind="stable"),
+            support=np.array([_support(body) for body in bodies]).reshape(count, SUPPORT_ANGLES),
+            distances=np.concatenate([*tables, np.zeros(1)]),
+            nodes=nodes[:bent, :points],
+            waves=waves[:bent],
+            midlines=np.zeros((batch, bent, points, MIDLINE_COLUMNS)),
+            boxes=np.zeros((batch, bent, 4)),
+        )
 
 
 def _reaction_to_rotation(area: FloatArray, second: FloatArray) -> FloatArray:
@@ -166,20 +181,20 @@ class BodyState:
     fluid_acceleration: NDArray[np.float64] = field(repr=False)
     contact: NDArray[np.int8] = field(repr=False)
 
-    @staticmethod
-    def layout(batch: int, bodies: int) -> dict[str, tuple[tuple[int, ...], type]]:
-        """Return shape and type of every array."""
-        sizes = {
-            "angle": (),
-            "angular_velocity": (),
-            "applied_torque": (),
-            "torque": (),
-            "contact": (),
-        } | dict.fromkeys(("impulse", "fluid_motion", "fluid_acceleration"), (3,))
-        return {
-            item.name: (
-                (batch, bodies, *sizes.get(item.name, (2,))),
-                np.int8 if item.name == "contact" else np.float64,
-            )
-            for item in fields(BodyState)
-        }
+    @classmethod
+    def of(cls, states: FloatArray, contact: NDArray[np.int8]) -> BodyState:
+        """Return views of the columns of states (B, K, 29)."""
+        return cls(
+            position=states[..., X:ANGLE],
+            angle=states[..., ANGLE],
+            velocity=states[..., VX:SPIN],
+            angular_velocity=states[..., SPIN],
+            applied_force=states[..., APPLIED_X:APPLIED_TORQUE],
+            applied_torque=states[..., APPLIED_TORQUE],
+            force=states[..., FORCE_X:TORQUE],
+            torque=states[..., TORQUE],
+            impulse=states[..., IMPULSE_X : IMPULSE_TORQUE + 1],
+            fluid_motion=states[..., FLUID_MOTION : FLUID_MOTION + 3],
+            fluid_acceleration=states[..., FLUID_ACCELERATION : FLUID_ACCELERATION + 3],
+            contact=contact,
+        )

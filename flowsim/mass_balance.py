@@ -32,23 +32,33 @@ def faces_of(side: int, nx: int, ny: int, b: int) -> tuple[int, int, int, int]:
 
 @shared
 def set_sides(
-    b: int, u: Array, v: Array, new_u: Array, new_v: Array, nx: int, ny: int, sides: Array, given: Array, dt: Array,
-    h: float, first: int, stride: int,
-) -> float:  # fmt: skip
+    b: int,
+    velocity: tuple[Array, Array],
+    new_velocity: tuple[Array, Array],
+    nx: int,
+    ny: int,
+    sides: Array,
+    given: Array,
+    dt: float,
+    h: float,
+    first: int,
+    stride: int,
+) -> float:
     """Set the normal velocity on all sides but ``open`` ones, which the pressure sets, and return the flux out of them.
 
     It is convective on ``outflow`` sides.
     """
-    real = u.dtype.type
+    real = velocity[0].dtype.type
     net = 0.0
     for side in range(SIDES):
         kind = sides[side]
         if kind == PERIODIC or kind == OPEN:
             continue
         sign, component = outwards(side), 0 if normal_to_x(side) else 1
-        old, new = (u, new_u) if normal_to_x(side) else (v, new_v)
+        old = velocity[0] if normal_to_x(side) else velocity[1]
+        new = new_velocity[0] if normal_to_x(side) else new_velocity[1]
         start, step, inwards, cells = faces_of(side, nx, ny, b)
-        courant = real(max(sign * given[b, side, component, 0], 0.0) * dt[b] / h)
+        courant = real(max(sign * given[b, side, component, 0], 0.0) * dt / h)
         total = 0.0
         for m in range(first, cells, stride):
             edge = start + m * step
@@ -66,8 +76,7 @@ def set_sides(
 @shared
 def balance_sides(
     b: int,
-    new_u: Array,
-    new_v: Array,
+    new_velocity: tuple[Array, Array],
     nx: int,
     ny: int,
     sides: Array,
@@ -79,7 +88,7 @@ def balance_sides(
 
     What the vorticity induces has no net flux but by rounding. Where a side is open its pressure lets the flux out.
     """
-    real = new_u.dtype.type
+    real = new_velocity[0].dtype.type
     outflow, far_field = 0, 0
     for side in range(SIDES):
         cells = ny if normal_to_x(side) else nx
@@ -93,7 +102,7 @@ def balance_sides(
     correction = net / max(outflow if outflow > 0 else far_field, 1)
     for side in range(SIDES):
         if sides[side] == kind:
-            new = new_u if normal_to_x(side) else new_v
+            new = new_velocity[0] if normal_to_x(side) else new_velocity[1]
             start, step, _, cells = faces_of(side, nx, ny, b)
             for m in range(first, cells, stride):
                 new[start + m * step] -= real(outwards(side) * correction)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from flowsim.columns import AXIS_A, AXIS_B, SHAPE, SIDE, START
 from flowsim.distances import MIDLINE
 from flowsim.shared import shared
 
@@ -341,8 +342,8 @@ def midline_extent(
     return x0, x1, y0, y1
 
 
-# The table of bodies has None in the place of midlines where no body bends and the backend can tell: numba leaves out
-# what hangs on an argument that is None, and what follows is not compiled.
+# The table of bodies has None in the place of all that belongs to bodies that bend where there are none and the backend
+# can tell: numba leaves out what hangs on an argument that is None, and what follows is not compiled.
 
 
 @shared
@@ -350,7 +351,7 @@ def bends(midlines: Any, bodies: Any, k: int) -> bool:
     """Return whether body k has a midline."""
     if midlines is None:
         return False
-    return bodies.shapes[k] == MIDLINE
+    return bodies.kinds[k, SHAPE] == MIDLINE
 
 
 @shared
@@ -358,8 +359,9 @@ def bent_distance(midlines: Any, bodies: Any, n: int, k: int, x: float, y: float
     """Return the signed distance of a point of the body's frame from body k of simulation n."""
     if midlines is None:
         return 0.0
-    return midline_distance(bodies.nodes[k], bodies.waves[k], midlines[n, k], bodies.axes[k, 1], bodies.distances,
-                            bodies.starts[k], bodies.sides[k], x, y)  # fmt: skip
+    half, start, side = bodies.traits[k, AXIS_B], bodies.kinds[k, START], bodies.kinds[k, SIDE]
+    nodes, waves, line = bodies.nodes[k], bodies.waves[k], midlines[n, k]
+    return midline_distance(nodes, waves, line, half, bodies.distances, start, side, x, y)
 
 
 @shared
@@ -375,15 +377,16 @@ def out_of_reach(
     """Return whether a point, seen from body k, is certainly further away from it than a margin; if it bends."""
     if midlines is None:
         return False
-    if bodies.shapes[k] != MIDLINE:
+    if bodies.kinds[k, SHAPE] != MIDLINE:
         return False
-    reach = bodies.axes[k, 0] + margin
+    reach = bodies.traits[k, AXIS_A] + margin
     if rx * rx + ry * ry > reach * reach:
         return True
     cos, sin = math.cos(angle), math.sin(angle)
-    x, y, box = cos * rx + sin * ry, cos * ry - sin * rx, bodies.boxes
-    return (x < box[n, k, 0] - margin or x > box[n, k, 1] + margin or y < box[n, k, 2] - margin
-            or y > box[n, k, 3] + margin)  # fmt: skip
+    x, y, box = cos * rx + sin * ry, cos * ry - sin * rx, bodies.boxes[n, k]
+    if x < box[0] - margin or x > box[1] + margin:
+        return True
+    return y < box[2] - margin or y > box[3] + margin
 
 
 @shared

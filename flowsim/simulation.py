@@ -13,6 +13,18 @@ from numpy.typing import NDArray
 
 from flowsim.bodies import Body
 from flowsim.boundary import Side, Sides
+from flowsim.columns import (
+    ANGLE,
+    ANGLE_BEFORE,
+    MASS_LAG,
+    RUNNING,
+    SPIN,
+    SPIN_BEFORE,
+    VX,
+    VX_BEFORE,
+    VY,
+    VY_BEFORE,
+)
 from flowsim.forces import ControlVolumes
 from flowsim.grid import Grid
 from flowsim.midlines import (
@@ -123,8 +135,18 @@ class Simulation(State):
         backend: str = "cpu",
         threads: int = 1,
     ) -> None:
-        super().__init__(grid, sides or Sides(), bodies, batch=batch, stream=stream, gravity=gravity, sensors=sensors,
-                         dtype=dtype, backend=backend, threads=threads)  # fmt: skip
+        super().__init__(
+            grid,
+            sides or Sides(),
+            bodies,
+            batch=batch,
+            stream=stream,
+            gravity=gravity,
+            sensors=sensors,
+            dtype=dtype,
+            backend=backend,
+            threads=threads,
+        )
         if integrator not in DEFAULT_CFL:
             raise ValueError(f'integrator = {integrator!r}: the integrators are "ab2" and "euler"')
         self.integrator, self.penalty = integrator, penalty
@@ -166,7 +188,7 @@ class Simulation(State):
 
     def _take_step(self) -> None:
         """Advance every running simulation by one step of its own size, never past its time."""
-        active = self._device.active(self._near.running)
+        active = self._device.active(self._near.flags[RUNNING])
         self._choose_time_step(active)
         self._predict(active)
         self._drive_bodies()
@@ -177,24 +199,21 @@ class Simulation(State):
 
     def _choose_time_step(self, active: Any) -> None:
         s = self._near
-        self._sweeps.begin_step(
-            active, s.time, s.until, s.dt, s.ratio, s.speed, s.viscosity, self.grid.h, self.cfl,
-            STABLE_DECAY[self.integrator], self.integrator == "ab2", s.velocity, s.angular_velocity, s.angle, s.before,
-        )  # fmt: skip
+        decay, multistep = STABLE_DECAY[self.integrator], self.integrator == "ab2"
+        self._sweeps.begin_step(active, s.clock, s.state, self.grid.h, self.cfl, decay, multistep)
 
     def _predict(self, active: Any) -> None:
         """Advection, diffusion and the last pressure gradient, explicit."""
-        s = self._near
+        s, blocks, h = self._near, self._device.blocks(active), self.grid.h
+        fields = (self.u, self.v, self._new_u, self._new_v, self._rate_u, self._rate_v)
         self._sweeps.fill_ghosts(active, self.u, self.v, s.sides, self._given)
         self._sweeps.predict(
-            active, self._device.blocks(active), self.u, self.v, self._new_u, self._new_v, self._rate_u, self._rate_v,
-            self.pressure, s.sides, s.viscosity, s.dt, s.ratio, self.grid.h, self._rows,
-        )  # fmt: skip
+            active, blocks, *fields, self.pressure, s.sides, s.clock, h, self._rows
+        )
         if any(self.sides.held):
             self._sweeps.predict_open_sides(
-                active, self.u, self.v, self._new_u, self._new_v, self._rate_u, self._rate_v, self.pressure, s.sides,
-                self._given, s.viscosity, s.dt, s.ratio, self.grid.h,
-            )  # fmt: skip
+                active, *fields, self.pressure, s.sides, self._given, s.clock, h
+            )
 
     def _drive_bodies(self) -> None:
         """Bring driven bodies to the end of the step, as prescribed."""
@@ -220,62 +239,66 @@ class Simulation(State):
             return
         s = self._near
         if len(self._table.nodes):
-            self._sweeps.bend(active, s.bodies, s.gait, s.form, s.time, s.dt, moves)
-        state = (s.position, s.angle, s.velocity, s.angular_velocity, s.before, s.applied_force, s.applied_torque,
-                 s.force, s.torque, s.fluid_acceleration)  # fmt: skip
+            self._sweeps.bend(active, s.bodies, s.gait, s.form, s.clock, moves)
+        fields = (self._new_u, self._new_v, self._shares, self._drifts)
         self._sweeps.penalize(
-            active, self._rows, self._new_u, self._new_v, self._share_u, self._share_v, self._drift_u, self._drift_v,
-            s.form, s.bodies, moves, state, s.contact, s.gravity, s.viscosity, self.penalty, s.dt, self.grid.h, s.sides,
-        )  # fmt: skip
+            active,
+            self._rows,
+            *fields,
+            s.form,
+            s.bodies,
+            moves,
+            s.state,
+            s.contact,
+            s.gravity,
+            s.clock,
+            self.penalty,
+            self.grid.h,
+            s.sides,
+        )
 
     def _project(self, active: Any, keep_pressure: bool) -> None:
         """Make the velocity divergence-free; the potential is the change of the pressure, unless that is not kept."""
         s, sweeps, blocks, h = self._near, self._sweeps, self._device.blocks(active), self.grid.h
+        now, new, given = (self.u, self.v), (self._new_u, self._new_v), self._given
         if self._far_field:
-            sweeps.far_field(
-                active,
-                self.u,
-                self.v,
-                self._given,
-                s.sides,
-                s.stream,
-                h,
-                self._far_block,
-                self._vortices,
-            )
-        sweeps.update_sides(
-            active, self.u, self.v, self._new_u, self._new_v, s.sides, self._given, s.dt, h
-        )
-        self._pressure_solver.solve_divergence(
-            active, blocks, self._new_u, self._new_v, self._phi, s.sides
-        )
+            size, room = self._far_block, self._vortices
+            sweeps.far_field(active, *now, given, s.sides, s.stream, h, size, room)
+        sweeps.update_sides(active, *now, *new, s.sides, given, s.clock, h)
+        self._pressure_solver.solve_divergence(active, blocks, *new, self._phi, s.sides)
+        potentials = (self._phi, self.pressure)
         sweeps.correct(
-            active, blocks, self._new_u, self._new_v, self.u, self.v, self._phi, self.pressure, s.sides, s.dt, h,
-            keep_pressure, self._speeds,
-        )  # fmt: skip
-        sweeps.find_speed(active, blocks, self._speeds, s.speed, s.diverged)
+            active,
+            blocks,
+            *new,
+            *now,
+            *potentials,
+            s.sides,
+            s.clock,
+            h,
+            keep_pressure,
+            self._speeds,
+        )
+        sweeps.find_speed(active, blocks, self._speeds, s.clock, s.flags)
 
     def _follow_light_bodies(self, active: Any) -> None:
         """Look at the acceleration of the fluid under bodies lighter than it, which the next step needs."""
-        if not self._table.mass_lag.any():
+        if not self._table.traits[:, MASS_LAG].any():
             return
         s = self._near
+        fields = (self.u, self.v, self._shares)
         self._sweeps.follow_light_bodies(
-            active, self._rows, self.u, self.v, self._share_u, self._share_v, s.bodies, s.position, s.angle,
-            s.fluid_motion, s.fluid_acceleration, s.dt, self.grid.h, s.sides,
-        )  # fmt: skip
+            active, self._rows, *fields, s.bodies, s.state, s.clock, self.grid.h, s.sides
+        )
 
     def _end_step(self, active: Any) -> None:
         """Let time go by, and see who goes on."""
         s = self._near
-        self._sweeps.end_step(
-            active, s.time, s.until, s.dt, s.steps, s.running, s.diverged, s.outside, s.fences, s.position, s.force,
-            s.torque, s.impulse,
-        )  # fmt: skip
+        self._sweeps.end_step(active, s.clock, s.steps, s.flags, s.state)
 
     def _settle_all(self) -> None:
         """Penalise and project by turns."""
-        active = self._device.active(self._near.running)
+        active = self._device.active(self._near.flags[RUNNING])
         for _ in range(SETTLING_SWEEPS):
             self._sweeps.copy_velocity(active, self.u, self.v, self._new_u, self._new_v)
             self._penalize(active, moves=False)
@@ -283,10 +306,11 @@ class Simulation(State):
         self._follow_light_bodies(active)
 
     def _sense_all(self) -> None:
-        s = self._near
-        self._sweeps.fill_ghosts(self._everyone, self.u, self.v, s.sides, self._given)
-        self._sweeps.sense(self._everyone, self.u, self.v, s.position, s.angle, s.sensors, s.carriers, self.grid.h,
-                           s.sides, s.sensed)  # fmt: skip
+        s, all_of_them, velocity = self._near, self._everyone, (self.u, self.v)
+        self._sweeps.fill_ghosts(all_of_them, *velocity, s.sides, self._given)
+        self._sweeps.sense(
+            all_of_them, *velocity, s.state, s.sensors, s.carriers, self.grid.h, s.sides, s.sensed
+        )
 
     def _every_sweep(self) -> None:
         """Call every sweep that a step, an impulsive start and a look at the sensors and the fields take."""
@@ -333,7 +357,7 @@ class Simulation(State):
         stopped = np.zeros(self.batch, bool)
         if stop is None and not self._driven and self.control_volumes is None:
             self._device.push()
-            self._device.repeat(self._step, self._near.running, None)
+            self._device.repeat(self._step, self._near.flags[RUNNING], None)
             self._finish()
         else:
             while self._running.any():
@@ -353,7 +377,7 @@ class Simulation(State):
                 self._step_and_look()
         else:
             self._device.push()
-            self._device.repeat(self._step, self._near.running, steps)
+            self._device.repeat(self._step, self._near.flags[RUNNING], steps)
             self._finish()
 
     def _begin(self, active: BoolArray | None, until: float | FloatArray) -> None:
@@ -424,13 +448,14 @@ class Simulation(State):
         state = self.body_state
         self.dt[which] = self.cfl * self.grid.h
         self._running[:] = which
-        self._before[which, :, :2] = state.velocity[which]
-        self._before[which, :, 2], self._before[which, :, 3] = (
-            state.angular_velocity[which],
-            state.angle[which],
+        before = [VX_BEFORE, VY_BEFORE, SPIN_BEFORE, ANGLE_BEFORE]
+        self._states[..., before] = np.where(
+            which[:, None, None],
+            self._states[..., [VX, VY, SPIN, ANGLE]],
+            self._states[..., before],
         )
         self._device.push()
-        self._device.repeat(self._settle, self._near.running, 1)
+        self._device.repeat(self._settle, self._near.flags[RUNNING], 1)
         self._finish()
         for array in (state.force, state.torque, state.impulse, state.fluid_acceleration):
             array[which] = 0.0
@@ -504,6 +529,8 @@ class Simulation(State):
             f"blockage {100 * blockage(self).max():.3g} %, dt <= {dt:.3g} D/U, "
             f"lambda dt <= {self.penalty * dt:.3g}, {self.dtype}, {self.integrator} at CFL {self.cfl:g}"
         )
-        thin = [f"\nbody {k} is only {n:.3g} cells thick: below {FEWEST_CELLS} it leaks, and its forces are rough"
-                for k, n in enumerate(cells) if n < FEWEST_CELLS]  # fmt: skip
-        return line + "".join(thin)
+        leaks = f"below {FEWEST_CELLS} it leaks, and its forces are rough"
+        for k, n in enumerate(cells):
+            if n < FEWEST_CELLS:
+                line += f"\nbody {k} is only {n:.3g} cells thick: {leaks}"
+        return line

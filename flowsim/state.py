@@ -13,6 +13,21 @@ from flowsim.backend import load_backend
 from flowsim.bodies import Body
 from flowsim.body_arrays import BodyState, BodyTable
 from flowsim.boundary import Side, Sides
+from flowsim.columns import (
+    AXIS_A,
+    CENTROID_X,
+    CLOCK_COLUMNS,
+    DT,
+    FLAGS,
+    FLUID_MASS,
+    SPEED,
+    STATE_COLUMNS,
+    TIME,
+    UNTIL,
+    VISCOSITY,
+    X_LOW,
+    Y_HIGH,
+)
 from flowsim.distances import Shape
 from flowsim.grid import GHOSTS as G
 from flowsim.grid import Grid
@@ -29,38 +44,20 @@ FloatArray = NDArray[np.float64]
 class Near:
     """The small arrays where the sweeps see them, on the host or on a device.
 
-    Those of :class:`~flowsim.body_arrays.BodyState`; of each simulation its time, step, viscosity and what becomes of
-    it; what never changes: the table of the bodies, the kinds of the sides, the stream, gravity, and the sensors with
-    the numbers of the bodies that carry them.
+    Of each simulation its clock, steps and flags, the states of its bodies and what they touch, and how those that bend
+    do (columns as in :mod:`flowsim.columns` and :mod:`flowsim.midlines`); the velocity at the sensors; what never
+    changes: the table of the bodies, the kinds of the sides, the stream, gravity, and the sensors with the numbers of
+    the bodies that carry them.
     """
 
-    time: Array
-    dt: Array
-    until: Array
-    ratio: Array
-    speed: Array
-    viscosity: Array
+    clock: Array
     steps: Array
-    running: Array
-    diverged: Array
-    outside: Array
-    before: Array
-    fences: Array
-    sensed: Array
-    position: Array
-    angle: Array
-    velocity: Array
-    angular_velocity: Array
-    applied_force: Array
-    applied_torque: Array
-    force: Array
-    torque: Array
-    impulse: Array
-    fluid_motion: Array
-    fluid_acceleration: Array
+    flags: Array
+    state: Array
     contact: Array
     gait: Array
     form: Array
+    sensed: Array
     bodies: BodyTable
     sides: Array
     stream: Array
@@ -91,12 +88,8 @@ class State:
         if dtype not in ("float32", "float64"):
             raise ValueError(f'dtype = {dtype!r}: the precisions are "float32" and "float64"')
         self.grid, self.sides, self.bodies, self.batch = grid, sides, tuple(bodies), batch
-        self.stream, self.gravity, self.dtype, self.backend = (
-            stream,
-            gravity,
-            np.dtype(dtype),
-            backend,
-        )
+        self.stream, self.gravity = stream, gravity
+        self.dtype, self.backend = np.dtype(dtype), backend
         self._sweeps = load_backend(backend)
         needed = memory_needed(grid, batch, dtype)
         self._device = self._sweeps.Device(threads, needed // batch)
@@ -111,62 +104,51 @@ class State:
         """Make the fields and the small arrays; return these as the sweeps see them."""
         batch, bodies, grid, device = self.batch, len(self.bodies), self.grid, self._device
         padded, cells = (batch, *grid.padded_shape), (batch, grid.nx, grid.ny)
-        self.u, self.v = device.zeros(padded, self.dtype), device.zeros(padded, self.dtype)
-        self._new_u, self._new_v = (
-            device.zeros(padded, self.dtype),
-            device.zeros(padded, self.dtype),
-        )
-        self._rate_u, self._rate_v = (
-            device.zeros(padded, self.dtype),
-            device.zeros(padded, self.dtype),
-        )
-        self._share_u, self._share_v = (
-            device.zeros(padded, self.dtype),
-            device.zeros(padded, self.dtype),
-        )
+
+        def pair() -> tuple[Array, Array]:
+            return device.zeros(padded, self.dtype), device.zeros(padded, self.dtype)
+
+        (self.u, self.v), (self._new_u, self._new_v) = pair(), pair()
+        self._rate_u, self._rate_v = pair()
+        self._shares = device.zeros((2, *padded), self.dtype)
         self.pressure, self._phi = device.zeros(cells, self.dtype), device.zeros(cells, self.dtype)
         self._given = device.zeros((batch, 4, 2, max(grid.padded_shape)), self.dtype)
         self._far_block = max(8, max(grid.nx, grid.ny) // FAR_FIELD_BLOCKS)
         self._vortices = device.far_field(batch, grid, self._far_block)
         self._speeds = device.speeds(batch, grid, self.dtype)
         self._rows = device.rows(batch, grid, self.dtype)
-
-        per_simulation = dict.fromkeys(
-            ("time", "dt", "until", "ratio", "speed", "viscosity"), ((batch,), np.float64)
-        )
-        flags = dict.fromkeys(("running", "diverged", "outside"), ((batch,), np.bool_))
-        body = BodyState.layout(batch, bodies)
         bending = len(self._table.nodes)
-        drifts = padded if bending else (batch, 0, 0)
-        self._drift_u, self._drift_v = (
-            device.zeros(drifts, self.dtype),
-            device.zeros(drifts, self.dtype),
+        self._drifts = device.zeros((2, *padded) if bending else (2, batch, 0, 0), self.dtype)
+        host, near = device.state(
+            {
+                "clock": ((batch, CLOCK_COLUMNS), np.float64),
+                "steps": ((batch,), np.int64),
+                "flags": ((FLAGS, batch), np.bool_),
+                "state": ((batch, bodies, STATE_COLUMNS), np.float64),
+                "contact": ((batch, bodies), np.int8),
+                "gait": ((batch, bending, GAIT_COLUMNS), np.float64),
+                "form": ((batch, bending, FORM_COLUMNS), np.float64),
+                "sensed": ((batch, sensors, 2), np.float64),
+            }
         )
-        layout = per_simulation | {"steps": ((batch,), np.int64)} | body | flags
-        layout["before"] = ((batch, bodies, 4), np.float64)
-        layout["fences"] = ((batch, bodies, 4), np.float64)
-        layout["gait"] = ((batch, bending, GAIT_COLUMNS), np.float64)
-        layout["form"] = ((batch, bending, FORM_COLUMNS), np.float64)
-        layout["sensed"] = ((batch, sensors, 2), np.float64)
-        host, near = device.state(layout)
-        self.body_state = BodyState(**{name: host[name] for name in body})
-        self.time, self.dt, self.steps = host["time"], host["dt"], host["steps"]
-        self.viscosity, self.diverged, self.sensed, self.fences = (
-            host[name] for name in ("viscosity", "diverged", "sensed", "fences")
-        )
-        self._until, self._speed, self._running, self._outside, self._before = (
-            host[name] for name in ("until", "speed", "running", "outside", "before")
-        )
-        self.gait, self.form = host["gait"], host["form"]
+        clock, flags, self._states = host["clock"], host["flags"], host["state"]
+        self.time, self.dt, self._until = clock[:, TIME], clock[:, DT], clock[:, UNTIL]
+        self._speed, self.viscosity = clock[:, SPEED], clock[:, VISCOSITY]
+        self._running, self.diverged, self._outside = flags
+        self.body_state = BodyState.of(self._states, host["contact"])
+        self.fences = self._states[..., X_LOW : Y_HIGH + 1]
         self.fences[:] = (-np.inf, np.inf, -np.inf, np.inf)
+        self.steps, self.sensed = host["steps"], host["sensed"]
+        self.gait, self.form = host["gait"], host["form"]
         return near
 
     def _constants(self, sensors: Sequence[tuple[int, tuple[float, float]]]) -> dict[str, Array]:
         """Put what never changes where the sweeps work."""
         array = self._device.array
         return {
-            "bodies": BodyTable(*map(array, self._table))._replace(
-                midlines=self._device.if_any(self._table.midlines)
+            "bodies": BodyTable(
+                *map(array, self._table[:5]),
+                *map(self._device.if_any, self._table[5:]),
             ),
             "sides": array(self._side_kinds),
             "stream": array(np.array(self.stream, np.float64)),
@@ -205,7 +187,7 @@ class State:
             surface = self.surface(b, k)
             return surface.min(axis=0), surface.max(axis=0)
         c, s = np.cos(self.body_state.angle[b, k]), np.sin(self.body_state.angle[b, k])
-        along, across = self._table.axes[k]
+        along, across = self._table.traits[k, AXIS_A:CENTROID_X]
         reach = np.array([np.hypot(along * c, across * s), np.hypot(along * s, across * c)])
         return self.body_state.position[b, k] - reach, self.body_state.position[b, k] + reach
 
@@ -231,7 +213,7 @@ class State:
         """Return mass and moment of inertia of the fluid that body k of simulation b displaces."""
         bends = self.bodies[k].shape == Shape.MIDLINE
         inertia = self.form[b, k, INERTIA] if bends else self.bodies[k].second_moment
-        return float(self._table.fluid_mass[k]), float(inertia)
+        return float(self._table.traits[k, FLUID_MASS]), float(inertia)
 
     def max_divergence(self) -> FloatArray:
         """Largest |div u| of each simulation; shape (B,)."""
@@ -279,7 +261,7 @@ class State:
         chi = self._device.zeros((self.batch, self.grid.nx, self.grid.ny), np.float64)
         s = self._near
         self._device.push()
-        self._sweeps.cover(self._everyone, chi, s.bodies, s.position, s.angle, self.grid.h, s.sides)
+        self._sweeps.cover(self._everyone, chi, s.bodies, s.state, self.grid.h, s.sides)
         return self.to_host(chi)
 
     def sample_velocity(self, points: ArrayLike) -> FloatArray:

@@ -5,6 +5,37 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from flowsim.columns import (
+    ANGLE,
+    ANGLE_BEFORE,
+    DIVERGED,
+    DT,
+    FORCE_X,
+    FORCE_Y,
+    IMPULSE_TORQUE,
+    IMPULSE_X,
+    IMPULSE_Y,
+    OUTSIDE,
+    RATIO,
+    RUNNING,
+    SPEED,
+    SPIN,
+    SPIN_BEFORE,
+    TIME,
+    TORQUE,
+    UNTIL,
+    VISCOSITY,
+    VX,
+    VX_BEFORE,
+    VY,
+    VY_BEFORE,
+    X_HIGH,
+    X_LOW,
+    Y_HIGH,
+    Y_LOW,
+    X,
+    Y,
+)
 from flowsim.shared import shared
 
 Array = Any
@@ -34,46 +65,44 @@ def time_step(
 
 @shared
 def begin(
-    b: int, time: Array, until: Array, dt: Array, ratio: Array, speed: Array, viscosity: Array, h: float, cfl: float,
-    stable_decay: float, multistep: bool, velocity: Array, spin: Array, angle: Array, before: Array,
-) -> None:  # fmt: skip
-    """Set dt and its ratio to the last one, 0 for the first step and for Euler; note how the bodies are and move."""
-    last = dt[b]
-    dt[b] = time_step(speed[b], viscosity[b], h, cfl, stable_decay, until[b] - time[b])
-    ratio[b] = dt[b] / last if multistep and last > 0.0 else 0.0
-    for k in range(spin.shape[1]):
-        before[b, k, 0], before[b, k, 1] = velocity[b, k, 0], velocity[b, k, 1]
-        before[b, k, 2], before[b, k, 3] = spin[b, k], angle[b, k]
+    clock: Array, bodies: Array, h: float, cfl: float, stable_decay: float, multistep: bool
+) -> None:
+    """Set dt and its ratio to the last one, 0 for the first step and for Euler; note how the bodies are and move.
+
+    ``clock`` and ``bodies`` are the rows of one simulation in the clocks and in the states of bodies.
+    """
+    last = clock[DT]
+    left = clock[UNTIL] - clock[TIME]
+    dt = time_step(clock[SPEED], clock[VISCOSITY], h, cfl, stable_decay, left)
+    clock[DT], clock[RATIO] = dt, dt / last if multistep and last > 0.0 else 0.0
+    for k in range(bodies.shape[0]):
+        bodies[k, VX_BEFORE], bodies[k, VY_BEFORE] = bodies[k, VX], bodies[k, VY]
+        bodies[k, SPIN_BEFORE], bodies[k, ANGLE_BEFORE] = bodies[k, SPIN], bodies[k, ANGLE]
 
 
 @shared
-def note_speed(b: int, fastest: float, speed: Array, diverged: Array) -> None:
-    """Keep the largest |u| + |v|, and whether the simulation has blown up."""
-    speed[b] = fastest
-    diverged[b] = not fastest < ABSURD_SPEED
+def note_speed(b: int, fastest: float, clock: Array, flags: Array) -> None:
+    """Keep the largest |u| + |v| of simulation b, and whether it has blown up."""
+    clock[b, SPEED] = fastest
+    flags[DIVERGED, b] = not fastest < ABSURD_SPEED
 
 
 @shared
-def end(
-    b: int, time: Array, until: Array, dt: Array, steps: Array, running: Array, diverged: Array, outside: Array,
-    fences: Array, position: Array, force: Array, torque: Array, impulse: Array,
-) -> None:  # fmt: skip
+def end(b: int, clock: Array, steps: Array, flags: Array, bodies: Array) -> None:
     """Let time go by, add up the forces, and stop at the end of the time, at a fence, or after a blow-up."""
-    step = dt[b]
-    time[b] += step
+    step = clock[b, DT]
+    clock[b, TIME] += step
     steps[b] += 1
-    for k in range(torque.shape[1]):
-        x, y = position[b, k, 0], position[b, k, 1]
-        x0, x1, y0, y1 = fences[b, k, 0], fences[b, k, 1], fences[b, k, 2], fences[b, k, 3]
-        if not (x0 <= x <= x1 and y0 <= y <= y1):
-            outside[b] = True
+    for k in range(bodies.shape[1]):
+        body = bodies[b, k]
+        x, y = body[X], body[Y]
+        if not (body[X_LOW] <= x <= body[X_HIGH] and body[Y_LOW] <= y <= body[Y_HIGH]):
+            flags[OUTSIDE, b] = True
+        fx, fy, torque = body[FORCE_X], body[FORCE_Y], body[TORQUE]
         # a simulation that has blown up adds nothing rather than infinity
-        if (
-            math.isfinite(force[b, k, 0])
-            and math.isfinite(force[b, k, 1])
-            and math.isfinite(torque[b, k])
-        ):
-            impulse[b, k, 0] += force[b, k, 0] * step
-            impulse[b, k, 1] += force[b, k, 1] * step
-            impulse[b, k, 2] += torque[b, k] * step
-    running[b] = not (diverged[b] or outside[b] or time[b] >= until[b] - 1e-9)
+        if math.isfinite(fx) and math.isfinite(fy) and math.isfinite(torque):
+            body[IMPULSE_X] += fx * step
+            body[IMPULSE_Y] += fy * step
+            body[IMPULSE_TORQUE] += torque * step
+    late = clock[b, TIME] >= clock[b, UNTIL] - 1e-9
+    flags[RUNNING, b] = not (flags[DIVERGED, b] or flags[OUTSIDE, b] or late)

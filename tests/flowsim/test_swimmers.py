@@ -29,8 +29,8 @@ from flowsim.midlines import (
     deformation_velocity,
     nearest,
 )
-from flowsim.rigid import body_distance
 from flowsim.swimmers import Swimmer, anguilliform, carangiform, slender
+from flowsim.whereabouts import body_distance
 
 FISH = {"eel": anguilliform(), "fish": carangiform(half_width=lambda s: 1.5 * slender(s))}
 

@@ -26,6 +26,7 @@ FAST = {"contract", "reassoc", "nsz", "arcp"}
 SHARED = (
     "grid",
     "boundary",
+    "columns",
     "distances",
     "midlines",
     "body_arrays",
@@ -35,9 +36,11 @@ SHARED = (
     "stepping",
     "vortices",
     "mass_balance",
+    "whereabouts",
 )
 """Modules of flowsim whose functions are compiled into the sweeps."""
-OPTIONS: dict[str, Any] = {"fastmath": FAST, "nogil": True, "error_model": "numpy"}
+OPTIONS: dict[str, Any] = {"fastmath": FAST, "nogil": True, "error_model": "numpy", "_nrt": False}
+"""Sweeps allocate nothing, so that numba need not count references to their arrays: calls and compiling are faster."""
 
 ENCLOSED = OPTIONS | {"no_cfunc_wrapper": True, "no_cpython_wrapper": True}
 """Options of what only other compiled functions call."""

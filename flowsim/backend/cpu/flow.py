@@ -9,6 +9,7 @@ from numba import prange
 
 from flowsim.backend.cpu.compiling import inner, row_loop, rows_of, small, sweep
 from flowsim.boundary import BOTTOM, LEFT, RIGHT, SIDES, TOP, is_low, normal_to_x
+from flowsim.columns import DT, RATIO, VISCOSITY
 from flowsim.grid import GHOSTS as G
 from flowsim.mass_balance import balance_sides, set_sides
 from flowsim.stencils import (
@@ -179,9 +180,7 @@ def predict(
     old_v: Array,
     p: Array,
     sides: Array,
-    nu: Array,
-    dt: Array,
-    ratio: Array,
+    clock: Array,
     h: float,
     rows: Array,
 ) -> None:
@@ -197,8 +196,8 @@ def predict(
     periodic_y = sides[BOTTOM] == PERIODIC
     for task in prange(len(active) * blocks):
         b = active[task // blocks]
-        step, r, nu_per_h = real(dt[b]), real(ratio[b]), real(nu[b] / h)
-        dth = real(dt[b] / h)
+        dt, nu = clock[b, DT], clock[b, VISCOSITY]
+        step, r, nu_per_h, dth = real(dt), real(clock[b, RATIO]), real(nu / h), real(dt / h)
         ub, vb, pb = u[b], v[b], p[b]
         fluxes = rows[task]
         across = fluxes[4]
@@ -251,21 +250,27 @@ def predict(
 
 @sweep
 def predict_open_sides(
-    active: Array, u: Array, v: Array, new_u: Array, new_v: Array, old_u: Array, old_v: Array, p: Array, sides: Array,
-    given: Array, nu: Array, dt: Array, ratio: Array, h: float,
-) -> None:  # fmt: skip
+    active: Array,
+    u: Array,
+    v: Array,
+    new_u: Array,
+    new_v: Array,
+    old_u: Array,
+    old_v: Array,
+    p: Array,
+    sides: Array,
+    given: Array,
+    clock: Array,
+    h: float,
+) -> None:
     """Do what :func:`predict` does for the normal velocity on ``open`` sides, from the half cells behind them."""
     real = u.dtype.type
     nx, ny = p.shape[1], p.shape[2]
     per_12, per_h = real(1.0 / 12.0), real(1.0 / h)
     for task in prange(len(active)):
         b = active[task]
-        step, r, nu_per_h, two_dth = (
-            real(dt[b]),
-            real(ratio[b]),
-            real(nu[b] / h),
-            real(2.0 * dt[b] / h),
-        )
+        dt, nu_per_h = clock[b, DT], real(clock[b, VISCOSITY] / h)
+        step, r, two_dth = real(dt), real(clock[b, RATIO]), real(2.0 * dt / h)
         for side in range(SIDES):
             if sides[side] != OPEN:
                 continue
@@ -310,23 +315,16 @@ def update_sides(
     new_v: Array,
     sides: Array,
     given: Array,
-    dt: Array,
+    clock: Array,
     h: float,
 ) -> None:
     """Set the normal velocity on all sides but ``open`` ones, without a net flux where there are none of these."""
     nx, ny = u.shape[1] - 2 * G, u.shape[2] - 2 * G
-    flat_u, flat_v, flat_new_u, flat_new_v = (
-        u.reshape(-1),
-        v.reshape(-1),
-        new_u.reshape(-1),
-        new_v.reshape(-1),
-    )
+    old, new = (u.reshape(-1), v.reshape(-1)), (new_u.reshape(-1), new_v.reshape(-1))
     for task in prange(len(active)):
         b = active[task]
-        net = set_sides(
-            b, flat_u, flat_v, flat_new_u, flat_new_v, nx, ny, sides, given, dt, h, 0, 1
-        )
-        balance_sides(b, flat_new_u, flat_new_v, nx, ny, sides, net, 0, 1)
+        net = set_sides(b, old, new, nx, ny, sides, given, clock[b, DT], h, 0, 1)
+        balance_sides(b, new, nx, ny, sides, net, 0, 1)
 
 
 @sweep
@@ -358,7 +356,7 @@ def correct(
     phi: Array,
     p: Array,
     sides: Array,
-    dt: Array,
+    clock: Array,
     h: float,
     keep_pressure: bool,
     speeds: Array,
@@ -375,7 +373,7 @@ def correct(
     low_y, high_y = real(2 if sides[BOTTOM] == OPEN else 0), real(2 if sides[TOP] == OPEN else 0)
     for task in prange(len(active) * blocks):
         b = active[task // blocks]
-        scale = real(h / dt[b]) if keep_pressure else real(0)
+        scale = real(h / clock[b, DT]) if keep_pressure else real(0)
         start, stop = rows_of(task, blocks, 0, nx)
         fastest, total = real(0), real(0)
         for i in range(start, stop):

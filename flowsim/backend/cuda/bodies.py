@@ -11,19 +11,29 @@ from numba import cuda
 from flowsim.backend.cuda.launching import SIMULATED, THREADS, Kernel, block_sums
 from flowsim.body_arrays import TOUCHES_BOX
 from flowsim.boundary import BOTTOM, LEFT
+from flowsim.columns import (
+    ANGLE,
+    DT,
+    FLUID_INERTIA,
+    FREE,
+    MASS_LAG,
+    SHAPE,
+    SPIN,
+    TIME,
+    TORQUE,
+    VISCOSITY,
+)
 from flowsim.distances import MIDLINE
 from flowsim.grid import GHOSTS as G
 from flowsim.midlines import bend as bend_midline
 from flowsim.midlines import bends, deformation_velocity, note_box, note_deformation
-from flowsim.rigid import (
-    RIGID,
+from flowsim.rigid import RIGID, follow_fluid, move_free_bodies, respond
+from flowsim.stencils import mask, penalized_share, velocity_at
+from flowsim.whereabouts import (
     body_distance,
     claimed_by_others,
     diffusion_at_surface,
-    follow_fluid,
-    move_free_bodies,
     near_others,
-    respond,
     sensor_point,
     share_at_surface,
     touches_box,
@@ -31,19 +41,35 @@ from flowsim.rigid import (
     within,
     wrapped,
 )
-from flowsim.stencils import mask, penalized_share, velocity_at
 
 Array = Any
 
 
 @cuda.jit(device=True)
 def _share(
-    n: int, rank: int, crowded: bool, along_x: bool, px: float, py: float, x: float, y: float, cos: float, sin: float,
-    bodies: Any, position: Array, angle: Array, contact: Array, h: float, c: float, diffusion: float, nx: int, ny: int,
+    n: int,
+    rank: int,
+    crowded: bool,
+    along_x: bool,
+    px: float,
+    py: float,
+    seen: Any,
+    bodies: Any,
+    states: Array,
+    contact: Array,
+    h: float,
+    c: float,
+    diffusion: float,
+    nx: int,
+    ny: int,
     sides: Array,
-) -> float:  # fmt: skip
-    """Return the penalised share of a face at (px, py), less what bodies before this one claim."""
+) -> float:
+    """Return the penalised share of a face at (px, py), less what bodies before this one claim.
+
+    ``seen`` is place, cosine and sine of the body; ``states`` and ``contact`` are those of all bodies of a simulation.
+    """
     k = bodies.order[rank]
+    x, y, cos, sin = seen
     own = body_distance(bodies, n, k, px - x, py - y, cos, sin)
     if diffusion > 0.0 and 0.0 < own < h:
         rx, ry = px - x, py - y
@@ -51,13 +77,11 @@ def _share(
         east = body_distance(bodies, n, k, rx + h, ry, cos, sin)
         south = body_distance(bodies, n, k, rx, ry - h, cos, sin)
         north = body_distance(bodies, n, k, rx, ry + h, cos, sin)
-        share = share_at_surface(own, west, east, south, north, along_x, h, c, diffusion)
+        share = share_at_surface(own, (west, east, south, north), along_x, h, c, diffusion)
     else:
         share = penalized_share(mask(own, h), c)
     if crowded and (share > 0.0 or not bends(bodies.midlines, bodies, k)):
-        claimed = claimed_by_others(
-            n, rank, bodies, px, py, own, position[n], angle[n], h, nx, ny, sides, contact[n]
-        )
+        claimed = claimed_by_others(n, rank, bodies, px, py, own, states, h, nx, ny, sides, contact)
         if claimed > 0.0:
             share = min(share, penalized_share(max(1.0 - claimed, 0.0), c))
     return share
@@ -81,8 +105,13 @@ def _with_face(sums: Any, share: float, arm: float, velocity: float) -> Any:
 def _moments(scratch: Array, first: int, h: float) -> tuple[float, float, float, float, float]:
     """Return five sums over the faces under a body, from row ``first`` on, times the area of a cell."""
     area = h * h
-    return (scratch[first, 0] * area, scratch[first + 1, 0] * area, scratch[first + 2, 0] * area,
-            scratch[first + 3, 0] * area, scratch[first + 4, 0] * area)  # fmt: skip
+    return (
+        scratch[first, 0] * area,
+        scratch[first + 1, 0] * area,
+        scratch[first + 2, 0] * area,
+        scratch[first + 3, 0] * area,
+        scratch[first + 4, 0] * area,
+    )
 
 
 @cuda.jit(device=True)
@@ -96,10 +125,22 @@ def _drift(
 
 @Kernel
 def _penalize(
-    active: Array, u: Array, v: Array, share_u: Array, share_v: Array, drift_u: Array, drift_v: Array, form: Array,
-    bodies: Any, moves: bool, state: Any, contact: Array, gravity: Array, viscosity: Array, penalty: float, dt: Array,
-    h: float, sides: Array,
-) -> None:  # fmt: skip
+    active: Array,
+    u: Array,
+    v: Array,
+    shares: Array,
+    drifts: Array,
+    form: Array,
+    bodies: Any,
+    moves: bool,
+    state: Array,
+    contact: Array,
+    gravity: Array,
+    clock: Array,
+    penalty: float,
+    h: float,
+    sides: Array,
+) -> None:
     n, t, threads = cuda.blockIdx.x, cuda.threadIdx.x, cuda.blockDim.x
     if not active[n]:
         return
@@ -107,56 +148,91 @@ def _penalize(
     scratch = cuda.shared.array((10, THREADS), np.float64)
     motion = cuda.shared.array(3, np.float64)
     nx, ny = u.shape[1] - 2 * G, u.shape[2] - 2 * G
-    position, angle = state[0], state[1]
+    dt, share_u, share_v = clock[n, DT], shares[0, n], shares[1, n]
+    states, touched = state[n], contact[n]
     if t == 0:
         if moves:
-            move_free_bodies(n, bodies, position, angle, state[2], state[3], dt[n])
+            move_free_bodies(bodies, state[n], dt)
         for k in range(len(bodies.order)):
             contact[n, k] = 0
     cuda.syncthreads()
-    c = penalty * dt[n]
+    c = penalty * dt
     for rank in range(len(bodies.order)):
         k = bodies.order[rank]
-        theta = angle[n, k]
+        body = state[n, k]
+        theta = body[ANGLE]
         cos, sin = math.cos(theta), math.sin(theta)
-        x, y, xc, yc, (i0, i1, j0, j1) = whereabouts(
-            n, k, bodies, position, angle, h, nx, ny, sides
-        )
+        x, y, xc, yc, (i0, i1, j0, j1) = whereabouts(n, k, bodies, body, h, nx, ny, sides)
         if t == 0 and touches_box(bodies, n, k, x, y, theta, h, nx, ny, sides):
             contact[n, k] |= TOUCHES_BOX
-        crowded = rank > 0 and near_others(rank, bodies, x, y, position[n], h, nx, ny, sides)
+        crowded = rank > 0 and near_others(rank, bodies, x, y, state[n], h, nx, ny, sides)
         cuda.syncthreads()
-        diffusion = diffusion_at_surface(bodies, k, viscosity[n], dt[n], h)
+        diffusion = diffusion_at_surface(bodies, k, clock[n, VISCOSITY], dt, h)
         of_u = of_v = (0.0, 0.0, 0.0, 0.0, 0.0)
-        width = j1 - j0
+        width, seen = j1 - j0, (x, y, cos, sin)
         bent = bends(bodies.midlines, bodies, k)
         for face in range(t, (i1 - i0) * width, threads):
             i, j = i0 + face // width, j0 + face % width
             f, g = wrapped(i, nx) + G, wrapped(j, ny) + G
-            w = real(_share(n, rank, crowded, True, i * h, (j + 0.5) * h, x, y, cos, sin, bodies, position, angle,
-                            contact, h, c, diffusion, nx, ny, sides))  # fmt: skip
-            share_u[n, f, g] = w
-            if bent and w > 0.0:
-                drift_u[n, f, g] = _drift(
-                    bodies, n, k, True, i * h - x, (j + 0.5) * h - y, cos, sin
+            px, py = i * h, (j + 0.5) * h
+            w = real(
+                _share(
+                    n,
+                    rank,
+                    crowded,
+                    True,
+                    px,
+                    py,
+                    seen,
+                    bodies,
+                    states,
+                    touched,
+                    h,
+                    c,
+                    diffusion,
+                    nx,
+                    ny,
+                    sides,
                 )
-                u[n, f, g] -= drift_u[n, f, g]
-            of_u = _with_face(of_u, w, (j + 0.5) * h - yc, u[n, f, g])
-            w = real(_share(n, rank, crowded, False, (i + 0.5) * h, j * h, x, y, cos, sin, bodies, position, angle,
-                            contact, h, c, diffusion, nx, ny, sides))  # fmt: skip
-            share_v[n, f, g] = w
+            )
+            share_u[f, g] = w
             if bent and w > 0.0:
-                drift_v[n, f, g] = _drift(
-                    bodies, n, k, False, (i + 0.5) * h - x, j * h - y, cos, sin
+                drifts[0, n, f, g] = _drift(bodies, n, k, True, px - x, py - y, cos, sin)
+                u[n, f, g] -= drifts[0, n, f, g]
+            of_u = _with_face(of_u, w, py - yc, u[n, f, g])
+            px, py = (i + 0.5) * h, j * h
+            w = real(
+                _share(
+                    n,
+                    rank,
+                    crowded,
+                    False,
+                    px,
+                    py,
+                    seen,
+                    bodies,
+                    states,
+                    touched,
+                    h,
+                    c,
+                    diffusion,
+                    nx,
+                    ny,
+                    sides,
                 )
-                v[n, f, g] -= drift_v[n, f, g]
-            of_v = _with_face(of_v, w, (i + 0.5) * h - xc, v[n, f, g])
-        spin = state[3][n, k]  # before it is given its new value
+            )
+            share_v[f, g] = w
+            if bent and w > 0.0:
+                drifts[1, n, f, g] = _drift(bodies, n, k, False, px - x, py - y, cos, sin)
+                v[n, f, g] -= drifts[1, n, f, g]
+            of_v = _with_face(of_v, w, px - xc, v[n, f, g])
+        spin = body[SPIN]  # before it is given its new value
         block_sums(of_u + of_v, scratch)
         if t == 0:
             su, sv = _moments(scratch, 0, h), _moments(scratch, 5, h)
+            free = moves and bodies.kinds[k, FREE] != 0
             motion[0], motion[1], motion[2] = respond(
-                n, k, su, sv, bodies, moves, state, dt[n], gravity
+                bodies.traits[k], free, body, su, sv, dt, gravity
             )
         cuda.syncthreads()
         vx, vy, omega = motion[0], motion[1], motion[2]
@@ -166,40 +242,35 @@ def _penalize(
             f, g = wrapped(i, nx) + G, wrapped(j, ny) + G
             gap_u = real(vx - omega * ((j + 0.5) * h - yc)) - u[n, f, g]
             gap_v = real(vy + omega * ((i + 0.5) * h - xc)) - v[n, f, g]
-            u[n, f, g] += share_u[n, f, g] * gap_u
-            v[n, f, g] += share_v[n, f, g] * gap_v
-            if bent and share_u[n, f, g] > 0.0:
-                work += share_u[n, f, g] * drift_u[n, f, g] * gap_u
-                u[n, f, g] += drift_u[n, f, g]
-            if bent and share_v[n, f, g] > 0.0:
-                work += share_v[n, f, g] * drift_v[n, f, g] * gap_v
-                v[n, f, g] += drift_v[n, f, g]
+            u[n, f, g] += share_u[f, g] * gap_u
+            v[n, f, g] += share_v[f, g] * gap_v
+            if bent and share_u[f, g] > 0.0:
+                work += share_u[f, g] * drifts[0, n, f, g] * gap_u
+                u[n, f, g] += drifts[0, n, f, g]
+            if bent and share_v[f, g] > 0.0:
+                work += share_v[f, g] * drifts[1, n, f, g] * gap_v
+                v[n, f, g] += drifts[1, n, f, g]
         if bent:
             block_sums((work,), scratch)
             if t == 0:
-                state[8][n, k] = note_deformation(
-                    form[n, k],
-                    state[8][n, k],
-                    scratch[0, 0] * h * h,
-                    (spin, omega),
-                    bodies.fluid_inertia[k],
-                    dt[n],
+                work, inertia = scratch[0, 0] * h * h, bodies.traits[k, FLUID_INERTIA]
+                body[TORQUE] = note_deformation(
+                    form[n, k], body[TORQUE], work, (spin, omega), inertia, dt
                 )
         cuda.syncthreads()
 
 
 @Kernel
-def _bend(
-    active: Array, bodies: Any, gait: Array, form: Array, time: Array, dt: Array, moves: bool
-) -> None:
+def _bend(active: Array, bodies: Any, gait: Array, form: Array, clock: Array, moves: bool) -> None:
     n = cuda.blockIdx.x
     if not active[n]:
         return
+    time, dt = clock[n, TIME], clock[n, DT] if moves else 0.0
     for k in range(cuda.threadIdx.x, len(bodies.nodes), cuda.blockDim.x):
-        if bodies.shapes[k] == MIDLINE:
-            bend_midline(bodies.nodes[k], bodies.waves[k], gait[n, k], form[n, k], bodies.midlines[n, k], time[n],
-                         dt[n] if moves else 0.0)  # fmt: skip
-            note_box(bodies.nodes[k], bodies.midlines[n, k], bodies.boxes[n, k])
+        if bodies.kinds[k, SHAPE] == MIDLINE:
+            nodes, line = bodies.nodes[k], bodies.midlines[n, k]
+            bend_midline(nodes, bodies.waves[k], gait[n, k], form[n, k], line, time, dt)
+            note_box(nodes, line, bodies.boxes[n, k])
 
 
 def bend(active: Array, *arguments: Any) -> None:
@@ -214,21 +285,26 @@ def penalize(active: Array, rows: None, *arguments: Any) -> None:
 
 @Kernel
 def _follow_light_bodies(
-    active: Array, u: Array, v: Array, bodies: Any, position: Array, angle: Array, motion: Array,
-    acceleration: Array, dt: Array, h: float, sides: Array,
-) -> None:  # fmt: skip
+    active: Array,
+    u: Array,
+    v: Array,
+    bodies: Any,
+    state: Array,
+    clock: Array,
+    h: float,
+    sides: Array,
+) -> None:
     n, t = cuda.blockIdx.x, cuda.threadIdx.x
     if not active[n]:
         return
     scratch = cuda.shared.array((10, THREADS), np.float64)
     nx, ny = u.shape[1] - 2 * G, u.shape[2] - 2 * G
     for k in range(len(bodies.order)):
-        if bodies.mass_lag[k] == 0.0:
+        if bodies.traits[k, MASS_LAG] == 0.0:
             continue
-        cos, sin = math.cos(angle[n, k]), math.sin(angle[n, k])
-        x, y, xc, yc, (i0, i1, j0, j1) = whereabouts(
-            n, k, bodies, position, angle, h, nx, ny, sides
-        )
+        body = state[n, k]
+        cos, sin = math.cos(body[ANGLE]), math.sin(body[ANGLE])
+        x, y, xc, yc, (i0, i1, j0, j1) = whereabouts(n, k, bodies, body, h, nx, ny, sides)
         of_u = of_v = (0.0, 0.0, 0.0, 0.0, 0.0)
         width = j1 - j0
         for face in range(t, (i1 - i0) * width, cuda.blockDim.x):
@@ -243,27 +319,26 @@ def _follow_light_bodies(
         block_sums(of_u + of_v, scratch)
         if t == 0:
             su, sv = _moments(scratch, 0, h), _moments(scratch, 5, h)
-            follow_fluid(n, k, su, sv, bodies, motion, acceleration, dt[n])
+            follow_fluid(bodies.traits[k], body, su, sv, clock[n, DT])
 
 
 def follow_light_bodies(
-    active: Array, rows: None, u: Array, v: Array, share_u: Array, share_v: Array, *arguments: Any
+    active: Array, rows: None, u: Array, v: Array, shares: Array, *arguments: Any
 ) -> None:
-    """Find the rigid motion (B, K, 3) of the fluid under every body that is lighter than it, and its rate."""
+    """Find the rigid motion of the fluid under every body that is lighter than it, and its rate."""
     _follow_light_bodies.launch((len(active),), (THREADS,), active, u, v, *arguments)
 
 
 @Kernel
-def _cover(
-    active: Array, chi: Array, bodies: Any, position: Array, angle: Array, h: float, sides: Array
-) -> None:
+def _cover(active: Array, chi: Array, bodies: Any, state: Array, h: float, sides: Array) -> None:
     n, t, threads = cuda.blockIdx.x, cuda.threadIdx.x, cuda.blockDim.x
     if not active[n]:
         return
     nx, ny = chi.shape[1], chi.shape[2]
     for k in range(len(bodies.order)):
-        cos, sin = math.cos(angle[n, k]), math.sin(angle[n, k])
-        x, y, _, _, (i0, i1, j0, j1) = whereabouts(n, k, bodies, position, angle, h, nx, ny, sides)
+        body = state[n, k]
+        cos, sin = math.cos(body[ANGLE]), math.sin(body[ANGLE])
+        x, y, _, _, (i0, i1, j0, j1) = whereabouts(n, k, bodies, body, h, nx, ny, sides)
         width = j1 - j0
         for cell in range(t, (i1 - i0) * width, threads):
             i, j = i0 + cell // width, j0 + cell % width
@@ -281,16 +356,22 @@ def cover(active: Array, chi: Array, *arguments: Any) -> None:
 
 @Kernel
 def _sense(
-    active: Array, u: Array, v: Array, position: Array, angle: Array, sensors: Array, carriers: Array, h: float,
-    sides: Array, sensed: Array,
-) -> None:  # fmt: skip
+    active: Array,
+    u: Array,
+    v: Array,
+    state: Array,
+    sensors: Array,
+    carriers: Array,
+    h: float,
+    sides: Array,
+    sensed: Array,
+) -> None:
     n = cuda.blockIdx.x
     if not active[n]:
         return
     nx, ny = u.shape[1] - 2 * G, u.shape[2] - 2 * G
     for m in range(cuda.threadIdx.x, len(carriers), cuda.blockDim.x):
-        k = carriers[m]
-        x, y = sensor_point(position[n, k], angle[n, k], sensors[m])
+        x, y = sensor_point(state[n, carriers[m]], sensors[m])
         x, y = within(x, nx * h, sides[LEFT]), within(y, ny * h, sides[BOTTOM])
         sensed[n, m, 0], sensed[n, m, 1] = velocity_at(u[n], v[n], x, y, h)
 

@@ -16,17 +16,21 @@ Array = Any
 
 @Kernel
 def _begin(
-    active: Array, time: Array, until: Array, dt: Array, ratio: Array, speed: Array, viscosity: Array, h: float,
-    cfl: float, stable_decay: float, multistep: bool, velocity: Array, spin: Array, angle: Array, before: Array,
-) -> None:  # fmt: skip
+    active: Array,
+    clock: Array,
+    state: Array,
+    h: float,
+    cfl: float,
+    stable_decay: float,
+    multistep: bool,
+) -> None:
     b = cuda.grid(1)
     if b < active.size and active[b]:
-        begin(b, time, until, dt, ratio, speed, viscosity, h, cfl, stable_decay, multistep, velocity, spin, angle,
-              before)  # fmt: skip
+        begin(clock[b], state[b], h, cfl, stable_decay, multistep)
 
 
 @Kernel
-def _find_speed(active: Array, speeds: Array, speed: Array, diverged: Array) -> None:
+def _find_speed(active: Array, speeds: Array, clock: Array, flags: Array) -> None:
     b, t = cuda.blockIdx.x, cuda.threadIdx.x
     if not active[b]:
         return
@@ -42,31 +46,14 @@ def _find_speed(active: Array, speeds: Array, speed: Array, diverged: Array) -> 
             largest[t] = max(largest[t], largest[t + width])
         width //= 2
     if t == 0:
-        note_speed(b, largest[0], speed, diverged)
+        note_speed(b, largest[0], clock, flags)
 
 
 @Kernel
-def _end(
-    active: Array, time: Array, until: Array, dt: Array, steps: Array, running: Array, diverged: Array,
-    outside: Array, fences: Array, position: Array, force: Array, torque: Array, impulse: Array,
-) -> None:  # fmt: skip
+def _end(active: Array, clock: Array, steps: Array, flags: Array, state: Array) -> None:
     b = cuda.grid(1)
     if b < active.size and active[b]:
-        end(
-            b,
-            time,
-            until,
-            dt,
-            steps,
-            running,
-            diverged,
-            outside,
-            fences,
-            position,
-            force,
-            torque,
-            impulse,
-        )
+        end(b, clock, steps, flags, state)
 
 
 def begin_step(active: Array, *arguments: Any) -> None:
@@ -74,9 +61,9 @@ def begin_step(active: Array, *arguments: Any) -> None:
     _begin.launch((math.ceil(len(active) / THREADS),), (THREADS,), active, *arguments)
 
 
-def find_speed(active: Array, blocks: int, speeds: Array, speed: Array, diverged: Array) -> None:
+def find_speed(active: Array, blocks: int, speeds: Array, clock: Array, flags: Array) -> None:
     """Find the largest |u| + |v| from that of each block, and who has blown up."""
-    _find_speed.launch((len(active),), (THREADS,), active, speeds, speed, diverged)
+    _find_speed.launch((len(active),), (THREADS,), active, speeds, clock, flags)
 
 
 def end_step(active: Array, *arguments: Any) -> None:

@@ -15,6 +15,7 @@ from numba import cuda
 
 from flowsim.backend.cuda.launching import ROWS, THREADS, TILE, Kernel, block_sums, cell_blocks
 from flowsim.boundary import BOTTOM, LEFT, RIGHT, SIDES, TOP, is_low, normal_to_x
+from flowsim.columns import DT, RATIO, VISCOSITY
 from flowsim.grid import GHOSTS as G
 from flowsim.mass_balance import balance_sides, faces_of, set_sides
 from flowsim.stencils import (
@@ -64,9 +65,20 @@ def _fill_beyond(
 
 @cuda.jit(device=True)
 def _fill_tangential(
-    f: Array, normal: Array, start: int, step: int, n: int, sides: Array, low: int, given: Array, b: int,
-    component: int, at: int, to_next: int, lines: int,
-) -> None:  # fmt: skip
+    f: Array,
+    normal: Array,
+    start: int,
+    step: int,
+    n: int,
+    sides: Array,
+    low: int,
+    given: Array,
+    b: int,
+    component: int,
+    at: int,
+    to_next: int,
+    lines: int,
+) -> None:
     """Fill the ghost points at both ends of one line, of velocity tangential to the sides ``low`` and ``low + 1``.
 
     ``at`` is where the line meets the sides, the index into the velocities ``given`` there. It is one of ``lines``,
@@ -144,15 +156,27 @@ def cell_index(b: int, i: int, j: int, nx: int, ny: int) -> Any:
 
 @Kernel
 def _predict(
-    active: Array, u: Array, v: Array, new_u: Array, new_v: Array, old_u: Array, old_v: Array, p: Array, nx: int,
-    ny: int, sides: Array, nu: Array, dt: Array, ratio: Array, over_h: float,
-) -> None:  # fmt: skip
+    active: Array,
+    u: Array,
+    v: Array,
+    new_u: Array,
+    new_v: Array,
+    old_u: Array,
+    old_v: Array,
+    p: Array,
+    nx: int,
+    ny: int,
+    sides: Array,
+    clock: Array,
+    over_h: float,
+) -> None:
     j, i, b = cuda.grid(3)
     if i >= nx or j >= ny or not active[b]:
         return
     real = u.dtype.type
-    per_12, per_h, nu_per_h = real(1.0 / 12.0), real(over_h), real(nu[b] * over_h)
-    step, r, dth = real(dt[b]), real(ratio[b]), real(dt[b] * over_h)
+    dt = clock[b, DT]
+    per_12, per_h, nu_per_h = real(1.0 / 12.0), real(over_h), real(clock[b, VISCOSITY] * over_h)
+    step, r, dth = real(dt), real(clock[b, RATIO]), real(dt * over_h)
     o, one, two = face_index(b, i, j, nx, ny), np.uint64(1), np.uint64(2)
     e, ee = np.uint64(ny + 2 * G), np.uint64(2 * (ny + 2 * G))  # from one row to the next ones
     u0, uw, ue, us, un = u[o], u[o - e], u[o + e], u[o - one], u[o + one]
@@ -180,9 +204,20 @@ def _predict(
 
 
 def predict(
-    active: Array, blocks: int, u: Array, v: Array, new_u: Array, new_v: Array, old_u: Array, old_v: Array, p: Array,
-    sides: Array, nu: Array, dt: Array, ratio: Array, h: float, rows: None,
-) -> None:  # fmt: skip
+    active: Array,
+    blocks: int,
+    u: Array,
+    v: Array,
+    new_u: Array,
+    new_v: Array,
+    old_u: Array,
+    old_v: Array,
+    p: Array,
+    sides: Array,
+    clock: Array,
+    h: float,
+    rows: None,
+) -> None:
     """Write to new_u, new_v the velocity after advection, diffusion and the last pressure gradient.
 
     ``old_u``, ``old_v`` hold the rates of the previous step and receive those of this one. Every thread finds all four
@@ -190,22 +225,33 @@ def predict(
     """
     batch, nx, ny = p.shape
     flat = [field.reshape(-1) for field in (u, v, new_u, new_v, old_u, old_v, p)]
-    _predict.launch(
-        cell_blocks(nx, ny, batch), (*TILE, 1), active, *flat, nx, ny, sides, nu, dt, ratio, 1.0 / h
-    )
+    tiles = cell_blocks(nx, ny, batch)
+    _predict.launch(tiles, (*TILE, 1), active, *flat, nx, ny, sides, clock, 1.0 / h)
 
 
 @Kernel
 def _predict_open_sides(
-    active: Array, u: Array, v: Array, new_u: Array, new_v: Array, old_u: Array, old_v: Array, p: Array, nx: int,
-    ny: int, sides: Array, given: Array, nu: Array, dt: Array, ratio: Array, over_h: float,
-) -> None:  # fmt: skip
+    active: Array,
+    u: Array,
+    v: Array,
+    new_u: Array,
+    new_v: Array,
+    old_u: Array,
+    old_v: Array,
+    p: Array,
+    nx: int,
+    ny: int,
+    sides: Array,
+    given: Array,
+    clock: Array,
+    over_h: float,
+) -> None:
     b, side = cuda.blockIdx.x, cuda.blockIdx.y
     if sides[side] != OPEN or not active[b]:
         return
     real = u.dtype.type
-    per_12, per_h, nu_per_h = real(1.0 / 12.0), real(over_h), real(nu[b] * over_h)
-    dt_b, r, two_dth = real(dt[b]), real(ratio[b]), real(2.0 * dt[b] * over_h)
+    per_12, per_h, nu_per_h = real(1.0 / 12.0), real(over_h), real(clock[b, VISCOSITY] * over_h)
+    dt, r, two_dth = real(clock[b, DT]), real(clock[b, RATIO]), real(2.0 * clock[b, DT] * over_h)
     low, component = is_low(side), 0 if normal_to_x(side) else 1
     f, new, old, along = (u, new_u, old_u, v) if normal_to_x(side) else (v, new_v, old_v, u)
     start, step, inwards, cells = faces_of(side, nx, ny, b)
@@ -227,45 +273,55 @@ def _predict_open_sides(
         rate = open_side_rate(outwards, f[o], centre, before, after, outside, per_h)
         i, j = (first_cell, m) if normal_to_x(side) else (m, first_cell)
         pressure = p[cell_index(b, i, j, nx, ny)]
-        new[o] = adams_bashforth(f[o], rate, old[o], dt_b, r) + outwards * two_dth * pressure
+        new[o] = adams_bashforth(f[o], rate, old[o], dt, r) + outwards * two_dth * pressure
         old[o] = rate
 
 
 def predict_open_sides(
-    active: Array, u: Array, v: Array, new_u: Array, new_v: Array, old_u: Array, old_v: Array, p: Array, sides: Array,
-    given: Array, nu: Array, dt: Array, ratio: Array, h: float,
-) -> None:  # fmt: skip
+    active: Array,
+    u: Array,
+    v: Array,
+    new_u: Array,
+    new_v: Array,
+    old_u: Array,
+    old_v: Array,
+    p: Array,
+    sides: Array,
+    given: Array,
+    clock: Array,
+    h: float,
+) -> None:
     """Do what :func:`predict` does for the normal velocity on ``open`` sides, from the half cells behind them."""
     _, nx, ny = p.shape
     flat = [field.reshape(-1) for field in (u, v, new_u, new_v, old_u, old_v, p)]
+    blocks = (len(active), SIDES)
     _predict_open_sides.launch(
-        (len(active), SIDES),
-        (THREADS,),
-        active,
-        *flat,
-        nx,
-        ny,
-        sides,
-        given,
-        nu,
-        dt,
-        ratio,
-        1.0 / h,
+        blocks, (THREADS,), active, *flat, nx, ny, sides, given, clock, 1.0 / h
     )
 
 
 @Kernel
 def _update_sides(
-    active: Array, u: Array, v: Array, new_u: Array, new_v: Array, nx: int, ny: int, sides: Array, given: Array,
-    dt: Array, h: float,
-) -> None:  # fmt: skip
+    active: Array,
+    u: Array,
+    v: Array,
+    new_u: Array,
+    new_v: Array,
+    nx: int,
+    ny: int,
+    sides: Array,
+    given: Array,
+    clock: Array,
+    h: float,
+) -> None:
     b, t = cuda.blockIdx.x, cuda.threadIdx.x
     if not active[b]:
         return
     scratch = cuda.shared.array((1, THREADS), np.float64)
-    net = set_sides(b, u, v, new_u, new_v, nx, ny, sides, given, dt, h, t, cuda.blockDim.x)
+    old, new, threads = (u, v), (new_u, new_v), cuda.blockDim.x
+    net = set_sides(b, old, new, nx, ny, sides, given, clock[b, DT], h, t, threads)
     block_sums((net,), scratch)
-    balance_sides(b, new_u, new_v, nx, ny, sides, scratch[0, 0], t, cuda.blockDim.x)
+    balance_sides(b, new, nx, ny, sides, scratch[0, 0], t, threads)
 
 
 def update_sides(
@@ -276,13 +332,13 @@ def update_sides(
     new_v: Array,
     sides: Array,
     given: Array,
-    dt: Array,
+    clock: Array,
     h: float,
 ) -> None:
     """Set the normal velocity on all sides but ``open`` ones, without a net flux where there are none of these."""
     nx, ny = u.shape[1] - 2 * G, u.shape[2] - 2 * G
     flat = [field.reshape(-1) for field in (u, v, new_u, new_v)]
-    _update_sides.launch((len(active),), (THREADS,), active, *flat, nx, ny, sides, given, dt, h)
+    _update_sides.launch((len(active),), (THREADS,), active, *flat, nx, ny, sides, given, clock, h)
 
 
 @cuda.jit(device=True)
@@ -332,15 +388,27 @@ def sign_along_y(j: int, sides: Array) -> int:
 
 @Kernel
 def _correct(
-    active: Array, new_u: Array, new_v: Array, u: Array, v: Array, phi: Array, p: Array, nx: int, ny: int,
-    sides: Array, dt: Array, h: float, keep_pressure: bool, speeds: Array,
-) -> None:  # fmt: skip
+    active: Array,
+    new_u: Array,
+    new_v: Array,
+    u: Array,
+    v: Array,
+    phi: Array,
+    p: Array,
+    nx: int,
+    ny: int,
+    sides: Array,
+    clock: Array,
+    h: float,
+    keep_pressure: bool,
+    speeds: Array,
+) -> None:
     b = cuda.blockIdx.z
     if not active[b]:
         return
     real = u.dtype.type
     largest = cuda.shared.array(PER_BLOCK, np.float64)
-    scale = real(h / dt[b]) if keep_pressure else real(0)
+    scale = real(h / clock[b, DT]) if keep_pressure else real(0)
     j = cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x
     first = cuda.blockIdx.y * cuda.blockDim.y * ROWS + cuda.threadIdx.y
     one, e = np.uint64(1), np.uint64(ny + 2 * G)
@@ -393,9 +461,20 @@ def _correct(
 
 
 def correct(
-    active: Array, blocks: int, new_u: Array, new_v: Array, u: Array, v: Array, phi: Array, p: Array, sides: Array,
-    dt: Array, h: float, keep_pressure: bool, speeds: Array,
-) -> None:  # fmt: skip
+    active: Array,
+    blocks: int,
+    new_u: Array,
+    new_v: Array,
+    u: Array,
+    v: Array,
+    phi: Array,
+    p: Array,
+    sides: Array,
+    clock: Array,
+    h: float,
+    keep_pressure: bool,
+    speeds: Array,
+) -> None:
     """Write the projected velocity to u, v, add phi to the pressure, and find the largest |u| + |v| of each block.
 
     ``phi`` is dt/h times the change of p, in the order of :func:`place_along_y`; the pressure is left as it is without
@@ -403,8 +482,10 @@ def correct(
     """
     batch, nx, ny = p.shape
     flat = [field.reshape(-1) for field in (new_u, new_v, u, v, phi, p)]
-    _correct.launch(cell_blocks(nx, ny, batch, ROWS), (*TILE, 1), active, *flat, nx, ny, sides, dt, h, keep_pressure,
-                    speeds)  # fmt: skip
+    tiles = cell_blocks(nx, ny, batch, ROWS)
+    _correct.launch(
+        tiles, (*TILE, 1), active, *flat, nx, ny, sides, clock, h, keep_pressure, speeds
+    )
 
 
 @Kernel

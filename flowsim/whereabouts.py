@@ -1,0 +1,283 @@
+"""Where one body is on the grid and how far points are from it, written once for every backend.
+
+Like :mod:`flowsim.stencils`, plain functions that a backend compiles. Windows are ranges of faces [i0, i1) x [j0, j1);
+over a periodic side they may reach beyond the box, by less than its length, and :func:`wrapped` brings an index back.
+How bodies move is in :mod:`flowsim.rigid`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from flowsim.body_arrays import TOUCHES_BODY
+from flowsim.boundary import BOTTOM, LEFT, RIGHT, SIDES, Side
+from flowsim.columns import (
+    ANGLE,
+    AXIS_A,
+    AXIS_B,
+    CENTROID_X,
+    CENTROID_Y,
+    SHAPE,
+    SIDE,
+    START,
+    X,
+    Y,
+)
+from flowsim.distances import TABLE, signed_distance, tabulated_distance
+from flowsim.midlines import bends, bent_distance, bent_extent, out_of_reach
+from flowsim.shared import shared
+from flowsim.stencils import PERIODIC, mask, penalized_share, surface_share
+
+Array = Any
+FIRST_WALL = int(Side.SLIP)
+
+
+@shared
+def wrapped(i: int, n: int) -> int:
+    """Return the index of a face of a periodic box; windows reach at most one box length beyond."""
+    if i >= n:
+        return i - n
+    return i + n if i < 0 else i
+
+
+@shared
+def within(x: float, length: float, side: int) -> float:
+    """Return a coordinate, brought into the box if that is periodic."""
+    return x - math.floor(x / length) * length if side == PERIODIC else x
+
+
+@shared
+def image(x: float, near: float, length: float, side: int) -> float:
+    """Return the image of coordinate x that is nearest to another one, in a box that may be periodic."""
+    return x + length * math.floor((near - x) / length + 0.5) if side == PERIODIC else x
+
+
+@shared
+def face_range(x: float, reach: float, h: float, n: int, side: int) -> tuple[int, int]:
+    """Return the range of faces [i0, i1) that a body reaching ``reach`` to both sides of x can touch."""
+    i0, i1 = int(math.floor((x - reach) / h)), int(math.ceil((x + reach) / h)) + 1
+    if side == PERIODIC:
+        return max(i0, -n), min(i1, max(i0, -n) + n)
+    return min(max(i0, 0), n), max(min(i1, n), 0)
+
+
+@shared
+def body_window(
+    bodies: Any,
+    n: int,
+    k: int,
+    x: float,
+    y: float,
+    angle: float,
+    h: float,
+    nx: int,
+    ny: int,
+    sides: Array,
+) -> tuple[int, int, int, int]:
+    """Return the window of faces that a body at (x, y) can touch, plus a margin."""
+    c, s = math.cos(angle), math.sin(angle)
+    a, b = bodies.traits[k, AXIS_A], bodies.traits[k, AXIS_B]
+    reach_x = math.sqrt((a * c) ** 2 + (b * s) ** 2) + 1.5 * h
+    reach_y = math.sqrt((a * s) ** 2 + (b * c) ** 2) + 1.5 * h
+    if bends(bodies.midlines, bodies, k):
+        x0, x1, y0, y1 = bent_extent(bodies.midlines, bodies, n, k, c, s)
+        x, y = x + 0.5 * (x0 + x1), y + 0.5 * (y0 + y1)
+        reach_x, reach_y = 0.5 * (x1 - x0) + 1.5 * h, 0.5 * (y1 - y0) + 1.5 * h
+    i0, i1 = face_range(x, reach_x, h, nx, sides[LEFT])
+    j0, j1 = face_range(y, reach_y, h, ny, sides[BOTTOM])
+    return i0, i1, j0, j1
+
+
+@shared
+def body_distance(
+    bodies: Any, n: int, k: int, rx: float, ry: float, cos: float, sin: float
+) -> float:
+    """Return the signed distance of a point from body k of simulation n, given relative to its reference point."""
+    x, y = cos * rx + sin * ry, cos * ry - sin * rx
+    if bends(bodies.midlines, bodies, k):
+        return bent_distance(bodies.midlines, bodies, n, k, x, y)
+    shape, a, b = bodies.kinds[k, SHAPE], bodies.traits[k, AXIS_A], bodies.traits[k, AXIS_B]
+    if shape == TABLE:
+        start, side = bodies.kinds[k, START], bodies.kinds[k, SIDE]
+        return tabulated_distance(bodies.distances, start, side, a, x, y)
+    return signed_distance(shape, a, b, x, y)
+
+
+@shared
+def diffusion_at_surface(bodies: Any, k: int, nu: float, dt: float, h: float) -> float:
+    """Return nu dt / h^2, or 0 for a body so thin that its surface is no wall.
+
+    One thinner than 4 cells is held by solid shares, which change more steadily when it moves.
+    """
+    thin = min(bodies.traits[k, AXIS_A], bodies.traits[k, AXIS_B]) < 2.0 * h
+    return 0.0 if thin else nu * dt / h**2
+
+
+@shared
+def share_at_surface(
+    distance: float,
+    beside: tuple[float, float, float, float],
+    along_x: bool,
+    h: float,
+    c: float,
+    diffusion: float,
+) -> float:
+    """Return the penalised share w of a face of u (``along_x``) or v less than a cell outside of a body.
+
+    Such that the surface is the wall. It takes the ``distance`` of the face and those ``beside`` it, of the faces in
+    the west, east, south and north. Elsewhere, and without ``diffusion``, the share is that of the solid part of the
+    cell.
+    """
+    west, east, south, north = beside
+    depth = -(min(west, 0.0) + min(east, 0.0) + min(south, 0.0) + min(north, 0.0))
+    x2, y2 = (east - west) ** 2, (north - south) ** 2
+    facing = (x2 if along_x else y2) / max(x2 + y2, 1e-30)
+    return max(
+        surface_share(distance, depth, diffusion), penalized_share(facing * mask(distance, h), c)
+    )
+
+
+@shared
+def whereabouts(
+    n: int,
+    k: int,
+    bodies: Any,
+    body: Array,
+    h: float,
+    nx: int,
+    ny: int,
+    sides: Array,
+) -> tuple[float, float, float, float, tuple[int, int, int, int]]:
+    """Return reference point (x, y) and centre of mass of body k of simulation n, in the box, and its window.
+
+    ``body`` is its state.
+    """
+    theta = body[ANGLE]
+    cos, sin = math.cos(theta), math.sin(theta)
+    x, y = within(body[X], nx * h, sides[LEFT]), within(body[Y], ny * h, sides[BOTTOM])
+    cx, cy = bodies.traits[k, CENTROID_X], bodies.traits[k, CENTROID_Y]
+    xc, yc = x + cos * cx - sin * cy, y + sin * cx + cos * cy
+    return x, y, xc, yc, body_window(bodies, n, k, x, y, theta, h, nx, ny, sides)
+
+
+@shared
+def reach_towards(bodies: Any, n: int, k: int, direction: float, angle: float) -> float:
+    """Return how far body k of simulation n reaches from its reference point in a direction of the box."""
+    if bends(bodies.midlines, bodies, k):
+        turn = angle - direction
+        return bent_extent(bodies.midlines, bodies, n, k, math.cos(turn), math.sin(turn))[1]
+    support = bodies.support[k]
+    count = len(support)
+    place = (direction - angle) / (2.0 * math.pi)
+    place = (place - math.floor(place)) * count
+    m = int(place)
+    weight = place - m
+    return (1.0 - weight) * support[m % count] + weight * support[(m + 1) % count]
+
+
+@shared
+def touches_box(
+    bodies: Any,
+    n: int,
+    k: int,
+    x: float,
+    y: float,
+    angle: float,
+    h: float,
+    nx: int,
+    ny: int,
+    sides: Array,
+) -> bool:
+    """Return whether a body is within a cell of a wall, or crosses any side but a periodic one."""
+    for side in range(SIDES):
+        if sides[side] == PERIODIC:
+            continue
+        if side == LEFT:
+            direction, gap = math.pi, x
+        elif side == RIGHT:
+            direction, gap = 0.0, nx * h - x
+        elif side == BOTTOM:
+            direction, gap = -0.5 * math.pi, y
+        else:
+            direction, gap = 0.5 * math.pi, ny * h - y
+        if gap - reach_towards(bodies, n, k, direction, angle) < (
+            h if sides[side] >= FIRST_WALL else 0.0
+        ):
+            return True
+    return False
+
+
+@shared
+def sensor_point(body: Array, sensor: Array) -> tuple[float, float]:
+    """Return where a sensor (its coordinates in the body's frame) is in the box."""
+    c, s = math.cos(body[ANGLE]), math.sin(body[ANGLE])
+    return body[X] + c * sensor[0] - s * sensor[1], body[Y] + s * sensor[0] + c * sensor[1]
+
+
+@shared
+def near_others(
+    rank: int,
+    bodies: Any,
+    x: float,
+    y: float,
+    states: Array,
+    h: float,
+    nx: int,
+    ny: int,
+    sides: Array,
+) -> bool:
+    """Return whether the body of a rank, at (x, y), may touch one that comes before it.
+
+    ``states`` are those of all bodies of the simulation.
+    """
+    k = bodies.order[rank]
+    reach = max(bodies.traits[k, AXIS_A], bodies.traits[k, AXIS_B]) + 3.0 * h
+    for earlier in range(rank):
+        other = bodies.order[earlier]
+        ox = image(states[other, X], x, nx * h, sides[LEFT])
+        oy = image(states[other, Y], y, ny * h, sides[BOTTOM])
+        others_reach = max(bodies.traits[other, AXIS_A], bodies.traits[other, AXIS_B])
+        if math.hypot(ox - x, oy - y) < reach + others_reach:
+            return True
+    return False
+
+
+@shared
+def claimed_by_others(
+    n: int,
+    rank: int,
+    bodies: Any,
+    px: float,
+    py: float,
+    own: float,
+    states: Array,
+    h: float,
+    nx: int,
+    ny: int,
+    sides: Array,
+    contact: Array,
+) -> float:
+    """Return what share of the cell about (px, py) the less movable bodies claim, and note whom the body touches.
+
+    ``own`` is the distance of the point from the body of this rank itself, ``states`` are those of all bodies of the
+    simulation.
+    """
+    k = bodies.order[rank]
+    claimed = 0.0
+    for earlier in range(rank):
+        other = bodies.order[earlier]
+        ox = image(states[other, X], px, nx * h, sides[LEFT])
+        oy = image(states[other, Y], py, ny * h, sides[BOTTOM])
+        theta = states[other, ANGLE]
+        if out_of_reach(bodies.midlines, bodies, n, other, px - ox, py - oy, theta, h):
+            continue
+        distance = body_distance(
+            bodies, n, other, px - ox, py - oy, math.cos(theta), math.sin(theta)
+        )
+        # the two distances of a point add up to no less than the gap, and to the gap itself in between
+        if own + distance < h:
+            contact[k] |= TOUCHES_BODY
+            contact[other] |= TOUCHES_BODY
+        claimed += mask(distance, h)
+    return claimed
