@@ -10,7 +10,7 @@ from flowsim import Ellipse, Grid, Sides, Simulation
 from flowsim.backend.cpu import Device, most_threads
 from flowsim.backend.cpu.compiling import small
 from flowsim.backend.cpu.poisson import PressureSolver
-from flowsim.backend.cpu.transform import TransformTables, buffer_size, restore_rows, transform_rows
+from flowsim.backend.cpu.transform import TransformTables, buffer_size, change_rows
 
 Periodic = tuple[bool, bool]
 Held = tuple[bool, bool, bool, bool]
@@ -86,9 +86,9 @@ def modes_of(d: np.ndarray, periodic: bool, held: bool = False) -> tuple[np.ndar
     tables = TransformTables.build(ny, periodic, held, d.dtype)
     buffer = np.full(buffer_size(ny), np.nan, d.dtype)  # whatever was left there must not matter
     modes = np.zeros((1, nx, ny + 32), d.dtype)
-    small(transform_rows)(d, modes, 0, 0, nx, buffer, tables)
+    small(change_rows)(d, modes, 0, 0, nx, buffer, tables, False)
     back = np.zeros_like(d)
-    small(restore_rows)(modes, back, 0, 0, nx, buffer, tables)
+    small(change_rows)(modes, back, 0, 0, nx, buffer, tables, True)
     return modes[..., :ny], back
 
 

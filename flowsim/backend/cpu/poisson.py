@@ -12,13 +12,7 @@ from flowsim.backend.cpu.compiling import inner, rows_of, sweep
 from flowsim.backend.cpu.device import Device
 from flowsim.backend.cpu.flow import divergence
 from flowsim.backend.cpu.lanes import LANES, load, store
-from flowsim.backend.cpu.transform import (
-    ROWS,
-    TransformTables,
-    buffer_size,
-    restore_rows,
-    transform_rows,
-)
+from flowsim.backend.cpu.transform import ROWS, TransformTables, buffer_size, change_rows
 from flowsim.poisson import PoissonPlan
 from flowsim.stencils import line_of_constants
 
@@ -50,13 +44,19 @@ class PressureSolver:
     """
 
     def __init__(
-        self, nx: int, ny: int, periodic: tuple[bool, bool], held: tuple[bool, bool, bool, bool], dtype: np.dtype,
-        batch: int, device: Device,
-    ) -> None:  # fmt: skip
+        self,
+        nx: int,
+        ny: int,
+        periodic: tuple[bool, bool],
+        held: tuple[bool, bool, bool, bool],
+        dtype: np.dtype,
+        batch: int,
+        device: Device,
+    ) -> None:
         plan = PoissonPlan.build(nx, ny, periodic, held, dtype)
         self._tables = TransformTables.build(ny, periodic[1], held[2], dtype)
-        self._systems = (_pad(plan.pivots), _pad(plan.closure), _pad(plan.closure_pivot[None]), periodic[0],
-                         plan.constant, held[0], held[1])  # fmt: skip
+        tables = _pad(plan.pivots), _pad(plan.closure), _pad(plan.closure_pivot[None])
+        self._systems = (*tables, periodic[0], plan.constant, held[0], held[1])
         self._modes = device.zeros((batch, nx, _padded(ny)), dtype)
         self._mode_zero = device.zeros((batch, nx), np.float64)
         self._buffers = device.zeros((device.threads, buffer_size(ny)), dtype)
@@ -76,9 +76,10 @@ class PressureSolver:
         blocks
             Parts in which each simulation is shared among the threads.
         """
-        transform(active, blocks, d, self._modes, self._buffers, self._tables)
-        solve_systems(active, blocks, self._modes, self._mode_zero, *self._systems)
-        restore(active, blocks, d, self._modes, self._buffers, self._tables)
+        modes, room = self._modes, (self._buffers, self._tables)
+        transform(active, blocks, d, modes, *room, False)
+        solve_systems(active, blocks, modes, self._mode_zero, *self._systems)
+        transform(active, blocks, modes, d, *room, True)
 
 
 def _padded(n: int) -> int:
@@ -105,26 +106,21 @@ def _row_blocks(task: int, blocks: int, nx: int) -> tuple[int, int]:
 
 @sweep
 def transform(
-    active: Array, blocks: int, d: Array, modes: Array, buffers: Array, tables: Any
+    active: Array,
+    blocks: int,
+    source: Array,
+    target: Array,
+    buffers: Array,
+    tables: TransformTables,
+    backward: bool,
 ) -> None:
-    """Write the modes along y of d."""
+    """Write the modes along y of the rows of a field, or with ``backward`` the rows of these modes."""
     tasks, workers = len(active) * blocks, len(buffers)
     for worker in prange(workers):
         for task in range(tasks * worker // workers, tasks * (worker + 1) // workers):
-            start, stop = _row_blocks(task, blocks, d.shape[1])
-            transform_rows(d, modes, active[task // blocks], start, stop, buffers[worker], tables)
-
-
-@sweep
-def restore(
-    active: Array, blocks: int, d: Array, modes: Array, buffers: Array, tables: Any
-) -> None:
-    """Undo :func:`transform`."""
-    tasks, workers = len(active) * blocks, len(buffers)
-    for worker in prange(workers):
-        for task in range(tasks * worker // workers, tasks * (worker + 1) // workers):
-            start, stop = _row_blocks(task, blocks, d.shape[1])
-            restore_rows(modes, d, active[task // blocks], start, stop, buffers[worker], tables)
+            b = active[task // blocks]
+            start, stop = _row_blocks(task, blocks, source.shape[1])
+            change_rows(source, target, b, start, stop, buffers[worker], tables, backward)
 
 
 @inner
@@ -194,9 +190,18 @@ def _solve_columns(x: Array, at: int, n: int, pivots: Array, m: int) -> None:
 
 @sweep
 def solve_systems(
-    active: Array, blocks: int, modes: Array, zero: Array, pivots: Array, closure: Array, closure_pivot: Array,
-    periodic: bool, constant: bool, held_low: bool, held_high: bool,
-) -> None:  # fmt: skip
+    active: Array,
+    blocks: int,
+    modes: Array,
+    zero: Array,
+    pivots: Array,
+    closure: Array,
+    closure_pivot: Array,
+    periodic: bool,
+    constant: bool,
+    held_low: bool,
+    held_high: bool,
+) -> None:
     """Solve the systems along x of :class:`flowsim.poisson.PoissonPlan` in place, mode by mode.
 
     ``zero`` (B, nx) float64 is room for the mode that has no pivots, if it is ``constant``.

@@ -333,37 +333,39 @@ def _turn_odd_entries(x: Array, n: int, places: Array) -> None:
 
 
 @inner
-def transform_rows(
-    d: Array, modes: Array, b: int, start: int, stop: int, x: Array, tables: Any
+def change_rows(
+    source: Array,
+    target: Array,
+    b: int,
+    start: int,
+    stop: int,
+    x: Array,
+    tables: TransformTables,
+    backward: bool,
 ) -> None:
-    """Transform rows [start, stop), both even, of simulation b from ``d`` (B, nx, ny) to ``modes``.
+    """Write the modes of rows [start, stop), both even, of simulation b, or with ``backward`` the rows of these modes.
 
-    ``x`` is a buffer; the rows of ``modes`` are padded and receive anything beyond ny.
+    ``source`` and ``target`` (B, nx, ny or more) are the rows and their modes, or the other way round; ``x`` is a
+    buffer. Rows of modes are padded and receive anything beyond ny. Both ways are one function because most of it is
+    the same, and what is compiled twice takes twice as long.
     """
-    nx, n, pitch = d.shape[1], d.shape[2], modes.shape[2]
+    nx, n = source.shape[1], min(source.shape[2], target.shape[2])
+    read, written = source.shape[2], target.shape[2]
+    places_in = tables.mode_in if backward else tables.entry_in
+    places_out = tables.entry_out if backward else tables.mode_out
+    # rows of modes are whole vectors, padding included
+    padded, vectors = places_in.shape[1], n // LANES * LANES
+    whole_in, whole_out = (padded, vectors) if backward else (vectors, padded)
     for i in range(start, stop, ROWS):
         pairs = min(LANES, (stop - i) // 2)
-        _read_rows(d, (b * nx + i) * n, n, pairs, n, n // LANES * LANES, x, tables.entry_in)
-        if tables.held:
-            _turn_odd_entries(x, n, tables.entry_in)
+        _read_rows(source, (b * nx + i) * read, read, pairs, n, whole_in, x, places_in)
+        if backward:
+            _join(x, n, tables.turn_cosines, tables.turn_sines, places_in)
+        elif tables.held:
+            _turn_odd_entries(x, n, places_in)
         _fft(x, n, tables.radices, tables.cosines, tables.sines)
-        _separate(x, n, tables.turn_cosines, tables.turn_sines)
-        places = tables.mode_out
-        _write_rows(x, places, modes, (b * nx + i) * pitch, pitch, pairs, n, places.shape[1])
-
-
-@inner
-def restore_rows(
-    modes: Array, d: Array, b: int, start: int, stop: int, x: Array, tables: Any
-) -> None:
-    """Undo :func:`transform_rows`."""
-    nx, n, pitch = d.shape[1], d.shape[2], modes.shape[2]
-    for i in range(start, stop, ROWS):
-        pairs = min(LANES, (stop - i) // 2)
-        places = tables.mode_in
-        _read_rows(modes, (b * nx + i) * pitch, pitch, pairs, n, places.shape[1], x, places)
-        _join(x, n, tables.turn_cosines, tables.turn_sines, places)
-        _fft(x, n, tables.radices, tables.cosines, tables.sines)
-        if tables.held:
-            _turn_odd_entries(x, n, tables.entry_out)
-        _write_rows(x, tables.entry_out, d, (b * nx + i) * n, n, pairs, n, n // LANES * LANES)
+        if not backward:
+            _separate(x, n, tables.turn_cosines, tables.turn_sines)
+        elif tables.held:
+            _turn_odd_entries(x, n, places_out)
+        _write_rows(x, places_out, target, (b * nx + i) * written, written, pairs, n, whole_out)
