@@ -1,8 +1,8 @@
 """Compiling ahead of the first call: what a simulation needs, once, in processes on all cores.
 
 numba compiles a function when it is first called, one after the other and in every process that calls it. Here the
-missing ones are compiled together before, each in one of several processes that leave it in numba's cache, while other
-processes that need them wait.
+missing ones are compiled together before, in this process and in others that leave them in numba's cache, while those
+that need them too wait.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
@@ -25,9 +25,17 @@ import filelock
 import flowsim
 from flowsim.backend.cpu.compiling import CACHE_FOLDER, Need, Sweep
 
-LONGEST_FIRST = ("penalize", "transform", "restore", "fill_ghosts", "far_field", "predict", "solve_systems", "correct",
-                 "update_sides", "sense")  # fmt: skip
-"""Restore stands behind transform, whose process has compiled most of it."""
+LONGEST_FIRST = (
+    "penalize",
+    "transform",
+    "fill_ghosts",
+    "far_field",
+    "predict",
+    "update_sides",
+    "solve_systems",
+    "correct",
+    "sense",
+)
 TELL_EVERY = 5.0
 LOCK_TIMEOUT = 1800.0
 _CHILD = "import sys; sys.path[:] = sys.argv[1:]; from flowsim.backend.cpu.ahead import compile_as_told as go; go()"
@@ -72,28 +80,41 @@ def _missing(needs: Sequence[Need]) -> list[Need]:
 
 
 def _compile_in_processes(needs: list[Need], say: Callable[[str], None]) -> None:
+    """Compile here and in as many other processes as there are further cores."""
     processes = min(len(needs), cores())
     say(
         f"compiling the solver, once on this machine: {len(needs)} functions in {processes} processes"
     )
-    began = told = time.monotonic()
+    began = time.monotonic()
     todo: SimpleQueue[Need] = SimpleQueue()
     done: SimpleQueue[Need] = SimpleQueue()
     for need in needs:
         todo.put(need)
-    tenders = [
-        threading.Thread(target=_tend, args=(todo, done), daemon=True) for _ in range(processes)
-    ]
-    for tender in tenders:
-        tender.start()
-    while any(tender.is_alive() for tender in tenders):
-        tenders[0].join(0.05) if tenders[0].is_alive() else tenders[-1].join(0.05)
-        now = time.monotonic()
-        if now - told >= TELL_EVERY:
-            told = now
-            say(
-                f"compiling the solver: {done.qsize()} of {len(needs)} functions after {now - began:.0f} s"
+    finished = threading.Event()
+
+    def tell_now_and_then() -> None:
+        while not finished.wait(TELL_EVERY):
+            so_far = (
+                f"{done.qsize()} of {len(needs)} functions after {time.monotonic() - began:.0f} s"
             )
+            say(f"compiling the solver: {so_far}")
+
+    tenders = [
+        threading.Thread(target=_tend, args=(todo, done), daemon=True) for _ in range(processes - 1)
+    ]
+    for thread in (*tenders, threading.Thread(target=tell_now_and_then, daemon=True)):
+        thread.start()
+    try:
+        # what cannot be compiled says so when it is called
+        with suppress(Empty, Exception), _little_garbage():
+            while True:
+                need = todo.get_nowait()
+                _compile(need)
+                done.put(need)
+        for tender in tenders:
+            tender.join()
+    finally:
+        finished.set()
     say(f"compiled the solver in {time.monotonic() - began:.0f} s")
 
 
@@ -104,7 +125,7 @@ def _tend(todo: SimpleQueue[Need], done: SimpleQueue[Need]) -> None:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env=os.environ | {"NUMBA_CACHE_DIR": str(CACHE_FOLDER.parents[1])},
-        stderr=subprocess.DEVNULL,  # what cannot be compiled says so when it is called
+        stderr=subprocess.DEVNULL,
     ) as child:
         assert child.stdin is not None
         assert child.stdout is not None
@@ -122,12 +143,26 @@ def _tend(todo: SimpleQueue[Need], done: SimpleQueue[Need]) -> None:
 
 def compile_as_told() -> None:
     """Compile what is named on stdin, one after the other, with a line on stdout for each."""
-    # of what the compiler leaves little is garbage; looking for it takes a twentieth of the time
-    gc.disable()
-    with suppress(EOFError):
+    with suppress(EOFError), _little_garbage():
         while True:
             need: Need = pickle.load(sys.stdin.buffer)
-            sweep: Sweep = getattr(importlib.import_module(need.module), need.name)
-            (sweep.parallel if need.parallel else sweep.serial).compile(need.types)
-            need.marker.touch()
+            _compile(need)
             print(need.name, flush=True)
+
+
+def _compile(need: Need) -> None:
+    sweep: Sweep = getattr(importlib.import_module(need.module), need.name)
+    (sweep.parallel if need.parallel else sweep.serial).compile(need.types)
+    need.marker.touch()
+
+
+@contextmanager
+def _little_garbage() -> Iterator[None]:
+    """Do not look for garbage, of which the compiler leaves little: that takes a twentieth of the time."""
+    looked = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if looked:
+            gc.enable()
