@@ -1,95 +1,68 @@
-"""Pictures of a flow, drawn with a table of colours and Pillow: some milliseconds each."""
+"""Pictures of a flow, drawn with a table of colours and Pillow: some milliseconds each.
+
+A picture is a scene (:mod:`flowsim.painting`) with title, numbers, actions and legends around it.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from functools import cache, lru_cache, partial
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from PIL import Image, ImageChops, ImageDraw, ImageFont
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw, ImageFont
 
-from flowsim.bodies import Body
+from flowsim.painting import (
+    AGENT,
+    ARROW,
+    BACKGROUND,
+    BODY,
+    FAINT,
+    INK,
+    Colour,
+    Outline,
+    Scene,
+    field_picture,
+    outline,
+)
 from flowsim.quantities import HALF, VORTICITY, Quantity
 
-Picture = NDArray[np.uint8]
-Colour = tuple[int, int, int]
-Point = tuple[float, float]
-Points = NDArray[np.float64]
+__all__ = [
+    "EFFORT",
+    "FAINT",
+    "INK",
+    "TROUGH",
+    "Caption",
+    "Outline",
+    "Picture",
+    "Scene",
+    "Window",
+    "component_colour",
+    "component_names",
+    "draw_legends",
+    "draw_panel",
+    "draw_small_panel",
+    "draw_table",
+    "field_picture",
+    "font",
+    "make_even",
+    "outline",
+    "palette",
+    "text_size",
+]
 
-_OVERSAMPLING = 2  # lines are drawn on a finer canvas and averaged down
-_BACKGROUND: Colour = (255, 255, 255)
-_OUTSIDE: Colour = (232, 234, 238)
-INK: Colour = (32, 36, 44)
-FAINT: Colour = (120, 126, 138)
-_BODY: Colour = (70, 76, 88)
-_AGENT: Colour = (244, 178, 36)
-_ARROW: Colour = (22, 128, 60)
+Picture = NDArray[np.uint8]
+
 TROUGH: Colour = (232, 234, 238)
 _HELD: Colour = (205, 236, 205)
 _LOST: Colour = (252, 205, 200)
 EFFORT: Colour = (90, 96, 108)
-_COMPONENTS: tuple[Colour, ...] = (_ARROW, (196, 88, 16), (118, 66, 168))
+_COMPONENTS: tuple[Colour, ...] = (ARROW, (196, 88, 16), (118, 66, 168))
 """Of the components of an action, by turns."""
-
-
-@dataclass(frozen=True)
-class Outline:
-    """A body in a picture: its boundary as :func:`outline` gives it, and whether it is the controlled one."""
-
-    points: NDArray[np.float64]
-    agent: bool = False
-
-
-@dataclass(frozen=True)
-class Scene:
-    """What a picture shows; all positions in the coordinates of the grid.
-
-    Attributes
-    ----------
-    values : (nx, ny)
-        At cell centres.
-    size : (float, float)
-        Width and height of the box.
-    outlines : sequence of Outline
-    sensors : (n, 2)
-    force : (position, vector) or None
-        Arrow for the applied force, its length in D.
-    alive_box : (x0, x1, y0, y1) or None
-        Drawn thinly.
-    target : (x, y, radius) or None
-    length : str
-        Name of the unit of length.
-    quantity : Quantity
-        What the values are.
-    view : (x0, x1, y0, y1) or None
-        The part that is seen, which may reach beyond the box; all of the box unless given.
-    """
-
-    values: NDArray[np.floating[Any]]
-    size: tuple[float, float]
-    outlines: Sequence[Outline] = ()
-    sensors: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 2)))
-    force: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
-    alive_box: tuple[float, float, float, float] | None = None
-    target: tuple[float, float, float] | None = None
-    length: str = "D"
-    quantity: Quantity = VORTICITY
-    view: tuple[float, float, float, float] | None = None
-
-    @property
-    def frame(self) -> tuple[float, float, float, float]:
-        """x0, x1, y0, y1 of what is seen."""
-        return self.view or (0.0, self.size[0], 0.0, self.size[1])
-
-    def scale(self, width: int) -> float:
-        """Return how many pixels a unit of length has in a picture of this width."""
-        x0, x1, _, _ = self.frame
-        return width / (x1 - x0)
 
 
 @dataclass(frozen=True)
@@ -117,27 +90,13 @@ class Caption:
     lost: bool = False
 
 
-def outline(body: Body, position: NDArray[np.float64], angle: float) -> NDArray[np.float64]:
-    """Return the boundary of a body at a position and angle.
-
-    Returns
-    -------
-    (n, 2)
-        A closed polygon; several, with a row of NaN between one and the next, where the boundary is of several pieces.
-    """
-    gap = np.full((1, 2), np.nan)
-    x, y = np.concatenate([part for curve in body.surface for part in (gap, curve)] or [gap])[1:].T
-    c, s = math.cos(angle), math.sin(angle)
-    return np.stack([position[0] + c * x - s * y, position[1] + s * x + c * y], axis=-1)
-
-
 @cache
 def palette(levels: int, quantities: tuple[Quantity, ...] = (VORTICITY,)) -> Picture:
     """Return the colours of our pictures with this odd number of values among them; shape (n, 3), n at most 256."""
-    light, dark = np.array(_BACKGROUND), np.array(INK)
+    light, dark = np.array(BACKGROUND), np.array(INK)
     mixed = [
         (light, dark, 10),
-        (np.array(_AGENT), dark, 4),
+        (np.array(AGENT), dark, 4),
         (np.array(_HELD), dark, 5),
         (np.array(_LOST), dark, 5),
     ]
@@ -146,7 +105,7 @@ def palette(levels: int, quantities: tuple[Quantity, ...] = (VORTICITY,)) -> Pic
     ]
     which = np.round(np.linspace(0, 2 * HALF, levels)).astype(int)
     values = [quantity.table()[which] for quantity in quantities]
-    single = np.array([INK, _BODY, FAINT, EFFORT, *_COMPONENTS], dtype=np.uint8)
+    single = np.array([INK, BODY, FAINT, EFFORT, *_COMPONENTS], dtype=np.uint8)
     return np.concatenate([*values, np.array(others).astype(np.uint8)[1:], single])
 
 
@@ -169,235 +128,6 @@ def font(size: int, bold: bool = False) -> ImageFont.FreeTypeFont:
     path = Path(matplotlib.get_data_path()) / "fonts" / "ttf" / name
     # our words are left to right, and need no shaping of letters
     return ImageFont.truetype(path, size, layout_engine=ImageFont.Layout.BASIC)
-
-
-def field_picture(scene: Scene, width: int) -> Image.Image:
-    """Return the field with bodies, force arrow, sensors and alive box, `width` pixels wide."""
-    x0, _, y0, y1 = scene.frame
-    scale = scene.scale(width)
-    height = round(scale * (y1 - y0))
-    canvas = Image.new("RGB", (width, height), _OUTSIDE)
-    left, right = max(0, round(-x0 * scale)), min(width, round((scene.size[0] - x0) * scale))
-    upper, lower = max(0, round((y1 - scene.size[1]) * scale)), min(height, round(y1 * scale))
-    if right > left and lower > upper:
-        canvas.paste(_coloured(scene, (x0, y1), scale, (left, upper, right, lower)), (left, upper))
-    _draw_overlay(canvas, scene, scale)
-    return canvas
-
-
-def _coloured(
-    scene: Scene, corner: Point, scale: float, part: tuple[int, int, int, int]
-) -> Image.Image:
-    """Return the field in the part (left, upper, right, lower) of a picture whose upper left corner is given."""
-    # the cells are fewer than the pixels; interpolated as it is, a jump to a huge number would ring far and wide
-    places = np.clip(scene.quantity.along(scene.values), -4 * HALF, 6 * HALF)
-    image = Image.fromarray(np.ascontiguousarray(places.T[::-1]))
-    cells = image.width / scene.size[0], image.height / scene.size[1]
-    left, upper, right, lower = (side / scale for side in part)
-    source = (
-        (corner[0] + left) * cells[0], (scene.size[1] - corner[1] + upper) * cells[1],
-        (corner[0] + right) * cells[0], (scene.size[1] - corner[1] + lower) * cells[1],
-    )  # fmt: skip
-    within = (
-        max(source[0], 0.0),
-        max(source[1], 0.0),
-        min(source[2], image.width),
-        min(source[3], image.height),
-    )
-    size = part[2] - part[0], part[3] - part[1]
-    fine = np.asarray(image.resize(size, Image.Resampling.BICUBIC, box=within))
-    packed = _packed(scene.quantity).take(fine.astype(np.intp), mode="clip")
-    return Image.frombytes("RGB", size, packed.tobytes(), "raw", "RGBX")
-
-
-@cache
-def _packed(quantity: Quantity) -> NDArray[np.uint32]:
-    """Return the table with a colour in each number, which is looked up several times as fast."""
-    table = quantity.table()
-    return np.ascontiguousarray(np.pad(table, ((0, 0), (0, 1)))).view(np.uint32).ravel()
-
-
-def _draw_overlay(canvas: Image.Image, scene: Scene, scale: float) -> None:
-    """Draw everything but the field; `scale` is in pixels per D."""
-    x0, _, _, y1 = scene.frame
-    others = tuple(
-        np.asarray(shape.points, np.float64).tobytes()
-        for shape in scene.outlines
-        if not shape.agent
-    )
-    still = _still(canvas.size, (x0, y1), scale, scene.alive_box, scene.target, others)
-    canvas.paste(*still)
-
-    def pixels(points: ArrayLike) -> Points:
-        return (np.asarray(points, np.float64) - (x0, y1)) * (scale, -scale)
-
-    line = _line(scale)
-    bodies = [
-        pixels(curve) for shape in scene.outlines if shape.agent for curve in _pieces(shape.points)
-    ]
-    ends = (
-        np.zeros((0, 2))
-        if scene.force is None
-        else pixels([scene.force[0], scene.force[0] + scene.force[1]])
-    )
-    ends = ends if np.isfinite(ends).all() else ends[:0]
-    sensors = pixels(scene.sensors[np.isfinite(scene.sensors).all(axis=1)])
-
-    def paint(fine: _Fine) -> None:
-        if bodies:
-            fine.fill(bodies, _AGENT, 2 * line)
-        if len(ends):
-            fine.arrow(ends, 3 * line)
-        fine.dots(sensors, 2.4 * line, line)
-
-    _finely(canvas, np.concatenate([*bodies, ends, sensors]), 6 * line, paint)
-
-
-@lru_cache(maxsize=64)  # most of it stands for a whole film
-def _still(
-    size: tuple[int, int],
-    corner: Point,
-    scale: float,
-    alive_box: tuple[float, float, float, float] | None,
-    target: tuple[float, float, float] | None,
-    others: tuple[bytes, ...],
-) -> tuple[Image.Image, tuple[int, int], Image.Image]:
-    """Return what does not move with the agent, and where it is: frame, alive box, target, the other bodies' outlines.
-
-    It is what :meth:`PIL.Image.Image.paste` takes: colours, corner and mask.
-    """
-
-    def pixels(points: ArrayLike) -> Points:
-        return (np.asarray(points, np.float64) - corner) * (scale, -scale)
-
-    canvas, line = Image.new("RGBA", size), _line(scale)
-    draw = ImageDraw.Draw(canvas)
-    draw.rectangle((0, 0, canvas.width - 1, canvas.height - 1), outline=FAINT)
-    if alive_box is not None:
-        _dashed_box(draw, pixels(_corners(alive_box)).tolist(), max(1, round(line)))
-    if target is not None:
-        x, y, radius = target
-        ends, center = pixels([(x - radius, y - radius), (x + radius, y + radius)]), pixels((x, y))
-        _finely(
-            canvas,
-            ends,
-            2 * line,
-            lambda fine: fine.circle(center, radius * scale, _ARROW, 2 * line),
-        )
-    for points in others:
-        curves = [pixels(curve) for curve in _pieces(np.frombuffer(points).reshape(-1, 2))]
-        paint = partial(_Fine.fill, curves=curves, colour=_BODY, width=2 * line)
-        _finely(canvas, np.concatenate(curves) if curves else np.zeros((0, 2)), 2 * line, paint)
-    return canvas.convert("RGB"), (0, 0), canvas.getchannel("A")
-
-
-def _line(scale: float) -> float:
-    """Return the width of a thin line in pixels."""
-    return max(1.0 / _OVERSAMPLING, 0.014 * scale)
-
-
-def _finely(
-    canvas: Image.Image, points: Points, margin: float, paint: Callable[[_Fine], Any]
-) -> None:
-    """Paint around these points on a finer canvas, which is averaged down; nothing if they are not in the picture."""
-    if not len(points) or not np.isfinite(points).all():
-        return
-    low, high = np.floor(points.min(axis=0) - margin - 1), np.ceil(points.max(axis=0) + margin + 1)
-    left, upper = (max(0, int(value)) for value in low)
-    right, lower = (min(most, int(value)) for most, value in zip(canvas.size, high, strict=True))
-    if right <= left or lower <= upper:
-        return
-    part = canvas.crop((left, upper, right, lower))
-    size = (part.width * _OVERSAMPLING, part.height * _OVERSAMPLING)
-    finer = part.resize(size, Image.Resampling.NEAREST)
-    paint(_Fine(finer, (left, upper)))
-    canvas.paste(finer.reduce(_OVERSAMPLING), (left, upper))
-
-
-class _Fine:
-    """A finer canvas of a part of a picture, on which lengths and places are in pixels of the picture."""
-
-    def __init__(self, canvas: Image.Image, corner: tuple[int, int]) -> None:
-        self._canvas, self._corner, self._draw = canvas, corner, ImageDraw.Draw(canvas)
-
-    def _at(self, points: Points) -> Points:
-        return (points - self._corner) * _OVERSAMPLING
-
-    def circle(self, center: Points, radius: float, colour: Colour, width: float) -> None:
-        self._draw.circle(
-            self._at(center).tolist(), radius * _OVERSAMPLING, outline=colour, width=_wide(width)
-        )
-
-    def dots(self, centers: Points, radius: float, width: float) -> None:
-        for center in self._at(centers).tolist():
-            self._draw.circle(center, radius * _OVERSAMPLING, _BACKGROUND, INK, _wide(width))
-
-    def fill(self, curves: Sequence[Points], colour: Colour, width: float) -> None:
-        """Fill what an odd number of closed curves surrounds, so that the holes of a body stay open, and draw these."""
-        curves = [self._at(np.concatenate([curve, curve[:1]])) for curve in curves]
-        if len(curves) == 1:
-            self._draw.polygon(curves[0].ravel().tolist(), fill=colour)
-        else:
-            inside = Image.new("1", self._canvas.size)
-            for curve in curves:
-                one = Image.new("1", self._canvas.size)
-                ImageDraw.Draw(one).polygon(curve.ravel().tolist(), fill=1)
-                inside = ImageChops.logical_xor(inside, one)
-            self._canvas.paste(colour, None, inside)
-        for curve in curves:
-            self._draw.line(curve.ravel().tolist(), fill=INK, width=_wide(width))
-            for corner in _corners_of(curve).tolist():
-                self._draw.circle(corner, 0.5 * _wide(width), INK)
-
-    def arrow(self, ends: Points, width: float) -> None:
-        start, end = ends
-        length = float(np.hypot(*(end - start)))
-        if not 2.0 * width < length < math.inf:
-            return  # too short to have a direction
-        along = (end - start) / length
-        head = min(4.5 * width, 0.6 * length)
-        neck, wing = end - head * along, 0.45 * head * np.array([-along[1], along[0]])
-        self._draw.line(
-            self._at(np.stack([start, neck])).ravel().tolist(), fill=_ARROW, width=_wide(width)
-        )
-        self._draw.polygon(
-            self._at(np.stack([end, neck + wing, neck - wing])).ravel().tolist(), fill=_ARROW
-        )
-
-
-def _corners_of(curve: Points) -> Points:
-    """Return the points at which a closed curve turns by so much that a wide line has a gap."""
-    after = np.diff(curve, axis=0)
-    before = np.concatenate([after[-1:], after[:-1]])
-    turn = np.abs(after[:, 1] * before[:, 0] - after[:, 0] * before[:, 1])
-    return curve[:-1][turn > 0.3 * (after * before).sum(axis=1)]
-
-
-def _wide(width: float) -> int:
-    return max(1, round(width * _OVERSAMPLING))
-
-
-def _pieces(points: NDArray[np.float64]) -> list[NDArray[np.float64]]:
-    """Return the closed curves, (n, 2) each, between rows that are not finite."""
-    finite = np.isfinite(points).all(axis=1)
-    parts = np.split(points, np.flatnonzero(~finite))
-    curves = [part[np.isfinite(part).all(axis=1)] for part in parts]
-    return [curve for curve in curves if len(curve) > 2]
-
-
-def _corners(box: tuple[float, float, float, float]) -> list[tuple[float, float]]:
-    x0, x1, y0, y1 = box
-    return [(x0, y0), (x1, y0), (x1, y1), (x0, y1)]
-
-
-def _dashed_box(draw: ImageDraw.ImageDraw, corners: list[tuple[float, float]], width: int) -> None:
-    dash = 8.0 * width
-    for (x0, y0), (x1, y1) in zip(corners, corners[1:] + corners[:1], strict=True):
-        count = max(1, round(math.hypot(x1 - x0, y1 - y0) / (2.0 * dash)))
-        for n in range(count):
-            start, end = n / count, (n + 0.5) / count
-            ends = [(x0 + t * (x1 - x0), y0 + t * (y1 - y0)) for t in (start, end)]
-            draw.line(ends, fill=FAINT, width=width)
 
 
 def draw_panel(
@@ -454,7 +184,7 @@ def draw_panel(
 def draw_small_panel(scene: Scene, caption: Caption, width: int) -> Picture:
     """Return a picture with one line above it: the title, and beside it the return or how the episode ended."""
     size = text_size(width)
-    tint = _BACKGROUND if not caption.note else _LOST if caption.lost else _HELD
+    tint = BACKGROUND if not caption.note else _LOST if caption.lost else _HELD
     numbers = "" if caption.episode_return is None else f"return {caption.episode_return:.1f}"
     strip = _strip(width, size, caption.title, caption.note or numbers, tint)
     return make_even(np.concatenate([strip, np.asarray(field_picture(scene, width))]))
@@ -475,7 +205,7 @@ def make_even(picture: Picture) -> Picture:
 
 # most of them stand for an action or longer, and letters take longer than a flow
 @lru_cache(maxsize=64)
-def _strip(width: int, size: int, left: str, right: str, tint: Colour = _BACKGROUND) -> Picture:
+def _strip(width: int, size: int, left: str, right: str, tint: Colour = BACKGROUND) -> Picture:
     """Return a line of text, with what is to the left in bold."""
     strip = Image.new("RGB", (width, 2 * size), tint)
     draw = ImageDraw.Draw(strip)
@@ -489,7 +219,7 @@ def draw_table(
     width: int, height: int, size: int, title: str, rows: tuple[tuple[str, str], ...]
 ) -> Picture:
     """Return a title and lines of two columns on white."""
-    table = Image.new("RGB", (width, height), _BACKGROUND)
+    table = Image.new("RGB", (width, height), BACKGROUND)
     draw = ImageDraw.Draw(table)
     draw.text((size // 2, size), title, fill=INK, font=font(size, bold=True), anchor="lm")
     for n, (left, right) in enumerate(rows):
@@ -519,7 +249,7 @@ def draw_legends(
 
 def _draw_legend(width: int, size: int, quantity: Quantity, unit: str, right: int) -> Image.Image:
     """Return the colours of a quantity, which end at `right`, with its unit."""
-    legend = Image.new("RGB", (width, 3 * size), _BACKGROUND)
+    legend = Image.new("RGB", (width, 3 * size), BACKGROUND)
     draw = ImageDraw.Draw(legend)
     bar, y, half = 8 * size + 1, size, size // 2  # odd: one pixel is zero
     left, low = right - bar, -quantity.limit if quantity.signed else 0.0
@@ -539,7 +269,7 @@ def _draw_legend(width: int, size: int, quantity: Quantity, unit: str, right: in
 @lru_cache(maxsize=16)
 def _action_strip(width: int, size: int, action: tuple[float, ...]) -> Picture:
     """Return the components of the action at fixed places, each with a bar from -1 to 1."""
-    strip = Image.new("RGB", (width, 2 * size), _BACKGROUND)
+    strip = Image.new("RGB", (width, 2 * size), BACKGROUND)
     draw, x, y = ImageDraw.Draw(strip), size // 2, size
     for number, (name, value) in enumerate(zip(component_names(len(action)), action, strict=True)):
         draw.text((x, y), name, fill=FAINT, font=font(size), anchor="lm")

@@ -30,7 +30,15 @@ SPACING = 1.9
 """Time between snapshots: 24 of them cover nine to fourteen shedding periods, and no two the same phase."""
 LOCK_TIMEOUT = 3600.0
 
-_NO_PHYSICS = {"viz.py", "films.py", "io.py", "bench.py", "validate.py", "__init__.py"}
+_NO_PHYSICS = {
+    "viz.py",
+    "painting.py",
+    "films.py",
+    "io.py",
+    "bench.py",
+    "validate.py",
+    "__init__.py",
+}
 
 
 class WakeBank:

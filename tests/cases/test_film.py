@@ -8,7 +8,7 @@ import pytest
 from cases import film
 from cases.baselines import PD, ZeroController
 from cases.film import render_film
-from flowsim import viz
+from flowsim import painting, viz
 from flowsim.quantities import choose
 from flowsim.viz import draw_panel
 
@@ -179,7 +179,8 @@ def test_the_camera_keeps_the_agent_in_the_middle(tmp_path):
             imageio.imread(file)[24:344] for file in sorted(tmp_path.glob(f"{follow}-*.png"))
         ]
         places = [
-            np.argwhere((picture == viz._AGENT).all(axis=2)).mean(axis=0) for picture in pictures
+            np.argwhere((picture == painting.AGENT).all(axis=2)).mean(axis=0)
+            for picture in pictures
         ]
         middles[follow] = np.abs(np.array(places) - 160).max(axis=1)
     assert middles[True].max() < 6
