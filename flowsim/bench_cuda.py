@@ -63,13 +63,27 @@ def bench_cuda(
         floor = BYTES_PER_CELL * np.dtype(dtype).itemsize / 4 * cells / bandwidth
         rows.append(
             {
-                "nx": nx, "ny": ny, "batch": batch, "threads": None, "backend": "cuda", "dtype": dtype,
-                "ms_per_step": 1e3 * per_step, "us_per_step": 1e6 * per_step, "cells_per_second": cells / per_step,
-                "peer": None, "peer_cells_per_second": None, "ratio": None, "bytes_per_cell": BYTES_PER_CELL,
-                "bandwidth": bandwidth, "floor_ms": 1e3 * floor, "times_floor": per_step / floor,
-                "of_bandwidth": floor / per_step, "gib": memory_needed(sim.grid, batch, dtype) / 2**30, "stages": {},
+                "nx": nx,
+                "ny": ny,
+                "batch": batch,
+                "threads": None,
+                "backend": "cuda",
+                "dtype": dtype,
+                "ms_per_step": 1e3 * per_step,
+                "us_per_step": 1e6 * per_step,
+                "cells_per_second": cells / per_step,
+                "peer": None,
+                "peer_cells_per_second": None,
+                "ratio": None,
+                "bytes_per_cell": BYTES_PER_CELL,
+                "bandwidth": bandwidth,
+                "floor_ms": 1e3 * floor,
+                "times_floor": per_step / floor,
+                "of_bandwidth": floor / per_step,
+                "gib": memory_needed(sim.grid, batch, dtype) / 2**30,
+                "stages": {},
             }
-        )  # fmt: skip
+        )
     return rows
 
 
@@ -100,8 +114,10 @@ def kernel_times(nx: int, ny: int, batch: int, dtype: str = "float32") -> list[d
 def wake(nx: int, ny: int, batch: int, dtype: str = "float32") -> Simulation:
     """Return the flow that is measured: a box of length 8, a fixed D-section and a free ellipse."""
     bodies = [HalfDisk(center=(1.8, 2.0)), Ellipse(center=(3.8, 2.0), motion="free")]
-    return Simulation(Grid(nx, ny, 8.0 / nx), Sides(bottom="slip", top="slip"), bodies, viscosity=1 / 400, batch=batch,
-                      dtype=dtype, backend="cuda")  # fmt: skip
+    grid, sides = Grid(nx, ny, 8.0 / nx), Sides(bottom="slip", top="slip")
+    return Simulation(
+        grid, sides, bodies, viscosity=1 / 400, batch=batch, dtype=dtype, backend="cuda"
+    )
 
 
 def copy_bandwidth() -> float:

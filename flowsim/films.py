@@ -157,10 +157,16 @@ def write_mp4(path: Path, frames: Iterable[Picture], fps: float = FPS) -> None:
         raise ValueError(f"the film {path} has no frames, but must have at least one")
     height, width = first.shape[:2]
     with _replacing(Path(path)) as beside:
+        speed = ("-crf", "20", "-preset", "ultrafast", "-movflags", "+faststart")
         writer = imageio_ffmpeg.write_frames(
-            str(beside), (width, height), fps=fps, codec="libx264", macro_block_size=2, quality=None,
-            output_params=["-crf", "20", "-preset", "ultrafast", "-movflags", "+faststart", *_BT709],
-        )  # fmt: skip
+            str(beside),
+            (width, height),
+            fps=fps,
+            codec="libx264",
+            macro_block_size=2,
+            quality=None,
+            output_params=[*speed, *_BT709],
+        )
         writer.send(None)
         try:
             writer.send(np.ascontiguousarray(first))

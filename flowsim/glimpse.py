@@ -32,9 +32,13 @@ def pack_glimpse(scene: Scene, caption: Caption) -> bytes:
         "force": np.array(scene.force if scene.force is not None else ()),
     }
     words = {
-        "size": list(scene.size), "agents": [shape.agent for shape in scene.outlines], "alive_box": scene.alive_box,
-        "target": scene.target, "length": scene.length, "caption": asdict(caption),
-    }  # fmt: skip
+        "size": list(scene.size),
+        "agents": [shape.agent for shape in scene.outlines],
+        "alive_box": scene.alive_box,
+        "target": scene.target,
+        "length": scene.length,
+        "caption": asdict(caption),
+    }
     file = io.BytesIO()
     np.savez(file, words=np.array(json.dumps(words, default=float)), **arrays)
     return file.getvalue()

@@ -74,8 +74,11 @@ def blockage(flow: State) -> FloatArray:
 
 
 def _covered(flow: State, b: int, along: int) -> float:
-    extents = [_extent(body, flow.body_state.position[b, k], float(flow.body_state.angle[b, k]))
-               for k, body in enumerate(flow.bodies)]  # fmt: skip
+    state = flow.body_state
+    extents = [
+        _extent(body, state.position[b, k], float(state.angle[b, k]))
+        for k, body in enumerate(flow.bodies)
+    ]
     across, length = 1 - along, flow.grid.size[1 - along]
     largest = 0.0
     # more bodies than before are cut only where one begins

@@ -294,10 +294,19 @@ class State:
 
     def _state_arrays(self) -> dict[str, NDArray[Any]]:
         fields = {
-            "u": self.u, "v": self.v, "rate_u": self._rate_u, "rate_v": self._rate_v, "pressure": self.pressure,
-            "time": self.time, "dt": self.dt, "steps": self.steps, "diverged": self.diverged, "speed": self._speed,
-            "viscosity": self.viscosity, "sides": self._given,
-        }  # fmt: skip
+            "u": self.u,
+            "v": self.v,
+            "rate_u": self._rate_u,
+            "rate_v": self._rate_v,
+            "pressure": self.pressure,
+            "time": self.time,
+            "dt": self.dt,
+            "steps": self.steps,
+            "diverged": self.diverged,
+            "speed": self._speed,
+            "viscosity": self.viscosity,
+            "sides": self._given,
+        }
         if len(self._table.nodes):
             fields |= {"gait": self.gait, "form": self.form, "midlines": self._near.bodies.midlines}
         return fields | {f"body_{name}": array for name, array in vars(self.body_state).items()}
@@ -322,12 +331,11 @@ class State:
                 f"the state has the fields {sorted(state)}, this simulation has {sorted(own)}"
             )
         for name, array in own.items():
-            if (
-                np.shape(state[name]) != array[b].shape
-                or np.asarray(state[name]).dtype != array.dtype
-            ):
-                raise ValueError(f"the state's {name} is {np.shape(state[name])} {np.asarray(state[name]).dtype}, "
-                                 f"this simulation's is {array[b].shape} {array.dtype}")  # fmt: skip
+            shape, dtype = np.shape(state[name]), np.asarray(state[name]).dtype
+            if shape != array[b].shape or dtype != array.dtype:
+                raise ValueError(
+                    f"the state's {name} is {shape} {dtype}, this simulation's is {array[b].shape} {array.dtype}"
+                )
         for name, array in own.items():
             array[b] = (
                 state[name] if isinstance(array, np.ndarray) else self._device.array(state[name])

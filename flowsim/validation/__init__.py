@@ -10,7 +10,16 @@ import math
 import time
 from functools import partial
 
-from flowsim.validation import bodies, cavity, cylinder, free_bodies, open_sides, smooth, swimming
+from flowsim.validation import (
+    bodies,
+    cavity,
+    cylinder,
+    free_bodies,
+    impulsive,
+    open_sides,
+    smooth,
+    swimming,
+)
 from flowsim.validation.result import Case, DivergedError, Effort, Result, Row
 
 CASES: dict[str, tuple[str, Case]] = {
@@ -32,13 +41,13 @@ CASES: dict[str, tuple[str, Case]] = {
     },
     "cylinder-100": ("Vortex shedding of a cylinder at Re 100", cylinder.shedding),
     "open-sides": ("Vortex shedding at Re 100 between open sides, 200 D/U", open_sides.open_sides),
-    "short-times": ("Cylinder at Re 100 just after an impulsive start", cylinder.short_times),
+    "short-times": ("Cylinder at Re 100 just after an impulsive start", impulsive.short_times),
     **{
         f"impulsive-{number}": (
             f"Impulsively started cylinder at Re {number}",
-            partial(cylinder.impulsive, number),
+            partial(impulsive.impulsive, number),
         )
-        for number in cylinder.IMPULSIVE_DRAG
+        for number in impulsive.IMPULSIVE_DRAG
     },
     "oscillating": ("Cylinder oscillating in still water, Re 100 and KC 5", cylinder.oscillating),
     "d-section": ("Half disk at Re 100, curved side ahead: convergence", cylinder.d_section),

@@ -53,10 +53,23 @@ def forces(effort: Effort) -> Result:
         tolerance, setup = effort.choose(0.01, 0.03), Setup.of(sim)
         source = "control volume 0.25 D around the body; over the rms force, in D for the torque"
         rows += [
-            judge(f"{name}: difference of the mean force", float(np.hypot(*mean[:2]) / scale), 0.0, tolerance, setup,
-                  source),
-            judge(f"{name}: difference of the mean torque", float(abs(mean[2]) / scale), 0.0, tolerance, setup, source),
-        ]  # fmt: skip
+            judge(
+                f"{name}: difference of the mean force",
+                float(np.hypot(*mean[:2]) / scale),
+                0.0,
+                tolerance,
+                setup,
+                source,
+            ),
+            judge(
+                f"{name}: difference of the mean torque",
+                float(abs(mean[2]) / scale),
+                0.0,
+                tolerance,
+                setup,
+                source,
+            ),
+        ]
         if name == "driven ellipse":
             curves = [
                 Curve.of("penalty", history[::8, 0], history[::8, 2]),

@@ -84,7 +84,8 @@ BOXES: dict[str, tuple[Box, Box]] = {
 """The flow is unbounded: the sides of these boxes have the velocity that its vorticity induces there."""
 
 
-def _box(name: str, effort: Effort) -> Box:
+def box_of(name: str, effort: Effort) -> Box:
+    """Return one of :data:`BOXES`."""
     return effort.choose(*BOXES[name])
 
 
@@ -94,7 +95,7 @@ def drag_and_lift(sim: Simulation) -> tuple[float, float]:
     return 2 * float(x), 2 * float(y)
 
 
-def _mean_near(history: FloatArray, time: float, width: float, column: int = 1) -> float:
+def mean_near(history: FloatArray, time: float, width: float, column: int = 1) -> float:
     """Mean of a column over the steps within ``width`` of a time; forces differ a little from step to step."""
     near = np.abs(history[:, 0] - time) <= width
     return (
@@ -132,7 +133,10 @@ def wake_length(sim: Simulation) -> float:
 
 def steady(reynolds_number: int, effort: Effort) -> Result:
     """Drag and wake length of the steady flow, well after an impulsive start."""
-    box, duration = _box(f"steady-{reynolds_number}", effort), {20: 20.0, 40: 30.0}[reynolds_number]
+    box, duration = (
+        box_of(f"steady-{reynolds_number}", effort),
+        {20: 20.0, 40: 30.0}[reynolds_number],
+    )
     sim = box.simulation(Disk(center=box.center), effort, viscosity=1 / reynolds_number)
     history = follow(sim, duration, effort, drag_and_lift)
     drag, length = STEADY_VALUES[reynolds_number]
@@ -144,7 +148,7 @@ def steady(reynolds_number: int, effort: Effort) -> Result:
     rows = [
         judge(
             "mean C_D in the last D/U",
-            _mean_near(history, duration - 0.5, 0.5),
+            mean_near(history, duration - 0.5, 0.5),
             drag,
             tolerance,
             setup,
@@ -154,14 +158,14 @@ def steady(reynolds_number: int, effort: Effort) -> Result:
     ]
     curves = [
         Curve.of("C_D", history[::10, 0], history[::10, 1]),
-        *_band("published", drag, duration),
+        *band("published", drag, duration),
     ]
     plots = [Plot("drag", "t U/D", "C_D", curves, y_limits=(1.0, 4.0))]
     x, y = box.center
     return Result(rows, plots, [Picture.of("steady", sim, (x - 2, x + 6, y - 2, y + 2), limit=4.0)])
 
 
-def _band(label: str, reference: float | tuple[float, float], until: float) -> list[Curve]:
+def band(label: str, reference: float | tuple[float, float], until: float) -> list[Curve]:
     """Return horizontal lines at the reference or at both of its ends."""
     low, high = reference if isinstance(reference, tuple) else (reference, reference)
     labels = [label] if low == high else [f"{label}, lowest", f"{label}, highest"]
@@ -215,7 +219,7 @@ def _shedding_plots(history: FloatArray) -> list[Plot]:
 
 def shedding(effort: Effort) -> Result:
     """Drag, lift and Strouhal number at Re 100."""
-    box = _box("shedding", effort)
+    box = box_of("shedding", effort)
     sim = box.simulation(Disk(center=box.center), effort, viscosity=1 / 100)
     duration = 110.0
     history = shed(sim, duration, effort)
@@ -237,7 +241,7 @@ def shedding(effort: Effort) -> Result:
 
 def d_section(effort: Effort) -> Result:
     """Drag and Strouhal number of the half disk at Re 100 on three grids, with Richardson's extrapolation."""
-    finest = _box("d-section", effort)
+    finest = box_of("d-section", effort)
     duration, ratio = effort.choose(80.0, 50.0), 1.5
     cells = [round(finest.cells / ratio**2), round(finest.cells / ratio), finest.cells]
     found = []
@@ -250,13 +254,29 @@ def d_section(effort: Effort) -> Result:
     for column, quantity in ((0, "mean C_D"), (2, "Strouhal number")):
         limit, error = richardson(values[:, column], ratio)
         rows.append(
-            Row(f"{quantity}, finest grid", float(values[-1, column]), None, "none published; our own convergence",
-                error, effort.choose(0.03, 0.1), "relative to Richardson's extrapolation", setup)
-        )  # fmt: skip
+            Row(
+                f"{quantity}, finest grid",
+                float(values[-1, column]),
+                None,
+                "none published; our own convergence",
+                error,
+                effort.choose(0.03, 0.1),
+                "relative to Richardson's extrapolation",
+                setup,
+            )
+        )
         rows.append(
-            Row(f"{quantity}, extrapolated", limit, None, "none published; our own convergence", error,
-                effort.choose(0.03, 0.1), "distance from the finest grid", setup)
-        )  # fmt: skip
+            Row(
+                f"{quantity}, extrapolated",
+                limit,
+                None,
+                "none published; our own convergence",
+                error,
+                effort.choose(0.03, 0.1),
+                "distance from the finest grid",
+                setup,
+            )
+        )
         curves.append(
             Curve.of(quantity, 1 / np.array(cells), values[:, column] / limit, points=True)
         )
@@ -284,105 +304,6 @@ def richardson(values: FloatArray, ratio: float) -> tuple[float, float]:
     return float(limit), float(abs(fine - limit) / abs(limit))
 
 
-# --- impulsive start -------------------------------------------------------------------------------------------------
-
-IMPULSIVE_DRAG: dict[int, dict[float, float]] = {
-    550: {0.2: 1.025, 0.5: 0.739, 1.0: 0.741, 2.0: 1.113, 3.0: 1.287, 4.0: 1.207, 5.0: 1.125},
-    3000: {0.2: 0.423, 0.5: 0.313, 1.0: 0.386, 2.0: 0.962, 3.0: 1.196, 4.0: 1.377, 5.0: 1.195},
-}
-"""Reynolds number: C_D at T = U t / R (Koumoutsakos and Leonard 1995)."""
-
-
-def impulsive_reference(reynolds_number: int, T: float) -> float | tuple[float, float]:
-    """Return what is published of the drag at T: a value, or an interval while the expansion for short times holds.
-
-    Koumoutsakos and Leonard's curves and the expansion of Bar-Lev and Yang part by 0.2 to 1.6 % up to T = 0.5.
-    """
-    curve = IMPULSIVE_DRAG[reynolds_number][T]
-    if T > 0.5:
-        return curve
-    expansion = float(bar_lev_yang(np.array(T / 2), reynolds_number))
-    return min(curve, expansion), max(curve, expansion)
-
-
-def impulsive(reynolds_number: int, effort: Effort) -> Result:
-    """Drag history of a cylinder that starts at once."""
-    box = _box(f"impulsive-{reynolds_number}", effort)
-    sim = box.simulation(Disk(center=box.center), effort, viscosity=1 / reynolds_number)
-    history = follow(sim, 2.51, effort, drag_and_lift)
-    setup = Setup.of(sim)
-    source = "Koumoutsakos and Leonard (1995), to T = 0.5 also Bar-Lev and Yang (1975)"
-    tolerance = effort.choose(0.03, {550: 0.1, 3000: 0.35}[reynolds_number])
-    published = IMPULSIVE_DRAG[reynolds_number]
-    rows = [
-        judge(
-            f"C_D at T = {T:g}",
-            _mean_near(history, T / 2, 0.01),
-            reference,
-            tolerance,
-            setup,
-            source,
-        )
-        for T in published
-        for reference in [impulsive_reference(reynolds_number, T)]
-    ]
-    early = np.linspace(0.05, 0.5, 46)
-    curves = [
-        Curve.of("ours", 2 * history[:, 0], history[:, 1]),
-        Curve.of("Bar-Lev and Yang (1975)", early, bar_lev_yang(early / 2, reynolds_number)),
-        Curve.of(
-            "Koumoutsakos and Leonard (1995)",
-            list(published),
-            list(published.values()),
-            points=True,
-        ),
-    ]
-    plots = [Plot("drag", "T = U t / R", "C_D", curves, y_limits=(0.0, 2.0))]
-    x, y = box.center
-    return Result(rows, plots, [Picture.of("T5", sim, (x - 1, x + 3, y - 1, y + 1), limit=20.0)])
-
-
-def bar_lev_yang(time: FloatArray, reynolds_number: float) -> FloatArray:
-    """Drag of an impulsively started cylinder at short times t = U t / D (Bar-Lev and Yang 1975), good to t = 0.1."""
-    k = 4 * np.sqrt(time / reynolds_number)
-    series = (
-        2.257
-        + k
-        - 0.141 * k**2
-        + 0.031 * k**3
-        + (8.996 - 41 * k + 143.8 * k**2 + 45.4 * k**3) * time**2
-    )
-    drag: FloatArray = np.pi / np.sqrt(reynolds_number * time) * series
-    return drag
-
-
-def short_times(effort: Effort) -> Result:
-    """Drag at Re 100 while the boundary layer is thin."""
-    reynolds_number, box = 100, _box("short-times", effort)
-    sim = box.simulation(Disk(center=box.center), effort, viscosity=1 / reynolds_number)
-    history = follow(sim, 0.105, effort, drag_and_lift)
-    setup, source = Setup.of(sim), "Bar-Lev and Yang (1975), matched expansion"
-    times = np.array([0.04, 0.06, 0.08, 0.1])
-    exact = bar_lev_yang(times, reynolds_number)
-    rows = [
-        judge(
-            f"C_D at t = {t:g}",
-            _mean_near(history, t, 0.004),
-            float(drag),
-            effort.choose(0.02, 0.05),
-            setup,
-            source,
-        )
-        for t, drag in zip(times, exact, strict=True)
-    ]
-    s = np.linspace(0.01, 0.1, 60)
-    curves = [
-        Curve.of("ours", history[:, 0], history[:, 1]),
-        Curve.of("Bar-Lev and Yang (1975)", s, bar_lev_yang(s, reynolds_number)),
-    ]
-    return Result(rows, [Plot("drag", "t U/D", "C_D", curves, y_limits=(0.0, 10.0))])
-
-
 # --- oscillation -----------------------------------------------------------------------------------------------------
 
 
@@ -398,7 +319,7 @@ def morison(
 
 def oscillating(effort: Effort) -> Result:
     """Drive a cylinder along x in still water, Re 100 and KC 5: period 5, amplitude 5/(2 pi)."""
-    box, period = _box("oscillating", effort), 5.0
+    box, period = box_of("oscillating", effort), 5.0
     frequency = 2 * np.pi / period
     x0, y0 = box.center
 

@@ -82,9 +82,15 @@ def added_mass(effort: Effort) -> Result:
         found.append(float(speed[1] - speed[0]) / (late - early))
         exact = (exact_release(density, late) - exact_release(density, early)) / (late - early)
         rows.append(
-            judge(f"acceleration over g, density ratio {density:g}", found[-1], exact, effort.choose(0.02, 0.1),
-                  Setup.of(sim), "exact: added mass and boundary layer at short times")
-        )  # fmt: skip
+            judge(
+                f"acceleration over g, density ratio {density:g}",
+                found[-1],
+                exact,
+                effort.choose(0.02, 0.1),
+                Setup.of(sim),
+                "exact: added mass and boundary layer at short times",
+            )
+        )
         if index == 0:
             t = np.linspace(0.005, late, 20)
             curves = [
@@ -175,9 +181,15 @@ def frames(effort: Effort) -> Result:
     means = [_block_means(seen[:, 0], seen[:, 1], duration) for seen in histories]
     differences = np.abs(means[1][1] - means[0][1]) / means[0][1]
     row = Row(
-        "largest difference of C_D, means over 0.25 D/U", float(differences.max()), 0.0, "the same flow in two frames",
-        float(differences.max()), effort.choose(0.02, 0.03), "relative to the fixed disk's", setup,
-    )  # fmt: skip
+        "largest difference of C_D, means over 0.25 D/U",
+        float(differences.max()),
+        0.0,
+        "the same flow in two frames",
+        float(differences.max()),
+        effort.choose(0.02, 0.03),
+        "relative to the fixed disk's",
+        setup,
+    )
     curves = [
         Curve.of(label, seen[:, 0], seen[:, 1])
         for label, seen in zip(

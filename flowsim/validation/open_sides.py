@@ -36,9 +36,17 @@ def open_sides(effort: Effort) -> Result:
     ):
         change = abs(after - before) / before
         rows.append(
-            Row(f"change of {name} from the third to the last quarter", change, 0.0, "periodic flow", change, 0.01,
-                "absolute", setup)
-        )  # fmt: skip
+            Row(
+                f"change of {name} from the third to the last quarter",
+                change,
+                0.0,
+                "periodic flow",
+                change,
+                0.01,
+                "absolute",
+                setup,
+            )
+        )
     late = history[history[:, 0] > half]
     sway = float(np.trapezoid(late[:, 2], late[:, 0]) / (late[-1, 0] - late[0, 0]))
     rows.append(Row("mean C_L", sway, 0.0, "symmetry", abs(sway), 0.02, "absolute", setup))

@@ -33,9 +33,15 @@ def taylor_green_flow(
     nu, end = 0.05, 0.5
     grid = Grid(n, n, 2 * np.pi / n)
     sim = Simulation(
-        grid, Sides.all("periodic"), viscosity=nu, stream=stream, integrator=integrator, cfl=cfl, dtype=dtype,
+        grid,
+        Sides.all("periodic"),
+        viscosity=nu,
+        stream=stream,
+        integrator=integrator,
+        cfl=cfl,
+        dtype=dtype,
         **effort.solver,
-    )  # fmt: skip
+    )
     (ux, uy), (vx, vy) = grid.u_faces(), grid.v_faces()
 
     def exact(t: float) -> FloatArray:

@@ -36,8 +36,15 @@ def pool(cells: int, effort: Effort, dtype: str = "float32") -> Simulation:
     """Return still water with an eel in it that is about to swim to the right."""
     grid = Grid(SIDES[0] * cells, SIDES[1] * cells, 1 / cells)
     eel = anguilliform(center=(1.003, 0.5 * SIDES[1]))
-    return Simulation(grid, Sides.all("slip"), [eel], viscosity=VISCOSITY, stream=(0.0, 0.0), dtype=dtype,
-                      **effort.solver)  # fmt: skip
+    return Simulation(
+        grid,
+        Sides.all("slip"),
+        [eel],
+        viscosity=VISCOSITY,
+        stream=(0.0, 0.0),
+        dtype=dtype,
+        **effort.solver,
+    )
 
 
 def eel(effort: Effort) -> Result:
@@ -49,8 +56,10 @@ def eel(effort: Effort) -> Result:
         sim = pool(cells, effort.part(index, len(resolutions)))
         seen = follow(sim, float(periods), effort.part(index, len(resolutions)), _place)
         times = np.arange(periods + 1.0)
-        x, y = (np.interp(times, np.append(0.0, seen[:, 0]), np.append(start, seen[:, column]))
-                for column, start in ((1, 1.003), (2, 0.5 * SIDES[1])))  # fmt: skip
+        x, y = (
+            np.interp(times, np.append(0.0, seen[:, 0]), np.append(start, seen[:, column]))
+            for column, start in ((1, 1.003), (2, 0.5 * SIDES[1]))
+        )
         speed = np.hypot(np.diff(x), np.diff(y))
         found.append(float(speed[-1]))
         curves.append(Curve.of(f"{cells} cells per L", times[1:] - 0.5, speed))
@@ -68,8 +77,18 @@ def eel(effort: Effort) -> Result:
     ]
     change = abs(found[-1] - found[-2]) / found[-1]
     name = f"change of the speed from {resolutions[-2]} to {resolutions[-1]} cells per L"
-    rows.append(Row(name, change, 0.0, "convergence", change, effort.choose(0.15, 0.7), "relative to the finest",
-                    setup))  # fmt: skip
+    rows.append(
+        Row(
+            name,
+            change,
+            0.0,
+            "convergence",
+            change,
+            effort.choose(0.15, 0.7),
+            "relative to the finest",
+            setup,
+        )
+    )
     x0, y0 = sim.body_state.position[0, 0]
     picture = Picture.of("eel", sim, (max(x0 - 3.0, 0.0), x0 + 1.0, y0 - 1.0, y0 + 1.0))
     return Result(rows, [Plot("speed", "t/T", "speed, L/T", curves)], [picture])
@@ -88,8 +107,12 @@ def balance(effort: Effort) -> Result:
 
     def look(sim: Simulation) -> tuple[float, ...]:
         state = sim.body_state
-        return (*map(float, state.force[0, 0]), float(state.torque[0, 0]), *map(float, volumes.force[0, 0]),
-                float(volumes.torque[0, 0]))  # fmt: skip
+        return (
+            *map(float, state.force[0, 0]),
+            float(state.torque[0, 0]),
+            *map(float, volumes.force[0, 0]),
+            float(volumes.torque[0, 0]),
+        )
 
     seen = follow(sim, effort.choose(1.0, 0.25), effort, look)
     penalty, volume = seen[:, 1:4], seen[:, 4:7]
@@ -100,9 +123,18 @@ def balance(effort: Effort) -> Result:
         ("force", np.hypot(*gap[:2]) / np.hypot(*size[:2])),
         ("torque", gap[2] / size[2]),
     ):
-        rows.append(Row(f"{name}, root mean square difference of the two measures", float(error), 0.0,
-                        "two measures of one thing", float(error), effort.choose(0.02, 0.03),
-                        "relative to the control volume's", setup))  # fmt: skip
+        rows.append(
+            Row(
+                f"{name}, root mean square difference of the two measures",
+                float(error),
+                0.0,
+                "two measures of one thing",
+                float(error),
+                effort.choose(0.02, 0.03),
+                "relative to the control volume's",
+                setup,
+            )
+        )
     labels = (("penalty", 2), ("control volume", 5))
     curves = [Curve.of(label, seen[:, 0], seen[:, column]) for label, column in labels]
     return Result(rows, [Plot("lateral-force", "t/T", "F_y", curves)])

@@ -12,7 +12,6 @@ from flowsim.validation import CASES, run_case, smooth, store
 from flowsim.validation.cylinder import (
     STREAM,
     Box,
-    bar_lev_yang,
     drag_and_lift,
     morison,
     richardson,
@@ -20,6 +19,7 @@ from flowsim.validation.cylinder import (
     wake_length,
 )
 from flowsim.validation.free_bodies import RELEASE_VISCOSITY, exact_release
+from flowsim.validation.impulsive import bar_lev_yang
 from flowsim.validation.report import write_page
 from flowsim.validation.result import (
     Curve,

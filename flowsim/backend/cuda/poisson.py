@@ -56,9 +56,13 @@ def system_tables(
     singular = s == 0.0
     safe = np.where(singular, 0.5, rho)
     for column, values in (
-        (RHO, safe), (PER_PIECE, safe**length), (PER_LAST, safe**last), (PER_ROW, safe**nx),
-        (CLOSURE, 1.0 / (1.0 - sign * safe**period)), (SUM, 1.0 / (1.0 - safe**2)),
-    ):  # fmt: skip
+        (RHO, safe),
+        (PER_PIECE, safe**length),
+        (PER_LAST, safe**last),
+        (PER_ROW, safe**nx),
+        (CLOSURE, 1.0 / (1.0 - sign * safe**period)),
+        (SUM, 1.0 / (1.0 - safe**2)),
+    ):
         table[..., column] = np.where(singular, 0.0, values)
     return table, length
 
@@ -98,9 +102,16 @@ def _handed_down(
 
 @cuda.jit(device=True)
 def _beginnings(
-    rising: Array, falling: Array, table: Array, mode: int, part: int, pieces: int, periodic: bool, low: float,
+    rising: Array,
+    falling: Array,
+    table: Array,
+    mode: int,
+    part: int,
+    pieces: int,
+    periodic: bool,
+    low: float,
     high: float,
-) -> tuple[float, float]:  # fmt: skip
+) -> tuple[float, float]:
     """Return what the recursion upwards and the sum over all above begin with, at either end of the row.
 
     ``low`` and ``high`` are 1 where the row goes on evenly and -1 where oddly.
@@ -124,9 +135,19 @@ def _beginnings(
 
 @cuda.jit(device=True)
 def _solve_mode_zero(
-    spectrum: Array, first: Any, row: Any, start: int, stop: int, length: int, n: int, periodic: bool, held_low: bool,
-    held_high: bool, scale: float, sums: Array,
-) -> None:  # fmt: skip
+    spectrum: Array,
+    first: Any,
+    row: Any,
+    start: int,
+    stop: int,
+    length: int,
+    n: int,
+    periodic: bool,
+    held_low: bool,
+    held_high: bool,
+    scale: float,
+    sums: Array,
+) -> None:
     """Solve phi[i-1] - 2 phi[i] + phi[i+1] = r[i] by two summations; phi is of zero mean if held nowhere.
 
     It is written times ``scale``. ``first`` is where this piece begins, from ``start`` to ``stop``. ``sums``
@@ -187,9 +208,20 @@ def _solve_mode_zero(
 
 @Kernel
 def _solve_systems(
-    active: Array, spectrum: Array, n: int, modes: int, table: Array, turns: Array, length: int, periodic: bool,
-    constant: bool, held_low: bool, held_high: bool, sign: float, per_ny: float,
-) -> None:  # fmt: skip
+    active: Array,
+    spectrum: Array,
+    n: int,
+    modes: int,
+    table: Array,
+    turns: Array,
+    length: int,
+    periodic: bool,
+    constant: bool,
+    held_low: bool,
+    held_high: bool,
+    sign: float,
+    per_ny: float,
+) -> None:
     b, piece, x = cuda.blockIdx.y, cuda.threadIdx.y, cuda.threadIdx.x
     if not active[b]:
         return
@@ -279,15 +311,21 @@ class PressureSolver:
     """
 
     def __init__(
-        self, nx: int, ny: int, periodic: tuple[bool, bool], held: tuple[bool, bool, bool, bool], dtype: np.dtype,
-        batch: int, device: Device,
-    ) -> None:  # fmt: skip
-        table, self._length = system_tables(nx, ny, periodic, held, PIECES)
+        self,
+        nx: int,
+        ny: int,
+        periodic: tuple[bool, bool],
+        held: tuple[bool, bool, bool, bool],
+        dtype: np.dtype,
+        batch: int,
+        device: Device,
+    ) -> None:
+        table, length = system_tables(nx, ny, periodic, held, PIECES)
         angle = -0.5 * np.pi * np.arange(ny // 2 + 1) / ny * (not periodic[1])
-        self._table = device.array(table)
-        self._turns = device.array(np.stack([np.cos(angle), np.sin(angle)], axis=1))
-        self._periodic, self._sign = periodic[0], 1.0 if periodic[1] else -1.0
-        self._constant, self._held = not held[2], held[:2]  # whether mode 0 does not vary along y
+        turns = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+        tables, sign = (device.array(table), device.array(turns)), 1.0 if periodic[1] else -1.0
+        self._constant = not held[2]  # whether mode 0 does not vary along y
+        self._systems = (*tables, length, periodic[0], self._constant, *held[:2], sign)
         self._transform = Transform(batch, nx, ny, dtype)
 
     def solve_divergence(
@@ -311,8 +349,8 @@ class PressureSolver:
         modes = spectrum.shape[2]
         alone = 1 if self._constant else 0  # mode 0 has blocks of its own
         groups = -(-(modes - alone) // MODES) + alone
+        rows, nx = spectrum.reshape(-1), d.shape[1]
         _solve_systems.launch(
-            (groups, batch), (MODES, PIECES), active, spectrum.reshape(-1), d.shape[1], modes, self._table,
-            self._turns, self._length, self._periodic, self._constant, *self._held, self._sign, 1.0 / ny,
-        )  # fmt: skip
+            (groups, batch), (MODES, PIECES), active, rows, nx, modes, *self._systems, 1.0 / ny
+        )
         self._transform.backward(d)
