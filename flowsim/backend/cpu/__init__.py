@@ -11,17 +11,9 @@ from flowsim.backend.cpu.clock import begin_step, end_step, find_speed
 from flowsim.backend.cpu.compiling import most_threads, use_threads
 from flowsim.backend.cpu.device import Device
 from flowsim.backend.cpu.far_field import far_field
-from flowsim.backend.cpu.flow import (
-    copy_velocity,
-    correct,
-    divergence,
-    fill_ghosts,
-    predict,
-    predict_open_sides,
-    sample,
-    update_sides,
-)
+from flowsim.backend.cpu.flow import copy_velocity, correct, divergence, predict, sample
 from flowsim.backend.cpu.poisson import PressureSolver
+from flowsim.backend.cpu.sides import fill_ghosts, predict_open_sides, update_sides
 
 __all__ = [
     "Device",

@@ -27,6 +27,7 @@ SHARED = (
     "grid",
     "boundary",
     "columns",
+    "ghosts",
     "distances",
     "midlines",
     "body_arrays",

@@ -73,9 +73,8 @@ def _gather(
 @row_loop
 def _induced(x: float, y: float, vortices: Array) -> tuple[float, float]:
     """Return the velocity times 2 pi that all vortices in the box induce at a point."""
-    xm, ym, g, dx, dy, qx, qy = (
-        vortices[0], vortices[1], vortices[2], vortices[3], vortices[4], vortices[5], vortices[6],
-    )  # fmt: skip
+    xm, ym, g = vortices[0], vortices[1], vortices[2]
+    dx, dy, qx, qy = vortices[3], vortices[4], vortices[5], vortices[6]
     du, dv = 0.0, 0.0
     for n in range(len(g)):
         au, av = induced_by(x - xm[n], y - ym[n], g[n], dx[n], dy[n], qx[n], qy[n])

@@ -8,17 +8,9 @@ from flowsim.backend.cuda.bodies import bend, cover, follow_light_bodies, penali
 from flowsim.backend.cuda.clock import begin_step, end_step, find_speed
 from flowsim.backend.cuda.device import Device
 from flowsim.backend.cuda.far_field import far_field
-from flowsim.backend.cuda.flow import (
-    copy_velocity,
-    correct,
-    divergence,
-    fill_ghosts,
-    predict,
-    predict_open_sides,
-    sample,
-    update_sides,
-)
+from flowsim.backend.cuda.flow import copy_velocity, correct, divergence, predict, sample
 from flowsim.backend.cuda.poisson import PressureSolver
+from flowsim.backend.cuda.sides import fill_ghosts, predict_open_sides, update_sides
 
 __all__ = [
     "Device",

@@ -1,0 +1,84 @@
+"""Ghost points beyond the sides of the box, line by line, written once for every backend.
+
+Fields of faces are flat here. A line goes from one side to the one opposite; entry m of it is ``f[start + m * step]``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flowsim.grid import GHOSTS as G
+from flowsim.shared import shared
+from flowsim.stencils import PERIODIC, ghost_across, ghost_along
+
+Array = Any
+
+
+@shared
+def fill_normal(f: Array, start: int, step: int, n: int, kind_low: int, kind_high: int) -> None:
+    """Fill the ghost points at both ends of a line of f, the velocity normal to the two sides.
+
+    Entries G and G + n lie on the sides.
+    """
+    first, last = start + G * step, start + (G + n - 1) * step
+    if kind_low == PERIODIC:
+        f[first - step] = f[last]
+        f[first - 2 * step] = f[last - step]
+        f[last + step] = f[first]
+        f[last + 2 * step] = f[first + step]
+        return
+    f[first - step] = ghost_across(kind_low, f[first], f[first + step])
+    f[first - 2 * step] = ghost_across(kind_low, f[first], f[first + 2 * step])
+    f[last + 2 * step] = ghost_across(kind_high, f[last + step], f[last])
+
+
+@shared
+def fill_beyond(
+    f: Array, inside: int, outwards: int, kind: int, wall: Any, turn: Any, enters: bool
+) -> None:
+    """Fill the two ghost points beyond one end of a line; the side is half a cell outside entry ``inside``."""
+    three = f.dtype.type(3)
+    f[inside + outwards] = ghost_along(kind, f[inside], wall, turn, enters)
+    f[inside + 2 * outwards] = ghost_along(kind, f[inside - outwards], wall, three * turn, enters)
+
+
+@shared
+def fill_tangential(
+    f: Array,
+    normal: Array,
+    start: int,
+    step: int,
+    n: int,
+    sides: Array,
+    low: int,
+    given: Array,
+    b: int,
+    component: int,
+    at: int,
+    to_next: int,
+    lines: int,
+) -> None:
+    """Fill the ghost points at both ends of one line, of velocity tangential to the sides ``low`` and ``low + 1``.
+
+    ``at`` is where the line meets the sides, the index into the velocities ``given`` there. It is one of ``lines``,
+    ghosts included, and the next one is ``to_next`` entries away. ``normal`` is the velocity normal to the sides.
+    """
+    first, last = start + G * step, start + (G + n - 1) * step
+    if sides[low] == PERIODIC:
+        f[first - step] = f[last]
+        f[first - 2 * step] = f[last - step]
+        f[last + step] = f[first]
+        f[last + 2 * step] = f[first + step]
+        return
+    across, before = 1 - component, max(at - 1, 0)
+    # the two normal faces beside the line; those beyond the ends of a side belong to nothing, but in a ring
+    ring = sides[2 - low] == PERIODIC
+    lowest, highest = 0 if ring else G, lines - 1 if ring else lines - G - 1
+    one = (min(max(at - 1, lowest), highest) - at) * to_next
+    other = (min(max(at, lowest), highest) - at) * to_next
+    enters = -(normal[first + one] + normal[first + other]) < 0
+    turn = given[b, low, across, at] - given[b, low, across, before]
+    fill_beyond(f, first, -step, sides[low], given[b, low, component, at], -turn, enters)
+    enters = normal[last + step + one] + normal[last + step + other] < 0
+    turn = given[b, low + 1, across, at] - given[b, low + 1, across, before]
+    fill_beyond(f, last, step, sides[low + 1], given[b, low + 1, component, at], turn, enters)
