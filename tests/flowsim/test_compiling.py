@@ -12,6 +12,7 @@ from numba import njit
 
 from flowsim.backend.cpu import flow
 from flowsim.backend.cpu.compiling import OPTIONS
+from flowsim.columns import CLOCK_COLUMNS
 
 pytestmark = pytest.mark.timeout(1800)  # a busy machine may take long to compile
 
@@ -201,9 +202,9 @@ def test_the_row_loops_of_the_prediction_are_vectors(name):
 def predicted() -> str:
     """Return what LLVM makes of the prediction; what comes from the cache does not tell."""
     u, p = np.zeros((1, 20, 36), np.float32), np.zeros((1, 16, 32), np.float32)
-    one = np.ones(1)
+    clock, rows = np.ones((1, CLOCK_COLUMNS)), np.zeros((1, 5, 48), np.float32)
     predict = njit(**OPTIONS)(flow.predict.__wrapped__)
-    predict(np.array([0]), 1, u, u, u, u, u, u, p, np.zeros(4, np.int64), one, one, one, 0.1,
-            np.zeros((1, 5, 48), np.float32))  # fmt: skip
+    sides = np.zeros(4, np.int64)
+    predict(np.array([0]), 1, u, u, u, u, u, u, p, sides, clock, 0.1, rows)
     (text,) = predict.inspect_llvm().values()
     return text

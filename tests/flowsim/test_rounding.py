@@ -10,6 +10,7 @@ from flowsim.backend import cpu
 from flowsim.backend.cpu.compiling import use_threads
 from flowsim.backend.cpu.device import MARGIN
 from flowsim.boundary import Side
+from flowsim.columns import CLOCK_COLUMNS, DT, RATIO, VISCOSITY
 from flowsim.grid import GHOSTS
 from flowsim.state import memory_needed
 
@@ -46,30 +47,16 @@ def side_by_side(order, dtype) -> dict[str, np.ndarray]:
 
 def a_step(a: dict[str, np.ndarray], sides: np.ndarray) -> dict[str, np.ndarray]:
     use_threads(1)  # the forms for several have the same loops, and take half a minute to compile
-    active, dt, h = np.array([0]), np.array([0.01]), 0.1
+    active, clock, h = np.array([0]), np.zeros((1, CLOCK_COLUMNS)), 0.1
+    clock[0, [DT, VISCOSITY, RATIO]] = 0.01, 0.01, 0.9
     velocity, new, old = (a["u"], a["v"]), (a["new_u"], a["new_v"]), (a["old_u"], a["old_v"])
     cpu.fill_ghosts(active, *velocity, sides, a["given"])
-    cpu.predict(
-        active, 1, *velocity, *new, *old, a["p"], sides, dt, dt, np.array([0.9]), h, a["rows"]
-    )
-    cpu.predict_open_sides(
-        active, *velocity, *new, *old, a["p"], sides, a["given"], dt, dt, np.array([0.9]), h
-    )
-    cpu.update_sides(active, *velocity, *new, sides, a["given"], dt, h)
+    cpu.predict(active, 1, *velocity, *new, *old, a["p"], sides, clock, h, a["rows"])
+    cpu.predict_open_sides(active, *velocity, *new, *old, a["p"], sides, a["given"], clock, h)
+    cpu.update_sides(active, *velocity, *new, sides, a["given"], clock, h)
     cpu.divergence(active, 1, *new, a["phi"], sides)
-    cpu.correct(
-        active,
-        1,
-        *new,
-        *velocity,
-        a["phi"],
-        a["p"],
-        sides,
-        dt,
-        h,
-        True,
-        np.zeros((1, 1), a["u"].dtype),
-    )
+    speeds = np.zeros((1, 1), a["u"].dtype)
+    cpu.correct(active, 1, *new, *velocity, a["phi"], a["p"], sides, clock, h, True, speeds)
     return {name: a[name].copy() for name in SHAPES}
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
 from numba import prange
 
 from flowsim.backend.cpu.compiling import row_loop, rows_of, small, sweep
@@ -58,13 +57,12 @@ def _advance_row(
     p1: Array,
     j0: int,
     n: int,
-    factors: Any,
+    dt: Any,
+    ratio: Any,
+    dth: Any,
+    per_h: Any,
 ) -> None:
-    """Advance one row by its rate and the last pressure, and keep the rate for the next step.
-
-    ``factors`` are dt, its ratio to the last one, dt / h and 1 / h.
-    """
-    dt, ratio, dth, per_h = factors
+    """Advance one row by its rate and the last pressure, and keep the rate for the next step."""
     for j in range(n):
         rate = per_h * ((west[j] - east[j]) + (across[j] - across[j + 1]))
         new[j + j0] = adams_bashforth(f[j + j0], rate, old[j + j0], dt, ratio) - dth * (
@@ -99,22 +97,20 @@ def predict(
     per_12, per_h = real(1.0 / 12.0), real(1.0 / h)
     i_first = 0 if sides[LEFT] == PERIODIC else 1
     periodic_y = sides[BOTTOM] == PERIODIC
-    # numba compiles what is called with a constant once for each
-    first, one = np.int64(G), np.int64(1)
     for task in prange(len(active) * blocks):
         b = active[task // blocks]
         dt, nu = clock[b, DT], clock[b, VISCOSITY]
         step, r, nu_per_h, dth = real(dt), real(clock[b, RATIO]), real(nu / h), real(dt / h)
-        factors = (step, r, dth, per_h)
         ub, vb, pb = u[b], v[b], p[b]
         fluxes = rows[task]
+        across = fluxes[4]
         start, stop = rows_of(task, blocks, 0, nx)
         k = start + G
         # u flows through the cell centres, v through the corners; both fluxes are used by the rows on either side
         _flux_between_rows(fluxes[0], ub[k - 1, G:], ub[k, G:], ub, k, G, ny, per_12, nu_per_h)
         _flux_between_rows(fluxes[2], ub[k, G - 1 :], ub[k, G:], vb, k, G, ny + 1, per_12, nu_per_h)
         for i in range(start, stop):
-            k, across = i + G, fluxes[4]
+            k = i + G
             odd = (i - start) % 2
             west, east = fluxes[odd], fluxes[1 - odd]
             _flux_between_rows(east, ub[k, G:], ub[k + 1, G:], ub, k + 1, G, ny, per_12, nu_per_h)
@@ -123,21 +119,36 @@ def predict(
                     across, vb[k - 1, G:], vb[k, G:], ub[k], G, ny + 1, per_12, nu_per_h
                 )
                 p0 = pb[i - 1] if i > 0 else pb[nx - 1]
-                new, old = new_u[b, k], old_u[b, k]
-                _advance_row(new, ub[k], old, west, east, across, p0, pb[i], first, ny, factors)
+                _advance_row(
+                    new_u[b, k],
+                    ub[k],
+                    old_u[b, k],
+                    west,
+                    east,
+                    across,
+                    p0,
+                    pb[i],
+                    G,
+                    ny,
+                    step,
+                    r,
+                    dth,
+                    per_h,
+                )
             west, east = fluxes[2 + odd], fluxes[3 - odd]
             _flux_between_rows(
                 east, ub[k + 1, G - 1 :], ub[k + 1, G:], vb, k + 1, G, ny + 1, per_12, nu_per_h
             )
             _flux_along_row(across, vb[k, G - 1 :], vb[k, G:], vb[k], G, ny + 1, per_12, nu_per_h)
-            new, old, here = new_v[b, k], old_v[b, k], pb[i]
             if periodic_y:
-                below = here[ny - 1 :]
-                _advance_row(new, vb[k], old, west, east, across, below, here, first, one, factors)
-            west, east, across = west[1:], east[1:], across[1:]
+                _advance_row(
+                    new_v[b, k], vb[k], old_v[b, k], west, east, across, pb[i, ny - 1 :], pb[i], G, 1, step, r, dth,
+                    per_h,
+                )  # fmt: skip
             _advance_row(
-                new, vb[k], old, west, east, across, here, here[1:], first + one, ny - 1, factors
-            )
+                new_v[b, k], vb[k], old_v[b, k], west[1:], east[1:], across[1:], pb[i], pb[i, 1:], G + 1, ny - 1,
+                step, r, dth, per_h,
+            )  # fmt: skip
 
 
 @sweep
