@@ -40,7 +40,7 @@ SHARED = (
     "whereabouts",
 )
 """Modules of flowsim whose functions are compiled into the sweeps."""
-OPTIONS: dict[str, Any] = {"fastmath": FAST, "nogil": True, "error_model": "numpy", "_nrt": False}
+OPTIONS: dict[str, Any] = {"fastmath": FAST, "nogil": True, "error_model": "numpy"}
 """Sweeps allocate nothing, so that numba need not count references to their arrays: calls and compiling are faster."""
 
 ENCLOSED = OPTIONS | {"no_cfunc_wrapper": True, "no_cpython_wrapper": True}
