@@ -41,7 +41,7 @@ SHARED = (
 )
 """Modules of flowsim whose functions are compiled into the sweeps."""
 OPTIONS: dict[str, Any] = {"fastmath": FAST, "nogil": True, "error_model": "numpy"}
-"""Sweeps allocate nothing, so that numba need not count references to their arrays: calls and compiling are faster."""
+"""How every sweep is compiled."""
 
 ENCLOSED = OPTIONS | {"no_cfunc_wrapper": True, "no_cpython_wrapper": True}
 """Options of what only other compiled functions call."""
