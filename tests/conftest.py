@@ -2,6 +2,8 @@
 
 import os
 import re
+import shutil
+import subprocess
 from collections import Counter
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # before the first import of a numerical library
@@ -10,6 +12,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # before the first import of a numerica
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 import hypothesis
+import pytest
 
 hypothesis.settings.register_profile(
     "any machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
@@ -33,6 +36,18 @@ HOW = {
     "one thread": "a machine with two cores, or NUMBA_NUM_THREADS=2",
     "Chromium": "install a browser: `apt install chromium` on Debian",
 }
+
+
+@pytest.fixture(scope="session")
+def c_tools():
+    """What the C client is built with; a test that asks for it is skipped where it is not installed."""
+    compiler, make = shutil.which("cc"), shutil.which("make")
+    if compiler and make:
+        command = [compiler, "-fsyntax-only", "-x", "c", "-"]
+        tried = subprocess.run(command, input=b"#include <zmq.h>\n", capture_output=True)
+        if tried.returncode == 0:
+            return compiler
+    pytest.skip("no C compiler, make or header of libzmq (Debian: gcc make libzmq3-dev)")
 
 
 def how_to_have(reason):

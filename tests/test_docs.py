@@ -194,11 +194,7 @@ def test_the_check_of_commands_sees_what_is_wrong(line, why):
         refuse_nothing(line.split())
 
 
-@pytest.mark.skipif(
-    shutil.which("cc") is None,
-    reason="no C compiler (Debian: gcc make libzmq3-dev, header of libzmq)",
-)
-def test_the_c_of_the_docs_compiles():
+def test_the_c_of_the_docs_compiles(c_tools):
     (code,) = [
         block.code for block in blocks(ROOT / "docs" / "clients.md") if block.language == "c"
     ]

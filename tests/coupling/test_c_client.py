@@ -42,22 +42,8 @@ GUARD = 120  # seconds, against a hang only: no test here depends on how fast or
 WRITTEN_BY_A_CLIENT = {"HELLO", "RESET", "STEP", "HEARTBEAT", "ERROR", "GOODBYE"}
 
 
-def has_header() -> bool:
-    compiler = shutil.which("cc")
-    if not compiler or not shutil.which("make"):
-        return False
-    command = [compiler, "-fsyntax-only", "-x", "c", "-"]
-    return subprocess.run(command, input=b"#include <zmq.h>\n", capture_output=True).returncode == 0
-
-
-pytestmark = pytest.mark.skipif(
-    not has_header(),
-    reason="no C compiler, make or header of libzmq (Debian: gcc make libzmq3-dev)",
-)
-
-
 @pytest.fixture(scope="session")
-def built(tmp_path_factory):
+def built(c_tools, tmp_path_factory):
     folder = tmp_path_factory.mktemp("c-client")
     make = subprocess.run(
         ["make", "c-client-test", f"C_BUILD={folder}"], cwd=ROOT, capture_output=True, text=True
