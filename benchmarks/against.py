@@ -7,6 +7,7 @@
 
 Each run is ``flowsim bench PART --json`` of the other checkout and then of this one, or the other way round, in the
 environment of this interpreter. A row's ratio is that of its speed here over its speed there; kept are all of them.
+Parts that are not measured anew keep their rows, with the commit that these were measured on.
 """
 
 from __future__ import annotations
@@ -45,6 +46,11 @@ NAMES = {
 }
 """What tells the rows of a part from each other; where a row says nothing of it, OLD does."""
 OLD = {"sampler": "uniform"}
+FORMER = {
+    "d_cylinder_wake/quick": "d_cylinder_wake/sketch",
+    "d_cylinder_wake at 16": "d_cylinder_wake/quick",
+}
+"""Today's names of tasks in a checkout that knows no ``sketch``."""
 
 
 def bench(checkout: Path, part: str) -> dict[str, float]:
@@ -62,6 +68,8 @@ def bench(checkout: Path, part: str) -> dict[str, float]:
         check=True,
     )
     rows = json.loads(done.stdout)["rows"]
+    if part == "tasks" and all("sketch" not in row["task"] for row in rows):
+        rows = [row | {"task": FORMER.get(row["task"], row["task"])} for row in rows]
     speeds: dict[str, float] = {}
     for row in rows:
         # a row that is measured twice, beside different others, counts where it comes first
@@ -96,17 +104,18 @@ def ratio(row: dict[str, Any]) -> float:
 def table(found: dict[str, Any]) -> str:
     """Return the rows in Markdown."""
     lines = [
-        f"Commit {found['commit'][:7]} beside {found['other'][:7]}, on {found['machine']}.",
+        f"Beside {found['other'][:7]}, on {found['machine']}.",
         "",
-        f"| part | row | {found['other'][:7]}, median | ratio of {found['commit'][:7]}: median | least and most |",
-        "| --- | --- | --: | --: | --- |",
+        f"| part | row | commit | {found['other'][:7]}, median | ratio: median | least and most | pairs |",
+        "| --- | --- | --- | --: | --: | --- | --: |",
     ]
     for row in found["rows"]:
         each = [here / there for there, here in row["speeds"]]
         there = statistics.median(there for there, _ in row["speeds"])
+        commit, unit = row.get("commit", found["commit"])[:7], SPEED[row["part"]].replace("_", " ")
         lines.append(
-            f"| {row['part']} | {row['row']} | {there:.4g} {SPEED[row['part']].replace('_', ' ')} | "
-            f"{ratio(row):.2f} | {min(each):.2f} to {max(each):.2f} |"
+            f"| {row['part']} | {row['row']} | {commit} | {there:.4g} {unit} | "
+            f"{ratio(row):.2f} | {min(each):.2f} to {max(each):.2f} | {len(each)} |"
         )
     return "\n".join(lines)
 
@@ -128,8 +137,13 @@ def main() -> int:
         words = ["git", "rev-parse", "HEAD"]
         commit = subprocess.run(words, cwd=other, capture_output=True, text=True, check=True)
         found = {"other": commit.stdout.strip(), **provenance(), "rows": []}
+        kept = json.loads(options.output.read_text()) if options.output.exists() else found
+        if kept["other"] == found["other"] and kept["machine"] == found["machine"]:
+            found["rows"] = [{"commit": kept["commit"], **row} for row in kept["rows"]]
         for part in options.only:
-            found["rows"] += compare(other, part, options.runs)
+            rows = [row | {"commit": found["commit"]} for row in compare(other, part, options.runs)]
+            found["rows"] = [row for row in found["rows"] if row["part"] != part] + rows
+            found["rows"].sort(key=lambda row: list(SPEED).index(row["part"]))
             write_atomically(options.output, json.dumps(found, indent=1).encode())
     if options.output == RESULT:
         fill_in(PAGE, "against", "ratios", table(json.loads(RESULT.read_text())))

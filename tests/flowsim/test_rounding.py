@@ -8,7 +8,7 @@ import pytest
 from flowsim import Disk, Ellipse, Grid, Simulation
 from flowsim.backend import cpu
 from flowsim.backend.cpu.compiling import use_threads
-from flowsim.backend.cpu.device import MARGIN
+from flowsim.backend.cpu.device import CACHE_LINE, MARGIN
 from flowsim.boundary import Side
 from flowsim.columns import CLOCK_COLUMNS, DT, RATIO, VISCOSITY
 from flowsim.grid import GHOSTS
@@ -73,10 +73,11 @@ def test_a_step_is_the_same_wherever_its_arrays_lie_a_margin_apart(sides, dtype)
             np.testing.assert_array_equal(array, first[name], err_msg=name)
 
 
-def test_arrays_of_the_sweeps_lie_a_margin_apart() -> None:
+def test_arrays_of_the_sweeps_start_a_cache_line_and_lie_a_margin_apart() -> None:
     arrays = [cpu.Device().zeros((3, 5), np.float32) for _ in range(100)]
     starts = sorted(array.ctypes.data for array in arrays)
     assert min(np.diff(starts)) >= arrays[0].nbytes + MARGIN
+    assert not any(start % CACHE_LINE for start in starts)
 
 
 def test_groups_that_fit_the_caches_are_a_batch_to_the_bit(monkeypatch) -> None:

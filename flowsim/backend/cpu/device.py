@@ -23,7 +23,8 @@ MARGIN = 512
 A compiled loop goes in vectors, or number by number where the row it writes lies too close to one that it reads: up to
 four vectors of 64 bytes. The two round differently: without a margin, a run depends on where the heap puts its arrays.
 """
-
+CACHE_LINE = 64
+"""Bytes that every array of the sweeps starts at a multiple of: vectors of modes then lie in one line of the caches."""
 
 NEAR = 2**23
 """Bytes of simulations that are taken through all steps of a program together, so that they stay in the caches."""
@@ -52,12 +53,12 @@ class Device:
         self._group: NDArray[np.int64] | None = None
 
     def zeros(self, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
-        """Return an array for the sweeps, with a :data:`MARGIN` on either side."""
+        """Return an array for the sweeps, from the start of a cache line on, with a :data:`MARGIN` on either side."""
         dtype = np.dtype(dtype)
         size = math.prod(shape) * dtype.itemsize
-        return (
-            np.zeros(size + 2 * MARGIN, np.uint8)[MARGIN : MARGIN + size].view(dtype).reshape(shape)
-        )
+        room = np.zeros(size + 2 * MARGIN + CACHE_LINE, np.uint8)
+        first = MARGIN + -(room.ctypes.data + MARGIN) % CACHE_LINE
+        return room[first : first + size].view(dtype).reshape(shape)
 
     def array(self, values: NDArray[Any]) -> Array:
         """Return values of the host as the sweeps can read them."""
