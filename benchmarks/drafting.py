@@ -128,12 +128,17 @@ def table(studies: list[dict[str, Any]]) -> str:
 def draw(studies: list[dict[str, Any]], file: Path) -> None:
     """Draw both prices over the wake, a row for each resolution."""
     panels = [(name, key) for name in ANGLES for key in ("price", "price_of_the_mean")]
-    figure = Figure(figsize=(15, 2.4 * len(studies)), layout="constrained")
+    figure = Figure(figsize=(11, 4.6 * len(studies)), layout="constrained")
     FigureCanvasAgg(figure)
-    rows = figure.subplots(len(studies), len(panels), squeeze=False, sharex=True, sharey=True)
+    axes_of_all = figure.subplots(
+        2 * len(studies), len(panels) // 2, squeeze=False, sharex=True, sharey=True
+    )
+    rows = axes_of_all.reshape(len(studies), len(panels))
     scale = matplotlib.colors.LogNorm(0.01, 10.0)
     for row, found in zip(rows, studies, strict=True):
-        row[0].set_ylabel(f"{found['cells_per_diameter']} cells per D,\n{found['sides']}\ny / D")
+        sides = {"far_field": "unbounded stream"}.get(found["sides"], found["sides"])
+        for axes in row[:: len(panels) // 2]:
+            axes.set_ylabel(f"{found['cells_per_diameter']} cells per D,\n{sides}\ny / D")
         for axes, (name, key) in zip(row, panels, strict=True):
             price = maps(found, key)[name]
             shown = axes.pcolormesh(
@@ -145,18 +150,18 @@ def draw(studies: list[dict[str, Any]], file: Path) -> None:
                     axes.text(
                         x,
                         y,
-                        f"{price[i, j]:.2g}",
+                        f"{price[i, j]:.2g}" if price[i, j] >= scale.vmin else "< 0.01",
                         ha="center",
                         va="center",
-                        fontsize=6,
+                        fontsize=7,
                         color=colour,
                     )
             title = f"{name} the stream, {'held still' if key == 'price' else 'mean force alone'}"
             axes.set_title(title, fontsize="medium")
             axes.set_aspect("equal")
-    for axes in rows[-1]:
+    for axes in axes_of_all[-1]:
         axes.set_xlabel("x / D from the flat side")
-    figure.colorbar(shown, ax=rows, label="mean of |a|^2")
+    figure.colorbar(shown, ax=axes_of_all, label="mean of $|a|^2$", extend="min")
     file.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(file, dpi=200)
 
