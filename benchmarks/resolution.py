@@ -23,6 +23,7 @@ import matplotlib
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -313,7 +314,7 @@ def draw(studies: list[dict[str, Any]], file: Path) -> None:
             )
     for axis, title, x, y in (
         (axes[0, 0], "mean deficit on the axis", "x / D", "1 - u / U"),
-        (axes[0, 1], "rms of v on the axis", "x / D", "v / U"),
+        (axes[0, 1], "rms of v on the axis", "x / D", "rms of v / U"),
         (axes[0, 2], "distance from the finest flow", "actions", "distance / D"),
         (axes[1, 0], "one body without control, 6 actions", "x / D", "y / D"),
         (axes[1, 1], "the same with random actions", "x / D", "y / D"),
@@ -323,8 +324,10 @@ def draw(studies: list[dict[str, Any]], file: Path) -> None:
     axes[0, 2].set(ylim=(0, 2), xlim=(0, 6))
     axes[1, 2].set(xlim=(0, 6))
     for axis in axes[1, :2]:
-        axis.set(xlim=(0.5, 6.0), ylim=(-2.0, 2.0))
+        axis.set(xlim=(0.5, 7.0), ylim=(-0.5, 2.5))
     axes[0, 0].legend(title="cells per D", frameon=False, ncols=2)
+    lines = [Line2D([], [], color="0.3", linestyle=line) for line in ("-", "--")]
+    axes[0, 2].legend(lines, ["no control", "random actions"], frameon=False, loc="upper left")
     file.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(file, dpi=200)
 
