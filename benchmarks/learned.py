@@ -219,7 +219,12 @@ def draw(studies: list[dict[str, Any]], file: Path) -> None:
         middle.axhline(0.0, color="0.8", zorder=0)
         middle.set(ylabel="action")
         right.plot(np.nanmean((action[:, :-1] ** 2).sum(axis=2), axis=0), linewidth=1)
-        right.set(ylabel="$|a|^2$", ylim=(0, None))
+        right.set(ylabel="$|a|^2$")
+    highest = max(
+        np.max(np.asarray(line.get_ydata())) for row in rows for line in row[2].get_lines()
+    )
+    # one scale for all: a lower end for each row would fix it at what that row needs
+    rows[0, 2].set_ylim(0.0, 1.05 * highest)
     figure.colorbar(
         shown,
         ax=rows[:, 0],
@@ -233,10 +238,10 @@ def draw(studies: list[dict[str, Any]], file: Path) -> None:
         rows[0],
         (
             f"places after {SETTLED} actions",
-            "mean action in the phase of O's lift",
+            "mean action in the phase of the cylinder's lift",
             "price, mean over those that live",
         ),
-        ("x / D from the flat side", "part of the period", "actions"),
+        ("x / D from the flat side", "part of the period", "action"),
         strict=True,
     ):
         axis.set_title(title)
