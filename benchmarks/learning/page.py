@@ -15,6 +15,7 @@ from matplotlib.ticker import EngFormatter
 from scipy.stats import bootstrap, trim_mean
 
 from benchmarks.learning.plan import Result, Suite, jobs_of, read_results, slug
+from coupling.settings.content import find_preset, read_yaml
 
 __all__ = ["Seeds", "curve_at", "interquartile_mean", "interval", "read_curve", "write_page"]
 
@@ -95,7 +96,7 @@ def write_page(plan: dict[str, Suite], results: Path, docs: Path) -> None:
         if found[name]:
             picture = docs / "images" / f"learning_{slug(name)}.png"
             groups = _groups(name, suite, found)
-            _draw(groups, set(suite.contestants), picture)
+            _draw(groups, set(suite.contestants), _titles(suite), picture)
             sections.append(_section(name, suite, groups, picture.relative_to(docs)))
     (docs / "learning.md").write_text("\n\n".join(sections) + "\n", encoding="utf-8")
 
@@ -152,7 +153,17 @@ def _task(result: Result) -> str:
     return str(result["settings"]["env"]).rpartition("/")[2]
 
 
-def _draw(groups: Groups, own: set[str], picture: Path) -> None:
+def _titles(suite: Suite) -> dict[str, str]:
+    """Name our own tasks with their preset, which says which flow it is."""
+    envs = {preset: str(read_yaml(find_preset(preset))["env"]) for preset in suite.presets}
+    return {
+        env.rpartition("/")[2]: f"{env.rpartition('/')[2]}, preset {preset.rpartition('/')[2]}"
+        for preset, env in envs.items()
+        if env.startswith("flowsim/")
+    }
+
+
+def _draw(groups: Groups, own: set[str], titles: dict[str, str], picture: Path) -> None:
     """Draw all curves as far as those of the suite's ``own`` contestants go."""
     figure = Figure(figsize=(11, 3.2 * len(groups)), layout="constrained")
     FigureCanvasAgg(figure)
@@ -172,7 +183,8 @@ def _draw(groups: Groups, own: set[str], picture: Path) -> None:
                 _draw_curve(axes, seeds, axis, own_end, name, f"C{names.index(name)}")
             axes.locator_params(axis="x", nbins=6)
             axes.xaxis.set_major_formatter(EngFormatter(sep=""))
-            axes.set(xlabel=label, ylabel="return of training episodes", title=task)
+            title = titles.get(task, task)
+            axes.set(xlabel=label, ylabel="return of training episodes", title=title)
     lines = {str(line.get_label()): line for axes in figure.axes for line in axes.get_lines()}
     figure.legend(lines.values(), lines.keys(), loc="outside upper center", ncols=4)
     picture.parent.mkdir(parents=True, exist_ok=True)
