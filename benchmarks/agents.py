@@ -57,7 +57,7 @@ LIMITS = {
     "swimmer": "As good as the PD controller of its task, which nobody trained, but lost in one start of 48.\n"
     "When it draws its actions it is worse than no action at all.\n"
     "It was judged later than trained, with the code of commit 425f048.",
-    "wake": "Trained at 16 cells per D from the paper's starts, which the paper resolves with 128; one seed of one.",
+    "wake": "Trained at 16 cells per D, where the paper has 128, from starts as wide as the paper's; one seed of one.",
     "wake-sac": "Trained from the narrow starts, an easier task than that of `wake`: do not compare the tables.",
 }
 """What each agent is not."""
