@@ -26,6 +26,8 @@
 #define SHORTEST_WAIT 0.1 /* seconds before HELLO is said again */
 #define LONGEST_WAIT 10.0 /* seconds before anything is said again */
 #define FIRST_RESEND 1.0
+#define STOOD_STILL 0.1 /* seconds by which a wait is too long after which the process was stopped */
+#define LOOK_AGAIN 100  /* milliseconds for what came meanwhile to pass through ZeroMQ */
 #define ASK_AGAIN 1.0 /* seconds before HELLO is said again once it was answered by PAUSE */
 #define DELAYS 512        /* of the latest steps, for the percentiles in HEARTBEAT */
 #define MAX_FAILURE 1000  /* characters of why an environment failed */
@@ -990,8 +992,12 @@ static int end(flowsim_client *client, const struct header *header) {
  * Sets *found to whether there is one, which stands in client->incoming then. */
 static int receive(flowsim_client *client, double seconds, struct header *header, bool *found) {
     zmq_pollitem_t items[2] = {{client->line.socket, 0, ZMQ_POLLIN, 0}, {client->heart, 0, ZMQ_POLLIN, 0}};
+    int count = client->heart ? 2 : 1;
+    double until = now() + (seconds > 0 ? seconds : 0);
     *found = false;
-    if (zmq_poll(items, client->heart ? 2 : 1, seconds > 0 ? (long)ceil(1000 * seconds) : 0) < 0)
+    int ready = zmq_poll(items, count, seconds > 0 ? (long)ceil(1000 * seconds) : 0);
+    if (ready == 0 && now() > until + STOOD_STILL) ready = zmq_poll(items, count, LOOK_AGAIN);
+    if (ready < 0)
         return errno == EINTR ? FLOWSIM_OK : fail(client, "waiting for the learner failed: %s", zmq_strerror(errno));
     for (int i = 0; i < 2; i++) {
         if (!items[i].revents) continue;

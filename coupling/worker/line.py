@@ -12,6 +12,8 @@ from coupling.wire.security import RefusedError, Watch, secure_client
 __all__ = ["Line"]
 
 _READ_AGAIN = 3.0  # seconds for which a refused worker looks for a newer connection file
+_STOOD_STILL = 0.1  # seconds by which a wait is too long after which the process was stopped
+_LOOK_AGAIN = 100  # milliseconds for what came meanwhile to pass through ZeroMQ
 
 
 class Line:
@@ -63,7 +65,7 @@ class Line:
             self._socket.send(frame, zmq.NOBLOCK)
 
     def receive(self, seconds: float) -> bytes | None:
-        """Wait for a frame; None when none came in time.
+        """Wait for a frame; None when none came in time, or while the process was stopped.
 
         Raises
         ------
@@ -71,7 +73,11 @@ class Line:
             When the learner does not let this worker in, and the connection file stays as it was.
         """
         try:
-            return self._socket.recv() if self._watch.poll(max(0, int(1000 * seconds))) else None
+            until = time.monotonic() + max(0.0, seconds)
+            there = self._watch.poll(max(0, int(1000 * seconds)))
+            if not there and time.monotonic() > until + _STOOD_STILL:
+                there = self._watch.poll(_LOOK_AGAIN)
+            return self._socket.recv() if there else None
         except RefusedError:
             if not self._changed():
                 raise

@@ -5,10 +5,10 @@ holds it exactly; the observations are (e, s, name, name), a name of 2 x 24 bits
 made. Workers find this module on PYTHONPATH and register it by the id ``oracle:test/Oracle-v0``.
 
 With ``journal`` each environment in a worker writes down every step that returned, for ``audit.py``: one write at the
-very end of ``step()``. With ``meeting``, a folder, no environment of a worker begins before ``party`` processes are
-there, so that none of them can do the whole run alone, however late another one is. ``parallel:oracle`` is a world of
-such environments, some of which end before the others. Importing this module also arms the
-labelled points of ``faults.py`` that the process's environment asks for.
+very end of ``step()``. With ``meeting``, a folder, no environment of a worker takes its first step, nor its second,
+before ``party`` processes have come to theirs: none of them can do the whole run alone, however late another one is,
+and the learner has a step of each. ``parallel:oracle`` is a world of such environments, some of which end before the
+others. Importing this module also arms the labelled points of ``faults.py`` that the process's environment asks for.
 """
 
 import os
@@ -72,7 +72,7 @@ class Oracle(gym.Env):
 
     def step(self, action):
         assert self.action_space.contains(np.asarray(action, np.float32)), action
-        if self.meeting is not None and self.total == 0:
+        if self.meeting is not None and self.total < 2:
             self._meet()
         self.total += 1
         self.step_number += 1
@@ -100,8 +100,8 @@ class Oracle(gym.Env):
             self.journal = None
 
     def _meet(self):
-        (self.meeting / PROCESS).touch()
-        while len(list(self.meeting.iterdir())) < self.party:
+        (self.meeting / f"{self.total}-{PROCESS}").touch()
+        while len(list(self.meeting.glob(f"{self.total}-*"))) < self.party:
             time.sleep(0.05)
 
     def _observation(self):

@@ -5,6 +5,7 @@ One file, so that the client is built once and a change of it is judged in one p
 
 import ctypes
 import json
+import os
 import random
 import re
 import shutil
@@ -405,6 +406,19 @@ def test_a_message_without_an_answer_is_sent_again_unchanged_over_a_new_connecti
     assert learner.hear()[1].sequence == 3
     learner.attend_until(lambda: learner.life.resends >= 2)
     assert process.poll() is None
+
+
+def test_a_goodbye_that_came_while_the_process_stood_still_is_read(hand):
+    learner = hand(patience=600.0)
+    process = learner.start()
+    route = learner.join()
+    learner.hear()
+    os.kill(process.pid, signal.SIGSTOP)
+    learner.control(route, protocol.Goodbye("the run is finished"))
+    learner.socket.close(linger=10_000)
+    time.sleep(1.5)  # so that its message is due to be said again when it goes on
+    os.kill(process.pid, signal.SIGCONT)
+    assert ended(process)[0] == 0
 
 
 def test_heartbeats_come_over_a_connection_of_their_own(hand):
