@@ -336,7 +336,7 @@ def test_a_run_whose_jobs_never_begin_says_so_and_ends(shell, slurm):
     assert (
         "no worker was there for workers.wait = 3 s: the run was waiting for SLURM" in done.stderr
     )
-    assert {job["state"] for job in jobs_of(shell).values()} == {"CANCELLED"}
+    wait_until(lambda: {job["state"] for job in jobs_of(shell).values()} == {"CANCELLED"})
 
 
 @pytest.mark.cluster
