@@ -156,20 +156,31 @@ class SwimmerSchool:
         self.agents: list[str] = []
         self._middle = 0.5 * np.array(self.options.box)
         self._starts = formation(self.options) + self._middle
-        head = self.options.thickness
-        bodies = [
-            carangiform(center=(x, y), half_width=lambda s: slender(s, head))
-            for x, y in self._starts
-        ]
-        self.simulation = Simulation(
-            self.options.grid(), Sides.all("periodic"), bodies, viscosity=1.0 / self.options.reynolds,
-            stream=(0.0, 0.0), dtype=self.options.dtype, backend=self.options.backend, threads=self.options.threads,
-        )  # fmt: skip
+        self.simulation = self._simulate()
         limit = np.full(OBSERVATIONS, 1e3, np.float32)
         self._observation_space = spaces.Box(-limit, limit, dtype=np.float32)
         self._action_space = spaces.Box(-1.0, 1.0, (2,), np.float32)
         self._generator = seeding.np_random(None)[0]
         self._actions = 0
+
+    def _simulate(self) -> Simulation:
+        head = self.options.thickness
+        bodies = [
+            carangiform(center=(x, y), half_width=lambda s: slender(s, head))
+            for x, y in self._starts
+        ]
+        return Simulation(
+            self.options.grid(), Sides.all("periodic"), bodies, viscosity=1.0 / self.options.reynolds,
+            stream=(0.0, 0.0), dtype=self.options.dtype, backend=self.options.backend, threads=self.options.threads,
+        )  # fmt: skip
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"simulation": self.simulation.get_state()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self.simulation = self._simulate()
+        self.simulation.set_state(0, state["simulation"])
 
     def observation_space(self, agent: str) -> spaces.Box:
         """Return what a swimmer observes."""

@@ -1,5 +1,8 @@
 """The school of swimmers: its interface, its start, its contacts and its rewards."""
 
+import copy
+import pickle
+
 import gymnasium
 import numpy as np
 import pytest
@@ -67,6 +70,21 @@ def test_what_a_swimmer_sees_of_the_others_is_where_they_are(school: SwimmerScho
     seen = school._observe()
     np.testing.assert_allclose(seen["swimmer_0"][6:8], (0.0, 0.3), atol=1e-6)
     np.testing.assert_allclose(seen["swimmer_1"][6:8], (0.3, 0.0), atol=1e-6)
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
+def test_a_copy_goes_on_as_its_original_does(school: SwimmerSchool, copied) -> None:
+    school.reset(seed=4)
+    school.step(act(school, 0.3, -0.2))
+    twin = copied(school)
+    command = act(school, -0.5, 0.5)
+    (seen, rewards, *ends, _), (again, same, *others, _) = school.step(command), twin.step(command)
+    assert rewards == same
+    assert ends == others
+    for name, values in seen.items():
+        np.testing.assert_array_equal(values, again[name])
+    start = school.reset()[0]
+    np.testing.assert_array_equal(twin.reset()[0]["swimmer_1"], start["swimmer_1"])
 
 
 def test_a_picture_has_the_swimmers_in_it(school: SwimmerSchool) -> None:
