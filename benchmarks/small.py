@@ -42,6 +42,10 @@ ALGORITHMS = {
     "td3": "TD3",
     "sac": "SAC",
     "acer": "ACER",
+    "tis": "TIS",
+    "a3c": "A3C",
+    "dqn": "DQN",
+    "rainbow": "Rainbow",
 }
 NEAR = 0.95
 """Share of the way from doing nothing to the best return that counts as near it."""
@@ -56,11 +60,9 @@ def described_as(task: str) -> Task:
 
 def job_of(task: str, algorithm: str, seed: int) -> Job | None:
     """Return the training, or None where the algorithm cannot take the task."""
-    described = described_as(task)
-    if (
-        isinstance(described.action_space, gymnasium.spaces.Discrete)
-        and not KINDS[algorithm].serves_choices
-    ):
+    described, kind = described_as(task), KINDS[algorithm]
+    choices = isinstance(described.action_space, gymnasium.spaces.Discrete)
+    if not (kind.serves_choices if choices else kind.serves_boxes):
         return None
     try:
         config = load_config(TASKS[task].preset, [f"agent.algorithm={algorithm}"])
