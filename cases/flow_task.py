@@ -84,13 +84,6 @@ class FlowTask(ABC, Generic[OptionsT]):
         """Return the observations, shape (B, 14), before they are made finite and clipped to their space."""
         return body_observation(self.simulation, self.agent, self.relative_position())
 
-    def alive(self) -> npt.NDArray[np.bool_]:
-        """Return which agents are inside their box, shape (B,)."""
-        x, y = self.simulation.body_state.position[:, self.agent].T
-        x0, x1, y0, y1 = self.alive_box
-        inside: npt.NDArray[np.bool_] = (x >= x0) & (x <= x1) & (y >= y0) & (y <= y1)
-        return inside
-
     def actuate(self, actions: FloatArray) -> None:
         """Apply force and torque of `actions`, shape (B, 3), to the agents until further notice."""
         state = self.simulation.body_state
