@@ -8,6 +8,7 @@ import csv
 import io
 import os
 import stat
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -95,8 +96,13 @@ def refuse_unwritable(key: str, path: Path, *, is_folder: bool = False) -> None:
         folder = folder.parent
     if not folder.is_dir():
         raise ConfigError(f"{key} = {path}: {folder} is a file, not a folder")
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise ConfigError(f"{key} = {path}: the folder {folder} cannot be written to")
+    try:  # what root may do, and a file system that only reads, are not seen from the mode
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise ConfigError(
+            f"{key} = {path}: the folder {folder} cannot be written to ({error.strerror})"
+        ) from error
 
 
 class Table:

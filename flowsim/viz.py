@@ -229,21 +229,28 @@ def draw_table(
     return np.asarray(table)
 
 
+LENGTHS = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
+"""Lengths of the bar that tells the scale: the first that leaves room for the colours."""
+
+
 def draw_legends(
     width: int, size: int, scale: float, quantities: Sequence[Quantity], length: str = "D"
 ) -> Picture:
-    """Return a bar of one unit of length, at `scale` pixels for it, and a row of colours for each quantity."""
+    """Return a bar of length, at `scale` pixels for a unit, and a row of colours for each quantity."""
     units = [quantity.unit.format(length=length) for quantity in quantities]
     right = width - size - round(max(font(size).getlength(unit) for unit in units))
     rows = [_draw_legend(width, size, *each, right) for each in zip(quantities, units, strict=True)]
     draw = ImageDraw.Draw(rows[0])
     x, y, half = size // 2, size, size // 2
-    draw.line((x, y, x + round(scale), y), fill=INK, width=2)
-    for end in (x, x + round(scale)):
-        draw.line((end, y - half // 2, end, y + half // 2), fill=INK, width=2)
-    draw.text(
-        (x + round(scale) / 2, 2.2 * size), f"1 {length}", fill=INK, font=font(size), anchor="mm"
-    )
+    long = next((long for long in LENGTHS if long * scale < width / 4), LENGTHS[-1])
+    end = x + round(long * scale)
+    draw.line((x, y, end, y), fill=INK, width=2)
+    for side in (x, end):
+        draw.line((side, y - half // 2, side, y + half // 2), fill=INK, width=2)
+    middle = max(
+        (x + end) / 2, 2.0 * size
+    )  # a short bar's number does not begin left of the picture
+    draw.text((middle, 2.2 * size), f"{long:g} {length}", fill=INK, font=font(size), anchor="mm")
     return np.concatenate([np.asarray(row) for row in rows])
 
 

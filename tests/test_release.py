@@ -58,9 +58,10 @@ def test_the_citation_names_the_papers_of_all_learners():
         assert paper.keys() >= {"type", "title", "authors", "year"}, paper
     learners = {file.stem for file in (ROOT / "rl_agent" / "algorithms").glob("[!_]*.py")}
     assert {"sac", "vracer"} <= learners
-    for name in ("vracer", "ddpg", "naf", "acer", "tis", "a3c", "td3", "sac", "ppo"):
+    for name in ("vracer", "ddpg", "naf", "acer", "tis", "a3c", "td3", "sac", "ppo", "dqn"):
         assert name in learners
         assert name in notes.lower().replace("-", ""), name
+    assert "Rainbow" in notes
 
 
 def test_the_changelog_has_every_tag():

@@ -544,9 +544,10 @@ def plot(
 ) -> None:
     """Draw learning curves: return and survival against steps, the mean over seeds with a band."""
     begin(f"drawing {len(paths)} run{'s' if len(paths) > 1 else ''}")
-    from coupling.commands.plot import plot_runs
+    from coupling.commands.plot import plot_runs, refuse_other_endings
     from coupling.run.agents import find_agent
 
+    refuse_other_endings(output)
     refuse_unwritable("--output", output)
     plot_runs([find_agent(path) for path in paths], output)
     print(output)

@@ -7,6 +7,7 @@ from importlib import resources
 from pathlib import Path
 
 from coupling.errors import ConfigError
+from coupling.files import refuse_unwritable
 
 __all__ = ["init"]
 
@@ -40,6 +41,7 @@ def init(folder: Path, kind: str) -> list[Path]:
         )
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(f"{folder} is there already; choose another name")
+    refuse_unwritable("FOLDER", folder)
     title = "".join(word.capitalize() for word in name.split("_"))
     contents = {}
     package = resources.files("coupling")

@@ -14,7 +14,7 @@ from coupling.errors import ConfigError, RunError
 from coupling.files import Table
 from coupling.run.folder import RunFolder
 
-__all__ = ["draw_runs", "plot_runs"]
+__all__ = ["draw_runs", "plot_runs", "refuse_other_endings"]
 
 _BINS = 60
 
@@ -39,11 +39,23 @@ def plot_runs(folders: list[RunFolder], output: Path) -> None:
     ConfigError
         When the picture's ending is no format.
     """
-    figure = draw_runs(folders)
-    try:
-        figure.savefig(output, dpi=200)
-    except ValueError as error:
-        raise ConfigError(f"cannot write {output}: {error}") from error
+    refuse_other_endings(output)
+    draw_runs(folders).savefig(output, dpi=200)
+
+
+def refuse_other_endings(output: Path) -> None:
+    """Refuse a picture whose ending is no format, before anything is read for it.
+
+    Raises
+    ------
+    ConfigError
+        With the endings that are.
+    """
+    known = FigureCanvasAgg.get_supported_filetypes()
+    if output.suffix[1:].lower() not in known:
+        raise ConfigError(
+            f"--output = {output}: a picture's name ends in {', '.join(f'.{each}' for each in sorted(known))}"
+        )
 
 
 def draw_runs(folders: list[RunFolder]) -> Figure:

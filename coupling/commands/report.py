@@ -3,6 +3,7 @@
 import base64
 import io
 import json
+import math
 import time
 from collections.abc import Sequence
 from importlib import metadata, resources
@@ -13,6 +14,7 @@ import jinja2
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import EngFormatter
 
 from coupling.commands.plot import draw_runs
@@ -32,10 +34,14 @@ DIAGNOSTICS = (
 )  # fmt: skip
 """Columns of ``statistics.csv``, and what they are called."""
 
+REMEMBER_FORGET = ("beta", "far_fraction", "c_max")
+"""Columns that say something of runs with remember-and-forget replay alone."""
+
 JUDGED = {"before": "untrained", "drawing": "agent, drawing its actions", "after": "agent"}
 """Parts of ``evaluation.json``."""
 
 Rows = dict[str, list[Any]]
+Line = tuple[list[float], list[float]]
 
 
 def write_report(folders: Sequence[RunFolder], output: Path) -> None:
@@ -67,6 +73,7 @@ def write_report(folders: Sequence[RunFolder], output: Path) -> None:
         curves=_embedded(draw_runs(list(folders))),
         evaluations=_evaluations(folders),
         diagnostics=_diagnostics(folders),
+        remembers=any(_remembers(folder) for folder in folders),
         differences=_differences(folders),
         settings=[
             (name, dump_config(folder.config()))
@@ -153,24 +160,39 @@ def _short(value: float) -> str:
 
 def _diagnostics(folders: Sequence[RunFolder]) -> str:
     """Draw the learners' own numbers against environment steps; empty when no run has any."""
-    tables = {folder.path.name: Table(folder.statistics).read() for folder in folders}
-    tables = {name: rows for name, rows in tables.items() if len(rows) > 1}
-    if not tables:
+    columns: dict[str, dict[str, Line]] = {name: {} for name, _ in DIAGNOSTICS}
+    for folder in folders:
+        rows = Table(folder.statistics).read()
+        steps = [float(row["environment_steps"]) for row in rows]
+        for name, lines in columns.items():
+            values = [float(row.get(name) or "nan") for row in rows]
+            if np.isfinite(values).sum() > 1 and (
+                name not in REMEMBER_FORGET or _remembers(folder)
+            ):
+                lines[folder.path.name] = (steps, values)
+    drawn = [(title, columns[name]) for name, title in DIAGNOSTICS if columns[name]]
+    if not drawn:
         return ""
-    figure = Figure(figsize=(10, 4.6), layout="constrained")
+    high = math.ceil(len(drawn) / 4)
+    figure = Figure(figsize=(10, 2.3 * high), layout="constrained")
     FigureCanvasAgg(figure)
-    for axes, (column, label) in zip(figure.subplots(2, 4).flat, DIAGNOSTICS, strict=True):
-        for name, rows in tables.items():
-            steps = [float(row["environment_steps"]) for row in rows]
-            axes.plot(steps, [float(row[column] or "nan") for row in rows], linewidth=1, label=name)
-        axes.set_title(label, fontsize="medium")
+    colours = {folder.path.name: f"C{number % 10}" for number, folder in enumerate(folders)}
+    for number, (title, lines) in enumerate(drawn):
+        axes = figure.add_subplot(high, 4, number + 1)
+        for name, line in lines.items():
+            axes.plot(*line, linewidth=1, color=colours[name])
+        axes.set_title(title, fontsize="medium")
         axes.xaxis.set_major_formatter(EngFormatter(sep=""))
     figure.supxlabel("environment steps", fontsize="medium")
-    if len(tables) > 1:
-        figure.legend(
-            *axes.get_legend_handles_labels(), loc="outside upper center", ncols=4, fontsize="small"
-        )
+    if len(folders) > 1:
+        keys = [Line2D([], [], color=colour, label=name) for name, colour in colours.items()]
+        figure.legend(handles=keys, loc="outside upper center", ncols=4, fontsize="small")
     return _embedded(figure)
+
+
+def _remembers(folder: RunFolder) -> bool:
+    """Say whether the learner of a run has far-policy steps that it forgets or penalises."""
+    return getattr(folder.config().agent, "replay", "none") != "none"
 
 
 def _differences(folders: Sequence[RunFolder]) -> Rows:

@@ -188,8 +188,8 @@ class RunSettings(BaseModel):
     @pydantic.field_validator("name")
     @classmethod
     def _is_one_folder(cls, name: str | None) -> str | None:
-        if name is not None and not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._+-]*", name):
-            raise ValueError("a run's name may hold letters, digits and . _ + - only")
+        if name is not None and not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._+-]{0,99}", name):
+            raise ValueError("a run's name is made of at most 100 letters, digits and . _ + -")
         return name
 
 
@@ -218,6 +218,15 @@ class RunConfig(BaseModel):
                 f"run.evaluate_episodes must be 0: {EXTERNAL} has no environments in Python to judge by"
             )
         return self
+
+    @pydantic.field_validator("env", mode="before")
+    @classmethod
+    def _is_written_without_a_space(cls, value: Any) -> Any:
+        if isinstance(value, dict):  # YAML takes `mine: Task-v0`, and `mine:` alone, for a mapping
+            module, name = next(iter(value.items()), ("", None))
+            meant = f"{module}:{name or 'ID'}"
+            raise ValueError(f"must be one word without a space behind the colon, such as {meant}")
+        return value
 
     @pydantic.field_validator("agent", mode="before")
     @classmethod

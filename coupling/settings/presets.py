@@ -16,10 +16,15 @@ def describe_presets() -> list[dict[str, str]]:
 
 
 def _first_sentence(name: str) -> str:
-    """Return the first sentence of the comment that a preset begins with."""
+    """Return the first sentence of the comment that a preset begins with, or its first half where ``;`` parts it."""
     text = []
     for line in find_preset(name).read_text(encoding="utf-8").splitlines():
         if not line.startswith("#"):
             break
         text.append(line.removeprefix("#").strip())
-    return re.split(r"(?<=[.;])\s", " ".join(text), maxsplit=1)[0].rstrip(";.")
+    words = " ".join(text)
+    for end in re.finditer(r"(?<!et al)[.;](?= |$)", words):
+        sentence = words[: end.start()]
+        if sentence.count("(") == sentence.count(")"):
+            return sentence
+    return words

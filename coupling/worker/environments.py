@@ -6,6 +6,7 @@ import inspect
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import gymnasium as gym
@@ -15,7 +16,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
 from coupling.errors import ConfigError, describe_failure
 from coupling.settings import EXTERNAL
-from coupling.worker.named import PARALLEL, registered, world_maker
+from coupling.worker.named import PARALLEL, registered, unregistered, world_maker
 from coupling.worker.worlds import JointWorld
 from rl_agent.joint import ActionSpace
 
@@ -194,19 +195,21 @@ def make_vector(
             if vector.metadata.get("autoreset_mode") == AutoresetMode.SAME_STEP:
                 return vector
             vector.close()
-        return _one_after_the_other(lambda: gym.make(spec, **env_options), count, guarded=guarded)
+        # no checker: what it would warn of is refused in a sentence (_try), or costs one episode (Guarded)
+        make = partial(gym.make, spec, disable_env_checker=True, **env_options)
+        return _one_after_the_other(make, count, guarded=guarded)
     except (
         gym.error.NameNotFound,
         gym.error.NamespaceNotFound,
         gym.error.VersionNotFound,
     ) as error:
-        close = difflib.get_close_matches(
-            env.rpartition(":")[2], gym.registry.keys(), n=1, cutoff=0.7
-        )
+        module, colon, name = env.rpartition(":")
+        close = difflib.get_close_matches(name, gym.registry.keys(), n=1, cutoff=0.7)
         hint = (
-            f"; did you mean {close[0]!r}?"
+            f"; did you mean {module + colon + close[0]!r}?"
             if close
-            else "; env takes the id of a registered Gymnasium environment"
+            else "; "
+            + (unregistered(env) or "env takes the id of a registered Gymnasium environment")
         )
         raise ConfigError(f"env = {env!r}: no such environment{hint}") from error
     except ConfigError:
@@ -339,9 +342,8 @@ def _try(vector: VectorEnv, env: str, actions: np.ndarray) -> None:
         try:
             given = call()
         except Exception as error:
-            raise ConfigError(
-                f"env = {env!r}: its {name}() raised {describe_failure(error)}"
-            ) from error
+            why = _other_shape(vector, name, actions) or f"raised {describe_failure(error)}"
+            raise ConfigError(f"env = {env!r}: its {name}() {why}") from error
         for what, value in zip(
             ("observation", "reward"), given[: 1 if name == "reset" else 2], strict=False
         ):
@@ -350,6 +352,21 @@ def _try(vector: VectorEnv, env: str, actions: np.ndarray) -> None:
                 raise ConfigError(
                     f"env = {env!r}: the {what} of its {name}() is not finite: {numbers}"
                 )
+
+
+def _other_shape(vector: VectorEnv, name: str, actions: np.ndarray) -> str:
+    """Say of which shape an observation is that the batch could not take; empty where the shape is not why."""
+    if not isinstance(vector, SyncVectorEnv):
+        return ""
+    try:
+        environment = vector.envs[0]
+        given = environment.reset(seed=0) if name == "reset" else environment.step(actions[0])
+        came, says = np.shape(given[0]), vector.single_observation_space.shape
+    except Exception:
+        return ""
+    if came == says:
+        return ""
+    return f"gave an observation of shape {came}, where its observation_space says {says}"
 
 
 def final_observations(infos: dict[str, Any], ended: np.ndarray) -> np.ndarray:

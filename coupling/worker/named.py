@@ -14,7 +14,7 @@ from gymnasium.envs.registration import load_env_creator
 
 from coupling.errors import ConfigError, describe_failure
 
-__all__ = ["PARALLEL", "load_task", "registered", "world_maker"]
+__all__ = ["PARALLEL", "load_task", "registered", "unregistered", "world_maker"]
 
 PARALLEL = "parallel:"
 """How the name of a task begins whose environments are worlds of several agents."""
@@ -25,7 +25,23 @@ def registered(env: str) -> gym.envs.registration.EnvSpec:
     module, _, name = env.rpartition(":")
     if module:
         _imported(module, env)
-    return gym.spec(name)
+    try:
+        return gym.spec(name)
+    except gym.error.Error as error:
+        if type(error) is gym.error.Error:  # an id without its version
+            raise gym.error.NameNotFound(name) from error
+        raise
+
+
+def unregistered(env: str) -> str:
+    """Return what to do about ``module:Name`` where ``Name`` is there but nobody registered it; empty otherwise."""
+    module, _, name = env.rpartition(":")
+    if not callable(getattr(sys.modules.get(module), name, None)):
+        return ""
+    return (
+        f"{module} has {name}, but under no id: let {module} call "
+        f"gymnasium.register('{name}-v0', '{module}:{name}'), and give env={module}:{name}-v0"
+    )
 
 
 def world_maker(env: str) -> Callable[..., Any]:

@@ -157,24 +157,28 @@ def _small_print(stored: dict[str, Any]) -> str:
 def _draw_plot(plot: Plot, file: Path) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
+    from matplotlib.ticker import FormatStrFormatter, LogLocator, NullFormatter
 
     figure = Figure(figsize=(7.0, 3.6), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots()
-    markers = iter("osD^v")
+    markers, sizes = iter("osD^v"), iter((8, 5, 6, 6, 6))
     for curve in plot.curves:
         style: dict[str, Any] = {"linewidth": 1.2}
         if curve.points:  # hollow and of several shapes, so that points at one place all show
             style = {
                 "marker": next(markers),
                 "linestyle": "",
-                "markersize": 6,
+                "markersize": next(sizes),
                 "fillstyle": "none",
                 "zorder": 3,
             }
         axes.plot(curve.x, curve.y, label=curve.label, **style)
     if plot.logarithmic:
         axes.set(xscale="log", yscale="log")
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.xaxis.set_major_formatter(FormatStrFormatter("%g"))
+        axes.xaxis.set_minor_formatter(NullFormatter())
     if plot.y_limits is not None:
         axes.set_ylim(*plot.y_limits)
     axes.set(xlabel=plot.x_label, ylabel=plot.y_label)
@@ -189,6 +193,7 @@ def _draw_picture(picture: Picture, file: Path) -> None:
     scene = Scene(
         vorticity, picture.size, [Outline(points) for points in picture.outlines], quantity=quantity
     )
-    legend = draw_legends(720, text_size(720), scene.scale(720), [quantity])
+    length = "D" if picture.outlines else "L"  # of a body, or of the box
+    legend = draw_legends(720, text_size(720), scene.scale(720), [quantity], length)
     drawn = np.concatenate([np.asarray(field_picture(scene, 720)), legend])
     Image.fromarray(drawn).save(file, optimize=True)

@@ -68,6 +68,13 @@ def test_a_run_ends_with_its_return_and_what_to_do_next(shell):
     assert "next: flowsim evaluate runs/run " in picture.stdout
 
 
+@pytest.mark.parametrize("name", ["curves.avi", "curves"])
+def test_a_picture_of_no_format_is_refused_before_the_runs_are_read(shell, name):
+    done = shell.run("plot", "no-run-at-all", "-o", name)
+    assert done.returncode == 2
+    assert ".png, .ps" in " ".join(done.stderr.split())
+
+
 def test_the_hints_are_commands_that_exist(command, tmp_path):
     run = tmp_path / "runs" / "wake"
     groups = [

@@ -64,6 +64,12 @@ def test_a_name_that_no_module_can_have(shell, name):
     assert "small letters" in done.stderr
 
 
+def test_a_folder_that_cannot_be_written_to_is_one_sentence(shell):
+    done = shell.run("init", "/proc/mine")  # where root may do nothing either
+    assert done.returncode == 2
+    assert "the folder /proc cannot be written to" in " ".join(done.stderr.split())
+
+
 def test_what_is_there_stays(shell):
     (shell.folder / "mine").mkdir()
     (shell.folder / "mine" / "notes").write_text("mine")

@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import gymnasium
@@ -84,6 +85,11 @@ def test_the_documented_module_in_the_current_folder_is_found_by_learner_and_wor
 
 NO_NUMBER = changed("float(reward)", "np.nan")
 NO_START = changed("self.x.astype(np.float32), {}\n\n", "np.full(2, np.nan, np.float32), {}\n\n")
+UNREGISTERED = REACH + "\n\nclass Other(Reach):\n    pass\n"
+WIDER = changed("self.x.astype(np.float32), {}\n\n", "np.zeros(3, np.float32), {}\n\n")
+WIDER_LATER = changed(
+    "return self.x.astype(np.float32), float", "return np.zeros(3, np.float32), float"
+)
 RESET_RAISES = changed("super().reset(seed=seed)", "return 1 / 0")
 STEP_RAISES = changed("reward = -self.x", "reward = -self.y")
 
@@ -92,7 +98,15 @@ STEP_RAISES = changed("reward = -self.x", "reward = -self.y")
     ("code", "env", "sentence"),
     [
         (REACH, "reech:Reach-v0", "there is no module 'reech', neither in the current folder"),
-        (REACH, "reach:Rech-v0", "no such environment; did you mean"),
+        (REACH, "reach:Rech-v0", "no such environment; did you mean 'reach:Reach-v0'?"),
+        (REACH, "reach:Reach", "no such environment; did you mean 'reach:Reach-v0'?"),
+        (
+            UNREGISTERED,
+            "reach:Other",
+            "let reach call gymnasium.register('Other-v0', 'reach:Other')",
+        ),
+        (WIDER, "reach:Reach-v0", "reset() gave an observation of shape (3,), where its obs"),
+        (WIDER_LATER, "reach:Reach-v0", "step() gave an observation of shape (3,), where its obs"),
         (
             "import nowhere_to_be_had\n",
             "reach:Reach-v0",
@@ -119,8 +133,10 @@ STEP_RAISES = changed("reward = -self.x", "reward = -self.y")
 )
 def test_what_never_works_is_one_sentence_before_the_run_begins(module, code, env, sentence):
     module(code)
-    with pytest.raises(ConfigError, match=r"^[^\n]*$") as error:
-        describe_task(env, {})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # nothing else is said before the sentence
+        with pytest.raises(ConfigError, match=r"^[^\n]*$") as error:
+            describe_task(env, {})
     assert sentence in str(error.value)
 
 

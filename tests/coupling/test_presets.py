@@ -1,11 +1,14 @@
 """Every shipped preset of MuJoCo and classic control runs with every algorithm that takes its actions."""
 
+import re
+
 import numpy as np
 import pytest
 
 from coupling.run.evaluate import PolicyController, baselines_of, evaluate
 from coupling.settings.config import load_config
 from coupling.settings.content import shipped_presets
+from coupling.settings.presets import describe_presets
 from coupling.worker.environments import Numbered, describe_task, make_vector
 from rl_agent.config import ALGORITHMS, OnPolicyConfig
 from rl_agent.learner import Learner
@@ -25,6 +28,14 @@ def test_the_presets_are_all_there():
         "CartPole-v1",
         "Pendulum-v1",
     }
+
+
+@pytest.mark.parametrize("row", describe_presets(), ids=lambda row: row["preset"])
+def test_a_preset_is_described_by_a_whole_sentence(row):
+    about = row["about"]
+    assert 10 < len(about) <= 120
+    assert about.count("(") == about.count(")")
+    assert not re.search(r"[.;,:]$|\bet al$|\(extra \w+$", about)
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+import yaml
 from PIL import Image
 
 from coupling.commands import cli, report
@@ -93,6 +94,21 @@ def test_everything_is_in_the_page(runs, tmp_path):
     judged = {row[1]: row for row in page.rows if len(row) == 7 and row[0] == "<b>second"}
     assert judged.keys() >= {"untrained", "agent", "agent, drawing its actions", "zero", "random"}
     assert re.fullmatch(r"\[-[\d.]+, -[\d.]+\]", judged["agent"][3])
+
+
+def test_what_a_learner_does_not_have_is_not_in_the_page(runs, tmp_path):
+    plain = RunFolder(shutil.copytree(runs[0].path, tmp_path / "plain"))
+    settings = yaml.safe_load(plain.config_file.read_text())
+    settings["agent"]["replay"] = "none"
+    plain.config_file.write_text(yaml.safe_dump(settings))
+    drawn = {}
+    for name, folders in {"plain": [plain], "both": [plain, runs[1]]}.items():
+        report.write_report(folders, tmp_path / f"{name}.html")
+        text = (tmp_path / f"{name}.html").read_text()
+        picture = re.search(r'"diagnostics of the learner[^"]*" src="data:[^,]*,([^"]*)"', text)[1]
+        drawn[name] = len(re.findall(r'id="axes_\d+"', base64.b64decode(picture).decode()))
+        assert ("Remember-and-forget" in text) == (name == "both")
+    assert drawn["plain"] == drawn["both"] - len(report.REMEMBER_FORGET)
 
 
 def test_a_film_that_is_too_large_is_named(runs, tmp_path, monkeypatch):

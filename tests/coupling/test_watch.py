@@ -201,7 +201,7 @@ def test_a_training_is_followed_and_nobody_else_lets_himself_in(run, tmp_path):
             "/",
             "/state",
             "/flow",
-            f"{parts.path[:-2]}x/state",
+            f"{parts.path[:-2]}{'y' if parts.path[-2] == 'x' else 'x'}/state",
             f"{parts.path}../state",
             f"{parts.path}config.yaml",
         ):

@@ -151,6 +151,14 @@ def test_the_legend_has_the_colours_from_end_to_end_and_a_bar_of_one_length():
     assert not (viz.draw_legends(640, 18, 80.0, [VORTICITY], "L") == legend).all()  # the unit
 
 
+@pytest.mark.parametrize(("width", "scale", "length"), [(720, 720.0, 0.2), (720, 90.0, 1.0)])
+def test_the_bar_that_tells_the_scale_leaves_room_for_the_colours(width, scale, length):
+    row = viz.draw_legends(width, 18, scale, [VORTICITY])[18]
+    ink = np.flatnonzero((row[: width // 3] < 60).all(axis=1))
+    assert np.ptp(ink) == pytest.approx(length * scale, abs=2)
+    assert (row[width // 3 : width // 2] == viz.BACKGROUND).all()
+
+
 def test_panel_has_even_sides_and_a_caption():
     caption = viz.Caption(
         time=1.0, episode_return=-2.0, action=(0.5, -1.0, 0.0), title="trained", note="left the box"
