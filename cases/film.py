@@ -1,4 +1,8 @@
-"""Films of a flow task: starts and controllers side by side, in one batch of simulations and at one colour range."""
+"""Films of a flow task: starts and controllers side by side, in one batch of simulations and at one colour range.
+
+What a panel shows, the film that arranges panels, and the call that makes both hand the same few choices to each other;
+apart they would be three files of arguments.
+"""
 
 from __future__ import annotations
 

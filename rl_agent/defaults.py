@@ -31,6 +31,9 @@ PAPER_STEPS = 10_000_000
 FITTED_SHARE = {"ddpg": 0.3, "acer": 0.3, "ppo": 1.0}
 """Learning rate of the policy over that of the critics, where it is not the published one."""
 
+SHORT, SHORT_SIGMA = 1_000_000, 0.3
+"""Steps below which a run is short, and TD3's exploration in one."""
+
 UNKNOWN_EPISODE_GAMMA = 0.98
 DQN_GAMMA = 0.97
 
@@ -91,6 +94,8 @@ def _rules(
             "policy_learning_rate",
             float(f"{FITTED_SHARE[algorithm] * named.get('learning_rate', rate):.2g}"),
         )
+    if algorithm == "td3" and steps < SHORT:
+        yield "sigma", SHORT_SIGMA
     if isinstance(config, HasTrustRegion):
         yield "target_rate", 0.02
     if isinstance(config, PPOConfig):

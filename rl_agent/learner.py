@@ -305,7 +305,7 @@ class Learner:
         self.running.gone_after[going] = self.running.length[going]
         if ended.any():
             for episode_return in self._close(members[ended], terminated[ended]):
-                self._judge(episode_return)
+                self._adapt_sampler(episode_return)
         self._store_endless(members[~ended])
         self._schedule.received(members[~ended])
 
@@ -367,11 +367,11 @@ class Learner:
             self.memory, scale.mean, scale.per_std, self.config.gamma, self.reward_scale.value
         )
 
-    def _judge(self, episode_return: float) -> None:
+    def _adapt_sampler(self, episode_return: float) -> None:
         """Tell the sampler by how much episodes got better, once learning has started."""
         change = self.performance.add(episode_return, self.config.judged_episodes)
         if change is not None and self.counters.gradient_steps > 0:
-            self.sampler.judge(self._source(), change, self._draw)
+            self.sampler.reward(self._source(), change, self._draw)
 
     def sweep_memory(self) -> None:
         """Measure the reward scale, refresh V(s_T), recompute every V_tbc and flag."""

@@ -164,7 +164,7 @@ class AlongPass:
         self._weights, self._place = weights, place
         steps, n, size = sequences.shape
         if not isinstance(self.network, LSTM):
-            return self._judge(self._plain, sequences, place, actions)
+            return self._evaluate(self._plain, sequences, place, actions)
         self._begun = begun_by(lengths, steps)
         self._tape = tape = Tape((self.network.inputs, *self.network.hidden), steps, n, 0)
         x = tape.layers[0].x
@@ -185,10 +185,10 @@ class AlongPass:
     def forward_aside(self, sequences: F32, place: I64, actions: F32) -> F32:
         """Judge actions at further steps of the stretches of the last ``forward``; ``backward`` knows nothing of it."""
         if not isinstance(self.network, LSTM):
-            return self._judge(self._aside, sequences, place, actions)
+            return self._evaluate(self._aside, sequences, place, actions)
         return self._outputs(self._branch(sequences, place, actions)[0])
 
-    def _judge(self, one: Pass, sequences: F32, place: I64, actions: F32 | None) -> F32:
+    def _evaluate(self, one: Pass, sequences: F32, place: I64, actions: F32 | None) -> F32:
         """Compute the outputs of an MLP."""
         steps, n, size = sequences.shape
         rows = sequences.reshape(1, steps * n, size)

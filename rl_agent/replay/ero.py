@@ -5,7 +5,7 @@
     r_r     = return now - return before                                        replay reward
     dJ/dphi = r_r sum_j d[ I_j log phi_j + (1 - I_j) log(1 - phi_j) ] / dphi    over steps j drawn from all, uniformly
 
-f_i are the reward, the TD error and the time of a step; phi has two hidden layers of 64 and a sigmoid. A judgement
+f_i are the reward, the TD error and the time of a step; phi has two hidden layers of 64 and a sigmoid. An update
 makes a step of phi and a new mask.
 
 Defaults (NERS, table B.1): learning rate 1e-4, two layers of 64.
@@ -52,7 +52,7 @@ class EROSampler(Sampler):
     learning_rate
         Of the network.
     steps
-        Steps that a judgement is learned from.
+        Steps that an update is learned from.
     rng
         Draws the first weights.
 
@@ -111,7 +111,7 @@ class EROSampler(Sampler):
             self._features(drawn.source, drawn.slots, self._findings)
         )
 
-    def judge(self, source: Source, change: float, rng: np.random.Generator) -> None:
+    def reward(self, source: Source, change: float, rng: np.random.Generator) -> None:
         """Learn from the change of performance, and draw a new mask."""
         memory = source.memory
         if memory.steps == 0:

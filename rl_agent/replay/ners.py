@@ -9,7 +9,7 @@ A network scores drawn steps, each in the context of the others, and the scores 
     r_re      = return now - return before                                               replay reward (eq. 6)
     dJ/dphi   = r_re sum_i d log p_i( D(I_train) ) / dphi                                REINFORCE (eq. 7)
 
-I_train are n of the steps that were drawn since the last judgement (algorithm 1). The sum of eq. 1 in eq. 7 is that
+I_train are n of the steps that were drawn since the last evaluation (algorithm 1). The sum of eq. 1 in eq. 7 is that
 over the memory: the priorities of I_train are those of the network now, those of all others are held. New steps have
 the priority 1 (algorithm 1), and 1 for tanh of their error and target (appendix B).
 
@@ -63,7 +63,7 @@ class NERSSampler(ProportionalSampler):
     learning_rate
         Of the network.
     steps
-        Most steps that a judgement is learned from (n).
+        Most steps that an update is learned from (n).
     """
 
     def __init__(
@@ -97,8 +97,8 @@ class NERSSampler(ProportionalSampler):
         self._priorities.take(drawn.slots, scores)
         self._update(drawn.slots)
 
-    def judge(self, source: Source, change: float, rng: np.random.Generator) -> None:
-        """Learn which of the steps drawn since the last judgement to draw more often (eq. 7)."""
+    def reward(self, source: Source, change: float, rng: np.random.Generator) -> None:
+        """Learn which of the steps drawn since the last evaluation to draw more often (eq. 7)."""
         changed = self._follow(source.memory)
         self._findings.forget(changed)
         self._was_drawn[changed] = False

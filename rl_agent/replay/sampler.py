@@ -90,8 +90,8 @@ class Sampler:
     def learn(self, drawn: Drawn) -> None:
         """Take what an update found out about drawn steps; nothing by default."""
 
-    def judge(self, source: Source, change: float, rng: np.random.Generator) -> None:
-        """Take the change of the agent's performance since the last judgement; nothing by default."""
+    def reward(self, source: Source, change: float, rng: np.random.Generator) -> None:
+        """Take the replay reward, the change of the agent's performance since the last one; nothing by default."""
 
     def save(self) -> dict[str, npt.NDArray[Any]]:
         """Arrays that ``restore`` needs; none by default."""

@@ -167,6 +167,13 @@ def test_a_setting_that_does_not_fit_is_named_with_one_that_does(
     assert [doubt for doubt in told if re.search(sentence, doubt)], told
 
 
+def test_td3_looks_further_around_in_a_short_run():
+    kind = ALGORITHMS["td3"]
+    assert fit(kind(), 60_000, 50).sigma == 0.3
+    assert fit(kind(), 1_000_000, 50).sigma == 0.1
+    assert fit(kind(sigma=0.05), 60_000, 50).sigma == 0.05
+
+
 def test_an_average_policy_follows_faster_in_a_run():
     assert fit(AgentConfig(algorithm="acer"), 60_000, 200).target_rate == 0.02
     assert fit(AgentConfig(algorithm="trust-a3c", target_rate=0.1), 60_000, 200).target_rate == 0.1

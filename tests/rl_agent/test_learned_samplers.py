@@ -181,14 +181,14 @@ def test_drawn_steps_get_their_scores_and_weights_are_those_of_equation_5():
         )
 
 
-def test_a_judgement_is_a_step_up_the_gradient_of_equation_7():
+def test_an_update_is_a_step_up_the_gradient_of_equation_7():
     memory, rng = a_memory(), np.random.default_rng(0)
     sampler, source = a_ners(memory, steps=100), source_of(memory)
     slots = sampler.draw(memory, 8, rng)
     errors = rng.normal(size=8).astype(np.float32)
     sampler.learn(Drawn(source, slots, errors, errors, errors))
     before, chosen = sampler.network.weights.copy(), np.unique(slots)
-    sampler.judge(source, 2.5, rng)
+    sampler.reward(source, 2.5, rng)
     weights = torch.tensor(before, dtype=torch.float64, requires_grad=True)
     sigma = by_torch(sampler.network, sampler._features(source, chosen, sampler._findings), weights)
     others = sampler._tree[1] - sampler._tree[sampler._leaves + chosen].sum()
@@ -199,9 +199,9 @@ def test_a_judgement_is_a_step_up_the_gradient_of_equation_7():
         np.sign(sampler.network.weights - before), -np.sign(sampler.network.gradient)
     )
     again = sampler.network.weights.copy()
-    sampler.judge(source, 1.0, rng)  # nothing was drawn since
+    sampler.reward(source, 1.0, rng)  # nothing was drawn since
     sampler.draw(memory, 8, rng)
-    sampler.judge(source, 0.0, rng)
+    sampler.reward(source, 0.0, rng)
     np.testing.assert_array_equal(sampler.network.weights, again)
 
 
@@ -216,7 +216,7 @@ def test_steps_that_made_the_agent_better_are_scored_higher():
         drawn = sampler.draw(memory, 8, rng)
         sampler.learn(Drawn(source, drawn, *np.zeros((3, 8), np.float32)))
         now = good[drawn].mean()
-        sampler.judge(source, now - before, rng)
+        sampler.reward(source, now - before, rng)
         before = now
     scores = sampler.network(sampler._features(source, slots, sampler._findings))
     assert scores[good[slots]].mean() > 1.5 * scores[~good[slots]].mean()
@@ -229,7 +229,7 @@ def test_ero_draws_uniformly_beneath_its_mask_and_from_what_is_newer():
     sampler.score[:] = rng.uniform(size=CAPACITY).astype(np.float32)
     passed = np.zeros(CAPACITY)
     for _ in range(3000):
-        sampler.judge(source_of(memory), 0.0, rng)
+        sampler.reward(source_of(memory), 0.0, rng)
         passed[memory.places(sampler.masked)] += 1
     spread = np.sqrt(sampler.score * (1 - sampler.score) / 3000)
     assert (
@@ -265,7 +265,7 @@ def test_the_slopes_of_ero_are_those_of_its_log_likelihood():
     sampler = EROSampler(CAPACITY, 1e-3, 16, rng)
     sampler.score[:] = 0.5
     sampler.judged_end = memory.added  # nothing is new
-    sampler.judge(source_of(memory), 0.0, rng)
+    sampler.reward(source_of(memory), 0.0, rng)
     numbers, phi = np.arange(35), rng.uniform(0.1, 0.9, 35)
     mask = np.isin(numbers, sampler.masked)
     assert 5 < mask.sum() < 30
