@@ -14,9 +14,11 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+from gymnasium.envs.registration import load_env_creator
 from gymnasium.utils import seeding
 
 import cases  # noqa: F401  (registers the tasks)
+from cases.arrangement import Arrangement, Lines
 from cases.baselines import Controller
 from cases.episodes import Episodes
 from cases.flow_env import FlowVectorEnv
@@ -31,14 +33,12 @@ from flowsim.viz import (
     draw_legends,
     draw_panel,
     draw_small_panel,
-    draw_table,
     text_size,
 )
 
 HOLD_SECONDS = 1.5
 """How long the last picture stands."""
 FRAMES_PER_ACTION = 5
-_GAP = 4
 _ZOOM = 2.0
 _SUFFIXES = (".mp4", ".gif", ".webp", ".png")
 _ALLOWED = ".mp4, .gif, .webp or .png"
@@ -61,12 +61,15 @@ class Ending:
         How many there were.
     lost : bool
         Whether the agent was lost, or the simulation diverged.
+    how : str
+        What became of it, in a word.
     """
 
     title: str
     episode_return: float
     actions: int
     lost: bool
+    how: str = "held"
 
 
 @dataclass(frozen=True)
@@ -166,6 +169,7 @@ class _Panel:
             episode_return=float(self._episodes.returns[index]),
             actions=count,
             lost=terminated,
+            how="lost" if terminated else "held",
         )
         self.over = terminated or truncated
         if terminated:
@@ -199,7 +203,7 @@ def render_film(
     width: int = 480,
     quantities: Sequence[Quantity] = (VORTICITY,),
     follow: bool = False,
-    tally: Sequence[tuple[str, str]] = (),
+    tally: Lines = (),
     progress: Callable[[float], None] = lambda done: None,
 ) -> list[Ending]:
     """Film the first controller from all starts, and beside it the others from the first start.
@@ -309,9 +313,16 @@ def check_films(paths: Path | str | Sequence[Path | str]) -> list[Path]:
     return files
 
 
+def is_flow_task(spec: gymnasium.envs.registration.EnvSpec) -> bool:
+    """Return whether a registered task is one of flows, whose batch :func:`render_film` can film."""
+    entry = spec.vector_entry_point
+    make = load_env_creator(entry) if isinstance(entry, str) else entry
+    return isinstance(make, type) and issubclass(make, FlowVectorEnv)
+
+
 def _start(env_id: str, options: Mapping[str, Any] | None, seeds: Sequence[int]) -> Episodes:
     """Return episodes in one batch, begun as single environments that are reset with these seeds would."""
-    refusal = f"the environment {env_id!r} is no flow task, but only flow tasks can be filmed"
+    refusal = f"the environment {env_id!r} is no flow task, which is what render_film films"
     mode = gymnasium.VectorizeMode.VECTOR_ENTRY_POINT
     try:
         env = gymnasium.make_vec(
@@ -337,12 +348,17 @@ class _Film:
         controllers: Mapping[str, Controller],
         starts: int,
         look: Look,
-        tally: Sequence[tuple[str, str]],
+        tally: Lines,
     ) -> None:
         self._episodes, self._starts, self._tally = episodes, starts, tally
-        self._whole = len(controllers) * (look.width + _GAP) - _GAP
-        self._columns = len(controllers) + 1
-        self._small = (self._whole + _GAP) // self._columns // 2 * 2 - _GAP
+        scene = look.scenes(episodes, 0, 1)[0]
+        wide = scene.size[0] > 1.3 * scene.size[1]
+        self._form = Arrangement(
+            len(controllers),
+            starts,
+            look.width,
+            stacked=starts == 1 and len(look.quantities) == 1 and wide,
+        )
         self.panels: list[_Panel] = []
         self._acting: list[tuple[Controller, slice]] = []
         for k, (label, controller) in enumerate(controllers.items()):
@@ -352,14 +368,15 @@ class _Film:
             title = label if starts == 1 else f"{label}: start 1"
             self.panels.append(_Panel(episodes, first, title, look))
             for n in range(1, count):
-                self.panels.append(_Panel(episodes, first + n, f"start {n + 1}", look, self._small))
-        scene, self._size = look.scenes(episodes, 0, 1)[0], text_size(look.width)
-        self._stacked = (
-            starts == 1 and len(look.quantities) == 1 and scene.size[0] > 1.3 * scene.size[1]
-        )
-        width = look.width if self._stacked else self._whole
+                self.panels.append(
+                    _Panel(episodes, first + n, f"start {n + 1}", look, self._form.small)
+                )
         self._legend = draw_legends(
-            width, self._size, scene.scale(look.width), look.quantities, scene.length
+            self._form.whole,
+            self._form.size,
+            scene.scale(look.width),
+            look.quantities,
+            scene.length,
         )
 
     def frames(
@@ -404,47 +421,13 @@ class _Film:
         ]
 
     def _arrange(self, pictures: Sequence[Picture]) -> Picture:
-        """Put the large ones in a row and small ones in rows below, or few large and wide ones below each other."""
-        large = [
-            picture for picture, panel in zip(pictures, self.panels, strict=True) if panel.large
-        ]
-        small = [
-            picture for picture, panel in zip(pictures, self.panels, strict=True) if not panel.large
-        ]
-        if self._stacked:
-            return _arranged([[picture] for picture in (*large, self._legend)])
-        rows = [large, [self._legend]]
-        if self._starts > 1:
-            # in a row of its own it takes no more room than it needs
-            alone = len(small) % self._columns == 0
-            lines = 3 + 2 * (1 + len(self._tally))
-            cells = [
-                *small,
-                self._score(self._small, lines * self._size if alone else small[0].shape[0]),
-            ]
-            rows += [
-                cells[first : first + self._columns]
-                for first in range(0, len(cells), self._columns)
-            ]
-        return _arranged(rows)
-
-    def _score(self, width: int, height: int) -> Picture:
-        """Return how many starts were held so far, and the tally."""
+        """Put the pictures of all panels into one, with how many starts were held so far, and the tally."""
+        pairs = list(zip(pictures, self.panels, strict=True))
         held = sum(not panel.ending.lost for panel in self.panels[: self._starts])
-        lines = (("these starts", f"{held} of {self._starts}"), *self._tally)
-        return draw_table(width, height, self._size, "held", lines)
-
-
-def _arranged(rows: Sequence[Sequence[Picture]]) -> Picture:
-    """Put rows of pictures below each other on white, both of whose sides are even."""
-    heights = [max(picture.shape[0] for picture in row) + _GAP for row in rows]
-    width = max(sum(picture.shape[1] + _GAP for picture in row) - _GAP for row in rows)
-    canvas = np.full((sum(heights) + sum(heights) % 2, width + width % 2, 3), 255, np.uint8)
-    top = 0
-    for row, height in zip(rows, heights, strict=True):
-        left = 0
-        for picture in row:
-            canvas[top : top + picture.shape[0], left : left + picture.shape[1]] = picture
-            left += picture.shape[1] + _GAP
-        top += height
-    return canvas
+        return self._form.arrange(
+            [picture for picture, panel in pairs if panel.large],
+            [picture for picture, panel in pairs if not panel.large],
+            self._legend,
+            "held",
+            [("these starts", f"{held} of {self._starts}"), *self._tally],
+        )

@@ -24,6 +24,7 @@ _SMALL_SIZES = (
 """Width, and which of the frames, until the file of a page is small enough."""
 _GIF_LEVELS = 49  # values among its 256 colours; with 25 it is a third smaller, and has bands
 _WEBP_QUALITY = 55
+_SAMPLES = 8  # pictures of a film from which its colours are taken
 FPS = 25.0
 """Pictures a second: 40 ms each, of which a GIF, whose times are in hundredths of a second, can take every nth."""
 
@@ -54,7 +55,7 @@ def write_films(
     expected
         How many frames there will be, which GIF and WebP need to know.
     quantities
-        What the frames show, for the colours of the GIF.
+        What the frames show, for the colours of the GIF; none for pictures that are not ours.
 
     Raises
     ------
@@ -193,13 +194,20 @@ def write_gif(
 ) -> None:
     """Write a looping GIF of at most `max_bytes`: smaller and with fewer frames until it fits.
 
+    Its colours are those of the quantities, or of the frames themselves if there are none of these.
+
     Raises
     ------
     ValueError
         If there are no frames, or if not even a twelfth of them at half the usual width fits.
     """
-    colours = Image.new("P", (1, 1))  # the same for all frames, against flicker
-    colours.putpalette(palette(_GIF_LEVELS, tuple(quantities)).tobytes())
+    # the same for all frames, against flicker
+    if quantities or not frames:
+        colours = Image.new("P", (1, 1))
+        colours.putpalette(palette(_GIF_LEVELS, tuple(quantities)).tobytes())
+    else:
+        some = np.concatenate(frames[:: max(1, len(frames) // _SAMPLES)])
+        colours = Image.fromarray(some).quantize(256, dither=Image.Dither.NONE)
 
     def pictures(reduced: Sequence[Picture]) -> list[Image.Image]:
         return [

@@ -49,6 +49,7 @@ __all__ = [
     "draw_table",
     "field_picture",
     "font",
+    "frame_picture",
     "make_even",
     "outline",
     "palette",
@@ -188,6 +189,32 @@ def draw_small_panel(scene: Scene, caption: Caption, width: int) -> Picture:
     numbers = "" if caption.episode_return is None else f"return {caption.episode_return:.1f}"
     strip = _strip(width, size, caption.title, caption.note or numbers, tint)
     return make_even(np.concatenate([strip, np.asarray(field_picture(scene, width))]))
+
+
+def frame_picture(picture: Picture, caption: Caption, numbers: str, width: int) -> Picture:
+    """Return somebody else's picture at our width, with a line of text above it and the note of the caption below.
+
+    Parameters
+    ----------
+    picture : uint8, shape (rows, columns, 3)
+        Of few pixels, as of a game, it is made larger without a blur.
+    caption : Caption
+        Its title and note are shown.
+    numbers : str
+        What stands to the right of the title.
+    width : int
+        In pixels, even.
+    """
+    size, few = text_size(width), picture.shape[1] < width // 2
+    way = Image.Resampling.NEAREST if few else Image.Resampling.BICUBIC
+    height = round(picture.shape[0] * width / picture.shape[1])
+    resized = np.asarray(Image.fromarray(picture).resize((width, height), way))
+    tint = BACKGROUND if not caption.note else _LOST if caption.lost else _HELD
+    strips = (
+        _strip(width, size, caption.title, numbers),
+        _strip(width, size, caption.note, "", tint),
+    )
+    return make_even(np.concatenate([strips[0], resized, strips[1]]))
 
 
 def text_size(width: int) -> int:

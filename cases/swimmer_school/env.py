@@ -12,6 +12,7 @@ swimmer_1, and so on. `SwimmerSchoolEnv` is the same as one Gymnasium environmen
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
@@ -26,12 +27,16 @@ from cases.options import parse_options
 from flowsim import Contact, Grid, Sides, Simulation
 from flowsim.midlines import PHASE, TWIST, WORK
 from flowsim.swimmers import carangiform, slender
-from flowsim.viz import Caption, Outline, Scene, draw_panel
+from flowsim.viz import Caption, Outline, Picture, Scene, draw_panel
 
 FloatArray = npt.NDArray[np.float64]
 Observations = dict[str, npt.NDArray[np.float32]]
 
 OBSERVATIONS = 16
+ACTION_TIME = 0.5
+"""In T."""
+FRAMES_PER_ACTION, ACTIONS_A_SECOND = 5, 5
+"""Pictures of an action, and how fast a film goes."""
 STRONGEST_TURN = 0.5
 """Turn at a command of 1: this times the amplitude of the wave's curvature."""
 PERIOD_RANGE = 0.25
@@ -128,7 +133,8 @@ class SwimmerSchool:
     ----------
     preset : str, optional
         Name of a shipped preset whose `env_options` are the base of `options`.
-    render_mode : {"rgb_array"}, optional
+    render_mode : {"rgb_array", "rgb_array_list"}, optional
+        The second gives all pictures since it was last asked, five of an action.
     **options
         Fields of `SchoolOptions`.
 
@@ -140,17 +146,21 @@ class SwimmerSchool:
 
     metadata: ClassVar[dict[str, Any]] = {
         "name": "swimmer_school_v0",
-        "render_modes": ["rgb_array"],
-        "render_fps": 10,
+        "render_modes": ["rgb_array", "rgb_array_list"],
+        "render_fps": ACTIONS_A_SECOND * FRAMES_PER_ACTION,
     }
 
     def __init__(
         self, *, preset: str | None = None, render_mode: str | None = None, **options: Any
     ) -> None:
-        if render_mode not in (None, "rgb_array"):
-            raise ValueError(f"render_mode is {render_mode!r}, but must be None or rgb_array")
+        if render_mode not in (None, *self.metadata["render_modes"]):
+            raise ValueError(
+                f"render_mode is {render_mode!r}, but must be None, rgb_array or rgb_array_list"
+            )
         self.options = parse_options(SchoolOptions, Path(__file__).parent, preset, options)
         self.render_mode = render_mode
+        if render_mode == "rgb_array":
+            self.metadata = self.metadata | {"render_fps": ACTIONS_A_SECOND}  # type: ignore[misc]
         count = self.options.swimmers
         self.possible_agents = [f"swimmer_{number}" for number in range(count)]
         self.agents: list[str] = []
@@ -162,6 +172,7 @@ class SwimmerSchool:
         self._action_space = spaces.Box(-1.0, 1.0, (2,), np.float32)
         self._generator = seeding.np_random(None)[0]
         self._actions = 0
+        self._pictures: list[Picture] = []
 
     def _simulate(self) -> Simulation:
         head = self.options.thickness
@@ -204,6 +215,8 @@ class SwimmerSchool:
         sim.gait[0, :, PHASE] = self._generator.uniform(0.0, 1.0, count)
         sim.settle()
         self.agents, self._actions = list(self.possible_agents), 0
+        self._pictures = []
+        self._note_picture()
         return self._observe(), {name: {} for name in self.agents}
 
     def step(
@@ -218,13 +231,14 @@ class SwimmerSchool:
         for k, name in enumerate(self.possible_agents):
             turn, slower = np.clip(np.asarray(actions[name], np.float64), -1.0, 1.0)
             period = 1.0 + PERIOD_RANGE * float(slower)
-            sim.steer(0, k, turn=STRONGEST_TURN * float(turn), period=period, over=0.5)
+            sim.steer(0, k, turn=STRONGEST_TURN * float(turn), period=period, over=ACTION_TIME)
         place, work, time = (
             sim.body_state.position[0].copy(),
             sim.form[0, :, WORK].copy(),
             sim.time[0],
         )
-        sim.advance(0.5, stop=_any_touch)
+        sim.advance(ACTION_TIME, stop=self._looking(sim.time[0]))
+        self._note_picture()
         self._actions += 1
         passed = max(float(sim.time[0] - time), 1e-9)
         speed = np.maximum((sim.body_state.position[0, :, 0] - place[:, 0]) / passed, 0.0)
@@ -311,13 +325,40 @@ class SwimmerSchool:
                         outlines.append(Outline(moved, agent=True))
         return Scene(values=sim.vorticity(0), size=self.options.box, outlines=outlines, length="L")
 
-    def render(self) -> npt.NDArray[np.uint8] | None:
-        """Return a picture in the mode "rgb_array"."""
+    def render(self) -> Picture | list[Picture] | None:
+        """Return a picture, or in the mode "rgb_array_list" those since the last call."""
         if self.render_mode is None:
             return None
+        if self.render_mode == "rgb_array":
+            return self._draw()
+        pictures, self._pictures = self._pictures, []
+        return pictures
+
+    def _draw(self) -> Picture:
         return draw_panel(
             self.scene(), Caption(time=float(self.simulation.time[0]), title="swimmer school")
         )
+
+    def _note_picture(self) -> None:
+        if self.render_mode == "rgb_array_list":
+            self._pictures.append(self._draw())
+
+    def _looking(self, begun: float) -> Callable[[Simulation], npt.NDArray[np.bool_]]:
+        """Return what is asked after each step of an action: whether a swimmer touches another one.
+
+        On the way it notes pictures at the steps nearest to equal times; the last is that of the action's end.
+        """
+        noted = 0
+
+        def look(sim: Simulation) -> npt.NDArray[np.bool_]:
+            nonlocal noted
+            due = begun + ACTION_TIME * (noted + 1) / FRAMES_PER_ACTION
+            if noted + 1 < FRAMES_PER_ACTION and sim.time[0] + 0.5 * sim.dt[0] >= due:
+                noted += 1
+                self._note_picture()
+            return _any_touch(sim)
+
+        return look
 
     def close(self) -> None:
         """Do nothing: there is nothing to close."""
@@ -334,13 +375,13 @@ class SwimmerSchoolEnv(gymnasium.Env[npt.NDArray[np.float32], npt.NDArray[np.flo
     the mean. Parameters as there.
     """
 
-    metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 10}  # noqa: RUF012
+    metadata: dict[str, Any] = SwimmerSchool.metadata
 
     def __init__(
         self, *, preset: str | None = None, render_mode: str | None = None, **options: Any
     ) -> None:
         self.world = SwimmerSchool(preset=preset, render_mode=render_mode, **options)
-        self.render_mode = render_mode
+        self.render_mode, self.metadata = render_mode, self.world.metadata
         count = self.world.options.swimmers
         self.observation_space = spaces.Box(-1e3, 1e3, (count * OBSERVATIONS,), np.float32)
         self.action_space = spaces.Box(-1.0, 1.0, (count * 2,), np.float32)
@@ -365,6 +406,6 @@ class SwimmerSchoolEnv(gymnasium.Env[npt.NDArray[np.float32], npt.NDArray[np.flo
         reward = float(np.mean(list(rewards.values())))
         return joint, reward, all(ended.values()), all(late.values()), {"swimmers": infos}
 
-    def render(self) -> npt.NDArray[np.uint8] | None:
-        """Return a picture in the mode "rgb_array"."""
+    def render(self) -> Any:
+        """Return a picture, or in the mode "rgb_array_list" those since the last call."""
         return self.world.render()

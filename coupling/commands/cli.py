@@ -59,9 +59,10 @@ Changes = Annotated[
     ),
 ]
 Fields = Annotated[
-    str,
+    str | None,
     typer.Option(
-        metavar="NAME,...", help="what the film shows: vorticity, speed, pressure or several"
+        metavar="NAME,...",
+        help="what the film of a flow shows: vorticity (unless given), speed, pressure or several",
     ),
 ]
 Range = Annotated[
@@ -70,7 +71,14 @@ Range = Annotated[
         "--range", help="where its colours end: 12, or vorticity=12,speed=1.5", show_default=False
     ),
 ]
-Fps = Annotated[float, typer.Option(min=1.0, max=120.0, help="pictures of the film a second")]
+Fps = Annotated[
+    float | None,
+    typer.Option(
+        min=1.0,
+        max=120.0,
+        help="pictures of the film a second: 25 of a flow unless given, of another task what it says itself",
+    ),
+]
 Overrides = Annotated[
     list[str] | None,
     typer.Argument(metavar="[KEY=VALUE]...", help="changes, such as agent.gamma=0.97"),
@@ -393,11 +401,13 @@ def render(
     path: Run,
     changes: Changes = None,
     output: Annotated[
-        Path,
+        Path | None,
         typer.Option(
-            "-o", "--output", help="the film: .mp4, .gif, .webp, .png of its end, or frame-%04d.png"
+            "-o",
+            "--output",
+            help="the film: .mp4, .gif, .webp, .png of its end, or frame-%04d.png; the run's name.mp4 unless given",
         ),
-    ] = Path("wake.mp4"),
+    ] = None,
     beside: Annotated[
         list[str] | None, typer.Option(help="baselines shown beside the agent (zero unless given)")
     ] = None,
@@ -405,8 +415,12 @@ def render(
         int, typer.Option(min=1, help="starts of the agent, all at once; the first one is large")
     ] = 6,
     actions: Annotated[
-        int, typer.Option(min=1, help="length of the film in actions, at most")
-    ] = 100,
+        int | None,
+        typer.Option(
+            min=1,
+            help="length of the film in actions, at most: 100 of a flow unless given, 300 of another task",
+        ),
+    ] = None,
     gif: Annotated[bool, typer.Option(help="write a GIF beside a .mp4, too")] = True,
     deterministic: Annotated[
         bool, typer.Option(help="act with the mean of the policy, or draw from it")
@@ -417,42 +431,47 @@ def render(
             min=0, help="seed of the starts; the run's evaluation began with the default's"
         ),
     ] = None,
-    fields: Fields = "vorticity",
+    fields: Fields = None,
     limits: Range = None,
     follow: Annotated[
         bool, typer.Option("--follow", help="keep the agent in the middle of half of the box")
     ] = False,
-    fps: Fps = 25.0,
+    fps: Fps = None,
     frames_per_action: Annotated[
-        int, typer.Option(min=1, max=100, help="pictures of each action")
-    ] = 5,
+        int | None, typer.Option(min=1, max=100, help="pictures of each action (5 unless given)")
+    ] = None,
 ) -> None:
-    """Film a trained agent from several starts, with its actions and their effort, beside the uncontrolled flow."""
+    """Film a trained agent from several starts beside the baselines; of a flow with its actions and their effort."""
     with loading(f"the agent of {path}"):
         from coupling.commands.render import render as film
 
+    output = Path(f"{path.name}.mp4") if output is None else output
     files = [output, output.with_suffix(".gif")] if gif and output.suffix == ".mp4" else [output]
+    look: dict[str, Any] = {}
+    if fields or limits:
+        look["quantities"] = _quantities(fields, limits)
+    if follow:
+        look["follow"] = follow
+    if frames_per_action:
+        look["frames_per_action"] = frames_per_action
     endings = film(
         path, files, changes=changes or [], beside=beside or ["zero"], starts=starts, actions=actions,
-        deterministic=deterministic, seed=seed, shown=_quantities(fields, limits), follow=follow, fps=fps,
-        frames_per_action=frames_per_action,
+        deterministic=deterministic, seed=seed, fps=fps, look=look,
     )  # fmt: skip
     for ending in endings:
-        how = "lost" if ending.lost else "held"
-        print(
-            f"{ending.title}: return {ending.episode_return:.2f}, {how} after {ending.actions} actions"
-        )
+        done = f"{ending.how} after {ending.actions} actions"
+        print(f"{ending.title}: return {ending.episode_return:.2f}, {done}")
     for file in files:
         print(file)
     _print_next(hints.after_film(path))
 
 
-def _quantities(names: str, ranges: str | None) -> "list[Quantity]":
+def _quantities(names: str | None, ranges: str | None) -> "list[Quantity]":
     """Return what a film shall show."""
     from flowsim.quantities import choose
 
     try:
-        return choose(names, ranges)
+        return choose(names or "vorticity", ranges)
     except ValueError as error:
         raise ConfigError(f"--{error}") from error
 
@@ -491,13 +510,13 @@ def simulate(
     control_volumes: Annotated[
         bool, typer.Option(help="measure forces by control volumes, too, which takes time")
     ] = True,
-    fields: Fields = "vorticity",
+    fields: Fields = None,
     limits: Range = None,
     follow: Annotated[
         int | None,
         typer.Option(min=0, metavar="BODY", help="keep this body in the middle, numbered from 0"),
     ] = None,
-    fps: Fps = 25.0,
+    fps: Fps = None,
 ) -> None:
     """Run the solver alone: forces to CSV, fields for ParaView, restart file, the vorticity as a film."""
     with loading(f"the solver for {case}"):
@@ -524,7 +543,7 @@ def simulate(
             title=Path(case).stem if Path(case).is_file() else case,
             shown=shown,
             follow=follow,
-            fps=fps,
+            **({"fps": fps} if fps else {}),
             say=lambda text: print(f"flowsim: {text}", file=sys.stderr),
             progress=progress,
         )

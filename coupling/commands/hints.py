@@ -12,14 +12,14 @@ __all__ = [
     "after_validation",
 ]
 
-_FLOWS = ("flowsim/DCylinderWake-", "flowsim/EllipticalSwimmer-")
+_FILMED = ("flowsim/DCylinderWake-", "flowsim/EllipticalSwimmer-", "cases.swimmer_school.")
 
 Hints = list[tuple[str, str]]
 """Commands, and what each is for."""
 
 
 def after_training(run: Path, env: str, steps: int) -> Hints:
-    """Return what follows a finished run: judge it, film a flow or draw the curves, train longer."""
+    """Return what follows a finished run: judge it, film our tasks or draw the curves, train longer."""
     return [
         (f"flowsim evaluate {run}", "judge it beside the baselines"),
         _show(run, env),
@@ -77,7 +77,7 @@ def after_bench(part: str, full: bool) -> Hints:
 
 
 def _show(run: Path, env: str) -> tuple[str, str]:
-    """Return how a run is looked at: the agents of flows are filmed."""
-    if env.rpartition(":")[2].startswith(_FLOWS):
+    """Return how a run is looked at: agents in flows are filmed, others may not draw themselves."""
+    if env.rpartition(":")[2].startswith(_FILMED):
         return f"flowsim render {run} -o {run.name}.mp4", "film it"
     return f"flowsim plot {run} -o {run.name}.png", "draw its learning curves"

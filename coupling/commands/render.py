@@ -1,27 +1,33 @@
 """Films of a run's agent: what it does from the starts that its evaluation began with."""
 
 import json
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import gymnasium
+
+from cases.arrangement import Lines
 from cases.baselines import Controller, baselines
-from cases.film import FRAMES_PER_ACTION, Ending, check_films, render_film
+from cases.film import Ending, check_films, is_flow_task, render_film
+from coupling.commands.task_film import film_task
 from coupling.errors import ConfigError
 from coupling.run.agents import find_agent
-from coupling.run.evaluate import EVALUATION_SEED
+from coupling.run.evaluate import EVALUATION_SEED, baselines_of
 from coupling.run.folder import RunFolder
 from coupling.run.policies import load_controller
 from coupling.run.screen import progress_bar
 from coupling.settings.config import on_another_task
 from coupling.worker.environments import episode_seed, make_vector
-from coupling.worker.named import load_task
+from coupling.worker.named import PARALLEL, load_task, registered
 from flowsim.films import FPS
-from flowsim.quantities import VORTICITY, Quantity
 
 __all__ = ["render"]
 
 _LABELS = {"zero": "no control", "pd": "PD controller", "random": "random actions"}
+_AGENT = "trained agent"
+_FLOW_ACTIONS, _TASK_ACTIONS = 100, 300
 
 
 def render(
@@ -31,13 +37,11 @@ def render(
     changes: Sequence[str] = (),
     beside: Sequence[str],
     starts: int = 6,
-    actions: int = 100,
+    actions: int | None = None,
     deterministic: bool = True,
     seed: int | None = None,
-    shown: Sequence[Quantity] = (VORTICITY,),
-    follow: bool = False,
-    fps: float = FPS,
-    frames_per_action: int = FRAMES_PER_ACTION,
+    fps: float | None = None,
+    look: Mapping[str, Any] | None = None,
 ) -> list[Ending]:
     """Film a run's agent from the first starts of its evaluation, and baselines from the very first.
 
@@ -52,17 +56,16 @@ def render(
     beside
         Names of baselines.
     starts, actions
-        How many starts, and the length of the film.
+        How many starts, and the length of the film; 100 actions of a flow unless given, 300 of another task.
     deterministic
         Act with the mean of the policy instead of drawing.
     seed
         Of the starts, in the place of the evaluation's.
-    shown
-        What the large panels show, below each other.
-    follow
-        Keep the agent in the middle.
-    fps, frames_per_action
-        Pictures per second, and per action.
+    fps
+        Pictures per second; 25 of a flow unless given, of another task what it says itself.
+    look
+        Of the film of a flow: ``quantities``, ``follow`` and ``frames_per_action`` of
+        :func:`cases.film.render_film`; another task draws itself.
 
     Raises
     ------
@@ -75,50 +78,70 @@ def render(
     folder = find_agent(path)
     config = on_another_task(folder.config(), changes)
     load_task(config.env)  # a module of the current folder, perhaps
-    shipped = baselines(config.env, seed=seed or 0)
+    flow, look = _is_flow(config.env), look or {}
+    if look and not flow:
+        word = next(iter(look)).replace("quantities", "fields").replace("_", "-")
+        raise ConfigError(f"--{word} is for films of flows: {config.env} draws itself")
+    if not {"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys():
+        os.environ.setdefault("MUJOCO_GL", "egl")  # its own choice needs a display
+    random = seed or 0
+    shipped = (
+        baselines(config.env, seed=random)
+        if flow
+        else baselines_of(config.env, config.env_options, random)
+    )
     for name in beside:
         if name not in shipped:
             raise ConfigError(
                 f"--beside {name}: the baselines of {config.env} are {', '.join(shipped)}"
             )
-    if changes:
+    if changes and flow:
         make_vector(config.env, config.env_options, 1).close()  # which says what is wrong with them
+    first = EVALUATION_SEED if seed is None else seed
     try:
         check_films(files)
-        agent: Controller = load_controller(folder, deterministic=deterministic, seed=seed or 0)
+        agent: Controller = load_controller(folder, deterministic=deterministic, seed=random)
         with progress_bar("filming") as progress:
-            return render_film(
-                {"trained agent": agent} | {_LABELS[name]: shipped[name] for name in beside},
-                files,
-                env=config.env,
-                env_options=config.env_options,
-                seeds=[
-                    episode_seed(EVALUATION_SEED if seed is None else seed, n)
-                    for n in range(starts)
-                ],
-                actions=actions,
-                frames_per_action=frames_per_action,
-                fps=fps,
-                quantities=shown,
-                follow=follow,
-                tally=[] if changes else _tally(folder, beside, deterministic),
-                progress=progress,
-            )
+            arguments: dict[str, Any] = {
+                "env": config.env,
+                "env_options": config.env_options,
+                "seeds": [episode_seed(first, n) for n in range(starts)],
+                "actions": actions or (_FLOW_ACTIONS if flow else _TASK_ACTIONS),
+                "tally": [] if changes else _tally(folder, beside, deterministic, flow),
+                "progress": progress,
+            }
+            controllers = {_AGENT: agent} | {_LABELS[name]: shipped[name] for name in beside}
+            if flow:
+                return render_film(controllers, files, fps=fps or FPS, **arguments, **look)
+            return film_task(controllers, files, fps=fps, **arguments)
     except ValueError as error:
         raise ConfigError(str(error)) from error
 
 
-def _tally(folder: RunFolder, beside: Sequence[str], deterministic: bool) -> list[tuple[str, str]]:
-    """Return how many starts of the run's evaluation were held, a line for each controller; none without one."""
+def _is_flow(env: str) -> bool:
+    """Return whether a task is one of flows; what cannot be made is told where it is made."""
+    if env.startswith(PARALLEL):
+        return False
+    try:
+        return is_flow_task(registered(env))
+    except gymnasium.error.Error:
+        return False
+
+
+def _tally(
+    folder: RunFolder, beside: Sequence[str], deterministic: bool, flow: bool = True
+) -> Lines:
+    """Return how the run's evaluation went, a line for each controller; none without one.
+
+    It is how many starts of a flow were held, and the mean return of another task.
+    """
     judged = json.loads(folder.evaluation.read_text()) if folder.evaluation.exists() else {}
     if not judged.keys() >= {"after", "drawing"}:
         return []
-    results: dict[str, dict[str, Any]] = {
-        "trained agent": judged["after" if deterministic else "drawing"]
-    }
+    results: dict[str, dict[str, Any]] = {_AGENT: judged["after" if deterministic else "drawing"]}
     results |= {_LABELS[name]: judged["after"]["baselines"][name] for name in beside}
     lines = []
     for label, result in results.items():
-        held = round(result["survival"] * result["episodes"])
-        lines.append((f"evaluation: {label}", f"{held} of {result['episodes']}"))
+        held = f"{round(result['survival'] * result['episodes'])} of {result['episodes']}"
+        lines.append((f"evaluation: {label}", held if flow else f"{result['mean_return']:.1f}"))
     return lines

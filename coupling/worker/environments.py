@@ -4,7 +4,7 @@ import contextlib
 import difflib
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -28,6 +28,7 @@ __all__ = [
     "episode_seed",
     "failures_of",
     "final_observations",
+    "make_single",
     "make_vector",
 ]
 
@@ -173,31 +174,51 @@ def make_vector(
         For an unknown id, an option that the task does not have or a value it refuses, a device that is not there or
         too small, a task that lives outside Python.
     """
+    with _told_in_a_sentence(env):
+        make = _maker(env, env_options)
+        if not env.startswith(PARALLEL):
+            spec = registered(env)
+            if spec.vector_entry_point is not None:
+                options = _within_the_step(spec) | env_options
+                vector = gym.make_vec(
+                    spec, num_envs=count, vectorization_mode="vector_entry_point", **options
+                )
+                if vector.metadata.get("autoreset_mode") == AutoresetMode.SAME_STEP:
+                    return vector
+                vector.close()
+        return _one_after_the_other(make, count, guarded=guarded)
+
+
+def make_single(env: str, env_options: dict[str, Any]) -> gym.Env:
+    """Make a task as one environment that is reset by hand; discrete actions are ``Numbered``.
+
+    Parameters and errors as of :func:`make_vector`.
+    """
+    with _told_in_a_sentence(env):
+        return _numbered(_maker(env, env_options)())
+
+
+def _maker(env: str, env_options: dict[str, Any]) -> Callable[[], gym.Env]:
+    """Return what makes one environment of a task."""
     if env == EXTERNAL:
         raise ConfigError(
             f"env = {env!r} lives outside Python: only the program that connects with the client in coupling/c can "
             "step it"
         )
-    try:
-        if env.startswith(PARALLEL):
-            make_world = world_maker(env)
-            return _one_after_the_other(
-                lambda: JointWorld(make_world, env_options), count, guarded=guarded
-            )
-        import cases  # noqa: F401  (registers the flow tasks)
+    if env.startswith(PARALLEL):
+        make_world = world_maker(env)
+        return lambda: JointWorld(make_world, env_options)
+    import cases  # noqa: F401  (registers the flow tasks)
 
-        spec = registered(env)
-        if spec.vector_entry_point is not None:
-            options = _within_the_step(spec) | env_options
-            vector = gym.make_vec(
-                spec, num_envs=count, vectorization_mode="vector_entry_point", **options
-            )
-            if vector.metadata.get("autoreset_mode") == AutoresetMode.SAME_STEP:
-                return vector
-            vector.close()
-        # no checker: what it would warn of is refused in a sentence (_try), or costs one episode (Guarded)
-        make = partial(gym.make, spec, disable_env_checker=True, **env_options)
-        return _one_after_the_other(make, count, guarded=guarded)
+    # no checker: what it would warn of is refused in a sentence (_try), or costs one episode (Guarded)
+    return partial(gym.make, registered(env), disable_env_checker=True, **env_options)
+
+
+@contextlib.contextmanager
+def _told_in_a_sentence(env: str) -> Iterator[None]:
+    """Turn whatever the making of a task raises into a ConfigError."""
+    try:
+        yield
     except (
         gym.error.NameNotFound,
         gym.error.NamespaceNotFound,

@@ -42,6 +42,8 @@ class JointWorld(gym.Env[np.ndarray, np.ndarray]):
 
     def __init__(self, make: Callable[..., Any], options: dict[str, Any]) -> None:
         self._inner = make(**options)
+        self.metadata = dict(getattr(self._inner, "metadata", {}))
+        self.render_mode = options.get("render_mode")
         self._names: list[Any] = list(self._inner.possible_agents)
         self.world = len(self._names)
         self.episode_steps = options.get("max_cycles")
@@ -102,6 +104,10 @@ class JointWorld(gym.Env[np.ndarray, np.ndarray]):
             is_over and not ended,
             {},
         )
+
+    def render(self) -> Any:
+        """Return the world's own picture, or its pictures."""
+        return self._inner.render()
 
     def close(self) -> None:
         """Close the world."""

@@ -95,6 +95,27 @@ def test_a_picture_has_the_swimmers_in_it(school: SwimmerSchool) -> None:
     assert len(np.unique(picture.reshape(-1, 3), axis=0)) > 3
 
 
+def test_five_pictures_of_an_action_are_seen_and_change_nothing(school: SwimmerSchool) -> None:
+    """At a fifth of an action each, to half a step; and who looks sees the episode that nobody looks at."""
+    seen = SwimmerSchool(**TINY, episode_actions=2, render_mode="rgb_array_list")
+    times: list[float] = []
+    draw = seen._draw
+    seen._draw = lambda: times.append(float(seen.simulation.time[0])) or draw()  # type: ignore[method-assign]
+    for world in (school, seen):
+        world.reset(seed=2)
+    assert len(seen.render()) == 1
+    commands = act(seen, 0.4, -0.3)
+    (there, rewards, *_), (here, same, *_) = seen.step(commands), school.step(commands)
+    assert len(seen.render()) == 5
+    assert seen.render() == []
+    step = seen.simulation.dt[0]
+    np.testing.assert_allclose(times, np.linspace(0.0, 0.5, 6), atol=0.51 * step)
+    assert times[-1] == 0.5
+    assert rewards == same
+    for name, values in there.items():
+        np.testing.assert_array_equal(values, here[name])
+
+
 def test_the_joint_world_and_the_gymnasium_form_have_its_spaces() -> None:
     world = JointWorld(parallel_env, TINY)
     assert world.world == 3

@@ -1,0 +1,257 @@
+"""Films of tasks that draw themselves: games, robots, worlds of many agents, anybody's own environment.
+
+The arrangement is that of the films of flows (``cases/film.py``); the pictures are what the environments render.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from gymnasium.error import DependencyNotInstalled
+from gymnasium.spaces import Box
+
+from cases.arrangement import Arrangement, Lines
+from cases.film import FRAMES_PER_ACTION, HOLD_SECONDS, Ending
+from coupling.errors import ConfigError, RunError, describe_failure
+from coupling.run.evaluate import Controller
+from coupling.worker.environments import make_single
+from flowsim.films import FPS, write_films
+from flowsim.viz import Caption, Picture, frame_picture
+
+__all__ = ["film_task"]
+
+_MANY, _ONE = "rgb_array_list", "rgb_array"
+
+
+def film_task(
+    controllers: Mapping[str, Controller],
+    files: Sequence[Path],
+    *,
+    env: str,
+    env_options: Mapping[str, Any],
+    seeds: Sequence[int],
+    actions: int,
+    fps: float | None = None,
+    width: int = 480,
+    tally: Lines = (),
+    progress: Callable[[float], None] = lambda done: None,
+) -> list[Ending]:
+    """Film the first controller from all starts, and beside it the others from the first start.
+
+    An environment with the render mode ``rgb_array`` gives a picture for each action, one with ``rgb_array_list`` all
+    that there are since it was last asked.
+
+    Parameters
+    ----------
+    controllers
+        Label of the panel and its controller.
+    files
+        Films to write, as :func:`cases.film.check_films` allows them.
+    env, env_options
+        The task, as :func:`coupling.worker.environments.make_single` takes it.
+    seeds
+        Of the starts.
+    actions
+        Length of the film, at most.
+    fps
+        Pictures per second; the task's own ``render_fps`` unless given.
+    width
+        Width of a large panel in pixels, even.
+    tally
+        Lines of two columns to write below the mean return of these starts.
+    progress
+        Called with the part that is done, 0 to 1.
+
+    Returns
+    -------
+    list of Ending
+        The first controller's in the order of the seeds, then those of the others.
+
+    Raises
+    ------
+    ConfigError
+        If the task cannot be made, or does not draw itself.
+    RunError
+        If it fails, or gives no picture.
+    """
+    mode = _mode(env, env_options)
+    options = {**env_options, "render_mode": mode}
+    form = Arrangement(len(controllers), len(seeds), width)
+    film = _Film(form, tally)
+    try:
+        for label, controller in controllers.items():
+            starts = seeds[:1] if film.panels else seeds
+            titles = [
+                label if len(seeds) == 1 else f"{label}: start 1",
+                *(f"start {n}" for n in range(2, len(starts) + 1)),
+            ]
+            film.add(env, options, controller, dict(zip(titles, starts, strict=True)))
+        named: dict[str, Any] = {file.suffix[1:]: file for file in files}
+        rate = fps or float(film.panels[0].environment.metadata.get("render_fps") or FPS)
+        write_films(
+            film.pictures(actions, round(HOLD_SECONDS * rate), progress),
+            **named,
+            fps=rate,
+            quantities=(),
+            expected=actions * (FRAMES_PER_ACTION if mode == _MANY else 1),
+        )
+    finally:
+        for panel in film.panels:
+            panel.environment.close()
+    return [panel.ending for panel in film.panels]
+
+
+def _mode(env: str, env_options: Mapping[str, Any]) -> str:
+    """Return how a task draws itself.
+
+    Raises
+    ------
+    ConfigError
+        If it does not.
+    """
+    environment = make_single(env, dict(env_options))
+    modes = environment.metadata.get("render_modes") or ()
+    environment.close()
+    for mode in (_MANY, _ONE):
+        if mode in modes:
+            return mode
+    raise ConfigError(
+        f"env = {env!r} cannot be filmed: it does not draw itself (there is no {_ONE!r} among the render_modes of its "
+        "metadata)"
+    )
+
+
+class _Panel:
+    """One environment, its pictures, and what became of it."""
+
+    def __init__(
+        self, env: str, options: dict[str, Any], seed: int, title: str, width: int
+    ) -> None:
+        self._env, self._width = env, width
+        self.environment = make_single(env, options)
+        self.ending = Ending(title, 0.0, 0, lost=False, how="filmed")
+        self.over = False
+        self.observation = self._told("reset", lambda: self.environment.reset(seed=seed))[0]
+        self.last = self._draw(self._frames()[-1])
+
+    def step(self, action: np.ndarray) -> list[Picture]:
+        """Act, and return the pictures of it; none once the episode is over."""
+        if self.over:
+            return []
+        space = self.environment.action_space
+        assert isinstance(space, Box)
+        fitting = np.clip(action, space.low, space.high).astype(space.dtype)
+        self.observation, reward, terminated, truncated, _ = self._told(
+            "step", lambda: self.environment.step(fitting)
+        )
+        self.over = bool(terminated or truncated)
+        self.ending = replace(
+            self.ending,
+            episode_return=self.ending.episode_return + float(reward),
+            actions=self.ending.actions + 1,
+            how="terminated" if terminated else "truncated" if truncated else "filmed",
+        )
+        pictures = [self._draw(frame) for frame in self._frames()]
+        self.last = pictures[-1]
+        return pictures
+
+    def _frames(self) -> list[Picture]:
+        """Return what the environment shows: a picture at least."""
+        shown = self._told("render", self.environment.render)
+        frames = [np.asarray(each) for each in (shown if isinstance(shown, list) else [shown])]
+        for frame in frames:
+            if frame.ndim != 3 or frame.shape[2] != 3 or frame.dtype != np.uint8:
+                what = f"{frame.dtype} of shape {frame.shape}"
+                needs = "where a film needs uint8 of shape (rows, columns, 3)"
+                raise RunError(f"env = {self._env!r}: its render() gave {what}, {needs}")
+        if not frames:
+            raise RunError(f"env = {self._env!r}: its render() gave no picture")
+        return frames
+
+    def _draw(self, frame: Picture) -> Picture:
+        ending, note = self.ending, ""
+        if self.over:
+            note = f"{ending.how} after {ending.actions} action{'s' if ending.actions != 1 else ''}"
+        caption = Caption(0.0, title=ending.title, note=note)
+        return frame_picture(frame, caption, f"return {ending.episode_return:.1f}", self._width)
+
+    def _told(self, name: str, call: Callable[[], Any]) -> Any:
+        """Call the environment; what it raises is one sentence."""
+        try:
+            return call()
+        except DependencyNotInstalled as error:
+            raise ConfigError(f"env = {self._env!r} cannot be filmed: {error}") from error
+        except Exception as error:
+            raise RunError(
+                f"env = {self._env!r}: its {name}() raised {describe_failure(error)}"
+            ) from error
+
+
+class _Film:
+    """All panels, who acts in which, and their pictures side by side."""
+
+    def __init__(self, form: Arrangement, tally: Lines) -> None:
+        self._form, self._tally = form, tally
+        self.panels: list[_Panel] = []
+        self._acting: list[tuple[Controller, list[_Panel]]] = []
+
+    def add(
+        self, env: str, options: dict[str, Any], controller: Controller, starts: dict[str, int]
+    ) -> None:
+        """Let a controller act from these starts: the title of each panel, and its seed."""
+        mine: list[_Panel] = []
+        for title, seed in starts.items():
+            width = self._form.small if mine else self._form.width
+            panel = _Panel(env, options, seed, title, width)
+            mine.append(panel)
+            self.panels.append(panel)
+        controller.reset(len(mine))
+        self._acting.append((controller, mine))
+
+    def pictures(
+        self, actions: int, hold: int, progress: Callable[[float], None]
+    ) -> Iterator[Picture]:
+        """Play the episodes and give the pictures; the last one stands."""
+        last = self._arranged()
+        yield last
+        for n in range(actions):
+            played: list[list[Picture]] = []
+            for controller, panels in self._acting:
+                seen = np.stack([np.asarray(panel.observation, np.float32) for panel in panels])
+                chosen = controller(seen)
+                played += [panel.step(a) for panel, a in zip(panels, chosen, strict=True)]
+            # one whose episode is over, or has fewer pictures, shows its last one
+            for shown in zip_longest(*played):
+                last = self._arranged(shown)
+                yield last
+            progress((n + 1) / actions)
+            if all(panel.over for panel in self.panels):
+                break
+        for _ in range(hold):
+            yield last
+
+    def _arranged(self, shown: Sequence[Picture | None] = ()) -> Picture:
+        pictures = [
+            panel.last if picture is None else picture
+            for panel, picture in zip_longest(self.panels, shown)
+        ]
+        large = [first for _, (first, *_) in self._acting]
+        judged = [panel.ending.episode_return for panel in self._acting[0][1]]
+        return self._form.arrange(
+            [
+                picture
+                for picture, panel in zip(pictures, self.panels, strict=True)
+                if panel in large
+            ],
+            [
+                picture
+                for picture, panel in zip(pictures, self.panels, strict=True)
+                if panel not in large
+            ],
+            None,
+            "mean return",
+            [("these starts", f"{np.mean(judged):.1f}"), *self._tally],
+        )
