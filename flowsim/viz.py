@@ -209,12 +209,12 @@ def frame_picture(picture: Picture, caption: Caption, numbers: str, width: int) 
     way = Image.Resampling.NEAREST if few else Image.Resampling.BICUBIC
     height = round(picture.shape[0] * width / picture.shape[1])
     resized = np.asarray(Image.fromarray(picture).resize((width, height), way))
-    tint = BACKGROUND if not caption.note else _LOST if caption.lost else _HELD
-    strips = (
+    tint = TROUGH if caption.note else BACKGROUND  # an end may be good or bad
+    above, below = (
         _strip(width, size, caption.title, numbers),
         _strip(width, size, caption.note, "", tint),
     )
-    return make_even(np.concatenate([strips[0], resized, strips[1]]))
+    return make_even(np.concatenate([above, resized, below]))
 
 
 def text_size(width: int) -> int:

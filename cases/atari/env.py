@@ -8,6 +8,7 @@ Episodes end after 27,000 actions at the latest, half an hour of the game.
 
 from __future__ import annotations
 
+import colorsys
 import difflib
 import importlib
 from typing import Any, TypeVar
@@ -101,6 +102,8 @@ class MinAtar(gym.Env[Any, Any]):
 
     Parameters
     ----------
+    render_mode
+        None or ``rgb_array``, a picture of as many pixels as places, a colour for each kind of thing.
     **options
         Those of ``MinAtarOptions``.
 
@@ -112,9 +115,10 @@ class MinAtar(gym.Env[Any, Any]):
         For an unknown option, a value that is not allowed or a game that is not there.
     """
 
-    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012  (Gymnasium's own declaration)
+    metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 10}  # noqa: RUF012  (Gymnasium's own)
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, render_mode: str | None = None, **options: Any) -> None:
+        self.render_mode = render_mode
         chosen = _checked(MinAtarOptions, options)
         _known(chosen.game, MINATAR)
         module = _imported("minatar", "minatar")
@@ -142,6 +146,17 @@ class MinAtar(gym.Env[Any, Any]):
         """Play a frame."""
         reward, ended = self._game.act(self._actions[int(action)])
         return self._picture(), float(reward), bool(ended), False, {}
+
+    def render(self) -> npt.NDArray[np.uint8] | None:
+        """Return a picture in the mode ``rgb_array``; of things in one place the last kind is seen."""
+        if self.render_mode is None:
+            return None
+        state = self._game.state()
+        picture = np.zeros((*state.shape[:2], 3), np.uint8)
+        for kind in range(state.shape[2]):
+            colour = colorsys.hsv_to_rgb(kind / state.shape[2], 0.6, 0.95)
+            picture[state[..., kind] > 0] = np.multiply(255, colour).round()
+        return picture
 
     def _picture(self) -> npt.NDArray[np.uint8]:
         return np.ascontiguousarray(np.moveaxis(self._game.state(), 2, 0)).astype(np.uint8).ravel()

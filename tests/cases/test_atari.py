@@ -148,3 +148,19 @@ def test_a_small_game_has_a_channel_for_each_kind_of_thing(minatar):
     np.testing.assert_array_equal(seen[0, 3], np.repeat(bricks, 10).reshape(10, 10))
     np.testing.assert_array_equal(played(game, [0, 1, 2] * 5), played(game, [0, 1, 2] * 5))
     assert game.spec.max_episode_steps == 5000
+
+
+def test_a_small_game_is_drawn_where_there_is_something(minatar):
+    game = minatar(game="breakout", render_mode="rgb_array")
+    seen, _ = game.reset(seed=0)
+    picture = game.render()
+    assert picture.shape == (10, 10, 3)
+    assert picture.dtype == np.uint8
+    things = seen.reshape(-1, 10, 10)
+    np.testing.assert_array_equal(picture.any(axis=2), things.any(axis=0))
+    paddle, bricks = things[0] > 0, things[3] > 0
+    assert len(np.unique(picture[bricks], axis=0)) == len(np.unique(picture[paddle], axis=0)) == 1
+    assert (picture[bricks][0] != picture[paddle][0]).any()
+    unseen = minatar(game="breakout")
+    unseen.reset(seed=0)
+    assert unseen.render() is None
