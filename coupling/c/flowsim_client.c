@@ -27,7 +27,7 @@
 #define LONGEST_WAIT 10.0 /* seconds before anything is said again */
 #define FIRST_RESEND 1.0
 #define STOOD_STILL 0.1 /* seconds by which a wait is too long after which the process was stopped */
-#define LOOK_AGAIN 100  /* milliseconds for what came meanwhile to pass through ZeroMQ */
+#define LOOK_AGAIN 1000 /* milliseconds for what came meanwhile to pass through ZeroMQ, at most */
 #define ASK_AGAIN 1.0 /* seconds before HELLO is said again once it was answered by PAUSE */
 #define DELAYS 512        /* of the latest steps, for the percentiles in HEARTBEAT */
 #define MAX_FAILURE 1000  /* characters of why an environment failed */
@@ -987,20 +987,23 @@ static int end(flowsim_client *client, const struct header *header) {
     return client->outcome = FLOWSIM_OVER;
 }
 
-/* Wait for a WELCOME, ACTION or PAUSE for at most so many seconds. Everything else is dealt with here; a frame that
- * is malformed is dropped like one that was lost, and is no sign of life.
- * Sets *found to whether there is one, which stands in client->incoming then. */
-static int receive(flowsim_client *client, double seconds, struct header *header, bool *found) {
+/* What came while the client waited: ANSWERED is a WELCOME, ACTION or PAUSE, OTHER is dealt with already. */
+enum came { NOTHING, OTHER, ANSWERED };
+
+/* Wait for a WELCOME, ACTION or PAUSE until a time, which stands in client->incoming then. Everything else is dealt with
+ * here; a frame that is malformed is dropped like one that was lost, and is no sign of life. */
+static int receive(flowsim_client *client, double until, struct header *header, enum came *came) {
     zmq_pollitem_t items[2] = {{client->line.socket, 0, ZMQ_POLLIN, 0}, {client->heart, 0, ZMQ_POLLIN, 0}};
     int count = client->heart ? 2 : 1;
-    double until = now() + (seconds > 0 ? seconds : 0);
-    *found = false;
+    double seconds = until - now();
+    *came = NOTHING;
     int ready = zmq_poll(items, count, seconds > 0 ? (long)ceil(1000 * seconds) : 0);
     if (ready == 0 && now() > until + STOOD_STILL) ready = zmq_poll(items, count, LOOK_AGAIN);
     if (ready < 0)
         return errno == EINTR ? FLOWSIM_OK : fail(client, "waiting for the learner failed: %s", zmq_strerror(errno));
     for (int i = 0; i < 2; i++) {
         if (!items[i].revents) continue;
+        *came = OTHER;
         const char *misread = take_frame(items[i].socket, &client->incoming, header);
         if (misread) {
             client->misread = misread;
@@ -1013,7 +1016,7 @@ static int receive(flowsim_client *client, double seconds, struct header *header
         if (header->kind == ERROR && header->sequence && header->sequence < client->sequence)
             return FLOWSIM_OK; /* it speaks of a late copy of a message that was answered */
         if (ends) return end(client, header);
-        *found = header->kind == WELCOME || header->kind == ACTION || header->kind == PAUSE;
+        if (header->kind == WELCOME || header->kind == ACTION || header->kind == PAUSE) *came = ANSWERED;
         return FLOWSIM_OK;
     }
     return FLOWSIM_OK;
@@ -1068,8 +1071,8 @@ static int join(flowsim_client *client) {
     client->line.watched = true;
     for (;;) {
         struct header header;
-        bool found;
-        double time = now(), rest = began + client->line.connection.patience - time;
+        enum came came;
+        double time = now(), last = began + client->line.connection.patience;
         int code = check_patience(client, time - began, client->line.connection.patience);
         if (!code && time >= again) {
             if (client->line.socket && wait < FIRST_RESEND) /* a handshake may take its time */
@@ -1078,17 +1081,17 @@ static int join(flowsim_client *client) {
             again = time + jitter(client, wait);
             wait = longer(wait);
         }
-        if (!code) code = receive(client, again - time < rest ? again - time : rest, &header, &found);
+        if (!code) code = receive(client, again < last ? again : last, &header, &came);
         if (code) return code;
         const char *why = refusal(&client->line, &broken_off);
         if (why)
             return fail(client, "the learner at %s %s; use the connection file of the run's present start",
                         client->line.connection.endpoint, why);
-        if (found && header.kind == PAUSE) { /* whether its place is free is not known yet */
+        if (came == ANSWERED && header.kind == PAUSE) { /* whether its place is free is not known yet */
             again = now() + ASK_AGAIN;
             wait = SHORTEST_WAIT;
         }
-        if (!found || header.kind != WELCOME) continue;
+        if (came != ANSWERED || header.kind != WELCOME) continue;
         struct welcome welcome = {.seeds = {client->seeds, (size_t)client->environments, 0}};
         if (!read_welcome(body_of(client), body_length(client), &welcome)
             || welcome.version != VERSION_MAJOR || (int)welcome.seeds.count != client->environments)
@@ -1108,24 +1111,25 @@ static int ask(flowsim_client *client, float *actions) {
     zmq_send(client->line.socket, client->frame, client->frame_length, ZMQ_DONTWAIT);
     for (;;) {
         struct header header;
-        bool found;
+        enum came came;
         double time = now(), silence = time - last_heard(client);
         code = check_patience(client, silence, client->welcome.patience);
         if (!code && time - answered > client->welcome.patience)
             code = fail(client, "the learner at %s gives signs of life, but did not answer message %llu for %.1f s",
                         client->line.connection.endpoint, (unsigned long long)client->sequence, time - answered);
-        if (!code && time >= again) {
+        double last = time - silence + client->welcome.patience;
+        if (!code) code = receive(client, again < last ? again : last, &header, &came);
+        /* only when nothing has come by then, for what comes over the old connection later is lost */
+        if (!code && came == NOTHING && now() >= again) {
             code = send_anew(client);
             wait = longer(wait);
-            again = time + jitter(client, wait);
+            again = now() + jitter(client, wait);
             pthread_mutex_lock(&client->lock);
             client->life.resends++;
             pthread_mutex_unlock(&client->lock);
         }
-        double left = again - time, rest = client->welcome.patience - silence;
-        if (!code) code = receive(client, left < rest ? left : rest, &header, &found);
         if (code) return code;
-        if (!found || header.kind == WELCOME || header.acknowledgement < client->sequence) continue;
+        if (came != ANSWERED || header.kind == WELCOME || header.acknowledgement < client->sequence) continue;
         if (header.acknowledgement > client->sequence)
             return fail(client, "the learner answers a message that was not sent");
         if (header.kind == PAUSE) {

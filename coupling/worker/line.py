@@ -13,7 +13,7 @@ __all__ = ["Line"]
 
 _READ_AGAIN = 3.0  # seconds for which a refused worker looks for a newer connection file
 _STOOD_STILL = 0.1  # seconds by which a wait is too long after which the process was stopped
-_LOOK_AGAIN = 100  # milliseconds for what came meanwhile to pass through ZeroMQ
+_LOOK_AGAIN = 1000  # milliseconds for what came meanwhile to pass through ZeroMQ, at most
 
 
 class Line:
