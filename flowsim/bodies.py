@@ -5,25 +5,19 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
-import numba
 import numpy as np
 from contourpy import contour_generator
 from numpy.typing import NDArray
 
-from flowsim.distances import Shape, signed_distance
+from flowsim.distances import Shape
 
 FloatArray = NDArray[np.float64]
 Motion = str | Callable[[float], tuple[float, float, float, float, float, float]]
 
 
 SURFACE_POINTS = 96
-
-
-@functools.cache
-def _elementwise_distance() -> Any:
-    return numba.vectorize(signed_distance)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +64,7 @@ class Body:
 
     @property
     def semi_axes(self) -> tuple[float, float]:
-        """The lengths a and b of :func:`signed_distance`."""
+        """The lengths a and b of :func:`flowsim.distances.signed_distance`."""
         raise NotImplementedError
 
     @property
@@ -90,9 +84,13 @@ class Body:
 
     def distance(self, x: FloatArray, y: FloatArray) -> FloatArray:
         """Signed distance, negative inside, of points of the body's own frame."""
-        return np.asarray(
-            _elementwise_distance()(int(self.shape), *self.semi_axes, x, y), np.float64
-        )
+        from flowsim.backend.cpu.elementwise import write_distances  # whose package needs bodies
+
+        x, y = np.broadcast_arrays(np.asarray(x, np.float64), np.asarray(y, np.float64))
+        a, b = (float(length) for length in self.semi_axes)
+        out = np.empty(x.size)
+        write_distances(int(self.shape), a, b, x.ravel(), y.ravel(), out)
+        return out.reshape(x.shape)
 
     @property
     def surface(self) -> list[FloatArray]:

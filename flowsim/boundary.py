@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from enum import IntEnum
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,7 +96,7 @@ class Sides:
         """Whether the box is periodic in x and in y."""
         return self.left == "periodic", self.bottom == "periodic"
 
-    @property
+    @cached_property
     def held(self) -> tuple[bool, bool, bool, bool]:
         """Whether the pressure is held on each side, in the order left, right, bottom, top."""
         left, right, bottom, top = (kind == Side.OPEN for kind in self.kinds().tolist())

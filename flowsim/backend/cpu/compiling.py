@@ -168,6 +168,11 @@ def small(function: Callable[..., Any]) -> Sweep:
     return Sweep(function, parallel=False)
 
 
+def at_once(function: Callable[..., Any]) -> Any:
+    """Compile what Python calls and needs the result of, also while needs are noted."""
+    return _cached(function, CACHE_FOLDER)
+
+
 def inner(function: Callable[..., Any]) -> Any:
     """Compile a part of a sweep, into each sweep that calls it; what Python needs of it, it does itself."""
     return register_jitable(**OPTIONS, no_cfunc_wrapper=True)(function)
