@@ -10,6 +10,7 @@ import pytest
 import cases  # noqa: F401  # registers the tasks
 from cases.swimmer_school.env import OBSERVATIONS, SwimmerSchool, parallel_env
 from coupling.worker.worlds import JointWorld
+from flowsim.viz import Scene
 
 TINY = {"swimmers": 3, "columns": 2, "cells_per_length": 16, "box": (4.0, 2.0), "thickness": 0.08}
 
@@ -97,10 +98,14 @@ def test_a_picture_has_the_swimmers_in_it(school: SwimmerSchool) -> None:
 
 def test_five_pictures_of_an_action_are_seen_and_change_nothing(school: SwimmerSchool) -> None:
     """At a fifth of an action each, to half a step; and who looks sees the episode that nobody looks at."""
-    seen = SwimmerSchool(**TINY, episode_actions=2, render_mode="rgb_array_list")
     times: list[float] = []
-    draw = seen._draw
-    seen._draw = lambda: times.append(float(seen.simulation.time[0])) or draw()  # type: ignore[method-assign]
+
+    class Noting(SwimmerSchool):
+        def scene(self) -> Scene:
+            times.append(float(self.simulation.time[0]))
+            return super().scene()
+
+    seen = Noting(**TINY, episode_actions=2, render_mode="rgb_array_list")
     for world in (school, seen):
         world.reset(seed=2)
     assert len(seen.render()) == 1
