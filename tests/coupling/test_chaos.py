@@ -136,7 +136,7 @@ def test_a_joint_step_of_many_agents_is_there_once_or_not_at_all(laid):
     siege.kill_all_amid_records()
     report = siege.finish(more=200)
     assert report.is_clean, report
-    assert report.environments % 3 == 0
+    assert report.processes > 1
     learner = Learner.load(siege.checkpoint)
     memory = learner.memory
     rows = memory.all_rows()
