@@ -25,6 +25,7 @@ from flowsim.bodies import Ellipse, HalfDisk
 from flowsim.boundary import Sides
 from flowsim.grid import Grid
 from flowsim.simulation import Simulation
+from flowsim.swimmers import carangiform
 
 CASES: tuple[tuple[int, int, int], ...] = (
     (128, 64, 1),
@@ -34,6 +35,10 @@ CASES: tuple[tuple[int, int, int], ...] = (
     (1024, 512, 1),
 )
 """Cells along x and y, and simulations in the batch, of the rows."""
+SWIMMERS = (0, 1, 4, 20)
+"""Bodies of the rows that tell what many of them cost."""
+SCHOOL_CELLS = 640, 320
+"""Of their grid: 64 cells a length in a box of 10 x 5 lengths, as in the preset swimmer_school/default."""
 THREADS = (1, 2)
 PEER_CELLS = 256 * 128
 """Smallest single simulation that is measured beside jax-cfd."""
@@ -64,7 +69,7 @@ def bench_solver(
     seconds: float = 2.0,
     threads: tuple[int, ...] = THREADS,
 ) -> list[dict[str, Any]]:
-    """Measure whole steps of the wake of a D-section with a free ellipse in it, float32.
+    """Measure whole steps of the wake of a D-section with a free ellipse in it, and of schools of swimmers, float32.
 
     Parameters
     ----------
@@ -85,48 +90,64 @@ def bench_solver(
         likes and is measured beside the most threads of ours. Both sides are the median of blocks of steps, taken by
         turns in the same run. Besides, ``bandwidth`` and ``memory_bandwidth`` in bytes per second, of arrays of the
         state's size and of such as fit no cache; ``floor_ms``, ``bytes_per_cell`` at that bandwidth, and
-        ``times_floor``; ``stages``, the share of each sweep in the time of a step (``other`` is Python).
+        ``times_floor``; ``stages``, the share of each sweep in the time of a step (``other`` is Python). ``bodies``
+        names them; rows of swimmers also have ``ms_per_swimmer``, what a step takes longer than without them, for each.
     """
     counts = [n for n in threads if n <= most_threads()]
     counts = counts if full else counts[-1:]
     rows: list[dict[str, Any]] = []
+    total = len(counts) * (len(CASES) + len(SWIMMERS))
     for count in counts:
         use_threads(count)
         memory = _bandwidth(MEMORY_BYTES)
         for nx, ny, batch in CASES:
-            say(f"{len(rows) + 1}/{len(counts) * len(CASES)}: {batch} x {nx}x{ny}, {count} threads")
-            sim = _our_simulation(nx, ny, batch, count)
+            say(f"{len(rows) + 1}/{total}: {batch} x {nx}x{ny}, {count} threads")
+            run = _wake_steps(_wake(nx, ny, batch, count))
             with_peer = count == counts[-1] and batch == 1 and nx * ny >= PEER_CELLS
-            ours, theirs = _medians(
-                _our_step(sim), _peer_step(nx, ny) if with_peer else None, seconds
-            )
-            cells = nx * ny * batch
-            bandwidth = _bandwidth(STATE_BYTES_PER_CELL * cells)
-            floor = BYTES_PER_CELL * cells / bandwidth
-            rows.append(
-                {
-                    "nx": nx,
-                    "ny": ny,
-                    "batch": batch,
-                    "threads": count,
-                    "backend": "cpu",
-                    "dtype": "float32",
-                    "ms_per_step": 1e3 * ours,
-                    "cells_per_second": cells / ours,
-                    "peer": None
-                    if theirs is None
-                    else f"jax-cfd {importlib.metadata.version('jax-cfd')}",
-                    "peer_cells_per_second": None if theirs is None else cells / theirs,
-                    "ratio": None if theirs is None else theirs / ours,
-                    "bytes_per_cell": BYTES_PER_CELL,
-                    "bandwidth": bandwidth,
-                    "memory_bandwidth": memory,
-                    "floor_ms": 1e3 * floor,
-                    "times_floor": ours / floor,
-                    "stages": _stages(sim),
-                }
-            )
+            seconds_each = _medians(run, _peer_step(nx, ny) if with_peer else None, seconds)
+            row = _row((nx, ny, batch), count, memory, seconds_each)
+            rows.append(row | {"bodies": "D-section and ellipse", "stages": _stages(run)})
+        alone = 0.0
+        for swimmers in SWIMMERS:
+            say(f"{len(rows) + 1}/{total}: {swimmers} swimmers, {count} threads")
+            run = _school(swimmers, count).advance_steps
+            row = _row((*SCHOOL_CELLS, 1), count, memory, _medians(run, None, seconds))
+            row |= {"bodies": f"{swimmers} swimmers", "stages": _stages(run)}
+            if swimmers == 0:
+                alone = row["ms_per_step"]
+            else:
+                row["ms_per_swimmer"] = (row["ms_per_step"] - alone) / swimmers
+            rows.append(row)
     return rows
+
+
+def _row(
+    sizes: tuple[int, int, int], threads: int, memory: float, seconds: tuple[float, float | None]
+) -> dict[str, Any]:
+    """Return what is said of a step of ours, and of the peer's if there is one, beside the floor."""
+    (nx, ny, batch), (ours, theirs) = sizes, seconds
+    cells = nx * ny * batch
+    bandwidth = _bandwidth(STATE_BYTES_PER_CELL * cells)
+    floor = BYTES_PER_CELL * cells / bandwidth
+    peer = None if theirs is None else f"jax-cfd {importlib.metadata.version('jax-cfd')}"
+    return {
+        "nx": nx,
+        "ny": ny,
+        "batch": batch,
+        "threads": threads,
+        "backend": "cpu",
+        "dtype": "float32",
+        "ms_per_step": 1e3 * ours,
+        "cells_per_second": cells / ours,
+        "peer": peer,
+        "peer_cells_per_second": None if theirs is None else cells / theirs,
+        "ratio": None if theirs is None else theirs / ours,
+        "bytes_per_cell": BYTES_PER_CELL,
+        "bandwidth": bandwidth,
+        "memory_bandwidth": memory,
+        "floor_ms": 1e3 * floor,
+        "times_floor": ours / floor,
+    }
 
 
 def printed(row: dict[str, Any]) -> dict[str, Any]:
@@ -134,6 +155,7 @@ def printed(row: dict[str, Any]) -> dict[str, Any]:
     ratio, peer = row["ratio"], row["peer_cells_per_second"]
     return {
         "grid": f"{row['batch']} x {row['nx']}x{row['ny']}",
+        "bodies": row.get("bodies", "D-section and ellipse"),
         "threads": row["threads"],
         "ms per step": f"{row['ms_per_step']:.3f}",
         "M cells/s": f"{row['cells_per_second'] / 1e6:.0f}",
@@ -141,6 +163,7 @@ def printed(row: dict[str, Any]) -> dict[str, Any]:
         "ratio": "" if ratio is None else f"{ratio:.2f}",
         "GB/s": f"{row['bandwidth'] / 1e9:.0f}",
         "times floor": f"{row['times_floor']:.1f}",
+        "ms per swimmer": f"{row['ms_per_swimmer']:.3f}" if "ms_per_swimmer" in row else "",
         "stages": ", ".join(f"{name} {100 * share:.0f} %" for name, share in row["stages"].items()),
     }
 
@@ -192,10 +215,9 @@ def timed_sweeps(spent: dict[str, float]) -> Iterator[None]:
             setattr(module, name, function)
 
 
-def _stages(sim: Simulation, steps: int = 50) -> dict[str, float]:
+def _stages(run: Callable[[int], Any], steps: int = 50) -> dict[str, float]:
     """Return the share of every sweep in the time of a step."""
     spent: dict[str, float] = {}
-    run = _our_step(sim)
     begin = time.perf_counter()
     with timed_sweeps(spent):
         run(steps)
@@ -204,19 +226,35 @@ def _stages(sim: Simulation, steps: int = 50) -> dict[str, float]:
     return shares | {"other": 1.0 - sum(shares.values())}
 
 
-def _our_simulation(nx: int, ny: int, batch: int, threads: int) -> Simulation:
+def _wake(nx: int, ny: int, batch: int, threads: int) -> Simulation:
     bodies = [HalfDisk(center=(1.8, 2.0)), Ellipse(center=(3.8, 2.0), motion="free")]
     grid, sides = Grid(nx, ny, 8.0 / nx), Sides(bottom="slip", top="slip")
     return Simulation(grid, sides, bodies, viscosity=1 / 400, batch=batch, threads=threads)
 
 
-def _our_step(sim: Simulation) -> Callable[[int], None]:
+def _wake_steps(sim: Simulation) -> Callable[[int], None]:
     def run(steps: int) -> None:
         # held near its place, so that the body stays in the box however long the measurement
         sim.body_state.position[:, 1] = (3.8, 2.0)
         sim.advance_steps(steps)
 
     return run
+
+
+def _school(swimmers: int, threads: int) -> Simulation:
+    """Return swimmers in columns of four, as near to each other as in the preset, in a box whose sides are joined."""
+    nx, ny = SCHOOL_CELLS
+    columns = [divmod(k, 4) for k in range(swimmers)]
+    places = [(2.5 + 1.2 * i, 1.6 + 0.5 * j + 0.25 * (i % 2)) for i, j in columns]
+    bodies = [carangiform(center=place) for place in places]
+    return Simulation(
+        Grid(nx, ny, 10.0 / nx),
+        Sides.all("periodic"),
+        bodies,
+        viscosity=1 / 5000,
+        stream=(0.0, 0.0),
+        threads=threads,
+    )
 
 
 def _peer_step(nx: int, ny: int) -> Callable[[int], None] | None:
@@ -243,7 +281,7 @@ def _peer_step(nx: int, ny: int) -> Callable[[int], None] | None:
 
 
 def _medians(
-    ours: Callable[[int], None], peer: Callable[[int], None] | None, seconds: float
+    ours: Callable[[int], Any], peer: Callable[[int], Any] | None, seconds: float
 ) -> tuple[float, float | None]:
     """Median seconds per step of blocks of ten steps, by turns."""
     runs = [ours] if peer is None else [ours, peer]
