@@ -54,7 +54,7 @@ JOBS = {"wake": ("--suite", "paper", "--contestants", "V-RACER", "--seeds", "1")
 LIMITS = {
     "pendulum": "MuJoCo's own task; it needs the extra `mujoco`.",
     "sketch": "A game at 8 cells per D between walls, whose flow is not the wake's; a few minutes of one core.",
-    "swimmer": "As good as the PD controller of its task, which nobody trained, but lost in one start of 48.\n"
+    "swimmer": "As good as the PD controller of its task, but lost in one start of 48.\n"
     "When it draws its actions it is worse than no action at all.\n"
     "It was judged later than trained, with the code of commit 425f048.",
     "wake": "Trained at 16 cells per D, where the paper has 128, from starts as wide as the paper's; one seed of one.",
