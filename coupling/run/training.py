@@ -29,6 +29,7 @@ __all__ = ["Interrupted", "Screen", "Signals", "Training"]
 
 _SUPERVISE_EVERY = 0.2  # seconds
 _STATUS_EVERY = 1.0
+_FAREWELL = 12.0  # seconds: a worker that has lost its learner asks again within ten
 
 
 class Screen(Protocol):
@@ -149,7 +150,7 @@ class Training:
             )
         finally:
             self._folder.connection.unlink(missing_ok=True)  # nobody listens there any more
-            self._server.close(farewell)
+            self._server.close(farewell, _FAREWELL)
             self._launcher.stop()
             self._experience.close()
             # the reason for the failure, a full disk perhaps, is what is told

@@ -137,6 +137,15 @@ class Liveness:
             if not each.alive and now - each.seen > self._terms.patience
         ]
 
+    def awaited(self) -> set[int]:
+        """Return the sessions whose workers live, or may live and find this learner soon."""
+        now = self._clock()
+        return {
+            each.entry.session
+            for each in self
+            if not each.over and (each.alive or each.kept_until > now)
+        }
+
     def delays(self) -> tuple[float, float]:
         """Return median and 99th percentile of the added delay in microseconds, averaged over the workers."""
         lives = [session.life for session in self if session.alive]

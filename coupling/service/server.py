@@ -46,6 +46,7 @@ __all__ = ["Counts", "Learning", "Server", "Session", "Terms"]
 
 _MESSAGES_A_TURN = 4096  # a peer that floods the socket cannot keep the learner from learning
 _REMEMBERED_OFFENDERS = 65536
+_MOMENT = 20  # milliseconds
 _LATE_COPIES = 3  # of messages of a session, which a network may make
 # in its queues: a peer that floods them, or reads nothing, does not fill the memory
 _MESSAGES_OF_A_PEER = 32
@@ -441,16 +442,56 @@ class Server:
         for number in self.liveness.forgotten():
             self._close(number)
 
-    def close(self, reason: str) -> None:
-        """Say GOODBYE to every worker and close the socket."""
+    def close(self, reason: str, patience: float = 0.0) -> None:
+        """Say GOODBYE to every worker and close the socket.
+
+        Parameters
+        ----------
+        reason
+            Why.
+        patience
+            Seconds for which those are told who speak up meanwhile, at most: workers that this learner has not heard
+            yet, and, for a quarter of the time, those who make a new connection while the old one is told.
+        """
+        if self._socket.closed:
+            return
+        told = set()
         for session in self.liveness:
-            farewell = encode_control(
-                Goodbye(reason), session=session.entry.session, epoch=self._terms.epoch
-            )
-            self._send_to(session, farewell)
+            if session.routes:
+                told.add(session.entry.session)
+                self._send_to(session, self._goodbye(reason, session.entry.session))
+        began = self._clock()
+        while (passed := self._clock() - began) < patience:
+            leaving = self._guard.standing > 0 and passed < patience / 4
+            if not leaving and self.liveness.awaited() <= told:
+                break
+            told |= self._dismiss(reason)
         self._guard.close()
         self._socket.close()
         self._context.term()
+
+    def _dismiss(self, reason: str) -> set[int]:
+        """Say GOODBYE to the worker that speaks within a moment, over the connection by which it does.
+
+        Returns
+        -------
+        set of int
+            Its session; nothing if nobody spoke, or no worker.
+        """
+        self._socket.poll(_MOMENT)
+        self._guard.attend()
+        try:
+            route, frame, *_ = self._socket.recv_multipart(zmq.NOBLOCK)
+            header, _ = decode(frame)
+        except (zmq.Again, ProtocolError):
+            return set()
+        if header.session not in self.liveness and header.kind is not Kind.HELLO:
+            return set()
+        self._send(route, self._goodbye(reason, header.session))
+        return {header.session}
+
+    def _goodbye(self, reason: str, session: int) -> bytes:
+        return encode_control(Goodbye(reason), session=session, epoch=self._terms.epoch)
 
     @property
     def accepted(self) -> int:

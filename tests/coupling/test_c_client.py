@@ -835,11 +835,21 @@ class Run:
         return self.close()
 
     def close(self):
-        self.server.close("the run is finished")
+        self.server.close("the run is finished", patience=GUARD)
         self.log.close()
         results = [ended(process) for process in self.processes]
         assert all(code in (0, -signal.SIGKILL) for code, *_ in results), results
         return [out for _, out, _ in results]
+
+
+def test_a_learner_that_ends_soon_after_it_began_anew_is_heard_by_all(built, tmp_path):
+    run = Run(tmp_path, processes=2, environments=1, steps=100_000)
+    for slot in range(2):
+        run.start(built / "example", slot, 1)
+    run.turn_until(lambda: run.learner.environment_steps >= 100)
+    run.kill_learner()
+    run.begin()
+    run.close()  # before any of them has found it
 
 
 def reported(outputs, environments):

@@ -173,8 +173,12 @@ def episode_of(learner, row):
 
 
 def last_journal(journal):
-    """The journal that was written last: of a process that lived to the end, so that all of it is held."""
-    return max(journal.glob("*.steps"), key=lambda path: path.stat().st_mtime_ns)
+    """The journal that was written last: of a process that lived to the end, so that all of it is held.
+
+    A shorter one than two steps is of an environment that was made late, or for a process that was killed soon.
+    """
+    written = (path for path in journal.glob("*.steps") if path.stat().st_size >= 2 * ENTRY.size)
+    return max(written, key=lambda path: path.stat().st_mtime_ns)
 
 
 def test_the_audit_notices_a_lost_step(found):

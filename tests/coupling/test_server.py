@@ -4,6 +4,7 @@ One file, since every test talks through the same peer by hand and asks the same
 """
 
 import itertools
+import threading
 import time
 
 import numpy as np
@@ -176,6 +177,17 @@ class Peer:
 
     def beat(self):
         return protocol.encode_control(protocol.Heartbeat(1, 1.0, 0.0, 0.0), session=self.session)
+
+    def connect_anew(self, context):
+        self.socket.close()
+        self.socket = context.socket(zmq.DEALER)
+        self.socket.connect(self.server.endpoint)
+
+    def is_dismissed(self, frame):
+        """Say something to a learner that says farewell, and tell whether it is answered by GOODBYE."""
+        self.send(frame)
+        assert self.socket.poll(60_000), "waited 60 s in vain"
+        return protocol.decode(self.socket.recv())[0].kind == Kind.GOODBYE
 
 
 class Clock:
@@ -709,3 +721,62 @@ def test_no_action_is_given_beyond_the_limit(serve):
         assert not server.exchange.finished
         server.turn(0)
     assert server.exchange.finished
+
+
+@pytest.fixture
+def farewell():
+    """Close a server that waits for its workers, as another thread does; all have left before the test is over."""
+    threads = []
+
+    def begin(server):
+        threads.append(threading.Thread(target=server.close, args=("the end", 60.0), daemon=True))
+        threads[-1].start()
+
+    yield begin
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive()
+
+
+def test_the_farewell_waits_for_workers_that_a_restarted_learner_has_not_heard(served, farewell):
+    _, server, peer = served
+    worker, newcomer, stranger = peer(), peer(), peer()
+    worker.join()
+    worker.reset()
+    server.restore(server.exchange.notes())
+    server.replay([])
+    farewell(server)
+    stranger.send(b"nothing that anybody understands")
+    assert newcomer.is_dismissed(newcomer.hello(slot=1))
+    assert worker.is_dismissed(worker.beat())
+    for each in (worker, newcomer, stranger):
+        each.socket.close()
+
+
+def test_the_farewell_reaches_a_worker_that_connects_anew_meanwhile(served, farewell):
+    _, server, peer = served
+    worker = peer()
+    worker.join()
+    worker.reset()
+    heart = worker.socket.context.socket(zmq.DEALER)
+    heart.connect(server.endpoint)
+    heart.send(worker.beat())
+    worker.serve_until(lambda: heart.poll(5))
+    message = worker.step_message()
+    farewell(server)
+    worker.connect_anew(heart.context)
+    assert worker.is_dismissed(message)
+    worker.socket.close()
+    heart.close()
+
+
+def test_the_farewell_waits_for_nobody_who_is_dead(served):
+    _, server, peer = served
+    worker = peer()
+    worker.join()
+    worker.reset()
+    server.restore(server.exchange.notes())
+    server.replay([])
+    server.liveness.drop(0)
+    worker.socket.close()
+    server.close("the end", 60.0)  # the clock stands still: it would never end
