@@ -12,6 +12,7 @@ from contourpy import contour_generator
 from numpy.typing import NDArray
 
 from flowsim.distances import Shape
+from flowsim.elementwise import write_distances
 
 FloatArray = NDArray[np.float64]
 Motion = str | Callable[[float], tuple[float, float, float, float, float, float]]
@@ -84,8 +85,6 @@ class Body:
 
     def distance(self, x: FloatArray, y: FloatArray) -> FloatArray:
         """Signed distance, negative inside, of points of the body's own frame."""
-        from flowsim.backend.cpu.elementwise import write_distances  # whose package needs bodies
-
         x, y = np.broadcast_arrays(np.asarray(x, np.float64), np.asarray(y, np.float64))
         a, b = (float(length) for length in self.semi_axes)
         out = np.empty(x.size)

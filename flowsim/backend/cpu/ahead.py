@@ -22,7 +22,6 @@ from queue import Empty, SimpleQueue
 
 import filelock
 
-import flowsim
 from flowsim.backend.cpu.compiling import CACHE_FOLDER, Need, Sweep
 
 LONGEST_FIRST = (
@@ -121,7 +120,7 @@ def _compile_in_processes(needs: list[Need], say: Callable[[str], None]) -> None
 def _tend(todo: SimpleQueue[Need], done: SimpleQueue[Need]) -> None:
     """Give one process its work, a function at a time."""
     with subprocess.Popen(
-        [sys.executable, "-P", "-c", _CHILD, str(Path(flowsim.__file__).parents[1]), *sys.path],
+        [sys.executable, "-P", "-c", _CHILD, str(Path(__file__).parents[3]), *sys.path],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env=os.environ | {"NUMBA_CACHE_DIR": str(CACHE_FOLDER.parents[1])},

@@ -1,106 +1,24 @@
-"""How the sweeps are compiled, cached and spread over threads."""
+"""How the sweeps are compiled and spread over threads."""
 
 from __future__ import annotations
 
-import atexit
 import functools
 import hashlib
 import os
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import llvmlite.binding
 import numba
-import platformdirs
 from numba import njit
 from numba.extending import register_jitable
 
-import flowsim
+from flowsim.kept import OPTIONS, cache_folder, cached
 
-# NaN must stay visible, so the two flags that assume it away are left out
-FAST = {"contract", "reassoc", "nsz", "arcp"}
-SHARED = (
-    "grid",
-    "boundary",
-    "columns",
-    "ghosts",
-    "distances",
-    "midlines",
-    "body_arrays",
-    "shared",
-    "stencils",
-    "rigid",
-    "stepping",
-    "vortices",
-    "mass_balance",
-    "whereabouts",
-)
-"""Modules of flowsim whose functions are compiled into the sweeps."""
-OPTIONS: dict[str, Any] = {"fastmath": FAST, "nogil": True, "error_model": "numpy"}
-"""How every sweep is compiled."""
-
+CACHE_FOLDER = cache_folder()
 ENCLOSED = OPTIONS | {"no_cfunc_wrapper": True, "no_cpython_wrapper": True}
 """Options of what only other compiled functions call."""
-CALLED = OPTIONS | {"cache": True, "no_cfunc_wrapper": True}
-"""Options of what Python calls."""
-
-
-def _cache_folder() -> Path:
-    """Return a folder that changes with the sources and the processor.
-
-    numba looks for changes in the file of the compiled function alone, not in those of the functions that it calls.
-    """
-    root = Path(flowsim.__file__).parent
-    digest = hashlib.sha256(numba.__version__.encode())
-    digest.update(
-        f"{llvmlite.binding.get_host_cpu_name()} {os.environ.get('NUMBA_CPU_FEATURES')}".encode()
-    )
-    for source in sorted(
-        [*(root / f"{name}.py" for name in SHARED), *Path(__file__).parent.glob("*.py")]
-    ):
-        digest.update(source.read_bytes())
-    base = (
-        os.environ.get("NUMBA_CACHE_DIR")
-        or os.environ.get("FLOWSIM_CACHE")
-        or platformdirs.user_cache_dir("flowsim")
-    )
-    place = Path("compiled") / digest.hexdigest()[:16]
-    folder = Path(base) / place
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        writable = os.access(folder, os.W_OK)
-    except OSError:
-        writable = False
-    return folder if writable else _folder_of_this_process() / place
-
-
-def _folder_of_this_process() -> Path:
-    """Return a folder that processes started by this one share, and that goes with it."""
-    folder, process = tempfile.mkdtemp(prefix="flowsim-"), os.getpid()
-    os.environ["NUMBA_CACHE_DIR"] = folder
-
-    def remove() -> None:
-        if os.getpid() == process:  # not in a fork
-            shutil.rmtree(folder, ignore_errors=True)
-
-    atexit.register(remove)
-    return Path(folder)
-
-
-CACHE_FOLDER = _cache_folder()
-
-
-def _cached(function: Callable[..., Any], folder: Path, **options: Any) -> Any:
-    before = numba.config.CACHE_DIR  # type: ignore[attr-defined]
-    numba.config.CACHE_DIR = str(folder)  # type: ignore[attr-defined]
-    try:
-        return njit(**CALLED | options)(function)
-    finally:
-        numba.config.CACHE_DIR = before  # type: ignore[attr-defined]
 
 
 class Need(NamedTuple):
@@ -128,10 +46,10 @@ class Sweep:
 
     def __init__(self, function: Callable[..., Any], parallel: bool) -> None:
         functools.update_wrapper(self, function)
-        self.serial = self.parallel = _cached(function, CACHE_FOLDER)
+        self.serial = self.parallel = cached(function, CACHE_FOLDER)
         # in another folder: numba's name of a cached function does not tell the two forms apart
         if parallel:
-            self.parallel = _cached(function, CACHE_FOLDER / "parallel", parallel=True)
+            self.parallel = cached(function, CACHE_FOLDER / "parallel", parallel=True)
         self.name = function.__name__
 
     def __call__(self, *arguments: Any) -> None:
@@ -166,11 +84,6 @@ def sweep(function: Callable[..., Any]) -> Sweep:
 def small(function: Callable[..., Any]) -> Sweep:
     """Compile what Python calls and is too small for threads."""
     return Sweep(function, parallel=False)
-
-
-def at_once(function: Callable[..., Any]) -> Any:
-    """Compile what Python calls and needs the result of, also while needs are noted."""
-    return _cached(function, CACHE_FOLDER)
 
 
 def inner(function: Callable[..., Any]) -> Any:

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from flowsim.backend.cpu.compiling import at_once
 from flowsim.distances import signed_distance
+from flowsim.kept import at_once
 
 Array = Any
 
