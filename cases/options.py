@@ -7,7 +7,7 @@ from typing import Any, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from cases.sentences import sentence_of
+from cases.sentences import refuse_unknown, sentence_of
 from cases.yaml_files import read_mapping
 from flowsim import Grid
 
@@ -102,14 +102,7 @@ def parse_options(
     ValueError
         One sentence that names the key, the value and what is allowed.
     """
-    unknown = options.keys() - model.model_fields.keys()
-    if unknown:
-        # libraries that wrap environments look for these very words to find out what they may pass
-        key = next(key for key in options if key in unknown)
-        known = ", ".join(["preset", *model.model_fields])
-        raise TypeError(
-            f"got an unexpected keyword argument {key!r} = {options[key]!r}: allowed are {known}"
-        )
+    refuse_unknown(options, ["preset", *model.model_fields])
     merged = {**(preset_options(folder, preset) if preset is not None else {}), **options}
     try:
         return model.model_validate(merged)

@@ -1,13 +1,40 @@
 """What is wrong with settings, in one sentence: of environments, runs and flows."""
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, get_args, get_origin
 
 import pydantic
 from pydantic import BaseModel
 
-__all__ = ["sentence_of"]
+__all__ = ["likely", "nearest", "refuse_unknown", "sentence_of"]
+
+
+def nearest(name: str, names: Iterable[str], likeness: float = 0.75) -> str | None:
+    """Return the name that was probably meant, if any is as like the given one as that (of 1, the same)."""
+    return next(iter(difflib.get_close_matches(name, names, n=1, cutoff=likeness)), None)
+
+
+def likely(meant: str | None, otherwise: str) -> str:
+    """Ask whether a name was meant, or say something else where none is near."""
+    return otherwise if meant is None else f"did you mean {meant!r}?"
+
+
+def refuse_unknown(options: Mapping[str, Any], names: Iterable[str]) -> None:
+    """Refuse the first option that has none of the names.
+
+    Raises
+    ------
+    TypeError
+        As functions do with an unknown keyword argument: libraries that wrap environments look for these very words to
+        find out what they may pass.
+    """
+    known = list(names)
+    for key, value in options.items():
+        if key not in known:
+            raise TypeError(
+                f"got an unexpected keyword argument {key!r} = {value!r}: allowed are {', '.join(known)}"
+            )
 
 
 def sentence_of(
@@ -116,12 +143,8 @@ def _instead_of(wrong: str, beside: Sequence[str], everywhere: Sequence[str]) ->
     of_other_kinds = [
         key.rpartition(".")[2] for key in everywhere if key.rpartition(".")[0] == section
     ]
-    near = [
-        key
-        for known in (beside, of_other_kinds)
-        for key in difflib.get_close_matches(name, known, n=1, cutoff=0.75)
-    ]
-    close = [section + dot + key for key in near] + [
+    near = [nearest(name, known) for known in (beside, of_other_kinds)]
+    close = [section + dot + key for key in near if key is not None] + [
         key for key in everywhere if key.rpartition(".")[2] == name
     ]
-    return f"did you mean {close[0]!r}?" if close else f"allowed are {', '.join(beside)}"
+    return likely(next(iter(close), None), f"allowed are {', '.join(beside)}")

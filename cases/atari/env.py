@@ -9,7 +9,6 @@ Episodes end after 27,000 actions at the latest, half an hour of the game.
 from __future__ import annotations
 
 import colorsys
-import difflib
 import importlib
 from typing import Any, TypeVar
 
@@ -18,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from cases.sentences import sentence_of
+from cases.sentences import likely, nearest, refuse_unknown, sentence_of
 
 __all__ = ["AtariOptions", "MinAtar", "MinAtarOptions", "make_atari"]
 
@@ -163,12 +162,7 @@ class MinAtar(gym.Env[Any, Any]):
 
 
 def _checked(model: type[OptionsT], options: dict[str, Any]) -> OptionsT:
-    unknown = next((key for key in options if key not in model.model_fields), None)
-    if unknown is not None:
-        known = ", ".join(model.model_fields)
-        raise TypeError(
-            f"got an unexpected keyword argument {unknown!r} = {options[unknown]!r}: allowed are {known}"
-        )
+    refuse_unknown(options, model.model_fields)
     try:
         return model.model_validate(options)
     except ValidationError as error:
@@ -186,6 +180,6 @@ def _imported(module: str, extra: str) -> Any:
 
 def _known(game: str, games: Any) -> None:
     if game not in games:
-        close = difflib.get_close_matches(game.lower(), list(games), n=1, cutoff=0.6)
-        hint = f"did you mean {close[0]!r}?" if close else f"allowed are {', '.join(sorted(games))}"
+        meant = nearest(game.lower(), games, likeness=0.6)
+        hint = likely(meant, f"allowed are {', '.join(sorted(games))}")
         raise ValueError(f"game = {game!r}: no such game; {hint}")

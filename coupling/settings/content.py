@@ -1,6 +1,5 @@
 """YAML files, shipped presets and ``key=value`` words, of runs and of flows; needs no more than the solver does."""
 
-import difflib
 import re
 from collections.abc import Iterable
 from importlib import resources
@@ -9,6 +8,7 @@ from typing import Any
 
 import yaml
 
+from cases.sentences import likely, nearest
 from cases.yaml_files import parse_yaml, read_mapping
 from coupling.errors import ConfigError
 
@@ -48,12 +48,7 @@ def find_preset(preset: str) -> Path:
         return root / f"{name}.yaml"
     if path.suffix in (".yaml", ".yml"):
         raise ConfigError(f"preset file {preset} does not exist")
-    close = difflib.get_close_matches(name, shipped, n=1, cutoff=0.75)
-    hint = (
-        f"did you mean {close[0]!r}?"
-        if close
-        else f"give a YAML file or one of {', '.join(shipped)}"
-    )
+    hint = likely(nearest(name, shipped), f"give a YAML file or one of {', '.join(shipped)}")
     raise ConfigError(f"no preset named {preset!r}: {hint}")
 
 

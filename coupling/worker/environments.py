@@ -1,7 +1,6 @@
 """Any Gymnasium task as a vector environment that resets within the step that ends an episode."""
 
 import contextlib
-import difflib
 import inspect
 import re
 from collections.abc import Callable, Iterator
@@ -14,6 +13,7 @@ import numpy as np
 from gymnasium.envs.registration import load_env_creator
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
+from cases.sentences import likely, nearest
 from coupling.errors import ConfigError, describe_failure
 from coupling.settings import EXTERNAL
 from coupling.worker.named import PARALLEL, registered, unregistered, world_maker
@@ -225,14 +225,12 @@ def _told_in_a_sentence(env: str) -> Iterator[None]:
         gym.error.VersionNotFound,
     ) as error:
         module, colon, name = env.rpartition(":")
-        close = difflib.get_close_matches(name, gym.registry.keys(), n=1, cutoff=0.7)
-        hint = (
-            f"; did you mean {module + colon + close[0]!r}?"
-            if close
-            else "; "
-            + (unregistered(env) or "env takes the id of a registered Gymnasium environment")
+        meant = nearest(name, gym.registry, likeness=0.7)
+        hint = likely(
+            meant and module + colon + meant,
+            unregistered(env) or "env takes the id of a registered Gymnasium environment",
         )
-        raise ConfigError(f"env = {env!r}: no such environment{hint}") from error
+        raise ConfigError(f"env = {env!r}: no such environment; {hint}") from error
     except ConfigError:
         raise
     except gym.error.DependencyNotInstalled as error:
