@@ -5,7 +5,8 @@ A fourth of the file says what its parameters and attributes mean, and the rest 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -219,11 +220,10 @@ class Simulation(State):
         """Bring driven bodies to the end of the step, as prescribed."""
         if not self._driven:
             return
-        self._device.pull()
-        for b in np.flatnonzero(self._running):
-            for k in self._driven:
-                self._place_driven(int(b), k, self.time[b] + self.dt[b])
-        self._device.push()
+        with self._on_the_host():
+            for b in np.flatnonzero(self._running):
+                for k in self._driven:
+                    self._place_driven(int(b), k, self.time[b] + self.dt[b])
 
     def _place_driven(self, b: int, k: int, time: float) -> None:
         motion = self.bodies[k].motion
@@ -356,9 +356,9 @@ class Simulation(State):
         self._begin(active, self.time + duration)
         stopped = np.zeros(self.batch, bool)
         if stop is None and not self._driven and self.control_volumes is None:
-            self._device.push()
-            self._device.repeat(self._step, self._near.flags[RUNNING], None)
-            self._finish()
+            with self._on_the_device():
+                self._device.repeat(self._step, self._near.flags[RUNNING], None)
+                self._look_at_sensors()
         else:
             while self._running.any():
                 running = self._running.copy()
@@ -376,9 +376,23 @@ class Simulation(State):
             for _ in range(steps):
                 self._step_and_look()
         else:
-            self._device.push()
-            self._device.repeat(self._step, self._near.flags[RUNNING], steps)
-            self._finish()
+            with self._on_the_device():
+                self._device.repeat(self._step, self._near.flags[RUNNING], steps)
+                self._look_at_sensors()
+
+    @contextmanager
+    def _on_the_device(self) -> Iterator[None]:
+        """Hand the small arrays to the sweeps, and afterwards back to the host."""
+        self._device.push()
+        yield
+        self._device.pull()
+
+    @contextmanager
+    def _on_the_host(self) -> Iterator[None]:
+        """Hand the small arrays to the host in the middle of a step, and afterwards back to the sweeps."""
+        self._device.pull()
+        yield
+        self._device.push()
 
     def _begin(self, active: BoolArray | None, until: float | FloatArray) -> None:
         self._running[:] = ~self.diverged if active is None else active & ~self.diverged
@@ -390,22 +404,19 @@ class Simulation(State):
         who = np.flatnonzero(self._running)
         if self.control_volumes is not None:
             self.control_volumes.begin(who)
-        self._device.push()
-        self._step()
-        self._device.pull()
+        with self._on_the_device():
+            self._step()
         if self.control_volumes is not None:
             self.control_volumes.end(who)
 
-    def _finish(self) -> None:
-        """Look at the sensors and let the host see what has happened."""
+    def _look_at_sensors(self) -> None:
         if self.sensed.size:
             self._sense()
-        self._device.pull()
 
     def sense(self) -> FloatArray:
         """Bring the velocity at the sensors up to date and return it; shape (B, n, 2)."""
-        self._device.push()
-        self._finish()
+        with self._on_the_device():
+            self._look_at_sensors()
         return self.sensed
 
     def reset(self, which: BoolArray | None = None) -> None:
@@ -454,9 +465,9 @@ class Simulation(State):
             self._states[..., [VX, VY, SPIN, ANGLE]],
             self._states[..., before],
         )
-        self._device.push()
-        self._device.repeat(self._settle, self._near.flags[RUNNING], 1)
-        self._finish()
+        with self._on_the_device():
+            self._device.repeat(self._settle, self._near.flags[RUNNING], 1)
+            self._look_at_sensors()
         for array in (state.force, state.torque, state.impulse, state.fluid_acceleration):
             array[which] = 0.0
         self.form[which, :, POWER:] = 0.0
