@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pytest
 import torch
+import typer
 from conftest import complaint
 from vtkmodules.util.numpy_support import vtk_to_numpy
 from vtkmodules.vtkCommonExecutionModel import vtkStreamingDemandDrivenPipeline
@@ -334,21 +335,7 @@ def test_the_benchmark_counts_every_agent_of_a_message():
     assert 0 < row["p50_us"] <= row["p99_us"]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "train",
-        "resume",
-        "serve",
-        "worker",
-        "evaluate",
-        "render",
-        "simulate",
-        "bench",
-        "status",
-        "plot",
-    ],
-)
+@pytest.mark.parametrize("name", typer.main.get_command(cli.app).commands)
 def test_every_command_helps_with_an_example(name, monkeypatch, capsys):
     code, out, _ = command([name, "--help"], monkeypatch, capsys)
     assert code == 0

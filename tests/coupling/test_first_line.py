@@ -50,6 +50,8 @@ def start(words, folder):
         ["render", "runs/none"],
         ["simulate", "d_cylinder_wake/quick"],
         ["plot", "runs/none"],
+        ["report", "runs/none"],
+        ["watch", "runs/none"],
         ["validate", "--quick"],
         ["bench", "solver", "--json"],
     ],
@@ -63,7 +65,17 @@ def test_the_first_line_comes_before_heavy_imports(words, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "words", [["--help"], ["--version"], ["train", "--help"], ["presets"], ["status", "runs/none"]]
+    "words",
+    [
+        ["--help"],
+        ["--version"],
+        ["train", "--help"],
+        ["presets"],
+        ["agents"],
+        ["status", "runs/none"],
+        ["init", "my_task"],
+    ],
+    ids=" ".join,
 )
 def test_what_is_quick_imports_nothing_heavy(words, tmp_path):
     ended = start(words, tmp_path)
