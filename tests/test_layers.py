@@ -1,6 +1,8 @@
 """Imports only run downwards: coupling -> cases -> flowsim, coupling -> rl_agent (the four layers), and its rooms."""
 
 import ast
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -90,3 +92,92 @@ def test_every_module_of_coupling_is_in_a_room_and_none_imports_one_above_it() -
             assert not upwards, f"{file.relative_to(ROOT)} imports {', '.join(sorted(upwards))}"
     for name in FOR_ALL:
         assert rooms_of(coupling / f"{name}.py") <= FOR_ALL
+
+
+LATER = {
+    ("rl_agent.config.agent", "rl_agent.config.every"): (
+        "the settings of all algorithms are built on what all share, which refuses those of others"
+    ),
+    ("rl_agent.networks.parts", "rl_agent.networks.written_out"): (
+        "it brings torch, which is not loaded before somebody learns"
+    ),
+}
+"""Imports inside functions that would close a circle at the top of the module, and why they are there."""
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    graph = imports_of_modules(ROOT)
+    assert len(graph) > 200
+    for (module, other), reason in LATER.items():
+        assert reason
+        graph[module].remove(other)
+    assert circle_in(graph) is None, " -> ".join(circle_in(graph) or [])
+    for module, other in LATER:
+        graph[module].add(other)
+        assert circle_in(graph), f"{module} may import {other} at its top"
+        graph[module].remove(other)
+
+
+def test_a_circle_through_a_function_is_found_and_types_are_none(tmp_path: Path) -> None:
+    folder = tmp_path / "flowsim"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("from flowsim.a import A\n")
+    (folder / "a.py").write_text("def f():\n    from flowsim import b\n    return b\n")
+    types = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from flowsim.a import A\n"
+    (folder / "b.py").write_text(types)
+    assert circle_in(imports_of_modules(tmp_path)) is None
+    (folder / "b.py").write_text("import flowsim.a\n")
+    assert set(circle_in(imports_of_modules(tmp_path)) or []) == {"flowsim.a", "flowsim.b"}
+    (folder / "b.py").write_text("import flowsim\n")
+    assert set(circle_in(imports_of_modules(tmp_path)) or []) > {"flowsim", "flowsim.b"}
+
+
+def circle_in(graph: dict[str, set[str]]) -> list[str] | None:
+    """The modules of a circle, if there is one."""
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return None
+
+
+def imports_of_modules(root: Path) -> dict[str, set[str]]:
+    """Which of our modules each of them imports, wherever in its file it does."""
+    files = {
+        ".".join(file.relative_to(root).with_suffix("").parts).removesuffix(".__init__"): file
+        for package in FORBIDDEN
+        for file in sorted((root / package).rglob("*.py"))
+    }
+    return {module: modules_imported(file, module, set(files)) for module, file in files.items()}
+
+
+def modules_imported(file: Path, module: str, ours: set[str]) -> set[str]:
+    """Our modules that one imports, with the packages on the way to them; the packages it is in are there already."""
+    names = set()
+    for node in nodes_that_run(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            inside = {f"{node.module}.{alias.name}" for alias in node.names}
+            names |= inside & ours
+            if inside - ours:
+                names.add(str(node.module))
+    above = {package for name in names for package in packages_above(name)}
+    return {
+        name
+        for name in (names | above) & ours
+        if name != module and (name in names or name not in packages_above(module))
+    }
+
+
+def packages_above(module: str) -> list[str]:
+    parts = module.split(".")
+    return [".".join(parts[:depth]) for depth in range(1, len(parts))]
+
+
+def nodes_that_run(node: ast.AST) -> Iterator[ast.AST]:
+    """All nodes but those that only a type checker reads."""
+    yield node
+    only_types = isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")
+    for child in node.orelse if only_types else ast.iter_child_nodes(node):  # type: ignore[attr-defined]
+        yield from nodes_that_run(child)
