@@ -8,6 +8,9 @@ that only what is behind it can refuse them. Fails when anything but a counted r
 is not answered by exactly one REJECT or ERROR (but for repetitions, whose bodies are not read again), when the learner
 is told a number that stood in no valid frame, when an honest worker is not served any more, or when the process grows
 without end. Writes benchmarks/results/coupling/fuzz.json: rejections by reason, machine, versions and commit.
+
+Frames, their changes, the learner by hand and both trials are in one file: a new kind of change is judged where it is
+made.
 """
 
 from __future__ import annotations

@@ -8,6 +8,8 @@
 ellipse under the same actions from the same starts, which are phases of the shedding, not moments, because the wakes of
 two resolutions drift apart. ``judge`` evaluates the mean of a policy and leaves policies/NAME.json. Both go on where
 they stopped. Raw results: benchmarks/results/resolution/.
+
+The study, its judge and its page are one file, for they agree on the same flow and the same names of numbers.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Films of a flow task: starts and controllers side by side, in one batch of simulations and at one colour range.
 
-What a panel shows, the film that arranges panels, and the call that makes both hand the same few choices to each other;
-apart they would be three files of arguments.
+What a panel shows, the film that arranges panels, and the call that makes both hand the same few choices to each other.
+They stand in one file, for apart they would be three of arguments.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The step that advances a batch of flows, and who calls it when.
 
-A fourth of the file says what its parameters and attributes mean, and the rest reads and writes the same arrays.
+All is in one file: a fourth of it says what parameters and attributes mean, and the rest reads and writes the same
+arrays.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ Units: a swimmer's length L, the period T of its beat, the density of water; Re 
 
 `SwimmerSchool` follows the parallel interface of PettingZoo, which need not be installed: agents are named swimmer_0,
 swimmer_1, and so on. `SwimmerSchoolEnv` is the same as one Gymnasium environment, whose agent commands all swimmers.
+What a swimmer sees, does and is paid stands in one file, to be read beside the section of the paper.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-/* flowsim_client.c: the worker of PROTOCOL.md in C99 and POSIX over libzmq; flowsim_client.h says how to use it. */
+/* flowsim_client.c: the worker of PROTOCOL.md in C99 and POSIX over libzmq; flowsim_client.h says how to use it.
+   It is one file, which a solver adds to its own sources without a library to build and link. */
 #define _POSIX_C_SOURCE 200809L
 
 #include "flowsim_client.h"

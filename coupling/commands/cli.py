@@ -1,4 +1,4 @@
-"""The ``flowsim`` command: every subcommand with its arguments, in one place and in the order of ``--help``.
+"""The ``flowsim`` command: every subcommand with its arguments, in one file and in the order of ``--help``.
 
 What a command does is elsewhere, and is imported when it is called, so that ``flowsim --help`` answers at once.
 """

@@ -6,7 +6,8 @@ and does one gradient step if one is due.
 
 The server has the socket and speaks the protocol; what counts, and that it counts once, is the exchange's
 (:mod:`coupling.service.exchange`), and who is there is known by :mod:`coupling.service.liveness`. What is left is one
-class: each kind of message has a method, and all of them look at the same sessions and answer by the same socket.
+class in one file: each kind of message has a method, and all of them look at the same sessions and answer by the same
+socket.
 """
 
 import time

@@ -1,4 +1,7 @@
-"""Any Gymnasium task as a vector environment that resets within the step that ends an episode."""
+"""Any Gymnasium task as a vector environment that resets within the step that ends an episode.
+
+How a task is made, tried once and described is one file: whatever is wrong with it is told by the same few sentences.
+"""
 
 import contextlib
 import inspect

@@ -5,8 +5,8 @@ with its spaces, resets its environments with the seeds of WELCOME, and then exc
 over all of its environments. A STEP is kept, in the outbox too if there is one, and sent again until its ACTION is
 there, over new connections and to a restarted learner. The worker ends, saying why on stderr, when it is refused,
 when its environments cannot be made or reset, when it hears nothing of a learner for a bounded time, and at once
-when the process that started it dies. Its loop and what it does with each answer stand together, for they share the
-one STEP that is under way.
+when the process that started it dies. Its loop and what it does with each answer stand in one file, for they share
+the one STEP that is under way.
 """
 
 import argparse

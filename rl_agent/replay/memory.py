@@ -11,7 +11,7 @@ value: 0 after termination, V(s_T) after truncation, computed when the episode e
 A world of N agents that act together enters as N episodes of the same length, one behind the other, and leaves as
 such; so each agent has its own backward sweep, and the N steps of one moment are found from any of them.
 
-What is written, drawn, refreshed and removed are places of the same ring, so all that knows its order is in this file.
+What is written, drawn, refreshed and removed are places of the same ring, so all that knows its order is in one file.
 """
 
 from __future__ import annotations

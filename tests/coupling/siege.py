@@ -2,7 +2,7 @@
 
 :class:`Siege` starts `flowsim train`, disturbs it for a while, resumes it whenever it died, lets it finish in peace and
 audits what the learner then holds against the journals of the environments. All that can be done to a run stands in
-one place, so that each disturbance knows of the others.
+one file, so that each disturbance knows of the others.
 """
 
 import contextlib

@@ -1,4 +1,7 @@
-"""A client that was written from PROTOCOL.md alone: the frames that all clients share, and real learners."""
+"""A client that was written from PROTOCOL.md alone: the frames that all clients share, and real learners.
+
+One file, so that all that is asked of this client stands together, as it does for the client in C.
+"""
 
 import ast
 import json

@@ -1,4 +1,7 @@
-"""Several agents in a world (Weber et al. 2022), against a brute-force reference written from the paper's equations."""
+"""Several agents in a world (Weber et al. 2022), against a brute-force reference written from the paper's equations.
+
+One file, since every test compares with this reference or lives in its worlds.
+"""
 
 import dataclasses
 import math
