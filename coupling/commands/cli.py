@@ -324,7 +324,10 @@ def worker(
     words = ["--connect", str(connect), "--environments", str(count)]
     words += [] if slot is None else ["--slot", str(slot)]
     words += [] if outbox is None else ["--outbox", str(outbox)]
-    raise typer.Exit(host(words))
+    code = host(words)
+    if code == 0:
+        _print_next(hints.after_hosting(connect))
+    raise typer.Exit(code)
 
 
 @app.command(epilog="Example: flowsim evaluate runs/demo --episodes 50 --json")
@@ -625,6 +628,8 @@ def watch(
             webbrowser.open(address)
         with contextlib.suppress(KeyboardInterrupt):
             threading.Event().wait()
+    print()  # after ^C
+    _print_next(hints.after_watching(path))
 
 
 class Kind(StrEnum):

@@ -1,25 +1,27 @@
 """What a person does next: the closing lines of the commands, with the names of what was just made."""
 
+import contextlib
 from pathlib import Path
 
 __all__ = [
     "after_bench",
     "after_evaluation",
     "after_film",
+    "after_hosting",
     "after_init",
     "after_simulation",
+    "after_status",
     "after_training",
     "after_validation",
+    "after_watching",
 ]
-
-_FILMED = ("flowsim/DCylinderWake-", "flowsim/EllipticalSwimmer-", "cases.swimmer_school.")
 
 Hints = list[tuple[str, str]]
 """Commands, and what each is for."""
 
 
 def after_training(run: Path, env: str, steps: int) -> Hints:
-    """Return what follows a finished run: judge it, film our tasks or draw the curves, train longer."""
+    """Return what follows a finished run: judge it, film it or draw its curves, train longer."""
     return [
         (f"flowsim evaluate {run}", "judge it beside the baselines"),
         _show(run, env),
@@ -44,6 +46,21 @@ def after_status(run: Path, env: str, state: str, steps: int) -> Hints:
     if state in ("died", "stopped", "failed"):
         return [(f"flowsim resume {run}", "go on where it stopped")]
     return [(f"flowsim plot {run} -o {run.name}.png", "draw the curves so far")]
+
+
+def after_watching(run: Path) -> Hints:
+    """Return what follows a page that is closed: where the run stands, which need not be over."""
+    return [(f"flowsim status {run}", "see how it stands, and what to do next")]
+
+
+def after_hosting(connect: Path) -> Hints:
+    """Return what follows a worker whose run is over: a look at the run, where its folder is on this machine."""
+    run = connect.parent
+    return (
+        [(f"flowsim status {run}", "see what became of the run")]
+        if (run / "config.yaml").exists()
+        else []
+    )
 
 
 def after_init(folder: Path, kind: str) -> Hints:
@@ -77,7 +94,17 @@ def after_bench(part: str, full: bool) -> Hints:
 
 
 def _show(run: Path, env: str) -> tuple[str, str]:
-    """Return how a run is looked at: agents in flows are filmed, others may not draw themselves."""
-    if env.rpartition(":")[2].startswith(_FILMED):
+    """Return how a run is looked at: what draws itself is filmed."""
+    if _draws_itself(env):
         return f"flowsim render {run} -o {run.name}.mp4", "film it"
     return f"flowsim plot {run} -o {run.name}.png", "draw its learning curves"
+
+
+def _draws_itself(env: str) -> bool:
+    """Ask the class of a task, as nothing is made for a hint; what a function makes counts as one that does not."""
+    with contextlib.suppress(Exception):  # somebody's own module may raise anything, or be gone
+        from coupling.worker.named import task_class
+
+        modes = task_class(env).metadata["render_modes"]
+        return "rgb_array" in modes or "rgb_array_list" in modes
+    return False

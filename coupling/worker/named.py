@@ -14,7 +14,7 @@ from gymnasium.envs.registration import load_env_creator
 
 from coupling.errors import ConfigError, describe_failure
 
-__all__ = ["PARALLEL", "load_task", "registered", "unregistered", "world_maker"]
+__all__ = ["PARALLEL", "load_task", "registered", "task_class", "unregistered", "world_maker"]
 
 PARALLEL = "parallel:"
 """How the name of a task begins whose environments are worlds of several agents."""
@@ -107,3 +107,21 @@ def load_task(env: str) -> None:
         for entry in (spec.vector_entry_point, spec.entry_point):
             if isinstance(entry, str):
                 load_env_creator(entry)
+
+
+def task_class(env: str) -> Any:
+    """Return what a task is made by, without making it: a class, mostly.
+
+    Raises
+    ------
+    ConfigError
+        When its module cannot be imported.
+    gymnasium.error.Error
+        When there is no such task.
+    """
+    import cases  # noqa: F401  (registers the flow tasks)
+
+    if env.startswith(PARALLEL):
+        return world_maker(env)
+    entry = registered(env).entry_point
+    return load_env_creator(entry) if isinstance(entry, str) else entry

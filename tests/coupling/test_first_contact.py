@@ -3,6 +3,7 @@
 import re
 from importlib import metadata
 
+import gymnasium
 import pytest
 from conftest import complaint
 
@@ -77,13 +78,29 @@ def test_a_picture_of_no_format_is_refused_before_the_runs_are_read(shell, name)
 
 def test_the_hints_are_commands_that_exist(command, tmp_path):
     run = tmp_path / "runs" / "wake"
-    groups = [
-        hints.after_training(run, "flowsim/DCylinderWake-v0", 1000), hints.after_evaluation(run, "Hopper-v5"),
-        hints.after_film(run), hints.after_status(run, "Hopper-v5", "died", 1000),
-        hints.after_status(run, "Hopper-v5", "training", 1000), hints.after_validation(run),
-        hints.after_bench("solver", True), hints.after_bench("solver", False),
-    ]  # fmt: skip
-    for words in (line.split() for group in groups for line, _ in group):
+    (run / "config.yaml").parent.mkdir(parents=True)
+    (run / "config.yaml").touch()
+    wake, hopper = "flowsim/DCylinderWake-v0", "Hopper-v5"
+    given = {
+        "after_training": [(run, wake, 1000), (run, "flowsim/Reach-v0", 1000)],
+        "after_evaluation": [(run, hopper)],
+        "after_film": [(run,)],
+        "after_status": [(run, hopper, state, 9) for state in ("finished", "died", "training")],
+        "after_watching": [(run,)],
+        "after_hosting": [(run / "connection.json",)],
+        "after_init": [(run, "flow")],
+        "after_simulation": [("d_cylinder_wake/quick", run, 10.0)],
+        "after_validation": [(run,)],
+        "after_bench": [("solver", True), ("solver", False)],
+    }
+    assert given.keys() == {name for name in vars(hints) if name.startswith("after_")}
+    assert given.keys() <= set(hints.__all__)
+    groups = [getattr(hints, name)(*words) for name, calls in given.items() for words in calls]
+    assert all(groups)
+    lines = [part for group in groups for line, _ in group for part in line.split(" && ")]
+    ours = [line.split() for line in lines if line.startswith("flowsim ")]
+    assert len(ours) >= len(groups)
+    for words in ours:
         code, out, _ = command(words[1], "--help")
         assert code == 0
         assert [word for word in words if word.startswith("-") and word not in out] == []
@@ -97,13 +114,35 @@ def test_a_stopped_run_is_told_to_resume_and_a_flow_to_be_filmed(tmp_path):
     films = [
         line for line, _ in hints.after_training(tmp_path, "cases:flowsim/DCylinderWake-v0", 10)
     ]
-    curves = [
-        line
-        for env in ("Hopper-v5", "flowsim/Reach-v0")
-        for line, _ in hints.after_training(tmp_path, env, 10)
-    ]
     assert any(line.startswith("flowsim render ") for line in films)
-    assert not any(line.startswith("flowsim render ") for line in curves)
+
+
+@pytest.mark.parametrize(
+    ("env", "verb"),
+    [
+        ("flowsim/EllipticalSwimmer-v0", "render"),
+        ("parallel:cases.swimmer_school.env", "render"),
+        ("CartPole-v1", "render"),
+        ("drawn:Drawn-v0", "render"),
+        ("drawn:DrawnInPieces-v0", "render"),
+        ("drawn:Unseen-v0", "plot"),
+        ("flowsim/Reach-v0", "plot"),
+        ("NoSuchTask-v0", "plot"),
+        ("no_such_module:Task-v0", "plot"),
+        ("parallel:no_such_module", "plot"),
+        ("broken_on_import:Task-v0", "plot"),
+    ],
+)
+def test_what_draws_itself_is_filmed_and_nothing_is_made_to_know(env, verb, tmp_path, monkeypatch):
+    (tmp_path / "broken_on_import.py").write_text("raise ArithmeticError('no')")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(gymnasium, "make", lambda *words, **options: pytest.fail("it was made"))
+    ((line, _),) = hints.after_evaluation(tmp_path, env)
+    assert line.startswith(f"flowsim {verb} {tmp_path} ")
+
+
+def test_a_worker_far_from_its_run_is_told_nothing(tmp_path):
+    assert hints.after_hosting(tmp_path / "connection.json") == []
 
 
 def test_the_progress_bar_is_one_line_of_eighty_columns(monkeypatch, capsys):
