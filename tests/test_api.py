@@ -10,6 +10,7 @@ import gymnasium
 import pytest
 
 import cases  # noqa: F401  (registers the tasks)
+from rl_agent import config
 
 API = Path(__file__).parents[1] / "docs" / "api"
 PACKAGES = ["flowsim", "cases", "rl_agent", "coupling"]
@@ -64,6 +65,16 @@ def test_every_public_name_has_its_place_in_the_api(package):
     names = set(entries(package))
     public_names = importlib.import_module(package).__all__
     assert not [name for name in public_names if f"{package}.{name}" not in names]
+
+
+def test_every_model_of_settings_has_its_place_in_the_api():
+    there = [resolve(name) for name in entries("rl_agent")]
+    public_things = {name: getattr(config, name) for name in config.__all__}
+    models = {
+        n: it for n, it in public_things.items() if inspect.isclass(it) or inspect.isfunction(it)
+    }
+    assert len(models) > len(config.ALGORITHMS)
+    assert not [name for name, it in models.items() if it not in there]
 
 
 def test_every_registered_task_has_its_place_in_the_api():
