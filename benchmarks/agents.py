@@ -52,7 +52,7 @@ RUNS = {
 JOBS = {"wake": ("--suite", "paper", "--contestants", "V-RACER", "--seeds", "1")}
 """Words for benchmarks/figure6.py that choose one training each, seed 0."""
 LIMITS = {
-    "pendulum": "MuJoCo's own task; it needs the extra `mujoco`.",
+    "pendulum": "MuJoCo's own task, which needs the extra `mujoco`; one seed of one.",
     "sketch": "A game at 8 cells per D between walls, whose flow is not the wake's; a few minutes of one core.",
     "swimmer": "As good as the PD controller of its task, but lost in one start of 48.\n"
     "When it draws its actions it is worse than no action at all.\n"

@@ -140,6 +140,8 @@ def try_out(folder: Path) -> None:
     newcomer.run("flowsim", "agents", says="wake")
     newcomer.run("flowsim", "render", "wake", "-o", "wake.mp4", "--actions", "5")
     newcomer.has("wake.mp4")
+    coarse = "env_options.cells_per_diameter=8"
+    newcomer.run("flowsim", "evaluate", "wake", coarse, "--episodes", "1", says="pd")
     newcomer.run("flowsim", "init", "pond")
     newcomer.has("pond/pond.py", "pond/pond.yaml")
 
