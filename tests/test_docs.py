@@ -216,6 +216,34 @@ def test_the_c_of_the_docs_compiles(c_tools):
     assert done.returncode == 0, done.stderr
 
 
+FORTRAN = """\
+program example
+use, intrinsic :: iso_c_binding
+use, intrinsic :: iso_fortran_env, only: error_unit
+use flowsim_client
+implicit none
+integer, parameter :: n = 3
+type(flowsim_worker) :: worker
+real(c_float) :: observations(2, n), final_observations(2, n), actions(1, n)
+real(c_double) :: rewards(n)
+integer(c_int) :: status(n)
+integer :: code
+CODE
+end program example
+"""
+
+
+def test_the_fortran_of_the_docs_compiles(tmp_path):
+    if not shutil.which("gfortran"):
+        pytest.skip("no gfortran")
+    (code,) = [b.code for b in blocks(ROOT / "docs" / "clients.md") if b.language == "fortran"]
+    module = ROOT / "coupling" / "c" / "flowsim_client.f90"
+    (tmp_path / "block.f90").write_text(FORTRAN.replace("CODE", code))
+    command = ["gfortran", "-std=f2008", "-fsyntax-only", "-Wall", module, "block.f90"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_blocks_have_a_language_and_a_reason_not_to_run(page):
     fences = [
@@ -360,3 +388,20 @@ def test_the_notebooks_run_from_top_to_bottom(tmp_path):
         NotebookClient(
             notebook, timeout=600, resources={"metadata": {"path": str(tmp_path)}}
         ).execute()
+
+
+def prose(page: Path) -> list[str]:
+    """Collect the lines of a page that are neither code nor rows of a table nor comments."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    text = re.sub(r"<!--.*?-->", "", text, flags=re.S)
+    return [line for line in text.splitlines() if not line.startswith("|")]
+
+
+def test_the_readme_is_short_sentences_on_short_lines():
+    lines = prose(ROOT / "README.md")
+    assert [line for line in lines if len(line) > 200] == []
+    # a paragraph, a heading or an item of a list ends a sentence, too
+    parts = re.split(r"\n\s*\n|\n(?=#|\s*(?:[-*]|\d+\.) )", "\n".join(lines))
+    sentences = [each for part in parts for each in re.split(r"(?<=[.!?])\s+", part)]
+    assert len(sentences) > 30
+    assert [each for each in sentences if len(each.split()) > 40] == []
