@@ -1,5 +1,6 @@
 """A version is that of a tag, also where there is no tag or no git, and what a release needs is there."""
 
+import ast
 import re
 import subprocess
 import sys
@@ -62,6 +63,30 @@ def test_the_citation_names_the_papers_of_all_learners():
         assert name in learners
         assert name in notes.lower().replace("-", ""), name
     assert "Rainbow" in notes
+
+
+# "Name 2016", "Name (2016)", "Name and Other 2016", "Name, Other and Third (2016)", "Name et al. 2016"
+PAPER = re.compile(
+    r"([A-Z][\w-]+)(?:(?:, [A-Z][\w-]+)* (?:et al\.|(?:and|&) [A-Z][\w-]+))? \(?((?:19|20)\d\d)\b"
+)
+
+
+def papers_of(file):
+    """Collect first author and year of what the docstring of a module refers to."""
+    said = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
+    return {(name, int(year)) for name, year in PAPER.findall(" ".join(said.split()))}
+
+
+def test_the_citation_has_every_paper_that_a_module_refers_to():
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))["references"]
+    there = {(paper["authors"][0]["family-names"].split()[-1], paper["year"]) for paper in cited}
+    files = [file for package in ("flowsim", "rl_agent") for file in (ROOT / package).rglob("*.py")]
+    papers = set().union(*map(papers_of, files))
+    assert papers >= {("Ghia", 1982), ("Kingma", 2015), ("Makhoul", 1980), ("Weber", 2022)}
+    # a preprint may be a year older than what is referred to
+    assert not [
+        (name, year) for name, year in papers if not {(name, year), (name, year - 1)} & there
+    ]
 
 
 def test_the_changelog_has_every_tag():
