@@ -116,6 +116,12 @@ def test_a_task_that_is_named_and_nothing_else_is_learned(algorithm, steps):
     assert (learned - task.nothing) / (task.best() - task.nothing) > 0.8
 
 
+def test_the_smallest_task_is_learned_in_seconds():
+    task = best.TASKS["lq1"]
+    learned = trained(task.preset, ["agent=ppo", "run.steps=4000"], 8)
+    assert (learned - task.nothing) / (task.best() - task.nothing) > 0.8
+
+
 def test_the_resolved_configuration_shows_what_fits_and_stays(tmp_path):
     config = fitted(load_config("small/lq2", ["agent.gamma=0.9"]), 20)
     shown = yaml.safe_load(dump_config(config))["agent"]
