@@ -596,7 +596,8 @@ def report(
             f"--output = {output}: a report is a page of HTML; give a name that ends in .html"
         )
     refuse_unwritable("--output", output)
-    write_report([find_agent(path) for path in paths], output)
+    for note in write_report([find_agent(path) for path in paths], output):
+        print(f"flowsim: {note}", file=sys.stderr)
     print(output)
     _print_next([(f"xdg-open {output}", "look at it in a browser")])
 

@@ -14,6 +14,7 @@ __all__ = [
     "after_training",
     "after_validation",
     "after_watching",
+    "draws_itself",
 ]
 
 Hints = list[tuple[str, str]]
@@ -95,12 +96,12 @@ def after_bench(part: str, full: bool) -> Hints:
 
 def _show(run: Path, env: str) -> tuple[str, str]:
     """Return how a run is looked at: what draws itself is filmed."""
-    if _draws_itself(env):
+    if draws_itself(env):
         return f"flowsim render {run} -o {run.name}.mp4", "film it"
     return f"flowsim plot {run} -o {run.name}.png", "draw its learning curves"
 
 
-def _draws_itself(env: str) -> bool:
+def draws_itself(env: str) -> bool:
     """Ask the class of a task, as nothing is made for a hint; what a function makes counts as one that does not."""
     with contextlib.suppress(Exception):  # somebody's own module may raise anything, or be gone
         from coupling.worker.named import task_class

@@ -17,6 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import EngFormatter
 
+from coupling.commands.hints import draws_itself
 from coupling.commands.plot import draw_runs
 from coupling.files import Table, write_atomically
 from coupling.run.folder import RunFolder
@@ -44,7 +45,7 @@ Rows = dict[str, list[Any]]
 Line = tuple[list[float], list[float]]
 
 
-def write_report(folders: Sequence[RunFolder], output: Path) -> None:
+def write_report(folders: Sequence[RunFolder], output: Path) -> list[str]:
     """Write one self-contained page about runs.
 
     Parameters
@@ -53,6 +54,11 @@ def write_report(folders: Sequence[RunFolder], output: Path) -> None:
         The runs, in the order of the page.
     output
         The file, HTML.
+
+    Returns
+    -------
+    list of str
+        What the page says of films that it has not: one that is too large, or that a run could have.
 
     Raises
     ------
@@ -83,6 +89,7 @@ def write_report(folders: Sequence[RunFolder], output: Path) -> None:
         notes=notes,
     )
     write_atomically(output, page.encode())
+    return notes
 
 
 def _runs(folders: Sequence[RunFolder]) -> Rows:
@@ -217,10 +224,13 @@ def _flat(settings: dict[str, Any], before: str = "") -> dict[str, Any]:
 
 
 def _films(folders: Sequence[RunFolder]) -> tuple[list[dict[str, str]], list[str]]:
-    """Return the films that lie in the run folders, and a word about those that are too large."""
+    """Return the films that lie in the run folders, and a word about those that are too large or not there."""
     films, notes = [], []
     for folder in folders:
         found = sorted(file for file in folder.path.iterdir() if file.suffix in FILMS)
+        if not found and draws_itself(folder.config().env):
+            path = folder.path
+            notes.append(f"No film in {path}: flowsim render {path} -o {path / 'film.mp4'}")
         # a film is rendered as MP4 with a GIF beside it: one of them is enough
         for file in (
             file for file in found if file.suffix == ".mp4" or file.with_suffix(".mp4") not in found

@@ -13,6 +13,7 @@ from PIL import Image
 
 from coupling.commands import cli, report
 from coupling.run.folder import RunFolder
+from flowsim.films import write_mp4
 
 PIXEL = base64.b64decode("R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7")  # a GIF
 CHROMIUM = next(
@@ -120,6 +121,24 @@ def test_a_film_that_is_too_large_is_named(runs, tmp_path, monkeypatch):
     assert "What differs" not in text
 
 
+def test_a_run_that_could_have_a_film_says_how(runs, tmp_path, monkeypatch, capsys):
+    bare = RunFolder(shutil.copytree(runs[1].path, tmp_path / "bare"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["flowsim", "report", "bare"])
+    said = []
+    for env in ("flowsim/LinearQuadratic-v0", "CartPole-v1"):
+        settings = yaml.safe_load(bare.config_file.read_text()) | {"env": env}
+        bare.config_file.write_text(yaml.safe_dump(settings))
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        assert end.value.code == 0
+        said.append([(tmp_path / "report.html").read_text(), capsys.readouterr().err])
+    how = "No film in bare: flowsim render bare -o bare/film.mp4"
+    assert [[how in text for text in each] for each in said] == [[False, False], [True, True]]
+    (bare.path / "film.gif").write_bytes(PIXEL)  # where that command leaves it
+    assert report.write_report([bare], tmp_path / "report.html") == []
+
+
 def test_a_page_that_is_none_is_refused(runs, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(
         "sys.argv", ["flowsim", "report", str(runs[0].path), "-o", str(tmp_path / "report.pdf")]
@@ -130,17 +149,37 @@ def test_a_page_that_is_none_is_refused(runs, tmp_path, monkeypatch, capsys):
     assert "a name that ends in .html" in capsys.readouterr().err
 
 
+def browse(page, folder, *words):
+    """Open a page in the browser without a window; return what it wrote."""
+    options = ["--headless", "--no-sandbox", "--disable-gpu", "--window-size=1100,1600"]
+    options += [f"--user-data-dir={folder / 'profile'}", *words]
+    done = subprocess.run(
+        [CHROMIUM, *options, str(page)], capture_output=True, timeout=300, text=True, check=False
+    )
+    return done.stdout
+
+
 @pytest.mark.skipif(not CHROMIUM, reason="no Chromium")
 def test_a_browser_shows_the_curves(runs, tmp_path):
     report.write_report(runs, tmp_path / "report.html")
-    options = ["--headless", "--no-sandbox", "--disable-gpu", "--window-size=1100,1600"]
-    options += [f"--user-data-dir={tmp_path / 'profile'}", f"--screenshot={tmp_path / 'page.png'}"]
-    subprocess.run(
-        [CHROMIUM, *options, str(tmp_path / "report.html")],
-        capture_output=True,
-        timeout=300,
-        check=False,
-    )
+    browse(tmp_path / "report.html", tmp_path, f"--screenshot={tmp_path / 'page.png'}")
     pixels = np.asarray(Image.open(tmp_path / "page.png").convert("RGB")).astype(int)
     of_a_curve = np.abs(pixels - (0x1F, 0x77, 0xB4)).max(axis=-1) < 8  # matplotlib's first colour
     assert of_a_curve.sum() > 200
+
+
+@pytest.mark.skipif(not CHROMIUM, reason="no Chromium")
+def test_a_browser_plays_the_film(runs, tmp_path):
+    run = RunFolder(shutil.copytree(runs[1].path, tmp_path / "filmed"))
+    frames = [np.full((48, 64, 3), 20 * n, np.uint8) for n in range(10)]
+    write_mp4(run.path / "film.mp4", frames, fps=5.0)
+    page = tmp_path / "report.html"
+    report.write_report([run], page)
+    ask = (
+        "<script>const v = document.querySelector('video');"
+        "v.onloadedmetadata = () => document.title = [v.videoWidth, v.videoHeight, v.duration].join(' ');"
+        "v.onerror = () => document.title = 'error ' + v.error.message; v.load();</script></body>"
+    )
+    page.write_text(page.read_text().replace("</body>", ask))
+    shown = browse(page, tmp_path, "--virtual-time-budget=10000", "--dump-dom")
+    assert re.search(r"<title>(.*)</title>", shown)[1] == "64 48 2"
