@@ -1,0 +1,87 @@
+"""What the options of films do, from the command line to the pictures."""
+
+from pathlib import Path
+
+import imageio.v3 as imageio
+import numpy as np
+import pytest
+from test_commands import command
+
+from cases import film
+from coupling.commands import simulate
+from flowsim.quantities import SPEED
+
+COARSE = "env_options.cells_per_diameter=8"
+CASE = """\
+nx: 32
+ny: 16
+h: 0.125
+reynolds: 50
+bodies: [{shape: disk, center: [1.5, 1.0], motion: {kind: ramp, velocity: [0.5, 0.0], duration: 0.1}}]
+"""
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def pictures(folder):
+    return [imageio.imread(file) for file in sorted(Path(folder).glob("*.png"))]
+
+
+def test_a_film_of_an_agent_follows_it_and_shows_several_fields(monkeypatch, capsys):
+    drawn, draw = [], film.draw_panel
+
+    def noted(scene, caption, width, *, others=(), **options):
+        drawn.append([scene, *others])
+        return draw(scene, caption, width, others=others, **options)
+
+    monkeypatch.setattr(film, "draw_panel", noted)
+    short = ["--actions", "1", "--starts", "1", "--frames-per-action", "2", "--fps", "2"]
+    look = ["--fields", "vorticity,speed", "--range", "6"]
+    films, shown = {}, {}
+    for name, more in {"whole": [], "near": ["--follow"]}.items():
+        Path(name).mkdir()
+        words = ["render", "wake", COARSE, "-o", f"{name}/%02d.png", *short, *look, *more]
+        code, _, err = command(words, monkeypatch, capsys)
+        assert code == 0, err
+        films[name], shown[name] = pictures(name), [*drawn]
+        drawn.clear()
+    # the start, two pictures of the action, and 1.5 seconds that the end stands
+    assert [len(each) for each in films.values()] == [1 + 2 + 3] * 2
+    whole, near = (each[2].astype(int) for each in films.values())
+    assert whole.shape == near.shape
+    assert np.abs(whole - near).mean() > 0.5
+    for scenes in (scenes for panels in shown.values() for scenes in panels):
+        fields = [(scene.quantity.name, scene.quantity.limit) for scene in scenes]
+        # a range without a name is of the first field alone
+        assert fields == [("vorticity", 6.0), ("speed", SPEED.limit)]
+    assert {scene.view for scenes in shown["whole"] for scene in scenes} == {None}
+    assert None not in {scene.view for scenes in shown["near"] for scene in scenes}
+
+
+def test_a_film_of_a_simulation_is_told_what_it_shows(monkeypatch, capsys):
+    drawn, draw = [], simulate.draw_panel
+
+    def noted(scene, caption, width, **options):
+        drawn.append((scene, caption))
+        return draw(scene, caption, width, **options)
+
+    monkeypatch.setattr(simulate, "draw_panel", noted)
+    Path("tank.yaml").write_text(CASE)
+    words = ["simulate", "tank.yaml", "--time", "0.5", "--frames", "2", "-o", "tank"]
+    look = ["--follow", "0", "--fields", "speed", "--range", "1.25"]
+    code, _, err = command([*words, *look], monkeypatch, capsys)
+    assert code == 0, err
+    assert {file.name for file in Path("tank").glob("*.[mg]*[4f]")} >= {"speed.mp4", "speed.gif"}
+    assert not Path("tank/vorticity.mp4").exists()
+    assert [caption.time for _, caption in drawn] == pytest.approx([0.0, 0.25, 0.5], abs=1e-6)
+    assert {caption.title for _, caption in drawn} == {"tank   Re = 50"}
+    assert {(scene.quantity.name, scene.quantity.limit) for scene, _ in drawn} == {("speed", 1.25)}
+    # half of the box in each direction, around the disk that moves
+    views = np.array([scene.view for scene, _ in drawn])
+    assert views[:, 1] - views[:, 0] == pytest.approx(2.0)
+    assert views[0] == pytest.approx([0.5, 2.5, 0.5, 1.5])
+    moved = np.diff(views[:, 0])
+    assert (moved > 0.05).all()
