@@ -55,7 +55,7 @@ class Actor:
     Attributes
     ----------
     size
-        Length of the stretch of weights that is read.
+        How many of the weights are read, the first ones.
     """
 
     def __init__(self, network: Network, loose: int, head: Head, noise: int = 0) -> None:

@@ -1,4 +1,10 @@
-"""Adam (Kingma & Ba 2015) over one flat vector of parameters, in one compiled pass."""
+"""Adam (Kingma & Ba 2015) over one flat vector of parameters, and the target that follows the vector.
+
+Both are here twice, in forms that cannot be one. On the host each is one compiled pass, in place, over arrays that the
+cache holds (``Adam.step`` and ``follow``). On a device each is a few operations of torch (``step_on_device`` and
+``follow_on_device``): a CUDA graph holds nothing else, and no branch, so that a number among its inputs tells what is
+due. ``tests/rl_agent/test_optimiser.py`` holds the two equal.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from rl_agent.compiling import FUSED, compiled
+from rl_agent.later import torch
 
-__all__ = ["Adam", "follow"]
+__all__ = ["Adam", "follow", "follow_on_device", "step_on_device"]
 
 F32 = npt.NDArray[np.float32]
 
@@ -39,8 +46,7 @@ class Adam:
     def step(self, weights: F32, gradient: F32, learning_rate: float) -> None:
         """Move ``weights`` (in place) against ``gradient``, both of shape (size,)."""
         self.steps += 1
-        rate = learning_rate / (1.0 - BETA_1**self.steps)
-        per_root = 1.0 / math.sqrt(1.0 - BETA_2**self.steps)
+        rate, per_root = self.corrected(learning_rate)
         _step(
             weights,
             gradient,
@@ -50,6 +56,11 @@ class Adam:
             np.float32(per_root),
             np.float32(self.epsilon),
         )
+
+    def corrected(self, learning_rate: float) -> tuple[float, float]:
+        """Correct for moments that began at zero: returns the rate, and the factor of the second moment's root."""
+        steps = max(1, self.steps)
+        return learning_rate / (1.0 - BETA_1**steps), 1.0 / math.sqrt(1.0 - BETA_2**steps)
 
 
 @compiled(fastmath=FUSED, error_model="numpy")
@@ -69,3 +80,36 @@ def follow(target: F32, weights: F32, rate: np.float32) -> None:
     """Move the weights of a target network: ``target += rate (weights - target)``, both of shape (size,)."""
     for i in range(target.shape[0]):
         target[i] += rate * (weights[i] - target[i])
+
+
+def step_on_device(
+    weights: torch.Tensor,
+    gradient: torch.Tensor,
+    first: torch.Tensor,
+    second: torch.Tensor,
+    due: torch.Tensor,
+    rate: torch.Tensor,
+    per_root: torch.Tensor,
+    epsilon: float = EPSILON,
+) -> None:
+    """Take a step of Adam in place as operations on a device; with ``due`` and ``rate`` 0 nothing moves.
+
+    Parameters
+    ----------
+    weights, gradient, first, second
+        As of ``Adam.step``, and the moments, shape (size,).
+    due
+        1, or 0 for what sits out this step.
+    rate, per_root
+        From ``Adam.corrected``.
+    epsilon
+        Keeps the step finite where no gradient has been.
+    """
+    first.add_((gradient - first) * ((1.0 - BETA_1) * due))
+    second.add_((gradient * gradient - second) * ((1.0 - BETA_2) * due))
+    weights -= rate * first / (second.sqrt() * per_root + epsilon)
+
+
+def follow_on_device(target: torch.Tensor, weights: torch.Tensor, rate: torch.Tensor) -> None:
+    """Move the weights of a target network as operations on a device, as ``follow`` does."""
+    target.add_((weights - target) * rate)

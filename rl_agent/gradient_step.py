@@ -1,12 +1,9 @@
-"""A gradient step: autograd of a loss and Adam on one flat vector, on the CPU or captured as a CUDA graph.
+"""A gradient step by autograd, on the CPU or captured as a CUDA graph.
 
-Stretches of the vector (a policy, a critic) have moments and a learning rate of their own, and may sit out a step. A
-target network follows the weights: w~ <- (1 - alpha) w~ + alpha w, after each step.
-
-The loss of an algorithm is a function of tensors alone. On the CPU it is called anew for every step, and Adam is one
-compiled pass (``rl_agent/adam.py``); on a CUDA device the whole step (loss, its gradient, Adam) is captured once for
-fixed shapes and replayed: one copy of the inputs to the device, one launch, one copy of the results back. Without the
-graph the hundreds of small kernels of a step would each wait for their launch.
+The loss of an algorithm is a function of tensors alone. On the CPU it is called anew for every step, and the optimiser
+descends on the host (``rl_agent/optimiser.py``); on a CUDA device the whole step (loss, its gradient, Adam) is captured
+once for fixed shapes and replayed: one copy of the inputs to the device, one launch, one copy of the results back.
+Without the graph the hundreds of small kernels of a step would each wait for their launch.
 """
 
 from __future__ import annotations
@@ -18,10 +15,10 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from rl_agent.adam import BETA_1, BETA_2, EPSILON, Adam, follow
 from rl_agent.later import torch
+from rl_agent.optimiser import Optimiser
 
-__all__ = ["GradientStep", "Loss", "descend"]
+__all__ = ["GradientStep", "Loss"]
 
 F32 = npt.NDArray[np.float32]
 Tensors: TypeAlias = "dict[str, torch.Tensor]"
@@ -38,20 +35,17 @@ WARM_UP_STEPS = 3
 
 
 class GradientStep:
-    """Weights on a device, and one step against the gradient of their loss.
+    """One step of weights against the gradient of their loss.
 
     Parameters
     ----------
-    weights
-        Flat weights on the host. On the CPU they are moved in place; otherwise ``pull`` brings them up to date.
-    stretches
-        By name, a stretch of the weights and its moments on the host, which are handled like the weights.
+    optimiser
+        The weights, on the host. On the CPU they are moved in place; otherwise copies on the device are, and
+        ``to_host`` brings the weights, moments and target up to date.
     loss
-        What is minimised.
+        What is minimised; it finds the weights of a target network among its inputs as ``target_weights``.
     device
         ``cpu`` or ``cuda``.
-    target
-        Weights of the target network, on the host; the loss finds them as ``target_weights``.
 
     Attributes
     ----------
@@ -59,27 +53,16 @@ class GradientStep:
         Gradients that are longer are shortened to it.
     """
 
-    def __init__(
-        self,
-        weights: F32,
-        stretches: Mapping[str, tuple[slice, Adam]],
-        loss: Loss,
-        device: str,
-        target: F32 | None = None,
-    ) -> None:
-        self._stretches = dict(stretches)
-        self._host = [weights]
-        for _, adam in self._stretches.values():
-            self._host += [adam.first, adam.second]
-        if target is not None:
-            self._host.append(target)
-        self._loss = loss
+    def __init__(self, optimiser: Optimiser, loss: Loss, device: str) -> None:
+        self._optimiser, self._loss = optimiser, loss
         self.max_norm: float | None = None
-        self._target = target
         self._is_graphed = device == "cuda"
-        self._copies = (
-            [torch.from_numpy(array).to(device) for array in self._host] if self._is_graphed else []
-        )
+        self._copies: Tensors = {}
+        if self._is_graphed:
+            self._copies = {
+                name: torch.from_numpy(array).to(device)
+                for name, array in optimiser.arrays().items()
+            }
         self._stale = False
         self._programs: dict[tuple[Any, ...], _Program] = {}
 
@@ -95,10 +78,8 @@ class GradientStep:
         ----------
         inputs
             Arrays and numbers that the loss reads; they reach it as float32.
-        rates
-            Learning rates of the stretches that move; the others sit out this step.
-        target_rate
-            Share of the weights that enters the target network.
+        rates, target_rate
+            As of ``Optimiser.descend``.
 
         Returns
         -------
@@ -109,60 +90,54 @@ class GradientStep:
         if not self._is_graphed:
             return self._step_on_host(arrays, rates, target_rate)
         self._stale = True
-        numbers = self._numbers(rates) | {"target_rate": target_rate}
+        numbers = self._optimiser.count_step(rates, target_rate)
         arrays |= {name: np.asarray(value, np.float32) for name, value in numbers.items()}
         program = (tuple(rates), *((name, array.shape) for name, array in arrays.items()))
         if program not in self._programs:
-            self._programs[program] = _Program(self._compute, self._copies, arrays)
+            self._programs[program] = _Program(
+                self._step_on_device, list(self._copies.values()), arrays
+            )
         return self._programs[program](arrays)
+
+    def to_host(self) -> None:
+        """Bring weights, moments and target on the host up to date."""
+        if self._stale:
+            for name, array in self._optimiser.arrays().items():
+                torch.from_numpy(array).copy_(self._copies[name])
+            self._stale = False
+
+    def to_device(self) -> None:
+        """Take over weights, moments and target that were changed on the host."""
+        if self._is_graphed:
+            for name, array in self._optimiser.arrays().items():
+                self._copies[name].copy_(torch.from_numpy(array))
 
     def _step_on_host(
         self, arrays: Mapping[str, F32], rates: Mapping[str, float], target_rate: float
     ) -> dict[str, F32]:
-        weights = self._host[0]
+        optimiser = self._optimiser
         tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
-        if self._target is not None:
-            tensors["target_weights"] = torch.from_numpy(self._target)
-        results, slope = self._differentiate(torch.from_numpy(weights), tensors)
+        if optimiser.target is not None:
+            tensors["target_weights"] = torch.from_numpy(optimiser.target)
+        results, slope = self._differentiate(torch.from_numpy(optimiser.weights), tensors)
         gradient = slope.numpy()
         norm = np.asarray(math.sqrt(float(gradient @ gradient)), np.float32)
         if self.max_norm is not None and norm > self.max_norm:
             gradient = gradient * np.float32(self.max_norm / norm)
-        self.descend(gradient, rates, target_rate)
+        optimiser.descend(gradient, rates, target_rate)
         return {name: result.numpy() for name, result in results.items()} | {"gradient_norm": norm}
 
-    def descend(self, gradient: F32, rates: Mapping[str, float], target_rate: float = 0.0) -> None:
-        """Take a step on the host against a gradient of the shape of the weights; see ``__call__``."""
-        weights = self._host[0]
-        for name, rate in rates.items():
-            place, adam = self._stretches[name]
-            adam.step(weights[place], gradient[place], rate)
-        if self._target is not None and target_rate > 0.0:
-            follow(self._target, weights, np.float32(target_rate))
-
-    def _numbers(self, rates: Mapping[str, float]) -> dict[str, float]:
-        """Count a step of every stretch that is due, and tell what Adam needs to know of it."""
-        numbers: dict[str, float] = {}
-        for name, (_, adam) in self._stretches.items():
-            is_due = name in rates
-            adam.steps += is_due
-            steps = max(1, adam.steps)
-            numbers[f"due/{name}"] = float(is_due)
-            numbers[f"rate/{name}"] = rates.get(name, 0.0) / (1.0 - BETA_1**steps)
-            numbers[f"per_root/{name}"] = 1.0 / math.sqrt(1.0 - BETA_2**steps)
-        return numbers
-
-    def to_host(self) -> None:
-        """Bring weights and moments on the host up to date."""
-        if self._stale:
-            for array, tensor in zip(self._host, self._copies, strict=True):
-                torch.from_numpy(array).copy_(tensor)
-            self._stale = False
-
-    def to_device(self) -> None:
-        """Take over weights and moments that were changed on the host."""
-        for array, tensor in zip(self._host, self._copies, strict=False):
-            tensor.copy_(torch.from_numpy(array))
+    def _step_on_device(self, inputs: Tensors) -> Tensors:
+        """Take a step as operations on the device; the numbers of ``Optimiser.count_step`` are among the inputs."""
+        copies = self._copies
+        if "target" in copies:
+            inputs = inputs | {"target_weights": copies["target"]}
+        results, gradient = self._differentiate(copies["weights"], inputs)
+        norm = gradient.norm()
+        if self.max_norm is not None:
+            gradient = gradient * (self.max_norm / norm.clamp(min=self.max_norm))
+        self._optimiser.descend_on_device(copies, gradient, inputs)
+        return results | {"gradient_norm": norm}
 
     def _differentiate(
         self, weights: torch.Tensor, inputs: Tensors
@@ -172,50 +147,6 @@ class GradientStep:
         loss, results = self._loss(leaf, inputs)
         (gradient,) = torch.autograd.grad(loss, leaf)
         return {name: result.detach().clone() for name, result in results.items()}, gradient
-
-    def _compute(self, inputs: Tensors) -> Tensors:
-        """One step of Adam on every stretch that is due, as operations on the device."""
-        weights, *moments = self._copies
-        if self._target is not None:
-            inputs = inputs | {"target_weights": moments[-1]}
-        results, gradient = self._differentiate(weights, inputs)
-        norm = gradient.norm()
-        if self.max_norm is not None:
-            gradient = gradient * (self.max_norm / norm.clamp(min=self.max_norm))
-        for k, (name, (place, adam)) in enumerate(self._stretches.items()):
-            due, rate, per_root = (inputs[f"{of}/{name}"] for of in ("due", "rate", "per_root"))
-            descend(
-                weights[place],
-                gradient[place],
-                moments[2 * k],
-                moments[2 * k + 1],
-                due,
-                rate,
-                per_root,
-                adam.epsilon,
-            )
-        if self._target is not None:
-            moments[-1].add_((weights - moments[-1]) * inputs["target_rate"])
-        return results | {"gradient_norm": norm}
-
-
-def descend(
-    weights: torch.Tensor,
-    gradient: torch.Tensor,
-    first: torch.Tensor,
-    second: torch.Tensor,
-    due: torch.Tensor,
-    rate: torch.Tensor,
-    per_root: torch.Tensor,
-    epsilon: float = EPSILON,
-) -> None:
-    """Take a step of Adam in place as operations on a device; nothing moves with ``due`` = 0.
-
-    ``rate`` and ``per_root`` hold the corrections of the first steps (``Adam.step``).
-    """
-    first.add_((gradient - first) * ((1.0 - BETA_1) * due))
-    second.add_((gradient * gradient - second) * ((1.0 - BETA_2) * due))
-    weights -= rate * first / (second.sqrt() * per_root + epsilon)
 
 
 class _Program:
@@ -283,7 +214,7 @@ class _Program:
 
 
 def _split(flat: Any, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
-    """Cut into consecutive stretches of the given shapes a flat array or tensor."""
+    """Cut a flat array or tensor into consecutive ones of the given shapes."""
     out, offset = {}, 0
     for name, shape in shapes.items():
         end = offset + math.prod(shape)

@@ -89,8 +89,8 @@ class ACER(OnStretches):
                 policy=actor.network, advantage=advantage, critic=make_network(config, state, 1)
             )
         first = "critic" if sizes.choices else "advantage"
-        stretches = {"policy": ("policy", "policy"), "critic": (first, "critic")}
-        super().__init__(config, sizes, actor, parts, stretches, rng)
+        groups = {"policy": ("policy", "policy"), "critic": (first, "critic")}
+        super().__init__(config, sizes, actor, parts, groups, rng)
         if config.device == "cpu" and is_written_out(self.network):
             self.by_hand = by_hand.Gradient(self, config)
 

@@ -2,8 +2,9 @@
 
 An algorithm keeps all its weights in one flat vector, those of its ``Actor`` first. Its loss is one torch function of
 that vector and of a batch; whatever must not carry a gradient is detached there, so that one scalar trains all the
-networks. ``GradientStep`` does the rest, on either device. Where the networks are small, more than half of such a step
-on a CPU is autograd's own work; there an algorithm may have its gradient written out, too (``by_hand``).
+networks. ``GradientStep`` differentiates it, on either device, and an ``Optimiser`` descends. Where the networks are
+small, more than half of such a step on a CPU is autograd's own work; there an algorithm may have its gradient written
+out, too (``by_hand``), with which it descends by itself.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ import numpy.typing as npt
 
 from rl_agent import densities
 from rl_agent.actor import Acting, Actor
-from rl_agent.adam import Adam
 from rl_agent.config import ActorCritic, AgentConfig, HasTarget
 from rl_agent.gradient_step import GradientStep
 from rl_agent.later import torch
 from rl_agent.networks import Parts
+from rl_agent.optimiser import Optimiser
 from rl_agent.replay.refer import Rules
 from rl_agent.replay.sampler import Source
 from rl_agent.scaling import Sizes
@@ -148,7 +149,7 @@ class Algorithm(ABC):
         The policy; it reads the first weights.
     parts
         All networks and loose parameters, those of the actor first.
-    stretches
+    groups
         By name, the first and the last of the consecutive parts that share moments and a learning rate.
     rng
         Draws the first weights, and later the noise of the losses.
@@ -158,10 +159,12 @@ class Algorithm(ABC):
     weights, target
         Flat vectors; there is a target where the settings have a rate for it. With a GPU they and the moments are
         copies on the host: ``torch_step.to_host()`` brings them up to date.
+    optimiser
+        Moves the weights and the target; it has the moments.
     torch_step
         The update by autograd, on the device.
     due
-        Stretches that move in the step under way; a loss may leave out what the others would learn from.
+        Groups that move in the step under way; a loss may leave out what the others would learn from.
     last_gradient
         dL/dw of the last step whose gradient was written out, shape of ``weights``.
     host_weights, host_target, host_gradient
@@ -185,7 +188,7 @@ class Algorithm(ABC):
         sizes: Sizes,
         actor: Actor,
         parts: Parts,
-        stretches: Mapping[str, tuple[str, str]],
+        groups: Mapping[str, tuple[str, str]],
         rng: np.random.Generator,
     ) -> None:
         self.config, self.sizes, self.actor, self.parts, self._rng = (
@@ -200,12 +203,11 @@ class Algorithm(ABC):
         self.target: F32 | None = self.weights.copy() if isinstance(config, HasTarget) else None
         places = {
             name: slice(parts.places[first].start, parts.places[last].stop)
-            for name, (first, last) in stretches.items()
+            for name, (first, last) in groups.items()
         }
         self.due = frozenset(places)
-        self.adams = {name: Adam(place.stop - place.start) for name, place in places.items()}
-        moving = {name: (place, self.adams[name]) for name, place in places.items()}
-        self.torch_step = GradientStep(self.weights, moving, self.loss, config.device, self.target)
+        self.optimiser = Optimiser(self.weights, places, self.target)
+        self.torch_step = GradientStep(self.optimiser, self.loss, config.device)
         self._act = actor.bind(self.weights)
         self.last_gradient: F32 = np.zeros_like(self.weights)
         self.host_weights, self.host_gradient = (
@@ -257,16 +259,12 @@ class Algorithm(ABC):
         self.due = frozenset(rates)
         if self.by_hand is not None:
             evaluation = self.by_hand(batch, rules, weight)
-            self.descend(rates)
+            self.optimiser.descend(self.last_gradient, rates, self.target_rate())
             return evaluation
         inputs = self.inputs(batch, weight) | rules._asdict()
         return evaluation_of(
             self.sorted_results(self.torch_step(inputs, rates, self.target_rate()))
         )
-
-    def descend(self, rates: Mapping[str, float]) -> None:
-        """Take a step of Adam against ``last_gradient`` with the given learning rates; the target follows."""
-        self.torch_step.descend(self.last_gradient, rates, self.target_rate())
 
     def sorted_results(self, results: dict[str, Any]) -> dict[str, Any]:
         """Bring the results of the loss into the order of the gathered ``slots``."""
@@ -280,9 +278,12 @@ class Algorithm(ABC):
         }
 
     def rates(self, share: float) -> dict[str, float]:
-        """Learning rates of the stretches that move in this step, annealed to ``share`` of their first values."""
+        """Learning rates of the groups that move in this step, annealed to ``share`` of their first values."""
         first = {"policy": self.config.policy_rate}
-        return {name: share * first.get(name, self.config.learning_rate) for name in self.adams}
+        return {
+            name: share * first.get(name, self.config.learning_rate)
+            for name in self.optimiser.groups
+        }
 
     def target_rate(self) -> float:
         """Share of the weights that enters the target network in this step."""
@@ -299,18 +300,15 @@ class Algorithm(ABC):
         squares = [(weights[self.parts.places[name]] ** 2).sum() for name in names]
         return 0.5 * self.config.critic_l2 * torch.stack(squares).sum()
 
-    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def arrays(self) -> dict[str, F32]:
         """Arrays of a checkpoint: the weights, moments and target themselves, not copies."""
         self.torch_step.to_host()
-        arrays: dict[str, npt.NDArray[Any]] = {"weights": self.weights}
-        for name, adam in self.adams.items():
-            arrays |= {f"adam/{name}/first": adam.first, f"adam/{name}/second": adam.second}
-        return arrays if self.target is None else arrays | {"target": self.target}
+        return self.optimiser.arrays()
 
     def counters(self) -> dict[str, Any]:
         """Numbers of a checkpoint."""
         return {
-            "adam_steps": {name: adam.steps for name, adam in self.adams.items()},
+            "adam_steps": {name: adam.steps for name, adam in self.optimiser.adams.items()},
             "random": self._rng.bit_generator.state,
         }
 
@@ -319,6 +317,6 @@ class Algorithm(ABC):
         for name, array in self.arrays().items():
             array[...] = arrays[name]
         for name, steps in counters["adam_steps"].items():
-            self.adams[name].steps = steps
+            self.optimiser.adams[name].steps = steps
         self._rng.bit_generator.state = counters["random"]
         self.torch_step.to_device()

@@ -64,8 +64,8 @@ class DDPG(Algorithm):
         parts = Parts(
             policy=actor.network, critic=make_network(config, sizes.observation + sizes.action, 1)
         )
-        stretches = {"policy": ("policy", "policy"), "critic": ("critic", "critic")}
-        super().__init__(config, sizes, actor, parts, stretches, rng)
+        groups = {"policy": ("policy", "policy"), "critic": ("critic", "critic")}
+        super().__init__(config, sizes, actor, parts, groups, rng)
         self.by_hand = by_hand.Gradient(self) if config.device == "cpu" else None
 
     def loss(self, weights: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, Tensors]:

@@ -128,7 +128,7 @@ class DQN(Algorithm):
         super().__init__(
             config, sizes, actor, Parts(q=actor.network, epsilon=1), {"q": ("q", "q")}, rng
         )
-        self.adams["q"].epsilon = config.adam_epsilon
+        self.optimiser.adams["q"].epsilon = config.adam_epsilon
         self.torch_step.max_norm = config.max_gradient_norm
 
     def act(self, observations: F32, state: F32) -> Acting:
@@ -142,7 +142,7 @@ class DQN(Algorithm):
     @property
     def epsilon(self) -> float:
         """Chance of an action at random: from 1 to ``config.epsilon`` in ``epsilon_steps`` environment steps."""
-        config, steps = self.config, self.adams["q"].steps * self.config.steps_per_update
+        config, steps = self.config, self.optimiser.adams["q"].steps * self.config.steps_per_update
         if config.noisy:
             return 0.0
         share = min(1.0, steps / config.epsilon_steps)
@@ -171,7 +171,7 @@ class DQN(Algorithm):
 
     def target_rate(self) -> float:
         """Move the target every ``target_every`` gradient steps."""
-        is_due = (self.adams["q"].steps + 1) % self.config.target_every == 0
+        is_due = (self.optimiser.adams["q"].steps + 1) % self.config.target_every == 0
         return self.config.target_rate if is_due else 0.0
 
     def loss(self, weights: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, Tensors]:

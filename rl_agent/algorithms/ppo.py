@@ -72,8 +72,8 @@ class PPO(OnHorizon):
         parts = Parts(
             policy=actor.network, sigma=loose, value=make_network(config, sizes.observation, 1)
         )
-        stretches = {"policy": ("policy", "sigma"), "value": ("value", "value")}
-        super().__init__(config, sizes, actor, parts, stretches, rng)
+        groups = {"policy": ("policy", "sigma"), "value": ("value", "value")}
+        super().__init__(config, sizes, actor, parts, groups, rng)
         self.weights[parts.places["sigma"]] = distributions.inverse_softplus(
             config.sigma - config.sigma_min
         )

@@ -74,12 +74,12 @@ class SAC(Algorithm):
         actor = make_actor(config, sizes)
         critic = make_network(config, sizes.observation + sizes.action, 1)
         parts = Parts(policy=actor.network, critic_1=critic, critic_2=critic, temperature=1)
-        stretches = {
+        groups = {
             "policy": ("policy", "policy"),
             "critic": ("critic_1", "critic_2"),
             "temperature": ("temperature", "temperature"),
         }
-        super().__init__(config, sizes, actor, parts, stretches, rng)
+        super().__init__(config, sizes, actor, parts, groups, rng)
         self.weights[self.parts.places["temperature"]] = math.log(config.temperature)
         self.torch_step.to_device()
         self._target_entropy = (

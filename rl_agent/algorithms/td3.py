@@ -48,13 +48,13 @@ class TD3(Algorithm):
         actor = make_actor(config, sizes)
         critic = make_network(config, sizes.observation + sizes.action, 1)
         parts = Parts(policy=actor.network, critic_1=critic, critic_2=critic)
-        stretches = {"policy": ("policy", "policy"), "critic": ("critic_1", "critic_2")}
-        super().__init__(config, sizes, actor, parts, stretches, rng)
+        groups = {"policy": ("policy", "policy"), "critic": ("critic_1", "critic_2")}
+        super().__init__(config, sizes, actor, parts, groups, rng)
         self.by_hand = by_hand.Gradient(self) if config.device == "cpu" else None
 
     @property
     def _moves_policy(self) -> bool:
-        return (self.adams["critic"].steps + 1) % self.config.policy_delay == 0
+        return (self.optimiser.adams["critic"].steps + 1) % self.config.policy_delay == 0
 
     def rates(self, share: float) -> dict[str, float]:
         """Leave the policy out of the steps between."""

@@ -202,7 +202,6 @@ class VRacer(Algorithm):
             config.sigma - config.sigma_min
         )
         self.torch_step.to_device()
-        self.adam = self.adams["all"]
         self._measures = _measures(config)
         plain = config.advantage == "none" and config.sampler == "uniform" and not sizes.choices
         self.by_hand = by_hand.Gradient(self) if plain and config.device == "cpu" else None

@@ -186,7 +186,7 @@ def test_policy_and_targets_of_td3_move_in_every_second_step():
         np.testing.assert_allclose(
             algorithm.target, target + rate * (algorithm.weights - target), atol=1e-6
         )
-    assert algorithm.adams["policy"].steps == 3
+    assert algorithm.optimiser.adams["policy"].steps == 3
 
 
 def test_sac_is_its_three_losses():

@@ -81,8 +81,8 @@ def test_the_captured_update_of_every_algorithm_equals_that_of_the_cpu(name):
         cpu.update()
         cuda.update()
     arrays, others = cpu.algorithm.arrays(), cuda.algorithm.arrays()
-    for part, adam in cpu.algorithm.adams.items():
-        assert cuda.algorithm.adams[part].steps == adam.steps > 0
+    for part, adam in cpu.algorithm.optimiser.adams.items():
+        assert cuda.algorithm.optimiser.adams[part].steps == adam.steps > 0
     moved = np.abs(cpu.algorithm.weights - before).max()
     for array in ("weights", *(["target"] if "target" in arrays else [])):
         assert np.quantile(np.abs(others[array] - arrays[array]), 0.98) < 0.02 * moved
@@ -102,5 +102,8 @@ def test_resuming_on_a_gpu_goes_on_with_the_same_weights_and_moments(tmp_path):
         one.algorithm.torch_step.to_host()
     np.testing.assert_allclose(other.algorithm.weights, learner.algorithm.weights, atol=1e-6)
     np.testing.assert_allclose(
-        other.algorithm.adam.second, learner.algorithm.adam.second, rtol=1e-4, atol=1e-12
+        other.algorithm.optimiser.adams["all"].second,
+        learner.algorithm.optimiser.adams["all"].second,
+        rtol=1e-4,
+        atol=1e-12,
     )

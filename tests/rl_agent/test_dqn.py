@@ -216,7 +216,7 @@ def test_random_actions_become_rarer_and_those_of_the_noise_are_none():
     learner = a_learner("dqn", choices=2, steps_per_update=2.0, epsilon=0.2, epsilon_steps=100)
     algorithm = learner.algorithm
     for steps, epsilon in ((0, 1.0), (25, 0.6), (50, 0.2), (80, 0.2)):
-        algorithm.adams["q"].steps = steps
+        algorithm.optimiser.adams["q"].steps = steps
         assert algorithm.epsilon == pytest.approx(epsilon)
         _, mean, _, _ = algorithm.act(np.zeros((1, 3), np.float32), np.zeros((1, 0), np.float32))
         np.testing.assert_allclose(np.sort(mean[0]), [epsilon / 2, 1 - epsilon / 2], rtol=1e-5)
@@ -260,7 +260,10 @@ def test_gradients_are_cut_to_their_greatest_length():
     _, batch = a_batch(short)
     for learner in (short, long):
         learner.algorithm.update(batch, 1e-3, RULES)
-    of_short, of_long = short.algorithm.adams["q"].first, long.algorithm.adams["q"].first
+    of_short, of_long = (
+        short.algorithm.optimiser.adams["q"].first,
+        long.algorithm.optimiser.adams["q"].first,
+    )
     assert np.linalg.norm(of_short) == pytest.approx(0.1 * 1e-3, rel=1e-3)
     np.testing.assert_allclose(
         of_short / np.linalg.norm(of_short), of_long / np.linalg.norm(of_long), atol=1e-4

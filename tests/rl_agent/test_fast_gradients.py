@@ -138,8 +138,8 @@ def test_updates_by_either_way_move_weights_and_target_alike(name):
         moved = np.abs(array - before[kind]).max()
         assert moved > 0
         np.testing.assert_allclose(fast.algorithm.arrays()[kind], array, atol=2e-3 * moved)
-    assert {n: adam.steps for n, adam in fast.algorithm.adams.items()} == {
-        n: adam.steps for n, adam in slow.algorithm.adams.items()
+    assert {n: adam.steps for n, adam in fast.algorithm.optimiser.adams.items()} == {
+        n: adam.steps for n, adam in slow.algorithm.optimiser.adams.items()
     }
     np.testing.assert_allclose(fast.memory.value, slow.memory.value, atol=1e-5)
 

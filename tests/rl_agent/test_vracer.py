@@ -96,7 +96,7 @@ def test_the_torch_step_of_a_gpu_equals_the_fast_update(network):
         np.testing.assert_allclose(results["value"], evaluation.value, atol=1e-5)
         for name in ("policy_loss", "value_loss", "gradient_norm"):
             assert results[name] == pytest.approx(getattr(evaluation, name), rel=1e-3)
-    assert torch_way.adam.steps == 5
+    assert torch_way.optimiser.adams["all"].steps == 5
     # the first steps of Adam have the size of the learning rate whatever the gradient, round-off included
     apart = np.abs(torch_way.weights - fast.weights)
     assert np.quantile(apart, 0.99) < 1e-5
@@ -183,7 +183,7 @@ def test_a_step_makes_good_actions_likelier_and_bad_ones_rarer():
     batch = Batch(**vars(batch) | {"q_ret": value + advantage, "v_tbc": value})
     before = algorithm.by_hand(batch, RULES._replace(beta=1.0), None).rho
     for _ in range(3):
-        algorithm.descend({"all": 1e-3})
+        algorithm.optimiser.descend(algorithm.last_gradient, {"all": 1e-3})
     after = algorithm.by_hand(batch, RULES._replace(beta=1.0), None).rho
     assert np.mean(np.sign(advantage) * np.log(after / before)) > 0.01
 
@@ -198,7 +198,7 @@ def test_the_penalty_alone_pulls_the_policy_to_the_behaviour():
     first = algorithm.by_hand(batch, RULES._replace(beta=0.0), None).mean_kl
     for _ in range(1500):
         last = algorithm.by_hand(batch, RULES._replace(beta=0.0), None).mean_kl
-        algorithm.descend({"all": 3e-3})
+        algorithm.optimiser.descend(algorithm.last_gradient, {"all": 3e-3})
     assert last < 0.01 * first
     np.testing.assert_allclose(algorithm.std, 0.7, atol=0.03)
 
