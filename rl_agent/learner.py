@@ -23,7 +23,7 @@ from threadpoolctl import threadpool_limits
 from rl_agent import joint, later, saving
 from rl_agent.algorithms import make_algorithm
 from rl_agent.checkpoint import CheckpointError, read_checkpoint, write_checkpoint
-from rl_agent.config import AgentConfig, VRacerConfig
+from rl_agent.config import AgentConfig
 from rl_agent.device import DeviceError, check_device
 from rl_agent.exploration import Exploration
 from rl_agent.policy import Policy
@@ -126,8 +126,7 @@ class Learner:
         self.sampler = make_sampler(config, sizes, fourth)
         self.performance = Performance()
         capacity = self.algorithm.schedule.capacity(config, agents)
-        decay = config.decay if isinstance(config, VRacerConfig) else 1.0
-        dtype = np.uint8 if config.network == "conv" else np.float32
+        decay, dtype = config.trace_decay, np.uint8 if config.network == "conv" else np.float32
         self.memory = EpisodeMemory(
             capacity, sizes.observation, sizes.action, sizes.choices, world, decay, dtype
         )
@@ -633,7 +632,7 @@ def _check_worlds(config: AgentConfig, world: int) -> None:
     """
     if world == 1:
         return
-    if config.algorithm != "vracer":
+    if not config.serves_worlds:
         raise ValueError(
             f"algorithm = {config.algorithm} learns from one agent in an environment, and here are {world}; use vracer"
         )

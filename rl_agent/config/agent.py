@@ -158,6 +158,8 @@ class AgentConfig(BaseModel):
     """Whether actions may be discrete."""
     serves_boxes: ClassVar[bool] = True
     """Whether actions may be continuous."""
+    serves_worlds: ClassVar[bool] = False
+    """Whether several agents may act together in an environment."""
     conv_hidden: ClassVar[tuple[int, ...]] = (512,)
     """Units of the hidden layers above convolutions, where the settings do not say."""
 
@@ -341,6 +343,11 @@ class AgentConfig(BaseModel):
     def has_full_dynamics(self) -> bool:
         """Whether importance weights are those of the actions of all agents in a world."""
         return False
+
+    @property
+    def trace_decay(self) -> float:
+        """Lambda of Retrace(lambda) in the value targets of the memory."""
+        return 1.0
 
     @property
     def draws(self) -> int:

@@ -50,6 +50,8 @@ class VRacerConfig(Remembering):
         the future (Retrace(lambda), ``rl_agent/returns.py``).
     """
 
+    serves_worlds: ClassVar[bool] = True
+
     algorithm: Literal["vracer"] = "vracer"
     policy: Literal["normal", "clipped", "boltzmann"] = "normal"
     relation: Literal["individual", "cooperative"] = "individual"
@@ -83,6 +85,11 @@ class VRacerConfig(Remembering):
     def has_full_dynamics(self) -> bool:
         """Whether importance weights are those of the actions of all agents in a world."""
         return self.dynamics == "full"
+
+    @property
+    def trace_decay(self) -> float:
+        """Lambda of Retrace(lambda) in the value targets of the memory."""
+        return self.decay
 
 
 class DDPGConfig(ActorCritic):
