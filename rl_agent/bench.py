@@ -204,14 +204,14 @@ def _measure_iterations(learner: Learner, seconds: float) -> float:
 
 
 def measure_updates(update: Callable[[], None], seconds: float) -> float:
-    """Count calls of ``update`` per second: the best of ten stretches, after one that is not counted."""
+    """Count calls of ``update`` per second: the best of ten runs, after one that is not counted."""
     best = 0.0
-    for stretch in range(11):
+    for run in range(11):
         calls, begin = 0, time.perf_counter()
         while time.perf_counter() - begin < seconds / 11:
             update()
             calls += 1
-        if stretch > 0:
+        if run > 0:
             best = max(best, calls / (time.perf_counter() - begin))
     return round(best, 1)
 

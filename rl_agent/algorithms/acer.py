@@ -142,14 +142,14 @@ class ACER(OnStretches):
             known = grid(inputs["reward"]), grid(value), grid(q)
             q_ret = flat(retrace(*known, grid(trace), last, config.gamma))
             q_opc = flat(retrace(*known, grid(torch.ones_like(trace)), last, config.gamma))
-            push = (
+            g = (
                 (rho.clamp(max=config.truncation) * (q_opc - value))[:, None]
                 * (action - mean)
                 / std**2
             )
             share = (1.0 - config.truncation / rho_drawn).clamp(min=0.0)
-            push = push + (share * (q_drawn - value))[:, None] * (drawn[0] - mean) / std**2
-            z = trust_region_step(push, (mean - average) / std**2, config.trust_region)
+            g = g + (share * (q_drawn - value))[:, None] * (drawn[0] - mean) / std**2
+            z = trust_region_step(g, (mean - average) / std**2, config.trust_region)
             target = value + rho.clamp(max=1.0) * (q_ret - q)
         policy_loss = -(mean * z).sum(1)
         error = q_ret - q
@@ -178,11 +178,9 @@ class ACER(OnStretches):
             q_ret = flat(retrace(*known, grid(rho.clamp(max=1.0)), last, config.gamma))
             # grad_phi log f(a|phi) is 1 / phi_a in the place of a
             taken = torch.zeros_like(p).scatter(1, action, 1.0)
-            push = taken * (rho.clamp(max=config.truncation) * (q_ret - value))[:, None] / p
-            push = push + (1.0 - config.truncation / rho_all).clamp(min=0.0) * (
-                q_all - value[:, None]
-            )
-            z = trust_region_step(push, -average / p, config.trust_region)
+            g = taken * (rho.clamp(max=config.truncation) * (q_ret - value))[:, None] / p
+            g = g + (1.0 - config.truncation / rho_all).clamp(min=0.0) * (q_all - value[:, None])
+            z = trust_region_step(g, -average / p, config.trust_region)
         policy_loss = -(phi * z).sum(1)
         value_loss = 0.5 * (q_ret - q) ** 2
         kl = densities.categorical_kl(inputs["behaviour_mean"], logits)

@@ -55,7 +55,7 @@ class Evaluation:
     far
         Whether a step is far-policy, shape (B,).
     policy_loss, value_loss
-        Means over the steps that teach of the policy's loss and of the squared error of the value, halved.
+        Means over the steps that rule 1 keeps, of the policy's loss and of the squared error of the value, halved.
     mean_rho, mean_kl, far_fraction
         Means over the batch.
     gradient_norm
@@ -104,7 +104,7 @@ def evaluation_of(results: Mapping[str, npt.NDArray[Any]]) -> Evaluation:
 
 
 def nearness(rho: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, torch.Tensor]:
-    """Tell which steps are far-policy, and which of them teach under rule 1, both as 1 or 0 of shape (B,)."""
+    """Tell which steps are far-policy, and which steps rule 1 keeps for the update, both as 1 or 0 of shape (B,)."""
     far = 1.0 - ((rho > 1.0 / inputs["c_max"]) & (rho < inputs["c_max"])).to(rho.dtype)
     return far, 1.0 - inputs["rule_1"] * far
 

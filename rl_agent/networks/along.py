@@ -2,7 +2,7 @@
 
 A recurrent network that carries its state runs once along a stretch, after up to ``window`` steps of history; others
 see at every step the window that ends there. An LSTM's critic reads the stretch without actions, and branches off at
-every step with each action that it judges there, as it does at the end of a window (``rl_agent/networks/lstm.py``).
+every step with each action that it evaluates there, as it does at the end of a window (``rl_agent/networks/lstm.py``).
 
 Like the networks themselves this is there twice: for autograd (``outputs_along``), and written out (``AlongPass``),
 which a test holds together.
@@ -48,7 +48,7 @@ def outputs_along(
     place
         Where the M steps lie in (T, n), counted along its rows; each has at least ``network.history`` rows before it.
     actions
-        What a critic judges at each step, shape (M, A), or several, shape (K, M, A).
+        What a critic evaluates at each step, shape (M, A), or several, shape (K, M, A).
 
     Returns
     -------
@@ -183,7 +183,7 @@ class AlongPass:
         return self._outputs(self._top)
 
     def forward_aside(self, sequences: F32, place: I64, actions: F32) -> F32:
-        """Judge actions at further steps of the stretches of the last ``forward``; ``backward`` knows nothing of it."""
+        """Evaluate actions at further steps of the stretches of the last ``forward``, without a ``backward``."""
         if not isinstance(self.network, LSTM):
             return self._evaluate(self._aside, sequences, place, actions)
         return self._outputs(self._branch(sequences, place, actions)[0])

@@ -49,7 +49,7 @@ class Tape:
     steps, batch
         Shape of the windows.
     actions
-        How many each window is judged with, K; with any the last step is apart, for K times as many rows.
+        How many a critic evaluates at each window, K; with any the last step is apart, for K times as many rows.
 
     Attributes
     ----------

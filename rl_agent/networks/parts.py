@@ -110,7 +110,7 @@ class Parts:
         windows, lengths
             Windows (T, B, S) with ``lengths`` observations each, in any order.
         actions
-            What a critic judges, shape (B, A), or several for each window, shape (K, B, A).
+            What a critic evaluates, shape (B, A), or several for each window, shape (K, B, A).
 
         Returns
         -------

@@ -33,15 +33,15 @@ class WrittenOut(torch.autograd.Function):
             name: block.detach().numpy()
             for (name, _), block in zip(network.blocks, blocks, strict=True)
         }
-        seen, judged = windows.numpy(), None if actions is None else actions.detach().numpy()
+        seen, chosen = windows.numpy(), None if actions is None else actions.detach().numpy()
         long = lengths.numpy().astype(np.int64)
         order = None if (np.diff(long) <= 0).all() else np.argsort(-long, kind="stable")
         if order is not None:
             seen, long = np.ascontiguousarray(seen[:, order]), long[order]
-            judged = None if judged is None else judged[:, order]
+            chosen = None if chosen is None else chosen[:, order]
         passes = Pass(network)
-        outputs = passes.forward(weights, seen, long, judged)
-        ctx.all = passes, order, None if judged is None else judged.shape
+        outputs = passes.forward(weights, seen, long, chosen)
+        ctx.all = passes, order, None if chosen is None else chosen.shape
         return torch.from_numpy(_put_back(outputs, order))
 
     @staticmethod
@@ -49,9 +49,9 @@ class WrittenOut(torch.autograd.Function):
         """Write the gradients of the last ``forward``."""
         passes, order, shape = ctx.all
         blocks = passes.network.blocks
-        is_taught = any(ctx.needs_input_grad[4:])
+        moves_weights = any(ctx.needs_input_grad[4:])
         gradient = (
-            {name: np.empty(size, np.float32) for name, size in blocks} if is_taught else None
+            {name: np.empty(size, np.float32) for name, size in blocks} if moves_weights else None
         )
         d_actions = np.empty(shape, np.float32) if ctx.needs_input_grad[3] else None
         passes.backward(_take(d[0].numpy(), order), gradient, d_actions)

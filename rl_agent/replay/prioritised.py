@@ -89,7 +89,7 @@ def _corrected(share: F64, correction: float) -> F32:
 
 
 class ProportionalSampler(Sampler):
-    """Draws with P ~ |delta|^alpha by a sum tree, one step from each of equal stretches of the total (appendix B.2.1).
+    """Draws with P ~ |delta|^alpha by a sum tree, one step from each of equal ranges of the total (appendix B.2.1).
 
     Parameters
     ----------
@@ -156,7 +156,7 @@ class ProportionalSampler(Sampler):
 
 
 class RankSampler(Sampler):
-    """Draws with P ~ 1 / rank^alpha, one step from each of equally likely stretches of the ranks (section 3.3).
+    """Draws with P ~ 1 / rank^alpha, one step from each of equally likely ranges of ranks (section 3.3).
 
     Ranks are those of the last sort: after every ``SORT_INTERVAL`` draws, and whenever the memory has changed.
 

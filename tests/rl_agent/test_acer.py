@@ -164,7 +164,7 @@ def test_acer_is_its_pseudo_code(choices):
         del logits
     value_of = lambda s, flat: network(algorithm, "critic", s, flat)  # noqa: E731
 
-    pushes, targets = [], []
+    directions, targets = [], []
     steps, n = batch.exists.shape
     row_of = {int(place): row for row, place in enumerate(batch.place)}
     truncated_weights = corrected = bound = 0
@@ -216,17 +216,17 @@ def test_acer_is_its_pseudo_code(choices):
             truncated_weights += rho > 1.2
             excess = max(0.0, (kl @ g - 0.05) / (kl @ kl))
             bound += excess > 0
-            pushes.append((s, g - excess * kl))
+            directions.append((s, g - excess * kl))
             targets.append(
                 (s, a, q_ret, v + min(1.0, rho) * (q_ret - q), None if choices else draws[1:])
             )
             q_ret = trace * (q_ret - q) + v
             q_opc = (q_opc - q) + v
     assert min(truncated_weights, corrected, bound) > 0
-    assert bound < len(pushes)
+    assert bound < len(directions)
 
     def policys_loss(flat):
-        return -np.mean([phi_of(s, flat) @ z for s, z in pushes])
+        return -np.mean([phi_of(s, flat) @ z for s, z in directions])
 
     def critics_loss(flat):
         total = 0.0

@@ -25,7 +25,7 @@ def softmax(x):
     return np.exp(x - x.max()) / np.exp(x - x.max()).sum()
 
 
-def pushes_and_errors(learner, batch, steps, choices):
+def directions_and_errors(learner, batch, steps, choices):
     """z and (weight, return, state) of every step, by scalars; ``steps`` has (row, state, weighted advantage)."""
     algorithm, out = learner.algorithm, []
     phi_of = (lambda s, w: softmax(network(algorithm, "policy", s, w))) if choices else None
@@ -53,13 +53,13 @@ def rho_of(algorithm, batch, row, s, choices):
     return gaussian(a, outputs, 0.5) / gaussian(a, *mu)
 
 
-def check(learner, batch, phi_of, pushes, targets):
+def check(learner, batch, phi_of, directions, targets):
     """The gradient of the loss by finite differences of -phi'z and the squared errors."""
     algorithm = learner.algorithm
     held = algorithm.weights.astype(float)
     _, results, gradient = loss_and_gradient(algorithm, batch)
     losses = {
-        "policy": lambda w: -np.mean([phi_of(s, w) @ z for s, z in pushes]),
+        "policy": lambda w: -np.mean([phi_of(s, w) @ z for s, z in directions]),
         "value": lambda w: (
             0.5
             * np.mean([c * (g - network(algorithm, "value", s, w)[0]) ** 2 for c, g, s in targets])
@@ -109,9 +109,9 @@ def test_tis_is_appendix_e2(name, choices):
             targets.append((weight, total, s))
     assert len(steps) == len(slots)
     assert 0 < cut < len(steps)
-    phi_of, pushes, bound = pushes_and_errors(learner, batch, steps, choices)
+    phi_of, directions, bound = directions_and_errors(learner, batch, steps, choices)
     assert (0 < bound < len(steps)) == bool(more)
-    check(learner, batch, phi_of, pushes, targets)
+    check(learner, batch, phi_of, directions, targets)
 
 
 @pytest.mark.parametrize("choices", [0, 3])
@@ -154,9 +154,9 @@ def test_a3c_is_equation_2(name, choices):
             steps.append((row, s, float(batch.q_ret[row])))
             targets.append((1.0, float(batch.v_tbc[row]), s))
     algorithm.weights[:] = moved_on
-    phi_of, pushes, bound = pushes_and_errors(learner, batch, steps, choices)
+    phi_of, directions, bound = directions_and_errors(learner, batch, steps, choices)
     assert (0 < bound < len(steps)) == bool(more)
-    check(learner, batch, phi_of, pushes, targets)
+    check(learner, batch, phi_of, directions, targets)
 
 
 def test_a3c_takes_one_gradient_of_a_horizon_and_forgets_it():

@@ -69,10 +69,10 @@ def test_written_out_passes_of_a_critic_equal_autograd(name, wanted):
 
     def outputs_and_gradients(dtype):
         flat = torch.tensor(weights, dtype=dtype, requires_grad=wanted != "actions")
-        judged = torch.tensor(actions, dtype=dtype, requires_grad=wanted != "weights")
+        chosen = torch.tensor(actions, dtype=dtype, requires_grad=wanted != "weights")
         inputs = torch.tensor(windows, dtype=dtype), torch.tensor(lengths)
-        outputs = parts("critic", parts.views(flat), *inputs, judged)
-        leaves = [leaf for leaf in (flat, judged) if leaf.requires_grad]
+        outputs = parts("critic", parts.views(flat), *inputs, chosen)
+        leaves = [leaf for leaf in (flat, chosen) if leaf.requires_grad]
         return outputs, torch.autograd.grad((outputs * slope.to(dtype)).sum(), leaves)
 
     outputs, gradients = outputs_and_gradients(torch.float32)

@@ -95,20 +95,20 @@ class Gradient:
         log_rho_drawn, _ = gaussians.compare(mean, std, drawn[0], *behaviour)
         rho_drawn = np.exp(log_rho_drawn.clip(-LOG_RHO_BOUND, LOG_RHO_BOUND))
 
-        leads = self._forward(
+        advantages = self._forward(
             "advantage", batch, steps, np.concatenate([action[None], drawn[1:]])
         ).reshape(-1, m)
-        lead_drawn = np.zeros(m, np.float32)  # asked for where the correction is not zero
+        advantage_drawn = np.zeros(m, np.float32)  # asked for where the correction is not zero
         is_cut = np.flatnonzero(rho_drawn > config.truncation)
         if len(is_cut) > 0:
             aside = self._passes["advantage"].forward_aside(
                 batch.sequences, steps[is_cut], drawn[:1, is_cut]
             )
-            lead_drawn[is_cut] = aside[:, 0]
-        centre = leads[1:].mean(0)
+            advantage_drawn[is_cut] = aside[:, 0]
+        centre = advantages[1:].mean(0)
         values = self._forward("critic", batch, np.concatenate([steps, after]))[:, 0]
         value = values[:m].copy()
-        q, q_drawn = value + leads[0] - centre, value + lead_drawn - centre
+        q, q_drawn = value + advantages[0] - centre, value + advantage_drawn - centre
         trace = (
             np.minimum(rho, 1.0)
             if action.shape[1] == 1
@@ -119,11 +119,12 @@ class Gradient:
         q_opc = _retrace(*known, np.float32(config.gamma), True)
 
         cut, bound = np.float32(config.truncation), np.float32(config.trust_region)
-        push = (np.minimum(rho, cut) * (q_opc - value))[:, None] * (action - mean)
-        push += (np.maximum(1.0 - cut / rho_drawn, 0.0) * (q_drawn - value))[:, None] * (
+        g = (np.minimum(rho, cut) * (q_opc - value))[:, None] * (action - mean)
+        g += (np.maximum(1.0 - cut / rho_drawn, 0.0) * (q_drawn - value))[:, None] * (
             drawn[0] - mean
         )
-        z = _project(push / std**2, (mean - average) / std**2, bound)
+        g /= std**2
+        z = _project(g, (mean - average) / std**2, bound)
         error, share = q_ret - q, np.float32(1.0 / m)
         of_target = np.minimum(rho, 1.0) * error
         losses = -float((mean * z).sum()), 0.5 * float((error**2 + of_target**2).sum())
@@ -131,9 +132,10 @@ class Gradient:
         of_value = np.zeros_like(values)
         of_value[:m] = -share * (error + of_target)
         self._backward("critic", of_value[:, None])
-        of_leads = np.empty_like(leads)
-        of_leads[0], of_leads[1:] = -share * error, share / np.float32(len(leads) - 1) * error
-        self._backward("advantage", of_leads.reshape(-1, 1))
+        of_advantages = np.empty_like(advantages)
+        of_advantages[0] = -share * error
+        of_advantages[1:] = share / np.float32(len(advantages) - 1) * error
+        self._backward("advantage", of_advantages.reshape(-1, 1))
         return {"rho": rho, "kl": kl, "far": far}, value, losses
 
     def _discrete(
@@ -165,9 +167,9 @@ class Gradient:
         )
 
         cut = np.float32(config.truncation)
-        push = np.maximum(1.0 - cut / rho_all, 0.0) * (q_all - value[:, None])
-        push[each, taken] += np.minimum(rho, cut) * (q_ret - value) / p[each, taken]
-        z = _project(push, -average / p, np.float32(config.trust_region))
+        g = np.maximum(1.0 - cut / rho_all, 0.0) * (q_all - value[:, None])
+        g[each, taken] += np.minimum(rho, cut) * (q_ret - value) / p[each, taken]
+        z = _project(g, -average / p, np.float32(config.trust_region))
         error, share = q_ret - q, np.float32(1.0 / m)
         log_phi = logits[:m] - logits[:m].max(1, keepdims=True)
         log_phi -= np.log(np.exp(log_phi).sum(1, keepdims=True))

@@ -29,7 +29,7 @@ def compare_behaviour(
     Returns
     -------
     near, kept
-        rho, kl and far by name, and 1 for the steps that teach under rule 1, else 0, shape (B,).
+        rho, kl and far by name, and 1 for the steps that rule 1 keeps for the update, else 0, shape (B,).
     """
     behaviour = batch.action, batch.behaviour_mean, batch.behaviour_std
     log_rho, kl = gaussians.compare(mean, std, *behaviour)
