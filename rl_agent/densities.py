@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import TypeAlias
 
+from rl_agent.distributions import BOUND
 from rl_agent.later import torch
 
 __all__ = [
@@ -17,6 +18,8 @@ __all__ = [
     "categorical_log_density",
     "clipped_kl",
     "clipped_log_density",
+    "compare_choices",
+    "compare_normals",
     "gaussian_kl",
     "gaussian_log_density",
     "importance_weight",
@@ -24,6 +27,8 @@ __all__ = [
 ]
 
 Tensor: TypeAlias = "torch.Tensor"
+Compared: TypeAlias = "tuple[Tensor, Tensor, Tensor]"
+"""log pi(a|s), log mu(a|s) and D_KL(mu || pi), each of shape (...)."""
 
 LOG_RHO_BOUND = 20.0
 """Bound of log importance weights before the exponential, far outside of any c_max."""
@@ -102,3 +107,21 @@ def squashed_log_density(raw: Tensor, mean: Tensor, std: Tensor) -> Tensor:
 def importance_weight(log_pi: Tensor, log_mu: Tensor) -> Tensor:
     """``pi(a|s) / mu(a|s)`` with its logarithm within +-``LOG_RHO_BOUND``."""
     return (log_pi - log_mu).clamp(-LOG_RHO_BOUND, LOG_RHO_BOUND).exp()
+
+
+def compare_choices(choice: Tensor, probabilities: Tensor, logits: Tensor) -> Compared:
+    """Compare pi, given by logits (..., K), with the probabilities of mu at a ``choice`` (..., 1)."""
+    log_mu = torch.log(probabilities.gather(-1, choice.long()).squeeze(-1))
+    log_pi = categorical_log_density(choice, logits)
+    return log_pi, log_mu, categorical_kl(probabilities, logits)
+
+
+def compare_normals(
+    action: Tensor, mu: tuple[Tensor, Tensor], pi: tuple[Tensor, Tensor], is_clipped: bool = False
+) -> Compared:
+    """Compare two normals, given by mean and std (..., A), or clipped to the range of the actions, at an action."""
+    if not is_clipped:
+        log_mu, log_pi = (gaussian_log_density(action, *of) for of in (mu, pi))
+        return log_pi, log_mu, gaussian_kl(*mu, *pi)
+    log_mu, log_pi = (clipped_log_density(action, *of, -BOUND, BOUND) for of in (mu, pi))
+    return log_pi, log_mu, clipped_kl(*mu, *pi, -BOUND, BOUND)

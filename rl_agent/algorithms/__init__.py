@@ -40,22 +40,20 @@ def make_actor(config: AgentConfig, sizes: Sizes) -> Actor:
     Raises
     ------
     ValueError
-        If the algorithm does not serve the actions of the task.
+        If the algorithm, or one of its settings, does not serve the actions of the task.
     """
     if not sizes.choices and not config.serves_boxes:
         raise ValueError(
             f"algorithm = {config.algorithm} needs discrete actions, but the task has {sizes.action} continuous ones; "
             "use sac, td3 or vracer"
         )
-    if not sizes.choices and config.network == "conv" and config.algorithm == "acer":
-        raise ValueError(
-            "algorithm = acer with network = conv needs discrete actions; use vracer or ppo"
-        )
     if sizes.choices and not config.serves_choices:
         raise ValueError(
             f"algorithm = {config.algorithm} needs continuous actions (a Box), but the task has {sizes.choices} "
             "discrete ones; use dqn, rainbow, vracer, acer, tis, a3c or ppo"
         )
+    for misfit in config.misfits_of_actions(sizes.choices):
+        raise ValueError(misfit)
     return ALGORITHMS[config.algorithm][0](config, sizes)
 
 

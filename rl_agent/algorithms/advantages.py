@@ -19,9 +19,14 @@ from typing import TypeAlias
 
 from rl_agent.later import torch
 
-__all__ = ["FORMS", "gaussian", "lower_triangular", "quadratic"]
+__all__ = ["FORMS", "count_coefficients", "gaussian", "lower_triangular", "quadratic"]
 
 Tensor: TypeAlias = "torch.Tensor"
+
+
+def count_coefficients(form: str, size: int) -> int:
+    """Count the coefficients C of a form, or of ``none``, for actions of ``size`` components."""
+    return {"none": 0, "quadratic": size * (size + 1) // 2, "gaussian": 1 + 2 * size}[form]
 
 
 def lower_triangular(coefficients: Tensor, size: int) -> Tensor:

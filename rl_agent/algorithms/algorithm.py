@@ -129,11 +129,9 @@ def compare_gaussians(
         As of ``nearness``.
     """
     action, behaviour = inputs["action"], (inputs["behaviour_mean"], inputs["behaviour_std"])
-    log_pi, log_mu = (
-        densities.gaussian_log_density(action, *of) for of in ((mean, std), behaviour)
-    )
+    log_pi, log_mu, kl = densities.compare_normals(action, behaviour, (mean, std))
     rho = densities.importance_weight(log_pi, log_mu).detach()
-    return rho, densities.gaussian_kl(*behaviour, mean, std), *nearness(rho, inputs)
+    return rho, kl, *nearness(rho, inputs)
 
 
 class Algorithm(ABC):
@@ -293,7 +291,7 @@ class Algorithm(ABC):
     def loss(self, weights: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, Tensors]:
         """Loss of a batch as a torch graph of ``weights``, and the results that ``evaluation_of`` sorts."""
 
-    def decay(self, weights: torch.Tensor, *names: str) -> torch.Tensor:
+    def weight_decay(self, weights: torch.Tensor, *names: str) -> torch.Tensor:
         """L2 decay of critics: l/2 times the sum of squares of the weights of these parts, l being ``critic_l2``."""
         if not isinstance(self.config, ActorCritic) or self.config.critic_l2 == 0.0:
             return weights.new_zeros(())

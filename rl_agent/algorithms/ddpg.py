@@ -95,4 +95,4 @@ class DDPG(Algorithm):
             "policy_loss": policy_loss.sum() / count,
             "value_loss": value_loss.sum() / count,
         }
-        return loss.mean() + self.decay(weights, "critic"), results
+        return loss.mean() + self.weight_decay(weights, "critic"), results

@@ -85,15 +85,13 @@ class PPO(OnHorizon):
         views = self.parts.views(weights)
         outputs = self.parts("policy", views, windows, lengths)
         if self.sizes.choices:
-            log_mu = torch.log(inputs["behaviour_mean"].gather(-1, action.long()).squeeze(-1))
-            log_pi = densities.categorical_log_density(action, outputs)
-            kl = densities.categorical_kl(inputs["behaviour_mean"], outputs)
+            log_pi, log_mu, kl = densities.compare_choices(
+                action, inputs["behaviour_mean"], outputs
+            )
         else:
             sigma = self.config.sigma_min + torch.nn.functional.softplus(views["sigma"][""])
             behaviour = inputs["behaviour_mean"], inputs["behaviour_std"]
-            log_mu = densities.gaussian_log_density(action, *behaviour)
-            log_pi = densities.gaussian_log_density(action, outputs, sigma)
-            kl = densities.gaussian_kl(*behaviour, outputs, sigma)
+            log_pi, log_mu, kl = densities.compare_normals(action, behaviour, (outputs, sigma))
         rho = densities.importance_weight(log_pi, log_mu)
         clipped = rho.clamp(1.0 - self.config.clip, 1.0 + self.config.clip)
         advantage = inputs["q_ret"]

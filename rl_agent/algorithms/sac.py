@@ -128,7 +128,7 @@ class SAC(Algorithm):
             "policy_loss": policy_loss.sum() / count,
             "value_loss": value_loss.sum() / count,
         }
-        return loss.mean() + self.decay(weights, "critic_1", "critic_2"), results
+        return loss.mean() + self.weight_decay(weights, "critic_1", "critic_2"), results
 
     def _draw(
         self, views: Views, windows: torch.Tensor, lengths: torch.Tensor, noise: torch.Tensor

@@ -111,4 +111,4 @@ class TD3(Algorithm):
             "policy_loss": policy_loss.sum() / count,
             "value_loss": value_loss.sum() / count,
         }
-        return loss.mean() + self.decay(weights, "critic_1", "critic_2"), results
+        return loss.mean() + self.weight_decay(weights, "critic_1", "critic_2"), results

@@ -55,9 +55,6 @@ reference that the tests hold the fast way on a CPU to, which is written out (``
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-
 import numpy as np
 import numpy.typing as npt
 
@@ -68,7 +65,7 @@ from rl_agent.algorithms.algorithm import Algorithm, Source, Tensors, nearness
 from rl_agent.algorithms.by_hand import vracer as by_hand
 from rl_agent.config import VRacerConfig
 from rl_agent.later import torch
-from rl_agent.networks import Each, Parts, make_network
+from rl_agent.networks import Each, Parts, Views, make_network
 from rl_agent.replay.batch import Batch
 from rl_agent.scaling import Sizes
 
@@ -81,12 +78,7 @@ I64 = npt.NDArray[np.int64]
 def make_actor(config: VRacerConfig, sizes: Sizes) -> Actor:
     """Build the policy: outputs V(s), the policy's own, and the coefficients of the advantage, if any."""
     own = sizes.choices or sizes.action
-    others = (
-        _has_temperature(config)
-        if sizes.choices
-        else _deviations(config, own) + _coefficients(config, own)
-    )
-    network = make_network(config, sizes.observation, 1 + own + others)
+    network = make_network(config, sizes.observation, 1 + own + _further_outputs(config, sizes))
     policies = sizes.world if config.policies == "own" else 1
     if policies > 1:
         network = Each(network, policies)
@@ -107,7 +99,7 @@ def make_actor(config: VRacerConfig, sizes: Sizes) -> Actor:
 
     def categorical(outputs: F32, loose: F32) -> tuple[F32, F32, F32]:
         logits = outputs[:, 1 : 1 + own]
-        if _has_temperature(config):
+        if config.policy == "boltzmann":
             logits = (logits * distributions.softplus(outputs[:, 1 + own :])).astype(np.float32)
         return outputs[:, 0], distributions.softmax(logits), np.zeros((len(outputs), 0), np.float32)
 
@@ -118,34 +110,12 @@ def make_actor(config: VRacerConfig, sizes: Sizes) -> Actor:
     )
 
 
-def _has_temperature(config: VRacerConfig) -> bool:
-    """Tell whether the network gives the inverse temperature of its choices, one output behind their logits."""
-    return config.policy == "boltzmann"
-
-
-def _deviations(config: VRacerConfig, action_size: int) -> int:
-    """Count the outputs that the standard deviations take."""
-    return action_size if config.deviation == "state" else 0
-
-
-def _coefficients(config: VRacerConfig, action_size: int) -> int:
-    """Count the outputs that the closed form of the advantage takes."""
-    return {
-        "none": 0,
-        "quadratic": action_size * (action_size + 1) // 2,
-        "gaussian": 1 + 2 * action_size,
-    }[config.advantage]
-
-
-def _measures(
-    config: VRacerConfig,
-) -> tuple[Callable[..., torch.Tensor], Callable[..., torch.Tensor]]:
-    """Return the log density and the divergence of a continuous policy."""
-    if not config.is_clipped:
-        return densities.gaussian_log_density, densities.gaussian_kl
-    low, high = -distributions.BOUND, distributions.BOUND
-    log_density = partial(densities.clipped_log_density, low=low, high=high)
-    return log_density, partial(densities.clipped_kl, low=low, high=high)
+def _further_outputs(config: VRacerConfig, sizes: Sizes) -> int:
+    """Count the outputs behind V and the policy's own: an inverse temperature, or deviations and coefficients."""
+    if sizes.choices:
+        return int(config.policy == "boltzmann")
+    deviations = sizes.action if config.deviation == "state" else 0
+    return deviations + advantages.count_coefficients(config.advantage, sizes.action)
 
 
 class VRacer(Algorithm):
@@ -175,18 +145,6 @@ class VRacer(Algorithm):
     uses_value_targets = True
 
     def __init__(self, config: VRacerConfig, sizes: Sizes, rng: np.random.Generator) -> None:
-        if sizes.choices and config.advantage != "none":
-            raise ValueError(
-                f"advantage = {config.advantage} is a form of continuous actions; with discrete ones use none"
-            )
-        if sizes.choices and config.policy == "clipped":
-            raise ValueError(
-                "policy = clipped is of continuous actions; with discrete ones use boltzmann or normal"
-            )
-        if not sizes.choices and config.policy == "boltzmann":
-            raise ValueError(
-                "policy = boltzmann is of discrete actions; with continuous ones use normal or clipped"
-            )
         actor = make_actor(config, sizes)
         loose = actor.size - actor.network.size
         super().__init__(
@@ -197,24 +155,12 @@ class VRacer(Algorithm):
             {"all": ("network", "sigma")},
             rng,
         )
-        self.action_size = sizes.action
         self.weights[actor.network.size :] = distributions.inverse_softplus(
             config.sigma - config.sigma_min
         )
         self.torch_step.to_device()
-        self._measures = _measures(config)
         plain = config.advantage == "none" and config.sampler == "uniform" and not sizes.choices
         self.by_hand = by_hand.Gradient(self) if plain and config.device == "cpu" else None
-
-    @property
-    def std(self) -> F32:
-        """Standard deviation of a Gaussian policy, shape (A,), or (N, A) where each agent of a world has its own.
-
-        Where it depends on the state, that of outputs of 0.
-        """
-        self.torch_step.to_host()
-        free = self.weights[self.parts.places["sigma"]].reshape(-1, self.action_size)
-        return distributions.floored_std(free[0] if len(free) == 1 else free, self.config.sigma_min)
 
     def values(self, windows: F32, lengths: I64) -> F32:
         """V at the end of windows of any lengths, shape (n,)."""
@@ -232,19 +178,6 @@ class VRacer(Algorithm):
     def gather(self, source: Source, slots: I64) -> tuple[I64, Batch]:
         """Gather drawn steps with their stored targets."""
         return source.memory.gather(slots, self.network.history, *source[1:])
-
-    def _of_action(self, log_density: torch.Tensor, present: torch.Tensor) -> torch.Tensor:
-        """Log density of what decides an importance weight: an agent's action, or all actions of its world (eq. 12)."""
-        log_density = log_density * present
-        if not self.config.has_full_dynamics or self.sizes.world == 1:
-            return log_density
-        return log_density.reshape(-1, self.sizes.world).sum(1).repeat_interleave(self.sizes.world)
-
-    def _of_state(self, value: torch.Tensor) -> torch.Tensor:
-        """V_f(s): an agent's own value, or the mean over its world (eqs. 8 and 9)."""
-        if not self.config.is_cooperative or self.sizes.world == 1:
-            return value
-        return value.reshape(-1, self.sizes.world).mean(1).repeat_interleave(self.sizes.world)
 
     def loss(self, weights: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, Tensors]:
         """L of a batch as a torch graph of ``weights``.
@@ -267,26 +200,17 @@ class VRacer(Algorithm):
         action, beta = inputs["action"], inputs["beta"]
         views = self.parts.views(weights)
         outputs = self.parts("network", views, inputs["windows"], inputs["lengths"])
-        value, own = outputs[:, 0], outputs[:, 1 : 1 + (self.sizes.choices or self.sizes.action)]
+        value = outputs[:, 0]
         if self.sizes.choices:
-            if _has_temperature(self.config):
-                own = own * torch.nn.functional.softplus(outputs[:, 1 + own.shape[1] :])
-            log_mu = torch.log(inputs["behaviour_mean"].gather(-1, action.long()).squeeze(-1))
-            log_pi = densities.categorical_log_density(action, own)
-            kl = densities.categorical_kl(inputs["behaviour_mean"], own)
-        else:
-            free, tail = (
-                views["sigma"][""].reshape(-1, own.shape[1]),
-                outputs[:, 1 + own.shape[1] :],
+            log_pi, log_mu, kl = densities.compare_choices(
+                action, inputs["behaviour_mean"], self._logits(outputs)
             )
-            free = free.repeat(len(own) // len(free), 1)
-            if self.config.deviation == "state":
-                free, tail = free + tail[:, : own.shape[1]], tail[:, own.shape[1] :]
-            sigma = self.config.sigma_min + torch.nn.functional.softplus(free)
+        else:
+            mean, sigma, coefficients = self._normal(views, outputs)
             behaviour = inputs["behaviour_mean"], inputs["behaviour_std"]
-            log_density, divergence = self._measures
-            log_mu, log_pi = log_density(action, *behaviour), log_density(action, own, sigma)
-            kl = divergence(*behaviour, own, sigma)
+            log_pi, log_mu, kl = densities.compare_normals(
+                action, behaviour, (mean, sigma), self.config.is_clipped
+            )
         present = inputs.get("present", torch.ones_like(value))
         kl = kl * present
         rho = densities.importance_weight(
@@ -297,8 +221,7 @@ class VRacer(Algorithm):
         kept = kept * inputs["weight"] * present
         advantage = inputs["q_ret"] - value.detach()
         if self.config.center_advantages:
-            near = (1.0 - far) * rho.detach() * present
-            advantage = advantage - (near * advantage).sum() / near.sum().clamp(min=1e-6)
+            advantage = _centered(advantage, (1.0 - far) * rho.detach() * present)
         policy_loss = -rho * advantage * kept
         error = inputs["v_tbc"] - value
         value_loss = 0.5 * error**2 * kept
@@ -312,11 +235,9 @@ class VRacer(Algorithm):
         both = policy_loss + value_loss
         if self.config.advantage != "none":
             form = advantages.FORMS[self.config.advantage]
-            closed = form(tail, action, own.detach(), sigma.detach())
-            both = (
-                both
-                + 0.5 * (rho.detach() * (closed + value.detach() - inputs["q_ret"])) ** 2 * kept
-            )
+            closed = form(coefficients, action, mean.detach(), sigma.detach())
+            of_closed = rho.detach() * (closed + value.detach() - inputs["q_ret"])
+            both = both + 0.5 * of_closed**2 * kept
             results["advantage"] = closed
         loss = (beta * both + (1.0 - beta) * kl * inputs["weight"]).mean()
         count = kept.sum().clamp(min=1.0)
@@ -324,3 +245,39 @@ class VRacer(Algorithm):
             "policy_loss": policy_loss.sum() / count,
             "value_loss": value_loss.sum() / count,
         }
+
+    def _logits(self, outputs: torch.Tensor) -> torch.Tensor:
+        """Logits of the choices, shape (B, K), multiplied by the inverse temperature where there is one."""
+        logits, tail = outputs[:, 1 : 1 + self.sizes.choices], outputs[:, 1 + self.sizes.choices :]
+        is_boltzmann = self.config.policy == "boltzmann"
+        return logits * torch.nn.functional.softplus(tail) if is_boltzmann else logits
+
+    def _normal(
+        self, views: Views, outputs: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Sort the outputs into m and sigma, shapes (B, A), and the coefficients of the advantage."""
+        size = self.sizes.action
+        mean, tail = outputs[:, 1 : 1 + size], outputs[:, 1 + size :]
+        free = views["sigma"][""].reshape(-1, size)
+        free = free.repeat(len(mean) // len(free), 1)
+        if self.config.deviation == "state":
+            free, tail = free + tail[:, :size], tail[:, size:]
+        return mean, self.config.sigma_min + torch.nn.functional.softplus(free), tail
+
+    def _of_action(self, log_density: torch.Tensor, present: torch.Tensor) -> torch.Tensor:
+        """Log density of what decides an importance weight: an agent's action, or all actions of its world (eq. 12)."""
+        log_density = log_density * present
+        if not self.config.has_full_dynamics or self.sizes.world == 1:
+            return log_density
+        return log_density.reshape(-1, self.sizes.world).sum(1).repeat_interleave(self.sizes.world)
+
+    def _of_state(self, value: torch.Tensor) -> torch.Tensor:
+        """V_f(s): an agent's own value, or the mean over its world (eqs. 8 and 9)."""
+        if not self.config.is_cooperative or self.sizes.world == 1:
+            return value
+        return value.reshape(-1, self.sizes.world).mean(1).repeat_interleave(self.sizes.world)
+
+
+def _centered(advantage: torch.Tensor, near: torch.Tensor) -> torch.Tensor:
+    """Subtract the mean over the batch, weighted by ``near``."""
+    return advantage - (near * advantage).sum() / near.sum().clamp(min=1e-6)

@@ -315,6 +315,10 @@ class AgentConfig(BaseModel):
         if self.sigma <= self.sigma_min:
             yield f"sigma = {self.sigma} must be above its floor, sigma_min = {self.sigma_min}"
 
+    def misfits_of_actions(self, choices: int) -> Iterator[str]:
+        """Say which settings do not go with a task's actions: ``choices`` discrete ones, or with 0 continuous ones."""
+        yield from ()
+
     @property
     def hidden_sizes(self) -> tuple[int, ...]:
         """Units per hidden layer, the network's default where ``hidden`` is not given."""

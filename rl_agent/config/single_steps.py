@@ -71,6 +71,15 @@ class VRacerConfig(Remembering):
             )
         yield from super()._misfits()
 
+    def misfits_of_actions(self, choices: int) -> Iterator[str]:
+        """Say which settings do not go with the actions of a task."""
+        if choices and self.advantage != "none":
+            yield f"advantage = {self.advantage} is a form of continuous actions; with discrete ones use none"
+        if choices and self.is_clipped:
+            yield "policy = clipped is of continuous actions; with discrete ones use boltzmann or normal"
+        if not choices and self.policy == "boltzmann":
+            yield "policy = boltzmann is of discrete actions; with continuous ones use normal or clipped"
+
     @property
     def is_clipped(self) -> bool:
         """Whether the normal of a continuous policy is clipped to the range of the actions."""

@@ -82,6 +82,11 @@ class ACERConfig(StretchConfig, HasTrustRegion):
     advantage_hidden: Hidden | None = None
     replay_ratio: float = Field(default=4.0, ge=0.0, le=1000.0)
 
+    def misfits_of_actions(self, choices: int) -> Iterator[str]:
+        """Say which settings do not go with the actions of a task."""
+        if not choices and self.network == "conv":
+            yield "algorithm = acer with network = conv needs discrete actions; use vracer or ppo"
+
 
 class TISConfig(StretchConfig):
     """Truncated importance sampling."""

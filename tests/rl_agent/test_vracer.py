@@ -23,6 +23,13 @@ def vracer(network="mlp", batch=256, size=(5, 3), **settings):
     return algorithm
 
 
+def std_of(algorithm):
+    """The standard deviation that it acts with."""
+    network = algorithm.network
+    state = np.zeros((1, network.state_shape[0]), np.float32)
+    return algorithm.act(np.zeros((1, network.inputs), np.float32), state).std
+
+
 def batch_for(algorithm, seed=2, far_out=0.5):
     """A batch in which near- and far-policy steps both occur."""
     rng = np.random.default_rng(seed)
@@ -31,7 +38,7 @@ def batch_for(algorithm, seed=2, far_out=0.5):
     normal = lambda *shape: rng.standard_normal(shape).astype(np.float32)  # noqa: E731
     windows = normal(steps, size, algorithm.network.inputs)
     windows[np.arange(steps)[:, None] < steps - lengths[None]] = 0.0
-    a = algorithm.action_size
+    a = algorithm.sizes.action
     return Batch(
         windows=windows,
         lengths=lengths,
@@ -115,7 +122,7 @@ def test_reference_loss_gradient_equals_finite_differences_of_the_papers_loss(de
         """Eqs. 6 to 11 one step at a time, the bracket of L_pi and the targets held constant."""
         total = 0.0
         outputs = numpy_outputs(algorithm, weights, batch.windows[-1].astype(float))
-        size = algorithm.action_size
+        size = algorithm.sizes.action
         for b in range(8):
             value, mean = outputs[b, 0], outputs[b, 1 : 1 + size]
             of_state = outputs[b, 1 + size :] if deviation == "state" else 0.0
@@ -200,7 +207,7 @@ def test_the_penalty_alone_pulls_the_policy_to_the_behaviour():
         last = algorithm.by_hand(batch, RULES._replace(beta=0.0), None).mean_kl
         algorithm.optimiser.descend(algorithm.last_gradient, {"all": 3e-3})
     assert last < 0.01 * first
-    np.testing.assert_allclose(algorithm.std, 0.7, atol=0.03)
+    np.testing.assert_allclose(std_of(algorithm), 0.7, atol=0.03)
 
 
 def test_importance_weights_cannot_overflow():
@@ -344,8 +351,8 @@ def test_a_common_shift_of_the_advantages_does_not_move_a_centred_policy():
 
 def test_sigma_does_not_fall_below_its_floor():
     algorithm = vracer(sigma=0.3, sigma_min=0.2)
-    algorithm.weights[-algorithm.action_size :] = -30.0
-    np.testing.assert_allclose(algorithm.std, 0.2, rtol=1e-6)
+    algorithm.weights[-algorithm.sizes.action :] = -30.0
+    np.testing.assert_allclose(std_of(algorithm), 0.2, rtol=1e-6)
 
 
 def test_a_snapshot_draws_with_the_learners_sigma():
@@ -355,7 +362,7 @@ def test_a_snapshot_draws_with_the_learners_sigma():
     )
     learner = Learner(AgentConfig(sigma=0.3, sigma_min=0.2), *spaces, agents=1, seed=0)
     policy, rng = learner.policy(), np.random.default_rng(0)
-    np.testing.assert_allclose(learner.algorithm.std, 0.3, rtol=1e-6)
+    np.testing.assert_allclose(std_of(learner.algorithm), 0.3, rtol=1e-6)
     observations = np.zeros((4000, 5))
     drawn, _ = policy.act(observations, policy.initial_state(4000), deterministic=False, rng=rng)
     # truncation at three standard deviations narrows them by 1.3 %
