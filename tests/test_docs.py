@@ -7,6 +7,8 @@ Blocks of Python and of bash run in their order, those of Python in one process.
 - a block of text right below one of Python shows what that prints, with numbers that agree to 3 %;
 - a block under ``<!-- not run: WHY -->`` is not run. Its lines that begin with ``flowsim`` still have to be words that
   the command line and the settings take, and what it calls by ``make`` or ``python`` has to be there.
+
+One file, since every test reads the same pages and blocks of code.
 """
 
 import ast
