@@ -7,7 +7,7 @@ from typing import Any, get_args, get_origin
 import pydantic
 from pydantic import BaseModel
 
-__all__ = ["likely", "nearest", "refuse_unknown", "sentence_of"]
+__all__ = ["did_you_mean", "nearest", "refuse_unknown", "sentence_of"]
 
 
 def nearest(name: str, names: Iterable[str], likeness: float = 0.75) -> str | None:
@@ -15,7 +15,7 @@ def nearest(name: str, names: Iterable[str], likeness: float = 0.75) -> str | No
     return next(iter(difflib.get_close_matches(name, names, n=1, cutoff=likeness)), None)
 
 
-def likely(meant: str | None, otherwise: str) -> str:
+def did_you_mean(meant: str | None, otherwise: str) -> str:
     """Ask whether a name was meant, or say something else where none is near."""
     return otherwise if meant is None else f"did you mean {meant!r}?"
 
@@ -147,4 +147,4 @@ def _instead_of(wrong: str, beside: Sequence[str], everywhere: Sequence[str]) ->
     close = [section + dot + key for key in near if key is not None] + [
         key for key in everywhere if key.rpartition(".")[2] == name
     ]
-    return likely(next(iter(close), None), f"allowed are {', '.join(beside)}")
+    return did_you_mean(next(iter(close), None), f"allowed are {', '.join(beside)}")

@@ -35,6 +35,8 @@ CASES: tuple[tuple[int, int, int], ...] = (
     (1024, 512, 1),
 )
 """Cells along x and y, and simulations in the batch, of the rows."""
+WAKE_BODIES = "D-section and ellipse"
+"""In the flows of those rows."""
 SWIMMERS = (0, 1, 4, 20)
 """Bodies of the rows that tell what many of them cost."""
 SCHOOL_CELLS = 640, 320
@@ -106,7 +108,7 @@ def bench_solver(
             with_peer = count == counts[-1] and batch == 1 and nx * ny >= PEER_CELLS
             seconds_each = _medians(run, _peer_step(nx, ny) if with_peer else None, seconds)
             row = _row((nx, ny, batch), count, memory, seconds_each)
-            rows.append(row | {"bodies": "D-section and ellipse", "stages": _stages(run)})
+            rows.append(row | {"bodies": WAKE_BODIES, "stages": _stages(run)})
         alone = 0.0
         for swimmers in SWIMMERS:
             say(f"{len(rows) + 1}/{total}: {swimmers} swimmers, {count} threads")
@@ -155,7 +157,7 @@ def printed(row: dict[str, Any]) -> dict[str, Any]:
     ratio, peer = row["ratio"], row["peer_cells_per_second"]
     return {
         "grid": f"{row['batch']} x {row['nx']}x{row['ny']}",
-        "bodies": row.get("bodies", "D-section and ellipse"),
+        "bodies": row.get("bodies", WAKE_BODIES),
         "threads": row["threads"],
         "ms per step": f"{row['ms_per_step']:.3f}",
         "M cells/s": f"{row['cells_per_second'] / 1e6:.0f}",

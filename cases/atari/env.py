@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from cases.sentences import likely, nearest, refuse_unknown, sentence_of
+from cases.sentences import did_you_mean, nearest, refuse_unknown, sentence_of
 
 __all__ = ["AtariOptions", "MinAtar", "MinAtarOptions", "make_atari"]
 
@@ -181,5 +181,5 @@ def _imported(module: str, extra: str) -> Any:
 def _known(game: str, games: Any) -> None:
     if game not in games:
         meant = nearest(game.lower(), games, likeness=0.6)
-        hint = likely(meant, f"allowed are {', '.join(sorted(games))}")
+        hint = did_you_mean(meant, f"allowed are {', '.join(sorted(games))}")
         raise ValueError(f"game = {game!r}: no such game; {hint}")

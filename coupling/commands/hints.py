@@ -1,6 +1,5 @@
 """What a person does next: the closing lines of the commands, with the names of what was just made."""
 
-import contextlib
 from pathlib import Path
 
 __all__ = [
@@ -14,7 +13,6 @@ __all__ = [
     "after_training",
     "after_validation",
     "after_watching",
-    "draws_itself",
 ]
 
 Hints = list[tuple[str, str]]
@@ -96,16 +94,10 @@ def after_bench(part: str, full: bool) -> Hints:
 
 def _show(run: Path, env: str) -> tuple[str, str]:
     """Return how a run is looked at: what draws itself is filmed."""
+    from coupling.worker.named import (
+        draws_itself,
+    )  # brings gymnasium, which most commands do without
+
     if draws_itself(env):
         return f"flowsim render {run} -o {run.name}.mp4", "film it"
     return f"flowsim plot {run} -o {run.name}.png", "draw its learning curves"
-
-
-def draws_itself(env: str) -> bool:
-    """Ask the class of a task, as nothing is made for a hint; what a function makes counts as one that does not."""
-    with contextlib.suppress(Exception):  # somebody's own module may raise anything, or be gone
-        from coupling.worker.named import task_class
-
-        modes = task_class(env).metadata["render_modes"]
-        return "rgb_array" in modes or "rgb_array_list" in modes
-    return False

@@ -17,12 +17,12 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import EngFormatter
 
-from coupling.commands.hints import draws_itself
 from coupling.commands.plot import draw_runs
 from coupling.files import Table, write_atomically
 from coupling.run.folder import RunFolder
 from coupling.run.log import read_status
 from coupling.settings.config import dump_config
+from coupling.worker.named import draws_itself
 
 __all__ = ["write_report"]
 

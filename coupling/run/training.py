@@ -30,6 +30,7 @@ __all__ = ["Interrupted", "Screen", "Signals", "Training"]
 _SUPERVISE_EVERY = 0.2  # seconds
 _STATUS_EVERY = 1.0
 _FAREWELL = 12.0  # seconds: a worker that has lost its learner asks again within ten
+_SAID_AFTER = 1.0
 
 
 class Screen(Protocol):
@@ -150,8 +151,9 @@ class Training:
             )
         finally:
             self._folder.connection.unlink(missing_ok=True)  # nobody listens there any more
-            self._server.close(farewell, _FAREWELL)
-            self._launcher.stop()
+            with self._signals.deferred():
+                self._bid_farewell(farewell, 0.0 if state == "failed" else _FAREWELL)
+                self._launcher.stop()
             self._experience.close()
             # the reason for the failure, a full disk perhaps, is what is told
             with contextlib.suppress(OSError):
@@ -219,6 +221,20 @@ class Training:
     def _write(self, action: Callable[[], object]) -> None:
         """Do what writes into the run folder, with a wait for room while the disk is full."""
         keep_trying(action, self._when_full)
+
+    def _bid_farewell(self, reason: str, patience: float) -> None:
+        """Dismiss the workers, and say so if some of them take their time."""
+        said = False
+
+        def say_once(passed: float) -> None:
+            nonlocal said
+            if passed > _SAID_AFTER and not said:
+                said = True
+                self._screen.say(
+                    f"tells workers that are late or in a long step that {reason}, for up to {patience:g} s"
+                )
+
+        self._server.close(reason, patience, say_once)
 
     def _until_finished_or_noted(self) -> None:
         checkpoint = status = supervise = time.monotonic()

@@ -443,7 +443,12 @@ class Server:
         for number in self.liveness.forgotten():
             self._close(number)
 
-    def close(self, reason: str, patience: float = 0.0) -> None:
+    def close(
+        self,
+        reason: str,
+        patience: float = 0.0,
+        waiting: Callable[[float], None] = lambda seconds: None,
+    ) -> None:
         """Say GOODBYE to every worker and close the socket.
 
         Parameters
@@ -453,6 +458,8 @@ class Server:
         patience
             Seconds for which those are told who speak up meanwhile, at most: workers that this learner has not heard
             yet, and, for a quarter of the time, those who make a new connection while the old one is told.
+        waiting
+            Called again and again meanwhile, with the seconds that have passed.
         """
         if self._socket.closed:
             return
@@ -466,6 +473,7 @@ class Server:
             leaving = self._guard.standing > 0 and passed < patience / 4
             if not leaving and self.liveness.awaited() <= told:
                 break
+            waiting(passed)
             told |= self._dismiss(reason)
         self._guard.close()
         self._socket.close()

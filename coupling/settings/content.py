@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from cases.sentences import likely, nearest
+from cases.sentences import did_you_mean, nearest
 from cases.yaml_files import parse_yaml, read_mapping
 from coupling.errors import ConfigError
 
@@ -48,7 +48,7 @@ def find_preset(preset: str) -> Path:
         return root / f"{name}.yaml"
     if path.suffix in (".yaml", ".yml"):
         raise ConfigError(f"preset file {preset} does not exist")
-    hint = likely(nearest(name, shipped), f"give a YAML file or one of {', '.join(shipped)}")
+    hint = did_you_mean(nearest(name, shipped), f"give a YAML file or one of {', '.join(shipped)}")
     raise ConfigError(f"no preset named {preset!r}: {hint}")
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from gymnasium.envs.registration import load_env_creator
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
-from cases.sentences import likely, nearest
+from cases.sentences import did_you_mean, nearest
 from coupling.errors import ConfigError, describe_failure
 from coupling.settings import EXTERNAL
 from coupling.worker.named import PARALLEL, registered, unregistered, world_maker
@@ -229,7 +229,7 @@ def _told_in_a_sentence(env: str) -> Iterator[None]:
     ) as error:
         module, colon, name = env.rpartition(":")
         meant = nearest(name, gym.registry, likeness=0.7)
-        hint = likely(
+        hint = did_you_mean(
             meant and module + colon + meant,
             unregistered(env) or "env takes the id of a registered Gymnasium environment",
         )

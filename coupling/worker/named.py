@@ -14,7 +14,7 @@ from gymnasium.envs.registration import load_env_creator
 
 from coupling.errors import ConfigError, describe_failure
 
-__all__ = ["PARALLEL", "load_task", "registered", "task_class", "unregistered", "world_maker"]
+__all__ = ["PARALLEL", "draws_itself", "load_task", "registered", "unregistered", "world_maker"]
 
 PARALLEL = "parallel:"
 """How the name of a task begins whose environments are worlds of several agents."""
@@ -109,19 +109,19 @@ def load_task(env: str) -> None:
                 load_env_creator(entry)
 
 
-def task_class(env: str) -> Any:
-    """Return what a task is made by, without making it: a class, mostly.
+def draws_itself(env: str) -> bool:
+    """Tell whether the class of a task says that it draws itself; nothing is made to find out.
 
-    Raises
-    ------
-    ConfigError
-        When its module cannot be imported.
-    gymnasium.error.Error
-        When there is no such task.
+    What a function makes counts as one that does not, and so does what cannot be imported.
     """
     import cases  # noqa: F401  (registers the flow tasks)
 
-    if env.startswith(PARALLEL):
-        return world_maker(env)
-    entry = registered(env).entry_point
-    return load_env_creator(entry) if isinstance(entry, str) else entry
+    with contextlib.suppress(Exception):  # somebody's own module may raise anything, or be gone
+        if env.startswith(PARALLEL):
+            made_by: Any = world_maker(env)
+        else:
+            entry = registered(env).entry_point
+            made_by = load_env_creator(entry) if isinstance(entry, str) else entry
+        modes = made_by.metadata["render_modes"]
+        return "rgb_array" in modes or "rgb_array_list" in modes
+    return False

@@ -9,6 +9,11 @@ from pathlib import Path
 import psutil
 import pytest
 import yaml
+import zmq
+from learner_by_hand import Hand
+from worker_by_hand import Clock, Peer, Recorder, WatchedLog
+
+from coupling.service.server import Server, Terms
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -119,3 +124,64 @@ def shell(tmp_path):
     shell = Shell(tmp_path)
     yield shell
     shell.close()
+
+
+@pytest.fixture(scope="session")
+def built(c_tools, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("c-client")
+    make = subprocess.run(
+        ["make", "c-client-test", f"C_BUILD={folder}"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert make.returncode == 0, make.stderr
+    return folder
+
+
+@pytest.fixture
+def hand(built, tmp_path):
+    hands = []
+
+    def make(**settings):
+        hands.append(Hand(built, tmp_path, **settings))
+        return hands[-1]
+
+    yield make
+    for each in hands:
+        each.close()
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def log(tmp_path):
+    log = WatchedLog(tmp_path / "experience")
+    log.begin(0)
+    return log
+
+
+@pytest.fixture
+def serve(clock, log):
+    """Begin a service: its learner, its server and what makes peers of it."""
+    context, servers = zmq.Context(), []
+
+    def begin(limit=1000, **more):
+        learner = Recorder()
+        terms = Terms(
+            [2, 2], 1, [-1.0, -1.0], [1.0, 1.0], "t", lambda agent, session: 100 * session + agent,
+            **{"dead_after": 3.0, "step_timeout": 6.0} | more,
+        )  # fmt: skip
+        server = Server(learner, "tcp://127.0.0.1:*", terms, limit, log, clock=clock)
+        servers.append(server)
+        return learner, server, lambda: Peer(server, context)
+
+    yield begin
+    context.destroy(linger=0)
+    for server in servers:
+        server.close("over")
+
+
+@pytest.fixture
+def served(serve):
+    return serve()

@@ -13,8 +13,7 @@ import psutil
 import pytest
 import zmq
 from conftest import HERE, ROOT, wait_until
-from test_c_client import GUARD, SESSION, Hand, built  # noqa: F401  # the last one is a fixture
-from test_server import Peer, clock, log, serve, served  # noqa: F401  # but for the first, fixtures
+from learner_by_hand import GUARD, SESSION, Hand
 
 from coupling.wire import protocol
 from coupling.wire.connection import Connection, read_connection, write_connection
@@ -39,7 +38,7 @@ def forged(peer, **kwargs):
 
 
 def test_another_message_under_a_number_that_was_taken_is_refused_at_once_and_the_run_is_warned(
-    served,  # noqa: F811
+    served,
 ):
     learner, server, peer = served
     worker = peer()
@@ -59,7 +58,7 @@ def test_another_message_under_a_number_that_was_taken_is_refused_at_once_and_th
     assert len(server.warnings) == 1  # one is enough
 
 
-def test_the_worker_that_was_first_goes_on_and_is_answered_where_it_is(served):  # noqa: F811
+def test_the_worker_that_was_first_goes_on_and_is_answered_where_it_is(served):
     learner, _, peer = served
     worker = peer()
     worker.join()
@@ -75,7 +74,7 @@ def test_the_worker_that_was_first_goes_on_and_is_answered_where_it_is(served): 
     assert not any(-777.0 in call[2] for call in learner.calls if call[0] == "observe")
 
 
-def test_a_worker_that_is_behind_learns_it_at_once_and_its_leaving_frees_its_place(served):  # noqa: F811
+def test_a_worker_that_is_behind_learns_it_at_once_and_its_leaving_frees_its_place(served):
     _, server, peer = served
     worker, successor = peer(), peer()
     worker.join()
@@ -99,7 +98,7 @@ def test_a_worker_that_is_behind_learns_it_at_once_and_its_leaving_frees_its_pla
     assert "not known" in forger.say(forged(forger))[1].reason
 
 
-def test_a_few_late_copies_are_no_warning_but_a_worker_that_insists_is(served):  # noqa: F811
+def test_a_few_late_copies_are_no_warning_but_a_worker_that_insists_is(served):
     _, server, peer = served
     worker = peer()
     worker.join()
@@ -113,7 +112,7 @@ def test_a_few_late_copies_are_no_warning_but_a_worker_that_insists_is(served): 
 
 
 @pytest.mark.parametrize("sequence", [1, 2, 4, 7])
-def test_no_error_names_the_sequence_that_is_expected(served, sequence):  # noqa: F811
+def test_no_error_names_the_sequence_that_is_expected(served, sequence):
     """It expects 3 (and has taken in 2): neither may stand in a sentence but as the sender's own."""
     _, _, peer = served
     worker = peer()
@@ -126,7 +125,7 @@ def test_no_error_names_the_sequence_that_is_expected(served, sequence):  # noqa
     assert {int(word) for word in error.reason.split() if word.isdecimal()} <= {sequence}
 
 
-def test_who_asked_for_is_known_after_a_restart_of_the_learner(served):  # noqa: F811
+def test_who_asked_for_is_known_after_a_restart_of_the_learner(served):
     _, server, peer = served
     worker = peer()
     worker.join()
@@ -138,7 +137,7 @@ def test_who_asked_for_is_known_after_a_restart_of_the_learner(served):  # noqa:
     assert worker.step(sequence=2)[0].kind == Kind.ACTION
 
 
-def test_a_successor_that_brings_another_message_than_was_taken_is_a_warning(served):  # noqa: F811
+def test_a_successor_that_brings_another_message_than_was_taken_is_a_warning(served):
     learner, server, peer = served
     worker = peer()
     worker.join()
@@ -152,7 +151,7 @@ def test_a_successor_that_brings_another_message_than_was_taken_is_a_warning(ser
     assert "STEP 2 is not what was taken in for it before" in server.warnings[0]
 
 
-def test_goodbye_ends_a_session_but_not_what_its_successor_may_bring(served):  # noqa: F811
+def test_goodbye_ends_a_session_but_not_what_its_successor_may_bring(served):
     learner, server, peer = served
     worker = peer()
     worker.join()
