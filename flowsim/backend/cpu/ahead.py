@@ -1,8 +1,9 @@
 """Compiling ahead of the first call: what a simulation needs, once, in processes on all cores.
 
 numba compiles a function when it is first called, one after the other and in every process that calls it. Here the
-missing ones are compiled together before, in this process and in others that leave them in numba's cache, while those
-that need them too wait.
+missing ones are compiled together before, by processes that leave them in numba's cache. The process that asks takes
+them from there like all later ones and does not compile itself: where a process has compiled a row loop, the linker
+binds the sweeps to that copy in the place of their own, and the two differ in the last bits.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ def _missing(needs: Sequence[Need]) -> list[Need]:
 
 
 def _compile_in_processes(needs: list[Need], say: Callable[[str], None]) -> None:
-    """Compile here and in as many other processes as there are further cores."""
+    """Compile in as many processes as there are cores."""
     processes = min(len(needs), cores())
     say(
         f"compiling the solver, once on this machine: {len(needs)} functions in {processes} processes"
@@ -99,17 +100,11 @@ def _compile_in_processes(needs: list[Need], say: Callable[[str], None]) -> None
             say(f"compiling the solver: {so_far}")
 
     tenders = [
-        threading.Thread(target=_tend, args=(todo, done), daemon=True) for _ in range(processes - 1)
+        threading.Thread(target=_tend, args=(todo, done), daemon=True) for _ in range(processes)
     ]
     for thread in (*tenders, threading.Thread(target=tell_now_and_then, daemon=True)):
         thread.start()
     try:
-        # what cannot be compiled says so when it is called
-        with suppress(Empty, Exception), _little_garbage():
-            while True:
-                need = todo.get_nowait()
-                _compile(need)
-                done.put(need)
         for tender in tenders:
             tender.join()
     finally:
@@ -118,14 +113,17 @@ def _compile_in_processes(needs: list[Need], say: Callable[[str], None]) -> None
 
 
 def _tend(todo: SimpleQueue[Need], done: SimpleQueue[Need]) -> None:
-    """Give one process its work, a function at a time."""
-    with subprocess.Popen(
-        [sys.executable, "-P", "-c", _CHILD, str(Path(__file__).parents[3]), *sys.path],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env=os.environ | {"NUMBA_CACHE_DIR": str(CACHE_FOLDER.parents[1])},
-        stderr=subprocess.DEVNULL,
-    ) as child:
+    """Give one process its work, a function at a time; what cannot be compiled says so when it is called."""
+    with (
+        suppress(OSError),
+        subprocess.Popen(
+            [sys.executable, "-P", "-c", _CHILD, str(Path(__file__).parents[3]), *sys.path],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=os.environ | {"NUMBA_CACHE_DIR": str(CACHE_FOLDER.parents[1])},
+            stderr=subprocess.DEVNULL,
+        ) as child,
+    ):
         assert child.stdin is not None
         assert child.stdout is not None
         with suppress(Empty, BrokenPipeError):
