@@ -194,6 +194,11 @@ class Run:
             self.server.turn(0.01)
             assert time.monotonic() < until, [process.poll() for process in self.processes]
 
+    def stepped(self):
+        """Return the names of the processes that stepped."""
+        journals = [file for file in self.journal.iterdir() if file.stat().st_size]
+        return {file.name.partition("-")[0] for file in journals}
+
     def finish(self):
         """Train to the end, and return what the processes said and the audit; they end by themselves."""
         self.turn_until(lambda: self.server.exchange.finished)
@@ -268,16 +273,20 @@ def test_connections_that_are_cut(lay):
 def test_a_process_that_is_killed_while_it_waits(lay):
     """What it had sent is there once, by its own message or by its successor's HELLO."""
     run = lay()
-    first = run.start("0")
-    run.start("1")
-    run.turn_until(lambda: run.learner.environment_steps >= 300)
+    first, second = run.start("0"), run.start("1")
+    run.turn_until(
+        lambda: run.learner.environment_steps >= 300 and run.server.exchange.agent_steps.all()
+    )
     sizes = lambda: [file.stat().st_size for file in sorted(run.journal.iterdir())]  # noqa: E731
     quiet = [sizes()]
     # nobody is served
     wait_until(lambda: quiet.append(sizes()) or (len(quiet) > 20 and quiet[-20] == quiet[-1]))
     first.send_signal(signal.SIGKILL)
     first.wait()
+    second.send_signal(signal.SIGSTOP)  # it would finish the run before the successor is there
     run.start("0")
+    run.turn_until(lambda: len(run.stepped()) == 3)
+    second.send_signal(signal.SIGCONT)
     _, report = run.finish()
     assert_clean(report, processes=3)
 
