@@ -39,6 +39,7 @@ NAME = "figure6"
 STARTS = 6
 LOSS = 100.0  # of the return, for leaving the box
 HELD = 100  # actions
+ACTIONS = 400  # of the episodes in which policies are judged
 COMPARED = "narrow"
 CLAIMED = """\
 What the paper says of its figure 6, and what is found here.
@@ -80,25 +81,31 @@ def keep_policies(results: Path, work: Path) -> None:
             print(f"kept {policy}")
 
 
+def lost_after(judged: dict[str, float]) -> float:
+    """Return the actions, in the mean, until those are lost who do not stay; NaN where all stay."""
+    lost = 1.0 - judged["survival"]
+    return (judged["mean_length"] - ACTIONS * judged["survival"]) / lost if lost else np.nan
+
+
 def table(contestants: dict[str, Seeds]) -> list[str]:
     """Return a row for each contestant, in Markdown; numbers are means over its seeds, with the seeds' own behind."""
     lines = [
         "| contestant | actions | actions per CPU second | while training: return | its length | "
-        "mean of the policy: return | survival | its length | drawing: return | survival |",
+        "mean of the policy: return | survival | the others are lost after | drawing: return | survival |",
         "| --- |" + " --: |" * 9,
     ]
     for name, seeds in contestants.items():
         ends = [[curve_at(read_curve(seed, value), 0, np.array([seed["steps"]]))[0] for seed in seeds]
                 for value in ("mean_return", "mean_length")]  # fmt: skip
+        means, draws = (
+            [seed["evaluation"][kind] for seed in seeds] for kind in ("deterministic", "drawing")
+        )
         judged = [
-            [seed["evaluation"][kind][number] for seed in seeds]
-            for kind, number in (
-                ("deterministic", "mean_return"),
-                ("deterministic", "survival"),
-                ("deterministic", "mean_length"),
-                ("drawing", "mean_return"),
-                ("drawing", "survival"),
-            )
+            [mean["mean_return"] for mean in means],
+            [mean["survival"] for mean in means],
+            [lost_after(mean) for mean in means],
+            [drawn["mean_return"] for drawn in draws],
+            [drawn["survival"] for drawn in draws],
         ]
         rate = np.mean([seed["steps"] / seed["cpu_seconds"] for seed in seeds])
         cells = [

@@ -225,7 +225,8 @@ def agent_of(place: Path) -> tuple[str, dict[str, Any], PolicyController]:
             load_controller(folder, deterministic=True, seed=SEED),
         )
     settings = json.loads(place.with_suffix(".json").read_text())["settings"]
-    return settings["env"], settings["env_options"], PolicyController(
+    options = settings["env_options"] | settings.get("judged_options", {})
+    return settings["env"], options, PolicyController(
         Policy.load(place), deterministic=True, seed=SEED
     )  # fmt: skip
 

@@ -247,7 +247,7 @@ def carry_out(
         judged = {
             kind: evaluate(
                 job.env,
-                job.env_options,
+                job.env_options | job.judged_options,
                 controller(job, folder, deterministic=kind == "deterministic"),
                 episodes=job.evaluate_episodes,
                 seed=EVALUATION_SEED,

@@ -36,6 +36,8 @@ class Suite(BaseModel):
         Seeds 0, 1, ...
     evaluate_episodes
         Episodes in which the last policy is judged.
+    judged_options
+        Changes of the environment's options when it is judged.
     agent
         Settings shared by the contestants that have settings of an agent.
     contestants
@@ -54,6 +56,7 @@ class Suite(BaseModel):
     cpu_seconds: float | None = Field(default=None, gt=0)
     seeds: int = Field(ge=1)
     evaluate_episodes: int = Field(default=10, ge=1)
+    judged_options: dict[str, Any] = Field(default_factory=dict)
     agent: dict[str, Any] = Field(default_factory=dict)
     contestants: dict[str, dict[str, Any]] = Field(min_length=1)
     beside: list[str] = Field(default_factory=list)
@@ -75,6 +78,8 @@ class Job:
         Resolved settings of our agent, or None.
     sb3
         Class and settings of stable-baselines3, or None.
+    judged_options
+        Changes of the options when the last policy is judged.
     """
 
     suite: str
@@ -88,6 +93,7 @@ class Job:
     evaluate_episodes: int
     agent: dict[str, Any] | None
     sb3: dict[str, Any] | None
+    judged_options: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     @property
     def task(self) -> str:
@@ -104,7 +110,7 @@ class Job:
         fixed = {
             key: value
             for key, value in dataclasses.asdict(self).items()
-            if key not in ("steps", "cpu_seconds")
+            if key not in ("steps", "cpu_seconds") and (key, value) != ("judged_options", {})
         }
         return json.loads(json.dumps(fixed))
 
@@ -171,6 +177,7 @@ def _job(name: str, suite: Suite, preset: str, contestant: str, seed: int) -> Jo
         evaluate_episodes=suite.evaluate_episodes,
         agent=None if is_foreign else agent.model_dump(mode="json", exclude={"defaults"}),
         sb3=settings if is_foreign else None,
+        judged_options=suite.judged_options,
     )
 
 
