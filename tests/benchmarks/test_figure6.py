@@ -21,6 +21,7 @@ SUITE = {
         "agents": 4,
         "steps": 600,
         "seeds": 1,
+        "judged_options": {"max_episode_steps": 5},
         "agent": {"hidden": [8], "batch": 16, "start": 200, "memory": 4096},
         "contestants": {"SAC, small": {"algorithm": "sac"}},
     }
@@ -49,12 +50,14 @@ def test_a_training_leaves_its_policy_and_a_row_of_the_page(figure6, tmp_path):
     assert figure6("run", "--work", tmp_path / "work") == 0
     stem = tmp_path / "results" / "tiny" / "LinearQuadratic-v0_sac_small_seed0"
     found = json.loads(stem.with_suffix(".json").read_text())
-    env, env_options = found["settings"]["env"], found["settings"]["env_options"]
+    settings = found["settings"]
+    env, env_options = settings["env"], settings["env_options"] | {"max_episode_steps": 5}
     controller = PolicyController(
         Policy.load(stem.with_suffix(".policy")), deterministic=True, seed=0
     )
     judged = evaluate(env, env_options, controller, episodes=10, seed=EVALUATION_SEED)
     assert judged.summary() == found["evaluation"]["deterministic"]
+    assert judged.summary()["mean_length"] == 5
     page = tmp_path / "figure6.md"
     assert figure6("page", "--page", page) == 0
     (row,) = [line for line in page.read_text().splitlines() if line.startswith("| SAC, small |")]
