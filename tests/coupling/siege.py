@@ -383,7 +383,7 @@ class Siege:
         status, learner = self.status(), Learner.load(self.checkpoint)
         planned = int(status["steps_after_warm_up"] / status["steps_per_update"])
         # what was learned for actions that a death took back is a credit for those that follow, if any do
-        most = planned + learner.agents // learner.world / status["steps_per_update"]
+        most = planned + learner.agents / status["steps_per_update"]
         if status["state"] != "finished" or not planned <= status["gradient_steps"] <= most:
             raise SiegeError(
                 f"the run is {status['state']}, with {status['gradient_steps']} of {planned} updates"
