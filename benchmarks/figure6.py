@@ -81,10 +81,13 @@ def keep_policies(results: Path, work: Path) -> None:
             print(f"kept {policy}")
 
 
-def lost_after(judged: dict[str, float]) -> float:
-    """Return the actions, in the mean, until those are lost who do not stay; NaN where all stay."""
-    lost = 1.0 - judged["survival"]
-    return (judged["mean_length"] - ACTIONS * judged["survival"]) / lost if lost else np.nan
+def lost_after(means: list[dict[str, float]]) -> list[float]:
+    """Return the actions, in the mean, until those are lost who do not stay, for each seed that loses any."""
+    return [
+        (mean["mean_length"] - ACTIONS * mean["survival"]) / (1.0 - mean["survival"])
+        for mean in means
+        if mean["survival"] < 1.0
+    ]
 
 
 def table(contestants: dict[str, Seeds]) -> list[str]:
@@ -103,7 +106,7 @@ def table(contestants: dict[str, Seeds]) -> list[str]:
         judged = [
             [mean["mean_return"] for mean in means],
             [mean["survival"] for mean in means],
-            [lost_after(mean) for mean in means],
+            lost_after(means),
             [drawn["mean_return"] for drawn in draws],
             [drawn["survival"] for drawn in draws],
         ]
@@ -111,7 +114,7 @@ def table(contestants: dict[str, Seeds]) -> list[str]:
         cells = [
             f"{min(seed['steps'] for seed in seeds):,}",
             f"{rate:.0f}",
-            *map(numbers, ends + judged),
+            *(numbers(each) if each else "-" for each in ends + judged),
         ]
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
     return lines
