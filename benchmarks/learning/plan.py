@@ -106,7 +106,7 @@ class Job:
         return f"{self.suite}/{self.task}_{slug(self.contestant)}_seed{self.seed}"
 
     def settings(self) -> dict[str, Any]:
-        """What may not change when a job goes on, as it comes back from JSON."""
+        """What may not change when a job goes on, as it comes back from JSON; older results have no judged options."""
         fixed = {
             key: value
             for key, value in dataclasses.asdict(self).items()

@@ -367,26 +367,25 @@ class Siege:
                 raise SiegeError(
                     f"told to stop, the learner ended with {code}:\n{self.said()[-3000:]}"
                 )
-        steps = (
-            max(
-                self.status().get("environment_steps", 0),
-                Learner.load(self.checkpoint).environment_steps,
-            )
-            + more
-        )
-        for attempt in range(3):  # the log may hold more than the status had said
+        for attempt in range(3):
+            done = Learner.load(self.checkpoint).environment_steps
+            steps = max(self.status().get("environment_steps", 0), done) + more
+            # the log may hold more than the status had said
             self.start(overrides=[f"run.steps={steps + attempt * 10_000}", *overrides])
             if self.wait_end() == 0:
                 break
         else:
             raise SiegeError(f"the run did not finish:\n{self.said()[-3000:]}")
+        if self.status()["gradient_steps"] > self._planned():
+            # all that was left came from the log: what was learned for actions that the last death took back is a
+            # credit for the steps that follow
+            steps = self.status()["environment_steps"] + more
+            self.start(overrides=[f"run.steps={steps}", *overrides])
+            self.wait_end()
         status, learner = self.status(), Learner.load(self.checkpoint)
-        planned = int(status["steps_after_warm_up"] / status["steps_per_update"])
-        # what was learned for actions that a death took back is a credit for those that follow, if any do
-        most = planned + learner.agents / status["steps_per_update"]
-        if status["state"] != "finished" or not planned <= status["gradient_steps"] <= most:
+        if status["state"] != "finished" or status["gradient_steps"] != self._planned():
             raise SiegeError(
-                f"the run is {status['state']}, with {status['gradient_steps']} of {planned} updates"
+                f"the run is {status['state']}, with {status['gradient_steps']} of {self._planned()} updates"
             )
         if sum(status["agents"].values()) != learner.environment_steps:
             raise SiegeError(
@@ -402,6 +401,11 @@ class Siege:
                 f"episodes.csv has {len(lengths)} episodes of {sum(lengths)} steps, not {learner.episodes}"
             )
         return audit(learner, self.journal, self._outboxes)
+
+    def _planned(self) -> int:
+        """Return the gradient steps that belong to the actions after warm-up."""
+        status = self.status()
+        return int(status["steps_after_warm_up"] / status["steps_per_update"])
 
     @property
     def checkpoint(self) -> Path:

@@ -90,8 +90,10 @@ def test_a_run_from_beginning_to_evaluation(shell):
     assert audit(learner) + learner.running.length.sum() == learner.environment_steps
     episodes = rows_of(shell.run_folder / "episodes.csv")
     assert len(episodes) == learner.episodes
-    # a process that stood still may have ended no episode
-    assert 1 < len({int(row["agent"]) for row in episodes}) <= 24
+    # a process that stood still may have ended no episode; the longest have 29 steps
+    ended = {int(row["agent"]) for row in episodes}
+    assert ended <= set(range(24))
+    assert ended >= {int(agent) for agent, steps in status["agents"].items() if steps >= 29}
     assert [
         int(row["environment_steps"]) // 1000
         for row in rows_of(shell.run_folder / "statistics.csv")
