@@ -258,8 +258,9 @@ def _read(report: Path) -> tuple[dict[str, int], list[dict[str, Any]]]:
 
 @contextlib.contextmanager
 def _busy() -> Iterator[None]:
-    """Have two processes compute without end."""
-    processes = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2)]
+    """Have two processes compute as long as this one lives."""
+    code = f"import os\nwhile os.getppid() == {os.getpid()}: pass"
+    processes = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(2)]
     try:
         yield
     finally:
@@ -303,6 +304,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # or what it has started would go on
     try:
         sys.exit(main())
     except KeyboardInterrupt:

@@ -1,10 +1,13 @@
 """The script behind `make test-hard`, on folders of one tiny test."""
 
 import json
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 ROOT = Path(__file__).parents[2]
@@ -26,12 +29,21 @@ def block():
 
 
 @pytest.fixture
-def hard(tmp_path):
-    def run(content, *words):
+def command(tmp_path):
+    def words_of(content, *words):
         (tmp_path / "test_tiny.py").write_text(content)
-        command = [sys.executable, "benchmarks/hard_tests.py", "--only", str(tmp_path / "test_tiny.py"), "-o",
-                   str(tmp_path / "kept"), "--workers", "0", *words]  # fmt: skip
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
+        return [sys.executable, "benchmarks/hard_tests.py", "--only", str(tmp_path / "test_tiny.py"), "-o",
+                str(tmp_path / "kept"), "--workers", "0", *words]  # fmt: skip
+
+    return words_of
+
+
+@pytest.fixture
+def hard(command, tmp_path):
+    def run(*words):
+        done = subprocess.run(
+            command(*words), cwd=ROOT, capture_output=True, text=True, timeout=600
+        )
         files = sorted((tmp_path / "kept").glob("*.json"))
         return done, {file.stem: json.loads(file.read_text()) for file in files}
 
@@ -66,3 +78,22 @@ def test_a_run_that_hangs_is_red(hard):
     assert done.returncode == 1
     assert not kept["busy-1"]["green"]
     assert kept["busy-1"]["end"] == "killed after 3 s"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_nothing_that_it_has_started_outlives_it(command, number):
+    process = subprocess.Popen(
+        command(HANGS, "--runs", "1,0"), cwd=ROOT, stderr=subprocess.PIPE, text=True
+    )
+    until = time.monotonic() + 120
+    while (
+        len(children := psutil.Process(process.pid).children()) < 3
+    ):  # pytest and two that compute
+        assert time.monotonic() < until, children
+        time.sleep(0.05)
+    process.send_signal(number)
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert "the finished runs are kept" in said
+    gone, alive = psutil.wait_procs(children, timeout=120)
+    assert len(gone) == 3, alive
