@@ -304,7 +304,8 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # or what it has started would go on
+    for number in (signal.SIGINT, signal.SIGTERM):  # a script's background job ignores the first
+        signal.signal(number, signal.default_int_handler)  # or what it has started would go on
     try:
         sys.exit(main())
     except KeyboardInterrupt:
