@@ -622,7 +622,7 @@ struct flowsim_client {
     struct welcome welcome;
     uint64_t incarnation, sequence, chance;
     int outcome; /* FLOWSIM_OK until it cannot go on */
-    bool dismissed; /* by the learner, which needs no farewell */
+    bool dismissed; /* by a learner that does not know it */
     char error[2 * MAX_FAILURE];
     const char *misread; /* why the latest frame was dropped */
 
@@ -977,7 +977,7 @@ static size_t body_length(flowsim_client *client) {
 
 static int end(flowsim_client *client, const struct header *header) {
     struct text reason = {"", 0};
-    client->dismissed = header->kind != ERROR; /* to ERROR it answers that it leaves, so that its place is free */
+    client->dismissed = header->kind == REJECT; /* to the others it answers that it leaves */
     if (!read_reason(body_of(client), body_length(client), &reason))
         return fail(client, "the learner's last message is malformed");
     char sentence[MAX_FAILURE + 1];
@@ -1016,6 +1016,9 @@ static int receive(flowsim_client *client, double until, struct header *header, 
         note_heard(client);
         if (header->kind == ERROR && header->sequence && header->sequence < client->sequence)
             return FLOWSIM_OK; /* it speaks of a late copy of a message that was answered */
+        /* it came by the heart: this connection may still lead to a learner that was there before */
+        if (ends && i == 1 && header->kind == GOODBYE)
+            renew_line(&client->line, client->context, client->connection_file);
         if (ends) return end(client, header);
         if (header->kind == WELCOME || header->kind == ACTION || header->kind == PAUSE) *came = ANSWERED;
         return FLOWSIM_OK;

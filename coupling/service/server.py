@@ -396,21 +396,22 @@ class Server:
             session.busy_since = self._clock()
             self._send_to(session, entry.answer)
 
-    def _send_to(self, session: Session, frame: bytes) -> None:
-        """Send by each connection that brought the session's last message.
+    def _send_to(self, session: Session, frame: bytes) -> bool:
+        """Send by each connection that brought the session's last message; tell whether one of them is there.
 
         After the learner was away, copies that came by several are read in no fixed order, and all but one are dead.
         """
-        for route in session.routes:
-            self._send(route, frame)
+        return sum(self._send(route, frame) for route in session.routes) > 0
 
-    def _send(self, route: bytes, frame: bytes) -> None:
-        """Send without waiting; a peer that has gone is found by its silence."""
+    def _send(self, route: bytes, frame: bytes) -> bool:
+        """Send without waiting; tell whether the connection is there. A peer that has gone is found by its silence."""
         try:
             self._socket.send_multipart((route, frame), zmq.NOBLOCK)
         except zmq.ZMQError as error:
             if error.errno not in (zmq.EHOSTUNREACH, zmq.EAGAIN):
                 raise
+            return False
+        return True
 
     # --- going on after a checkpoint ------------------------------------------------------------------------
 
@@ -457,33 +458,40 @@ class Server:
             Why.
         patience
             Seconds for which those are told who speak up meanwhile, at most: workers that this learner has not heard
-            yet, and, for a quarter of the time, those who make a new connection while the old one is told.
+            yet, and, for a quarter of the time, those who were told and do not answer: what is sent over a connection
+            that its worker gives up just then is lost.
         waiting
             Called again and again meanwhile, with the seconds that have passed.
         """
         if self._socket.closed:
             return
-        told = set()
+        told: set[int] = set()
+        gone: set[int] = set()
         for session in self.liveness:
-            if session.routes:
+            if self._send_to(session, self._goodbye(reason, session.entry.session)):
                 told.add(session.entry.session)
-                self._send_to(session, self._goodbye(reason, session.entry.session))
         began = self._clock()
         while (passed := self._clock() - began) < patience:
-            leaving = self._guard.standing > 0 and passed < patience / 4
-            if not leaving and self.liveness.awaited() <= told:
+            left = self.liveness.awaited() - gone
+            if not left or (left <= told and passed >= patience / 4):
                 break
             waiting(passed)
-            told |= self._dismiss(reason)
+            kind, spoke = self._dismiss(reason)
+            if kind in (Kind.GOODBYE, Kind.ERROR):
+                gone |= spoke
+            elif kind is not Kind.HEARTBEAT:  # to a worker's heart nothing else may be news
+                told |= spoke
         self._guard.close()
         self._socket.close()
         self._context.term()
 
-    def _dismiss(self, reason: str) -> set[int]:
+    def _dismiss(self, reason: str) -> tuple[Kind | None, set[int]]:
         """Say GOODBYE to the worker that speaks within a moment, over the connection by which it does.
 
         Returns
         -------
+        Kind or None
+            What it said; one that leaves is not answered.
         set of int
             Its session; nothing if nobody spoke, or no worker.
         """
@@ -493,11 +501,14 @@ class Server:
             route, frame, *_ = self._socket.recv_multipart(zmq.NOBLOCK)
             header, _ = decode(frame)
         except (zmq.Again, ProtocolError):
-            return set()
+            return None, set()
         if header.session not in self.liveness and header.kind is not Kind.HELLO:
-            return set()
-        self._send(route, self._goodbye(reason, header.session))
-        return {header.session}
+            return None, set()
+        if header.kind in (Kind.GOODBYE, Kind.ERROR) or self._send(
+            route, self._goodbye(reason, header.session)
+        ):
+            return header.kind, {header.session}
+        return None, set()
 
     def _goodbye(self, reason: str, session: int) -> bytes:
         return encode_control(Goodbye(reason), session=session, epoch=self._terms.epoch)

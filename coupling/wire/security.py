@@ -134,8 +134,6 @@ class Guard:
     ----------
     accepted, refused
         How many connections came, and how many handshakes failed.
-    standing
-        How many of those that came have not gone; in a flood it may be too many.
     refusals
         One sentence for each different reason, at most 64.
 
@@ -153,7 +151,7 @@ class Guard:
             )
         self._clock: Callable[[], float] = time.monotonic
         self._attended, self._excused_until = self._clock(), float("-inf")
-        self.accepted = self.refused = self.standing = 0
+        self.accepted = self.refused = 0
         self.refusals: list[str] = []
         self._socket, self._endpoint, self._keys = socket, endpoint, keys
         self._door: Door | None = None
@@ -168,7 +166,7 @@ class Guard:
             socket.curve_publickey = keys.server_public.encode()
             socket.set_string(zmq.ZAP_DOMAIN, _DOMAIN)
             socket.set(zmq.ZAP_ENFORCE_DOMAIN, 1)
-        self._monitor = _monitor(socket, _FAILED | zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED)
+        self._monitor = _monitor(socket, _FAILED | zmq.EVENT_ACCEPTED)
 
     def bind(self, guests: int, clock: Callable[[], float] = time.monotonic) -> str:
         """Bind the socket, behind a door if the endpoint is one of TCP.
@@ -211,9 +209,6 @@ class Guard:
                 event, value = _EVENT.unpack(self._monitor.recv_multipart(zmq.NOBLOCK)[0])
                 if event == zmq.EVENT_ACCEPTED:
                     self.accepted += 1
-                    self.standing += 1
-                elif event == zmq.EVENT_DISCONNECTED:
-                    self.standing -= 1
                 else:
                     self._note(event, value)
         if self._door is not None:

@@ -348,7 +348,8 @@ class Worker:
             raise WorkerStoppedError(
                 f"the learner refused worker {self._slot}: {message.reason}", 1
             )
-        if isinstance(message, Goodbye):
+        if isinstance(message, Goodbye):  # so that the learner need not wait
+            self.last_word(Goodbye("the learner said GOODBYE"))
             raise WorkerStoppedError(message.reason, 0)
         return header, body
 

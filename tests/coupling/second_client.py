@@ -362,6 +362,8 @@ class Worker:
             if kind in ("REJECT", "ERROR"):
                 raise EndedError(f"{kind}: {content['reason']}", 1)
             if kind == "GOODBYE":
+                if self.session:
+                    self.say("GOODBYE", "the learner said so")
                 raise EndedError(content["reason"], 0)
             if kind == "WELCOME" and answer == "WELCOME":
                 return content

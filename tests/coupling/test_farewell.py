@@ -12,8 +12,9 @@ def farewell():
     """Close a server that waits for its workers, as another thread does; all have left before the test is over."""
     threads = []
 
-    def begin(server):
-        threads.append(threading.Thread(target=server.close, args=("the end", 60.0), daemon=True))
+    def begin(server, told=None):
+        args = ("the end", 60.0, lambda passed: told and told.set())
+        threads.append(threading.Thread(target=server.close, args=args, daemon=True))
         threads[-1].start()
 
     yield begin
@@ -47,7 +48,7 @@ def test_who_is_waited_for_is_told_to_the_caller(served, clock):
         clock.now += 4.0
 
     server.close("the end", 12.0, waiting)
-    # the worker was told and stands still, which is waited for a quarter of the time
+    # the worker was told and does not answer, which is waited for a quarter of the time
     assert seconds == [0.0]
 
 
@@ -84,6 +85,25 @@ def test_the_farewell_reaches_a_worker_that_connects_anew_meanwhile(served, fare
     assert worker.is_dismissed(message)
     worker.socket.close()
     heart.close()
+
+
+def test_the_farewell_waits_for_a_worker_that_was_told_over_a_connection_that_it_gave_up(
+    served, farewell
+):
+    _, server, peer = served
+    worker = peer()
+    worker.join()
+    worker.reset()
+    message = worker.step_message()
+    context = worker.socket.context
+    worker.socket.close()
+    told = threading.Event()
+    farewell(server, told)
+    assert told.wait(60)  # nobody is connected, and the only worker may have been told
+    worker.socket = context.socket(zmq.DEALER)
+    worker.socket.connect(server.endpoint)
+    assert worker.is_dismissed(message)
+    worker.socket.close()
 
 
 def test_the_farewell_waits_for_nobody_who_is_dead_or_went_away(served, farewell):

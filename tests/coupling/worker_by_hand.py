@@ -178,10 +178,13 @@ class Peer:
         self.socket.connect(self.server.endpoint)
 
     def is_dismissed(self, frame):
-        """Say something to a learner that says farewell, and tell whether it is answered by GOODBYE."""
+        """Say something to a learner that says farewell, and tell whether it answers by GOODBYE, which is answered."""
         self.send(frame)
         assert self.socket.poll(60_000), "waited 60 s in vain"
-        return protocol.decode(self.socket.recv())[0].kind == Kind.GOODBYE
+        dismissed = protocol.decode(self.socket.recv())[0].kind == Kind.GOODBYE
+        if self.session:
+            self.send(protocol.encode_control(protocol.Goodbye("heard"), session=self.session))
+        return dismissed
 
 
 class Clock:
