@@ -401,7 +401,8 @@ class Server:
 
         After the learner was away, copies that came by several are read in no fixed order, and all but one are dead.
         """
-        return sum(self._send(route, frame) for route in session.routes) > 0
+        reached = [self._send(route, frame) for route in session.routes]  # all of them, not the first
+        return any(reached)
 
     def _send(self, route: bytes, frame: bytes) -> bool:
         """Send without waiting; tell whether the connection is there. A peer that has gone is found by its silence."""
