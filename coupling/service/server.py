@@ -401,7 +401,9 @@ class Server:
 
         After the learner was away, copies that came by several are read in no fixed order, and all but one are dead.
         """
-        reached = [self._send(route, frame) for route in session.routes]  # all of them, not the first
+        reached = [
+            self._send(route, frame) for route in session.routes
+        ]  # all of them, not the first
         return any(reached)
 
     def _send(self, route: bytes, frame: bytes) -> bool:
