@@ -110,7 +110,7 @@ suites are in `benchmarks/mujoco.yaml`, and `python benchmarks/mujoco.py run --s
 of one.
 
 Values are interquartile means over the seeds (below four seeds that is the mean) with 95 % intervals of the bootstrap,
-stratified over tasks where there are several; one seed has no interval, and that of two or three only hints at the
+stratified over tasks where there are several. One seed has no interval, and that of two or three only hints at the
 spread. *Training* is the mean return of the training episodes in the last twentieth of a curve. *Equal steps* and
 *equal CPU time* are the same at the number of steps, or CPU seconds, of whoever has least of them in the table.
 *Evaluation* is of the last policy on the same starts for all, not trained on (10 a seed, on the wake 96): acting with
