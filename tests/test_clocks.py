@@ -51,8 +51,10 @@ def reads_a_rate(test):
 
 
 def private_writes(tree):
-    """Lines that set a private field of anything but the object itself."""
+    """Lines that set a private field of anything but the object itself, or by a function that does."""
     for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and is_private_setting(node):
+            yield node.lineno
         if not isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign):
             continue
         for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
@@ -64,6 +66,17 @@ def private_writes(tree):
                     and not (isinstance(part.value, ast.Name) and part.value.id == "self")
                 ):
                     yield node.lineno
+
+
+def is_private_setting(call):
+    """Tell whether it sets or deletes a private name, or a field of something private."""
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    if name not in ("setattr", "delattr") or not call.args:
+        return False
+    on, *more = call.args
+    names = [part.attr for part in ast.walk(on) if isinstance(part, ast.Attribute)]
+    names += [part.value for part in more[:1] if isinstance(part, ast.Constant)]
+    return any(str(each).startswith("_") and not str(each).startswith("__") for each in names)
 
 
 @pytest.mark.parametrize("find", [bets, private_writes])
@@ -84,6 +97,8 @@ def test_no_test_bets_on_the_machine_or_writes_what_is_private(find):
         (bets, "assert time.monotonic() - began < 5"),
         (private_writes, "server._limit = 4"),
         (private_writes, "self.server._a, b = 1, 2"),
+        (private_writes, "monkeypatch.setattr(server, '_limit', 4)"),
+        (private_writes, "monkeypatch.setattr(bank._Progress, 'interval', 0.0)"),
     ],
 )
 def test_the_search_finds_what_it_looks_for(find, line):

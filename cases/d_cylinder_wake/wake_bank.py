@@ -191,12 +191,12 @@ class _Progress:
 
     interval = 2.0
 
-    def __init__(self, total: float) -> None:
-        self._total = total
-        self._began = self._last = time.monotonic()
+    def __init__(self, total: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._total, self._clock = total, clock
+        self._began = self._last = clock()
 
     def show(self, done: float) -> None:
-        now = time.monotonic()
+        now = self._clock()
         if now - self._last >= self.interval:
             self._last = now
             left = (now - self._began) * (self._total - done) / done

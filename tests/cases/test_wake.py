@@ -201,9 +201,12 @@ def test_another_flow_has_another_bank(make, tmp_path, monkeypatch):
     assert len(list(tmp_path.glob("wake-*.npz"))) == 2
 
 
-def test_progress_tells_the_time_left(capsys, monkeypatch):
-    monkeypatch.setattr(wake_bank._Progress, "interval", 0.0)
-    progress = wake_bank._Progress(10.0)
-    progress.show(1.0)
+def test_progress_tells_the_time_left(capsys):
+    seconds = iter([0.0, 1.0, 4.0, 5.0])
+    progress = wake_bank._Progress(10.0, clock=lambda: next(seconds))
+    progress.show(1.0)  # too soon for a word
+    assert capsys.readouterr().err == ""
     progress.show(5.0)
-    assert "50%, about 0 s left" in capsys.readouterr().err
+    assert "50%, about 4 s left" in capsys.readouterr().err
+    progress.show(6.0)
+    assert capsys.readouterr().err == ""

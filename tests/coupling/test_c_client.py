@@ -204,7 +204,7 @@ def test_a_message_without_an_answer_is_sent_again_unchanged_over_a_new_connecti
     route, _, again = learner.hear()
     assert again == step  # none of these was taken for the answer
     # it may have been too late for the first, which the next message would cross in 2 s, then 4
-    for _ in range(2):
+    for _ in range(20):
         learner.control(route, protocol.Pause("gradient steps first"), acknowledgement=2)
         if is_calm := learner.is_left_alone(4.5):  # the message is safe: no hurry
             break
@@ -288,7 +288,9 @@ def test_a_learner_that_is_not_there_or_falls_silent_is_waited_for_within_bounds
     code, _, err = ended(process)
     assert code == 1
     assert "was silent for" in err
-    process = learner.start()
+    while not learner.inbox:  # one that is stopped before it says HELLO may have no patience left
+        process = learner.start()
+        learner.attend_until(lambda process=process: learner.inbox or process.poll() is not None)
     learner.join()
     code, _, err = ended(process)  # nobody answers RESET or heartbeats
     assert (code, "was silent for" in err) == (1, True)

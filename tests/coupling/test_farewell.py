@@ -40,7 +40,8 @@ def test_the_farewell_waits_for_workers_that_a_restarted_learner_has_not_heard(s
 
 def test_who_is_waited_for_is_told_to_the_caller(served, clock):
     _, server, peer = served
-    peer().join()
+    worker = peer()  # one that nobody holds closes its connection at a moment of its own
+    worker.join()
     seconds = []
 
     def waiting(passed):
@@ -50,6 +51,7 @@ def test_who_is_waited_for_is_told_to_the_caller(served, clock):
     server.close("the end", 12.0, waiting)
     # the worker was told and does not answer, which is waited for a quarter of the time
     assert seconds == [0.0]
+    worker.socket.close()
 
 
 def test_a_worker_that_never_comes_back_is_waited_for_within_bounds(served, clock):
