@@ -84,8 +84,9 @@ def draw_runs(folders: list[RunFolder]) -> Figure:
     right.set(xlabel="environment steps", ylabel="survival (steps of an episode)")
     for axes in (left, right):
         axes.xaxis.set_major_formatter(EngFormatter(sep=""))
-    handles = left.get_legend_handles_labels()
-    figure.legend(*handles, loc="outside upper center", ncols=3, fontsize="small")
+    if sum(map(len, groups.values())) > 1:  # one run is known to whoever asked for its plot
+        handles = left.get_legend_handles_labels()
+        figure.legend(*handles, loc="outside upper center", ncols=3, fontsize="small")
     return figure
 
 

@@ -75,7 +75,18 @@ def forces(effort: Effort) -> Result:
                 Curve.of("penalty", history[::8, 0], history[::8, 2]),
                 Curve.of("control volume", history[::8, 0], history[::8, 5]),
             ]
-    return Result(rows, [Plot("driven-ellipse-lift", "t U/D", "F_y", curves, y_limits=(-2.0, 2.0))])
+    return Result(
+        rows,
+        [
+            Plot(
+                "driven-ellipse-lift",
+                "time, in D/U",
+                "lateral force, in rho U^2 D",
+                curves,
+                y_limits=(-2.0, 2.0),
+            )
+        ],
+    )
 
 
 def leak(effort: Effort) -> Result:
@@ -111,7 +122,10 @@ def leak(effort: Effort) -> Result:
         ),
     ]
     curve = Curve.of("u on the major axis over U", worst[::8, 0], worst[::8, 1])
-    return Result(rows, [Plot("leak", "t U/D", "u/U", [curve], y_limits=(-0.02, 0.02))])
+    return Result(
+        rows,
+        [Plot("leak", "time, in D/U", "u/U on the major axis", [curve], y_limits=(-0.02, 0.02))],
+    )
 
 
 def _through(sim: Simulation) -> float:
@@ -237,4 +251,4 @@ def order(effort: Effort) -> Result:
         Curve.of("first order", h, largest[0] * h / h[0]),
         Curve.of("second order", h, mean_square[0] * (h / h[0]) ** 2),
     ]
-    return Result(rows, [Plot("order", "h/D", "error", curves, logarithmic=True)])
+    return Result(rows, [Plot("order", "cell width h/D", "error", curves, logarithmic=True)])

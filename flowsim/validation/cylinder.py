@@ -160,7 +160,7 @@ def steady(reynolds_number: int, effort: Effort) -> Result:
         Curve.of("C_D", history[::10, 0], history[::10, 1]),
         *band("published", drag, duration),
     ]
-    plots = [Plot("drag", "t U/D", "C_D", curves, y_limits=(1.0, 4.0))]
+    plots = [Plot("drag", "time, in D/U", "drag coefficient", curves, y_limits=(1.0, 4.0))]
     x, y = box.center
     return Result(rows, plots, [Picture.of("steady", sim, (x - 2, x + 6, y - 2, y + 2), limit=4.0)])
 
@@ -214,7 +214,11 @@ def _shedding_plots(history: FloatArray) -> list[Plot]:
         Curve.of("C_D", history[::12, 0], history[::12, 1]),
         Curve.of("C_L", history[::12, 0], history[::12, 2]),
     ]
-    return [Plot("forces", "t U/D", "C_D, C_L", curves, y_limits=(-1.0, 2.0))]
+    return [
+        Plot(
+            "forces", "time, in D/U", "coefficients of drag and lift", curves, y_limits=(-1.0, 2.0)
+        )
+    ]
 
 
 def shedding(effort: Effort) -> Result:
@@ -282,7 +286,7 @@ def d_section(effort: Effort) -> Result:
         )
     x, y = finest.center
     plots = [
-        Plot("convergence", "h/D", "value over the extrapolated one", curves),
+        Plot("convergence", "cell width h/D", "value over the extrapolated one", curves),
         *_shedding_plots(history),
     ]
     return Result(rows, plots, [Picture.of("shedding", sim, (x - 2, x + 10, y - 3, y + 3), 4.0)])
@@ -358,7 +362,7 @@ def oscillating(effort: Effort) -> Result:
             "Morison's formula with the published coefficients", t[::3] / period, published[::3]
         ),
     ]
-    plots = [Plot("drag", "t over the period", "C_D", curves, y_limits=(-4.5, 4.5))]
+    plots = [Plot("drag", "time, in periods", "drag coefficient", curves, y_limits=(-4.5, 4.5))]
     window = (x0 - 3, x0 + 3, y0 - 2, y0 + 2)
     return Result(rows, plots, [Picture.of("last-period", sim, window, limit=5.0)])
 

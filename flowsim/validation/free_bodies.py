@@ -98,7 +98,7 @@ def added_mass(effort: Effort) -> Result:
                 Curve.of("exact", t, [exact_release(density, time) for time in t]),
                 Curve.of("without viscosity", t, t * (density - 1) / (density + 1)),
             ]
-            plots.append(Plot(f"start-{density:g}", "t", "speed over g", curves))
+            plots.append(Plot(f"start-{density:g}", "time", "speed over g", curves))
     many = np.geomspace(0.1, 1000, 100)
     curves = [
         Curve.of("(rho - 1)/(rho + 1)", np.log10(many), (many - 1) / (many + 1)),
@@ -196,7 +196,9 @@ def frames(effort: Effort) -> Result:
             ("in a stream", "moving through still water"), histories, strict=True
         )
     ]
-    return Result([row], [Plot("drag", "t U/D", "C_D", curves, y_limits=(0.5, 3.0))])
+    return Result(
+        [row], [Plot("drag", "time, in D/U", "drag coefficient", curves, y_limits=(0.5, 3.0))]
+    )
 
 
 def _block_means(

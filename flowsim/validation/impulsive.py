@@ -59,7 +59,7 @@ def impulsive(reynolds_number: int, effort: Effort) -> Result:
             points=True,
         ),
     ]
-    plots = [Plot("drag", "T = U t / R", "C_D", curves, y_limits=(0.0, 2.0))]
+    plots = [Plot("drag", "time, in radii over U", "drag coefficient", curves, y_limits=(0.0, 2.0))]
     x, y = box.center
     return Result(rows, plots, [Picture.of("T5", sim, (x - 1, x + 3, y - 1, y + 1), limit=20.0)])
 
@@ -102,4 +102,6 @@ def short_times(effort: Effort) -> Result:
         Curve.of("ours", history[:, 0], history[:, 1]),
         Curve.of("Bar-Lev and Yang (1975)", s, bar_lev_yang(s, reynolds_number)),
     ]
-    return Result(rows, [Plot("drag", "t U/D", "C_D", curves, y_limits=(0.0, 10.0))])
+    return Result(
+        rows, [Plot("drag", "time, in D/U", "drag coefficient", curves, y_limits=(0.0, 10.0))]
+    )

@@ -54,6 +54,10 @@ def open_sides(effort: Effort) -> Result:
         Curve.of("C_D", history[::24, 0], history[::24, 1]),
         Curve.of("C_L", history[::24, 0], history[::24, 2]),
     ]
-    plots = [Plot("forces", "t U/D", "C_D, C_L", curves, y_limits=(-1.0, 2.0))]
+    plots = [
+        Plot(
+            "forces", "time, in D/U", "coefficients of drag and lift", curves, y_limits=(-1.0, 2.0)
+        )
+    ]
     x, y = box.center
     return Result(rows, plots, [Picture.of("shedding", sim, (x - 3, x + 11, y - 4, y + 4), 4.0)])

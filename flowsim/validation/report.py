@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ Lengths are in D, times in D/U. *Error* is relative to the reference, or to the 
 values (0 within it), and absolute where the reference is 0. *Seconds* are those of the whole case. The grid, box and
 blockage (share of a cross-section of the box that bodies cover) stand beside every value, because all of them shift it.
 """
+
+_WIDTH = 1080  # pixels of a picture of a field
 
 
 def show(value: Any) -> str:
@@ -163,9 +166,12 @@ def _draw_plot(plot: Plot, file: Path) -> None:
     FigureCanvasAgg(figure)
     axes = figure.subplots()
     markers, sizes = iter("osD^v"), iter((8, 5, 6, 6, 6))
+    dashes = cycle(("-", "--", "-.", ":"))  # so that lines at one place all show
     for curve in plot.curves:
-        style: dict[str, Any] = {"linewidth": 1.2}
-        if curve.points:  # hollow and of several shapes, so that points at one place all show
+        style: dict[str, Any]
+        if not curve.points:
+            style = {"linewidth": 1.2, "linestyle": next(dashes)}
+        else:  # hollow and of several shapes, so that points at one place all show
             style = {
                 "marker": next(markers),
                 "linestyle": "",
@@ -194,6 +200,7 @@ def _draw_picture(picture: Picture, file: Path) -> None:
         vorticity, picture.size, [Outline(points) for points in picture.outlines], quantity=quantity
     )
     length = "D" if picture.outlines else "L"  # of a body, or of the box
-    legend = draw_legends(720, text_size(720), scene.scale(720), [quantity], length)
-    drawn = np.concatenate([np.asarray(field_picture(scene, 720)), legend])
+    scale = scene.scale(_WIDTH)
+    legend = draw_legends(_WIDTH, text_size(_WIDTH), scale, [quantity], length)
+    drawn = np.concatenate([np.asarray(field_picture(scene, _WIDTH)), legend])
     Image.fromarray(drawn).save(file, optimize=True)

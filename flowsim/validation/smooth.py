@@ -185,4 +185,4 @@ def lamb_oseen(effort: Effort) -> Result:
         ),
     ]
     curves = [Curve.of("exact", r, exact), Curve.of(f"{n} x {n} cells", r, computed, points=True)]
-    return Result(rows, [Plot("profile", "r", "u_theta at t = 8", curves)])
+    return Result(rows, [Plot("profile", "radius", "azimuthal velocity at t = 8", curves)])

@@ -91,7 +91,7 @@ def eel(effort: Effort) -> Result:
     )
     x0, y0 = sim.body_state.position[0, 0]
     picture = Picture.of("eel", sim, (max(x0 - 3.0, 0.0), x0 + 1.0, y0 - 1.0, y0 + 1.0))
-    return Result(rows, [Plot("speed", "t/T", "speed, L/T", curves)], [picture])
+    return Result(rows, [Plot("speed", "time, in periods T", "speed, in L/T", curves)], [picture])
 
 
 def _place(sim: Simulation) -> tuple[float, float]:
@@ -137,4 +137,6 @@ def balance(effort: Effort) -> Result:
         )
     labels = (("penalty", 2), ("control volume", 5))
     curves = [Curve.of(label, seen[:, 0], seen[:, column]) for label, column in labels]
-    return Result(rows, [Plot("lateral-force", "t/T", "F_y", curves)])
+    return Result(
+        rows, [Plot("lateral-force", "time, in periods T", "lateral force, in rho L^3/T^2", curves)]
+    )
