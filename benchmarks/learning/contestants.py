@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import EngFormatter
 
 from benchmarks.learning.page import Seeds, curve_at, interquartile_mean, interval, read_curve
 from benchmarks.learning.plan import Suite, read_results
@@ -73,6 +74,7 @@ def draw(contestants: Mapping[str, Seeds], panels: Sequence[Panel], picture: Pat
                 )
         axes.set(xlabel=panel.x, ylabel=panel.y)
         axes.locator_params(axis="x", nbins=6)
+        axes.xaxis.set_major_formatter(EngFormatter(sep=""))
     handles = axes.get_legend_handles_labels()
     figure.legend(*handles, loc="outside upper center", ncols=3)
     picture.parent.mkdir(parents=True, exist_ok=True)

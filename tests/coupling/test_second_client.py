@@ -202,7 +202,7 @@ class Run:
     def finish(self):
         """Train to the end, and return what the processes said and the audit; they end by themselves."""
         self.turn_until(lambda: self.server.exchange.finished)
-        self.server.close("the run is finished")
+        self.server.close("the run is finished", patience=GUARD)
         self.log.close()
         said = [process.communicate(timeout=GUARD)[0] for process in self.processes]
         assert [
