@@ -48,8 +48,16 @@ def find_preset(preset: str) -> Path:
         return root / f"{name}.yaml"
     if path.suffix in (".yaml", ".yml"):
         raise ConfigError(f"preset file {preset} does not exist")
-    hint = did_you_mean(nearest(name, shipped), f"give a YAML file or one of {', '.join(shipped)}")
-    raise ConfigError(f"no preset named {preset!r}: {hint}")
+    raise ConfigError(f"no preset named {preset!r}: {_instead_of(name.rstrip('/'), shipped)}")
+
+
+def _instead_of(name: str, shipped: list[str]) -> str:
+    """Say which preset was probably meant: of a folder its quick one, since any of them is as like its name."""
+    if "/" not in name and (folder := nearest(name, {one.split("/")[0] for one in shipped})):
+        inside = [one for one in shipped if one.startswith(f"{folder}/")]
+        quick = f"{folder}/quick"
+        return did_you_mean(quick if quick in inside else None, f"give one of {', '.join(inside)}")
+    return did_you_mean(nearest(name, shipped), f"give a YAML file or one of {', '.join(shipped)}")
 
 
 def preset_name(preset: str) -> str:

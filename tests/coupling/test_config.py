@@ -78,6 +78,10 @@ def test_a_mistake_is_one_sentence(preset, word, sentence):
     [
         ("nowhere.yaml", "nowhere.yaml does not exist"),
         ("d_cylinder_wake/quik", "did you mean 'd_cylinder_wake/quick'"),
+        ("d_cylinder_wake", r"did you mean 'd_cylinder_wake/quick'\?"),
+        ("cases/swimmer_school/", r"did you mean 'swimmer_school/quick'\?"),
+        ("d_cylinder_wak", r"did you mean 'd_cylinder_wake/quick'\?"),
+        ("classic", "'classic': give one of classic/cartpole, classic/pendulum$"),
     ],
 )
 def test_a_missing_preset_is_one_sentence(name, sentence):
