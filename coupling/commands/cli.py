@@ -34,6 +34,9 @@ __all__ = ["app", "main"]
 P = ParamSpec("P")
 R = TypeVar("R")
 
+# typer brought click's exceptions along in some versions and its own in others; this is in both
+_UsageError: type[Exception] = typer.BadParameter.__bases__[0]
+
 app = typer.Typer(
     name="flowsim",
     help="Train agents that live in a real flow, look at them and measure them.",
@@ -809,7 +812,32 @@ def _print_next(commands: Sequence[tuple[str, str]]) -> None:
 def main() -> None:
     """Run the command line."""
     leave_out_meta_kernels()
-    app(prog_name="flowsim")
+    try:
+        code = app(prog_name="flowsim", standalone_mode=False) or 0
+    except _UsageError as error:
+        code = 2
+        if type(error).__name__ != "NoArgsIsHelpError":  # then the help is printed already
+            print(f"flowsim: {_refusal(error)}", file=sys.stderr)
+    sys.exit(code)
+
+
+def _refusal(error: Any) -> str:
+    """Say in one sentence what typer would say in a box of several lines."""
+    text = " ".join(error.format_message().split()).rstrip(".").replace("Value error, ", "")
+    # a value that is refused comes from pydantic, which tells it
+    refused: list[Any] = getattr(error.__cause__, "errors", list)()
+    if refused:
+        key, given, why = error.param.opts[-1], refused[0]["input"], text.partition(": ")[2]
+        text = f"{key}: {why}" if repr(given) in why else f"{key} = {given}: {_begun_small(why)}"
+    text = text.replace(". Did you mean", ": did you mean").replace(". Choose from:", ": one of")
+    # options without their value come without a context; flowsim's own take none, so the command is the first word
+    named = [word for word in sys.argv[1:2] if not word.startswith("-")]
+    command = error.ctx.command_path if error.ctx else " ".join(["flowsim", *named])
+    return _begun_small(text) + ("" if text.endswith("?") else f"; see `{command} --help`")
+
+
+def _begun_small(text: str) -> str:
+    return text[0].lower() + text[1:]
 
 
 if __name__ == "__main__":

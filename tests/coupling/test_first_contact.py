@@ -54,6 +54,37 @@ def test_train_alone_lists_the_presets_and_asks_for_one(command):
     assert "which preset?" in err
 
 
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        (
+            "bench nonsense",
+            r"part: .*'nonsense'.* 'solver', 'tasks', .*; see `flowsim bench --help`",
+        ),
+        ("render wake --actions 0", r"--actions.* 0.* 1.*; see `flowsim render --help`"),
+        ("rendr wake", r"no such command 'rendr': did you mean 'render'\?"),
+        ("nothing", r"no such command 'nothing'; see `flowsim --help`"),
+        (
+            "render wake --otput x",
+            r"no such option: --otput.*--output.*; see `flowsim render --help`",
+        ),
+        ("status", r"missing argument 'path'; see `flowsim status --help`"),
+        ("bench", r"missing argument 'part': one of solver, .*; see `flowsim bench --help`"),
+        ("render wake --fps", r"option '--fps' requires an argument; see `flowsim render --help`"),
+    ],
+)
+def test_bad_words_are_refused_in_one_sentence(command, line, sentence):
+    code, out, err = command(*line.split())
+    assert (code, out) == (2, "")
+    assert re.fullmatch(f"flowsim: {sentence}\n", err)
+
+
+def test_the_command_alone_prints_its_help(command):
+    code, out, err = command()
+    assert (code, err) == (2, "")
+    assert out.strip() == command("--help")[1].strip()
+
+
 @pytest.mark.slow
 def test_a_run_ends_with_its_return_and_what_to_do_next(shell):
     done = shell.run("train", shell.preset())
