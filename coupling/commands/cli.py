@@ -8,6 +8,8 @@ import functools
 import gc
 import json
 import os
+import select
+import signal
 import sys
 import threading
 import time
@@ -16,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TextIO, TypeVar
 
 import typer
 
@@ -104,10 +106,9 @@ def told_in_a_sentence(command: Callable[P, R]) -> Callable[P, R]:
                 130,
                 f"flowsim: {interruption}" if str(interruption) else "flowsim: interrupted",
             )
-        except BrokenPipeError:  # `flowsim ... | head`
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise typer.Exit(1) from None
         except OSError as error:
+            if isinstance(error, BrokenPipeError) and _deaf_streams():
+                raise  # `flowsim ... | head`, which main ends quietly
             code, sentence = 1, f"flowsim: {describe_os_error(error)}"
         except ModuleNotFoundError as error:
             code, sentence = 2, f"flowsim: {describe_missing(error)}"
@@ -813,12 +814,48 @@ def main() -> None:
     """Run the command line."""
     leave_out_meta_kernels()
     try:
-        code = app(prog_name="flowsim", standalone_mode=False) or 0
+        code = _run()
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except (BrokenPipeError, SystemExit) as ending:
+        # typer and rich answer a pipe that is closed with an exit of their own
+        if BrokenPipeError not in (type(ending), type(ending.__context__)):
+            raise
+        code = _end_without_reader()
+    sys.exit(code)
+
+
+def _run() -> int:
+    """Run the command of ``sys.argv`` and return its exit code."""
+    try:
+        return app(prog_name="flowsim", standalone_mode=False) or 0
     except _UsageError as error:
-        code = 2
         if type(error).__name__ != "NoArgsIsHelpError":  # then the help is printed already
             print(f"flowsim: {_refusal(error)}", file=sys.stderr)
-    sys.exit(code)
+        return 2
+
+
+def _end_without_reader() -> int:
+    """Leave Python nothing to complain of when it flushes at its end, and return the exit code.
+
+    That is the code with which shells name the end by SIGPIPE. The signal itself stays ignored, as Python's
+    documentation advises: it would also end a learner whose worker hangs up.
+    """
+    for stream in _deaf_streams():
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    return 128 + signal.SIGPIPE
+
+
+def _deaf_streams() -> list[TextIO]:
+    """Return which of stdout and stderr are pipes that nobody reads any more."""
+    deaf = []
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(AttributeError, OSError):  # there is none, or it is no file
+            poll = select.poll()
+            poll.register(stream.fileno(), 0)
+            if any(event & select.POLLERR for _, event in poll.poll(0)):
+                deaf.append(stream)
+    return deaf
 
 
 def _refusal(error: Any) -> str:

@@ -1,11 +1,15 @@
 """What a newcomer types first, and what the commands say at their end."""
 
+import errno
+import os
 import re
+import signal
+import subprocess
 from importlib import metadata
 
 import gymnasium
 import pytest
-from conftest import complaint
+from conftest import GUARD, complaint
 
 from cases.baselines import ZeroController
 from coupling.commands import bench, cli, hints
@@ -77,6 +81,37 @@ def test_bad_words_are_refused_in_one_sentence(command, line, sentence):
     code, out, err = command(*line.split())
     assert (code, out) == (2, "")
     assert re.fullmatch(f"flowsim: {sentence}\n", err)
+
+
+@pytest.mark.parametrize(
+    ("line", "both"),
+    [("presets", False), ("presets --json", False), ("--help", False), ("train", True)],
+)
+def test_a_pipe_that_nobody_reads_ends_a_command_quietly(shell, line, both):
+    """With the code that shells give to what SIGPIPE ends, such as `yes | head`."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        done = subprocess.run(
+            shell.command(*line.split()), cwd=shell.folder, env=shell.environment, text=True,
+            stdout=writing, stderr=writing if both else subprocess.PIPE, timeout=GUARD,
+        )  # fmt: skip
+    finally:
+        os.close(writing)
+    assert done.returncode == 128 + signal.SIGPIPE
+    assert not done.stderr
+
+
+def test_a_broken_pipe_of_another_kind_is_told(command, monkeypatch):
+    """Not every pipe that breaks is one of those that the answer goes to."""
+
+    def broken():
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe", "a program that makes films")
+
+    monkeypatch.setattr("coupling.settings.presets.describe_presets", broken)
+    code, out, err = command("presets")
+    assert (code, out) == (1, "")
+    assert err == "flowsim: Broken pipe: a program that makes films\n"
 
 
 def test_the_command_alone_prints_its_help(command):
