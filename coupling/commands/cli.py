@@ -242,7 +242,7 @@ def agents(as_json: Json = False) -> None:
     if as_json:
         print(json.dumps(rows))
         return
-    print_rows(rows)
+    print_rows(rows, spare=("seed", "episodes", "steps", "learner"))
     _print_next([("flowsim render wake -o wake.mp4", "film one of them")])
 
 
@@ -801,7 +801,7 @@ def _print_presets() -> None:
     from coupling.commands.tables import print_rows
     from coupling.settings.presets import describe_presets
 
-    print_rows(describe_presets())
+    print_rows(describe_presets(), spare=("env",))
 
 
 def _print_next(commands: Sequence[tuple[str, str]]) -> None:

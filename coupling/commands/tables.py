@@ -1,6 +1,7 @@
 """Tables for people, on stdout."""
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
@@ -9,6 +10,7 @@ from rich.table import Table
 __all__ = ["print_results", "print_rows", "print_status"]
 
 _OLD = 15.0  # seconds; a status is written each second
+_PROSE = 60  # characters of a sentence before it may go on in the next line
 _SHOWN_OTHERWISE = (
     "run",
     "state",
@@ -23,11 +25,15 @@ _SHOWN_OTHERWISE = (
 
 
 def _show(table: Table) -> None:
+    _console().print(table)
+
+
+def _console() -> Console:
     console = Console(highlight=False)
     if not console.is_terminal:
         # a file or a pipe gets whole lines, not ones cut at a width that it does not have
         console.width = 160
-    console.print(table)
+    return console
 
 
 def _number(value: Any) -> str:
@@ -54,13 +60,36 @@ def print_results(results: dict[str, dict[str, Any]]) -> None:
     _show(table)
 
 
-def print_rows(rows: list[dict[str, Any]]) -> None:
-    """Print rows of a benchmark."""
-    columns = list(dict.fromkeys(key for row in rows for key in row))
-    table = Table(*columns)
-    for row in rows:
-        table.add_row(*(_number(row.get(column)) for column in columns))
-    _show(table)
+def print_rows(rows: list[dict[str, Any]], spare: Sequence[str] = ()) -> None:
+    """Print rows, of a benchmark for example.
+
+    Parameters
+    ----------
+    rows
+        A value for each column, by its name.
+    spare
+        Columns that a terminal which is too narrow for all of them goes without, the first one first.
+    """
+    columns = {key: [_number(row.get(key)) for row in rows] for row in rows for key in row}
+    console, without = _console(), list[str]()
+    for name in spare:
+        if _width(columns) > console.width:
+            del columns[name]
+            without.append(name)
+    told = f"without {', '.join(without)}: this terminal is too narrow" if without else None
+    table = Table(caption=told, caption_justify="left")
+    for name in columns:
+        # a word longer than its column goes on in the next line; unless told, it would be cut
+        table.add_column(name, overflow="fold")
+    for cells in zip(*columns.values(), strict=True):
+        table.add_row(*cells)
+    console.print(table)
+
+
+def _width(columns: dict[str, list[str]]) -> int:
+    """Return how many characters a table takes whose prose goes on in further lines, but nothing else."""
+    longest = [max(map(len, (name, *cells))) for name, cells in columns.items()]
+    return sum(min(width, _PROSE) + 3 for width in longest) + 1
 
 
 def print_status(status: dict[str, Any]) -> None:

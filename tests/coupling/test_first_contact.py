@@ -13,9 +13,11 @@ from conftest import GUARD, complaint
 
 from cases.baselines import ZeroController
 from coupling.commands import bench, cli, hints
+from coupling.run.agents import describe_agents
 from coupling.run.evaluate import evaluate, evaluate_with_baselines
 from coupling.run.screen import ConsoleScreen
 from coupling.settings.content import shipped_presets
+from coupling.settings.presets import describe_presets
 
 STATUS = {
     "environment_steps": 0, "steps_planned": 1_000_000, "steps_per_second": 1234.5, "updates_per_second": 1234.5,
@@ -48,6 +50,35 @@ def test_presets_are_listed_with_what_they_are_for(command):
         (row,) = [line for line in out.splitlines() if f" {name} " in line and "│" in line]
         assert len(row.split("│")[3].split()) > 3, "a sentence says what it is"
     assert "next: flowsim train" in out
+
+
+@pytest.mark.parametrize(
+    ("listed", "describe", "left_out"),
+    [
+        ("presets", describe_presets, {"env"}),
+        ("agents", describe_agents, {"seed", "episodes", "steps", "learner"}),
+    ],
+)
+def test_a_list_fits_into_eighty_columns_uncut(command, monkeypatch, listed, describe, left_out):
+    for name, value in {"COLUMNS": "80", "FORCE_COLOR": "1", "TERM": "xterm"}.items():
+        monkeypatch.setenv(name, value)
+    _, out, _ = command(listed)
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", out.partition("next:")[0]).splitlines()
+    assert max(map(len, lines)) <= 80
+    rows: list[list[list[str]]] = []
+    for line in lines:
+        if line.startswith("│"):
+            cells = [cell.strip() for cell in line.strip("│").split("│")]
+            if cells[0]:
+                rows.append([])
+            rows[-1].append(cells)
+    told = [" ".join(" ".join(cells).split()) for row in rows for cells in zip(*row, strict=True)]
+    expected = [
+        str(value) for row in describe() for key, value in row.items() if key not in left_out
+    ]
+    assert told == expected
+    assert max(map(len, rows)) <= 3
+    assert all(name in lines[-1] for name in left_out), "what is left out is told"
 
 
 def test_train_alone_lists_the_presets_and_asks_for_one(command):
