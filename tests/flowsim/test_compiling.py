@@ -109,6 +109,21 @@ def test_processes_that_start_cold_together_compile_each_function_once(tmp_path)
     assert notes.read_text() == before
 
 
+def test_a_process_that_never_answers_is_killed_and_the_first_call_compiles(tmp_path):
+    (tmp_path / "compiled_here.py").write_text(MODULE)
+    places = {
+        "NUMBA_CACHE_DIR": str(tmp_path / "cache"),
+        "PYTHONPATH": str(tmp_path),
+        "NOTES": str(tmp_path / "notes"),
+    }
+    # it reads nothing, writes nothing, and does not end when its stdin does
+    silent = "limit=0.2, command=[sys.executable, '-c', 'import time; time.sleep(9999)']"
+    out, err = outcome(run(SCRIPT.replace("(needs)", f"(needs, {silent})"), **places))
+    assert out.strip() == "[np.float64(1.0), np.float64(2.0), np.float64(3.0)]"
+    assert "one is not compiled after 0.2 s: its first call will do it" in err
+    assert "compiled 0 of 3 functions of the solver" in err
+
+
 FREE_DISK = """
 from flowsim import Disk, Grid, Sides, Simulation
 disk = Disk(center=(2.0, 2.0), motion="free")

@@ -18,6 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
@@ -38,6 +39,7 @@ LONGEST_FIRST = (
 )
 TELL_EVERY = 5.0
 LOCK_TIMEOUT = 1800.0
+FUNCTION_TIMEOUT = 600.0  # a function takes seconds, or a minute where a machine is very busy
 _CHILD = "import sys; sys.path[:] = sys.argv[1:]; from flowsim.backend.cpu.ahead import compile_as_told as go; go()"
 
 
@@ -51,10 +53,28 @@ def tell(text: str) -> None:
     print(f"flowsim: {text}", file=sys.stderr, flush=True)
 
 
-def compile_ahead(needs: Sequence[Need], say: Callable[[str], None] = tell) -> None:
+def compile_ahead(
+    needs: Sequence[Need],
+    say: Callable[[str], None] = tell,
+    *,
+    limit: float = FUNCTION_TIMEOUT,
+    command: Sequence[str] | None = None,
+) -> None:
     """Bring what is not in the cache yet into it, with a word about it; several processes may ask at once.
 
-    A cache that cannot be written, or processes that cannot be started, leave the work to the first calls.
+    A cache that cannot be written, or processes that cannot be started or do not answer, leave the work to the first
+    calls.
+
+    Parameters
+    ----------
+    needs
+        What will be called.
+    say
+        Shows a line.
+    limit
+        Seconds that a process may take over one function; then it is killed.
+    command
+        What compiles: reads needs from stdin and answers each with a line (:func:`compile_as_told` unless given).
     """
     if not _missing(needs):
         return
@@ -68,7 +88,7 @@ def compile_ahead(needs: Sequence[Need], say: Callable[[str], None] = tell) -> N
             lock.acquire()
         try:
             if missing := _missing(needs):
-                _compile_in_processes(missing, say)
+                _compile_in_processes(missing, say, limit, command or _compiler())
         finally:
             lock.release()
 
@@ -79,7 +99,13 @@ def _missing(needs: Sequence[Need]) -> list[Need]:
     return sorted(missing, key=lambda need: rank.get(need.name, len(rank)))
 
 
-def _compile_in_processes(needs: list[Need], say: Callable[[str], None]) -> None:
+def _compiler() -> list[str]:
+    return [sys.executable, "-P", "-c", _CHILD, str(Path(__file__).parents[3]), *sys.path]
+
+
+def _compile_in_processes(
+    needs: list[Need], say: Callable[[str], None], limit: float, command: Sequence[str]
+) -> None:
     """Compile in as many processes as there are cores."""
     processes = min(len(needs), cores())
     say(
@@ -100,24 +126,33 @@ def _compile_in_processes(needs: list[Need], say: Callable[[str], None]) -> None
             say(f"compiling the solver: {so_far}")
 
     tenders = [
-        threading.Thread(target=_tend, args=(todo, done), daemon=True) for _ in range(processes)
+        threading.Thread(target=_tend, args=(todo, done, say, limit, command), daemon=True)
+        for _ in range(processes)
     ]
     for thread in (*tenders, threading.Thread(target=tell_now_and_then, daemon=True)):
         thread.start()
     try:
         for tender in tenders:
-            tender.join()
+            tender.join()  # each of its waits has a limit
     finally:
         finished.set()
-    say(f"compiled the solver in {time.monotonic() - began:.0f} s")
+    all_done = done.qsize() == len(needs)
+    what = "the solver" if all_done else f"{done.qsize()} of {len(needs)} functions of the solver"
+    say(f"compiled {what} in {time.monotonic() - began:.0f} s")
 
 
-def _tend(todo: SimpleQueue[Need], done: SimpleQueue[Need]) -> None:
+def _tend(
+    todo: SimpleQueue[Need],
+    done: SimpleQueue[Need],
+    say: Callable[[str], None],
+    limit: float,
+    command: Sequence[str],
+) -> None:
     """Give one process its work, a function at a time; what cannot be compiled says so when it is called."""
     with (
         suppress(OSError),
         subprocess.Popen(
-            [sys.executable, "-P", "-c", _CHILD, str(Path(__file__).parents[3]), *sys.path],
+            command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=os.environ | {"NUMBA_CACHE_DIR": str(CACHE_FOLDER.parents[1])},
@@ -129,13 +164,37 @@ def _tend(todo: SimpleQueue[Need], done: SimpleQueue[Need]) -> None:
         with suppress(Empty, BrokenPipeError):
             while True:
                 need = todo.get_nowait()
-                pickle.dump(need, child.stdin)
-                child.stdin.flush()
-                if not child.stdout.readline():
-                    break
+                late = f"{need.name} is not compiled after {limit:g} s: its first call will do it"
+                with _killed_after(limit, child, partial(say, late)):
+                    pickle.dump(need, child.stdin)
+                    child.stdin.flush()
+                    if not child.stdout.readline():
+                        break
                 done.put(need)
-        with suppress(BrokenPipeError):
+        with _killed_after(limit, child, lambda: None), suppress(BrokenPipeError):
             child.stdin.close()
+            child.wait()
+
+
+@contextmanager
+def _killed_after(
+    limit: float, child: subprocess.Popen[bytes], why: Callable[[], None]
+) -> Iterator[None]:
+    """Kill a process that takes longer for what is done inside, which then finds its pipes closed."""
+
+    def kill() -> None:
+        try:
+            why()
+        finally:
+            child.kill()
+
+    timer = threading.Timer(limit, kill)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def compile_as_told() -> None:
