@@ -8,14 +8,68 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from rl_agent import distributions
 from rl_agent.networks import Network
 
-__all__ = ["Acting", "Actor", "Head"]
+__all__ = ["Acting", "Actor", "Head", "categorical_head", "gaussian_head"]
 
 F32 = npt.NDArray[np.float32]
 
 Head = Callable[[F32, F32], tuple[F32, F32, F32]]
 """From the network's outputs (n, O) and the loose parameters to V (n,) and the statistics of the policy."""
+
+
+def gaussian_head(size: int, std: Callable[[F32, F32], F32], *, has_value: bool = False) -> Head:
+    """Make the head of a Gaussian policy, whose mean is an output.
+
+    Parameters
+    ----------
+    size
+        Components of an action (A).
+    std
+        From the outputs behind the mean, shape (n, ...), and the loose parameters to the standard deviation.
+    has_value
+        Whether V(s) is an output, the first one.
+    """
+    first = int(has_value)
+
+    def head(outputs: F32, loose: F32) -> tuple[F32, F32, F32]:
+        mean, tail = outputs[:, first : first + size], outputs[:, first + size :]
+        return _value(outputs, has_value), mean, std(tail, loose)
+
+    return head
+
+
+def categorical_head(
+    choices: int, *, has_value: bool = False, has_temperature: bool = False
+) -> Head:
+    """Make the head of a policy of discrete actions, whose logits are outputs.
+
+    Parameters
+    ----------
+    choices
+        Number of actions (K).
+    has_value
+        Whether V(s) is an output, the first one.
+    has_temperature
+        Whether there is an inverse temperature, the output behind the logits (after a softplus), by which they are
+        multiplied; otherwise that is one. The logits are then minus the energies of a Boltzmann distribution (Weber et
+        al. 2022, appendix A).
+    """
+    first = int(has_value)
+
+    def head(outputs: F32, loose: F32) -> tuple[F32, F32, F32]:
+        logits, tail = outputs[:, first : first + choices], outputs[:, first + choices :]
+        if has_temperature:
+            logits = (logits * distributions.softplus(tail)).astype(np.float32)
+        nothing = np.zeros((len(outputs), 0), np.float32)
+        return _value(outputs, has_value), distributions.softmax(logits), nothing
+
+    return head
+
+
+def _value(outputs: F32, has_value: bool) -> F32:
+    return outputs[:, 0] if has_value else np.zeros(len(outputs), np.float32)
 
 
 class Acting(NamedTuple):

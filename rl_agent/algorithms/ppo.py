@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rl_agent import densities, distributions
-from rl_agent.actor import Actor
+from rl_agent.actor import Actor, categorical_head, gaussian_head
 from rl_agent.algorithms.algorithm import Tensors
 from rl_agent.algorithms.horizon import OnHorizon
 from rl_agent.config import PPOConfig
@@ -44,21 +44,10 @@ F32 = npt.NDArray[np.float32]
 def make_actor(config: PPOConfig, sizes: Sizes) -> Actor:
     """Build the policy: the mean of a Gaussian with a shared sigma, or logits."""
     network = make_network(config, sizes.observation, sizes.choices or sizes.action)
-
-    def gaussian(outputs: F32, loose: F32) -> tuple[F32, F32, F32]:
-        return (
-            np.zeros(len(outputs), np.float32),
-            outputs,
-            distributions.floored_std(loose, config.sigma_min),
-        )
-
-    def categorical(outputs: F32, loose: F32) -> tuple[F32, F32, F32]:
-        nothing = np.zeros((len(outputs), 0), np.float32)
-        return np.zeros(len(outputs), np.float32), distributions.softmax(outputs), nothing
-
-    return (
-        Actor(network, 0, categorical) if sizes.choices else Actor(network, sizes.action, gaussian)
-    )
+    if sizes.choices:
+        return Actor(network, 0, categorical_head(sizes.choices))
+    std = lambda tail, loose: distributions.floored_std(loose, config.sigma_min)  # noqa: E731
+    return Actor(network, sizes.action, gaussian_head(sizes.action, std))
 
 
 class PPO(OnHorizon):

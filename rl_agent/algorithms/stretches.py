@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rl_agent import densities, distributions
-from rl_agent.actor import Actor
+from rl_agent import densities
+from rl_agent.actor import Actor, categorical_head, gaussian_head
 from rl_agent.algorithms.algorithm import Algorithm, Source, Tensors, nearness
 from rl_agent.config import AgentConfig, StretchConfig
 from rl_agent.later import torch
@@ -73,16 +73,10 @@ class Stretches:
 def make_actor(config: AgentConfig, sizes: Sizes) -> Actor:
     """Build the policy: the mean of a Gaussian with a fixed sigma, or logits."""
     network = make_network(config, sizes.observation, sizes.choices or sizes.action)
+    if sizes.choices:
+        return Actor(network, 0, categorical_head(sizes.choices))
     std = np.full(sizes.action, config.sigma, np.float32)
-
-    def gaussian(outputs: F32, loose: F32) -> tuple[F32, F32, F32]:
-        return np.zeros(len(outputs), np.float32), outputs, std
-
-    def categorical(outputs: F32, loose: F32) -> tuple[F32, F32, F32]:
-        nothing = np.zeros((len(outputs), 0), np.float32)
-        return np.zeros(len(outputs), np.float32), distributions.softmax(outputs), nothing
-
-    return Actor(network, 0, categorical if sizes.choices else gaussian)
+    return Actor(network, 0, gaussian_head(sizes.action, lambda tail, loose: std))
 
 
 def retrace(

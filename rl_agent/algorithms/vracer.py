@@ -59,7 +59,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rl_agent import densities, distributions
-from rl_agent.actor import Actor
+from rl_agent.actor import Actor, categorical_head, gaussian_head
 from rl_agent.algorithms import advantages
 from rl_agent.algorithms.algorithm import Algorithm, Source, Tensors, nearness
 from rl_agent.algorithms.by_hand import vracer as by_hand
@@ -82,32 +82,22 @@ def make_actor(config: VRacerConfig, sizes: Sizes) -> Actor:
     policies = sizes.world if config.policies == "own" else 1
     if policies > 1:
         network = Each(network, policies)
+    if sizes.choices:
+        has_temperature = config.policy == "boltzmann"
+        head = categorical_head(own, has_value=True, has_temperature=has_temperature)
+        return Actor(network, 0, head)
 
-    def gaussian(outputs: F32, loose: F32) -> tuple[F32, F32, F32]:
+    def std(tail: F32, loose: F32) -> F32:
         free = (
             loose
             if policies == 1
-            else np.tile(loose.reshape(policies, own), (len(outputs) // policies, 1))
+            else np.tile(loose.reshape(policies, own), (len(tail) // policies, 1))
         )
         if config.deviation == "state":
-            free = free + outputs[:, 1 + own : 1 + 2 * own]
-        return (
-            outputs[:, 0],
-            outputs[:, 1 : 1 + own],
-            distributions.floored_std(free, config.sigma_min),
-        )
+            free = free + tail[:, :own]
+        return distributions.floored_std(free, config.sigma_min)
 
-    def categorical(outputs: F32, loose: F32) -> tuple[F32, F32, F32]:
-        logits = outputs[:, 1 : 1 + own]
-        if config.policy == "boltzmann":
-            logits = (logits * distributions.softplus(outputs[:, 1 + own :])).astype(np.float32)
-        return outputs[:, 0], distributions.softmax(logits), np.zeros((len(outputs), 0), np.float32)
-
-    return (
-        Actor(network, 0, categorical)
-        if sizes.choices
-        else Actor(network, policies * own, gaussian)
-    )
+    return Actor(network, policies * own, gaussian_head(own, std, has_value=True))
 
 
 def _further_outputs(config: VRacerConfig, sizes: Sizes) -> int:
