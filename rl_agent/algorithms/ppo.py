@@ -32,6 +32,7 @@ from rl_agent.actor import Actor, categorical_head, gaussian_head
 from rl_agent.algorithms.algorithm import Tensors
 from rl_agent.algorithms.horizon import OnHorizon
 from rl_agent.config import PPOConfig
+from rl_agent.deviation import Deviation
 from rl_agent.later import torch
 from rl_agent.networks import Parts, make_network
 from rl_agent.scaling import Sizes
@@ -46,8 +47,8 @@ def make_actor(config: PPOConfig, sizes: Sizes) -> Actor:
     network = make_network(config, sizes.observation, sizes.choices or sizes.action)
     if sizes.choices:
         return Actor(network, 0, categorical_head(sizes.choices))
-    std = lambda tail, loose: distributions.floored_std(loose, config.sigma_min)  # noqa: E731
-    return Actor(network, sizes.action, gaussian_head(sizes.action, std))
+    deviation = Deviation(sizes.action, config.sigma_min)
+    return Actor(network, deviation.parameters, gaussian_head(sizes.action, deviation))
 
 
 class PPO(OnHorizon):

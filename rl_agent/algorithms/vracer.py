@@ -64,6 +64,7 @@ from rl_agent.algorithms import advantages
 from rl_agent.algorithms.algorithm import Algorithm, Source, Tensors, nearness
 from rl_agent.algorithms.by_hand import vracer as by_hand
 from rl_agent.config import VRacerConfig
+from rl_agent.deviation import Deviation
 from rl_agent.later import torch
 from rl_agent.networks import Each, Parts, Views, make_network
 from rl_agent.replay.batch import Batch
@@ -77,35 +78,23 @@ I64 = npt.NDArray[np.int64]
 
 def make_actor(config: VRacerConfig, sizes: Sizes) -> Actor:
     """Build the policy: outputs V(s), the policy's own, and the coefficients of the advantage, if any."""
-    own = sizes.choices or sizes.action
-    network = make_network(config, sizes.observation, 1 + own + _further_outputs(config, sizes))
-    policies = sizes.world if config.policies == "own" else 1
-    if policies > 1:
-        network = Each(network, policies)
+    own, deviation = sizes.choices or sizes.action, _deviation(config, sizes)
+    has_temperature = config.policy == "boltzmann"
+    coefficients = advantages.count_coefficients(config.advantage, sizes.action)
+    further = int(has_temperature) if sizes.choices else deviation.outputs + coefficients
+    network = make_network(config, sizes.observation, 1 + own + further)
+    if deviation.policies > 1:
+        network = Each(network, deviation.policies)
     if sizes.choices:
-        has_temperature = config.policy == "boltzmann"
         head = categorical_head(own, has_value=True, has_temperature=has_temperature)
         return Actor(network, 0, head)
-
-    def std(tail: F32, loose: F32) -> F32:
-        free = (
-            loose
-            if policies == 1
-            else np.tile(loose.reshape(policies, own), (len(tail) // policies, 1))
-        )
-        if config.deviation == "state":
-            free = free + tail[:, :own]
-        return distributions.floored_std(free, config.sigma_min)
-
-    return Actor(network, policies * own, gaussian_head(own, std, has_value=True))
+    return Actor(network, deviation.parameters, gaussian_head(own, deviation, has_value=True))
 
 
-def _further_outputs(config: VRacerConfig, sizes: Sizes) -> int:
-    """Count the outputs behind V and the policy's own: an inverse temperature, or deviations and coefficients."""
-    if sizes.choices:
-        return int(config.policy == "boltzmann")
-    deviations = sizes.action if config.deviation == "state" else 0
-    return deviations + advantages.count_coefficients(config.advantage, sizes.action)
+def _deviation(config: VRacerConfig, sizes: Sizes) -> Deviation:
+    """Build sigma, for each agent of a world if they have a policy each."""
+    policies = sizes.world if config.policies == "own" else 1
+    return Deviation(sizes.action, config.sigma_min, policies, of_state=config.deviation == "state")
 
 
 class VRacer(Algorithm):
@@ -135,7 +124,7 @@ class VRacer(Algorithm):
     uses_value_targets = True
 
     def __init__(self, config: VRacerConfig, sizes: Sizes, rng: np.random.Generator) -> None:
-        actor = make_actor(config, sizes)
+        actor, self._deviation = make_actor(config, sizes), _deviation(config, sizes)
         loose = actor.size - actor.network.size
         super().__init__(
             config,
@@ -150,7 +139,9 @@ class VRacer(Algorithm):
         )
         self.torch_step.to_device()
         plain = config.advantage == "none" and config.sampler == "uniform" and not sizes.choices
-        self.by_hand = by_hand.Gradient(self) if plain and config.device == "cpu" else None
+        self.by_hand = (
+            by_hand.Gradient(self, self._deviation) if plain and config.device == "cpu" else None
+        )
 
     def values(self, windows: F32, lengths: I64) -> F32:
         """V at the end of windows of any lengths, shape (n,)."""
@@ -246,13 +237,9 @@ class VRacer(Algorithm):
         self, views: Views, outputs: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Sort the outputs into m and sigma, shapes (B, A), and the coefficients of the advantage."""
-        size = self.sizes.action
+        size, deviation = self.sizes.action, self._deviation
         mean, tail = outputs[:, 1 : 1 + size], outputs[:, 1 + size :]
-        free = views["sigma"][""].reshape(-1, size)
-        free = free.repeat(len(mean) // len(free), 1)
-        if self.config.deviation == "state":
-            free, tail = free + tail[:, :size], tail[:, size:]
-        return mean, self.config.sigma_min + torch.nn.functional.softplus(free), tail
+        return mean, deviation.tensor(tail, views["sigma"][""]), tail[:, deviation.outputs :]
 
     def _of_action(self, log_density: torch.Tensor, present: torch.Tensor) -> torch.Tensor:
         """Log density of what decides an importance weight: an agent's action, or all actions of its world (eq. 12)."""

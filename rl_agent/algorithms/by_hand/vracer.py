@@ -7,9 +7,10 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from rl_agent import clipped_normal, distributions, gaussians
+from rl_agent import clipped_normal, gaussians
 from rl_agent.algorithms.algorithm import Algorithm, Evaluation
 from rl_agent.compiling import compiled
+from rl_agent.deviation import Deviation
 from rl_agent.distributions import BOUND
 from rl_agent.replay import worlds
 from rl_agent.replay.batch import Batch
@@ -23,22 +24,17 @@ F32 = npt.NDArray[np.float32]
 class Gradient:
     """Writes dL/dw of a batch into the ``last_gradient`` of an algorithm."""
 
-    def __init__(self, of: Algorithm) -> None:
-        self._of, self._pass = of, of.parts.passes("network")
+    def __init__(self, of: Algorithm, deviation: Deviation) -> None:
+        self._of, self._pass, self._deviation = of, of.parts.passes("network"), deviation
 
     def __call__(self, batch: Batch, rules: Rules, weight: F32 | None) -> Evaluation:
         """Write dL/dw of a batch, which has no weights; steps above ``rho_clip`` have no gradient of L_pi."""
         of = self._of
         outputs = self._pass.forward(of.host_weights["network"], batch.windows, batch.lengths)
-        size = len(outputs)
-        actions = of.sizes.action
-        free = of.weights[of.parts.places["sigma"]].reshape(-1, actions)
-        policies, of_state = len(free), outputs.shape[1] > 1 + actions
-        if policies > 1:
-            free = np.tile(free, (size // policies, 1))
-        if of_state:
-            free = free + outputs[:, 1 + actions :]
-        sigma = distributions.floored_std(free, of.config.sigma_min)
+        size, place = len(outputs), of.parts.places["sigma"]
+        actions, deviation = of.sizes.action, self._deviation
+        # a row for each step, or one for all
+        sigma = deviation(outputs[:, 1 + actions :], of.weights[place]).reshape(-1, actions)
         d_outputs = np.empty_like(outputs)
         behaviour = (batch.action, batch.behaviour_mean, batch.behaviour_std)
         clipped = of.config.is_clipped
@@ -78,12 +74,9 @@ class Gradient:
             d_outputs,
             clipped,
         )
-        # d softplus(x) / dx = 1 - exp(-softplus(x))
-        d_free = d_sigma * -np.expm1(np.float32(of.config.sigma_min) - sigma)
-        of.last_gradient[of.parts.places["sigma"]] = d_free.reshape(-1, policies * actions).sum(
-            axis=0
-        )
-        if of_state:
+        d_free = d_sigma * deviation.slope(sigma)
+        of.last_gradient[place] = d_free.reshape(-1, deviation.parameters).sum(axis=0)
+        if deviation.outputs:
             d_outputs[:, 1 + actions :] = d_free
         self._pass.backward(d_outputs, of.host_gradient["network"])
         kept = (loss_share > 0) if rules.rule_1 else np.ones(size, np.bool_)
