@@ -146,15 +146,7 @@ class VRacer(Algorithm):
     def values(self, windows: F32, lengths: I64) -> F32:
         """V at the end of windows of any lengths, shape (n,)."""
         self.torch_step.to_host()
-        order = np.argsort(-lengths, kind="stable")
-        tape = self.network.tape(windows.shape[0], len(lengths))
-        held = self.host_weights["network"]
-        outputs = self.network.forward(
-            held, np.ascontiguousarray(windows[:, order]), lengths[order], tape
-        )
-        values = np.empty(len(lengths), np.float32)
-        values[order] = outputs[:, 0]
-        return values
+        return self.network.evaluate(self.host_weights["network"], windows, lengths)[:, 0]
 
     def gather(self, source: Source, slots: I64) -> tuple[I64, Batch]:
         """Gather drawn steps with their stored targets."""

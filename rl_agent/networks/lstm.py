@@ -310,10 +310,7 @@ class WindowLSTM(LSTM):
         past = state[:, :-1].reshape(n, self.history, self.inputs)
         seen = np.concatenate([past, observations[:, None]], axis=1)
         lengths = np.minimum(state[:, -1].astype(np.int64), self.history) + 1
-        order = np.argsort(-lengths, kind="stable")
-        windows = np.ascontiguousarray(seen[order].transpose(1, 0, 2))
-        outputs = np.empty((n, self.outputs), np.float32)
-        outputs[order] = self.forward(weights, windows, lengths[order], self.tape(len(windows), n))
+        outputs = self.evaluate(weights, seen.transpose(1, 0, 2), lengths)
         following = np.concatenate([seen[:, 1:].reshape(n, -1), state[:, -1:] + 1], axis=1)
         return outputs, following
 

@@ -88,6 +88,15 @@ class Network(ABC):
     ) -> F32:
         """Compute outputs of shape (B, outputs), a critic's (K B, outputs); ``weights`` are ``views``."""
 
+    def evaluate(self, weights: dict[str, F32], windows: F32, lengths: I64) -> F32:
+        """Compute outputs like ``forward``, of windows in any order, with nothing kept for ``backward``."""
+        order = np.argsort(-lengths, kind="stable")
+        longest_first = np.ascontiguousarray(windows[:, order])
+        outputs = np.empty((len(lengths), self.outputs), np.float32)
+        tape = self.tape(len(windows), len(lengths))
+        outputs[order] = self.forward(weights, longest_first, lengths[order], tape)
+        return outputs
+
     @abstractmethod
     def backward(
         self,
