@@ -45,6 +45,8 @@ def categorical_head(
 ) -> Head:
     """Make the head of a policy of discrete actions, whose logits are outputs.
 
+    They are minus the energies of a Boltzmann distribution (Weber et al. 2022, appendix A).
+
     Parameters
     ----------
     choices
@@ -52,9 +54,8 @@ def categorical_head(
     has_value
         Whether V(s) is an output, the first one.
     has_temperature
-        Whether there is an inverse temperature, the output behind the logits (after a softplus), by which they are
-        multiplied; otherwise that is one. The logits are then minus the energies of a Boltzmann distribution (Weber et
-        al. 2022, appendix A).
+        Whether its inverse temperature, by which the logits are multiplied, is the output behind them (after a
+        softplus); otherwise it is one.
     """
     first = int(has_value)
 

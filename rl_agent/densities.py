@@ -1,7 +1,8 @@
 """Densities and divergences of policies as torch operations, for the losses.
 
-Every function works on the last axis and keeps the others; none looks at values on the host, so a CUDA graph can hold
-them. Gaussians, clipped or not, have independent components; categorical policies are given by their logits.
+Every function of a policy works on the last axis and keeps the others; none looks at values on the host, so a CUDA
+graph can hold them. Gaussians, clipped or not, have independent components; categorical policies are given by their
+logits. At the end is what the agents of a world have in common, as in ``rl_agent/replay/worlds.py``.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ __all__ = [
     "gaussian_kl",
     "gaussian_log_density",
     "importance_weight",
+    "mean_of_each",
     "squashed_log_density",
+    "sum_of_each",
 ]
 
 Tensor: TypeAlias = "torch.Tensor"
@@ -125,3 +128,13 @@ def compare_normals(
         return log_pi, log_mu, gaussian_kl(*mu, *pi)
     log_mu, log_pi = (clipped_log_density(action, *of, -BOUND, BOUND) for of in (mu, pi))
     return log_pi, log_mu, clipped_kl(*mu, *pi, -BOUND, BOUND)
+
+
+def sum_of_each(numbers: Tensor, world: int) -> Tensor:
+    """Give every agent the sum over its world, shape (n N,) to the same: of log densities, those of all its actions."""
+    return numbers.reshape(-1, world).sum(1).repeat_interleave(world)
+
+
+def mean_of_each(numbers: Tensor, world: int) -> Tensor:
+    """Give every agent the mean over its world, shape (n N,) to the same: of V(s), V_f(s)."""
+    return numbers.reshape(-1, world).mean(1).repeat_interleave(world)

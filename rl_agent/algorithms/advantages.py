@@ -9,7 +9,12 @@ its maximum at m, so A has no mean under pi by construction.
                 E f = K prod_i [ sqrt(L+_i / (L+_i + Sigma_i)) + sqrt(L-_i / (L-_i + Sigma_i)) ] / 2       (eq. 22)
 
 L is lower triangular with a softplus diagonal; K and the diagonals of L+ and L- are softplus, too. The coefficients
-(n, C) hold the entries of L row by row (C = A (A + 1) / 2), or K, L+ and L- (C = 1 + 2 A).
+(n, C) hold the entries of L row by row (C = A (A + 1) / 2), or K, L+ and L- (C = 1 + 2 A). They minimise
+
+    L_adv = [ rho_t ( A(s_t, a_t) + V(s_t) - Q_ret_t ) ]^2 / 2                                            (eq. 23)
+
+which moves the coefficients alone: rho, V, m and sigma are held constant in it (the paper says only that the
+coefficients minimise it).
 """
 
 from __future__ import annotations
@@ -19,7 +24,7 @@ from typing import TypeAlias
 
 from rl_agent.later import torch
 
-__all__ = ["FORMS", "count_coefficients", "gaussian", "lower_triangular", "quadratic"]
+__all__ = ["FORMS", "count_coefficients", "gaussian", "loss", "lower_triangular", "quadratic"]
 
 Tensor: TypeAlias = "torch.Tensor"
 
@@ -73,6 +78,12 @@ def gaussian(coefficients: Tensor, action: Tensor, mean: Tensor, std: Tensor) ->
     spread = offset.clamp(min=0.0) ** 2 / above + offset.clamp(max=0.0) ** 2 / below
     share = 0.5 * ((above / (above + std**2)).sqrt() + (below / (below + std**2)).sqrt())
     return height * (torch.exp(-0.5 * spread.sum(1)) - share.prod(1))
+
+
+def loss(advantage: Tensor, value: Tensor, q_ret: Tensor, rho: Tensor) -> Tensor:
+    """L_adv by eq. 23 from A(s_t, a_t), V(s_t), Q_ret_t and rho_t, all of shape (n,)."""
+    error = rho.detach() * (advantage + value.detach() - q_ret)
+    return 0.5 * error**2
 
 
 FORMS: dict[str, Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]] = {

@@ -34,6 +34,7 @@ __all__ = [
     "Evaluation",
     "Source",
     "Tensors",
+    "centered",
     "compare_gaussians",
     "evaluation_of",
     "nearness",
@@ -107,6 +108,11 @@ def nearness(rho: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, torch.Te
     """Tell which steps are far-policy, and which steps rule 1 keeps for the update, both as 1 or 0 of shape (B,)."""
     far = 1.0 - ((rho > 1.0 / inputs["c_max"]) & (rho < inputs["c_max"])).to(rho.dtype)
     return far, 1.0 - inputs["rule_1"] * far
+
+
+def centered(advantage: torch.Tensor, near: torch.Tensor) -> torch.Tensor:
+    """Subtract the mean over the batch, weighted by ``near``."""
+    return advantage - (near * advantage).sum() / near.sum().clamp(min=1e-6)
 
 
 def compare_gaussians(

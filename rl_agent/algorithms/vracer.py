@@ -26,28 +26,14 @@ Implementation details that the paper leaves open:
 5. A run takes its own gamma, learning rate, memory, start, annealing and first beta (1, not 0.3) where none are named
    (``rl_agent/defaults.py``).
 
-Discrete actions (Weber et al. 2022, appendix A): the network gives V(s) and the logits of pi(a|s), minus the energies
-of the Boltzmann distribution there; with ``policy`` ``boltzmann`` also its inverse temperature, one more output (after
-a softplus), by which they are multiplied, otherwise that is one.
+Discrete actions (Weber et al. 2022, appendix A): the network gives V(s) and the logits of pi(a|s), with ``policy``
+``boltzmann`` also the inverse temperature of their distribution (``rl_agent/actor.py``, ``categorical_head``).
 
 Closed-form advantages (appendix E), with ``advantage`` ``quadratic`` or ``gaussian``: the network also gives the
-coefficients of A(s, a) (``rl_agent/algorithms/advantages.py``), the targets hold Q = V + A (eqs. 6, 7), and
+coefficients of A(s, a), the targets hold Q = V + A (eqs. 6, 7), and L_adv (eq. 23) is added to L (``advantages.py``).
 
-    L_adv = [ rho_t ( A(s_t, a_t) + V(s_t) - Q_ret_t ) ]^2 / 2                     advantage (eq. 23)
-
-is added to L. It moves the coefficients alone: rho, V, m and sigma are held constant in it (the paper says only that
-the coefficients minimise it).
-
-Several agents in a world (Weber et al. 2022, section 2), with this policy and V(s) for each of them:
-
-    f(r) = r^(i) or the mean over the N agents, V_f(s) likewise                    ``relation`` (eqs. 8, 9)
-    rho  = that of an agent's own action, or the product over its world            ``dynamics`` (eqs. 13, 12)
-
-The targets are V_tbc of f(r) and V_f (eqs. 6, 7), one for each agent, and L is the mean over the agents of the drawn
-worlds (eqs. 10, 11). The value's loss is eq. 10 of that paper, whose error is that of V(s^(i)); its algorithm 2 has
-V_f(s) there, which would hold only the mean of the agents' values. An agent that ended before its world adds nothing
-to L, and counts in f(r) and V_f with 0. One network and sigma serve all agents, or with ``policies`` ``own`` each has
-its own.
+Several agents in a world (Weber et al. 2022, section 2), each with this policy and V(s): ``rl_agent/replay/worlds.py``.
+One network and sigma serve all of them, or with ``policies`` ``own`` each has its own.
 
 ``loss`` is L as the paper writes it, for autograd: the program that a GPU runs (``rl_agent/gradient_step.py``), and the
 reference that the tests hold the fast way on a CPU to, which is written out (``by_hand/vracer.py``).
@@ -61,7 +47,7 @@ import numpy.typing as npt
 from rl_agent import densities, distributions
 from rl_agent.actor import Actor, categorical_head, gaussian_head
 from rl_agent.algorithms import advantages
-from rl_agent.algorithms.algorithm import Algorithm, Source, Tensors, nearness
+from rl_agent.algorithms.algorithm import Algorithm, Source, Tensors, centered, nearness
 from rl_agent.algorithms.by_hand import vracer as by_hand
 from rl_agent.config import VRacerConfig
 from rl_agent.deviation import Deviation
@@ -186,32 +172,26 @@ class VRacer(Algorithm):
             )
         present = inputs.get("present", torch.ones_like(value))
         kl = kl * present
-        rho = densities.importance_weight(
-            *(self._of_action(log, present) for log in (log_pi, log_mu))
-        )
-        rho = torch.minimum(rho, inputs["rho_clip"])
+        log_pi, log_mu, world = log_pi * present, log_mu * present, self.sizes.world
+        if self.config.has_full_dynamics:
+            log_pi, log_mu = (densities.sum_of_each(log, world) for log in (log_pi, log_mu))
+        rho = torch.minimum(densities.importance_weight(log_pi, log_mu), inputs["rho_clip"])
         far, kept = nearness(rho, inputs)
         kept = kept * inputs["weight"] * present
         advantage = inputs["q_ret"] - value.detach()
         if self.config.center_advantages:
-            advantage = _centered(advantage, (1.0 - far) * rho.detach() * present)
+            advantage = centered(advantage, (1.0 - far) * rho.detach() * present)
         policy_loss = -rho * advantage * kept
         error = inputs["v_tbc"] - value
         value_loss = 0.5 * error**2 * kept
-        results = {
-            "value": self._of_state(value * present),
-            "rho": rho,
-            "kl": kl,
-            "far": far,
-            "td_error": error,
-        }
-        both = policy_loss + value_loss
+        both, v_f = policy_loss + value_loss, value * present
+        if self.config.is_cooperative:
+            v_f = densities.mean_of_each(v_f, world)
+        results = {"value": v_f, "rho": rho, "kl": kl, "far": far, "td_error": error}
         if self.config.advantage != "none":
             form = advantages.FORMS[self.config.advantage]
-            closed = form(coefficients, action, mean.detach(), sigma.detach())
-            of_closed = rho.detach() * (closed + value.detach() - inputs["q_ret"])
-            both = both + 0.5 * of_closed**2 * kept
-            results["advantage"] = closed
+            results["advantage"] = form(coefficients, action, mean.detach(), sigma.detach())
+            both = both + kept * advantages.loss(results["advantage"], value, inputs["q_ret"], rho)
         loss = (beta * both + (1.0 - beta) * kl * inputs["weight"]).mean()
         count = kept.sum().clamp(min=1.0)
         return loss, results | {
@@ -232,21 +212,3 @@ class VRacer(Algorithm):
         size, deviation = self.sizes.action, self._deviation
         mean, tail = outputs[:, 1 : 1 + size], outputs[:, 1 + size :]
         return mean, deviation.tensor(tail, views["sigma"][""]), tail[:, deviation.outputs :]
-
-    def _of_action(self, log_density: torch.Tensor, present: torch.Tensor) -> torch.Tensor:
-        """Log density of what decides an importance weight: an agent's action, or all actions of its world (eq. 12)."""
-        log_density = log_density * present
-        if not self.config.has_full_dynamics or self.sizes.world == 1:
-            return log_density
-        return log_density.reshape(-1, self.sizes.world).sum(1).repeat_interleave(self.sizes.world)
-
-    def _of_state(self, value: torch.Tensor) -> torch.Tensor:
-        """V_f(s): an agent's own value, or the mean over its world (eqs. 8 and 9)."""
-        if not self.config.is_cooperative or self.sizes.world == 1:
-            return value
-        return value.reshape(-1, self.sizes.world).mean(1).repeat_interleave(self.sizes.world)
-
-
-def _centered(advantage: torch.Tensor, near: torch.Tensor) -> torch.Tensor:
-    """Subtract the mean over the batch, weighted by ``near``."""
-    return advantage - (near * advantage).sum() / near.sum().clamp(min=1e-6)

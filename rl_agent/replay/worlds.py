@@ -1,7 +1,18 @@
 """Agents that act together, and what they have in common.
 
-Weber et al. 2022, "Remember and Forget Experience Replay for Multi-Agent Reinforcement Learning", section 2. Wherever
-the agents of worlds stand in one array, the N agents of a world are next to each other.
+Weber et al. 2022, "Remember and Forget Experience Replay for Multi-Agent Reinforcement Learning", section 2, with a
+policy and V(s) for each of the N agents:
+
+    f(r) = r^(i) or the mean over the N agents, V_f(s) likewise                    ``relation`` (eqs. 8, 9)
+    rho  = that of an agent's own action, or the product over its world            ``dynamics`` (eqs. 13, 12)
+
+The targets are V_tbc of f(r) and V_f (eqs. 6, 7), one for each agent, and the loss is the mean over the agents of the
+drawn worlds (eqs. 10, 11). The value's loss is eq. 10 of that paper, whose error is that of V(s^(i)); its algorithm 2
+has V_f(s) there, which would hold only the mean of the agents' values. An agent that ended before its world adds
+nothing to the loss, and counts in f(r) and V_f with 0.
+
+Wherever the agents of worlds stand in one array, the N agents of a world are next to each other. The losses have
+``sum_of_each`` and ``mean_of_each`` as torch operations (``rl_agent/densities.py``).
 """
 
 from __future__ import annotations
