@@ -19,6 +19,7 @@ from rl_agent.replay.refer import Rules
 __all__ = ["Gradient"]
 
 F32 = npt.NDArray[np.float32]
+Flags = npt.NDArray[np.bool_]
 
 
 class Gradient:
@@ -31,55 +32,14 @@ class Gradient:
         """Write dL/dw of a batch, which has no weights; steps above ``rho_clip`` have no gradient of L_pi."""
         of = self._of
         outputs = self._pass.forward(of.host_weights["network"], batch.windows, batch.lengths)
-        size, place = len(outputs), of.parts.places["sigma"]
-        actions, deviation = of.sizes.action, self._deviation
+        tail, free = outputs[:, 1 + of.sizes.action :], of.weights[of.parts.places["sigma"]]
         # a row for each step, or one for all
-        sigma = deviation(outputs[:, 1 + actions :], of.weights[place]).reshape(-1, actions)
-        d_outputs = np.empty_like(outputs)
-        behaviour = (batch.action, batch.behaviour_mean, batch.behaviour_std)
-        clipped = of.config.is_clipped
-        bounds = np.float32(rules.c_max), np.float32(rules.rho_clip)
-        log_rho, kl = gaussians.compare(outputs[:, 1:], sigma, *behaviour, clipped)
-        value = outputs[:, 0]
-        if batch.present is not None:
-            log_rho, kl, value = log_rho * batch.present, kl * batch.present, value * batch.present
-            if of.config.has_full_dynamics:
-                log_rho = worlds.sum_of_each(log_rho, of.sizes.world)
-        rho, far, moved = gaussians.weigh(log_rho, *bounds)
-        advantage = batch.q_ret - value
-        if of.config.center_advantages:
-            near = rho * ~far if batch.present is None else rho * ~far * batch.present
-            advantage -= near @ advantage / max(near.sum(), np.float32(1e-6))
-        loss_share = np.where(far & rules.rule_1, 0.0, rules.beta / size).astype(np.float32)
-        kl_share = np.full(size, (1.0 - rules.beta) / size, np.float32)
-        gain = advantage
-        if batch.present is not None:
-            loss_share, kl_share, gain = (
-                loss_share * batch.present,
-                kl_share * batch.present,
-                gain * batch.present,
-            )
-            # the weight of every agent moves with the action of each
-            if of.config.has_full_dynamics:
-                gain = worlds.sum_of_each(gain, of.sizes.world)
-        d_sigma = _output_gradients(
-            outputs,
-            sigma,
-            *behaviour,
-            batch.v_tbc,
-            gain,
-            rho * moved,
-            loss_share,
-            kl_share,
-            d_outputs,
-            clipped,
-        )
-        d_free = d_sigma * deviation.slope(sigma)
-        of.last_gradient[place] = d_free.reshape(-1, deviation.parameters).sum(axis=0)
-        if deviation.outputs:
-            d_outputs[:, 1 + actions :] = d_free
-        self._pass.backward(d_outputs, of.host_gradient["network"])
-        kept = (loss_share > 0) if rules.rule_1 else np.ones(size, np.bool_)
+        sigma = self._deviation(tail, free).reshape(-1, of.sizes.action)
+        value, kl, rho, far, moved = self._compare(batch, rules, outputs, sigma)
+        advantage = self._advantage(batch, value, rho * ~far)
+        loss_share, kl_share = _shares(batch, rules, far)
+        self._propagate(batch, outputs, sigma, advantage, rho * moved, loss_share, kl_share)
+        kept = (loss_share > 0) if rules.rule_1 else np.ones(len(far), np.bool_)
         if batch.present is not None:
             kept = kept & (batch.present > 0)
         count = max(1, int(kept.sum()))
@@ -98,6 +58,73 @@ class Gradient:
             gradient_norm=math.sqrt(float(of.last_gradient @ of.last_gradient)),
         )
 
+    def _compare(
+        self, batch: Batch, rules: Rules, outputs: F32, sigma: F32
+    ) -> tuple[F32, F32, F32, Flags, Flags]:
+        """Return V(s), KL, and rho, far and moved as of ``gaussians.weigh``; for an agent that is absent 0, 0 and 1."""
+        of, value = self._of, outputs[:, 0]
+        behaviour = batch.action, batch.behaviour_mean, batch.behaviour_std
+        log_rho, kl = gaussians.compare(outputs[:, 1:], sigma, *behaviour, of.config.is_clipped)
+        if batch.present is not None:
+            log_rho, kl, value = log_rho * batch.present, kl * batch.present, value * batch.present
+            if of.config.has_full_dynamics:
+                log_rho = worlds.sum_of_each(log_rho, of.sizes.world)
+        bounds = np.float32(rules.c_max), np.float32(rules.rho_clip)
+        return value, kl, *gaussians.weigh(log_rho, *bounds)
+
+    def _advantage(self, batch: Batch, value: F32, near: F32) -> F32:
+        """Return Q_ret - V(s), less its mean weighted by ``near`` where it is centered; 0 for an absent agent."""
+        advantage = batch.q_ret - value
+        if self._of.config.center_advantages:
+            near = near if batch.present is None else near * batch.present
+            advantage -= near @ advantage / max(near.sum(), np.float32(1e-6))
+        return advantage if batch.present is None else advantage * batch.present
+
+    def _propagate(
+        self,
+        batch: Batch,
+        outputs: F32,
+        sigma: F32,
+        advantage: F32,
+        rho: F32,
+        loss_share: F32,
+        kl_share: F32,
+    ) -> None:
+        """Write dL/dw, from the outputs to the weights; arguments as of ``_output_gradients``."""
+        of, deviation, d_outputs = self._of, self._deviation, np.empty_like(outputs)
+        # the weight of every agent moves with the action of each
+        if batch.present is not None and of.config.has_full_dynamics:
+            advantage = worlds.sum_of_each(advantage, of.sizes.world)
+        behaviour = batch.action, batch.behaviour_mean, batch.behaviour_std
+        d_sigma = _output_gradients(
+            outputs,
+            sigma,
+            *behaviour,
+            batch.v_tbc,
+            advantage,
+            rho,
+            loss_share,
+            kl_share,
+            d_outputs,
+            of.config.is_clipped,
+        )
+        d_free = d_sigma * deviation.slope(sigma)
+        sums = d_free.reshape(-1, deviation.parameters).sum(axis=0)
+        of.last_gradient[of.parts.places["sigma"]] = sums
+        if deviation.outputs:
+            d_outputs[:, 1 + of.sizes.action :] = d_free
+        self._pass.backward(d_outputs, of.host_gradient["network"])
+
+
+def _shares(batch: Batch, rules: Rules, far: Flags) -> tuple[F32, F32]:
+    """Return the weights of the losses and of the KL of every step in the mean over the batch."""
+    size = len(far)
+    loss_share = np.where(far & rules.rule_1, 0.0, rules.beta / size).astype(np.float32)
+    kl_share = np.full(size, (1.0 - rules.beta) / size, np.float32)
+    if batch.present is not None:
+        loss_share, kl_share = loss_share * batch.present, kl_share * batch.present
+    return loss_share, kl_share
+
 
 @compiled(error_model="numpy")
 def _output_gradients(
@@ -108,7 +135,7 @@ def _output_gradients(
     mu_std: F32,
     v_tbc: F32,
     advantage: F32,
-    weight: F32,
+    rho: F32,
     loss_share: F32,
     kl_share: F32,
     d_outputs: F32,
@@ -121,7 +148,7 @@ def _output_gradients(
     With z = (a - m) / sigma:  d log pi / dm = z / sigma,  d log pi / dsigma = (z^2 - 1) / sigma, and
     d KL / dm = (m - m_mu) / sigma^2,  d KL / dsigma = 1 / sigma - (sigma_mu^2 + (m_mu - m)^2) / sigma^3,
     unless the policies are ``clipped`` (``rl_agent/clipped_normal.py``).
-    ``weight`` is rho, or 0 where a clip cuts its gradient off; the shares are the weights of a sample's terms.
+    ``rho`` is 0 where a clip cuts its gradient off; the shares are the weights of a sample's terms.
     """
     one = np.float32(1.0)
     batch, size = action.shape
@@ -129,7 +156,7 @@ def _output_gradients(
     for b in range(batch):
         row = b if sigma.shape[0] > 1 else 0
         d_outputs[b, 0] = loss_share[b] * (outputs[b, 0] - v_tbc[b])
-        of_log_pi = -loss_share[b] * weight[b] * advantage[b]
+        of_log_pi = -loss_share[b] * rho[b] * advantage[b]
         for j in range(size):
             s, s_mu = sigma[row, j], mu_std[b, j]
             m, m_mu = outputs[b, 1 + j], mu_mean[b, j]
