@@ -343,18 +343,18 @@ class Learner:
             )
         step, gamma, scale = self.counters.received, self.config.gamma, self.reward_scale.value
         algorithm, memory, source = self.algorithm, self.memory, self._source()
-        slots, batch = algorithm.gather(
+        places, batch = algorithm.gather(
             source, self.sampler.draw(memory, self.config.draws, self._draw)
         )
-        weights = self.sampler.weights(slots, self.config.importance_correction(step))
+        weights = self.sampler.weights(places, self.config.importance_correction(step))
         e = algorithm.update(batch, self.refer.learning_rate(step), self.refer.rules(step), weights)
         if algorithm.uses_value_targets:
-            memory.refresh(slots, e.value, e.rho, e.kl, e.far, gamma, scale, e.advantage)
+            memory.refresh(places, e.value, e.rho, e.kl, e.far, gamma, scale, e.advantage)
         else:
-            memory.store(slots, e.value, e.rho, e.kl, e.far)
+            memory.store(places, e.value, e.rho, e.kl, e.far)
         if e.td_error is not None:
             priority = e.td_error if e.priority is None else e.priority
-            self.sampler.learn(Drawn(source, slots, e.td_error, e.value, priority))
+            self.sampler.learn(Drawn(source, places, e.td_error, e.value, priority))
         self.refer.update_beta(memory.n_far, memory.steps, step)
         self.counters.gradient_steps += 1
         self._statistics.add_update(e)
@@ -400,8 +400,8 @@ class Learner:
 
     def experiences(self) -> I64:
         """Places of all stored steps in which the agents took part."""
-        slots = self.memory.slots()
-        return slots if self.world == 1 else slots[self.memory.is_present(slots)]
+        places = self.memory.places()
+        return places if self.world == 1 else places[self.memory.is_present(places)]
 
     def _close(self, agents: I64, terminated: npt.NDArray[np.bool_]) -> list[float]:
         """Move ended episodes (of at least one step) of agents to the memory; tell their returns."""
@@ -478,8 +478,8 @@ class Learner:
 
     def statistics(self) -> dict[str, float]:
         """Statistics since the last call (section 6 of the algorithm notes); see ``rl_agent.statistics``."""
-        slots = self.memory.slots()
-        stored = max(1, len(slots))
+        places = self.memory.places()
+        stored = max(1, len(places))
         step = self.counters.received
         return self._statistics.take() | {
             "environment_steps": float(step),
@@ -491,8 +491,8 @@ class Learner:
             "c_max": self.refer.c_max(step),
             "learning_rate": self.refer.learning_rate(step),
             "far_fraction": self.memory.n_far / stored,
-            "kl": float(self.memory.kl[slots].sum(dtype=np.float64)) / stored,
-            "rho": float(self.memory.rho[slots].sum(dtype=np.float64)) / stored,
+            "kl": float(self.memory.kl[places].sum(dtype=np.float64)) / stored,
+            "rho": float(self.memory.rho[places].sum(dtype=np.float64)) / stored,
             "policy_std": self._policy_std,
             "reward_scale": self.reward_scale.value,
         }

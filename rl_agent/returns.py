@@ -69,7 +69,7 @@ def _sweep(
 
 @compiled()
 def sweep_drawn(
-    slots: I64,
+    places: I64,
     row: I64,
     position: I64,
     starts: I64,
@@ -92,7 +92,7 @@ def sweep_drawn(
 
     Parameters
     ----------
-    slots
+    places
         Places of the drawn steps, shape (B,), sorted in ascending order for speed.
     row
         Per drawn step, the row of its episode in the episode table, shape (B,).
@@ -110,9 +110,9 @@ def sweep_drawn(
         Lambda of Retrace(lambda); 1 in the paper.
     """
     capacity = reward.shape[0]
-    for b in range(slots.shape[0] - 1, -1, -1):
+    for b in range(places.shape[0] - 1, -1, -1):
         e, t = row[b], position[b]
-        after = (slots[b] + 1) % capacity
+        after = (places[b] + 1) % capacity
         v_next = finals[e] if t + 1 == lengths[e] else believed(target[after], value[after], decay)
         _sweep(
             starts[e],

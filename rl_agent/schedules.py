@@ -164,21 +164,21 @@ class Iterations(Schedule):
         config, memory, scale = self._config, learner.memory, learner.state_scale
         for agent in np.flatnonzero(learner.running.length > 0):
             memory.add(learner.running.split(int(agent)), config.gamma, learner.reward_scale.value)
-        slots = memory.slots()
-        learner.reward_scale.accumulate(memory.reward[slots])
+        places = memory.places()
+        learner.reward_scale.accumulate(memory.reward[places])
         if learner.counters.warm_up < 0:
-            scale.freeze(memory.observation[slots])
+            scale.freeze(memory.observation[places])
             learner.counters.warm_up = learner.counters.issued
         steps = learner.algorithm.network.history + 1
-        lengths = np.minimum(memory.position[slots] + 1, steps)
-        memory.value[slots] = learner.algorithm.values(
-            memory.windows(slots, steps, scale.mean, scale.per_std), lengths
+        lengths = np.minimum(memory.position[places] + 1, steps)
+        memory.value[places] = learner.algorithm.values(
+            memory.windows(places, steps, scale.mean, scale.per_std), lengths
         )
         learner.refresh_final_values()
         memory.estimate_advantages(config.gamma, config.return_lambda, learner.reward_scale.value)
-        advantage = memory.v_tbc[slots] - memory.value[slots]
+        advantage = memory.v_tbc[places] - memory.value[places]
         if config.standardises:
             advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
-        memory.advantage[slots] = advantage
+        memory.advantage[places] = advantage
         learner.counters.learned_serial = memory.next_serial
-        self._sampler.begin(slots, config.passes)
+        self._sampler.begin(places, config.passes)

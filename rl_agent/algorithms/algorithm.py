@@ -229,18 +229,18 @@ class Algorithm(ABC):
         """V at the end of windows of any lengths, shape (n,); zero for an algorithm without V."""
         return np.zeros(len(lengths), np.float32)
 
-    def gather(self, source: Source, slots: I64) -> tuple[I64, Any]:
+    def gather(self, source: Source, places: I64) -> tuple[I64, Any]:
         """Gather what a gradient needs of drawn steps.
 
         Returns
         -------
-        slots
+        places
             Places of the steps that the results of ``update`` are about.
         batch
             A dataclass of arrays.
         """
         return source.memory.gather_transitions(
-            slots, self.network.history, source.mean, source.per_std, source.reward_scale
+            places, self.network.history, source.mean, source.per_std, source.reward_scale
         )
 
     def update(
@@ -271,7 +271,7 @@ class Algorithm(ABC):
         )
 
     def sorted_results(self, results: dict[str, Any]) -> dict[str, Any]:
-        """Bring the results of the loss into the order of the gathered ``slots``."""
+        """Bring the results of the loss into the order of the gathered ``places``."""
         return results
 
     def inputs(self, batch: Any, weight: F32 | None) -> dict[str, Any]:

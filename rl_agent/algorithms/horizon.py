@@ -31,7 +31,7 @@ class OnHorizon(Algorithm):
             )
         return outputs[:, 0].numpy()
 
-    def gather(self, source: Source, slots: I64) -> tuple[I64, Batch]:
+    def gather(self, source: Source, places: I64) -> tuple[I64, Batch]:
         """Gather drawn steps; ``v_tbc`` holds G_t and ``q_ret`` A_t, standardised where the algorithm asks for it."""
-        slots, batch = source.memory.gather(slots, self.network.history, *source[1:])
-        return slots, Batch(**vars(batch) | {"q_ret": source.memory.advantage[slots]})
+        places, batch = source.memory.gather(places, self.network.history, *source[1:])
+        return places, Batch(**vars(batch) | {"q_ret": source.memory.advantage[places]})

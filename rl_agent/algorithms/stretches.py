@@ -185,25 +185,25 @@ class OnStretches(Algorithm):
         super().__init__(*args)
         self._is_step: npt.NDArray[np.bool_] = np.zeros(0, np.bool_)
 
-    def gather(self, source: Source, slots: I64) -> tuple[I64, Stretches]:
-        """Gather the stretches that end at ``slots``, those with the longest past first."""
+    def gather(self, source: Source, places: I64) -> tuple[I64, Stretches]:
+        """Gather the stretches that end at ``places``, those with the longest past first."""
         memory, history = source.memory, self.network.history
         longest = self.config.segment
         if self.config.device == "cpu":  # a graph needs the same shapes every time
-            longest = min(longest, int(memory.position[slots].max()) + 1)
-        known = np.minimum(memory.position[slots] + 2, history + longest + 1)
+            longest = min(longest, int(memory.position[places].max()) + 1)
+        known = np.minimum(memory.position[places] + 2, history + longest + 1)
         order = np.argsort(-known, kind="stable")
-        slots, known = slots[order], known[order]
+        ends, known = places[order], known[order]
         back = np.arange(longest - 1, -1, -1)[:, None]
-        exists = memory.position[slots] >= back
+        exists = memory.position[ends] >= back
         is_gathered = exists if self.config.device == "cpu" else np.ones_like(exists)
         place = np.flatnonzero(is_gathered)
-        places = (np.where(exists, slots - back, slots) % memory.capacity).reshape(-1)[place]
-        rows = memory.rows(slots)
-        is_last = memory.position[slots] + 1 == memory.length[rows]
+        places = (np.where(exists, ends - back, ends) % memory.capacity).reshape(-1)[place]
+        rows = memory.rows(ends)
+        is_last = memory.position[ends] + 1 == memory.length[rows]
         self._is_step = exists.reshape(-1)[place]
         return places[self._is_step], Stretches(
-            sequences=memory.following(slots, history + longest + 1, source.mean, source.per_std),
+            sequences=memory.following(ends, history + longest + 1, source.mean, source.per_std),
             lengths=known,
             action=memory.action[places],
             behaviour_mean=memory.behaviour_mean[places],

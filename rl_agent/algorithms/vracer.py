@@ -134,9 +134,9 @@ class VRacer(Algorithm):
         self.torch_step.to_host()
         return self.network.evaluate(self.host_weights["network"], windows, lengths)[:, 0]
 
-    def gather(self, source: Source, slots: I64) -> tuple[I64, Batch]:
+    def gather(self, source: Source, places: I64) -> tuple[I64, Batch]:
         """Gather drawn steps with their stored targets."""
-        return source.memory.gather(slots, self.network.history, *source[1:])
+        return source.memory.gather(places, self.network.history, *source[1:])
 
     def loss(self, weights: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, Tensors]:
         """L of a batch as a torch graph of ``weights``.

@@ -76,7 +76,7 @@ class Transitions:
 def gather_following(
     observation: F32,
     position: I64,
-    slots: I64,
+    places: I64,
     rows: I64,
     lengths: I64,
     final_observation: F32,
@@ -85,13 +85,13 @@ def gather_following(
     ahead: I64,
     out: F32,
 ) -> None:
-    """Standardise the observations up to and including the one that came ``ahead`` steps after each of ``slots``.
+    """Standardise the observations up to and including the one that came ``ahead`` steps after each of ``places``.
 
     Parameters
     ----------
     observation, position
         Ring arrays, shapes (capacity, S) and (capacity,).
-    slots, rows
+    places, rows
         Places of the steps, and their episodes' rows in the table, shape (B,).
     lengths, final_observation
         Episode table: number of steps, and what was seen after the last.
@@ -104,8 +104,8 @@ def gather_following(
     """
     capacity, size = observation.shape
     steps = out.shape[0]
-    for b in range(slots.shape[0]):
-        k, e, on = slots[b], rows[b], ahead[b]
+    for b in range(places.shape[0]):
+        k, e, on = places[b], rows[b], ahead[b]
         is_last = position[k] + on == lengths[e]
         for back in range(steps):
             t = steps - 1 - back
@@ -123,15 +123,15 @@ def gather_following(
 
 @compiled()
 def gather_windows(
-    observation: F32, position: I64, slots: I64, mean: F32, per_std: F32, out: F32
+    observation: F32, position: I64, places: I64, mean: F32, per_std: F32, out: F32
 ) -> None:
-    """Standardise the observations of the steps that end at each of ``slots``.
+    """Standardise the observations of the steps that end at each of ``places``.
 
     Parameters
     ----------
     observation, position
         Ring arrays, shapes (capacity, S) and (capacity,).
-    slots
+    places
         Places of the last steps, shape (B,).
     mean, per_std
         Statistics of the states, shape (S,).
@@ -140,14 +140,14 @@ def gather_windows(
     """
     capacity, size = observation.shape
     steps = out.shape[0]
-    for b in range(slots.shape[0]):
-        oldest = steps - 1 - min(position[slots[b]], steps - 1)
+    for b in range(places.shape[0]):
+        oldest = steps - 1 - min(position[places[b]], steps - 1)
         for t in range(steps):
             if t < oldest:
                 for s in range(size):
                     out[t, b, s] = np.float32(0.0)
             else:
-                k = slots[b] - (steps - 1 - t)
+                k = places[b] - (steps - 1 - t)
                 if k < 0:
                     k += capacity
                 for s in range(size):
@@ -156,7 +156,7 @@ def gather_windows(
 
 @compiled()
 def gather_steps(
-    slots: I64,
+    places: I64,
     rows: I64,
     action: F32,
     behaviour_mean: F32,
@@ -171,11 +171,11 @@ def gather_steps(
     per_scale: np.float32,
     decay: np.float32,
 ) -> tuple[F32, F32, F32, F32, F32]:
-    """Gather action, behaviour and value targets of the steps at ``slots``.
+    """Gather action, behaviour and value targets of the steps at ``places``.
 
     Parameters
     ----------
-    slots, rows
+    places, rows
         Places of the steps, and their episodes' rows in the table, shape (B,).
     action, behaviour_mean, behaviour_std, reward, value, v_tbc, position
         Ring arrays.
@@ -192,7 +192,7 @@ def gather_steps(
         V_tbc_t and Q_ret_t = r_{t+1} + gamma V_tbc_{t+1}, shape (B,); see ``believed`` for lambda below 1.
     """
     capacity, size = action.shape
-    batch = slots.shape[0]
+    batch = places.shape[0]
     actions, means = (
         np.empty((batch, size), np.float32),
         np.empty((batch, behaviour_mean.shape[1]), np.float32),
@@ -200,7 +200,7 @@ def gather_steps(
     stds = np.empty((batch, behaviour_std.shape[1]), np.float32)
     targets, q_ret = np.empty(batch, np.float32), np.empty(batch, np.float32)
     for b in range(batch):
-        e, k = rows[b], slots[b]
+        e, k = rows[b], places[b]
         for j in range(size):
             actions[b, j] = action[k, j]
         for j in range(means.shape[1]):

@@ -97,18 +97,18 @@ class EROSampler(Sampler):
 
     def _follow(self, memory: EpisodeMemory) -> None:
         """Notice what is new."""
-        slots = memory.places(
+        places = memory.places(
             np.arange(max(self.judged_end, memory.added - memory.steps), memory.added)
         )
         self.judged_end = memory.added
-        self.score[slots] = 1.0
-        self._findings.forget(slots)
+        self.score[places] = 1.0
+        self._findings.forget(places)
 
     def learn(self, drawn: Drawn) -> None:
         """Renew lambda of drawn steps."""
         self._findings.take(drawn)
-        self.score[drawn.slots] = self.network(
-            self._features(drawn.source, drawn.slots, self._findings)
+        self.score[drawn.places] = self.network(
+            self._features(drawn.source, drawn.places, self._findings)
         )
 
     def reward(self, source: Source, change: float, rng: np.random.Generator) -> None:
@@ -124,7 +124,7 @@ class EROSampler(Sampler):
             self.network.descend(
                 -np.float32(change) * self.log_mask_slopes(phi, numbers), self._learning_rate
             )
-        is_in = rng.random(memory.steps, np.float32) < self.score[memory.slots()]
+        is_in = rng.random(memory.steps, np.float32) < self.score[memory.places()]
         self.masked, self.masked_end = begin + np.flatnonzero(is_in), end
 
     def log_mask_slopes(self, phi: F32, numbers: I64) -> F32:

@@ -40,15 +40,15 @@ class Findings:
         self.td_error: F32 = np.full(capacity, UNKNOWN, np.float32)
         self.target: F32 = np.full(capacity, UNKNOWN, np.float32)
 
-    def forget(self, slots: I64) -> None:
-        """Know nothing of the steps at ``slots``, which are new."""
-        self.td_error[slots] = UNKNOWN
-        self.target[slots] = UNKNOWN
+    def forget(self, places: I64) -> None:
+        """Know nothing of the steps at ``places``, which are new."""
+        self.td_error[places] = UNKNOWN
+        self.target[places] = UNKNOWN
 
     def take(self, drawn: Drawn) -> None:
         """Take what an update found out; its target is its value and its error."""
-        self.td_error[drawn.slots] = np.tanh(drawn.td_error)
-        self.target[drawn.slots] = np.tanh(drawn.value + drawn.td_error)
+        self.td_error[drawn.places] = np.tanh(drawn.td_error)
+        self.target[drawn.places] = np.tanh(drawn.value + drawn.td_error)
 
     def save(self) -> dict[str, F32]:
         """Arrays that ``restore`` needs."""
@@ -94,41 +94,42 @@ class Features:
         }
         self.size = sum(widths.get(name, 1) for name in self.names)
 
-    def __call__(self, source: Source, slots: I64, findings: Findings) -> F32:
-        """Describe the steps at ``slots``, shape (n, size)."""
-        columns = [self._column(name, source, slots, findings) for name in self.names]
-        return np.concatenate([np.empty((len(slots), 0), np.float32), *columns], axis=1)
+    def __call__(self, source: Source, places: I64, findings: Findings) -> F32:
+        """Describe the steps at ``places``, shape (n, size)."""
+        columns = [self._column(name, source, places, findings) for name in self.names]
+        return np.concatenate([np.empty((len(places), 0), np.float32), *columns], axis=1)
 
-    def pictures(self, source: Source, slots: I64) -> F32 | None:
+    def pictures(self, source: Source, places: I64) -> F32 | None:
         """Stacks of frames of s, then of s', where both are seen: (frames, n or 2 n, S), or ``None``."""
         if not self.pictured:
             return None
         gather = {"state": source.memory.windows, "next_state": source.memory.following}
         stacks = [
-            gather[name](slots, self._frames, source.mean, source.per_std) for name in self.pictured
+            gather[name](places, self._frames, source.mean, source.per_std)
+            for name in self.pictured
         ]
         return np.concatenate(stacks, axis=1)
 
-    def _column(self, name: str, source: Source, slots: I64, findings: Findings) -> F32:
+    def _column(self, name: str, source: Source, places: I64, findings: Findings) -> F32:
         memory, scale = source.memory, (source.mean, source.per_std)
         match name:
             case "state":
-                return np.tanh(memory.windows(slots, 1, *scale)[0])
+                return np.tanh(memory.windows(places, 1, *scale)[0])
             case "next_state":
-                return np.tanh(memory.following(slots, 1, *scale)[0])
+                return np.tanh(memory.following(places, 1, *scale)[0])
             case "action" if self._choices:
                 return np.eye(self._choices, dtype=np.float32)[
-                    memory.action[slots, 0].astype(np.int64)
+                    memory.action[places, 0].astype(np.int64)
                 ]
             case "action":
-                return np.tanh(memory.action[slots])
+                return np.tanh(memory.action[places])
             case "reward":
-                return np.tanh(memory.reward[slots] * np.float32(1.0 / source.reward_scale))[
+                return np.tanh(memory.reward[places] * np.float32(1.0 / source.reward_scale))[
                     :, None
                 ]
             case "time":
-                return np.tanh(memory.numbers(slots) / memory.added).astype(np.float32)[:, None]
+                return np.tanh(memory.numbers(places) / memory.added).astype(np.float32)[:, None]
             case "td_error":
-                return findings.td_error[slots][:, None]
+                return findings.td_error[places][:, None]
             case _:
-                return findings.target[slots][:, None]
+                return findings.target[places][:, None]

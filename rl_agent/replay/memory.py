@@ -239,45 +239,42 @@ class EpisodeMemory:
         self.tail = (self.tail + steps) % self.capacity
         self.steps -= steps
 
-    def slots(self) -> I64:
-        """Places of all stored steps, from the oldest to the newest, shape (steps,)."""
-        return (self.tail + np.arange(self.steps)) % self.capacity
+    def numbers(self, places: I64) -> I64:
+        """Return how many steps had ever been stored before each of those at ``places``."""
+        return self.added - self.steps + (places - self.tail) % self.capacity
 
-    def numbers(self, slots: I64) -> I64:
-        """Return how many steps had ever been stored before each of those at ``slots``."""
-        return self.added - self.steps + (slots - self.tail) % self.capacity
+    def places(self, numbers: I64 | None = None) -> I64:
+        """Places of the steps with these ``numbers``, or of all that are stored, from the oldest to the newest."""
+        behind = np.arange(self.steps) if numbers is None else numbers - (self.added - self.steps)
+        return (self.tail + behind) % self.capacity
 
-    def places(self, numbers: I64) -> I64:
-        """Return the places of the steps with these ``numbers``."""
-        return (self.tail + numbers - (self.added - self.steps)) % self.capacity
-
-    def companions(self, slots: I64) -> I64:
-        """Places of all agents' steps at the moments of ``slots``: shape (n,) to (n N,), each world's side by side."""
+    def companions(self, places: I64) -> I64:
+        """Places of all agents' steps at the moments of ``places``: shape (n,) to (n N,), each world's side by side."""
         if self.world == 1:
-            return slots
-        rows = self.rows(slots)
-        agent = self.serial[slots] % self.world
+            return places
+        rows = self.rows(places)
+        agent = self.serial[places] % self.world
         ahead = np.arange(self.world) - agent[:, None]
-        return ((slots[:, None] + ahead * self.length[rows][:, None]) % self.capacity).ravel()
+        return ((places[:, None] + ahead * self.length[rows][:, None]) % self.capacity).ravel()
 
-    def is_present(self, slots: I64) -> npt.NDArray[np.bool_]:
+    def is_present(self, places: I64) -> npt.NDArray[np.bool_]:
         """Whether the agents of steps took part in them, shape (n,)."""
-        return self.position[slots] < self.present[self.rows(slots)]
+        return self.position[places] < self.present[self.rows(places)]
 
-    def rows(self, slots: I64) -> I64:
-        """Rows of the episode table that the steps at ``slots`` belong to."""
-        return self.serial[slots] % len(self.start)
+    def rows(self, places: I64) -> I64:
+        """Rows of the episode table that the steps at ``places`` belong to."""
+        return self.serial[places] % len(self.start)
 
-    def windows(self, slots: I64, steps: int, mean: F32, per_std: F32) -> F32:
-        """Standardised observations of the ``steps`` steps that end at each of ``slots``.
+    def windows(self, places: I64, steps: int, mean: F32, per_std: F32) -> F32:
+        """Standardised observations of the ``steps`` steps that end at each of ``places``.
 
         Returns
         -------
         F32
             Shape (steps, B, S), aligned at the end; zero where the episode had not yet begun.
         """
-        out = np.empty((steps, len(slots), self.observation.shape[1]), np.float32)
-        gather_windows(self.observation, self.position, slots, mean, per_std, out)
+        out = np.empty((steps, len(places), self.observation.shape[1]), np.float32)
+        gather_windows(self.observation, self.position, places, mean, per_std, out)
         return out
 
     def all_rows(self) -> I64:
@@ -309,28 +306,28 @@ class EpisodeMemory:
         return windows, np.minimum(self.length[rows], steps - 1) + 1
 
     def gather_transitions(
-        self, slots: I64, window: int, mean: F32, per_std: F32, reward_scale: float
+        self, places: I64, window: int, mean: F32, per_std: F32, reward_scale: float
     ) -> tuple[I64, Transitions]:
-        """Gather the steps at ``slots`` with what followed them; arguments and order as of ``gather``."""
-        slots, lengths = self._longest_first(slots, window)
-        rows = self.rows(slots)
-        following = self.following(slots, window + 1, mean, per_std)
-        is_terminal = self.terminated[rows] & (self.position[slots] + 1 == self.length[rows])
-        return slots, Transitions(
-            windows=self.windows(slots, window + 1, mean, per_std),
+        """Gather the steps at ``places`` with what followed them; arguments and order as of ``gather``."""
+        places, lengths = self._longest_first(places, window)
+        rows = self.rows(places)
+        following = self.following(places, window + 1, mean, per_std)
+        is_terminal = self.terminated[rows] & (self.position[places] + 1 == self.length[rows])
+        return places, Transitions(
+            windows=self.windows(places, window + 1, mean, per_std),
             lengths=lengths,
-            action=self.action[slots],
-            behaviour_mean=self.behaviour_mean[slots],
-            behaviour_std=self.behaviour_std[slots],
-            reward=self.reward[slots] * np.float32(1.0 / reward_scale),
+            action=self.action[places],
+            behaviour_mean=self.behaviour_mean[places],
+            behaviour_std=self.behaviour_std[places],
+            reward=self.reward[places] * np.float32(1.0 / reward_scale),
             next_windows=following,
-            next_lengths=np.minimum(self.position[slots] + 1, window) + 1,
+            next_lengths=np.minimum(self.position[places] + 1, window) + 1,
             goes_on=(~is_terminal).astype(np.float32),
         )
 
     def gather_ahead(
         self,
-        slots: I64,
+        places: I64,
         window: int,
         mean: F32,
         per_std: F32,
@@ -338,11 +335,11 @@ class EpisodeMemory:
         gamma: float,
         reward_scale: float | None,
     ) -> tuple[I64, Transitions]:
-        """Gather the steps at ``slots`` with what came m later: ``steps`` of them, or as many as the episode has left.
+        """Gather the steps at ``places`` with what came m later: ``steps`` of them, or as many as the episode has left.
 
         Parameters
         ----------
-        slots, window, mean, per_std
+        places, window, mean, per_std
             As of ``gather``.
         steps, gamma
             Most steps on, and the discount of their rewards.
@@ -351,38 +348,38 @@ class EpisodeMemory:
 
         Returns
         -------
-        slots, transitions
+        places, transitions
             As of ``gather_transitions``, with sum_k gamma^k r_{t+k+1} for the reward and gamma^(m-1) in ``goes_on``.
         """
-        slots, now = self.gather_transitions(slots, window, mean, per_std, 1.0)
-        rows = self.rows(slots)
-        left = self.length[rows] - self.position[slots]
+        places, now = self.gather_transitions(places, window, mean, per_std, 1.0)
+        rows = self.rows(places)
+        left = self.length[rows] - self.position[places]
         ahead = np.minimum(left, steps)
-        reward = np.zeros(len(slots), np.float32)
+        reward = np.zeros(len(places), np.float32)
         for k in range(int(ahead.max())):
-            each = self.reward[(slots + k) % self.capacity]
+            each = self.reward[(places + k) % self.capacity]
             each = each.clip(-1.0, 1.0) if reward_scale is None else each / np.float32(reward_scale)
             reward += np.where(k < ahead, np.float32(gamma**k) * each, np.float32(0.0))
         is_terminal = self.terminated[rows] & (ahead == left)
-        return slots, replace(
+        return places, replace(
             now,
             reward=reward,
-            next_windows=self.following(slots, window + 1, mean, per_std, ahead),
-            next_lengths=np.minimum(self.position[slots] + ahead, window) + 1,
+            next_windows=self.following(places, window + 1, mean, per_std, ahead),
+            next_lengths=np.minimum(self.position[places] + ahead, window) + 1,
             goes_on=np.where(is_terminal, 0.0, gamma ** (ahead - 1)).astype(np.float32),
         )
 
     def following(
-        self, slots: I64, steps: int, mean: F32, per_std: F32, ahead: I64 | None = None
+        self, places: I64, steps: int, mean: F32, per_std: F32, ahead: I64 | None = None
     ) -> F32:
-        """Standardised observations of ``steps`` steps that end ``ahead`` (1) after ``slots``, shape (steps, B, S)."""
-        ahead = np.ones(len(slots), np.int64) if ahead is None else ahead
-        out = np.empty((steps, len(slots), self.observation.shape[1]), np.float32)
-        rows = self.rows(slots)
+        """Standardised observations of ``steps`` steps that end ``ahead`` (1) after ``places``, shape (steps, B, S)."""
+        ahead = np.ones(len(places), np.int64) if ahead is None else ahead
+        out = np.empty((steps, len(places), self.observation.shape[1]), np.float32)
+        rows = self.rows(places)
         gather_following(
             self.observation,
             self.position,
-            slots,
+            places,
             rows,
             self.length,
             self.final_observation,
@@ -393,22 +390,22 @@ class EpisodeMemory:
         )
         return out
 
-    def _longest_first(self, slots: I64, window: int) -> tuple[I64, I64]:
+    def _longest_first(self, places: I64, window: int) -> tuple[I64, I64]:
         """Order steps by the length of their history; returns the steps and the lengths of their windows."""
-        lengths = np.minimum(self.position[slots], window) + 1
+        lengths = np.minimum(self.position[places], window) + 1
         if window == 0:
-            return slots, lengths
+            return places, lengths
         order = np.argsort(-lengths, kind="stable")
-        return slots[order], lengths[order]
+        return places[order], lengths[order]
 
     def gather(
-        self, slots: I64, window: int, mean: F32, per_std: F32, gamma: float, reward_scale: float
+        self, places: I64, window: int, mean: F32, per_std: F32, gamma: float, reward_scale: float
     ) -> tuple[I64, Batch]:
-        """Gather what a gradient needs of the steps at ``slots``, of all agents of their worlds.
+        """Gather what a gradient needs of the steps at ``places``, of all agents of their worlds.
 
         Parameters
         ----------
-        slots
+        places
             Places of steps of any agent of each world, shape (B,).
         window
             Steps that the network looks back.
@@ -419,15 +416,15 @@ class EpisodeMemory:
 
         Returns
         -------
-        slots
+        places
             The places of the steps of all agents, in the order of the batch, shape (B N,).
         batch
             The steps, those with the longest history first.
         """
-        slots, lengths = self._longest_first(self.companions(slots), window)
+        places, lengths = self._longest_first(self.companions(places), window)
         action, behaviour_mean, behaviour_std, v_tbc, q_ret = gather_steps(
-            slots,
-            self.rows(slots),
+            places,
+            self.rows(places),
             self.action,
             self.behaviour_mean,
             self.behaviour_std,
@@ -441,20 +438,20 @@ class EpisodeMemory:
             np.float32(1.0 / reward_scale),
             self._decay,
         )
-        return slots, Batch(
-            windows=self.windows(slots, window + 1, mean, per_std),
+        return places, Batch(
+            windows=self.windows(places, window + 1, mean, per_std),
             lengths=lengths,
             action=action,
             behaviour_mean=behaviour_mean,
             behaviour_std=behaviour_std,
             v_tbc=v_tbc,
             q_ret=q_ret,
-            present=None if self.world == 1 else self.is_present(slots).astype(np.float32),
+            present=None if self.world == 1 else self.is_present(places).astype(np.float32),
         )
 
     def store(
         self,
-        slots: I64,
+        places: I64,
         value: F32,
         rho: F32,
         kl: F32,
@@ -462,13 +459,13 @@ class EpisodeMemory:
         advantage: F32 | None = None,
     ) -> None:
         """Store what the networks now say about drawn steps (arguments of ``refresh``), and leave V_tbc as it is."""
-        self.n_far += _store(slots, value, rho, kl, far, self.value, self.rho, self.kl, self.far)
+        self.n_far += _store(places, value, rho, kl, far, self.value, self.rho, self.kl, self.far)
         if advantage is not None:
-            self.advantage[slots] = advantage
+            self.advantage[places] = advantage
 
     def refresh(
         self,
-        slots: I64,
+        places: I64,
         value: F32,
         rho: F32,
         kl: F32,
@@ -481,7 +478,7 @@ class EpisodeMemory:
 
         Parameters
         ----------
-        slots
+        places
             Places of the drawn steps, shape (B,); of a step drawn twice the last numbers count.
         value, rho, kl, far
             New V(s_t), importance weight, KL and far-policy flag, shape (B,).
@@ -490,8 +487,8 @@ class EpisodeMemory:
         advantage
             New A(s_t, a_t), shape (B,), where it has a closed form.
         """
-        self.store(slots, value, rho, kl, far, advantage)
-        ordered = np.sort(slots)
+        self.store(places, value, rho, kl, far, advantage)
+        ordered = np.sort(places)
         returns.sweep_drawn(
             ordered,
             self.rows(ordered),
@@ -530,17 +527,17 @@ class EpisodeMemory:
 
     def classify(self, c_max: float) -> None:
         """Set every far-policy flag anew from the stored importance weights."""
-        slots = self.slots()
-        rho = self.rho[slots]
+        places = self.places()
+        rho = self.rho[places]
         far = ~((rho > 1.0 / c_max) & (rho < c_max))
-        self.far[slots] = far
+        self.far[places] = far
         self.n_far = int(np.count_nonzero(far))
 
     def state(self) -> tuple[dict[str, npt.NDArray[Any]], dict[str, int]]:
         """Arrays and counters that ``restore`` needs to go on to the bit."""
-        slots = self.slots()
+        places = self.places()
         rows = self.all_rows()
-        arrays = {name: getattr(self, name)[slots] for name in STEP_FIELDS}
+        arrays = {name: getattr(self, name)[places] for name in STEP_FIELDS}
         arrays |= {name: getattr(self, name)[rows] for name in TABLE_FIELDS}
         return arrays, {name: getattr(self, name) for name in COUNTERS} | {"rows": len(self.start)}
 
@@ -550,10 +547,10 @@ class EpisodeMemory:
             self._grow_table()
         for name in COUNTERS:
             setattr(self, name, counters[name])
-        slots = self.slots()
+        places = self.places()
         rows = self.all_rows()
         for name in STEP_FIELDS:
-            getattr(self, name)[slots] = arrays[name]
+            getattr(self, name)[places] = arrays[name]
         for name in TABLE_FIELDS:
             # checkpoints from before there were worlds have no ``present``
             getattr(self, name)[rows] = arrays[name] if name in arrays else arrays["length"]
@@ -587,7 +584,7 @@ class EpisodeMemory:
 
 @compiled()
 def _store(
-    slots: I64,
+    places: I64,
     value: F32,
     rho: F32,
     kl: F32,
@@ -599,8 +596,8 @@ def _store(
 ) -> int:
     """Write refreshed numbers to their places; returns by how much the number of far-policy steps grew."""
     grown = 0
-    for b in range(slots.shape[0]):
-        k = slots[b]
+    for b in range(places.shape[0]):
+        k = places[b]
         stored_value[k] = value[b]
         stored_rho[k] = rho[b]
         stored_kl[k] = kl[b]

@@ -86,16 +86,16 @@ class NERSSampler(ProportionalSampler):
         changed = self._follow(memory)
         self._findings.forget(changed)
         self._was_drawn[changed] = False
-        slots = super().draw(memory, batch, rng)
-        self._was_drawn[slots] = True
-        return slots
+        places = super().draw(memory, batch, rng)
+        self._was_drawn[places] = True
+        return places
 
     def learn(self, drawn: Drawn) -> None:
         """Score drawn steps anew; the scores are their priorities."""
         self._findings.take(drawn)
-        scores = self._score(drawn.source, drawn.slots)
-        self._priorities.take(drawn.slots, scores)
-        self._update(drawn.slots)
+        scores = self._score(drawn.source, drawn.places)
+        self._priorities.take(drawn.places, scores)
+        self._update(drawn.places)
 
     def reward(self, source: Source, change: float, rng: np.random.Generator) -> None:
         """Learn which of the steps drawn since the last evaluation to draw more often (eq. 7)."""
@@ -112,17 +112,17 @@ class NERSSampler(ProportionalSampler):
             -np.float32(change) * self.log_chance_slopes(scores, chosen), self._learning_rate
         )
 
-    def _score(self, source: Source, slots: I64) -> F32:
+    def _score(self, source: Source, places: I64) -> F32:
         features = self._features
         return self.network(
-            features(source, slots, self._findings), features.pictures(source, slots)
+            features(source, places, self._findings), features.pictures(source, places)
         )
 
-    def log_chance_slopes(self, scores: F32, slots: I64) -> F32:
+    def log_chance_slopes(self, scores: F32, places: I64) -> F32:
         """d/d(sigma) of the mean of log p_i over steps that have these scores now, shape (n,)."""
         alpha, n = self._priorities.exponent, len(scores)
         sigma = np.maximum(scores.astype(np.float64), 1e-6)
-        others = self._tree[1] - self._tree[self._leaves + slots].sum()
+        others = self._tree[1] - self._tree[self._leaves + places].sum()
         chance = sigma**alpha / (others + (sigma**alpha).sum())
         return (alpha / sigma * (1.0 / n - chance)).astype(np.float32)
 

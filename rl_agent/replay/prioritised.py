@@ -64,10 +64,10 @@ class _Priorities:
         self.error[new] = self.largest
         return np.concatenate([gone, new])
 
-    def take(self, slots: I64, errors: F32) -> None:
+    def take(self, places: I64, errors: F32) -> None:
         """Take new errors of drawn steps."""
-        self.error[slots] = np.abs(errors.astype(np.float64)) + EPSILON
-        self.largest = max(self.largest, float(self.error[slots].max()))
+        self.error[places] = np.abs(errors.astype(np.float64)) + EPSILON
+        self.largest = max(self.largest, float(self.error[places].max()))
 
     def save(self) -> dict[str, npt.NDArray[Any]]:
         return {
@@ -117,16 +117,16 @@ class ProportionalSampler(Sampler):
         marks = (np.arange(batch) + rng.random(batch)) / batch * self._tree[1]
         return _find(self._tree, self._leaves, marks)
 
-    def weights(self, slots: I64, correction: float) -> F32:
+    def weights(self, places: I64, correction: float) -> F32:
         """Importance-sampling weights of drawn steps, shape (B,)."""
         return _corrected(
-            self._tree[self._leaves + slots] / self._tree[1] * self._steps, correction
+            self._tree[self._leaves + places] / self._tree[1] * self._steps, correction
         )
 
     def learn(self, drawn: Drawn) -> None:
         """Take the errors of drawn steps."""
-        self._priorities.take(drawn.slots, drawn.priority)
-        self._update(drawn.slots)
+        self._priorities.take(drawn.places, drawn.priority)
+        self._update(drawn.places)
 
     def save(self) -> dict[str, npt.NDArray[Any]]:
         """Arrays that ``restore`` needs."""
@@ -144,13 +144,13 @@ class ProportionalSampler(Sampler):
         self._steps = memory.steps
         return changed
 
-    def _update(self, slots: I64) -> None:
+    def _update(self, places: I64) -> None:
         # 0 to the power 0 would be 1: places without a step must stay out
-        error = self._priorities.error[slots]
+        error = self._priorities.error[places]
         _set(
             self._tree,
             self._leaves,
-            slots,
+            places,
             np.where(error > 0.0, error**self._priorities.exponent, 0.0),
         )
 
@@ -184,22 +184,22 @@ class RankSampler(Sampler):
             If the memory is empty.
         """
         if len(self._priorities.follow(memory)) > 0 or self._draws % SORT_INTERVAL == 0:
-            slots = memory.slots()
-            self._sort(slots[np.argsort(-self._priorities.error[slots], kind="stable")])
+            places = memory.places()
+            self._sort(places[np.argsort(-self._priorities.error[places], kind="stable")])
         self._draws += 1
         marks = (np.arange(batch) + rng.random(batch)) / batch * self._until[-1]
         return self._order[
             np.minimum(np.searchsorted(self._until, marks, side="right"), len(self._order) - 1)
         ]
 
-    def weights(self, slots: I64, correction: float) -> F32:
+    def weights(self, places: I64, correction: float) -> F32:
         """Importance-sampling weights of drawn steps, shape (B,)."""
-        likelihood = (self._rank[slots] + 1.0) ** -self._priorities.exponent / self._until[-1]
+        likelihood = (self._rank[places] + 1.0) ** -self._priorities.exponent / self._until[-1]
         return _corrected(likelihood * len(self._order), correction)
 
     def learn(self, drawn: Drawn) -> None:
         """Take the errors of drawn steps."""
-        self._priorities.take(drawn.slots, drawn.priority)
+        self._priorities.take(drawn.places, drawn.priority)
 
     def save(self) -> dict[str, npt.NDArray[Any]]:
         """Arrays that ``restore`` needs."""
@@ -218,10 +218,10 @@ class RankSampler(Sampler):
 
 
 @compiled()
-def _set(tree: F64, leaves: int, slots: I64, values: F64) -> None:
+def _set(tree: F64, leaves: int, places: I64, values: F64) -> None:
     """Set leaves of a sum tree, and the sums above them; node k has the children 2 k and 2 k + 1."""
-    for b in range(slots.shape[0]):
-        k = leaves + slots[b]
+    for b in range(places.shape[0]):
+        k = leaves + places[b]
         tree[k] = values[b]
         k >>= 1
         while k >= 1:

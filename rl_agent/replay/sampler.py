@@ -42,7 +42,7 @@ class Drawn(NamedTuple):
     ----------
     source
         Where everything else about them is found.
-    slots
+    places
         Their places, shape (B,).
     td_error
         Target of the value minus the value, shape (B,).
@@ -53,7 +53,7 @@ class Drawn(NamedTuple):
     """
 
     source: Source
-    slots: I64
+    places: I64
     td_error: F32
     value: F32
     priority: F32
@@ -75,12 +75,12 @@ class Sampler:
         """
         raise NotImplementedError
 
-    def weights(self, slots: I64, correction: float) -> F32 | None:
+    def weights(self, places: I64, correction: float) -> F32 | None:
         """Importance-sampling weights of drawn steps, shape (B,); ``None`` where all are 1.
 
         Parameters
         ----------
-        slots
+        places
             Their places, shape (B,).
         correction
             How far the weights make up for unequal chances, 0 to 1.

@@ -98,17 +98,17 @@ class EpochSampler(UniformSampler):
     """
 
     def __init__(self) -> None:
-        self.slots: I64 = np.zeros(0, np.int64)
+        self.places: I64 = np.zeros(0, np.int64)
         self.cursor = 0
         self.epochs_left = 0
 
-    def begin(self, slots: I64, epochs: int) -> None:
-        """Start ``epochs`` passes over the steps at ``slots``."""
-        self.slots, self.cursor, self.epochs_left = slots.copy(), 0, epochs
+    def begin(self, places: I64, epochs: int) -> None:
+        """Start ``epochs`` passes over the steps at ``places``."""
+        self.places, self.cursor, self.epochs_left = places.copy(), 0, epochs
 
     def left(self, batch: int) -> int:
         """Batches still to come."""
-        return self.epochs_left * (len(self.slots) // batch) - self.cursor // batch
+        return self.epochs_left * (len(self.places) // batch) - self.cursor // batch
 
     def draw(self, memory: EpisodeMemory, batch: int, rng: np.random.Generator) -> I64:
         """Places of the next ``batch`` steps, shape (batch,).
@@ -121,21 +121,22 @@ class EpochSampler(UniformSampler):
         if self.left(batch) <= 0:
             raise ValueError("every step has been taken in every epoch: collect new ones first")
         if self.cursor == 0:
-            rng.shuffle(self.slots)
-        drawn = self.slots[self.cursor : self.cursor + batch].copy()
+            rng.shuffle(self.places)
+        drawn = self.places[self.cursor : self.cursor + batch].copy()
         self.cursor += batch
-        if self.cursor + batch > len(self.slots):
+        if self.cursor + batch > len(self.places):
             self.cursor = 0
             self.epochs_left -= 1
         return drawn
 
     def save(self) -> dict[str, npt.NDArray[Any]]:
         """Arrays that ``restore`` needs."""
-        return {"slots": self.slots, "progress": np.array([self.cursor, self.epochs_left])}
+        # their name in every checkpoint so far
+        return {"slots": self.places, "progress": np.array([self.cursor, self.epochs_left])}
 
     def restore(self, memory: EpisodeMemory, arrays: dict[str, npt.NDArray[Any]]) -> None:
         """Take over the result of ``save``."""
-        self.slots = arrays["slots"].astype(np.int64)
+        self.places = arrays["slots"].astype(np.int64)
         self.cursor, self.epochs_left = (int(number) for number in arrays["progress"])
 
 

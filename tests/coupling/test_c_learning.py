@@ -124,19 +124,19 @@ def reported(outputs, environments):
 def in_the_memory(learner):
     """Episodes (length, terminated, return) that the memory holds, after a check of every single step."""
     memory = learner.memory
-    slots = memory.slots()
+    places = memory.places()
     observation, action = (
-        memory.observation[slots].astype(float),
-        memory.action[slots].astype(float),
+        memory.observation[places].astype(float),
+        memory.action[places].astype(float),
     )
-    final = memory.final_observation[memory.rows(slots)].astype(float)
-    last = memory.position[slots] + 1 == memory.length[memory.rows(slots)]
+    final = memory.final_observation[memory.rows(places)].astype(float)
+    last = memory.position[places] + 1 == memory.length[memory.rows(places)]
     following = np.where(last[:, None], final, np.roll(observation, -1, axis=0))
     applied = np.clip(action[:, 0], -1.0, 1.0)
     v = observation[:, 1] + 0.05 * (observation[:, 0] - 0.1 * observation[:, 1] + 2 * applied)
     x = observation[:, 0] + 0.05 * v
     np.testing.assert_allclose(following, np.stack([x, v], axis=1), atol=1e-5)
-    np.testing.assert_allclose(memory.reward[slots], 1 - x**2, atol=1e-5)
+    np.testing.assert_allclose(memory.reward[places], 1 - x**2, atol=1e-5)
     rows = np.arange(memory.first_serial, memory.next_serial) % len(memory.start)
     places = [(memory.start[row] + np.arange(memory.length[row])) % memory.capacity for row in rows]
     totals = [memory.reward[each].astype(float).sum() for each in places]
@@ -191,15 +191,15 @@ def test_the_example_of_the_docs_trains(built, tmp_path):
     for _ in agents:
         run.start(tmp_path / "solver")
     assert run.finish() == [""] * len(agents)
-    memory, slots = run.learner.memory, run.learner.memory.slots()
+    memory, places = run.learner.memory, run.learner.memory.places()
     lengths = memory.length[: memory.episodes].tolist()
     assert lengths == [50] * len(lengths)
     assert 20 < len(lengths) <= 32  # the last episode of each agent may be under way
     assert not memory.terminated.any()
-    x, v = memory.observation[slots].T.astype(float)
-    v_next = v + 0.1 * (np.clip(memory.action[slots, 0], -1, 1) - x)
+    x, v = memory.observation[places].T.astype(float)
+    v_next = v + 0.1 * (np.clip(memory.action[places, 0], -1, 1) - x)
     np.testing.assert_allclose(
-        memory.reward[slots], -((x + 0.1 * v_next) ** 2) - v_next**2, atol=1e-5
+        memory.reward[places], -((x + 0.1 * v_next) ** 2) - v_next**2, atol=1e-5
     )
 
 

@@ -109,12 +109,12 @@ class Actor:
 def state_of(learner, server):
     """All that a death must not change; what the networks say of stored steps goes on with the gradient steps."""
     memory, running = learner.memory, learner.running
-    slots, rows = (
-        memory.slots(),
+    places, rows = (
+        memory.places(),
         np.arange(memory.first_serial, memory.next_serial) % len(memory.start),
     )
     per_step = ("observation", "action", "behaviour_mean", "behaviour_std", "reward", "position")
-    state = {name: getattr(memory, name)[slots].tolist() for name in per_step}
+    state = {name: getattr(memory, name)[places].tolist() for name in per_step}
     state |= {
         name: getattr(memory, name)[rows].tolist()
         for name in ("length", "terminated", "final_observation")

@@ -33,15 +33,15 @@ def audit(learner):
     1, 2, 3, ... of one episode of one environment.
     """
     memory = learner.memory
-    slots = memory.slots()
-    episode, step, *names = memory.observation[slots].T
-    reward = memory.reward[slots]
+    places = memory.places()
+    episode, step, *names = memory.observation[places].T
+    reward = memory.reward[places]
     np.testing.assert_array_equal(reward, 1000 * episode + step + 1)
     identity = set(zip(*names, episode, step, strict=True))
-    assert len(identity) == len(slots)
+    assert len(identity) == len(places)
     for *name, e, s in identity:
         assert s == 0 or (*name, e, s - 1) in identity
-    return len(slots)
+    return len(places)
 
 
 def main_in_process(shell, words, monkeypatch, capsys):

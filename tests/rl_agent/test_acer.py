@@ -100,11 +100,11 @@ def test_stretches_of_acer_are_those_of_the_episodes():
     ends = np.array([2, 9, 13, memory.start[2] + memory.length[2] - 1, memory.start[3]])
     # those with the longest past come first
     ends = ends[np.argsort(-memory.position[ends], kind="stable")]
-    slots, batch = learner.algorithm.gather(source, ends)
+    places, batch = learner.algorithm.gather(source, ends)
     exists = batch.exists > 0.5
     np.testing.assert_array_equal(exists.sum(0), np.minimum(memory.position[ends] + 1, 6))
     np.testing.assert_array_equal(
-        slots, np.where(exists, ends - np.arange(5, -1, -1)[:, None], -1)[exists]
+        places, np.where(exists, ends - np.arange(5, -1, -1)[:, None], -1)[exists]
     )
     is_last = memory.position[ends] + 1 == memory.length[memory.rows(ends)]
     np.testing.assert_array_equal(batch.goes_on, ~(is_last & memory.terminated[memory.rows(ends)]))
@@ -126,15 +126,15 @@ def test_places_before_an_episode_change_nothing():
         learner.memory, learner.state_scale.mean, learner.state_scale.per_std, GAMMA, 1.7
     )
     ends = np.array([3, 9, 15, 27])
-    slots, batch = algorithm.gather(source, ends)
+    places, batch = algorithm.gather(source, ends)
     _, _, gradient = loss_and_gradient(algorithm, batch)
     algorithm.config = algorithm.config.model_copy(update={"device": "cuda"})
-    same_slots, padded = algorithm.gather(source, ends)
-    np.testing.assert_array_equal(same_slots, slots)
-    assert len(padded.action) == 4 * 14 > len(batch.action) == len(slots)
+    same_places, padded = algorithm.gather(source, ends)
+    np.testing.assert_array_equal(same_places, places)
+    assert len(padded.action) == 4 * 14 > len(batch.action) == len(places)
     _, results, same = loss_and_gradient(algorithm, padded)
     np.testing.assert_allclose(same, gradient, atol=1e-12)
-    assert len(algorithm.sorted_results(results)["rho"]) == len(slots)
+    assert len(algorithm.sorted_results(results)["rho"]) == len(places)
 
 
 @pytest.mark.parametrize("choices", [0, 3])

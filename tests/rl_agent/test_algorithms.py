@@ -34,11 +34,11 @@ def test_transitions_end_where_the_episode_did(network):
     learner = a_learner("ddpg", network=network)
     memory = learner.memory
     source = Source(memory, learner.state_scale.mean, learner.state_scale.per_std, GAMMA, 1.7)
-    slots, batch = learner.algorithm.gather(source, memory.slots())
+    places, batch = learner.algorithm.gather(source, memory.places())
     window = learner.algorithm.network.history
     kinds = set()
-    for b, slot in enumerate(slots):
-        row, position = memory.rows(slot), memory.position[slot]
+    for b, place in enumerate(places):
+        row, position = memory.rows(place), memory.position[place]
         length = memory.length[row]
         observations = np.concatenate(
             [
@@ -59,7 +59,7 @@ def test_transitions_end_where_the_episode_did(network):
             assert not windows[: window - (now - first), b].any()
         is_terminal = position == length - 1 and memory.terminated[row]
         assert batch.goes_on[b] == 1.0 - is_terminal
-        assert batch.reward[b] == pytest.approx(memory.reward[slot] / 1.7)
+        assert batch.reward[b] == pytest.approx(memory.reward[place] / 1.7)
         kinds.add((position == length - 1, bool(memory.terminated[row])))
     assert kinds == set(itertools.product((False, True), repeat=2))
     assert (np.diff(batch.lengths) <= 0).all()

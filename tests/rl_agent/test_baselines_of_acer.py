@@ -90,7 +90,7 @@ def test_tis_is_appendix_e2(name, choices):
     more = {"trust_region": DELTA} if name.startswith("trust") else {}
     learner = moved(name, choices, episodes=4, segment=5, truncation=1.2, **more)
     algorithm = learner.algorithm
-    slots, batch = a_batch(learner)
+    places, batch = a_batch(learner)
     n = batch.exists.shape[1]
     row_of = {int(place): row for row, place in enumerate(batch.place)}
     steps, targets, cut = [], [], 0
@@ -107,7 +107,7 @@ def test_tis_is_appendix_e2(name, choices):
             cut += product > 1.2
             steps.append((row, s, weight * (total - network(algorithm, "value", s)[0])))
             targets.append((weight, total, s))
-    assert len(steps) == len(slots)
+    assert len(steps) == len(places)
     assert 0 < cut < len(steps)
     phi_of, directions, bound = directions_and_errors(learner, batch, steps, choices)
     assert (0 < bound < len(steps)) == bool(more)
@@ -128,12 +128,12 @@ def test_a3c_is_equation_2(name, choices):
     ).algorithm.weights
     assert learner.updates_due() == 1
     scale = learner.reward_scale.value
-    assert scale == pytest.approx(np.sqrt(np.mean(memory.reward[memory.slots()] ** 2)), rel=1e-5)
+    assert scale == pytest.approx(np.sqrt(np.mean(memory.reward[memory.places()] ** 2)), rel=1e-5)
     units = learner.state_scale.mean, learner.state_scale.per_std, GAMMA, scale
-    slots, batch = algorithm.gather(Source(memory, *units), memory.slots())
-    assert len(slots) == 48
-    seen = {int(slot): batch.windows[0, row].astype(float) for row, slot in enumerate(slots)}
-    row_of = {int(slot): row for row, slot in enumerate(slots)}
+    places, batch = algorithm.gather(Source(memory, *units), memory.places())
+    assert len(places) == 48
+    seen = {int(place): batch.windows[0, row].astype(float) for row, place in enumerate(places)}
+    row_of = {int(place): row for row, place in enumerate(places)}
     found = [(batch.q_ret[row], batch.v_tbc[row]) for row in range(48)]
     steps, targets = [], []
     for episode in memory.all_rows():
@@ -146,9 +146,9 @@ def test_a3c_is_equation_2(name, choices):
                 algorithm.values(final[None, None], np.ones(1, np.int64))[0], abs=1e-6
             )
         for t in range(memory.length[episode] - 1, -1, -1):
-            slot = int((memory.start[episode] + t) % memory.capacity)
-            total = memory.reward[slot] / scale + GAMMA * total
-            row, s = row_of[slot], seen[slot]
+            place = int((memory.start[episode] + t) % memory.capacity)
+            total = memory.reward[place] / scale + GAMMA * total
+            row, s = row_of[place], seen[place]
             value = algorithm.values(s[None, None].astype(np.float32), np.ones(1, np.int64))[0]
             assert found[row] == pytest.approx((total - value, total), abs=1e-5)
             steps.append((row, s, float(batch.q_ret[row])))

@@ -164,7 +164,7 @@ def test_a_learner_issues_and_stores_clipped_actions():
         actions = learner.act(agents)
         assert all(box.contains(action) for action in actions)
         learner.observe(agents, np.ones(4), no, no | (step == 7), np.full((4, 3), step / 8))
-    stored = learner.memory.action[learner.memory.slots()]
+    stored = learner.memory.action[learner.memory.places()]
     assert np.abs(stored).max() == 1.0
     assert 0.2 < np.mean(np.abs(stored) == 1.0) < 0.9
     learner.update()

@@ -122,9 +122,9 @@ def test_steps_ahead_are_those_of_a_loop_over_the_episodes(window):
     memory: EpisodeMemory = learner.memory
     mean, per_std, _, _ = source_of(memory)[1:]
     for scale in (2.0, None):
-        slots, found = memory.gather_ahead(memory.slots(), window, mean, per_std, 4, 0.9, scale)
-        for b, k in enumerate(slots):
-            e = memory.rows(slots[b : b + 1])[0]
+        places, found = memory.gather_ahead(memory.places(), window, mean, per_std, 4, 0.9, scale)
+        for b, k in enumerate(places):
+            e = memory.rows(places[b : b + 1])[0]
             left = memory.length[e] - memory.position[k]
             seen = [memory.observation[(memory.start[e] + t) % 70] for t in range(memory.length[e])]
             seen.append(memory.final_observation[e])

@@ -103,7 +103,7 @@ def test_the_gradient_of_acer_that_is_written_out_equals_autograd(choices, net):
     algorithm.target[:] -= 0.3 * rng.standard_normal(len(algorithm.target)).astype(np.float32)
     rules = learner.refer.rules(0)._replace(c_max=1.5)
     for seed in (1, 2):  # the second with what the first has left in the passes
-        slots, batch = a_batch(learner, seed)
+        places, batch = a_batch(learner, seed)
         random = algorithm._rng.bit_generator.state
         found = algorithm.by_hand(batch, rules, None)
         algorithm._rng.bit_generator.state = random
@@ -117,7 +117,7 @@ def test_the_gradient_of_acer_that_is_written_out_equals_autograd(choices, net):
                 algorithm.last_gradient[place], expected[place], atol=3e-5 * scale
             )
         assert found.gradient_norm == pytest.approx(np.linalg.norm(expected), rel=1e-4)
-        assert 0 < found.far.sum() < len(slots)
+        assert 0 < found.far.sum() < len(places)
         np.testing.assert_array_equal(found.far, results["far"])
         for kind in ("value", "rho", "kl"):
             np.testing.assert_allclose(getattr(found, kind), results[kind], rtol=3e-4, atol=3e-5)

@@ -69,17 +69,17 @@ def by_torch(network, features, weights=None):
 def test_features_are_those_of_equation_2(choices):
     memory = a_memory(choices, (9, 14, 12, 11))  # the first episode has left again
     findings, rng = Findings(CAPACITY), np.random.default_rng(1)
-    source, slots = source_of(memory), memory.slots()[[0, 5, 13, 14, 24, 36]]
-    seen = slots[1:4]
+    source, places = source_of(memory), memory.places()[[0, 5, 13, 14, 24, 36]]
+    seen = places[1:4]
     errors, values = rng.normal(size=3).astype(np.float32), rng.normal(size=3).astype(np.float32)
     findings.take(Drawn(source, seen, errors, values, errors))
-    found = Features(FEATURES, Sizes(2, 1, choices))(source, slots, findings)
-    for row, k in zip(found, slots, strict=True):
+    found = Features(FEATURES, Sizes(2, 1, choices))(source, places, findings)
+    for row, k in zip(found, places, strict=True):
         e = memory.rows(np.array([k]))[0]
         last = memory.position[k] + 1 == memory.length[e]
         after = memory.final_observation[e] if last else memory.observation[(k + 1) % CAPACITY]
         action = np.eye(choices)[int(memory.action[k, 0])] if choices else np.tanh(memory.action[k])
-        number = 46 - 37 + list(memory.slots()).index(k)
+        number = 46 - 37 + list(memory.places()).index(k)
         known = list(seen).index(k) if k in seen else None
         expected = [
             *np.tanh((memory.observation[k] - MEAN) * PER_STD),
@@ -99,7 +99,7 @@ def test_every_feature_can_be_left_out():
     for name in FEATURES:
         features = Features([other for other in FEATURES if other != name], Sizes(2, 1))
         assert full - features.size == (2 if "state" in name else 1)
-        assert features(source_of(memory), memory.slots(), Findings(CAPACITY)).shape == (
+        assert features(source_of(memory), memory.places(), Findings(CAPACITY)).shape == (
             35,
             features.size,
         )
@@ -140,17 +140,17 @@ def test_reinforce_is_the_derivative_of_the_log_chances_of_equation_1():
     sampler = a_ners(memory)
     source = source_of(memory)
     for _ in range(3):
-        slots = sampler.draw(memory, 8, rng)
+        places = sampler.draw(memory, 8, rng)
         errors = rng.normal(size=8).astype(np.float32)
-        sampler.learn(Drawn(source, slots, errors, errors, errors))
-    chosen = memory.slots()[3:11]
+        sampler.learn(Drawn(source, places, errors, errors, errors))
+    chosen = memory.places()[3:11]
     stored = sampler._priorities.error.copy()
     scores = sampler.network(sampler._features(source, chosen, sampler._findings)).copy()
 
     def mean_log_chance(sigma):
         priority = stored.copy()
         priority[chosen] = sigma
-        share = priority**0.5 / np.sum(priority[memory.slots()] ** 0.5)
+        share = priority**0.5 / np.sum(priority[memory.places()] ** 0.5)
         return np.log(share[chosen]).mean()
 
     numeric = [
@@ -165,29 +165,29 @@ def test_drawn_steps_get_their_scores_and_weights_are_those_of_equation_5():
     sampler, source = a_ners(memory), source_of(memory)
     priority = np.ones(CAPACITY)  # new steps have 1
     for _ in range(5):
-        slots = sampler.draw(memory, 8, rng)
-        chance = priority[slots] ** 0.5 / np.sum(priority[memory.slots()] ** 0.5)
+        places = sampler.draw(memory, 8, rng)
+        chance = priority[places] ** 0.5 / np.sum(priority[memory.places()] ** 0.5)
         weights = (1.0 / (35 * chance)) ** 0.4
-        np.testing.assert_allclose(sampler.weights(slots, 0.4), weights / weights.max(), rtol=1e-5)
+        np.testing.assert_allclose(sampler.weights(places, 0.4), weights / weights.max(), rtol=1e-5)
         errors = rng.normal(size=8).astype(np.float32)
-        sampler.learn(Drawn(source, slots, errors, errors, errors))
+        sampler.learn(Drawn(source, places, errors, errors, errors))
         # a step that was drawn twice has two equal features, so two equal scores
-        priority[slots] = by_torch(
-            sampler.network, sampler._features(source, slots, sampler._findings)
+        priority[places] = by_torch(
+            sampler.network, sampler._features(source, places, sampler._findings)
         )
-        np.testing.assert_allclose(sampler._priorities.error[slots], priority[slots], rtol=1e-4)
+        np.testing.assert_allclose(sampler._priorities.error[places], priority[places], rtol=1e-4)
         assert sampler._tree[1] == pytest.approx(
-            np.sum(sampler._priorities.error[memory.slots()] ** 0.5)
+            np.sum(sampler._priorities.error[memory.places()] ** 0.5)
         )
 
 
 def test_an_update_is_a_step_up_the_gradient_of_equation_7():
     memory, rng = a_memory(), np.random.default_rng(0)
     sampler, source = a_ners(memory, steps=100), source_of(memory)
-    slots = sampler.draw(memory, 8, rng)
+    places = sampler.draw(memory, 8, rng)
     errors = rng.normal(size=8).astype(np.float32)
-    sampler.learn(Drawn(source, slots, errors, errors, errors))
-    before, chosen = sampler.network.weights.copy(), np.unique(slots)
+    sampler.learn(Drawn(source, places, errors, errors, errors))
+    before, chosen = sampler.network.weights.copy(), np.unique(places)
     sampler.reward(source, 2.5, rng)
     weights = torch.tensor(before, dtype=torch.float64, requires_grad=True)
     sigma = by_torch(sampler.network, sampler._features(source, chosen, sampler._findings), weights)
@@ -211,21 +211,21 @@ def test_steps_that_made_the_agent_better_are_scored_higher():
     features = Features(("reward",), Sizes(2, 1))
     network = ScoreNetwork(1, rng, local=False, has_context=False, hidden=(16,))
     sampler, source = NERSSampler(CAPACITY, 0.5, features, network, 3e-3, 8), source_of(memory)
-    slots, good, before = memory.slots(), memory.reward > 0, 0.5
+    places, good, before = memory.places(), memory.reward > 0, 0.5
     for _ in range(400):
         drawn = sampler.draw(memory, 8, rng)
         sampler.learn(Drawn(source, drawn, *np.zeros((3, 8), np.float32)))
         now = good[drawn].mean()
         sampler.reward(source, now - before, rng)
         before = now
-    scores = sampler.network(sampler._features(source, slots, sampler._findings))
-    assert scores[good[slots]].mean() > 1.5 * scores[~good[slots]].mean()
+    scores = sampler.network(sampler._features(source, places, sampler._findings))
+    assert scores[good[places]].mean() > 1.5 * scores[~good[places]].mean()
 
 
 def test_ero_draws_uniformly_beneath_its_mask_and_from_what_is_newer():
     memory, rng = a_memory(), np.random.default_rng(0)
     sampler = EROSampler(CAPACITY, 1e-3, 16, rng)
-    assert set(sampler.draw(memory, 2000, rng)) == set(memory.slots())
+    assert set(sampler.draw(memory, 2000, rng)) == set(memory.places())
     sampler.score[:] = rng.uniform(size=CAPACITY).astype(np.float32)
     passed = np.zeros(CAPACITY)
     for _ in range(3000):
@@ -233,7 +233,8 @@ def test_ero_draws_uniformly_beneath_its_mask_and_from_what_is_newer():
         passed[memory.places(sampler.masked)] += 1
     spread = np.sqrt(sampler.score * (1 - sampler.score) / 3000)
     assert (
-        np.abs(passed / 3000 - sampler.score)[memory.slots()] < 4.5 * spread[memory.slots()] + 1e-9
+        np.abs(passed / 3000 - sampler.score)[memory.places()]
+        < 4.5 * spread[memory.places()] + 1e-9
     ).all()
     # the oldest episode leaves, a new one comes; what may be drawn is counted by hand
     old = {k for k in memory.places(sampler.masked) if memory.serial[k] > 0}
@@ -253,7 +254,7 @@ def test_ero_draws_uniformly_beneath_its_mask_and_from_what_is_newer():
         0.9,
         1.0,
     )
-    allowed = old | set(memory.slots()[-11:])
+    allowed = old | set(memory.places()[-11:])
     drawn = sampler.draw(memory, 400 * len(allowed), rng)
     assert set(drawn) == allowed
     counts = np.bincount(drawn)[sorted(allowed)]

@@ -223,8 +223,8 @@ def test_scales_are_those_of_the_memory():
     rng = np.random.default_rng(0)
     while learner.counters.warm_up < 0:
         live(learner, rng, 1)
-    slots = learner.memory.slots()
-    observations, rewards = learner.memory.observation[slots], learner.memory.reward[slots]
+    places = learner.memory.places()
+    observations, rewards = learner.memory.observation[places], learner.memory.reward[places]
     scaled = learner.state_scale(observations)
     np.testing.assert_allclose(scaled.mean(axis=0), 0.0, atol=1e-5)
     np.testing.assert_allclose(scaled.std(axis=0), 1.0, atol=1e-4)
@@ -233,7 +233,7 @@ def test_scales_are_those_of_the_memory():
     while learner.gradient_steps < 1000:
         live(learner, rng, 1)
     np.testing.assert_array_equal(learner.state_scale.mean, before)
-    rewards = learner.memory.reward[learner.memory.slots()]
+    rewards = learner.memory.reward[learner.memory.places()]
     assert learner.reward_scale.value == pytest.approx(np.sqrt(np.mean(rewards**2)), rel=1e-3)
     assert learner.statistics()["reward_scale"] == learner.reward_scale.value
 
@@ -253,14 +253,14 @@ def test_the_full_sweep_refreshes_final_values_and_far_flags():
     value, *_ = learner.algorithm.act(scaled, np.zeros((len(rows), 0), np.float32))
     np.testing.assert_allclose(memory.final_value[rows], value, atol=1e-5)
     assert np.abs(memory.final_value[rows] - before).max() > 1e-4
-    slots = memory.slots()
+    places = memory.places()
     c_max = learner.refer.c_max(learner.environment_steps)
     np.testing.assert_array_equal(
-        memory.far[slots], ~((memory.rho[slots] > 1 / c_max) & (memory.rho[slots] < c_max))
+        memory.far[places], ~((memory.rho[places] > 1 / c_max) & (memory.rho[places] < c_max))
     )
-    stored = memory.v_tbc[slots].copy()
+    stored = memory.v_tbc[places].copy()
     memory.sweep(learner.config.gamma, learner.reward_scale.value)
-    np.testing.assert_array_equal(memory.v_tbc[slots], stored)
+    np.testing.assert_array_equal(memory.v_tbc[places], stored)
 
 
 def test_actions_are_scaled_to_the_task_and_stored_raw():

@@ -29,12 +29,12 @@ def check(memory, expected):
     """The memory holds exactly the ``expected`` episodes, with targets that equal a full recomputation."""
     assert memory.steps == sum(len(e.reward) for e in expected) <= memory.capacity
     assert memory.episodes == len(expected)
-    slots = memory.slots()
-    assert memory.n_far == np.count_nonzero(memory.far[slots])
+    places = memory.places()
+    assert memory.n_far == np.count_nonzero(memory.far[places])
     at = 0
     for episode in expected:
         length = len(episode.reward)
-        own = slots[at : at + length]
+        own = places[at : at + length]
         np.testing.assert_array_equal(memory.observation[own], episode.observation)
         np.testing.assert_array_equal(memory.action[own], episode.action)
         np.testing.assert_array_equal(memory.position[own], np.arange(length))
@@ -72,14 +72,14 @@ def test_memory_holds_the_newest_whole_episodes_through_any_history(history, see
             expected.pop(0)
         memory.add(expected[-1], GAMMA, SCALE)
         if draws:
-            slots = np.unique(UniformSampler().draw(memory, draws, rng))
-            rng.shuffle(slots)
-            value, kl = rng.standard_normal((2, len(slots))).astype(np.float32)
-            rho = rng.lognormal(0, 1, len(slots)).astype(np.float32)
-            memory.refresh(slots, value, rho, kl, rho > 2.0, GAMMA, SCALE)
-            np.testing.assert_array_equal(memory.value[slots], value)
-            np.testing.assert_array_equal(memory.rho[slots], rho)
-            np.testing.assert_array_equal(memory.kl[slots], kl)
+            places = np.unique(UniformSampler().draw(memory, draws, rng))
+            rng.shuffle(places)
+            value, kl = rng.standard_normal((2, len(places))).astype(np.float32)
+            rho = rng.lognormal(0, 1, len(places)).astype(np.float32)
+            memory.refresh(places, value, rho, kl, rho > 2.0, GAMMA, SCALE)
+            np.testing.assert_array_equal(memory.value[places], value)
+            np.testing.assert_array_equal(memory.rho[places], rho)
+            np.testing.assert_array_equal(memory.kl[places], kl)
         check(memory, expected)
 
 
@@ -111,10 +111,10 @@ def filled(capacity=64, lengths=(7, 20, 3, 25, 18, 12), seed=0):
 def test_windows_reach_back_to_the_beginning_of_the_episode_and_no_further():
     memory, _ = filled()
     mean, per_std = np.array([1.0, 2.0], np.float32), np.array([0.5, 0.25], np.float32)
-    slots, batch = memory.gather(memory.slots(), 4, mean, per_std, GAMMA, SCALE)
+    places, batch = memory.gather(memory.places(), 4, mean, per_std, GAMMA, SCALE)
     assert (np.diff(batch.lengths) <= 0).all()
-    for b, slot in enumerate(slots):
-        tag, step = memory.observation[slot]
+    for b, place in enumerate(places):
+        tag, step = memory.observation[place]
         assert batch.lengths[b] == min(step, 4) + 1
         for back in range(5):
             expected = (
@@ -126,18 +126,18 @@ def test_windows_reach_back_to_the_beginning_of_the_episode_and_no_further():
 def test_gathered_steps_come_with_their_own_numbers():
     memory, episodes = filled()
     one = np.ones(2, np.float32)
-    slots, batch = memory.gather(memory.slots()[::-3], 2, 0 * one, one, GAMMA, SCALE)
-    for b, slot in enumerate(slots):
-        tag, step = memory.observation[slot].astype(int)
+    places, batch = memory.gather(memory.places()[::-3], 2, 0 * one, one, GAMMA, SCALE)
+    for b, place in enumerate(places):
+        tag, step = memory.observation[place].astype(int)
         episode = episodes[tag]
         assert batch.action[b] == episode.action[step]
         assert batch.behaviour_mean[b] == episode.behaviour_mean[step]
         is_last = step + 1 == len(episode.reward)
-        following = episode.final_value if is_last else memory.v_tbc[(slot + 1) % memory.capacity]
+        following = episode.final_value if is_last else memory.v_tbc[(place + 1) % memory.capacity]
         assert batch.q_ret[b] == pytest.approx(
             episode.reward[step] / SCALE + GAMMA * following, rel=1e-5
         )
-        assert batch.v_tbc[b] == memory.v_tbc[slot]
+        assert batch.v_tbc[b] == memory.v_tbc[place]
 
 
 def test_final_windows_end_at_the_final_observation():
@@ -154,19 +154,19 @@ def test_final_windows_end_at_the_final_observation():
 
 def test_classify_counts_the_steps_outside_of_c_max():
     memory, _ = filled()
-    slots = memory.slots()
-    memory.rho[slots] = np.linspace(0.0, 5.0, len(slots))
+    places = memory.places()
+    memory.rho[places] = np.linspace(0.0, 5.0, len(places))
     memory.classify(4.0)
-    rho = memory.rho[slots]
-    np.testing.assert_array_equal(memory.far[slots], (rho <= 0.25) | (rho >= 4.0))
-    assert memory.n_far == np.count_nonzero(memory.far[slots]) > 10
+    rho = memory.rho[places]
+    np.testing.assert_array_equal(memory.far[places], (rho <= 0.25) | (rho >= 4.0))
+    assert memory.n_far == np.count_nonzero(memory.far[places]) > 10
 
 
 def test_uniform_draws_are_uniform_over_steps():
     memory, _ = filled()
-    slots = UniformSampler().draw(memory, 60_000, np.random.default_rng(0))
-    counts = np.bincount(slots, minlength=memory.capacity)
-    held = counts[memory.slots()]
+    places = UniformSampler().draw(memory, 60_000, np.random.default_rng(0))
+    counts = np.bincount(places, minlength=memory.capacity)
+    held = counts[memory.places()]
     assert held.sum() == 60_000
     expected = 60_000 / memory.steps
     chi_squared = np.sum((held - expected) ** 2 / expected)

@@ -192,10 +192,10 @@ def test_acting_on_the_window_gives_what_training_sees():
         )
     memory, scale = learner.memory, learner.state_scale
     # the scale of the states was frozen when these episodes ended: act as before, unscaled
-    slots, batch = memory.gather(
-        memory.slots(), 4, np.zeros_like(scale.mean), np.ones_like(scale.mean), 0.99, 1.0
+    places, batch = memory.gather(
+        memory.places(), 4, np.zeros_like(scale.mean), np.ones_like(scale.mean), 0.99, 1.0
     )
-    assert memory.position[slots].max() == 29
+    assert memory.position[places].max() == 29
     np.testing.assert_allclose(
-        learner.algorithm.values(batch.windows, batch.lengths), memory.value[slots], atol=1e-6
+        learner.algorithm.values(batch.windows, batch.lengths), memory.value[places], atol=1e-6
     )

@@ -109,11 +109,11 @@ def test_a_policy_acts_on_the_frames_that_the_memory_stacks():
     run.run(100)
     memory, scale, algorithm = run.learner.memory, run.learner.state_scale, run.learner.algorithm
     assert memory.observation.dtype == run.learner.running.observation.dtype == np.uint8
-    slots = memory.slots()
+    places = memory.places()
     np.testing.assert_allclose(scale.per_std, 1.0 / 255.0)
-    windows = memory.windows(slots, 3, scale.mean, scale.per_std)
+    windows = memory.windows(places, 3, scale.mean, scale.per_std)
     state = np.zeros((1, 80), np.float32)
-    for b, k in enumerate(slots[:30]):
+    for b, k in enumerate(places[:30]):
         if memory.position[k] == 0:
             state = np.zeros((1, 80), np.float32)
         past = [
@@ -235,7 +235,7 @@ def test_steps_ahead_stack_the_frames_before_them():
     run = a_run("dqn")
     run.run(110)
     memory = run.learner.memory
-    slots = memory.slots()
-    found = memory.gather_ahead(slots, 2, *source_of(memory)[1:3], 2, 0.9, 1.0)[1]
+    places = memory.places()
+    found = memory.gather_ahead(places, 2, *source_of(memory)[1:3], 2, 0.9, 1.0)[1]
     assert found.next_windows.dtype == np.float32
     torch.testing.assert_close(torch.from_numpy(found.next_windows).amax(), torch.tensor(250.0))

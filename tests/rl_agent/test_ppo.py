@@ -84,11 +84,11 @@ def test_ppo_cuts_at_its_horizon_and_learns_from_every_step_in_every_epoch():
         if due == 0:
             assert learner.memory.steps + learner.running.length.sum() < 50
             continue
-        slots = learner.memory.slots()
-        assert len(slots) == 51
+        places = learner.memory.places()
+        assert len(places) == 51
         assert due == 3 * 5
         assert not learner.may_act()
-        advantage = learner.memory.advantage[slots]
+        advantage = learner.memory.advantage[places]
         assert advantage.mean() == pytest.approx(0.0, abs=1e-5)
         assert advantage.std() == pytest.approx(1.0, abs=1e-3)
         while learner.updates_due():
@@ -121,10 +121,10 @@ def test_an_action_that_is_out_when_ppo_cuts_belongs_to_the_next_iteration():
     assert learner.memory.steps == 9
     learner.update()
     assert learner.updates_due() == 0
-    slot = learner.memory.slots()
-    assert len(slot) == 1
-    np.testing.assert_array_equal(learner.memory.action[slot[0]], out)
-    assert learner.memory.reward[slot[0]] == 7.0
+    place = learner.memory.places()
+    assert len(place) == 1
+    np.testing.assert_array_equal(learner.memory.action[place[0]], out)
+    assert learner.memory.reward[place[0]] == 7.0
 
     # an agent that is cut in the middle of an episode keeps the action that is out
     for t in range(3):

@@ -52,9 +52,9 @@ def source_of(memory):
     return Source(memory, np.zeros(size, np.float32), np.ones(size, np.float32), 0.9, 1.0)
 
 
-def found(sampler, memory, slots, errors):
+def found(sampler, memory, places, errors):
     """Tell a sampler what an update found out."""
-    sampler.learn(Drawn(source_of(memory), slots, errors, np.zeros_like(errors), errors))
+    sampler.learn(Drawn(source_of(memory), places, errors, np.zeros_like(errors), errors))
 
 
 def is_plausible(counts, probabilities):
@@ -72,12 +72,12 @@ def test_uniform_draws_are_uniform():
 def test_steps_are_drawn_with_the_probabilities_of_the_paper(kind):
     memory, rng = filled(), np.random.default_rng(1)
     sampler = KINDS[kind](40, 0.7)
-    slots = memory.slots()
+    places = memory.places()
     sampler.draw(memory, 1, rng)
     errors = rng.lognormal(0, 1.5, 32).astype(np.float32) * rng.choice([-1, 1], 32).astype(
         np.float32
     )
-    found(sampler, memory, slots, errors)
+    found(sampler, memory, places, errors)
     if kind == "proportional":
         priority = np.abs(errors.astype(float)) + 1e-6
     else:
@@ -94,7 +94,7 @@ def test_steps_are_drawn_with_the_probabilities_of_the_paper(kind):
     batch = np.concatenate([sampler.draw(memory, 50, rng) for _ in range(1000)])
     np.testing.assert_allclose(np.bincount(batch, minlength=32) / 50_000, probabilities, atol=0.008)
 
-    weights = sampler.weights(slots, 0.4)
+    weights = sampler.weights(places, 0.4)
     expected = (32 * probabilities) ** -0.4
     np.testing.assert_allclose(weights, expected / expected.max(), rtol=1e-5)
 
@@ -103,9 +103,9 @@ def test_steps_are_drawn_with_the_probabilities_of_the_paper(kind):
 def test_with_a_full_correction_weighted_draws_have_the_mean_of_all_steps(kind):
     memory, rng = filled(), np.random.default_rng(2)
     sampler = KINDS[kind](40, 0.6)
-    slots = memory.slots()
+    places = memory.places()
     sampler.draw(memory, 1, rng)
-    found(sampler, memory, slots, rng.lognormal(0, 1, 32).astype(np.float32))
+    found(sampler, memory, places, rng.lognormal(0, 1, 32).astype(np.float32))
     quantity = rng.normal(size=40)
     drawn = np.concatenate([sampler.draw(memory, 32, rng) for _ in range(4000)])
     weights = sampler.weights(drawn, 1.0)
@@ -124,10 +124,10 @@ def test_priorities_follow_what_is_stored_and_forgotten(kind):
         add(memory, int(rng.integers(1, 15)), tag)
         for _ in range(int(rng.integers(0, 3))):
             drawn = sampler.draw(memory, 16, rng)
-            assert np.isin(drawn, memory.slots()).all()
+            assert np.isin(drawn, memory.places()).all()
             found(sampler, memory, drawn, rng.normal(size=16).astype(np.float32) * 0.01)
     known = sampler._priorities.error
-    stored = np.isin(np.arange(40), memory.slots())
+    stored = np.isin(np.arange(40), memory.places())
     sampler.draw(memory, 1, rng)
     assert (known[stored] > 0).all()
     assert not known[~stored].any()
@@ -142,7 +142,7 @@ def test_new_steps_come_first(kind):
     memory, rng = filled(40, 20), np.random.default_rng(4)
     sampler = KINDS[kind](40, 1.5)
     sampler.draw(memory, 16, rng)
-    found(sampler, memory, memory.slots(), np.full(20, 1e-3, np.float32))
+    found(sampler, memory, memory.places(), np.full(20, 1e-3, np.float32))
     add(memory, 5)
     drawn = sampler.draw(memory, 1000, rng)
     assert np.mean(drawn >= 20) > 0.75  # by rank 1.76 of 2.22, whatever the errors
@@ -169,14 +169,14 @@ def test_a_restored_sampler_draws_the_same(kind):
 
 def test_an_epoch_takes_every_step_once_in_a_new_order():
     sampler, rng = EpochSampler(), np.random.default_rng(0)
-    slots = np.arange(100, 113)
-    sampler.begin(slots, 3)
+    places = np.arange(100, 113)
+    sampler.begin(places, 3)
     assert sampler.left(4) == 9
     orders = []
     for _ in range(3):
         drawn = np.concatenate([sampler.draw(None, 4, rng) for _ in range(3)])
         assert len(set(drawn)) == 12
-        assert np.isin(drawn, slots).all()
+        assert np.isin(drawn, places).all()
         orders.append(tuple(drawn))
     assert len(set(orders)) == 3
     assert sampler.left(4) == 0

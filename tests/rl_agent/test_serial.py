@@ -60,15 +60,15 @@ def test_every_episode_enters_whole_with_its_own_end(algorithm):
     memory, episodes = learner.memory, set()
     for serial in range(memory.first_serial, memory.next_serial):
         row = serial % len(memory.start)
-        slots = (memory.start[row] + np.arange(memory.length[row])) % memory.capacity
-        (episode,) = set(memory.observation[slots, 0])
-        first = memory.observation[slots[0], 1]
-        np.testing.assert_array_equal(memory.observation[slots, 1], first + np.arange(len(slots)))
+        places = (memory.start[row] + np.arange(memory.length[row])) % memory.capacity
+        (episode,) = set(memory.observation[places, 0])
+        first = memory.observation[places[0], 1]
+        np.testing.assert_array_equal(memory.observation[places, 1], first + np.arange(len(places)))
         np.testing.assert_array_equal(
-            memory.reward[slots], 10.0 * episode + memory.observation[slots, 1] + 1
+            memory.reward[places], 10.0 * episode + memory.observation[places, 1] + 1
         )
-        np.testing.assert_array_equal(memory.final_observation[row], [episode, first + len(slots)])
-        is_whole = first + len(slots) == 3 + episode % 4
+        np.testing.assert_array_equal(memory.final_observation[row], [episode, first + len(places)])
+        is_whole = first + len(places) == 3 + episode % 4
         assert bool(memory.terminated[row]) == bool(is_whole and Diary.ENDS[int(episode) % 3][0])
         assert is_whole or algorithm == "ppo"
         if memory.terminated[row]:

@@ -224,11 +224,11 @@ def test_importance_weights_cannot_overflow():
 
 
 class FixedSampler(UniformSampler):
-    def __init__(self, slots):
-        self.slots = slots
+    def __init__(self, places):
+        self.places = places
 
     def draw(self, memory, batch, rng):
-        return self.slots.copy()
+        return self.places.copy()
 
 
 @pytest.mark.parametrize(
@@ -264,8 +264,8 @@ def test_a_full_update_equals_a_slow_one_written_from_the_paper(decay, beta_rate
     algorithm, memory = learner.algorithm, learner.memory
     # a policy that has moved on, so that importance weights differ from one
     algorithm.weights[:] += 0.2 * rng.standard_normal(len(algorithm.weights)).astype(np.float32)
-    slots = np.array([3, 28, 29, 40, 54, 60])
-    learner.sampler = FixedSampler(slots)
+    places = np.array([3, 28, 29, 40, 54, 60])
+    learner.sampler = FixedSampler(places)
 
     step, scale = learner.environment_steps, learner.reward_scale.value
     weights = algorithm.weights.astype(float)
@@ -290,7 +290,7 @@ def test_a_full_update_equals_a_slow_one_written_from_the_paper(decay, beta_rate
     np.testing.assert_allclose(memory.v_tbc[:75], old, atol=1e-5)
 
     states = (
-        memory.observation[slots].astype(float) - learner.state_scale.mean
+        memory.observation[places].astype(float) - learner.state_scale.mean
     ) * learner.state_scale.per_std
 
     def network(w):
@@ -302,7 +302,7 @@ def test_a_full_update_equals_a_slow_one_written_from_the_paper(decay, beta_rate
     def statistics(w):
         value, mean, sigma = network(w)
         a, m_mu, s_mu = (
-            getattr(memory, n)[slots, 0].astype(float)
+            getattr(memory, n)[places, 0].astype(float)
             for n in ("action", "behaviour_mean", "behaviour_std")
         )
         normal = lambda m, s: np.exp(-0.5 * ((a - m) / s) ** 2) / (s * np.sqrt(2 * np.pi))  # noqa: E731
@@ -310,12 +310,14 @@ def test_a_full_update_equals_a_slow_one_written_from_the_paper(decay, beta_rate
         return value, normal(mean, sigma) / normal(m_mu, s_mu), kl
 
     held, held_rho, _ = statistics(weights)
-    q_ret = np.array([r[k] + 0.9 * (ends[k] if k in ends else believed(old, k + 1)) for k in slots])
+    q_ret = np.array(
+        [r[k] + 0.9 * (ends[k] if k in ends else believed(old, k + 1)) for k in places]
+    )
 
     def loss(w):
         value, weight, kl = statistics(w)
         near = (weight > 1 / c_max) & (weight < c_max)
-        both = -weight * (q_ret - held) + 0.5 * (value - old[slots]) ** 2
+        both = -weight * (q_ret - held) + 0.5 * (value - old[places]) ** 2
         return np.mean(beta * both * near + (1 - beta) * kl)
 
     gradient = np.array(
@@ -323,7 +325,7 @@ def test_a_full_update_equals_a_slow_one_written_from_the_paper(decay, beta_rate
     )
     # first step of Adam: both moments, bias-corrected, reduce to this
     expected = weights - eta * gradient / (np.abs(gradient) + 1e-8)
-    v[slots], rho[slots] = held, held_rho
+    v[places], rho[places] = held, held_rho
     n_far = np.count_nonzero((held_rho <= 1 / c_max) | (held_rho >= c_max))
     assert 0 < n_far < 6
     pace = eta if beta_rate is None else beta_rate / (1 + config.a * step)
@@ -333,7 +335,7 @@ def test_a_full_update_equals_a_slow_one_written_from_the_paper(decay, beta_rate
     np.testing.assert_allclose(algorithm.weights, expected, atol=2e-5)
     np.testing.assert_allclose(memory.v_tbc[:75], targets(), atol=1e-5)
     assert np.abs(targets() - old).max() > 0.05
-    np.testing.assert_allclose(memory.rho[slots], held_rho, rtol=1e-4)
+    np.testing.assert_allclose(memory.rho[places], held_rho, rtol=1e-4)
     assert memory.n_far == n_far
     assert learner.refer.beta == pytest.approx(expected_beta, rel=1e-12)
 

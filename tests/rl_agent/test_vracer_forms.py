@@ -106,8 +106,8 @@ def test_closed_forms_enter_the_stored_targets():
     for _ in range(20):
         learner.update()
     memory = learner.memory
-    slots = memory.slots()
-    assert np.abs(memory.advantage[slots]).max() > 1e-2
+    places = memory.places()
+    assert np.abs(memory.advantage[places]).max() > 1e-2
     scale = learner.reward_scale.value
     for serial in range(memory.first_serial, memory.next_serial):
         row = serial % len(memory.start)

@@ -178,11 +178,11 @@ def targets(learner, weights, world):
     return target
 
 
-def places(learner, number, world, t):
+def places_of(learner, number, world, t):
     """Places of the agents' steps in the memory, by their observations."""
     memory = learner.memory
-    slots = memory.slots()
-    first = [s for s in slots if np.array_equal(memory.observation[s], world["observation"][t][0])]
+    places = memory.places()
+    first = [s for s in places if np.array_equal(memory.observation[s], world["observation"][t][0])]
     assert len(first) == 1
     return memory.companions(np.array(first))
 
@@ -205,19 +205,19 @@ def test_the_memory_holds_the_worlds_as_they_were_lived(lived):
     assert memory.steps == N * sum(len(world["reward"]) for world in held)
     for number, world in enumerate(held):
         for t in range(len(world["reward"])):
-            slots = places(learner, number, world, t)
-            np.testing.assert_array_equal(memory.observation[slots], world["observation"][t])
+            places = places_of(learner, number, world, t)
+            np.testing.assert_array_equal(memory.observation[places], world["observation"][t])
             here = (world["gone"] == 0) | (t < world["gone"])
-            np.testing.assert_array_equal(memory.is_present(slots), here)
-            np.testing.assert_array_equal(memory.action[slots][here], world["action"][t][here])
+            np.testing.assert_array_equal(memory.is_present(places), here)
+            np.testing.assert_array_equal(memory.action[places][here], world["action"][t][here])
             np.testing.assert_allclose(
-                memory.reward[slots],
+                memory.reward[places],
                 scalarised(learner.config, world["reward"][t]),
                 rtol=1e-5,
                 atol=1e-6,
             )
-            for slot in slots:  # any of them leads to all
-                np.testing.assert_array_equal(memory.companions(np.array([slot])), slots)
+            for place in places:  # any of them leads to all
+                np.testing.assert_array_equal(memory.companions(np.array([place])), places)
 
 
 def test_targets_are_those_of_equation_6(lived):
@@ -225,18 +225,18 @@ def test_targets_are_those_of_equation_6(lived):
     weights = learner.algorithm.weights.astype(float)
     memory = learner.memory
     # what the networks say now about every stored moment
-    slots, batch = learner.algorithm.gather(
-        source_of(learner), memory.slots()[memory.serial[memory.slots()] % N == 0]
+    places, batch = learner.algorithm.gather(
+        source_of(learner), memory.places()[memory.serial[memory.places()] % N == 0]
     )
     learner.algorithm.by_hand(batch, learner.refer.rules(0), None)
     e = learner.algorithm.by_hand(batch, learner.refer.rules(0), None)
-    memory.store(slots, e.value, e.rho, e.kl, e.far)
+    memory.store(places, e.value, e.rho, e.kl, e.far)
     learner.refresh_final_values()
     memory.sweep(GAMMA, learner.reward_scale.value)
     for number, world in enumerate(held):
         expected = targets(learner, weights, world)
         for t in range(len(world["reward"])):
-            own = places(learner, number, world, t)
+            own = places_of(learner, number, world, t)
             counted = memory.is_present(own)
             np.testing.assert_allclose(
                 memory.v_tbc[own][counted], expected[t][counted], rtol=1e-4, atol=1e-5
@@ -260,7 +260,7 @@ def test_the_gradient_is_that_of_equations_10_to_16(lived):
     rules = Rules(c_max=1.3, beta=0.4, rule_1=True, rho_clip=math.inf)
     rng = np.random.default_rng(5)
     drawn = [(k, int(rng.integers(len(held[k]["reward"])))) for k in rng.integers(0, len(held), 12)]
-    first = np.array([places(learner, k, held[k], t)[rng.integers(N)] for k, t in drawn])
+    first = np.array([places_of(learner, k, held[k], t)[rng.integers(N)] for k, t in drawn])
     _, batch = algorithm.gather(source_of(learner), first)
     q_ret = batch.q_ret.reshape(-1, N).astype(float)
     v_tbc = batch.v_tbc.reshape(-1, N).astype(float)
@@ -313,7 +313,7 @@ def test_one_agent_is_the_plain_learner_to_the_bit(variant):
         Lived(learner, 80)
     assert plain.gradient_steps > 100
     np.testing.assert_array_equal(alone.algorithm.weights, plain.algorithm.weights)
-    _, batch = plain.algorithm.gather(source_of(plain), plain.memory.slots()[:16])
+    _, batch = plain.algorithm.gather(source_of(plain), plain.memory.places()[:16])
     rules = plain.refer.rules(0)
     by_plain = plain.algorithm.by_hand(batch, rules, None)
     gradient = plain.algorithm.last_gradient.copy()
@@ -336,7 +336,7 @@ def test_own_policies_of_one_kind_are_the_shared_one():
     )
     own.algorithm.weights[:] = np.concatenate([np.tile(parts[0][0], N), np.tile(parts[1][:A], N)])
     shared.algorithm.weights[:] = np.concatenate([parts[0][0], parts[1][:A]])
-    _, batch = own.algorithm.gather(source_of(own), own.memory.slots()[:16])
+    _, batch = own.algorithm.gather(source_of(own), own.memory.places()[:16])
     rules = own.refer.rules(0)
     for learner in (own, shared):
         learner.algorithm.by_hand(batch, rules, None)
@@ -354,8 +354,8 @@ def test_an_agent_that_ended_moves_nothing():
     learner = make_learner(relation="individual", dynamics="local")
     Lived(learner, 40)
     memory = learner.memory
-    slots = memory.slots()
-    absent = slots[~memory.is_present(slots)]
+    places = memory.places()
+    absent = places[~memory.is_present(places)]
     assert len(absent) > 0
     _, batch = learner.algorithm.gather(source_of(learner), absent)
     rules = learner.refer.rules(0)
@@ -431,7 +431,7 @@ def test_discrete_actions_of_a_world():
         while learner.updates_due():
             learner.update()
     assert learner.gradient_steps > 5
-    assert not learner.memory.is_present(learner.memory.slots()).all()
+    assert not learner.memory.is_present(learner.memory.places()).all()
     assert np.isfinite(learner.algorithm.weights).all()
 
 
