@@ -202,10 +202,10 @@ def test_acer_is_its_pseudo_code(choices):
             else:
                 std_mu = batch.behaviour_std[k].astype(float)
                 v = value_of(s, held)[0]
-                lead = lambda x, s=s: network(algorithm, "advantage", np.r_[s, x], held)[0]  # noqa: E731
+                advantage = lambda x, s=s: network(algorithm, "advantage", np.r_[s, x], held)[0]  # noqa: E731
                 draws = phi + 0.5 * inputs["noise"][:, k]
-                centre = np.mean([lead(u) for u in draws[1:]])
-                q, q_drawn = v + lead(a) - centre, v + lead(draws[0]) - centre
+                centre = np.mean([advantage(u) for u in draws[1:]])
+                q, q_drawn = v + advantage(a) - centre, v + advantage(draws[0]) - centre
                 rho = gaussian(a, phi, 0.5) / gaussian(a, mu, std_mu)
                 rho_drawn = gaussian(draws[0], phi, 0.5) / gaussian(draws[0], mu, std_mu)
                 g = min(1.2, rho) * (q_opc - v) * (a - phi) / 0.25
@@ -234,10 +234,10 @@ def test_acer_is_its_pseudo_code(choices):
             if choices:
                 total += 0.5 * (q_ret - value_of(s, flat)[int(a[0])]) ** 2
                 continue
-            lead = lambda x, s=s: network(algorithm, "advantage", np.r_[s, x], flat)[0]  # noqa: E731
+            advantage = lambda x, s=s: network(algorithm, "advantage", np.r_[s, x], flat)[0]  # noqa: E731
             v = value_of(s, flat)[0]
             total += (
-                0.5 * (q_ret - (v + lead(a) - np.mean([lead(u) for u in draws]))) ** 2
+                0.5 * (q_ret - (v + advantage(a) - np.mean([advantage(u) for u in draws]))) ** 2
                 + 0.5 * (v_target - v) ** 2
             )
         return total / len(targets)

@@ -31,10 +31,10 @@ def directions_and_errors(learner, batch, steps, choices):
     phi_of = (lambda s, w: softmax(network(algorithm, "policy", s, w))) if choices else None
     phi_of = phi_of or (lambda s, w: network(algorithm, "policy", s, w))
     bound = 0
-    for row, s, lead in steps:
+    for row, s, advantage in steps:
         phi, a = phi_of(s, algorithm.weights), batch.action[row].astype(float)
         slope = np.eye(choices)[int(a[0])] / phi if choices else (a - phi) / 0.25
-        g = lead * slope
+        g = advantage * slope
         if algorithm.target is not None:
             average = phi_of(s, algorithm.target)
             k = -average / phi if choices else (phi - average) / 0.25

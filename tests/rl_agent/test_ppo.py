@@ -43,8 +43,8 @@ def test_ppo_is_its_clipped_objective(choices):
                 rho = gaussian(a, outputs, sigma) / gaussian(
                     a, mu, batch.behaviour_std[b].astype(float)
                 )
-            lead = float(batch.q_ret[b])
-            total -= min(rho * lead, min(max(rho, 0.8), 1.2) * lead)
+            advantage = float(batch.q_ret[b])
+            total -= min(rho * advantage, min(max(rho, 0.8), 1.2) * advantage)
         return total / 24
 
     def values_loss(flat):

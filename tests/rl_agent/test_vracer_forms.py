@@ -32,7 +32,7 @@ def test_vracer_with_choices_and_with_closed_forms_is_eqs_6_to_10_and_23(choices
     assert 0 <= results["far"].sum() < 16
     softplus = lambda x: np.log1p(np.exp(x))  # noqa: E731
 
-    def lead(coefficients, a, m, sigma):
+    def advantage(coefficients, a, m, sigma):
         """A(s, a) with plain loops, eqs. 18 to 22."""
         d = a - m
         if form == "quadratic":
@@ -84,7 +84,7 @@ def test_vracer_with_choices_and_with_closed_forms_is_eqs_6_to_10_and_23(choices
                 kl = divergence(mu, s_mu, outputs[1:3], sigma)
             one = -rho * (q_ret - constant[0]) + 0.5 * (outputs[0] - v_tbc) ** 2
             if form != "none":
-                error = lead(outputs[3:], a, constant[1:3], sigma_held) + constant[0] - q_ret
+                error = advantage(outputs[3:], a, constant[1:3], sigma_held) + constant[0] - q_ret
                 one += 0.5 * (rho_held * error) ** 2
             total += 0.4 * one * (1 / 3 < rho_held < 3) + 0.6 * kl
         return total / 16
