@@ -62,7 +62,7 @@ class Counters:
     warm_up: int = -1
     """Actions issued when learning started; -1 before."""
     learned_serial: int = 0
-    """Number of the first episode that the iteration of PPO does not learn from."""
+    """Number of the first episode that the latest iteration does not learn from; 0 where there are no iterations."""
 
 
 class Learner:

@@ -71,6 +71,7 @@ class Answered(msgspec.Struct, frozen=True, tag="answered", array_like=True):
 
     sessions: list[int]
     epoch: int
+    # nothing here reads it: it is part of the file, and tells whoever reads the log which policy acted
     policy_version: int
     agents: bytes
     action: bytes
