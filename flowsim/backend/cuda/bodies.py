@@ -46,28 +46,13 @@ Array = Any
 
 
 @cuda.jit(device=True)
-def _share(
-    n: int,
-    rank: int,
-    crowded: bool,
-    along_x: bool,
-    px: float,
-    py: float,
-    seen: Any,
-    bodies: Any,
-    states: Array,
-    contact: Array,
-    h: float,
-    c: float,
-    diffusion: float,
-    nx: int,
-    ny: int,
-    sides: Array,
-) -> float:
+def _share(along_x: bool, px: float, py: float, about: Any) -> float:
     """Return the penalised share of a face at (px, py), less what bodies before this one claim.
 
-    ``seen`` is place, cosine and sine of the body; ``states`` and ``contact`` are those of all bodies of a simulation.
+    ``about`` holds what is the same for all faces under a body. In it ``seen`` is place, cosine and sine of the body;
+    ``states`` and ``contact`` are those of all bodies of a simulation.
     """
+    n, rank, crowded, seen, bodies, states, contact, h, c, diffusion, nx, ny, sides = about
     k = bodies.order[rank]
     x, y, cos, sin = seen
     own = body_distance(bodies, n, k, px - x, py - y, cos, sin)
@@ -170,57 +155,20 @@ def _penalize(
         diffusion = diffusion_at_surface(bodies, k, clock[n, VISCOSITY], dt, h)
         of_u = of_v = (0.0, 0.0, 0.0, 0.0, 0.0)
         width, seen = j1 - j0, (x, y, cos, sin)
+        about = n, rank, crowded, seen, bodies, states, touched, h, c, diffusion, nx, ny, sides
         bent = bends(bodies.midlines, bodies, k)
         for face in range(t, (i1 - i0) * width, threads):
             i, j = i0 + face // width, j0 + face % width
             f, g = wrapped(i, nx) + G, wrapped(j, ny) + G
             px, py = i * h, (j + 0.5) * h
-            w = real(
-                _share(
-                    n,
-                    rank,
-                    crowded,
-                    True,
-                    px,
-                    py,
-                    seen,
-                    bodies,
-                    states,
-                    touched,
-                    h,
-                    c,
-                    diffusion,
-                    nx,
-                    ny,
-                    sides,
-                )
-            )
+            w = real(_share(True, px, py, about))
             share_u[f, g] = w
             if bent and w > 0.0:
                 drifts[0, n, f, g] = _drift(bodies, n, k, True, px - x, py - y, cos, sin)
                 u[n, f, g] -= drifts[0, n, f, g]
             of_u = _with_face(of_u, w, py - yc, u[n, f, g])
             px, py = (i + 0.5) * h, j * h
-            w = real(
-                _share(
-                    n,
-                    rank,
-                    crowded,
-                    False,
-                    px,
-                    py,
-                    seen,
-                    bodies,
-                    states,
-                    touched,
-                    h,
-                    c,
-                    diffusion,
-                    nx,
-                    ny,
-                    sides,
-                )
-            )
+            w = real(_share(False, px, py, about))
             share_v[f, g] = w
             if bent and w > 0.0:
                 drifts[1, n, f, g] = _drift(bodies, n, k, False, px - x, py - y, cos, sin)
