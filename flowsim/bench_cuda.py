@@ -157,9 +157,9 @@ def _launches(sim: Simulation) -> list[tuple[str, Callable[[], Any]]]:
     with _recorded(calls), sim._device._stream:
         sim._running[:] = True
         sim._until[:] = np.inf
-        sim._device.push()
+        sim._device.send_state()
         sim._take_step()
-        sim._device.pull()
+        sim._device.fetch_state()
     return calls
 
 

@@ -324,6 +324,8 @@ class Simulation(State):
     def step(self, active: BoolArray | None = None, until: FloatArray | None = None) -> None:
         """Advance every active simulation by one step of its own size, never past ``until``.
 
+        ``_take_step`` is the algorithm, sweep by sweep.
+
         Parameters
         ----------
         active : (B,) bool, optional
@@ -332,7 +334,7 @@ class Simulation(State):
             Times to land on.
         """
         self._begin(active, np.inf if until is None else until)
-        self._step_and_look()
+        self._step_once()
 
     def advance(
         self,
@@ -363,7 +365,7 @@ class Simulation(State):
         else:
             while self._running.any():
                 running = self._running.copy()
-                self._step_and_look()
+                self._step_once()
                 if stop is not None:
                     stopped |= running & stop(self)
                     self._running &= ~stopped
@@ -375,7 +377,7 @@ class Simulation(State):
         self._begin(None, np.inf)
         if self._driven or self.control_volumes is not None:
             for _ in range(steps):
-                self._step_and_look()
+                self._step_once()
         else:
             with self._on_the_device():
                 self._device.repeat(self._step, self._near.flags[RUNNING], steps)
@@ -384,24 +386,24 @@ class Simulation(State):
     @contextmanager
     def _on_the_device(self) -> Iterator[None]:
         """Hand the small arrays to the sweeps, and afterwards back to the host."""
-        self._device.push()
+        self._device.send_state()
         yield
-        self._device.pull()
+        self._device.fetch_state()
 
     @contextmanager
     def _on_the_host(self) -> Iterator[None]:
         """Hand the small arrays to the host in the middle of a step, and afterwards back to the sweeps."""
-        self._device.pull()
+        self._device.fetch_state()
         yield
-        self._device.push()
+        self._device.send_state()
 
     def _begin(self, active: BoolArray | None, until: float | FloatArray) -> None:
         self._running[:] = ~self.diverged if active is None else active & ~self.diverged
         self._outside[:] = False
         self._until[:] = until
 
-    def _step_and_look(self) -> None:
-        """Take one step, with everything about it known to the host before and after."""
+    def _step_once(self) -> None:
+        """Take one step, with everything about it known to the host, and to control volumes, before and after."""
         who = np.flatnonzero(self._running)
         if self.control_volumes is not None:
             self.control_volumes.begin(who)

@@ -260,7 +260,7 @@ class State:
         """Share chi of each cell that lies inside any body; shape (B, nx, ny)."""
         chi = self._device.zeros((self.batch, self.grid.nx, self.grid.ny), np.float64)
         s = self._near
-        self._device.push()
+        self._device.send_state()
         self._sweeps.cover(self._everyone, chi, s.bodies, s.state, self.grid.h, s.sides)
         return self.to_host(chi)
 

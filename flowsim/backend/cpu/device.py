@@ -77,10 +77,10 @@ class Device:
         arrays = {name: self.zeros(shape, dtype) for name, (shape, dtype) in layout.items()}
         return arrays, arrays
 
-    def push(self) -> None:
+    def send_state(self) -> None:
         """Let the sweeps see what the host wrote to the small arrays."""
 
-    def pull(self) -> None:
+    def fetch_state(self) -> None:
         """Let the host see what the sweeps wrote to the small arrays."""
 
     def active(self, running: NDArray[np.bool_]) -> NDArray[np.int64]:

@@ -124,7 +124,7 @@ class Device:
 
         return views(self._host), views(self._near)
 
-    def push(self) -> None:
+    def send_state(self) -> None:
         """Let the sweeps see what the host wrote to the small arrays."""
         if SIMULATED:
             self._near[:] = self._host
@@ -134,7 +134,7 @@ class Device:
             self._host.ctypes.data, self._host.nbytes, self._stream
         )
 
-    def pull(self) -> None:
+    def fetch_state(self) -> None:
         """Let the host see what the sweeps wrote to the small arrays, and wait for all that was launched."""
         if SIMULATED:
             self._host[:] = self._near
