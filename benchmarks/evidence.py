@@ -68,13 +68,14 @@ def _validation(case: str) -> Part:
     file = f"validation/{case}.json"
     command = (FLOWSIM, "validate", "--case", case, "-o", "{out}/validation")
     return Part(f"validation/{case}", command, (("{out}/" + file, f"benchmarks/results/{file}"),),
-                "docs/validation.md; docs/results.md")  # fmt: skip
+                "docs/validation.md; docs/results.md; README.md")  # fmt: skip
 
 
-def _bench(what: str) -> Part:
+def _bench(what: str, *besides: str) -> Part:
     file = f"bench/{what}.json"
+    shown = "; ".join(("docs/speed.md", *besides))
     return Part(f"bench/{what}", (FLOWSIM, "bench", what, "--json", "--full"),
-                (("{out}/" + file, f"benchmarks/results/{file}"),), "docs/speed.md", "{out}/" + file)  # fmt: skip
+                (("{out}/" + file, f"benchmarks/results/{file}"),), shown, "{out}/" + file)  # fmt: skip
 
 
 def _script(name: str, file: str, shown: str, *options: str) -> Part:
@@ -86,11 +87,15 @@ _DEMO = "runs/evidence-{short}/"
 
 PARTS: tuple[Part, ...] = (
     *map(_validation, CASES),
-    _script("chaos", "coupling/chaos.json", "docs/chaos.md; docs/commands.md", "--seconds", "300",
+    _script("chaos", "coupling/chaos.json",
+            "docs/chaos.md; docs/commands.md; docs/results.md; docs/service.md; README.md", "--seconds", "300",
             "-o", "{out}/coupling"),
     _script("fuzz_protocol", "coupling/fuzz.json", "docs/security.md", "--frames", "200000", "--by-sockets", "10000",
             "-o", "{out}/coupling/fuzz.json"),
-    *map(_bench, ("solver", "tasks", "learner", "coupling")),
+    _bench("solver", "docs/results.md", "README.md"),
+    _bench("tasks"),
+    _bench("learner", "docs/results.md"),
+    _bench("coupling", "docs/results.md"),
     Part("demo", ("make", "demo", "DEMO=evidence-{short}"),
          (("{out}/demo/output.txt", "benchmarks/results/demo/output.txt"),
           *((_DEMO + name, f"benchmarks/results/demo/{name}")
@@ -263,6 +268,9 @@ def publish(repository: Path, work: Path, pages: Iterable[tuple[str, ...]]) -> N
 def page(repository: Path) -> str:
     """Return docs/evidence.md: which commit the results of each part, and of each long run, are of."""
     record = _read(repository / RECORD)
+    # where numbers are copied to may change without another run
+    shown = {name: item["shown"] for name, item in record.items()}
+    shown |= {part.name: part.shown for part in PARTS}
     lines = [
         "# Which commit is the evidence of?",
         "",
@@ -273,7 +281,8 @@ def page(repository: Path) -> str:
         "| part | shown in | command | commit | began | minutes |",
         "| --- | --- | --- | --- | --- | --: |",
     ]
-    for name, shared in _rows(record).items():
+    for name, names in _rows(record).items():
+        shared = [record[each] for each in names]
         first = shared[0]
         commits = ", ".join(sorted({f"`{item['commit'][:12]}`" for item in shared}))
         command = (
@@ -284,7 +293,7 @@ def page(repository: Path) -> str:
         minutes = sum(item["seconds"] for item in shared) / 60
         began = min(item["began"] for item in shared)[:16].replace("T", " ")
         lines.append(
-            f"| {name} | {first['shown']} | `{command}` | {commits} | {began} | {minutes:.1f} |"
+            f"| {name} | {shown[names[0]]} | `{command}` | {commits} | {began} | {minutes:.1f} |"
         )
     lines += [
         "",
@@ -301,11 +310,11 @@ def page(repository: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _rows(record: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
-    """Return the parts as rows: the cases of the validation are one."""
-    rows: dict[str, list[dict[str, Any]]] = {}
-    for name, item in sorted(record.items()):
-        rows.setdefault("validation" if name.startswith("validation/") else name, []).append(item)
+def _rows(record: dict[str, Any]) -> dict[str, list[str]]:
+    """Return the parts of each row: the cases of the validation are one."""
+    rows: dict[str, list[str]] = {}
+    for name in sorted(record):
+        rows.setdefault("validation" if name.startswith("validation/") else name, []).append(name)
     return rows
 
 

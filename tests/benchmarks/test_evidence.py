@@ -5,7 +5,9 @@ import json
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -125,6 +127,66 @@ def test_what_the_parts_keep_is_what_lies_in_the_results(evidence):
         if not (ROOT / target).exists()
     ]
     assert not missing
+
+
+def result(name: str) -> Any:
+    return json.loads((ROOT / "benchmarks" / "results" / name).read_text())
+
+
+def chaos_sentences() -> dict[str, list[str]]:
+    """What the pages have to say of the last campaign: all of its events and of what became of the steps."""
+    report = result("coupling/chaos.json")
+    done, audit = Counter(report["done"]), Counter(report["audit"])
+    kills = sum(done[f"kills of {whom}"] for whom in ("workers", "the learner", "everything"))
+    messages = sum(done[what] for what in ("messages dropped", "duplicated", "held back"))
+    returned, held = audit["returned"], audit["held"]
+    gone = returned - held
+    assert gone == audit["in_window"] + audit["without_outbox"], "the pages give two reasons"
+    assert report["passed"]
+    assert not any(audit[what] for what in ("lost", "doubled", "wrong"))
+    told = [
+        f"{kills} kills, {done['cuts']} cut connections and some {round(messages, -1):,} dropped, "
+        f"doubled or delayed messages came upon {returned:,} steps",
+        f"{gone} died with their processes: {audit['in_window']} ",
+        f"{audit['without_outbox']} in workers without one",
+    ]
+    short = (
+        f"in {kills} kills and {done['cuts']} cut connections {held:,} of {returned:,} steps are held, "
+        f"each once; {gone} died"
+    )
+    pages = ("docs/commands.md", "docs/results.md", "docs/service.md")
+    return dict.fromkeys(pages, told) | {"README.md": [short]}
+
+
+def fuzz_sentences() -> dict[str, list[str]]:
+    """What the page has to say of the last frames that nobody should send."""
+    report = result("coupling/fuzz.json")
+    decoder, server = report["decoder"], report["server"]
+    assert server["rows_of_no_valid_frame"] == 0
+    told = [
+        f"{round(decoder['frames'] + server['frames'], -4):,} times",
+        f"{server['frames']:,} of them went to a real server",
+        f"{server['counts']['violations']:,} frames were counted as violations "
+        f"and {server['counts']['strangers']:,} as of no known session",
+        f"all of the {server['honest_lives']:,} honest workers",
+    ]
+    return {"docs/security.md": told}
+
+
+@pytest.mark.parametrize(
+    ("part", "sentences"), [("chaos", chaos_sentences), ("fuzz_protocol", fuzz_sentences)]
+)
+def test_numbers_that_are_copied_by_hand_are_those_of_the_results(evidence, part, sentences):
+    (shown,) = [each.shown for each in evidence.PARTS if each.name == part]
+    for page, expected in sentences().items():
+        assert page in shown.split("; ")
+        text = " ".join((ROOT / page).read_text().split())
+        assert [sentence for sentence in expected if sentence not in text] == [], page
+
+
+def test_the_page_says_where_a_part_is_shown_today(evidence):
+    page = (ROOT / evidence.PAGE).read_text()
+    assert [part.name for part in evidence.PARTS if f"| {part.shown} |" not in page] == []
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
