@@ -173,6 +173,35 @@ def fuzz_sentences() -> dict[str, list[str]]:
     return {"docs/security.md": told}
 
 
+def test_the_table_of_floods_is_that_of_the_results():
+    before, now = (result(f"coupling/{name}.json") for name in ("flood_before", "flood"))
+    page = (ROOT / "docs" / "security.md").read_text()
+    kinds = {
+        "noise": "random bytes",
+        "silence": "nothing",
+        "greeting": "greeting, then random bytes",
+        "frames": "whole handshakes, random messages",
+        "elsewhere": "random bytes to another process",
+    }
+    for kind, words in kinds.items():
+        cells = [words]
+        for show in (
+            lambda row, _: f"{row['ratio']:.2f}",
+            lambda row, _: f"{100 * row['cpu_zeromq']:.1f} %",
+            lambda row, seconds: (
+                f"{(row['refused'] + row['violations'] + row['unheard']) / seconds:.0f}"
+            ),
+            lambda row, _: f"{row['longest_pause_of_a_worker_s']:.2f}",
+        ):
+            cells += [show(report["summary"][kind], report["seconds"]) for report in (before, now)]
+        assert f"| {' | '.join(cells)} |" in page
+    longest = [
+        max(row["longest_pause_of_a_worker_s"] for row in report["rows"])
+        for report in (before, now)
+    ]
+    assert "longest of all was {:.2f} s before and {:.2f} s now".format(*longest) in page
+
+
 @pytest.mark.parametrize(
     ("part", "sentences"), [("chaos", chaos_sentences), ("fuzz_protocol", fuzz_sentences)]
 )
