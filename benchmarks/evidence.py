@@ -107,6 +107,7 @@ PARTS: tuple[Part, ...] = (
 PAGES: tuple[tuple[str, ...], ...] = (
     (FLOWSIM, "validate", "-o", "benchmarks/results/validation", "--page", "docs/validation.md"),
     (PYTHON, "benchmarks/chaos.py", "--page"),
+    (PYTHON, "benchmarks/speed.py"),
 )
 """What writes the pages from the results."""
 
