@@ -8,8 +8,6 @@ import functools
 import gc
 import json
 import os
-import select
-import signal
 import sys
 import threading
 import time
@@ -18,11 +16,12 @@ from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TextIO, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar
 
 import typer
 
 from coupling.commands import hints
+from coupling.commands.ending import deaf_streams, run_to_end
 from coupling.commands.lean_torch import leave_out_meta_kernels
 from coupling.errors import ConfigError, RunError, describe_missing, describe_os_error
 from coupling.files import refuse_unwritable
@@ -35,9 +34,6 @@ __all__ = ["app", "main"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-# typer brought click's exceptions along in some versions and its own in others; this is in both
-_UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 
 app = typer.Typer(
     name="flowsim",
@@ -107,7 +103,7 @@ def told_in_a_sentence(command: Callable[P, R]) -> Callable[P, R]:
                 f"flowsim: {interruption}" if str(interruption) else "flowsim: interrupted",
             )
         except OSError as error:
-            if isinstance(error, BrokenPipeError) and _deaf_streams():
+            if isinstance(error, BrokenPipeError) and deaf_streams():
                 raise  # `flowsim ... | head`, which main ends quietly
             code, sentence = 1, f"flowsim: {describe_os_error(error)}"
         except ModuleNotFoundError as error:
@@ -813,68 +809,7 @@ def _print_next(commands: Sequence[tuple[str, str]]) -> None:
 def main() -> None:
     """Run the command line."""
     leave_out_meta_kernels()
-    try:
-        code = _run()
-        if sys.stdout is not None:
-            sys.stdout.flush()
-    except (BrokenPipeError, SystemExit) as ending:
-        # typer and rich answer a pipe that is closed with an exit of their own
-        if BrokenPipeError not in (type(ending), type(ending.__context__)):
-            raise
-        code = _end_without_reader()
-    sys.exit(code)
-
-
-def _run() -> int:
-    """Run the command of ``sys.argv`` and return its exit code."""
-    try:
-        return app(prog_name="flowsim", standalone_mode=False) or 0
-    except _UsageError as error:
-        if type(error).__name__ != "NoArgsIsHelpError":  # then the help is printed already
-            print(f"flowsim: {_refusal(error)}", file=sys.stderr)
-        return 2
-
-
-def _end_without_reader() -> int:
-    """Leave Python nothing to complain of when it flushes at its end, and return the exit code.
-
-    That is the code with which shells name the end by SIGPIPE. The signal itself stays ignored, as Python's
-    documentation advises: it would also end a learner whose worker hangs up.
-    """
-    for stream in _deaf_streams():
-        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-    return 128 + signal.SIGPIPE
-
-
-def _deaf_streams() -> list[TextIO]:
-    """Return which of stdout and stderr are pipes that nobody reads any more."""
-    deaf = []
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(AttributeError, OSError):  # there is none, or it is no file
-            poll = select.poll()
-            poll.register(stream.fileno(), 0)
-            if any(event & select.POLLERR for _, event in poll.poll(0)):
-                deaf.append(stream)
-    return deaf
-
-
-def _refusal(error: Any) -> str:
-    """Say in one sentence what typer would say in a box of several lines."""
-    text = " ".join(error.format_message().split()).rstrip(".").replace("Value error, ", "")
-    # a value that is refused comes from pydantic, which tells it
-    refused: list[Any] = getattr(error.__cause__, "errors", list)()
-    if refused:
-        key, given, why = error.param.opts[-1], refused[0]["input"], text.partition(": ")[2]
-        text = f"{key}: {why}" if repr(given) in why else f"{key} = {given}: {_begun_small(why)}"
-    text = text.replace(". Did you mean", ": did you mean").replace(". Choose from:", ": one of")
-    # options without their value come without a context; flowsim's own take none, so the command is the first word
-    named = [word for word in sys.argv[1:2] if not word.startswith("-")]
-    command = error.ctx.command_path if error.ctx else " ".join(["flowsim", *named])
-    return _begun_small(text) + ("" if text.endswith("?") else f"; see `{command} --help`")
-
-
-def _begun_small(text: str) -> str:
-    return text[0].lower() + text[1:]
+    run_to_end(app)
 
 
 if __name__ == "__main__":

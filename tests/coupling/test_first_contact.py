@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 from importlib import metadata
+from pathlib import Path
 
 import gymnasium
 import pytest
@@ -131,6 +132,18 @@ def test_a_pipe_that_nobody_reads_ends_a_command_quietly(shell, line, both):
         os.close(writing)
     assert done.returncode == 128 + signal.SIGPIPE
     assert not done.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full, on which nothing fits")
+@pytest.mark.parametrize("line", ["presets", "--help", "--version"])
+def test_an_output_without_room_is_one_sentence(shell, line):
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            shell.command(line), cwd=shell.folder, env=shell.environment, text=True,
+            stdout=full, stderr=subprocess.PIPE, timeout=GUARD,
+        )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stderr == "flowsim: no space left on the disk: No space left on device\n"
 
 
 def test_a_broken_pipe_of_another_kind_is_told(command, monkeypatch):
