@@ -96,7 +96,7 @@ PARTS: tuple[Part, ...] = (
     _bench("tasks"),
     _bench("learner", "docs/results.md"),
     _bench("coupling", "docs/results.md"),
-    Part("demo", ("make", "demo", "DEMO=evidence-{short}"),
+    Part("demo", ("make", "--no-print-directory", "demo", "DEMO=evidence-{short}"),
          (("{out}/demo/output.txt", "benchmarks/results/demo/output.txt"),
           *((_DEMO + name, f"benchmarks/results/demo/{name}")
             for name in ("config.yaml", "episodes.csv", "evaluation.json", "starts.jsonl")),
