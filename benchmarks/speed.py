@@ -1,7 +1,9 @@
 """The table of docs/speed.md: what `flowsim bench` measured, beside what this project wants.
 
-make bench                          # measures, into benchmarks/results/bench
-python benchmarks/speed.py          # writes the table from what is kept
+    make bench                          # measures, into benchmarks/results/bench
+    python benchmarks/speed.py          # writes the table from what is kept
+
+A target is what the project set itself; "none" is a row without one.
 """
 
 from __future__ import annotations
