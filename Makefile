@@ -29,7 +29,8 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "flowsim needs Python 3.11 or newer")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@echo "flowsim and what it needs go into $(VENV); that takes one to three minutes"
+	PYTHONWARNINGS='ignore:Editable' $(BIN)/python -m pip install --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
 # each says in its last line what failed
