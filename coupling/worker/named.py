@@ -26,11 +26,28 @@ def registered(env: str) -> gym.envs.registration.EnvSpec:
     if module:
         _imported(module, env)
     try:
-        return gym.spec(name)
+        spec = gym.spec(name)
     except gym.error.Error as error:
         if type(error) is gym.error.Error:  # an id without its version
             raise gym.error.NameNotFound(name) from error
         raise
+    if str(spec.entry_point).startswith("gymnasium.envs.mujoco"):
+        _tell_what_mujoco_warns_of()
+    return spec
+
+
+def _tell_what_mujoco_warns_of() -> None:
+    """Print MuJoCo's warnings, but for what it no longer likes in the models that Gymnasium brings.
+
+    It would say so for each copy of an environment, nobody who trains can change it, and with a function of ours it
+    leaves no MUJOCO_LOG.TXT in the current folder.
+    """
+    with contextlib.suppress(ImportError):  # without it, gymnasium.make says what is missing
+        import mujoco
+
+        mujoco.set_mju_user_warning(
+            lambda text: None if "deprecated" in text else print(f"MuJoCo: {text}", file=sys.stderr)
+        )
 
 
 def unregistered(env: str) -> str:

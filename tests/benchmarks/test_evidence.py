@@ -26,8 +26,7 @@ PAGES = [
 
 
 @pytest.fixture
-def evidence(monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT))
+def evidence():
     return importlib.import_module("benchmarks.evidence")
 
 

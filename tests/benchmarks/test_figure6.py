@@ -30,7 +30,6 @@ SUITE = {
 
 @pytest.fixture
 def figure6(tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT))
     monkeypatch.setattr(sys, "path", [*sys.path])  # the script changes its first entry
     module = importlib.import_module("benchmarks.figure6")
     (tmp_path / "plan.yaml").write_text(yaml.safe_dump(SUITE))

@@ -9,8 +9,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("study", ["figure6", "mujoco"])
-def test_every_kept_result_is_a_complete_job_of_the_plan(monkeypatch, study):
-    monkeypatch.syspath_prepend(str(ROOT))
+def test_every_kept_result_is_a_complete_job_of_the_plan(study):
     plan = importlib.import_module("benchmarks.learning.plan")
     is_complete = importlib.import_module("benchmarks.learning.job").is_complete
     results = ROOT / "benchmarks" / "results" / study

@@ -30,11 +30,6 @@ TINY = {
 }
 
 
-@pytest.fixture(autouse=True)
-def _benchmarks_can_be_imported(monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT))
-
-
 @pytest.fixture
 def page():
     return importlib.import_module("benchmarks.learning.page")

@@ -10,8 +10,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
-def replay(monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT))
+def replay():
     return importlib.import_module("benchmarks.replay")
 
 

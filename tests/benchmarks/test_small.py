@@ -10,8 +10,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
-def small(monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT))
+def small():
     return importlib.import_module("benchmarks.small")
 
 

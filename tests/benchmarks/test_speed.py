@@ -10,8 +10,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
-def speed(monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT))
+def speed():
     return importlib.import_module("benchmarks.speed")
 
 

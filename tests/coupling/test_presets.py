@@ -9,7 +9,7 @@ from coupling.run.evaluate import PolicyController, baselines_of, evaluate
 from coupling.settings.config import load_config
 from coupling.settings.content import shipped_presets
 from coupling.settings.presets import describe_presets
-from coupling.worker.environments import Numbered, describe_task, make_vector
+from coupling.worker.environments import Numbered, describe_task, make_single, make_vector
 from rl_agent.config import ALGORITHMS, OnPolicyConfig
 from rl_agent.learner import Learner
 from rl_agent.serial import SerialRun
@@ -94,3 +94,23 @@ def test_the_random_baseline_takes_every_choice_as_often():
     actions = np.clip(random(np.zeros((30_000, 6))), 0, 2)
     shares = np.bincount(np.rint(actions[:, 0]).astype(int), minlength=3) / 30_000
     np.testing.assert_allclose(shares, 1 / 3, atol=0.015)
+
+
+def test_mujoco_warns_of_the_simulation_and_not_of_the_models_of_gymnasium(
+    tmp_path, monkeypatch, capfd
+):
+    mujoco = pytest.importorskip("mujoco")
+    monkeypatch.chdir(tmp_path)
+    make_vector(
+        "HalfCheetah-v5", {}, 3
+    ).close()  # its model has an attribute that MuJoCo 4 warns of
+    assert capfd.readouterr() == ("", "")
+
+    env = make_single("HalfCheetah-v5", {})
+    env.reset(seed=0)
+    env.unwrapped.data.qpos[0] = np.nan
+    mujoco.mj_step(env.unwrapped.model, env.unwrapped.data)
+    out, err = capfd.readouterr()
+    assert not out
+    assert err.startswith("MuJoCo: Nan, Inf or huge value in QPOS at DOF 0.")
+    assert not list(tmp_path.iterdir())
