@@ -495,6 +495,7 @@ class Learner:
             "rho": float(self.memory.rho[places].sum(dtype=np.float64)) / stored,
             "policy_std": self._policy_std,
             "reward_scale": self.reward_scale.value,
+            **self.algorithm.statistics(),
         }
 
     def finished_episodes(self) -> list[EpisodeRecord]:

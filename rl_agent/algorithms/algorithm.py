@@ -293,6 +293,10 @@ class Algorithm(ABC):
         """Share of the weights that enters the target network in this step."""
         return self.config.target_rate if isinstance(self.config, HasTarget) else 0.0
 
+    def statistics(self) -> dict[str, float]:
+        """Tell what is worth a curve in this algorithm alone."""
+        return {}
+
     @abstractmethod
     def loss(self, weights: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, Tensors]:
         """Loss of a batch as a torch graph of ``weights``, and the results that ``evaluation_of`` sorts."""

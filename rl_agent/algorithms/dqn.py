@@ -148,6 +148,10 @@ class DQN(Algorithm):
         share = min(1.0, steps / config.epsilon_steps)
         return (1.0 - share) + share * config.epsilon
 
+    def statistics(self) -> dict[str, float]:
+        """``epsilon``."""
+        return {"epsilon": self.epsilon}
+
     def gather(self, source: Source, places: I64) -> tuple[I64, Transitions]:
         """Gather steps with what came ``steps_ahead`` later; ``goes_on`` holds gamma^(m-1), 0 at terminal states."""
         config = self.config

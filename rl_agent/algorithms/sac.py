@@ -95,6 +95,11 @@ class SAC(Algorithm):
         )
         return super().inputs(batch, weight) | {"noise": noise, "next_noise": next_noise}
 
+    def statistics(self) -> dict[str, float]:
+        """``temperature``, T."""
+        self.torch_step.to_host()
+        return {"temperature": float(np.exp(self.host_weights["temperature"][""][0]))}
+
     def loss(self, weights: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, Tensors]:
         """L_Q + L_pi + L_T of a batch of transitions."""
         windows, lengths, action = inputs["windows"], inputs["lengths"], inputs["action"]

@@ -217,7 +217,7 @@ def test_random_actions_become_rarer_and_those_of_the_noise_are_none():
     algorithm = learner.algorithm
     for steps, epsilon in ((0, 1.0), (25, 0.6), (50, 0.2), (80, 0.2)):
         algorithm.optimiser.adams["q"].steps = steps
-        assert algorithm.epsilon == pytest.approx(epsilon)
+        assert learner.statistics()["epsilon"] == pytest.approx(epsilon)
         _, mean, _, _ = algorithm.act(np.zeros((1, 3), np.float32), np.zeros((1, 0), np.float32))
         np.testing.assert_allclose(np.sort(mean[0]), [epsilon / 2, 1 - epsilon / 2], rtol=1e-5)
     assert a_learner("rainbow", choices=2).algorithm.epsilon == 0.0

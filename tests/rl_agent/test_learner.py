@@ -218,6 +218,21 @@ def test_episodes_are_reported_with_unscaled_returns():
     assert np.isnan(learner.statistics()["return_mean"])
 
 
+@pytest.mark.parametrize(("target_entropy", "way"), [(30.0, 1), (-30.0, -1)])
+def test_the_temperature_of_sac_is_reported(target_entropy, way):
+    # neither can be reached, so the temperature moves by Adam's step, the learning rate, in its logarithm
+    learner = make_learner(
+        algorithm="sac", target_entropy=target_entropy, temperature=0.5, learning_rate=1e-2
+    )
+    assert learner.statistics()["temperature"] == pytest.approx(0.5)
+    live(learner, np.random.default_rng(0), 30)
+    learned = learner.gradient_steps
+    assert learned > 20
+    expected = 0.5 * np.exp(way * 1e-2 * learned)
+    assert learner.statistics()["temperature"] == pytest.approx(expected, rel=1e-2)
+    assert "temperature" not in make_learner().statistics()
+
+
 def test_scales_are_those_of_the_memory():
     learner = make_learner(agents=4, start=200)
     rng = np.random.default_rng(0)
