@@ -106,16 +106,20 @@ def wait_until(condition, seconds: float = GUARD):
 
 
 def workers_of(run: Path) -> list[psutil.Process]:
-    """All living worker processes of a run folder, whoever their parent is."""
+    """All living worker processes of a run folder, whoever their parent is.
+
+    Everything is asked through ``process_iter``, which answers None of a process that ends meanwhile:
+    a zombie still has a number, but neither a command line nor a folder.
+    """
     return [
         process
-        for process in psutil.process_iter(["cmdline"])
+        for process in psutil.process_iter(["cmdline", "status", "cwd"])
         if any(
             "coupling.worker" in word or "stand_by" in word
             for word in process.info["cmdline"] or []
         )
-        and process.status() != psutil.STATUS_ZOMBIE
-        and Path(process.cwd()) == run.parents[1]
+        and process.info["status"] != psutil.STATUS_ZOMBIE
+        and process.info["cwd"] == str(run.parents[1])
     ]
 
 
