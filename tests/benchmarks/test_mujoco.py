@@ -1,5 +1,6 @@
 """The queue of trainings: really run, killed, resumed; and what the page says of the results."""
 
+import contextlib
 import csv
 import dataclasses
 import importlib
@@ -91,8 +92,12 @@ def test_a_killed_queue_goes_on_and_no_job_runs_twice(tmp_path: Path, plan: Path
                 assert queue.poll() in (None, 0)
                 time.sleep(0.02)
         finally:
-            for process in [*psutil.Process(queue.pid).children(recursive=True), queue]:
-                process.kill()
+            started: list[psutil.Process] = []
+            with contextlib.suppress(psutil.Error):  # it may have come to its end meanwhile
+                started = psutil.Process(queue.pid).children(recursive=True)
+            for process in (*started, queue):
+                with contextlib.suppress(psutil.Error):
+                    process.kill()
             queue.wait()
         if interrupted := [
             curve for curve in curves if not (results / f"{curve.parent.name}.json").exists()
