@@ -156,7 +156,7 @@ CLAIMS: tuple[tuple[str, str, str, Callable[[Result], float], Callable[..., floa
      f"actions until training episodes last {HELD}", until_held, min, ""),
     ("V-RACER ends best", "V-RACER", "return of the mean policy", final_return, max, ""),
 )  # fmt: skip
-"""What the paper says, of whom, what tells it here, whether that is the least or the most, and what is behind a "no"."""
+"""What the paper says, of whom, what tells it here, whether that is the least or the most, and what is behind a no."""
 
 
 def _cell(value: float) -> str:

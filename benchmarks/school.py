@@ -1,7 +1,7 @@
-"""What a school of swimmers has learned: the table of docs/school.md, from trainings of several seeds.
+"""What a school of swimmers has learned: table and curves of docs/school.md, from trainings of several seeds.
 
-    python benchmarks/train_seeds.py swimmer_school/quick --steps 20000 --episodes 48   # half an hour a seed
-    python benchmarks/school.py                             # docs/school.md between its marks
+    python benchmarks/train_seeds.py swimmer_school/quick --steps 20000 --episodes 48   # a quarter of an hour a seed
+    python benchmarks/school.py                             # docs/school.md between its marks, and its curves
 
 The baselines are judged on the same starts.
 """
@@ -9,6 +9,7 @@ The baselines are judged on the same starts.
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -50,10 +51,12 @@ def table(judged: Sequence[Mapping[str, Any]]) -> str:
 
 
 def main() -> None:
-    """Write the page."""
+    """Write the page and its picture."""
     files = sorted(RESULTS.glob("seed*/evaluation.json"))
     judged = [json.loads(file.read_text()) for file in files]
-    fill_in(ROOT / "docs" / "school.md", "school", "trainings", table(judged))
+    docs = ROOT / "docs"
+    fill_in(docs / "school.md", "school", "trainings", table(judged))
+    shutil.copyfile(RESULTS / "curves.png", docs / "images" / "school.png")
 
 
 if __name__ == "__main__":
