@@ -272,9 +272,7 @@ def render_film(
     film = _Film(episodes, controllers, len(seeds), look, tally)
     frames = film.frames(actions, frames_per_action, round(HOLD_SECONDS * fps), progress)
     named = {file.suffix[1:]: file for file in files}
-    write_films(
-        frames, **named, fps=fps, expected=actions * frames_per_action, quantities=quantities
-    )
+    write_films(frames, **named, fps=fps, quantities=quantities)
     return [panel.ending for panel in film.panels]
 
 

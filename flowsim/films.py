@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,7 +15,7 @@ from PIL import Image
 from flowsim.quantities import VORTICITY, Quantity
 from flowsim.viz import Picture, palette
 
-_SMALL_FRAMES = 160
+_SMALL_FRAMES = 200
 _SMALL_SIZES = (
     *((600, 1), (540, 1), (480, 1), (420, 1), (360, 1), (480, 2), (420, 2), (360, 2)),
     *((360, 3), (320, 4), (240, 4), (240, 8), (240, 12)),
@@ -37,7 +36,6 @@ def write_films(
     webp: Path | None = None,
     png: Path | None = None,
     fps: float = FPS,
-    expected: int | None = None,
     quantities: Sequence[Quantity] = (VORTICITY,),
 ) -> None:
     """Write the frames to all files in one pass; GIF and WebP take the same time with fewer of them.
@@ -52,24 +50,22 @@ def write_films(
         A picture, the last of the frames; or all of them, where the name has a place for a number (``wake-%04d.png``).
     fps
         Frames per second of the MP4.
-    expected
-        How many frames there will be, which GIF and WebP need to know.
     quantities
         What the frames show, for the colours of the GIF; none for pictures that are not ours.
 
     Raises
     ------
     ValueError
-        If there are no frames, or too many for a GIF or WebP.
+        If there are no frames, or what they show does not fit into a GIF or WebP.
     """
-    stride = max(1, math.ceil((expected or 1) / _SMALL_FRAMES))
+    stride = 1
     kept: list[Picture] = []
     small = gif is not None or webp is not None
     series = png if png is not None and is_series(png) else None
     frame: Picture | None = None
 
     def passing() -> Iterator[Picture]:
-        nonlocal frame
+        nonlocal frame, stride
         number, before = 0, None
         for number, frame in enumerate(frames, 1):
             if small and (number - 1) % stride == 0:  # a picture that stands is reduced once
@@ -77,6 +73,9 @@ def write_films(
                     kept[-1] if frame is before else reduce_picture(frame, _SMALL_SIZES[0][0])
                 )
                 before = frame
+                if len(kept) > _SMALL_FRAMES:  # nobody knows how many there will be
+                    del kept[1::2]
+                    stride *= 2
             if series is not None:
                 write_png(_numbered(series, number), frame)
             yield frame

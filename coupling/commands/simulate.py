@@ -129,9 +129,7 @@ def simulate(
         # films are made elsewhere, for nobody knows their size before they are finished
         with files, tempfile.TemporaryDirectory(prefix="flowsim-") as elsewhere:
             mp4, gif = (Path(elsewhere) / f"{name}{suffix}.{kind}" for kind in ("mp4", "gif"))
-            write_films(
-                pictures(), mp4=mp4, gif=gif, fps=fps, expected=frames - first + 1, quantities=shown
-            )
+            write_films(pictures(), mp4=mp4, gif=gif, fps=fps, quantities=shown)
             files.take_film(mp4)
             files.take_film(gif)
     except KeyboardInterrupt:

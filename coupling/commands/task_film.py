@@ -14,7 +14,7 @@ from gymnasium.error import DependencyNotInstalled
 from gymnasium.spaces import Box
 
 from cases.arrangement import Arrangement, Lines
-from cases.film import FRAMES_PER_ACTION, HOLD_SECONDS, Ending
+from cases.film import HOLD_SECONDS, Ending
 from coupling.errors import ConfigError, RunError, describe_failure
 from coupling.run.evaluate import Controller
 from coupling.worker.environments import make_single
@@ -96,7 +96,6 @@ def film_task(
             **named,
             fps=rate,
             quantities=(),
-            expected=actions * (FRAMES_PER_ACTION if mode == _MANY else 1),
         )
     finally:
         for panel in film.panels:

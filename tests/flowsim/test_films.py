@@ -48,13 +48,13 @@ def test_both_films_take_the_same_time(tmp_path):
     frames = np.zeros((400, 60, 80, 3), np.uint8)
     frames[range(400), np.arange(400) // 80 * 10, np.arange(400) % 80] = 255  # a dot that moves
     mp4, gif = tmp_path / "film.mp4", tmp_path / "film.gif"
-    films.write_films(iter(frames), mp4=mp4, gif=gif, fps=20, expected=400)
+    films.write_films(iter(frames), mp4=mp4, gif=gif, fps=20)
     assert len(imageio.imread(mp4)) == 400
     read = imageio.imread(gif)
-    assert len(read) <= 160
+    assert 100 < len(read) <= 200
     seconds = len(read) * imageio.immeta(gif, index=0)["duration"] / 1000
     assert seconds == pytest.approx(400 / 20, rel=0.02)
-    films.write_films(frames[:3], gif=tmp_path / "alone.gif", expected=3)
+    films.write_films(frames[:3], gif=tmp_path / "alone.gif")
     assert {file.name for file in tmp_path.iterdir()} == {"film.mp4", "film.gif", "alone.gif"}
 
 
@@ -77,7 +77,7 @@ def test_a_ramp_of_vorticity_keeps_its_colours(tmp_path, kind, colours, step):
     ramp = np.tile(np.linspace(-8.0, 8.0, 600)[:, None], (1, 300))
     picture = np.asarray(viz.field_picture(viz.Scene(ramp, (2.0, 1.0)), 600))
     file = tmp_path / f"film.{kind}"
-    films.write_films([picture] * 4, **{kind: file}, expected=4)
+    films.write_films([picture] * 4, **{kind: file})
     read = imageio.imread(file)
     row = (read[-1] if read.ndim == 4 else read)[150, 1:-1, :3].astype(int)
     assert len(np.unique(row, axis=0)) >= colours
