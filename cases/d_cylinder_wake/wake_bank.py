@@ -199,7 +199,7 @@ class _Progress:
         now = self._clock()
         if now - self._last >= self.interval:
             self._last = now
-            left = (now - self._began) * (self._total - done) / done
+            left = max(0.0, (now - self._began) * (self._total - done) / done)
             print(
                 "flowsim: simulating the wake of the cylinder alone, once: "
                 f"{done / self._total:.0%}, about {left:.0f} s left",
