@@ -183,3 +183,27 @@ def test_a_browser_plays_the_film(runs, tmp_path):
     page.write_text(page.read_text().replace("</body>", ask))
     shown = browse(page, tmp_path, "--virtual-time-budget=10000", "--dump-dom")
     assert re.search(r"<title>(.*)</title>", shown)[1] == "64 48 2"
+
+
+@pytest.mark.skipif(not CHROMIUM, reason="no Chromium")
+def test_no_short_word_of_a_table_is_broken(runs, tmp_path):
+    """A name that is too long for its column is broken, what stands beside it is not."""
+    run = RunFolder(
+        shutil.copytree(runs[1].path, tmp_path / "a_school_of_swimmers_that_keeps_together_1")
+    )
+    long = "parallel:cases." + 8 * "a_school_of_swimmers" + ".env"
+    run.config_file.write_text(
+        run.config_file.read_text().replace("flowsim/LinearQuadratic-v0", long)
+    )
+    page = tmp_path / "report.html"
+    report.write_report([run], page)
+    ask = (
+        "<script>const lines = cell => { const text = document.createRange(); text.selectNodeContents(cell);"
+        "return new Set([...text.getClientRects()].map(box => Math.round(box.top))).size; };"
+        "document.title = [...document.querySelector('table').rows[1].cells].map(lines).join(' ');</script></body>"
+    )
+    page.write_text(page.read_text().replace("</body>", ask))
+    shown = browse(page, tmp_path, "--window-size=1200,800", "--dump-dom")
+    name, task, *others = map(int, re.search(r"<title>(.*)</title>", shown)[1].split())
+    assert task > 1
+    assert {name, *others} == {1}
