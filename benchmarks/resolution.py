@@ -6,8 +6,8 @@
 
 ``run`` looks at the cylinder alone (forces, wake), at the ellipse held in the wake (force and torque), and at the free
 ellipse under the same actions from the same starts, which are phases of the shedding, not moments, because the wakes of
-two resolutions drift apart. ``judge`` evaluates the mean of a policy and leaves policies/NAME.json. Both go on where
-they stopped. Raw results: benchmarks/results/resolution/.
+two resolutions drift apart. ``judge`` evaluates the mean of a policy and leaves policies/NAME/CELLS.json. Both go on
+where they stopped. Raw results: benchmarks/results/resolution/.
 
 The study, its judge and its page are one file, for they agree on the same flow and the same names of numbers.
 """
@@ -231,23 +231,28 @@ def agent_of(place: Path) -> tuple[str, dict[str, Any], PolicyController]:
     )  # fmt: skip
 
 
-def judge(place: Path, cells: Iterable[int], starts: str, episodes: int, file: Path) -> None:
-    """Evaluate the mean of a policy at every resolution that the file lacks, and keep what was found."""
+def judge(place: Path, cells: Iterable[int], starts: str, episodes: int, folder: Path) -> None:
+    """Evaluate the mean of a policy at every resolution that the folder lacks.
+
+    Each has a file of its own, which is never written again: so no result makes the tree of the next one a changed one.
+    """
     env, env_options, controller = agent_of(place)
-    found: dict[str, Any] = (
-        json.loads(file.read_text())
-        if file.exists()
-        else {"env": env, "env_options": env_options, "at": {}}
-    )
+    folder.mkdir(parents=True, exist_ok=True)
     for count in cells:
-        if str(count) in found["at"]:
+        file = folder / f"{count}.json"
+        if file.exists():
             continue
+        origin = provenance() | {"machine": machine()}
         options = {**env_options, "cells_per_diameter": count, "start_range": starts}
-        result = evaluate(env, options, controller, episodes=episodes, seed=SEED)
-        found["at"][str(count)] = result.summary()
-        found |= provenance() | {"machine": machine(), "starts": starts}
+        result = evaluate(env, options, controller, episodes=episodes, seed=SEED).summary()
+        found = {
+            "env": env,
+            "env_options": env_options,
+            "starts": starts,
+            "result": result,
+        } | origin
         write_atomically(file, json.dumps(found, indent=1).encode())
-        print(f"{file.stem} at {count}: {result.summary()}", flush=True)
+        print(f"{folder.name} at {count}: {result}", flush=True)
 
 
 # --- page --------------------------------------------------------------------------------------------------------
@@ -335,20 +340,23 @@ def draw(studies: list[dict[str, Any]], file: Path) -> None:
     figure.savefig(file, dpi=200)
 
 
-def table_of_policies(found: dict[str, dict[str, Any]]) -> str:
+def table_of_policies(policies: Path) -> str:
     """Return how each policy fares at each resolution, in Markdown."""
     lines = [
         "| policy | trained at | judged at | starts | survival | return | actions until lost |",
         "| --- |" + " --: |" * 6,
     ]
-    for name, policy in found.items():
-        for cells, result in sorted(policy["at"].items(), key=lambda item: int(item[0])):
-            low, high = result["ci95"]
-            lines.append(
-                f"| {name} | {policy['env_options']['cells_per_diameter']} | {cells} | {result['episodes']} | "
-                f"{100 * result['survival']:.0f} % | {result['mean_return']:.0f} [{low:.0f}, {high:.0f}] | "
-                f"{result['mean_length']:.0f} |"
-            )
+    for file in sorted(
+        policies.glob("*/*.json"), key=lambda file: (file.parent.name, int(file.stem))
+    ):
+        found = json.loads(file.read_text())
+        result, trained = found["result"], found["env_options"]["cells_per_diameter"]
+        low, high = result["ci95"]
+        lines.append(
+            f"| {file.parent.name} | {trained} | {file.stem} | {result['episodes']} | "
+            f"{100 * result['survival']:.0f} % | {result['mean_return']:.0f} [{low:.0f}, {high:.0f}] | "
+            f"{result['mean_length']:.0f} |"
+        )
     return "\n".join(lines)
 
 
@@ -358,11 +366,8 @@ def write_page(results: Path, page: Path, picture: Path) -> None:
         json.loads(file.read_text())
         for file in sorted(results.glob("*.json"), key=lambda file: int(file.stem))
     ]
-    policies = {
-        file.stem: json.loads(file.read_text()) for file in sorted(results.glob("policies/*.json"))
-    }
     fill_in(page, "resolution", "table", table(studies))
-    fill_in(page, "resolution", "policies", table_of_policies(policies))
+    fill_in(page, "resolution", "policies", table_of_policies(results / "policies"))
     draw(studies, picture)
 
 
@@ -388,9 +393,8 @@ def main() -> int:
     options = parse()
     if options.command == "judge":
         for name, _, run in (word.partition("=") for word in options.runs):
-            file = options.results / "policies" / f"{name}.json"
-            file.parent.mkdir(parents=True, exist_ok=True)
-            judge(Path(run), options.cells, options.starts, options.episodes, file)
+            folder = options.results / "policies" / name
+            judge(Path(run), options.cells, options.starts, options.episodes, folder)
         return 0
     if options.command == "page":
         write_page(options.results, options.page, options.picture)
