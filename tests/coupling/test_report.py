@@ -159,6 +159,13 @@ def browse(page, folder, *words):
     return done.stdout
 
 
+def answer(page, folder, script, *words):
+    """Open a page with a script of ours at its end, which puts its answer into the title; return that."""
+    page.write_text(page.read_text().replace("</body>", f"<script>{script}</script></body>"))
+    shown = browse(page, folder, *words, "--dump-dom")
+    return re.search(r"<title>(.*)</title>", shown)[1]
+
+
 @pytest.mark.skipif(not CHROMIUM, reason="no Chromium")
 def test_a_browser_shows_the_curves(runs, tmp_path):
     report.write_report(runs, tmp_path / "report.html")
@@ -176,13 +183,11 @@ def test_a_browser_plays_the_film(runs, tmp_path):
     page = tmp_path / "report.html"
     report.write_report([run], page)
     ask = (
-        "<script>const v = document.querySelector('video');"
+        "const v = document.querySelector('video');"
         "v.onloadedmetadata = () => document.title = [v.videoWidth, v.videoHeight, v.duration].join(' ');"
-        "v.onerror = () => document.title = 'error ' + v.error.message; v.load();</script></body>"
+        "v.onerror = () => document.title = 'error ' + v.error.message; v.load();"
     )
-    page.write_text(page.read_text().replace("</body>", ask))
-    shown = browse(page, tmp_path, "--virtual-time-budget=10000", "--dump-dom")
-    assert re.search(r"<title>(.*)</title>", shown)[1] == "64 48 2"
+    assert answer(page, tmp_path, ask, "--virtual-time-budget=10000") == "64 48 2"
 
 
 @pytest.mark.skipif(not CHROMIUM, reason="no Chromium")
@@ -198,12 +203,11 @@ def test_no_short_word_of_a_table_is_broken(runs, tmp_path):
     page = tmp_path / "report.html"
     report.write_report([run], page)
     ask = (
-        "<script>const lines = cell => { const text = document.createRange(); text.selectNodeContents(cell);"
+        "const lines = cell => { const text = document.createRange(); text.selectNodeContents(cell);"
         "return new Set([...text.getClientRects()].map(box => Math.round(box.top))).size; };"
-        "document.title = [...document.querySelector('table').rows[1].cells].map(lines).join(' ');</script></body>"
+        "document.title = [...document.querySelector('table').rows[1].cells].map(lines).join(' ');"
     )
-    page.write_text(page.read_text().replace("</body>", ask))
-    shown = browse(page, tmp_path, "--window-size=1200,800", "--dump-dom")
-    name, task, *others = map(int, re.search(r"<title>(.*)</title>", shown)[1].split())
+    lines = answer(page, tmp_path, ask, "--window-size=1200,800")
+    name, task, *others = map(int, lines.split())
     assert task > 1
     assert {name, *others} == {1}
