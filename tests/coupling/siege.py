@@ -361,6 +361,8 @@ class Siege:
     def finish(self, more=500, overrides=()) -> Audit:
         """Let the run finish in peace, and check that nothing is lost or doubled and that the ratio is exact."""
         if self.running:
+            # one that still loads has no handler yet, and none at all where who has started it ignores SIGINT
+            self.wait_steps(0)
             self._process.send_signal(signal.SIGINT)
             code = self.wait_end()
             if code not in (130, -signal.SIGKILL):
