@@ -93,7 +93,8 @@ def ship_job(job: Job, results: Path, folder: Path) -> None:
         )
     done = json.loads(result.read_text())
     content = {
-        "env": job.env, "env_options": job.env_options, "agent": job.agent, "workers": {"agents": job.agents},
+        "env": job.env, "env_options": job.env_options, "training_options": job.training_options,
+        "agent": job.agent, "workers": {"agents": job.agents},
         "run": {"steps": done["steps"], "seed": job.seed, "evaluate_episodes": job.evaluate_episodes},
     }  # fmt: skip
     config, task = RunConfig.model_validate(content), describe_task(job.env, job.env_options)

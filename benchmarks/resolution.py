@@ -225,10 +225,8 @@ def agent_of(place: Path) -> tuple[str, dict[str, Any], PolicyController]:
             load_controller(folder, deterministic=True, seed=SEED),
         )
     settings = json.loads(place.with_suffix(".json").read_text())["settings"]
-    options = settings["env_options"] | settings.get("judged_options", {})
-    return settings["env"], options, PolicyController(
-        Policy.load(place), deterministic=True, seed=SEED
-    )  # fmt: skip
+    controller = PolicyController(Policy.load(place), deterministic=True, seed=SEED)
+    return settings["env"], settings["env_options"], controller
 
 
 def judge(place: Path, cells: Iterable[int], starts: str, episodes: int, folder: Path) -> None:

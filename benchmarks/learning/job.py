@@ -100,7 +100,7 @@ def train_own(
 ) -> Curve:
     """Train an agent of ours, deterministic from one checkpoint to the next; the last one is at its end."""
     checkpoint = folder / "checkpoint"
-    task = describe_task(job.env, job.env_options)
+    task = describe_task(job.env, job.options_in_training)
     if checkpoint.exists():
         learner = Learner.load(checkpoint)
     else:
@@ -114,7 +114,7 @@ def train_own(
             world=task.world,
         )
     curve = _begin_curve(folder, learner.environment_steps)
-    environments = make_vector(job.env, job.env_options, job.agents)
+    environments = make_vector(job.env, job.options_in_training, job.agents)
     run = SerialRun(learner, environments, episode_seed(job.seed, learner.environment_steps))
     learner.finished_episodes()  # those that an interruption cut short
     saved = time.monotonic()
@@ -159,8 +159,8 @@ def train_sb3(
     assert job.sb3 is not None
     algorithm = getattr(stable_baselines3, job.sb3["sb3"])
     settings = {key: value for key, value in job.sb3.items() if key != "sb3"}
-    world = describe_task(job.env, job.env_options).world
-    vector = make_vector(job.env, job.env_options, job.agents)
+    world = describe_task(job.env, job.options_in_training).world
+    vector = make_vector(job.env, job.options_in_training, job.agents)
     environments = Environments(vector, episode_seed(job.seed, 0), world)
     model = algorithm("MlpPolicy", environments, seed=job.seed, device="cpu", **settings)
     curve = _begin_curve(folder, 0)
@@ -198,7 +198,9 @@ def sb3_controller(job: Job, folder: Path, *, deterministic: bool) -> Controller
     assert job.sb3 is not None
     model = getattr(stable_baselines3, job.sb3["sb3"]).load(folder / "model.zip", device="cpu")
     return ModelController(
-        model, deterministic=deterministic, world=describe_task(job.env, job.env_options).world
+        model,
+        deterministic=deterministic,
+        world=describe_task(job.env, job.options_in_training).world,
     )
 
 
@@ -247,7 +249,7 @@ def carry_out(
         judged = {
             kind: evaluate(
                 job.env,
-                job.env_options | job.judged_options,
+                job.env_options,
                 controller(job, folder, deterministic=kind == "deterministic"),
                 episodes=job.evaluate_episodes,
                 seed=EVALUATION_SEED,

@@ -36,8 +36,8 @@ class Suite(BaseModel):
         Seeds 0, 1, ...
     evaluate_episodes
         Episodes in which the last policy is judged.
-    judged_options
-        Changes of the environment's options when it is judged.
+    training_options
+        Changes of the environment's options while an agent trains; it is judged without.
     agent
         Settings shared by the contestants that have settings of an agent.
     contestants
@@ -56,7 +56,7 @@ class Suite(BaseModel):
     cpu_seconds: float | None = Field(default=None, gt=0)
     seeds: int = Field(ge=1)
     evaluate_episodes: int = Field(default=10, ge=1)
-    judged_options: dict[str, Any] = Field(default_factory=dict)
+    training_options: dict[str, Any] = Field(default_factory=dict)
     agent: dict[str, Any] = Field(default_factory=dict)
     contestants: dict[str, dict[str, Any]] = Field(min_length=1)
     beside: list[str] = Field(default_factory=list)
@@ -78,8 +78,8 @@ class Job:
         Resolved settings of our agent, or None.
     sb3
         Class and settings of stable-baselines3, or None.
-    judged_options
-        Changes of the options when the last policy is judged.
+    training_options
+        Changes of the options while it trains.
     """
 
     suite: str
@@ -93,7 +93,7 @@ class Job:
     evaluate_episodes: int
     agent: dict[str, Any] | None
     sb3: dict[str, Any] | None
-    judged_options: dict[str, Any] = dataclasses.field(default_factory=dict)
+    training_options: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     @property
     def task(self) -> str:
@@ -101,16 +101,21 @@ class Job:
         return re.split(r"[/:.]", self.env)[-1]
 
     @property
+    def options_in_training(self) -> dict[str, Any]:
+        """Options of the environments that it trains in."""
+        return self.env_options | self.training_options
+
+    @property
     def name(self) -> str:
         """Where the job has its files, inside the folder of results or of work."""
         return f"{self.suite}/{self.task}_{slug(self.contestant)}_seed{self.seed}"
 
     def settings(self) -> dict[str, Any]:
-        """What may not change when a job goes on, as it comes back from JSON; older results have no judged options."""
+        """What may not change when a job goes on, as it comes back from JSON; older ones have no training options."""
         fixed = {
             key: value
             for key, value in dataclasses.asdict(self).items()
-            if key not in ("steps", "cpu_seconds") and (key, value) != ("judged_options", {})
+            if key not in ("steps", "cpu_seconds") and (key, value) != ("training_options", {})
         }
         return json.loads(json.dumps(fixed))
 
@@ -177,7 +182,7 @@ def _job(name: str, suite: Suite, preset: str, contestant: str, seed: int) -> Jo
         evaluate_episodes=suite.evaluate_episodes,
         agent=None if is_foreign else agent.model_dump(mode="json", exclude={"defaults"}),
         sb3=settings if is_foreign else None,
-        judged_options=suite.judged_options,
+        training_options=config.training_options | suite.training_options,
     )
 
 

@@ -63,7 +63,7 @@ def draw_runs(folders: list[RunFolder]) -> Figure:
     groups: dict[str, list[RunFolder]] = defaultdict(list)
     for folder in folders:
         config = folder.config()
-        key = config.model_dump_json(include={"env", "env_options", "agent"})
+        key = config.model_dump_json(include={"env", "env_options", "training_options", "agent"})
         groups[key].append(folder)
     figure = Figure(figsize=(9, 3.6), layout="constrained")
     FigureCanvasAgg(figure)

@@ -53,7 +53,7 @@ class Standby:
             # a Ctrl-C at the terminal is for the learner, which ends its workers
             start_new_session=True,
         )
-        _tell(process, {"env": config.env, "env_options": config.env_options,
+        _tell(process, {"env": config.env, "env_options": config.options_in_training,
                         "environments": workers.agents_of_each()[slot], "describes": slot == 0})  # fmt: skip
 
     def __enter__(self) -> "Standby":

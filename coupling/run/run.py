@@ -160,7 +160,7 @@ def _prepare(config: RunConfig, screen: Screen, standby: Standby | None) -> Task
             rehearse(config.agent, *_LIKELY_SPACES)
             rehearsed = True
         task = standby.task(seconds=60.0 + config.workers.step_timeout)
-    task = task or describe_task(config.env, config.env_options)
+    task = task or describe_task(config.env, config.options_in_training)
     if not (rehearsed and isinstance(task.action_space, Box)):
         # Learner says what does not fit
         with told_if_long(compiles, screen.say), contextlib.suppress(ValueError):
@@ -213,6 +213,7 @@ def _same_run(before: RunConfig, after: RunConfig) -> None:
     fixed: dict[str, Callable[[RunConfig], Any]] = {
         "env": lambda c: c.env,
         "env_options": lambda c: c.env_options,
+        "training_options": lambda c: c.training_options,
         "agent": lambda c: c.agent.model_copy(update={"device": None}),
         "workers.agents": lambda c: c.workers.agents,
         "run.seed": lambda c: c.run.seed,

@@ -202,9 +202,18 @@ class RunConfig(BaseModel):
     env_options: dict[str, Any] = Field(
         default_factory=dict, description="passed to the environment"
     )
+    training_options: dict[str, Any] = Field(
+        default_factory=dict,
+        description="what is different in env_options while the agent trains; it is judged and filmed without",
+    )
     agent: AnyAgentConfig = Field(default_factory=VRacerConfig)
     workers: WorkerSettings = Field(default_factory=WorkerSettings)
     run: RunSettings = Field(default_factory=RunSettings)
+
+    @property
+    def options_in_training(self) -> dict[str, Any]:
+        """Options of the environments that the agent trains in."""
+        return self.env_options | self.training_options
 
     @pydantic.model_validator(mode="after")
     def _external_environments_come_by_themselves(self) -> "RunConfig":

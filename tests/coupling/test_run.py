@@ -118,6 +118,20 @@ def test_a_run_from_beginning_to_evaluation(shell):
 
 
 @pytest.mark.slow
+def test_training_options_hold_while_an_agent_trains_and_not_when_it_is_judged(shell):
+    words = ["small/lq1", "run.name=run", "run.steps=600", "run.evaluate_episodes=2"]
+    limit = "training_options.max_episode_steps=5"
+    done = shell.run("train", *words, "agent.start=200", "agent.memory=4096", limit)
+    assert done.returncode == 0, done.stderr
+    assert {row["length"] for row in rows_of(shell.run_folder / "episodes.csv")} == {"5"}
+    judged = json.loads((shell.run_folder / "evaluation.json").read_text())
+    assert judged["after"]["mean_length"] == judged["before"]["mean_length"] > 5
+    changed = shell.run("resume", "runs/run", "run.steps=900", "training_options={}")
+    assert changed.returncode == 2
+    assert "training_options cannot be changed when a run is resumed" in complaint(changed.stderr)
+
+
+@pytest.mark.slow
 def test_a_killed_worker_is_replaced_and_ctrl_c_leaves_a_checkpoint_and_no_orphan(shell):
     preset = shell.preset(run={"steps": 10**6}, env_options={"step_seconds": 0.002})
     process = shell.start("train", preset)
