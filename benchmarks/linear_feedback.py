@@ -2,6 +2,7 @@
 
     python benchmarks/linear_feedback.py search                  # goes on where it stopped; half an hour of one core
     python benchmarks/linear_feedback.py evaluate --cells 32     # the best gains in another flow
+    python benchmarks/linear_feedback.py page                    # the table of docs/learned.md
 
 The feedback is cases.baselines.PDController. Every candidate of a generation plays the same few starts, in flows of its
 own; a candidate is worth the actions that it lives less their price. Raw results: benchmarks/results/linear_feedback/.
@@ -23,6 +24,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[0] = str(ROOT)
 
 import cases  # noqa: E402, F401
+from benchmarks.pages import fill_in  # noqa: E402
 from cases.baselines import PD, PDController  # noqa: E402
 from coupling.files import write_atomically  # noqa: E402
 from coupling.origin import machine, provenance  # noqa: E402
@@ -119,10 +121,27 @@ def judge(cells: int, starts: str, episodes: int, found: Path, file: Path) -> No
     write_atomically(file, json.dumps(results, indent=1, default=np.ndarray.tolist).encode())
 
 
+def table(evaluation: dict[str, Any]) -> str:
+    """Return a row for each controller, its starts and its flow, in Markdown."""
+    lines = [
+        "| linear feedback | starts | cells per D | episodes | survival | return | actions until lost |",
+        "| --- | --- |" + " --: |" * 5,
+    ]
+    for key, found in evaluation.items():
+        if " starts, at " in key:
+            who, starts, cells = key.replace(" starts, at ", ", ").split(", ")
+            low, high = found["ci95"]
+            lines.append(
+                f"| {who} | {starts} | {cells} | {found['episodes']} | {100 * found['survival']:.0f} % | "
+                f"{found['mean_return']:.0f} [{low:.0f}, {high:.0f}] | {found['mean_length']:.0f} |"
+            )
+    return "\n".join(lines)
+
+
 def main() -> None:
     """Read the command line and do what it says."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("command", choices=("search", "evaluate"))
+    parser.add_argument("command", choices=("search", "evaluate", "page"))
     parser.add_argument("--generations", type=int, default=30)
     parser.add_argument(
         "--actions", type=int, default=60, help="length of an episode of the search"
@@ -131,7 +150,13 @@ def main() -> None:
     parser.add_argument("--starts", choices=("narrow", "paper"), default="narrow")
     parser.add_argument("--episodes", type=int, default=48)
     parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--page", type=Path, default=ROOT / "docs" / "learned.md")
     options = parser.parse_args()
+    evaluation = options.results / "evaluation.json"
+    if options.command == "page":
+        content = table(json.loads(evaluation.read_text()))
+        fill_in(options.page, "linear_feedback", "feedback", content)
+        return
     options.results.mkdir(parents=True, exist_ok=True)
     if options.command == "search":
         search(options.generations, options.actions, options.results / "search.json")
@@ -141,7 +166,7 @@ def main() -> None:
             options.starts,
             options.episodes,
             options.results / "search.json",
-            options.results / "evaluation.json",
+            evaluation,
         )
 
 

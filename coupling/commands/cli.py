@@ -193,7 +193,7 @@ def train(
     if preset is None:
         _print_presets()
         raise ConfigError("which preset? Give one of these names, or a YAML file")
-    with loading(f"the solver and the learner for {preset}"):
+    with loading(f"the task and the learner for {preset}"):
         from coupling.launch.standby import Standby
         from coupling.settings.config import load_config
 
