@@ -1,0 +1,34 @@
+"""Tables that scripts put into pages are those of the results that are kept."""
+
+import importlib
+import json
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "benchmarks" / "results"
+
+
+def _page(name):
+    return (ROOT / "docs" / name).read_text()
+
+
+def test_policies_in_other_flows():
+    module = importlib.import_module("benchmarks.resolution")
+    assert module.table_of_policies(RESULTS / "resolution" / "policies") in _page("resolution.md")
+
+
+def test_linear_feedback():
+    module = importlib.import_module("benchmarks.linear_feedback")
+    found = json.loads((RESULTS / "linear_feedback" / "evaluation.json").read_text())
+    assert module.table(found) in _page("learned.md")
+
+
+def test_what_was_learned():
+    module = importlib.import_module("benchmarks.learned")
+    found = [json.loads(file.read_text()) for file in sorted((RESULTS / "learned").glob("*.json"))]
+    assert module.table(found) in _page("learned.md")
+
+
+def test_cards_of_agents():
+    module = importlib.import_module("benchmarks.agents")
+    assert module.cards() in _page("agents.md")
