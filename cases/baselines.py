@@ -42,8 +42,12 @@ class RandomController:
     """Draws every action uniformly from [-1, 1]."""
 
     def __init__(self, action_size: int = 3, seed: int = 0) -> None:
-        self._action_size = action_size
+        self._action_size, self._seed = action_size, seed
         self._generator = np.random.default_rng(seed)
+
+    def reseed(self, part: int) -> None:
+        """Draw from the stream of a part of an evaluation."""
+        self._generator = np.random.default_rng((self._seed, part))
 
     def reset(self, n: int) -> None:
         """Nothing to forget: the generator goes on."""

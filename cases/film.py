@@ -14,7 +14,6 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium.envs.registration import load_env_creator
 from gymnasium.utils import seeding
 
 import cases  # noqa: F401  (registers the tasks)
@@ -309,13 +308,6 @@ def check_films(paths: Path | str | Sequence[Path | str]) -> list[Path]:
             f"there are {len(files)} files to write, but there must be at most one of a kind ({_ALLOWED})"
         )
     return files
-
-
-def is_flow_task(spec: gymnasium.envs.registration.EnvSpec) -> bool:
-    """Return whether a registered task is one of flows, whose batch :func:`render_film` can film."""
-    entry = spec.vector_entry_point
-    make = load_env_creator(entry) if isinstance(entry, str) else entry
-    return isinstance(make, type) and issubclass(make, FlowVectorEnv)
 
 
 def _start(env_id: str, options: Mapping[str, Any] | None, seeds: Sequence[int]) -> Episodes:

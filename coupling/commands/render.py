@@ -6,11 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import gymnasium
-
 from cases.arrangement import Lines
 from cases.baselines import Controller, baselines
-from cases.film import Ending, check_films, is_flow_task, render_film
+from cases.film import Ending, check_films, render_film
 from coupling.commands.task_film import film_task
 from coupling.errors import ConfigError
 from coupling.run.agents import find_agent
@@ -20,7 +18,7 @@ from coupling.run.policies import load_controller
 from coupling.run.screen import progress_bar
 from coupling.settings.config import on_another_task
 from coupling.worker.environments import episode_seed, make_vector
-from coupling.worker.named import PARALLEL, load_task, registered
+from coupling.worker.named import is_flow, load_task
 from flowsim.films import FPS
 
 __all__ = ["render"]
@@ -78,7 +76,7 @@ def render(
     folder = find_agent(path)
     config = on_another_task(folder.config(), changes)
     load_task(config.env)  # a module of the current folder, perhaps
-    flow, look = _is_flow(config.env), look or {}
+    flow, look = is_flow(config.env), look or {}
     if look and not flow:
         word = next(iter(look)).replace("quantities", "fields").replace("_", "-")
         raise ConfigError(f"--{word} is for films of flows: {config.env} draws itself")
@@ -116,16 +114,6 @@ def render(
             return film_task(controllers, files, fps=fps, **arguments)
     except ValueError as error:
         raise ConfigError(str(error)) from error
-
-
-def _is_flow(env: str) -> bool:
-    """Return whether a task is one of flows; what cannot be made is told where it is made."""
-    if env.startswith(PARALLEL):
-        return False
-    try:
-        return is_flow_task(registered(env))
-    except gymnasium.error.Error:
-        return False
 
 
 def _tally(

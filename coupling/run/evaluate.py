@@ -1,5 +1,6 @@
 """How good a controller is: returns over episodes with a confidence interval, beside baselines."""
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -8,7 +9,8 @@ import numpy as np
 from gymnasium.spaces import Box
 
 from cases.baselines import Controller, baselines
-from coupling.worker.environments import Numbered, episode_seed, make_vector
+from coupling.run.judges import Draws, Judges
+from coupling.worker.environments import Numbered, make_vector
 
 __all__ = [
     "EVALUATION_SEED",
@@ -22,8 +24,6 @@ __all__ = [
 
 EVALUATION_SEED = 10**6
 """Of a run's own evaluation: starts that are judged are not those that are trained on."""
-
-_AT_ONCE = 24  # episodes simulated side by side
 
 
 class PolicyController:
@@ -40,9 +40,13 @@ class PolicyController:
     """
 
     def __init__(self, policy: Any, *, deterministic: bool, seed: int) -> None:
-        self._policy, self._deterministic = policy, deterministic
+        self._policy, self._deterministic, self._seed = policy, deterministic, seed
         self._rng = np.random.default_rng(seed)
         self._state: Any = None
+
+    def reseed(self, part: int) -> None:
+        """Draw from the stream of a part."""
+        self._rng = np.random.default_rng((self._seed, part))
 
     def reset(self, n: int) -> None:
         """Begin ``n`` episodes."""
@@ -61,6 +65,11 @@ class _WholeRange:
 
     def __init__(self, controller: Controller, space: Box) -> None:
         self._controller, self._space = controller, space
+
+    def reseed(self, part: int) -> None:
+        """Draw from the stream of a part."""
+        if isinstance(self._controller, Draws):
+            self._controller.reseed(part)
 
     def reset(self, n: int) -> None:
         """Begin ``n`` episodes."""
@@ -137,6 +146,7 @@ def evaluate(
     episodes: int,
     seed: int,
     progress: Callable[[int, int], None] = lambda over, actions: None,
+    judges: Judges | None = None,
 ) -> Evaluation:
     """Run episodes and collect what they gave.
 
@@ -153,6 +163,8 @@ def evaluate(
         Seed of the starts.
     progress
         Called after every action with the number of episodes that are over and the actions of those under way.
+    judges
+        Who plays the episodes of this task; None: this process.
 
     Returns
     -------
@@ -161,57 +173,11 @@ def evaluate(
 
     Notes
     -----
-    Episodes are run side by side in rounds, and each environment gives one episode a round: taking
+    Episodes are played side by side in parts, and each environment gives one episode a part: taking
     whichever episodes end first would favour the short ones.
     """
-    count = min(episodes, _AT_ONCE)
-    vector = make_vector(env, env_options, count)
-    space = vector.single_action_space
-    assert isinstance(space, Box)
-    rounds = []
-
-    def tell(over: int, actions: int) -> None:
-        progress(min(over, episodes), actions)  # the last round may hold more than is asked for
-
-    try:
-        for start in range(0, episodes, count):
-            seeds = [episode_seed(seed, start + i) for i in range(count)]
-            rounds.append(_one_round(vector, space, controller, seeds, start, tell))
-    finally:
-        vector.close()
-    returns, lengths, survived = (
-        np.concatenate(parts)[:episodes] for parts in zip(*rounds, strict=True)
-    )
-    return Evaluation(returns, lengths, survived)
-
-
-def _one_round(
-    vector: Any,
-    space: Box,
-    controller: Controller,
-    seeds: list[int],
-    before: int,
-    progress: Callable[[int, int], None],
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Run the first episode of every environment to its end."""
-    observations, _ = vector.reset(seed=seeds)
-    controller.reset(len(seeds))
-    resting = getattr(vector.unwrapped, "resting", None)
-    returns = np.zeros(len(seeds))
-    lengths = np.zeros(len(seeds), np.int64)
-    survived = np.zeros(len(seeds), bool)
-    open_ = np.ones(len(seeds), bool)
-    while open_.any():
-        actions = np.clip(controller(np.asarray(observations, np.float32)), space.low, space.high)
-        observations, rewards, terminated, truncated, _ = vector.step(actions.astype(space.dtype))
-        returns[open_] += rewards[open_]
-        lengths[open_] += 1
-        survived[open_ & truncated & ~terminated] = True
-        open_ &= ~(terminated | truncated)
-        if resting is not None:
-            resting[:] = ~open_
-        progress(before + len(seeds) - int(open_.sum()), int(lengths.max()))
-    return returns, lengths, survived
+    with contextlib.nullcontext(judges) if judges else Judges(env, env_options, processes=1) as who:
+        return Evaluation(*who.play(controller, episodes, seed, progress))
 
 
 def baselines_of(env: str, env_options: dict[str, Any], seed: int) -> dict[str, Controller]:
@@ -232,8 +198,11 @@ def evaluate_with_baselines(
     episodes: int,
     seed: int,
     progress: Callable[[str, int, int], None] = lambda name, over, actions: None,
+    judges: Judges | None = None,
 ) -> dict[str, Any]:
     """Judge a controller beside the task's baselines, on the same starts.
+
+    Without ``judges``, flows that take long are played by processes on all cores.
 
     Returns
     -------
@@ -242,15 +211,17 @@ def evaluate_with_baselines(
         which holds the same numbers by name.
     """
     contestants = {"agent": controller} | baselines_of(env, env_options, seed)
-    results = {
-        name: evaluate(
-            env,
-            env_options,
-            contestant,
-            episodes=episodes,
-            seed=seed,
-            progress=lambda over, actions, name=name: progress(name, over, actions),  # type: ignore[misc]
-        ).summary()
-        for name, contestant in contestants.items()
-    }
+    with contextlib.nullcontext(judges) if judges else Judges(env, env_options) as who:
+        results = {
+            name: evaluate(
+                env,
+                env_options,
+                contestant,
+                episodes=episodes,
+                seed=seed,
+                progress=lambda over, actions, name=name: progress(name, over, actions),  # type: ignore[misc]
+                judges=who,
+            ).summary()
+            for name, contestant in contestants.items()
+        }
     return {"task": env} | results.pop("agent") | {"baselines": results}

@@ -20,6 +20,7 @@ from coupling.run.evaluate import (
     evaluate_with_baselines,
 )
 from coupling.run.folder import RunFolder
+from coupling.run.judges import Judges
 from coupling.run.screen import told_if_long
 from coupling.run.training import Screen, Signals, Training
 from coupling.settings.config import RunConfig, dump_config, fitted, load_config, with_overrides
@@ -260,7 +261,8 @@ def _carry_through(
             screen.say(
                 f"judging the trained policy and the baselines over {config.run.evaluate_episodes} episodes each"
             )
-            judged["drawing"] = _judge(config, learner, screen, deterministic=False)
+            judges = stack.enter_context(Judges(config.env, config.env_options))
+            judged["drawing"] = _judge(config, learner, screen, judges, deterministic=False)
             judged["after"] = evaluate_with_baselines(
                 config.env,
                 config.env_options,
@@ -268,6 +270,7 @@ def _carry_through(
                 episodes=config.run.evaluate_episodes,
                 seed=EVALUATION_SEED,
                 progress=_shown_on(screen, config),
+                judges=judges,
             )
             _write_evaluation(folder, judged)
 
@@ -279,7 +282,12 @@ def _shown_on(screen: Screen, config: RunConfig) -> Callable[[str, int, int], No
 
 
 def _judge(
-    config: RunConfig, learner: Learner, screen: Screen, *, deterministic: bool
+    config: RunConfig,
+    learner: Learner,
+    screen: Screen,
+    judges: Judges | None = None,
+    *,
+    deterministic: bool,
 ) -> dict[str, Any]:
     shown, name = _shown_on(screen, config), "agent" if deterministic else "agent, drawing"
     return evaluate(
@@ -289,6 +297,7 @@ def _judge(
         episodes=config.run.evaluate_episodes,
         seed=EVALUATION_SEED,
         progress=lambda over, actions: shown(name, over, actions),
+        judges=judges,
     ).summary()
 
 

@@ -14,7 +14,15 @@ from gymnasium.envs.registration import load_env_creator
 
 from coupling.errors import ConfigError, describe_failure
 
-__all__ = ["PARALLEL", "draws_itself", "load_task", "registered", "unregistered", "world_maker"]
+__all__ = [
+    "PARALLEL",
+    "draws_itself",
+    "is_flow",
+    "load_task",
+    "registered",
+    "unregistered",
+    "world_maker",
+]
 
 PARALLEL = "parallel:"
 """How the name of a task begins whose environments are worlds of several agents."""
@@ -34,6 +42,20 @@ def registered(env: str) -> gym.envs.registration.EnvSpec:
     if str(spec.entry_point).startswith("gymnasium.envs.mujoco"):
         _tell_what_mujoco_warns_of()
     return spec
+
+
+def is_flow(env: str) -> bool:
+    """Return whether a task is one of flows, stepped as one batch; what cannot be made is told where it is made."""
+    from cases.flow_env import FlowVectorEnv  # registers the flow tasks, too
+
+    if env.startswith(PARALLEL):
+        return False
+    try:
+        entry = registered(env).vector_entry_point
+    except gym.error.Error:
+        return False
+    make = load_env_creator(entry) if isinstance(entry, str) else entry
+    return isinstance(make, type) and issubclass(make, FlowVectorEnv)
 
 
 def _tell_what_mujoco_warns_of() -> None:

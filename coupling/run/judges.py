@@ -1,0 +1,298 @@
+"""Who plays the episodes of an evaluation: this process, and for flows that take long others on further cores.
+
+Episodes are played in parts. A part is the same whoever plays it, and so is what it gives, to the bit: a machine with
+more cores is faster, and finds nothing else.
+"""
+
+import copy
+import os
+import signal
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from multiprocessing import connection as pipes
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from types import TracebackType
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+from gymnasium.spaces import Box
+
+from cases.baselines import Controller
+from coupling.errors import RunError, describe_failure
+from coupling.launch.launcher import worker_environment
+from coupling.worker.environments import episode_seed, make_vector
+from coupling.worker.named import is_flow
+from coupling.worker.parent import die_with_parent
+
+__all__ = ["Draws", "Judges", "Played"]
+
+AT_ONCE = 24
+"""Episodes of a part."""
+AT_ONCE_OF_FLOWS = 6
+"""Episodes of a part of flows on CPUs: 24 of them are enough parts for four cores."""
+PATIENCE = 1.5
+"""Seconds that one process plays alone: what is over by then is not worth the start of others."""
+
+
+@runtime_checkable
+class Draws(Protocol):
+    """A controller that draws its actions."""
+
+    def reseed(self, part: int) -> None:
+        """Draw from the stream of a part, as if nothing had been drawn before."""
+
+
+class Played(NamedTuple):
+    """Returns (float64), lengths (int64) and survival (bool) of episodes."""
+
+    returns: np.ndarray
+    lengths: np.ndarray
+    survived: np.ndarray
+
+
+class _Part(NamedTuple):
+    """Episodes that are played side by side: the number of the part, and the seeds of its starts."""
+
+    number: int
+    seeds: list[int]
+
+
+Progress = Callable[[int, int], None]
+"""Told after every action: how many of a part's episodes are over, and how many actions the others have taken."""
+
+
+class Judges:
+    """Plays the episodes of a task. Processes that it starts end with it.
+
+    Parameters
+    ----------
+    env, env_options
+        The task.
+    processes
+        Most processes, this one included. None: one a core for flows on CPUs, otherwise this one alone.
+    patience
+        Seconds that this process plays alone before it starts others.
+    """
+
+    def __init__(
+        self,
+        env: str,
+        env_options: dict[str, Any],
+        *,
+        processes: int | None = None,
+        patience: float = PATIENCE,
+    ) -> None:
+        flows = is_flow(env) and env_options.get("backend", "cpu") == "cpu"
+        self._env, self._env_options, self._patience = env, env_options, patience
+        self._processes = processes or (len(os.sched_getaffinity(0)) if flows else 1)
+        self._size = AT_ONCE_OF_FLOWS if flows else AT_ONCE
+        self._vectors: dict[int, Any] = {}
+        self._others: list[_Other] = []
+
+    def __enter__(self) -> "Judges":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        for other in self._others:
+            other.end()
+        for vector in self._vectors.values():
+            vector.close()
+        self._others, self._vectors = [], {}
+
+    def play(self, controller: Controller, episodes: int, seed: int, progress: Progress) -> Played:
+        """Play episodes.
+
+        Parameters
+        ----------
+        controller
+            Who acts; every part begins with a copy of it.
+        episodes
+            How many.
+        seed
+            Of the starts: that of episode k is ``episode_seed(seed, k)``.
+        progress
+            Told the episodes that are over, and the actions of the longest under way.
+
+        Returns
+        -------
+        Played
+            In the order of the starts.
+
+        Raises
+        ------
+        RunError
+            When another process fails or dies.
+        """
+        size = min(self._size, episodes)
+        starts = [episode_seed(seed, number) for number in range(episodes)]
+        parts = [
+            _Part(number, starts[first : first + size])
+            for number, first in enumerate(range(0, episodes, size))
+        ]
+        todo, done = deque(parts), dict[int, Played]()
+        so_far = {part.number: (0, 0) for part in parts}
+        alone_until = time.monotonic() + self._patience
+
+        def tell(number: int, over: int, actions: int) -> None:
+            so_far[number] = over, actions
+            under_way = [a for n, (_, a) in so_far.items() if n not in done]
+            progress(sum(o for o, _ in so_far.values()), max(under_way, default=actions))
+
+        def share(wait: bool = False) -> None:
+            """Give the others what is left to play, and take what they have to say."""
+            if todo and not self._others and time.monotonic() >= alone_until:
+                self._start(size, len(todo))
+            for other in self._others:
+                if todo and other.part is None:
+                    other.begin(controller, todo.pop())
+            busy = [other for other in self._others if other.part is not None]
+            if wait:
+                pipes.wait([other.connection for other in busy])
+            for other in busy:
+                while other.part is not None and other.connection.poll():
+                    number = other.part.number
+                    over, actions, played = other.hear()
+                    tell(number, over, actions)
+                    if played is not None:
+                        done[number] = played
+
+        while todo:
+            part = todo.popleft()
+
+            def heard(over: int, actions: int, number: int = part.number) -> None:
+                tell(number, over, actions)
+                share()
+
+            done[part.number] = _play(self._vector(size), copy.deepcopy(controller), part, heard)
+        while len(done) < len(parts):
+            share(wait=True)
+        return Played(*map(np.concatenate, zip(*(done[n] for n in sorted(done)), strict=True)))
+
+    def _vector(self, size: int) -> Any:
+        if size not in self._vectors:
+            self._vectors[size] = make_vector(self._env, self._env_options, size)
+        return self._vectors[size]
+
+    def _start(self, size: int, parts: int) -> None:
+        """Start other processes, as many as there are cores and parts for."""
+        others = min(self._processes - 1, parts)
+        self._others = [_Other(self._env, self._env_options, size) for _ in range(others)]
+
+
+class _Other:
+    """Another process, and the part that it plays."""
+
+    def __init__(self, env: str, env_options: dict[str, Any], size: int) -> None:
+        context = get_context("spawn")
+        self.connection, theirs = context.Pipe()
+        self.part: _Part | None = None
+        self._process = context.Process(
+            target=_serve, args=(theirs, env, env_options, size), daemon=True
+        )
+        with _one_thread(), _undisturbed():
+            self._process.start()
+        theirs.close()
+
+    def begin(self, controller: Controller, part: _Part) -> None:
+        """Have it play a part."""
+        self.part = part
+        self.connection.send((controller, part))
+
+    def hear(self) -> tuple[int, int, Played | None]:
+        """Take one message: how far it is, and at the end of a part what was played.
+
+        Raises
+        ------
+        RunError
+            When it has died, or the task has failed.
+        """
+        try:
+            over, actions, played, failure = self.connection.recv()
+        except (EOFError, OSError):
+            self._process.join()
+            raise RunError(
+                f"a process that plays episodes of the evaluation died (exit code {self._process.exitcode})"
+            ) from None
+        if failure:
+            raise RunError(f"an episode of the evaluation failed: {failure}")
+        if played is not None:
+            self.part = None
+        return over, actions, played
+
+    def end(self) -> None:
+        """End it, in the middle of a part if need be."""
+        self._process.kill()
+        self._process.join()
+        self.connection.close()
+
+
+def _serve(connection: Connection, env: str, env_options: dict[str, Any], size: int) -> None:
+    """Play parts until nobody asks for more."""
+    die_with_parent()
+    try:
+        vector = make_vector(env, env_options, size)
+        while True:
+            controller, part = connection.recv()
+            played = _play(
+                vector, controller, part, lambda over, actions: connection.send((over, actions, None, ""))
+            )  # fmt: skip
+            connection.send((len(part.seeds), int(played.lengths.max()), played, ""))
+    except (EOFError, BrokenPipeError):
+        return
+    except Exception as error:  # whatever somebody's own environment raises
+        connection.send((0, 0, None, describe_failure(error)))
+
+
+def _play(vector: Any, controller: Controller, part: _Part, progress: Progress) -> Played:
+    """Play the first episode of every environment to its end; those without a seed of the part's have none."""
+    space = vector.single_action_space
+    assert isinstance(space, Box)
+    if isinstance(controller, Draws):
+        controller.reseed(part.number)
+    count = len(part.seeds)
+    seeds = part.seeds + part.seeds[:1] * (vector.num_envs - count)
+    observations, _ = vector.reset(seed=seeds)
+    controller.reset(len(seeds))
+    resting = getattr(vector.unwrapped, "resting", None)
+    returns = np.zeros(len(seeds))
+    lengths = np.zeros(len(seeds), np.int64)
+    survived = np.zeros(len(seeds), bool)
+    open_ = np.arange(len(seeds)) < count
+    while open_.any():
+        if resting is not None:
+            resting[:] = ~open_
+        actions = np.clip(controller(np.asarray(observations, np.float32)), space.low, space.high)
+        observations, rewards, terminated, truncated, _ = vector.step(actions.astype(space.dtype))
+        returns[open_] += rewards[open_]
+        lengths[open_] += 1
+        survived[open_ & truncated & ~terminated] = True
+        open_ &= ~(terminated | truncated)
+        progress(count - int(open_.sum()), int(lengths.max()))
+    return Played(returns[:count], lengths[:count], survived[:count])
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Have what is started meanwhile use one thread, and end with this process."""
+    before = dict(os.environ)
+    os.environ.update(worker_environment(1))
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Have what is started meanwhile not hear a Ctrl-C, which is for this process."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -1,0 +1,92 @@
+"""Who plays an evaluation changes nothing in it; processes that play with us end with us, and are missed."""
+
+import os
+from multiprocessing import active_children
+
+import numpy as np
+import pytest
+
+from cases.baselines import RandomController
+from coupling.errors import RunError
+from coupling.run.judges import AT_ONCE_OF_FLOWS, Judges
+
+ENV = "flowsim/DCylinderWake-v0"
+OPTIONS = {"preset": "sketch", "start": "impulsive", "episode_actions": 5}
+EPISODES = 2 * AT_ONCE_OF_FLOWS + 3
+
+
+class Failing:
+    """Takes no action in the parts of other processes."""
+
+    def __init__(self):
+        self._here = os.getpid()
+
+    def reset(self, n):
+        pass
+
+    def __call__(self, observations):
+        if os.getpid() != self._here:
+            raise ArithmeticError("no idea")
+        return np.zeros((len(observations), 3), np.float32)
+
+
+def play(judges, controller, told=None):
+    progress = told or (lambda over, actions: None)
+    return judges.play(controller, EPISODES, 3, progress)
+
+
+def test_who_plays_changes_nothing():
+    controller = RandomController(3, seed=1)
+    with Judges(ENV, OPTIONS, processes=1) as judges:
+        alone = play(judges, controller)
+        assert not active_children()
+    heard = []
+    with Judges(ENV, OPTIONS, processes=2, patience=0.0) as judges:
+        together = play(judges, controller, lambda over, actions: heard.append((over, actions)))
+        assert len(active_children()) == 1
+        again = play(judges, controller)
+    assert not active_children()
+    assert len(set(alone.lengths)) > 1
+    for one, two, three in zip(alone, together, again, strict=True):
+        np.testing.assert_array_equal(one, two)
+        np.testing.assert_array_equal(one, three)
+    assert heard[-1][0] == EPISODES
+    assert [over for over, _ in heard] == sorted(over for over, _ in heard)
+
+
+def test_each_part_draws_actions_of_its_own():
+    controller, states = RandomController(3, seed=1), np.zeros((2, 14), np.float32)
+    drawn = []
+    for part in (0, 1, 0):
+        controller.reseed(part)
+        drawn.append(controller(states))
+    np.testing.assert_array_equal(drawn[0], drawn[2])
+    assert not np.isin(drawn[0], drawn[1]).any()
+
+
+def test_what_fails_elsewhere_is_told_and_nobody_is_left():
+    with (
+        pytest.raises(RunError, match="episode of the evaluation failed: ArithmeticError: no idea"),
+        Judges(ENV, OPTIONS, processes=2, patience=0.0) as judges,
+    ):
+        play(judges, Failing())
+    assert not active_children()
+
+
+def test_a_process_that_dies_is_missed():
+    def kill(over, actions):
+        for other in active_children():
+            other.kill()
+
+    with (
+        pytest.raises(RunError, match=r"a process that plays episodes .* died \(exit code -9\)"),
+        Judges(ENV, OPTIONS, processes=2, patience=0.0) as judges,
+    ):
+        play(judges, RandomController(3, seed=1), kill)
+    assert not active_children()
+
+
+def test_other_tasks_are_played_here():
+    with Judges("flowsim/LinearQuadratic-v0", {"dimension": 1}, patience=0.0) as judges:
+        judges.play(RandomController(1, seed=1), 30, 3, lambda over, actions: None)
+        assert not active_children()
