@@ -56,6 +56,11 @@ class Policy:
         self._act = actor.bind(self._weights)
         self._mean, self._per_std, self._action_map = state_mean, state_per_std, action_map
 
+    def __reduce__(self) -> tuple[type[Policy], tuple[object, ...]]:
+        """Be copied and pickled by what it is made of."""
+        parts = self._weights, self._mean, self._per_std, self._action_map
+        return Policy, (self.config, self.sizes, *parts)
+
     @classmethod
     def load(cls, path: Path) -> Policy:
         """Read the policy of a checkpoint, without its memory, or one that was saved alone.

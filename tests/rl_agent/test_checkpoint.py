@@ -1,6 +1,7 @@
 import copy
 import errno
 import os
+import pickle
 import re
 
 import gymnasium
@@ -225,10 +226,11 @@ def test_no_learner_goes_on_from_a_policy_alone(saved, tmp_path):
 def test_a_policy_is_read_without_the_memory(saved):
     learner, path = saved
     observations = np.random.default_rng(0).normal(size=(4, 2))
-    loaded, snapshot = Policy.load(path), learner.policy()
+    snapshot = learner.policy()
     expected, _ = snapshot.act(observations, snapshot.initial_state(4), deterministic=True)
-    actions, _ = loaded.act(observations, loaded.initial_state(4), deterministic=True)
-    np.testing.assert_array_equal(actions, expected)
+    for same in (Policy.load(path), pickle.loads(pickle.dumps(snapshot)), copy.deepcopy(snapshot)):
+        actions, _ = same.act(observations, same.initial_state(4), deterministic=True)
+        np.testing.assert_array_equal(actions, expected)
 
 
 @pytest.mark.parametrize("load", [Learner.load, Policy.load])
