@@ -1,4 +1,4 @@
-"""Whom to draw from the memory: NERS, ERO, prioritised and uniform replay (replay.yaml), their curves and their page.
+"""Whom to draw from the memory, and how often: trainings (replay.yaml), their curves and their page.
 
     python benchmarks/replay.py run --suite sac -j 2           # complete jobs are skipped, interrupted ones go on
     python benchmarks/replay.py list                           # the jobs, and which are complete
@@ -34,18 +34,20 @@ PANELS = (
     Panel(1, "mean_return", "CPU seconds of training", "return of the training episodes"),
 )
 HEAD = """\
-# Whom to draw: a study
+# Whom to draw, and how often: a study
 
 Written by `python benchmarks/replay.py page` from `benchmarks/results/replay/`; do not edit it.
-[replay.md](replay.md) says what the samplers are.
-Settings are those of Oh et al. 2021, table B.1, with fewer steps; returns of the policy's mean are those of episodes
-that were not trained on, means over the seeds with the seeds' own behind."""
+[samplers.md](samplers.md) says what the samplers are.
+Settings are those of Oh et al. 2021, table B.1, with fewer steps; those of the ratios are in
+[acer.md](algorithms/acer.md#replay-ratios).
+Returns of the policy's mean are those of episodes that were not trained on, means over the seeds with the seeds' own
+behind."""
 
 
 def table(contestants: dict[str, Seeds], paper: dict[str, float]) -> list[str]:
     """Return a row for each contestant, in Markdown."""
     lines = [
-        "| sampler | steps | mean of the policy | steps per CPU second | paper |",
+        "| contestant | steps | mean of the policy | steps per CPU second | paper |",
         "| --- |" + " --: |" * 4,
     ]
     for name, seeds in contestants.items():
@@ -64,7 +66,7 @@ def write_page(plan: dict[str, Suite], results: Path, page: Path) -> None:
     """Write the page and its pictures from the complete jobs."""
     parts = [HEAD]
     for name, suite in plan.items():
-        parts.append(f"## {name.upper()}\n\n{suite.about}")
+        parts.append(f"## {name}\n\n{suite.about}")
         found = contestants_of(name, suite, results)
         for task, env in dict.fromkeys((job.task, job.env) for job in jobs_of(name, suite)):
             own = {
