@@ -4,13 +4,13 @@ Episodes are played in parts. A part is the same whoever plays it, and so is wha
 more cores is faster, and finds nothing else.
 """
 
+import contextlib
 import copy
 import os
 import signal
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from multiprocessing import connection as pipes
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
@@ -89,7 +89,6 @@ class Judges:
         self._env, self._env_options, self._patience = env, env_options, patience
         self._processes = processes or (len(os.sched_getaffinity(0)) if flows else 1)
         self._size = AT_ONCE_OF_FLOWS if flows else AT_ONCE
-        self._vectors: dict[int, Any] = {}
         self._others: list[_Other] = []
 
     def __enter__(self) -> "Judges":
@@ -100,9 +99,7 @@ class Judges:
     ) -> None:
         for other in self._others:
             other.end()
-        for vector in self._vectors.values():
-            vector.close()
-        self._others, self._vectors = [], {}
+        self._others = []
 
     def play(self, controller: Controller, episodes: int, seed: int, progress: Progress) -> Played:
         """Play episodes.
@@ -161,22 +158,19 @@ class Judges:
                     if played is not None:
                         done[number] = played
 
-        while todo:
-            part = todo.popleft()
+        # made anew for each controller: an environment may remember what it has seen
+        with contextlib.closing(make_vector(self._env, self._env_options, size)) as vector:
+            while todo:
+                part = todo.popleft()
 
-            def heard(over: int, actions: int, number: int = part.number) -> None:
-                tell(number, over, actions)
-                share()
+                def heard(over: int, actions: int, number: int = part.number) -> None:
+                    tell(number, over, actions)
+                    share()
 
-            done[part.number] = _play(self._vector(size), copy.deepcopy(controller), part, heard)
+                done[part.number] = _play(vector, copy.deepcopy(controller), part, heard)
         while len(done) < len(parts):
             share(wait=True)
         return Played(*map(np.concatenate, zip(*(done[n] for n in sorted(done)), strict=True)))
-
-    def _vector(self, size: int) -> Any:
-        if size not in self._vectors:
-            self._vectors[size] = make_vector(self._env, self._env_options, size)
-        return self._vectors[size]
 
     def _start(self, size: int, parts: int) -> None:
         """Start other processes, as many as there are cores and parts for."""
@@ -276,7 +270,7 @@ def _play(vector: Any, controller: Controller, part: _Part, progress: Progress) 
     return Played(returns[:count], lengths[:count], survived[:count])
 
 
-@contextmanager
+@contextlib.contextmanager
 def _one_thread() -> Iterator[None]:
     """Have what is started meanwhile use one thread, and end with this process."""
     before = dict(os.environ)
@@ -288,7 +282,7 @@ def _one_thread() -> Iterator[None]:
         os.environ.update(before)
 
 
-@contextmanager
+@contextlib.contextmanager
 def _undisturbed() -> Iterator[None]:
     """Have what is started meanwhile not hear a Ctrl-C, which is for this process."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
