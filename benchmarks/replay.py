@@ -4,7 +4,7 @@
     python benchmarks/replay.py list                           # the jobs, and which are complete
     python benchmarks/replay.py page                           # docs/replay_study.md and its pictures
 
-Needs the extras box2d and mujoco. A complete job leaves benchmarks/results/replay/SUITE/JOB.csv (its curve) and
+Needs the extras box2d, mujoco, minatar and atari. A complete job leaves benchmarks/results/replay/SUITE/JOB.csv (its curve) and
 JOB.json (settings, evaluation, machine, versions, commit). Checkpoints are in runs/replay/.
 """
 
@@ -27,8 +27,20 @@ NAME = "replay"
 PAPER = {
     ("sac", "Hopper-v5"): {"NERS": 2763.69, "ERO": 2255.67, "PER": 2223.08, "RANDOM": 2409.51},
     ("td3", "Hopper-v5"): {"NERS": 3062.32, "ERO": 2610.40, "PER": 1693.32, "RANDOM": 2152.82},
+    ("rainbow_ms_pacman", "Atari-v0"): {
+        "NERS": 1579.27,
+        "ERO": 1001.87,
+        "PER": 1146.82,
+        "RANDOM": 1070.19,
+    },
+    ("rainbow_kung_fu_master", "Atari-v0"): {
+        "NERS": 10925.59,
+        "ERO": 7954.36,
+        "PER": 7527.96,
+        "RANDOM": 7215.50,
+    },
 }
-"""Table 1 of the paper: returns after 500,000 steps on Hopper-v3; the other tasks are in its figure 3 alone."""
+"""Returns of Oh et al. 2021, by suite and task: table 1 after 500,000 steps on Hopper-v3, table 2 after 100,000."""
 PANELS = (
     Panel(0, "mean_return", "environment steps", "return of the training episodes"),
     Panel(1, "mean_return", "CPU seconds of training", "return of the training episodes"),

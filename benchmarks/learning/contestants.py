@@ -81,7 +81,12 @@ def draw(contestants: Mapping[str, Seeds], panels: Sequence[Panel], picture: Pat
     figure.savefig(picture, dpi=200)
 
 
-def numbers(values: Sequence[float], form: str = ".3g") -> str:
-    """Return the mean over seeds, with the seeds' own behind."""
-    each = ", ".join(f"{value:{form}}" for value in values)
-    return each if len(values) == 1 else f"{np.mean(values):{form}} ({each})"
+def numbers(values: Sequence[float], form: str = "") -> str:
+    """Return the mean over seeds, with the seeds' own behind; three digits or whole numbers unless told otherwise."""
+    each = ", ".join(number(value, form) for value in values)
+    return each if len(values) == 1 else f"{number(float(np.mean(values)), form)} ({each})"
+
+
+def number(value: float, form: str = "") -> str:
+    """Return a number of a table, without an exponent where it is large."""
+    return f"{value:{form or (',.0f' if abs(value) >= 999.5 else '.3g')}}"

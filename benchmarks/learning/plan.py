@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -153,13 +154,23 @@ def _is_known(beside: str, plan: dict[str, Suite]) -> bool:
 
 
 def jobs_of(name: str, suite: Suite) -> list[Job]:
-    """Return the jobs of a suite, all contestants with seed 0 first, validated before any of them runs."""
-    return [
+    """Return the jobs of a suite, all contestants with seed 0 first, validated before any of them runs.
+
+    Raises
+    ------
+    ValueError
+        If two of them would have the same files.
+    """
+    jobs = [
         _job(name, suite, preset, contestant, seed)
         for seed in range(suite.seeds)
         for preset in suite.presets
         for contestant in suite.contestants
     ]
+    (most, times), *_ = Counter(job.name for job in jobs).most_common(1)
+    if times > 1:
+        raise ValueError(f"{times} jobs of suite {name} are called {most}; give each its own suite")
+    return jobs
 
 
 def _job(name: str, suite: Suite, preset: str, contestant: str, seed: int) -> Job:

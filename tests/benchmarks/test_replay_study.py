@@ -18,7 +18,7 @@ def test_every_job_is_valid_and_samplers_differ_in_nothing_else(replay):
     plan = replay.read_plan(ROOT / "benchmarks" / "replay.yaml")
     jobs = {name: replay.jobs_of(name, suite) for name, suite in plan.items()}
     assert len(jobs["sac"]) == len(jobs["td3"]) == 3 * 4 * 4
-    for name in ("sac", "td3", "dqn"):
+    for name in ("sac", "td3", "dqn", "rainbow_ms_pacman", "rainbow_kung_fu_master"):
         settings = [
             {k: v for k, v in job.agent.items() if k not in ("sampler", "priority_exponent")}
             for job in jobs[name]
@@ -49,5 +49,13 @@ def test_the_page_has_a_row_for_each_sampler_beside_the_paper(replay, tmp_path):
     place.with_suffix(".csv").write_text("\n".join(rows) + "\n")
     page = tmp_path / "docs" / "replay_study.md"
     replay.write_page(plan, tmp_path / "results", page)
-    assert "| NERS | 50,000 | 1.23e+03 | 100 | 2763.69 |" in page.read_text()
+    assert "| NERS | 50,000 | 1,234 | 100 | 2763.69 |" in page.read_text()
     assert page.read_text().count("0 of 12 trainings done") == 4 + 4 - 1 + 1
+
+
+def test_two_jobs_of_a_suite_never_have_the_same_files(replay):
+    plan = replay.read_plan(ROOT / "benchmarks" / "replay.yaml")
+    both = {"presets": ["atari/ms_pacman", "atari/kung_fu_master"]}
+    suite = plan["rainbow_ms_pacman"].model_copy(update=both)
+    with pytest.raises(ValueError, match="2 jobs of suite both are called both/Atari-v0_ners_seed0"):
+        replay.jobs_of("both", suite)
