@@ -13,6 +13,7 @@ Checkpoints are in runs/figure6/. An hour of one core is some 120,000 actions at
 from __future__ import annotations
 
 import argparse
+import csv
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -39,6 +40,7 @@ NAME = "figure6"
 STARTS = 6
 LOSS = 100.0  # of the return, for leaving the box
 HELD = 100  # actions
+KEPT = 0.9  # of the starts
 ACTIONS = 400  # of the episodes in which policies are judged
 COMPARED = "narrow"
 CLAIMED = """\
@@ -120,6 +122,34 @@ def table(contestants: dict[str, Seeds]) -> list[str]:
     return lines
 
 
+def judged(seed: Result) -> np.ndarray:
+    """Return actions, survival and return of the policies that were judged on the way, shape (3, policies)."""
+    with seed["curve"].open(newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row.get("judged_survival")]
+    columns = ("environment_steps", "judged_survival", "judged_mean_return")
+    return np.array([[float(row[key]) for row in rows] for key in columns])
+
+
+def on_the_way(contestants: dict[str, Seeds]) -> list[str]:
+    """Return a row for each contestant whose policies were judged while it was trained, in Markdown."""
+    found = {name: [judged(seed) for seed in seeds] for name, seeds in contestants.items()}
+    found = {name: seeds for name, seeds in found.items() if all(each.size for each in seeds)}
+    if not found:
+        return []
+    places = [round(actions, -2) for actions in next(iter(found.values()))[0][0]]
+    lines = [
+        f"| contestant | {KEPT:.0%} of the starts are held after | "
+        + " | ".join(f"held after {place:,.0f}" for place in places) + " |",
+        "| --- |" + " --: |" * (len(places) + 1),
+    ]  # fmt: skip
+    for name, seeds in found.items():
+        first = [min(actions[survival >= KEPT], default=np.inf) for actions, survival, _ in seeds]
+        after = _cell(float(np.mean(first))) + f" ({', '.join(map(_cell, first))})"
+        held = [f"{np.mean([each[1][k] for each in seeds]):.2f}" for k in range(len(places))]
+        lines.append(f"| {name} | {after} | " + " | ".join(held) + " |")
+    return lines
+
+
 def _lengths(seed: Result, places: np.ndarray) -> np.ndarray:
     return curve_at(read_curve(seed, "mean_length"), 0, places)
 
@@ -186,6 +216,10 @@ def claims(contestants: dict[str, Seeds]) -> str:
     return "\n".join(lines)
 
 
+def _as_part(lines: list[str]) -> list[str]:
+    return ["\n".join(lines)] if lines else []
+
+
 def write_page(plan: dict[str, Suite], results: Path, page: Path) -> None:
     """Write the page and its pictures from the complete jobs."""
     parts = [HEAD]
@@ -201,7 +235,7 @@ def write_page(plan: dict[str, Suite], results: Path, page: Path) -> None:
             parts.append(
                 f"![return and length against actions]({picture.relative_to(page.parent).as_posix()})"
             )
-            parts.append("\n".join(table(contestants)))
+            parts += ["\n".join(table(contestants)), *_as_part(on_the_way(contestants))]
         if name == COMPARED:
             parts.append(CLAIMED + "\n\n" + claims(contestants))
     write_atomically(page, ("\n\n".join(parts) + "\n").encode())

@@ -4,8 +4,8 @@
     python benchmarks/replay.py list                           # the jobs, and which are complete
     python benchmarks/replay.py page                           # docs/replay_study.md and its pictures
 
-Needs the extras box2d, mujoco, minatar and atari. A complete job leaves benchmarks/results/replay/SUITE/JOB.csv (its curve) and
-JOB.json (settings, evaluation, machine, versions, commit). Checkpoints are in runs/replay/.
+Needs the extras box2d, mujoco, minatar and atari. A complete job leaves benchmarks/results/replay/SUITE/JOB.csv (its
+curve) and JOB.json (settings, evaluation, machine, versions, commit). Checkpoints are in runs/replay/.
 """
 
 from __future__ import annotations

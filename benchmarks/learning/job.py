@@ -13,7 +13,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ LEAST_ROW = 100  # environment steps
 LOOK_EVERY = 250  # environment steps between looks at whether to stop
 EVALUATION_SEED = 10**6  # starts that are judged are not those that are trained on
 INTERRUPTED = 3  # exit status
+JUDGED = ("mean_return", "mean_length", "survival")  # of the policy on the way, in a curve
 
 Episodes = Sequence[tuple[float, int]]  # return and length
 
@@ -81,8 +82,8 @@ class Curve:
                 float(kept[-1]["wall_seconds"]),
             )
 
-    def add(self, steps: int, episodes: Episodes) -> None:
-        """Append a row: the mean over the training episodes that ended since the row before."""
+    def add(self, steps: int, episodes: Episodes, judged: Mapping[str, Any] | None = None) -> None:
+        """Append a row: the mean over the training episodes that ended since the row before, and what judges found."""
         mean_return, mean_length = np.mean(episodes, axis=0) if episodes else ("", "")
         row = {
             "environment_steps": steps,
@@ -91,6 +92,7 @@ class Curve:
             "episodes": len(episodes),
             "mean_return": mean_return,
             "mean_length": mean_length,
+            **({f"judged_{key}": judged[key] for key in JUDGED if key in judged} if judged else {}),
         }
         self._table.append([row])
 
@@ -119,16 +121,24 @@ def train_own(
     learner.finished_episodes()  # those that an interruption cut short
     saved = time.monotonic()
     while not job.is_enough(learner.environment_steps, curve.clock.cpu):
-        goal = _next_row(job, learner.environment_steps)
+        before = learner.environment_steps
+        goal = _next_row(job, before)
         curve.clock.start()
         while learner.environment_steps < goal and not told_to_stop():
             run.run(min(LOOK_EVERY, goal - learner.environment_steps))
         curve.clock.stop()
+        is_told = told_to_stop()
+        is_due = (
+            job.judge_every
+            and learner.environment_steps // job.judge_every > before // job.judge_every
+        )
         curve.add(
             learner.environment_steps,
             [(episode.episode_return, episode.length) for episode in learner.finished_episodes()],
+            _judge(job, PolicyController(learner.policy(), deterministic=True, seed=job.seed))
+            if is_due
+            else None,
         )
-        is_told = told_to_stop()
         if is_told or time.monotonic() - saved >= checkpoint_every:
             learner.save(checkpoint)
             saved = time.monotonic()
@@ -137,6 +147,17 @@ def train_own(
     environments.close()
     learner.save(checkpoint)
     return curve
+
+
+def _judge(job: Job, controller: Controller) -> dict[str, Any]:
+    """Judge a policy in the task itself, on starts that are not trained on."""
+    return evaluate(
+        job.env,
+        job.env_options,
+        controller,
+        episodes=job.evaluate_episodes,
+        seed=EVALUATION_SEED,
+    ).summary()
 
 
 def own_controller(job: Job, folder: Path, *, deterministic: bool) -> Controller:
@@ -247,13 +268,7 @@ def carry_out(
         curve = train(job, folder, checkpoint_every, told_to_stop)
         last = Table(folder / "curve.csv").read()[-1]
         judged = {
-            kind: evaluate(
-                job.env,
-                job.env_options,
-                controller(job, folder, deterministic=kind == "deterministic"),
-                episodes=job.evaluate_episodes,
-                seed=EVALUATION_SEED,
-            ).summary()
+            kind: _judge(job, controller(job, folder, deterministic=kind == "deterministic"))
             for kind in ("deterministic", "drawing")
         }
         found = {

@@ -37,6 +37,8 @@ class Suite(BaseModel):
         Seeds 0, 1, ...
     evaluate_episodes
         Episodes in which the last policy is judged.
+    judge_every
+        Environment steps after which the policy of now is judged on the way, too; our own agents alone.
     training_options
         Changes of the environment's options while an agent trains; it is judged without.
     agent
@@ -57,6 +59,7 @@ class Suite(BaseModel):
     cpu_seconds: float | None = Field(default=None, gt=0)
     seeds: int = Field(ge=1)
     evaluate_episodes: int = Field(default=10, ge=1)
+    judge_every: int | None = Field(default=None, ge=1)
     training_options: dict[str, Any] = Field(default_factory=dict)
     agent: dict[str, Any] = Field(default_factory=dict)
     contestants: dict[str, dict[str, Any]] = Field(min_length=1)
@@ -81,6 +84,8 @@ class Job:
         Class and settings of stable-baselines3, or None.
     training_options
         Changes of the options while it trains.
+    judge_every
+        Environment steps between judgements on the way.
     """
 
     suite: str
@@ -95,6 +100,7 @@ class Job:
     agent: dict[str, Any] | None
     sb3: dict[str, Any] | None
     training_options: dict[str, Any] = dataclasses.field(default_factory=dict)
+    judge_every: int | None = None
 
     @property
     def task(self) -> str:
@@ -112,11 +118,12 @@ class Job:
         return f"{self.suite}/{self.task}_{slug(self.contestant)}_seed{self.seed}"
 
     def settings(self) -> dict[str, Any]:
-        """What may not change when a job goes on, as it comes back from JSON; older ones have no training options."""
+        """What may not change when a job goes on, as it comes back from JSON; what is unused is left out."""
+        unused = (("training_options", {}), ("judge_every", None))
         fixed = {
             key: value
             for key, value in dataclasses.asdict(self).items()
-            if key not in ("steps", "cpu_seconds") and (key, value) != ("training_options", {})
+            if key not in ("steps", "cpu_seconds") and (key, value) not in unused
         }
         return json.loads(json.dumps(fixed))
 
@@ -194,6 +201,7 @@ def _job(name: str, suite: Suite, preset: str, contestant: str, seed: int) -> Jo
         agent=None if is_foreign else agent.model_dump(mode="json", exclude={"defaults"}),
         sb3=settings if is_foreign else None,
         training_options=config.training_options | suite.training_options,
+        judge_every=suite.judge_every,
     )
 
 

@@ -22,6 +22,7 @@ SUITE = {
         "steps": 600,
         "seeds": 1,
         "training_options": {"max_episode_steps": 5},
+        "judge_every": 300,
         "agent": {"hidden": [8], "batch": 16, "start": 200, "memory": 4096},
         "contestants": {"SAC, small": {"algorithm": "sac"}},
     }
@@ -60,14 +61,19 @@ def test_a_training_leaves_its_policy_and_a_row_of_the_page(figure6, tmp_path):
     assert judged.summary()["mean_length"] > 5  # which is the limit in training alone
     page = tmp_path / "figure6.md"
     assert figure6("page", "--page", page) == 0
-    (row,) = [line for line in page.read_text().splitlines() if line.startswith("| SAC, small |")]
+    row, _ = [line for line in page.read_text().splitlines() if line.startswith("| SAC, small |")]
     cells = [cell.strip() for cell in row.strip("|").split("|")]
     assert cells[1] == "600"
     assert float(cells[5]) == pytest.approx(judged.returns.mean(), rel=0.01)
     with stem.with_suffix(".csv").open(newline="") as file:
-        last = [line for line in csv.DictReader(file) if int(line["episodes"])][-1]
+        rows = list(csv.DictReader(file))
+    last = [row for row in rows if int(row["episodes"])][-1]
     assert np.isfinite(float(cells[3]))
     assert float(cells[4]) == pytest.approx(float(last["mean_length"]), rel=0.01)
     assert float(last["mean_length"]) == 5
+    on_the_way = [row for row in rows if row["judged_mean_return"]]
+    assert [int(row["environment_steps"]) for row in on_the_way] == [300, 600]
+    assert float(on_the_way[-1]["judged_mean_return"]) == judged.summary()["mean_return"]
+    assert "| SAC, small | 300 (300) | 1.00 | 1.00 |" in page.read_text()
     assert (tmp_path / "images" / "figure6_tiny.png").stat().st_size > 10_000
     assert "1 of 1 trainings done." in page.read_text()
