@@ -119,7 +119,7 @@ class Job:
 
     def settings(self) -> dict[str, Any]:
         """What may not change when a job goes on, as it comes back from JSON; what is unused is left out."""
-        unused = (("training_options", {}), ("judge_every", None))
+        unused: tuple[tuple[str, Any], ...] = (("training_options", {}), ("judge_every", None))
         fixed = {
             key: value
             for key, value in dataclasses.asdict(self).items()
