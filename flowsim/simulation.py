@@ -263,8 +263,8 @@ class Simulation(State):
         s, sweeps, blocks, h = self._near, self._sweeps, self._device.blocks(active), self.grid.h
         now, new, given = (self.u, self.v), (self._new_u, self._new_v), self._given
         if self._far_field:
-            size, room = self._far_block, self._vortices
-            sweeps.far_field(active, *now, given, s.sides, s.stream, h, size, room)
+            spacing, room = self._far_spacing, self._vortices
+            sweeps.far_field(active, *now, given, s.sides, s.stream, h, spacing, room)
         sweeps.update_sides(active, *now, *new, s.sides, given, s.clock, h)
         self._pressure_solver.solve_divergence(active, blocks, *new, self._phi, s.sides)
         potentials = (self._phi, self.pressure)

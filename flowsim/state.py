@@ -33,8 +33,8 @@ from flowsim.grid import GHOSTS as G
 from flowsim.grid import Grid
 from flowsim.midlines import COS, FORM_COLUMNS, GAIT_COLUMNS, HALF_WIDTH, INERTIA, SIN, X, Y
 
-FAR_FIELD_BLOCKS = 48
-"""Blocks of vorticity along the longer side of the box, for the velocity on its ``far_field`` sides."""
+FAR_FIELD_SPACINGS = 32
+"""Spacings of the points on the longer side of the box where the velocity on its ``far_field`` sides is found."""
 
 Array = Any
 FloatArray = NDArray[np.float64]
@@ -113,8 +113,8 @@ class State:
         self._shares = device.zeros((2, *padded), self.dtype)
         self.pressure, self._phi = device.zeros(cells, self.dtype), device.zeros(cells, self.dtype)
         self._given = device.zeros((batch, 4, 2, max(grid.padded_shape)), self.dtype)
-        self._far_block = max(8, max(grid.nx, grid.ny) // FAR_FIELD_BLOCKS)
-        self._vortices = device.far_field(batch, grid, self._far_block)
+        self._far_spacing = max(2, max(grid.nx, grid.ny) // FAR_FIELD_SPACINGS)
+        self._vortices = device.far_field(batch, grid, self._far_spacing, self.dtype)
         self._speeds = device.speeds(batch, grid, self.dtype)
         self._rows = device.rows(batch, grid, self.dtype)
         bending = len(self._table.nodes)

@@ -11,6 +11,9 @@ from flowsim.shared import shared
 
 Array = Any
 
+BLOCK_SPACINGS = 2
+"""Side of a block of vortices, in spacings of the points on the sides."""
+
 
 @shared
 def circulation(u: Array, v: Array, i: int, j: int, h: float) -> float:
@@ -114,3 +117,30 @@ def side_point(side: int, point: int, nx: int, ny: int, h: float) -> tuple[float
     if normal_to_x(side):
         return (nx if side == RIGHT else 0) * h, along
     return along, (ny if side == TOP else 0) * h
+
+
+def blocks_in(nx: int, ny: int, spacing: int) -> int:
+    """Return how many blocks of vortices there are in a box of so many cells."""
+    block = BLOCK_SPACINGS * spacing
+    return -(-(nx - 1) // block) * -(-(ny - 1) // block)
+
+
+@shared
+def points_along(cells: int, spacing: int) -> int:
+    """Return how many points there are along a side of so many cells, its ghosts included.
+
+    Point k is the corner ``(k - 1) spacing - G`` of the side: one lies before the ghosts, and one or two behind them.
+    """
+    return (cells + 2 * G - 1) // spacing + 4
+
+
+@shared
+def cubic(points: Array, low: int, share: float) -> float:
+    """Return what lies between points ``low + 1`` and ``low + 2``, a share of the way: the cubic of four points."""
+    before, beyond = share + 1.0, share - 2.0
+    return float(
+        points[low] * (share * (1.0 - share) * beyond / 6.0)
+        + points[low + 1] * (before * (share - 1.0) * beyond * 0.5)
+        - points[low + 2] * (before * share * beyond * 0.5)
+        + points[low + 3] * (before * share * (share - 1.0) / 6.0)
+    )

@@ -57,5 +57,7 @@ def test_two_jobs_of_a_suite_never_have_the_same_files(replay):
     plan = replay.read_plan(ROOT / "benchmarks" / "replay.yaml")
     both = {"presets": ["atari/ms_pacman", "atari/kung_fu_master"]}
     suite = plan["rainbow_ms_pacman"].model_copy(update=both)
-    with pytest.raises(ValueError, match="2 jobs of suite both are called both/Atari-v0_ners_seed0"):
+    with pytest.raises(
+        ValueError, match="2 jobs of suite both are called both/Atari-v0_ners_seed0"
+    ):
         replay.jobs_of("both", suite)

@@ -140,6 +140,45 @@ def test_far_field_of_a_disk_at_once_is_its_dipole() -> None:
     assert np.abs(sim.v[edge] - expected).max() < 0.05 * np.abs(expected).max()
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("cells", [64, 160])
+def test_far_field_is_what_every_corner_induces(cells: int, dtype: str) -> None:
+    """Biot and Savart's law, corner by corner; the sides have it from blocks of corners, at a point every few cells."""
+    nx, ny, h = cells, cells // 2, 8 / cells
+    sim = Simulation(
+        Grid(nx, ny, h), Sides.all("far_field"), viscosity=1e-3, stream=(0.0, 0.0), dtype=dtype
+    )
+    (ux, uy), (vx, vy) = sim.grid.u_faces(), sim.grid.v_faces()
+    u, v = np.zeros(sim.grid.padded_shape), np.zeros(sim.grid.padded_shape)
+    for x, y, strength in ((2.0, 2.5, 1.0), (5.5, 1.4, -1.0), (4.0, 2.0, 0.5)):
+        of_u, of_v = (
+            strength * -np.expm1(-r2 / 0.1) / r2
+            for r2 in ((ux - x) ** 2 + (uy - y) ** 2, (vx - x) ** 2 + (vy - y) ** 2)
+        )
+        u -= (uy - y) * of_u
+        v += (vx - x) * of_v
+    sim.add_velocity(0, u, v)
+    sim.settle()
+    u, v = (np.float64(sim.to_host(field)[0]) for field in (sim.u, sim.v))
+    i, j = (part.ravel() for part in np.mgrid[1:nx, 1:ny])
+    g = (v[i + 2, j + 2] - v[i + 1, j + 2] - u[i + 2, j + 2] + u[i + 2, j + 1]) * h
+
+    def induced(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """Return u - iv of point vortices."""
+        return (g / (x[:, None] + 1j * y[:, None] - (i + 1j * j) * h)).sum(axis=1) / (2j * np.pi)
+
+    along_x, along_y = (np.arange(nx) + 0.5) * h, (np.arange(ny) + 0.5) * h
+    zero_x, zero_y = np.zeros(nx), np.zeros(ny)
+    sides = [
+        (u[2, 2:-2], induced(zero_y, along_y).real),
+        (u[nx + 2, 2:-2], induced(zero_y + nx * h, along_y).real),
+        (v[2:-2, 2], -induced(along_x, zero_x).imag),
+        (v[2:-2, ny + 2], -induced(along_x, zero_x + ny * h).imag),
+    ]
+    for found, expected in sides:
+        assert found == pytest.approx(expected, abs=0.01 * np.abs(expected).max())
+
+
 def test_far_field_makes_drag_depend_little_on_the_box() -> None:
     def drag(width: float, height: float, kind: str) -> float:
         n, left = 8, "far_field" if kind == "far_field" else "inflow"

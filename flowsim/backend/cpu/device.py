@@ -13,6 +13,7 @@ from flowsim.backend.cpu.ahead import compile_ahead
 from flowsim.backend.cpu.compiling import noting_needs, use_threads
 from flowsim.backend.cpu.far_field import FarField
 from flowsim.grid import Grid
+from flowsim.vortices import blocks_in, points_along
 
 Array = Any
 Layout = dict[str, tuple[tuple[int, ...], DTypeLike]]
@@ -103,11 +104,16 @@ class Device:
         """Return room for a few rows of each task."""
         return self.zeros((max(batch, self.threads), 5, grid.ny + 16), dtype)
 
-    def far_field(self, batch: int, grid: Grid, block: int) -> FarField:
-        """Return room for what the far field needs."""
-        blocks = -(-(grid.nx - 1) // block) * -(-(grid.ny - 1) // block)
-        shapes = (batch, 7, blocks), (batch, 3, grid.ny), (batch, 4, 2)
-        return FarField(*(self.zeros(shape, np.float64) for shape in shapes))
+    def far_field(self, batch: int, grid: Grid, spacing: int, dtype: DTypeLike) -> FarField:
+        """Return room for what the far field needs, with points ``spacing`` cells apart."""
+        blocks = blocks_in(grid.nx, grid.ny, spacing)
+        points = points_along(max(grid.nx, grid.ny), spacing)
+        return FarField(
+            vortices=self.zeros((batch, 7, blocks), np.float64),
+            sums=self.zeros((batch, 3, grid.ny), dtype),
+            lacks=self.zeros((batch, 4, 2), np.float64),
+            points=self.zeros((batch, points), np.float64),
+        )
 
     def prepare(self, sweeps: Callable[[], None]) -> None:
         """Have compiled, before anything is computed, all that a sequence of sweeps calls."""

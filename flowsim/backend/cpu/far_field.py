@@ -11,28 +11,58 @@ from flowsim.backend.cpu.compiling import inner, row_loop, sweep
 from flowsim.boundary import SIDES, normal_to_x
 from flowsim.grid import GHOSTS as G
 from flowsim.stencils import FAR_FIELD, OUTFLOW
-from flowsim.vortices import induced_by, induced_by_departed, lack_at, outward, side_point, turn
+from flowsim.vortices import (
+    BLOCK_SPACINGS,
+    cubic,
+    induced_by,
+    induced_by_departed,
+    lack_at,
+    outward,
+    points_along,
+    side_point,
+    turn,
+)
 
 Array = Any
 
 
 class FarField(NamedTuple):
-    """Room for blocks of vortices (B, 7, blocks), sums along x in them (B, 3, ny), and lacks of wakes (B, 4, 2)."""
+    """Room for what the far field is found from.
+
+    Attributes
+    ----------
+    vortices
+        Blocks of vortices, shape (B, 7, blocks): middle, circulation, and the first and second moments.
+    sums
+        Of the corners of a block along x, shape (B, 3, ny), as precise as the velocity.
+    lacks
+        What the wakes lack that leave through the sides, shape (B, 4, 2).
+    points
+        Velocity normal to a side at the points along it, shape (B, points).
+    """
 
     vortices: Array
     sums: Array
     lacks: Array
+    points: Array
 
 
 @row_loop
-def _add_row(sums: Array, u: Array, west: Array, east: Array, h: float, x: float) -> None:
-    """Add gamma, gamma x and gamma x^2 of the corners of a row: u of the row, v before and behind it."""
+def _add_rows(sums: Array, u: Array, v: Array, first: int, last: int, h: float, xm: float) -> None:
+    """Write the sums of gamma, gamma x and gamma x^2 along x, per cell size, of the corners of a few rows."""
+    real = u.dtype.type
     gammas, firsts, seconds = sums[0], sums[1], sums[2]
-    for j in range(1, len(gammas)):
-        gamma = float(turn(west[j + G], east[j + G], u[j + G - 1], u[j + G])) * h
-        gammas[j] += gamma
-        firsts[j] += gamma * x
-        seconds[j] += gamma * (x * x)
+    sums[:] = real(0.0)
+    for i in range(first, last):
+        along, west, east = u[i + G], v[i + G - 1], v[i + G]
+        x = real(i * h - xm)
+        for j in range(
+            len(gammas)
+        ):  # the first is no corner and nobody reads it, but whole vectors are faster
+            gamma = turn(west[j + G], east[j + G], along[j + G - 1], along[j + G])
+            gammas[j] += gamma
+            firsts[j] += gamma * x
+            seconds[j] += gamma * (x * x)
 
 
 @inner
@@ -44,20 +74,19 @@ def _gather(
     for first in range(1, nx, block):
         last = min(first + block, nx)
         xm = 0.5 * (first + last - 1) * h
-        sums[:] = 0.0
-        for i in range(first, last):
-            _add_row(sums, u[i + G], v[i + G - 1], v[i + G], h, i * h - xm)
+        _add_rows(sums, u, v, first, last, h, xm)
         for low in range(1, ny, block):
             high = min(low + block, ny)
             ym = 0.5 * (low + high - 1) * h
             g, dx, dy, qx, qy = 0.0, 0.0, 0.0, 0.0, 0.0
             for j in range(low, high):
                 y = j * h - ym
-                g += sums[0, j]
-                dx += sums[1, j]
-                dy += sums[0, j] * y
-                qx += sums[2, j] - sums[0, j] * (y * y)
-                qy += 2.0 * sums[1, j] * y
+                gamma, first_x, second_x = h * sums[0, j], h * sums[1, j], h * sums[2, j]
+                g += gamma
+                dx += first_x
+                dy += gamma * y
+                qx += second_x - gamma * (y * y)
+                qy += 2.0 * first_x * y
             vortices[0, count], vortices[1, count], vortices[2, count] = xm, ym, g
             vortices[3, count], vortices[4, count], vortices[5, count], vortices[6, count] = (
                 dx,
@@ -96,6 +125,34 @@ def _lack(
     return lack, kept
 
 
+@inner
+def _induce(
+    u: Array,
+    side: int,
+    sides: Array,
+    h: float,
+    spacing: int,
+    vortices: Array,
+    lacks: Array,
+    total: float,
+    points: Array,
+) -> None:
+    """Write the velocity normal to a side at the points along it, ``spacing`` cells apart."""
+    nx, ny = u.shape[0] - 2 * G, u.shape[1] - 2 * G
+    is_x = normal_to_x(side)
+    for point in range(points_along(ny if is_x else nx, spacing)):
+        x, y = side_point(side, (point - 1) * spacing - G, nx, ny, h)
+        du, dv = _induced(x, y, vortices)
+        normal = (du if is_x else dv) * (0.5 / math.pi)
+        for other in range(SIDES):
+            if sides[other] == OUTFLOW:
+                du, dv = induced_by_departed(
+                    x, y, other, nx, ny, h, lacks[other, 0], lacks[other, 1], total
+                )
+                normal += du if is_x else dv
+        points[point] = normal
+
+
 @sweep
 def far_field(
     active: Array,
@@ -105,19 +162,20 @@ def far_field(
     sides: Array,
     stream: Array,
     h: float,
-    block: int,
+    spacing: int,
     room: FarField,
 ) -> None:
     """Give the ``far_field`` sides the normal velocity of the unbounded flow: the stream, and what vorticity induces.
 
-    Biot and Savart's law for the vorticity in the box, in blocks of ``block`` cells a side as multipoles up to the
-    second order, plus what has left through ``outflow`` sides.
+    Biot and Savart's law for the vorticity in the box, in blocks as multipoles up to the second order, plus what has
+    left through ``outflow`` sides. It is found at points ``spacing`` cells apart, with a cubic between them.
     """
     real = u.dtype.type
     nx, ny = u.shape[1] - 2 * G, u.shape[2] - 2 * G
     for task in prange(len(active)):
         b = active[task]
-        vortices, lacks = room.vortices[b], room.lacks[b]
+        vortices, lacks, points = room.vortices[b], room.lacks[b], room.points[b]
+        block = BLOCK_SPACINGS * spacing
         total = _gather(u[b], v[b], nx, ny, h, block, vortices, room.sums[b])
         for side in range(SIDES):
             if sides[side] == OUTFLOW:
@@ -125,24 +183,11 @@ def far_field(
         for side in range(SIDES):
             if sides[side] != FAR_FIELD:
                 continue
+            _induce(u[b], side, sides, h, spacing, vortices, lacks, total, points)
             component = 0 if normal_to_x(side) else 1
-            cells = ny if normal_to_x(side) else nx
-            last = 0.0
-            for point in range(-G, cells + G + block, block):
-                x, y = side_point(side, point, nx, ny, h)
-                du, dv = _induced(x, y, vortices)
-                here = (du if component == 0 else dv) * (0.5 / math.pi)
-                for other in range(SIDES):
-                    if sides[other] == OUTFLOW:
-                        du, dv = induced_by_departed(
-                            x, y, other, nx, ny, h, lacks[other, 0], lacks[other, 1], total
-                        )
-                        here += du if component == 0 else dv
-                if point > -G:
+            faces = (ny if component == 0 else nx) + 2 * G
+            for low in range(0, faces, spacing):
+                for m in range(low, min(low + spacing, faces)):
                     # normal faces lie half a cell beyond the corners that the points are
-                    for m in range(point - block, min(point, given.shape[3] - G)):
-                        share = (m - point + block + 0.5) / block
-                        given[b, side, component, m + G] = real(
-                            stream[component] + last + share * (here - last)
-                        )
-                last = here
+                    induced = cubic(points, low // spacing, (m - low + 0.5) / spacing)
+                    given[b, side, component, m] = real(stream[component] + induced)

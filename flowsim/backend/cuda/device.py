@@ -17,6 +17,7 @@ from numpy.typing import DTypeLike, NDArray
 from flowsim.backend.cuda.far_field import FarField
 from flowsim.backend.cuda.launching import ROWS, SIMULATED, cell_blocks
 from flowsim.grid import Grid
+from flowsim.vortices import blocks_in, points_along
 
 cupy: Any = None
 if not SIMULATED:
@@ -159,11 +160,10 @@ class Device:
         """Return None: what a row needs stays in registers."""
         return None
 
-    def far_field(self, batch: int, grid: Grid, block: int) -> FarField:
-        """Return room for what the far field is made of."""
-        blocks = -(-(grid.nx - 1) // block) * -(-(grid.ny - 1) // block)
-        points = -(-max(grid.padded_shape) // block) + 1
-        shapes = ((batch, blocks, 7), (batch, 4, 2), (batch, 4, points))
+    def far_field(self, batch: int, grid: Grid, spacing: int, dtype: DTypeLike) -> FarField:
+        """Return room for what the far field is made of, with points ``spacing`` cells apart."""
+        points = points_along(max(grid.nx, grid.ny), spacing)
+        shapes = (batch, blocks_in(grid.nx, grid.ny, spacing), 7), (batch, 4, 2), (batch, 4, points)
         return FarField(*(self.zeros(shape, np.float64) for shape in shapes))
 
     def prepare(self, sweeps: Callable[[], None]) -> None:

@@ -13,7 +13,9 @@ from flowsim.boundary import SIDES, normal_to_x
 from flowsim.grid import GHOSTS as G
 from flowsim.stencils import FAR_FIELD, OUTFLOW
 from flowsim.vortices import (
+    BLOCK_SPACINGS,
     circulation,
+    cubic,
     induced_by,
     induced_by_departed,
     lack_at,
@@ -93,15 +95,15 @@ def _induce(
     nx: int,
     ny: int,
     h: float,
-    block: int,
+    spacing: int,
     sides: Array,
 ) -> None:
-    """Find the velocity normal to the sides at points ``block`` cells apart, one block of threads for each."""
+    """Find the velocity normal to the sides at points ``spacing`` cells apart, one block of threads for each."""
     point, side, b = cuda.blockIdx.x, cuda.blockIdx.y, cuda.blockIdx.z
     if not active[b] or sides[side] != FAR_FIELD:
         return
     scratch = cuda.shared.array((2, THREADS), np.float64)
-    x, y = side_point(side, point * block - G, nx, ny, h)
+    x, y = side_point(side, (point - 1) * spacing - G, nx, ny, h)
     total, normal = 0.0, 0.0
     for n in range(cuda.threadIdx.x, vortices.shape[1], cuda.blockDim.x):
         vortex = vortices[b, n]
@@ -123,20 +125,19 @@ def _induce(
 
 @Kernel
 def _interpolate(
-    active: Array, points: Array, given: Array, block: int, sides: Array, stream: Array
+    active: Array, points: Array, given: Array, spacing: int, sides: Array, stream: Array
 ) -> None:
-    """Give the sides the stream and the induced velocity, which is linear between the points."""
+    """Give the sides the stream and the induced velocity, a cubic between the points."""
     side, b = cuda.blockIdx.x, cuda.blockIdx.y
     if not active[b] or sides[side] != FAR_FIELD:
         return
     component = 0 if normal_to_x(side) else 1
     real = given.dtype.type
     for m in range(cuda.threadIdx.x, given.shape[3], cuda.blockDim.x):
-        point = m // block
+        low = m // spacing
         # normal faces lie half a cell beyond the corners that the points are
-        share = (m - point * block + 0.5) / block
-        low, high = points[b, side, point], points[b, side, point + 1]
-        given[b, side, component, m] = real(stream[component] + low + share * (high - low))
+        induced = cubic(points[b, side], low, (m - low * spacing + 0.5) / spacing)
+        given[b, side, component, m] = real(stream[component] + induced)
 
 
 def far_field(
@@ -147,16 +148,17 @@ def far_field(
     sides: Array,
     stream: Array,
     h: float,
-    block: int,
+    spacing: int,
     room: FarField,
 ) -> None:
     """Give the ``far_field`` sides the normal velocity of the unbounded flow, as on the CPU."""
     batch, nx, ny = u.shape[0], u.shape[1] - 2 * G, u.shape[2] - 2 * G
+    block = BLOCK_SPACINGS * spacing
     _gather.launch(
         (room.vortices.shape[1], batch), (THREADS,), active, u, v, h, block, room.vortices
     )
     _measure_wakes.launch((4, batch), (THREADS,), active, u, v, h, sides, stream, room.lacks)
     _induce.launch(
-        (room.points.shape[2], 4, batch), (THREADS,), active, *room, nx, ny, h, block, sides
+        (room.points.shape[2], 4, batch), (THREADS,), active, *room, nx, ny, h, spacing, sides
     )
-    _interpolate.launch((4, batch), (THREADS,), active, room.points, given, block, sides, stream)
+    _interpolate.launch((4, batch), (THREADS,), active, room.points, given, spacing, sides, stream)
