@@ -30,7 +30,7 @@ What the paper leaves out, and what we do
 Deviations from the paper
 -------------------------
 1.  Grid: the paper says h = 2^-10 D; we read 2^-10 of the box's length (1024 x 512 cells, preset `paper`);
-    the other presets are coarser, and integrate with a second-order method at CFL 0.5 instead of explicit
+    the other presets are coarser, and integrate with a second-order method at CFL 0.55 instead of explicit
     Euler at 0.1.
 2.  Sides: the paper has Neumann conditions everywhere, in which drag and wake depend on the box. Here the box is
     cut out of an unbounded stream (`far_field`) with an outflow on the right: drag coefficient and period are
@@ -70,6 +70,9 @@ class WakeOptions(FlowOptions):
 
     cells_per_diameter: float = Field(16.0, ge=4.0, description="resolution D/h")
     episode_actions: int = Field(400, ge=1, description="actions until an episode is truncated")
+    cfl: float | None = Field(
+        0.55, gt=0.0, le=1.0, description="None: 0.5 with ab2, 0.1 with euler"
+    )
     start: Literal["developed", "impulsive"] = "developed"
     start_range: Literal["paper", "narrow"] = "narrow"
     sides: SideOptions = Field(default_factory=SideOptions)
