@@ -94,6 +94,7 @@ PARTS: tuple[Part, ...] = (
             "-o", "{out}/coupling/fuzz.json"),
     _bench("solver", "docs/results.md", "README.md"),
     _bench("tasks"),
+    _script("train_rate", "bench/training.json", "docs/speed.md", "-o", "{out}/bench/training.json"),
     _bench("learner", "docs/results.md"),
     _bench("coupling", "docs/results.md"),
     Part("demo", ("make", "--no-print-directory", "demo", "DEMO=evidence-{short}"),

@@ -9,6 +9,7 @@ the last action, by what the run notes in ``statistics.csv``. Raw results: bench
 
 from __future__ import annotations
 
+import argparse
 import csv
 import json
 import shutil
@@ -68,13 +69,17 @@ def train(preset: str, changes: tuple[str, ...], steps: int, folder: Path) -> di
 
 def main() -> None:
     """Train each and keep the rows."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("-o", "--output", type=Path, default=RESULT)
+    output = parser.parse_args().output
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         for preset, changes, steps in RUNS:
             rows.append(train(preset, changes, steps, Path(folder)))
             print(rows[-1], flush=True)
     found = {"rows": rows, "machine": machine(), **provenance()}
-    write_atomically(RESULT, (json.dumps(found, indent=1) + "\n").encode())
+    output.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(output, (json.dumps(found, indent=1) + "\n").encode())
 
 
 if __name__ == "__main__":
