@@ -123,17 +123,12 @@ def clean_commit(repository: Path) -> str:
     EvidenceError
         When something is changed or new, or this is no checkout.
     """
-    answers = []
-    for words in (["rev-parse", "HEAD"], ["status", "--porcelain"]):
-        done = subprocess.run(
-            ["git", *words], cwd=repository, capture_output=True, text=True, timeout=60
+    head, status = _git(repository, "rev-parse", "HEAD"), _git(repository, "status", "--porcelain")
+    if head.returncode or status.returncode:
+        raise EvidenceError(
+            f"{repository} is no git checkout, so evidence could not name its commit"
         )
-        if done.returncode:
-            raise EvidenceError(
-                f"{repository} is no git checkout, so evidence could not name its commit"
-            )
-        answers.append(done.stdout.strip())
-    commit, changed = answers
+    commit, changed = head.stdout.strip(), status.stdout.strip()
     if changed:
         raise EvidenceError(
             f"evidence is of a commit, and this tree is changed: {', '.join(changed.splitlines()[:5])}"
@@ -144,11 +139,12 @@ def clean_commit(repository: Path) -> str:
 def _same_code(repository: Path, commit: str) -> bool:
     """Tell whether nothing but results, pages and tests has changed since a commit."""
     others = (":!benchmarks/results", ":!docs", ":!README.md", ":(exclude,glob)tests/**/test_*.py")
-    words = ["diff", "--quiet", commit, "HEAD", "--", ".", *others]
-    return (
-        subprocess.run(["git", *words], cwd=repository, capture_output=True, timeout=60).returncode
-        == 0
-    )
+    return _git(repository, "diff", "--quiet", commit, "HEAD", "--", ".", *others).returncode == 0
+
+
+def _git(repository: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    command = ["git", *words]
+    return subprocess.run(command, cwd=repository, capture_output=True, text=True, timeout=60)
 
 
 def gather(
