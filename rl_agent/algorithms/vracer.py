@@ -52,7 +52,7 @@ from rl_agent.algorithms.by_hand import vracer as by_hand
 from rl_agent.config import VRacerConfig
 from rl_agent.deviation import Deviation
 from rl_agent.later import torch
-from rl_agent.networks import Each, Parts, Views, make_network
+from rl_agent.networks import Abreast, Each, Network, Parts, Views, make_network
 from rl_agent.replay.batch import Batch
 from rl_agent.scaling import Sizes
 
@@ -68,7 +68,12 @@ def make_actor(config: VRacerConfig, sizes: Sizes) -> Actor:
     has_temperature = config.policy == "boltzmann"
     coefficients = advantages.count_coefficients(config.advantage, sizes.action)
     further = int(has_temperature) if sizes.choices else deviation.outputs + coefficients
-    network = make_network(config, sizes.observation, 1 + own + further)
+    network: Network
+    if config.trunks == "separate":
+        parts = (1, own + further)
+        network = Abreast(*(make_network(config, sizes.observation, outputs) for outputs in parts))
+    else:
+        network = make_network(config, sizes.observation, 1 + own + further)
     if deviation.policies > 1:
         network = Each(network, deviation.policies)
     if sizes.choices:
@@ -133,6 +138,13 @@ class VRacer(Algorithm):
         """V at the end of windows of any lengths, shape (n,)."""
         self.torch_step.to_host()
         return self.network.evaluate(self.host_weights["network"], windows, lengths)[:, 0]
+
+    def rescale_values(self, factor: float) -> None:
+        """Multiply V of every state by ``factor``."""
+        self.torch_step.to_host()
+        for block in self.network.of_output(self.host_weights["network"], 0):
+            block *= np.float32(factor)
+        self.torch_step.to_device()
 
     def gather(self, source: Source, places: I64) -> tuple[I64, Batch]:
         """Gather drawn steps with their stored targets."""

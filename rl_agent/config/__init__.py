@@ -15,6 +15,7 @@ from rl_agent.config.every import ALGORITHMS, DEFAULTS, AnyAgentConfig, with_alg
 from rl_agent.config.horizon import A3CConfig, OnPolicyConfig, PPOConfig, TrustA3CConfig
 from rl_agent.config.kinds import (
     ActorCritic,
+    DrawsSteps,
     HasTarget,
     HasTrustRegion,
     Remembering,
@@ -35,6 +36,7 @@ __all__ = [
     "AnyAgentConfig",
     "DDPGConfig",
     "DQNConfig",
+    "DrawsSteps",
     "HasTarget",
     "HasTrustRegion",
     "NAFConfig",

@@ -11,7 +11,7 @@ from rl_agent.config.agent import (
 )
 from rl_agent.config.choices import DQNConfig, RainbowConfig
 from rl_agent.config.horizon import A3CConfig, PPOConfig, TrustA3CConfig
-from rl_agent.config.kinds import ActorCritic, HasTarget, Remembering, WithPolicy
+from rl_agent.config.kinds import ActorCritic, DrawsSteps, HasTarget, Remembering, WithPolicy
 from rl_agent.config.single_steps import DDPGConfig, NAFConfig, SACConfig, TD3Config, VRacerConfig
 from rl_agent.config.stretches import ACERConfig, TISConfig, TrustTISConfig
 
@@ -59,6 +59,7 @@ _KINDS: tuple[type[AgentConfig], ...] = (
     ActorCritic,
     WithPolicy,
     HasTarget,
+    DrawsSteps,
     Remembering,
     AgentConfig,
 )

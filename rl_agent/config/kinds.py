@@ -34,6 +34,27 @@ class Remembering(AgentConfig):
             yield f"start = {self.start} must not be above memory = {self.memory}: learning would never start"
 
 
+class DrawsSteps(Remembering):
+    """What draws single steps of its memory.
+
+    Attributes
+    ----------
+    episode_share
+        Sampler ``uniform``: share of a batch that is drawn by episodes, which are equally likely whatever their length;
+        so steps of short ones are seen more often.
+    """
+
+    episode_share: Share = 0.0
+
+    def _misfits(self) -> Iterator[str]:
+        yield from super()._misfits()
+        if self.episode_share > 0.0 and self.sampler != "uniform":
+            yield (
+                f"episode_share = {self.episode_share} is a share of a uniform batch, which sampler = {self.sampler} "
+                "does not draw; use sampler = uniform"
+            )
+
+
 class HasTarget(AgentConfig):
     """What has a target network.
 
@@ -47,8 +68,8 @@ class HasTarget(AgentConfig):
     target_rate: float = Field(default=0.01, gt=0.0, le=1.0)
 
 
-class WithTarget(HasTarget, Remembering):
-    """What has a target network, and learns from a replay memory."""
+class WithTarget(HasTarget, DrawsSteps):
+    """What has a target network, and draws single steps of its memory."""
 
 
 class WithPolicy(AgentConfig):

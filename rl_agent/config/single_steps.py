@@ -21,10 +21,10 @@ from rl_agent.config.agent import (
     Squash,
     Steps,
 )
-from rl_agent.config.kinds import ActorCritic, Remembering, WithTarget
+from rl_agent.config.kinds import ActorCritic, DrawsSteps, WithTarget
 
 
-class VRacerConfig(Remembering):
+class VRacerConfig(DrawsSteps):
     """V-RACER.
 
     Attributes
@@ -45,6 +45,13 @@ class VRacerConfig(Remembering):
         Closed form of A(s, a) beside V, ``none``, ``quadratic`` or ``gaussian`` (appendix E).
     deviation
         Whether the standard deviation of a Gaussian policy is ``shared`` by all states (the paper) or of the ``state``.
+    trunks
+        Whether V and the policy are outputs of one network, whose hidden layers they ``shared`` (the paper), or of one
+        each, ``separate``.
+    rescale_values
+        Whether V is multiplied by as much as the rewards are whenever their scale is measured anew, so that it goes on
+        saying the same in the task's own units (van Hasselt et al. 2016, "Learning values across many orders of
+        magnitude"); otherwise (the paper) it has to learn its new size.
     decay
         Lambda of the value targets, in [0, 1]: with less than 1 (the paper) they believe V more than the rewards far in
         the future (Retrace(lambda), ``rl_agent/returns.py``).
@@ -59,6 +66,8 @@ class VRacerConfig(Remembering):
     policies: Literal["shared", "own"] = "shared"
     advantage: Literal["none", "quadratic", "gaussian"] = "none"
     deviation: Literal["shared", "state"] = "shared"
+    trunks: Literal["shared", "separate"] = "shared"
+    rescale_values: bool = False
     decay: Share = 1.0
 
     def _misfits(self) -> Iterator[str]:
@@ -68,6 +77,11 @@ class VRacerConfig(Remembering):
             yield (
                 f"advantage = {self.advantage} is a form around a normal without bounds, so policy must be normal, not "
                 "clipped"
+            )
+        if self.rescale_values and self.advantage != "none":
+            yield (
+                f"rescale_values = True would leave the coefficients of advantage = {self.advantage} in the units of "
+                "before; use advantage = none"
             )
         yield from super()._misfits()
 
@@ -99,6 +113,11 @@ class VRacerConfig(Remembering):
     def trace_decay(self) -> float:
         """Lambda of Retrace(lambda) in the value targets of the memory."""
         return self.decay
+
+    @property
+    def has_rescaled_values(self) -> bool:
+        """Whether values follow the scale of the rewards."""
+        return self.rescale_values
 
 
 class DDPGConfig(ActorCritic):

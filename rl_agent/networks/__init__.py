@@ -14,6 +14,7 @@ forget gate's (1, so that a cell starts by remembering; the paper is silent).
 """
 
 from rl_agent.config import AgentConfig
+from rl_agent.networks.abreast import Abreast
 from rl_agent.networks.along import AlongPass, is_written_out, outputs_along
 from rl_agent.networks.conv import Conv, Encoder
 from rl_agent.networks.each import Each
@@ -25,6 +26,7 @@ from rl_agent.networks.parts import Arrays, Parts, Pass, Views
 __all__ = [
     "LSTM",
     "MLP",
+    "Abreast",
     "AlongPass",
     "Arrays",
     "Conv",

@@ -7,7 +7,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rl_agent.config import ACERConfig, AgentConfig, OnPolicyConfig, StretchConfig
+from rl_agent.config import (
+    ACERConfig,
+    AgentConfig,
+    DrawsSteps,
+    OnPolicyConfig,
+    StretchConfig,
+)
 from rl_agent.networks import Conv, make_encoder
 from rl_agent.replay.ero import EROSampler
 from rl_agent.replay.features import Features
@@ -27,7 +33,16 @@ PRIORITY_EXPONENTS = {"rank": 0.7, "proportional": 0.6, "ners": 0.5}
 
 
 class UniformSampler(Sampler):
-    """Every stored step is equally likely; draws are independent (with replacement)."""
+    """Every stored step is equally likely; draws are independent (with replacement).
+
+    Parameters
+    ----------
+    episode_share
+        Share of a batch for which every stored episode is equally likely, and then every step of it.
+    """
+
+    def __init__(self, episode_share: float = 0.0) -> None:
+        self.episode_share = episode_share
 
     def draw(self, memory: EpisodeMemory, batch: int, rng: np.random.Generator) -> I64:
         """Places of ``batch`` steps, shape (batch,).
@@ -39,7 +54,13 @@ class UniformSampler(Sampler):
         """
         if memory.steps == 0:
             raise ValueError("cannot draw from an empty memory: it holds 0 steps")
-        return (memory.tail + rng.integers(0, memory.steps, batch)) % memory.capacity
+        by_episode = round(self.episode_share * batch)
+        behind = rng.integers(0, memory.steps, batch - by_episode)
+        if by_episode == 0:
+            return (memory.tail + behind) % memory.capacity
+        rows = rng.integers(memory.first_serial, memory.next_serial, by_episode) % len(memory.start)
+        of_episodes = memory.start[rows] + rng.integers(0, memory.length[rows])
+        return np.concatenate([memory.tail + behind, of_episodes]) % memory.capacity
 
 
 class SegmentSampler(UniformSampler):
@@ -156,7 +177,7 @@ def make_sampler(config: AgentConfig, sizes: Sizes, rng: np.random.Generator) ->
     if isinstance(config, OnPolicyConfig):
         return EpochSampler()
     if config.sampler == "uniform":
-        return UniformSampler()
+        return UniformSampler(config.episode_share if isinstance(config, DrawsSteps) else 0.0)
     if config.sampler == "ero":
         return EROSampler(config.memory, config.score_learning_rate, config.score_steps, rng)
     exponent = (

@@ -210,6 +210,18 @@ def test_what_is_written_has_the_settings_of_all_algorithms():
             {"algorithm": "naf", "sampler": "proportional", "replay": "refer-2"},
             "use replay = none or refer-1",
         ),
+        (
+            {"algorithm": "sac", "sampler": "rank", "episode_share": 0.5},
+            "a share of a uniform batch, which sampler = rank does not draw",
+        ),
+        (
+            {"algorithm": "acer", "episode_share": 0.5},
+            "which algorithm = acer does not read",
+        ),
+        (
+            {"rescale_values": True, "advantage": "quadratic"},
+            "the coefficients of advantage = quadratic in the units of before",
+        ),
         ({"algorithm": "ddpg", "noise": "ou"}, "noise = ou is correlated in time"),
         ({"algorithm": "sac", "squash": "none"}, "squash must be tanh"),
         ({"algorithm": "td3", "squash": "tanh"}, "tanh inside the policy"),
@@ -241,6 +253,7 @@ def test_what_does_not_fit_together_is_refused_with_the_reason(settings, reason)
         {"algorithm": "td3", "sampler": "ero", "judged_episodes": 10},
         {"algorithm": "naf", "replay": "refer-1", "sampler": "rank"},
         {"replay": "none", "sampler": "proportional"},
+        {"algorithm": "sac", "episode_share": 0.5},
     ],
 )
 def test_what_makes_sense_is_accepted(settings):

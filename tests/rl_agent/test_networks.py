@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from rl_agent import AgentConfig, Learner
-from rl_agent.networks import LSTM, MLP, Parts, make_network
+from rl_agent.networks import LSTM, MLP, Abreast, Each, Parts, make_network
 
 NETWORKS = {
     "mlp": MLP(5, (16, 8), 3),
@@ -13,6 +13,11 @@ NETWORKS = {
     "lstm": LSTM(5, (8, 6), 3, window=7),
     "deep lstm": LSTM(4, (5, 6, 7), 2, window=3),
     "lstm without a past": LSTM(5, (8, 6), 3, window=0),
+}
+# without actions beside their observations
+ABREAST = {
+    "mlps abreast": Abreast(MLP(5, (16, 8), 1), MLP(5, (8,), 3)),
+    "lstms abreast": Abreast(LSTM(5, (8, 6), 1, window=4), LSTM(5, (4,), 2, window=4)),
 }
 
 
@@ -31,9 +36,9 @@ def random_weights(network, rng):
     return network.initialise(rng) + 0.2 * rng.standard_normal(network.size).astype(np.float32)
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", NETWORKS | ABREAST)
 def test_written_out_passes_equal_autograd(name):
-    network = NETWORKS[name]
+    network = (NETWORKS | ABREAST)[name]
     rng = np.random.default_rng(1)
     weights = random_weights(network, rng)
     tape = network.tape(network.history + 1, 37)
@@ -109,9 +114,9 @@ def test_windows_that_all_begin_late_need_no_earlier_steps():
     np.testing.assert_array_equal(outputs, shorter)
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", NETWORKS | ABREAST)
 def test_reference_gradient_equals_finite_differences(name):
-    network = NETWORKS[name]
+    network = (NETWORKS | ABREAST)[name]
     rng = np.random.default_rng(4)
     windows, lengths = windows_of(network, rng, batch=2)
     weights = torch.tensor(random_weights(network, rng), dtype=torch.float64, requires_grad=True)
@@ -121,9 +126,9 @@ def test_reference_gradient_equals_finite_differences(name):
     )
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", NETWORKS | ABREAST)
 def test_acting_along_an_episode_equals_the_window_that_holds_it(name):
-    network = NETWORKS[name]
+    network = (NETWORKS | ABREAST)[name]
     rng = np.random.default_rng(5)
     flat = random_weights(network, rng)
     weights = network.views(flat)
@@ -133,6 +138,23 @@ def test_acting_along_an_episode_equals_the_window_that_holds_it(name):
         outputs, state = network.step(weights, observations, state)
     expected = network.forward(weights, windows, lengths, network.tape(len(windows), 6))
     np.testing.assert_allclose(outputs, expected, atol=2e-6)
+
+
+@pytest.mark.parametrize(
+    "network",
+    [*NETWORKS.values(), *ABREAST.values(), Each(MLP(5, (8,), 3), 3)],
+    ids=[*NETWORKS, *ABREAST, "each"],
+)
+def test_what_an_output_is_made_of_moves_it_and_no_other(network):
+    rng = np.random.default_rng(9)
+    flat = random_weights(network, rng)
+    windows, lengths = windows_of(network, rng, lengths=np.full(6, network.history + 1))
+    before = network.evaluate(network.views(flat), windows, lengths)
+    for block in network.of_output(network.views(flat), 1):
+        block *= -3.0
+    after = network.evaluate(network.views(flat), windows, lengths)
+    expected = before * np.where(np.arange(network.outputs) == 1, -3.0, 1.0)
+    np.testing.assert_allclose(after, expected, rtol=1e-4, atol=1e-5)
 
 
 def test_lstm_is_the_lstm_of_torch():

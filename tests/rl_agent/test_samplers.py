@@ -68,6 +68,17 @@ def test_uniform_draws_are_uniform():
     assert is_plausible(np.bincount(drawn, minlength=40)[:32], np.full(32, 1 / 32))
 
 
+def test_a_share_of_the_draws_takes_episodes_alike_whatever_their_length():
+    memory, rng = filled(40, 10, 4, 20), np.random.default_rng(0)
+    add(memory, 8, 3.0)  # the first one has to go, and this one lies across the end of the ring
+    drawn = UniformSampler(0.25).draw(memory, 64_000, rng)
+    each = np.array([4, 20, 8])
+    expected = 0.75 / 32 + 0.25 / 3 / np.repeat(each, each)
+    assert is_plausible(np.bincount(memory.numbers(drawn) - 10, minlength=32), expected)
+    alone = UniformSampler(1.0).draw(memory, 60_000, rng)
+    assert is_plausible(np.bincount(memory.serial[alone], minlength=4)[1:], np.full(3, 1 / 3))
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_steps_are_drawn_with_the_probabilities_of_the_paper(kind):
     memory, rng = filled(), np.random.default_rng(1)
@@ -215,6 +226,7 @@ def test_the_settings_choose_the_sampler():
     assert type(made(memory=64, start=8)) is UniformSampler
     for name, kind in (KINDS | {"ero": EROSampler, "ners": NERSSampler}).items():
         assert type(made(memory=64, start=8, algorithm="ddpg", replay="none", sampler=name)) is kind
+    assert made(algorithm="sac", episode_share=0.3).episode_share == 0.3
     assert made(algorithm="acer").ratio is None
     assert made(algorithm="acer", choices=2).ratio == 4.0
     assert type(made(algorithm="ppo", choices=2)) is EpochSampler

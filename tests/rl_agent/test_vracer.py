@@ -68,8 +68,9 @@ def batch_for(algorithm, seed=2, far_out=0.5):
         {"center_advantages": True, "sigma_min": 0.15},
         {"policy": "clipped"},
         {"deviation": "state", "sigma_min": 0.1},
+        {"deviation": "state", "trunks": "separate"},
     ],
-    ids=["paper", "options", "clipped", "deviation"],
+    ids=["paper", "options", "clipped", "deviation", "trunks"],
 )
 def test_fast_gradient_equals_autograd(network, rules, settings):
     algorithm = vracer(network, **settings)
