@@ -160,6 +160,11 @@ class Learner:
         return self.counters.received
 
     @property
+    def gamma(self) -> float:
+        """Present discount factor."""
+        return self.config.discount(self.counters.received)
+
+    @property
     def gradient_steps(self) -> int:
         """Gradient steps k."""
         return self.counters.gradient_steps
@@ -341,7 +346,7 @@ class Learner:
             raise ValueError(
                 f"learning starts with start = {self.config.start} steps, not {self.memory.steps}"
             )
-        step, gamma, scale = self.counters.received, self.config.gamma, self.reward_scale.value
+        step, gamma, scale = self.counters.received, self.gamma, self.reward_scale.value
         algorithm, memory, source = self.algorithm, self.memory, self._source()
         places, batch = algorithm.gather(
             source, self.sampler.draw(memory, self.config.draws, self._draw)
@@ -363,7 +368,7 @@ class Learner:
     def _source(self) -> Source:
         scale = self.state_scale
         return Source(
-            self.memory, scale.mean, scale.per_std, self.config.gamma, self.reward_scale.value
+            self.memory, scale.mean, scale.per_std, self.gamma, self.reward_scale.value
         )
 
     def _adapt_sampler(self, episode_return: float) -> None:
@@ -380,7 +385,7 @@ class Learner:
             self._rescale_values(before / self.reward_scale.value)
         if self.algorithm.uses_value_targets:
             self.refresh_final_values()
-            self.memory.sweep(self.config.gamma, self.reward_scale.value)
+            self.memory.sweep(self.gamma, self.reward_scale.value)
         self.memory.classify(self.refer.c_max(self.counters.received))
 
     def _rescale_values(self, factor: float) -> None:
@@ -443,7 +448,7 @@ class Learner:
         """Store what all agents of a world did together."""
         if self.config.is_cooperative:
             episodes = worlds.cooperate(episodes)
-        self.memory.add(episodes, self.config.gamma, self.reward_scale.value)
+        self.memory.add(episodes, self.gamma, self.reward_scale.value)
 
     def store_pieces(self, agents: I64, piece: int) -> None:
         """Move what has run for a piece to the memory; the episode goes on, and is counted when it ends."""

@@ -363,6 +363,10 @@ class AgentConfig(BaseModel):
         """How many the sampler draws for a gradient."""
         return self.batch
 
+    def discount(self, step: int) -> float:
+        """Discount factor after ``step`` environment steps."""
+        return self.gamma
+
     def importance_correction(self, step: int) -> float:
         """How far weights make up for priorities after ``step`` environment steps (beta of Schaul et al. 2016)."""
         if self.importance_steps is None:

@@ -52,6 +52,9 @@ class VRacerConfig(DrawsSteps):
         Whether V is multiplied by as much as the rewards are whenever their scale is measured anew, so that it goes on
         saying the same in the task's own units (van Hasselt et al. 2016, "Learning values across many orders of
         magnitude"); otherwise (the paper) it has to learn its new size.
+    gamma_first, gamma_steps
+        Discount factor at first, and the environment steps in which it comes to ``gamma``: the horizon 1 / (1 - gamma)
+        grows by the same factor in each. ``None`` (the paper) has ``gamma`` from the beginning.
     decay
         Lambda of the value targets, in [0, 1]: with less than 1 (the paper) they believe V more than the rewards far in
         the future (Retrace(lambda), ``rl_agent/returns.py``).
@@ -68,6 +71,8 @@ class VRacerConfig(DrawsSteps):
     deviation: Literal["shared", "state"] = "shared"
     trunks: Literal["shared", "separate"] = "shared"
     rescale_values: bool = False
+    gamma_first: Share | None = None
+    gamma_steps: Count | None = None
     decay: Share = 1.0
 
     def _misfits(self) -> Iterator[str]:
@@ -77,6 +82,16 @@ class VRacerConfig(DrawsSteps):
             yield (
                 f"advantage = {self.advantage} is a form around a normal without bounds, so policy must be normal, not "
                 "clipped"
+            )
+        if (self.gamma_first is None) != (self.gamma_steps is None):
+            yield (
+                f"gamma_first = {self.gamma_first} with gamma_steps = {self.gamma_steps}: the one says where gamma "
+                "begins and the other how long it takes, so name both or neither"
+            )
+        elif self.gamma_first is not None and not self.gamma_first <= self.gamma < 1.0:
+            yield (
+                f"gamma_first = {self.gamma_first} must not be above gamma = {self.gamma}, which must be below 1 then: "
+                "the horizon grows from the one to the other"
             )
         if self.rescale_values and self.advantage != "none":
             yield (
@@ -113,6 +128,13 @@ class VRacerConfig(DrawsSteps):
     def trace_decay(self) -> float:
         """Lambda of Retrace(lambda) in the value targets of the memory."""
         return self.decay
+
+    def discount(self, step: int) -> float:
+        """Discount factor after ``step`` environment steps."""
+        if self.gamma_first is None or self.gamma_steps is None or step >= self.gamma_steps:
+            return self.gamma
+        share = step / self.gamma_steps
+        return float(1.0 - (1.0 - self.gamma_first) ** (1.0 - share) * (1.0 - self.gamma) ** share)
 
     @property
     def has_rescaled_values(self) -> bool:

@@ -1,5 +1,6 @@
 import math
 
+import numpy as np
 import pytest
 from pydantic import ValidationError
 
@@ -218,6 +219,16 @@ def test_what_is_written_has_the_settings_of_all_algorithms():
             {"algorithm": "acer", "episode_share": 0.5},
             "which algorithm = acer does not read",
         ),
+        ({"gamma_first": 0.9}, "name both or neither"),
+        ({"gamma_steps": 1000}, "name both or neither"),
+        (
+            {"gamma": 0.9, "gamma_first": 0.95, "gamma_steps": 10},
+            "gamma_first = 0.95 must not be above gamma = 0.9",
+        ),
+        (
+            {"gamma": 1.0, "gamma_first": 0.95, "gamma_steps": 10},
+            "must be below 1 then",
+        ),
         (
             {"rescale_values": True, "advantage": "quadratic"},
             "the coefficients of advantage = quadratic in the units of before",
@@ -258,3 +269,12 @@ def test_what_does_not_fit_together_is_refused_with_the_reason(settings, reason)
 )
 def test_what_makes_sense_is_accepted(settings):
     AgentConfig(**settings)
+
+
+def test_the_horizon_grows_by_the_same_factor_in_every_step():
+    config = AgentConfig(gamma=0.99, gamma_first=0.9, gamma_steps=1000)
+    horizons = [1.0 / (1.0 - config.discount(step)) for step in (0, 250, 500, 750, 1000)]
+    assert np.diff(np.log(horizons)) == pytest.approx(np.log(10.0) / 4)
+    assert config.discount(0) == pytest.approx(0.9)
+    assert config.discount(1000) == config.discount(10**6) == 0.99
+    assert AgentConfig(gamma=0.99).discount(0) == 0.99

@@ -314,6 +314,20 @@ def test_values_follow_the_scale_of_the_rewards(settings, rescale_values):
     assert np.abs(before).max() > 0.1
 
 
+def test_targets_look_as_far_ahead_as_the_horizon_has_grown():
+    learner = make_learner(agents=4, gamma=0.99, gamma_first=0.5, gamma_steps=2000)
+    while learner.environment_steps < 1000:
+        live(learner, np.random.default_rng(0), 1)
+    assert 1.0 / (1.0 - learner.gamma) == pytest.approx(np.sqrt(2.0 * 100.0), rel=0.01)
+    learner.sweep_memory()
+    memory, places = learner.memory, learner.memory.places()
+    found = memory.v_tbc[places].copy()
+    memory.sweep(learner.gamma, learner.reward_scale.value)
+    np.testing.assert_array_equal(memory.v_tbc[places], found)
+    memory.sweep(learner.config.gamma, learner.reward_scale.value)
+    assert np.abs(memory.v_tbc[places] - found).max() > 1e-3
+
+
 def test_actions_are_scaled_to_the_task_and_stored_raw():
     space = gymnasium.spaces.Box(
         np.array([0.0, -10.0], np.float32), np.array([4.0, 10.0], np.float32)
