@@ -367,9 +367,7 @@ class Learner:
 
     def _source(self) -> Source:
         scale = self.state_scale
-        return Source(
-            self.memory, scale.mean, scale.per_std, self.gamma, self.reward_scale.value
-        )
+        return Source(self.memory, scale.mean, scale.per_std, self.gamma, self.reward_scale.value)
 
     def _adapt_sampler(self, episode_return: float) -> None:
         """Tell the sampler by how much episodes got better, once learning has started."""
