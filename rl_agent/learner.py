@@ -377,20 +377,11 @@ class Learner:
 
     def sweep_memory(self) -> None:
         """Measure the reward scale, refresh V(s_T), recompute every V_tbc and flag."""
-        before = self.reward_scale.value
         self.reward_scale.measure(self.memory.reward[self.experiences()])
-        if self.config.has_rescaled_values:
-            self._rescale_values(before / self.reward_scale.value)
         if self.algorithm.uses_value_targets:
             self.refresh_final_values()
             self.memory.sweep(self.gamma, self.reward_scale.value)
         self.memory.classify(self.refer.c_max(self.counters.received))
-
-    def _rescale_values(self, factor: float) -> None:
-        """Let values say in new units what they said before."""
-        self.algorithm.rescale_values(factor)
-        for values in (self.memory.value, self.memory.final_value, self.running.value):
-            values *= np.float32(factor)
 
     def refresh_final_values(self) -> None:
         """Compute V(s_T) of the truncated episodes anew."""

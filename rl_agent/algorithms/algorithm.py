@@ -229,10 +229,6 @@ class Algorithm(ABC):
         """V at the end of windows of any lengths, shape (n,); zero for an algorithm without V."""
         return np.zeros(len(lengths), np.float32)
 
-    def rescale_values(self, factor: float) -> None:
-        """Multiply V of every state by ``factor``; only where the settings may ask for it."""
-        raise NotImplementedError
-
     def gather(self, source: Source, places: I64) -> tuple[I64, Any]:
         """Gather what a gradient needs of drawn steps.
 

@@ -139,13 +139,6 @@ class VRacer(Algorithm):
         self.torch_step.to_host()
         return self.network.evaluate(self.host_weights["network"], windows, lengths)[:, 0]
 
-    def rescale_values(self, factor: float) -> None:
-        """Multiply V of every state by ``factor``."""
-        self.torch_step.to_host()
-        for block in self.network.of_output(self.host_weights["network"], 0):
-            block *= np.float32(factor)
-        self.torch_step.to_device()
-
     def gather(self, source: Source, places: I64) -> tuple[I64, Batch]:
         """Gather drawn steps with their stored targets."""
         return source.memory.gather(places, self.network.history, *source[1:])

@@ -354,11 +354,6 @@ class AgentConfig(BaseModel):
         return 1.0
 
     @property
-    def has_rescaled_values(self) -> bool:
-        """Whether values follow the scale of the rewards."""
-        return False
-
-    @property
     def draws(self) -> int:
         """How many the sampler draws for a gradient."""
         return self.batch

@@ -48,10 +48,6 @@ class VRacerConfig(DrawsSteps):
     trunks
         Whether V and the policy are outputs of one network, whose hidden layers they ``shared`` (the paper), or of one
         each, ``separate``.
-    rescale_values
-        Whether V is multiplied by as much as the rewards are whenever their scale is measured anew, so that it goes on
-        saying the same in the task's own units (van Hasselt et al. 2016, "Learning values across many orders of
-        magnitude"); otherwise (the paper) it has to learn its new size.
     gamma_first, gamma_steps
         Discount factor at first, and the environment steps in which it comes to ``gamma``: the horizon 1 / (1 - gamma)
         grows by the same factor in each. ``None`` (the paper) has ``gamma`` from the beginning.
@@ -70,7 +66,6 @@ class VRacerConfig(DrawsSteps):
     advantage: Literal["none", "quadratic", "gaussian"] = "none"
     deviation: Literal["shared", "state"] = "shared"
     trunks: Literal["shared", "separate"] = "shared"
-    rescale_values: bool = False
     gamma_first: Share | None = None
     gamma_steps: Count | None = None
     decay: Share = 1.0
@@ -92,11 +87,6 @@ class VRacerConfig(DrawsSteps):
             yield (
                 f"gamma_first = {self.gamma_first} must not be above gamma = {self.gamma}, which must be below 1 then: "
                 "the horizon grows from the one to the other"
-            )
-        if self.rescale_values and self.advantage != "none":
-            yield (
-                f"rescale_values = True would leave the coefficients of advantage = {self.advantage} in the units of "
-                "before; use advantage = none"
             )
         yield from super()._misfits()
 
@@ -135,11 +125,6 @@ class VRacerConfig(DrawsSteps):
             return self.gamma
         share = step / self.gamma_steps
         return float(1.0 - (1.0 - self.gamma_first) ** (1.0 - share) * (1.0 - self.gamma) ** share)
-
-    @property
-    def has_rescaled_values(self) -> bool:
-        """Whether values follow the scale of the rewards."""
-        return self.rescale_values
 
 
 class DDPGConfig(ActorCritic):

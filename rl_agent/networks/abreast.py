@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -47,12 +46,6 @@ class Abreast(Network):
     def initialise(self, rng: np.random.Generator) -> F32:
         """Draw fresh weights for each, shape (size,)."""
         return np.concatenate([network.initialise(rng) for network in self.networks])
-
-    def of_output(self, blocks: dict[str, F32], output: int) -> Iterator[F32]:
-        """Yield what the network that has this output has of it."""
-        for k, (network, columns) in enumerate(zip(self.networks, self._columns, strict=True)):
-            if columns.start <= output < columns.stop:
-                yield from network.of_output(self._own(blocks, k), output - columns.start)
 
     def reference(
         self,

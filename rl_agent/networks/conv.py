@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -207,12 +207,6 @@ class Conv(TorchNetwork):
             fill_glorot(w[f"weight{layer}"], rng)
         fill_near_zero(w[f"weight{last}"], self._widths[-2], rng)
         return flat
-
-    def of_output(self, blocks: dict[str, F32], output: int) -> Iterator[F32]:
-        """Yield a column of the last weights, and its bias."""
-        last = len(self._widths) - 2
-        yield blocks[f"weight{last}"][:, output]
-        yield blocks[f"bias{last}"][output : output + 1]
 
     def reference(
         self, weights: torch.Tensor | Weights, windows: torch.Tensor, lengths: torch.Tensor

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -43,11 +42,6 @@ class Each(Network):
     def initialise(self, rng: np.random.Generator) -> F32:
         """Draw fresh weights for each, shape (size,)."""
         return np.concatenate([self.kind.initialise(rng) for _ in range(self.count)])
-
-    def of_output(self, blocks: dict[str, F32], output: int) -> Iterator[F32]:
-        """Yield those of each."""
-        for k in range(self.count):
-            yield from self.kind.of_output(self._own(blocks, k), output)
 
     def reference(
         self,

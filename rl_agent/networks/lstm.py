@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -134,11 +133,6 @@ class LSTM(Network):
             w[f"cell{layer}"][width : 2 * width, -1] = 1.0
         fill_near_zero(w["weight"], self.hidden[-1], rng)
         return flat
-
-    def of_output(self, blocks: dict[str, F32], output: int) -> Iterator[F32]:
-        """Yield a row of the last weights, and its bias."""
-        yield blocks["weight"][output]
-        yield blocks["bias"][output : output + 1]
 
     def reference(
         self,

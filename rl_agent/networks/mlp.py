@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import pairwise
 from typing import Literal
 
@@ -58,12 +57,6 @@ class MLP(Network):
             else:
                 fill_near_zero(w[f"weight{layer}"], self.widths[-2], rng)
         return flat
-
-    def of_output(self, blocks: dict[str, F32], output: int) -> Iterator[F32]:
-        """Yield a column of the last weights, and its bias."""
-        last = self.layers - 1
-        yield blocks[f"weight{last}"][:, output]
-        yield blocks[f"bias{last}"][output : output + 1]
 
     def reference(
         self,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -61,18 +60,6 @@ class Network(ABC):
     @abstractmethod
     def initialise(self, rng: np.random.Generator) -> F32:
         """Draw fresh weights, shape (size,)."""
-
-    def of_output(self, blocks: dict[str, F32], output: int) -> Iterator[F32]:
-        """Yield views of the weights and the bias that make one output out of the last hidden layer.
-
-        Parameters
-        ----------
-        blocks
-            ``views`` of a flat vector.
-        output
-            Its number.
-        """
-        raise NotImplementedError(f"{type(self).__name__} has no linear layer at its end")
 
     @abstractmethod
     def reference(

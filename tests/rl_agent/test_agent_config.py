@@ -229,10 +229,6 @@ def test_what_is_written_has_the_settings_of_all_algorithms():
             {"gamma": 1.0, "gamma_first": 0.95, "gamma_steps": 10},
             "must be below 1 then",
         ),
-        (
-            {"rescale_values": True, "advantage": "quadratic"},
-            "the coefficients of advantage = quadratic in the units of before",
-        ),
         ({"algorithm": "ddpg", "noise": "ou"}, "noise = ou is correlated in time"),
         ({"algorithm": "sac", "squash": "none"}, "squash must be tanh"),
         ({"algorithm": "td3", "squash": "tanh"}, "tanh inside the policy"),

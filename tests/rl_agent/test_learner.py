@@ -278,42 +278,6 @@ def test_the_full_sweep_refreshes_final_values_and_far_flags():
     np.testing.assert_array_equal(memory.v_tbc[places], stored)
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [{}, {"trunks": "separate"}, {"network": "lstm", "window": 4}],
-    ids=["mlp", "trunks", "lstm"],
-)
-@pytest.mark.parametrize("rescale_values", [True, False])
-def test_values_follow_the_scale_of_the_rewards(settings, rescale_values):
-    learner = make_learner(
-        agents=4, learning_rate=1e-2, rescale_values=rescale_values, **SMALL | settings
-    )
-    rng = np.random.default_rng(0)
-    while learner.gradient_steps < 500:
-        live(learner, rng, 1)
-    memory = learner.memory
-    memory.reward *= np.float32(3.0)
-    rows, places = np.flatnonzero(learner.running.is_open), memory.places()
-
-    def in_units_of_the_task():
-        unit = learner.reward_scale.value
-        acting = learner.algorithm.act(
-            learner.state_scale(learner.running.current(rows)), learner.running.state[rows]
-        )
-        running = learner.running.value[rows, 0]
-        return np.concatenate([acting.value, running, memory.value[places]]) * unit, acting.mean
-
-    before, mean_before = in_units_of_the_task()
-    unit = learner.reward_scale.value
-    learner.sweep_memory()
-    after, mean_after = in_units_of_the_task()
-    factor = 1.0 if rescale_values else learner.reward_scale.value / unit
-    np.testing.assert_allclose(after, factor * before, rtol=1e-4, atol=1e-4)
-    np.testing.assert_array_equal(mean_after, mean_before)
-    assert abs(learner.reward_scale.value / unit - 3.0) < 0.3
-    assert np.abs(before).max() > 0.1
-
-
 def test_targets_look_as_far_ahead_as_the_horizon_has_grown():
     learner = make_learner(agents=4, gamma=0.99, gamma_first=0.5, gamma_steps=2000)
     while learner.environment_steps < 1000:

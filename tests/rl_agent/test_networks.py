@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from rl_agent import AgentConfig, Learner
-from rl_agent.networks import LSTM, MLP, Abreast, Each, Parts, make_network
+from rl_agent.networks import LSTM, MLP, Abreast, Parts, make_network
 
 NETWORKS = {
     "mlp": MLP(5, (16, 8), 3),
@@ -138,23 +138,6 @@ def test_acting_along_an_episode_equals_the_window_that_holds_it(name):
         outputs, state = network.step(weights, observations, state)
     expected = network.forward(weights, windows, lengths, network.tape(len(windows), 6))
     np.testing.assert_allclose(outputs, expected, atol=2e-6)
-
-
-@pytest.mark.parametrize(
-    "network",
-    [*NETWORKS.values(), *ABREAST.values(), Each(MLP(5, (8,), 3), 3)],
-    ids=[*NETWORKS, *ABREAST, "each"],
-)
-def test_what_an_output_is_made_of_moves_it_and_no_other(network):
-    rng = np.random.default_rng(9)
-    flat = random_weights(network, rng)
-    windows, lengths = windows_of(network, rng, lengths=np.full(6, network.history + 1))
-    before = network.evaluate(network.views(flat), windows, lengths)
-    for block in network.of_output(network.views(flat), 1):
-        block *= -3.0
-    after = network.evaluate(network.views(flat), windows, lengths)
-    expected = before * np.where(np.arange(network.outputs) == 1, -3.0, 1.0)
-    np.testing.assert_allclose(after, expected, rtol=1e-4, atol=1e-5)
 
 
 def test_lstm_is_the_lstm_of_torch():
