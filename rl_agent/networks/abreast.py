@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rl_agent.later import torch
-from rl_agent.networks.network import Network
+from rl_agent.networks.network import Network, Several
 
 __all__ = ["Abreast"]
 
@@ -17,7 +17,7 @@ F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
 
 
-class Abreast(Network):
+class Abreast(Several):
     """Networks whose outputs stand side by side.
 
     Parameters
@@ -27,25 +27,11 @@ class Abreast(Network):
     """
 
     def __init__(self, *networks: Network) -> None:
-        self.networks = networks
-        self.history = networks[0].history
         self._columns = [slice(*ends) for ends in pairwise(_ends(net.outputs for net in networks))]
         sizes = [net.state_shape[0] for net in networks]
         self._states = [slice(*ends) for ends in pairwise(_ends(sizes))]
         self.state_shape = (sum(sizes),)
-        blocks = [
-            (f"part{k}/{name}", shape)
-            for k, network in enumerate(networks)
-            for name, shape in network.blocks
-        ]
-        super().__init__(networks[0].inputs, sum(net.outputs for net in networks), blocks)
-
-    def _own(self, blocks: Any, k: int) -> Any:
-        return {name: blocks[f"part{k}/{name}"] for name, _ in self.networks[k].blocks}
-
-    def initialise(self, rng: np.random.Generator) -> F32:
-        """Draw fresh weights for each, shape (size,)."""
-        return np.concatenate([network.initialise(rng) for network in self.networks])
+        super().__init__("part", networks, sum(net.outputs for net in networks))
 
     def reference(
         self,

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rl_agent.later import torch
-from rl_agent.networks.network import Network
+from rl_agent.networks.network import Network, Several
 
 __all__ = ["Each"]
 
@@ -16,7 +16,7 @@ F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
 
 
-class Each(Network):
+class Each(Several):
     """N networks of one kind: row k of whatever comes goes through network k mod N.
 
     So the rows have to be those of whole worlds, the agents of a world next to each other
@@ -32,16 +32,8 @@ class Each(Network):
 
     def __init__(self, kind: Network, count: int) -> None:
         self.kind, self.count = kind, count
-        self.history, self.state_shape = kind.history, kind.state_shape
-        blocks = [(f"agent{k}/{name}", shape) for k in range(count) for name, shape in kind.blocks]
-        super().__init__(kind.inputs, kind.outputs, blocks)
-
-    def _own(self, blocks: Any, k: int) -> Any:
-        return {name: blocks[f"agent{k}/{name}"] for name, _ in self.kind.blocks}
-
-    def initialise(self, rng: np.random.Generator) -> F32:
-        """Draw fresh weights for each, shape (size,)."""
-        return np.concatenate([self.kind.initialise(rng) for _ in range(self.count)])
+        self.state_shape = kind.state_shape
+        super().__init__("agent", [kind] * count, kind.outputs)
 
     def reference(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy.typing as npt
 
 from rl_agent.later import torch
 
-__all__ = ["Network", "beside", "fill_glorot", "fill_near_zero"]
+__all__ = ["Network", "Several", "beside", "fill_glorot", "fill_near_zero"]
 
 F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
@@ -124,6 +125,37 @@ class Network(ABC):
     @abstractmethod
     def step(self, weights: dict[str, F32], observations: F32, state: F32) -> tuple[F32, F32]:
         """Act: outputs (n, outputs) and next states for observations (n, inputs), states (n, state_shape)."""
+
+
+class Several(Network):
+    """Networks of the same inputs that look like one; what goes to which, and where its outputs stand, is the heir's.
+
+    Parameters
+    ----------
+    name
+        Of one of them, before its number, in the names of the blocks.
+    networks
+        They have no actions beside their observations.
+    outputs
+        Of all of them together, for a row.
+    """
+
+    def __init__(self, name: str, networks: Sequence[Network], outputs: int) -> None:
+        self.networks, self._name = networks, name
+        self.history = networks[0].history
+        blocks = [
+            (f"{name}{k}/{block}", shape)
+            for k, network in enumerate(networks)
+            for block, shape in network.blocks
+        ]
+        super().__init__(networks[0].inputs, outputs, blocks)
+
+    def _own(self, blocks: Any, k: int) -> Any:
+        return {name: blocks[f"{self._name}{k}/{name}"] for name, _ in self.networks[k].blocks}
+
+    def initialise(self, rng: np.random.Generator) -> F32:
+        """Draw fresh weights for each, shape (size,)."""
+        return np.concatenate([network.initialise(rng) for network in self.networks])
 
 
 def beside(observations: F32, actions: F32) -> F32:
