@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import shutil
 import subprocess
 import sys
@@ -45,7 +46,12 @@ RUNS = {
     "wake-sac": ("d_cylinder_wake/quick", "run.steps=60000", "run.evaluate_episodes=48"),
 }  # fmt: skip
 """Preset and changes of each run, seed 0."""
-JOBS = {"wake": ("--suite", "paper", "--contestants", "V-RACER", "--seeds", "1")}
+JOBS = {
+    "wake": (
+        "--suite", "long", "--contestants", "V-RACER, a horizon that grows, separate trunks, half by episodes",
+        "--seeds", "1",
+    ),
+}  # fmt: skip
 """Words for benchmarks/figure6.py that choose one training each, seed 0."""
 LIMITS = {
     "pendulum": "MuJoCo's own task, which needs the extra `mujoco`; one seed of one.",
@@ -166,13 +172,13 @@ def cards() -> str:
         start = json.loads((folder / "starts.jsonl").read_text().splitlines()[0])
         judged = json.loads((folder / "evaluation.json").read_text())
         words = (
-            ["python benchmarks/figure6.py run", *JOBS[name]]
+            ["python", "benchmarks/figure6.py", "run", *JOBS[name]]
             if name in JOBS
-            else ["flowsim train", *RUNS[name]]
+            else ["flowsim", "train", *RUNS[name]]
         )
         lines = [
             f"## {name}\n",
-            f"`{' '.join(words)}`, seed {row['seed']}, commit `{start['commit'][:12]}`, "
+            f"`{shlex.join(words)}`, seed {row['seed']}, commit `{start['commit'][:12]}`, "
             f"{row['steps']:,} actions of {row['learner']} on `{row['env']}`.",
             f"{LIMITS[name]}\n",
             "| over the same starts | return | survival | actions |",
