@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[0] = str(ROOT)
 
-from benchmarks.pages import fill_in  # noqa: E402
+from benchmarks.pages import fill_in, save_plot  # noqa: E402
 from cases.d_cylinder_wake.env import CYLINDER, STREAM, WakeOptions  # noqa: E402
 from cases.ellipse_agent import ASPECT_RATIO  # noqa: E402
 from coupling.files import write_atomically  # noqa: E402
@@ -162,8 +162,7 @@ def draw(studies: list[dict[str, Any]], file: Path) -> None:
     for axes in axes_of_all[-1]:
         axes.set_xlabel("x / D from the flat side")
     figure.colorbar(shown, ax=axes_of_all, label="mean of $|a|^2$", extend="min")
-    file.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(file, dpi=200)
+    save_plot(figure, file)
 
 
 def write_page(results: Path, page: Path, picture: Path) -> None:

@@ -26,7 +26,7 @@ from scipy.signal import hilbert
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[0] = str(ROOT)
 
-from benchmarks.pages import fill_in  # noqa: E402
+from benchmarks.pages import fill_in, save_plot  # noqa: E402
 from benchmarks.resolution import agent_of, flow, record  # noqa: E402
 from cases.baselines import Controller  # noqa: E402
 from cases.d_cylinder_wake.env import CYLINDER, STREAM  # noqa: E402
@@ -246,8 +246,7 @@ def draw(studies: list[dict[str, Any]], file: Path) -> None:
     ):
         axis.set_title(title)
         rows[-1, list(rows[0]).index(axis)].set_xlabel(label)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(file, dpi=200)
+    save_plot(figure, file)
 
 
 def main() -> None:

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[0] = str(ROOT)
 
-from benchmarks.pages import fill_in  # noqa: E402
+from benchmarks.pages import fill_in, save_plot  # noqa: E402
 from cases.d_cylinder_wake.env import CYLINDER, STREAM, DCylinderWake, WakeOptions  # noqa: E402
 from cases.ellipse_agent import ASPECT_RATIO  # noqa: E402
 from coupling.files import write_atomically  # noqa: E402
@@ -334,8 +334,7 @@ def draw(studies: list[dict[str, Any]], file: Path) -> None:
     axes[0, 0].legend(title="cells per D", frameon=False, ncols=2)
     lines = [Line2D([], [], color="0.3", linestyle=line) for line in ("-", "--")]
     axes[0, 2].legend(lines, ["no control", "random actions"], frameon=False, loc="upper left")
-    file.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(file, dpi=200)
+    save_plot(figure, file)
 
 
 def table_of_policies(policies: Path) -> str:

@@ -13,6 +13,7 @@ from matplotlib.ticker import EngFormatter
 
 from benchmarks.learning.page import Seeds, curve_at, interquartile_mean, interval, read_curve
 from benchmarks.learning.plan import Suite, read_results
+from benchmarks.pages import save_plot
 
 __all__ = ["POINTS", "Panel", "contestants_of", "draw", "numbers"]
 
@@ -77,8 +78,7 @@ def draw(contestants: Mapping[str, Seeds], panels: Sequence[Panel], picture: Pat
         axes.xaxis.set_major_formatter(EngFormatter(sep=""))
     handles = axes.get_legend_handles_labels()
     figure.legend(*handles, loc="outside upper center", ncols=3)
-    picture.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(picture, dpi=200)
+    save_plot(figure, picture)
 
 
 def numbers(values: Sequence[float], form: str = "") -> str:

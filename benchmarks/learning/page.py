@@ -15,6 +15,7 @@ from matplotlib.ticker import EngFormatter
 from scipy.stats import bootstrap, trim_mean
 
 from benchmarks.learning.plan import Result, Suite, jobs_of, read_results, slug
+from benchmarks.pages import save_plot
 from coupling.settings.content import find_preset, read_yaml
 
 __all__ = ["Seeds", "curve_at", "interquartile_mean", "interval", "read_curve", "write_page"]
@@ -187,8 +188,7 @@ def _draw(groups: Groups, own: set[str], titles: dict[str, str], picture: Path) 
             axes.set(xlabel=label, ylabel="return of training episodes", title=title)
     lines = {str(line.get_label()): line for axes in figure.axes for line in axes.get_lines()}
     figure.legend(lines.values(), lines.keys(), loc="outside upper center", ncols=4)
-    picture.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(picture, dpi=200)
+    save_plot(figure, picture)
 
 
 def _draw_curve(axes: Axes, seeds: Seeds, axis: int, end: float, name: str, color: str) -> None:
