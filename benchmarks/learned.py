@@ -33,7 +33,8 @@ from cases.d_cylinder_wake.env import CYLINDER, STREAM  # noqa: E402
 from cases.ellipse_agent import ASPECT_RATIO  # noqa: E402
 from coupling.files import write_atomically  # noqa: E402
 from coupling.origin import machine, provenance  # noqa: E402
-from coupling.run.evaluate import EVALUATION_SEED, bootstrap_interval  # noqa: E402
+from coupling.run.evaluate import EVALUATION_SEED  # noqa: E402
+from coupling.run.evaluation import bootstrap_interval  # noqa: E402
 from coupling.worker.environments import episode_seed, make_vector  # noqa: E402
 from flowsim import Ellipse, Grid, Sides, Simulation  # noqa: E402
 from flowsim.validation.cylinder import disturb_wake  # noqa: E402

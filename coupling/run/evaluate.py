@@ -2,22 +2,20 @@
 
 import contextlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from gymnasium.spaces import Box
 
 from cases.baselines import Controller, baselines
+from coupling.run.evaluation import Evaluation
 from coupling.run.judges import Draws, Judges
 from coupling.worker.environments import Numbered, make_vector
 
 __all__ = [
     "EVALUATION_SEED",
     "Controller",
-    "Evaluation",
     "PolicyController",
-    "bootstrap_interval",
     "evaluate",
     "evaluate_with_baselines",
 ]
@@ -83,61 +81,6 @@ class _WholeRange:
         return self._space.low - margin + unit * (self._space.high - self._space.low + 2 * margin)
 
 
-@dataclass(frozen=True)
-class Evaluation:
-    """What the episodes gave.
-
-    Attributes
-    ----------
-    returns
-        Undiscounted sum of rewards of each episode, float64 (episodes,).
-    lengths
-        Actions of each episode, int64 (episodes,).
-    survived
-        Whether each episode lived to its end (was truncated, not terminated), bool (episodes,).
-    """
-
-    returns: np.ndarray
-    lengths: np.ndarray
-    survived: np.ndarray
-
-    def summary(self) -> dict[str, Any]:
-        """Return the numbers that are printed: mean return with its 95 % interval, length and survival."""
-        return {
-            "episodes": len(self.returns),
-            "mean_return": float(self.returns.mean()),
-            "ci95": list(bootstrap_interval(self.returns)),
-            "mean_length": float(self.lengths.mean()),
-            "length_ci95": list(bootstrap_interval(self.lengths)),
-            "survival": float(self.survived.mean()),
-        }
-
-
-def bootstrap_interval(
-    values: np.ndarray, *, level: float = 0.95, draws: int = 10_000
-) -> tuple[float, float]:
-    """Return the percentile bootstrap interval of the mean.
-
-    Parameters
-    ----------
-    values
-        Independent samples, shape (n,).
-    level
-        Confidence level.
-    draws
-        Number of resamples; the same ones are drawn every time.
-
-    Returns
-    -------
-    (float, float)
-        Lower and upper end.
-    """
-    rng = np.random.default_rng(0)
-    means = np.array([rng.choice(values, len(values)).mean() for _ in range(draws)])
-    low, high = np.quantile(means, ((1 - level) / 2, (1 + level) / 2))
-    return float(low), float(high)
-
-
 def evaluate(
     env: str,
     env_options: dict[str, Any],
@@ -177,7 +120,7 @@ def evaluate(
     whichever episodes end first would favour the short ones.
     """
     with contextlib.nullcontext(judges) if judges else Judges(env, env_options, processes=1) as who:
-        return Evaluation(*who.play(controller, episodes, seed, progress))
+        return who.play(controller, episodes, seed, progress)
 
 
 def baselines_of(env: str, env_options: dict[str, Any], seed: int) -> dict[str, Controller]:

@@ -23,11 +23,12 @@ from gymnasium.spaces import Box
 from cases.baselines import Controller
 from coupling.errors import RunError, describe_failure
 from coupling.launch.launcher import worker_environment
+from coupling.run.evaluation import Evaluation
 from coupling.worker.environments import episode_seed, make_vector
 from coupling.worker.named import is_flow
 from coupling.worker.parent import die_with_parent
 
-__all__ = ["Draws", "Judges", "Played"]
+__all__ = ["Draws", "Judges"]
 
 AT_ONCE = 24
 """Episodes of a part."""
@@ -43,14 +44,6 @@ class Draws(Protocol):
 
     def reseed(self, part: int) -> None:
         """Draw from the stream of a part, as if nothing had been drawn before."""
-
-
-class Played(NamedTuple):
-    """Returns (float64), lengths (int64) and survival (bool) of episodes."""
-
-    returns: np.ndarray
-    lengths: np.ndarray
-    survived: np.ndarray
 
 
 class _Part(NamedTuple):
@@ -101,7 +94,9 @@ class Judges:
             other.end()
         self._others = []
 
-    def play(self, controller: Controller, episodes: int, seed: int, progress: Progress) -> Played:
+    def play(
+        self, controller: Controller, episodes: int, seed: int, progress: Progress
+    ) -> Evaluation:
         """Play episodes.
 
         Parameters
@@ -117,7 +112,7 @@ class Judges:
 
         Returns
         -------
-        Played
+        Evaluation
             In the order of the starts.
 
         Raises
@@ -131,7 +126,7 @@ class Judges:
             _Part(number, starts[first : first + size])
             for number, first in enumerate(range(0, episodes, size))
         ]
-        todo, done = deque(parts), dict[int, Played]()
+        todo, done = deque(parts), dict[int, Evaluation]()
         so_far = {part.number: (0, 0) for part in parts}
         alone_until = time.monotonic() + self._patience
 
@@ -170,7 +165,7 @@ class Judges:
                 done[part.number] = _play(vector, copy.deepcopy(controller), part, heard)
         while len(done) < len(parts):
             share(wait=True)
-        return Played(*map(np.concatenate, zip(*(done[n] for n in sorted(done)), strict=True)))
+        return Evaluation(*map(np.concatenate, zip(*(done[n] for n in sorted(done)), strict=True)))
 
     def _start(self, size: int, parts: int) -> None:
         """Start other processes, as many as there are cores and parts for."""
@@ -197,7 +192,7 @@ class _Other:
         self.part = part
         self.connection.send((controller, part))
 
-    def hear(self) -> tuple[int, int, Played | None]:
+    def hear(self) -> tuple[int, int, Evaluation | None]:
         """Take one message: how far it is, and at the end of a part what was played.
 
         Raises
@@ -242,7 +237,7 @@ def _serve(connection: Connection, env: str, env_options: dict[str, Any], size: 
         connection.send((0, 0, None, describe_failure(error)))
 
 
-def _play(vector: Any, controller: Controller, part: _Part, progress: Progress) -> Played:
+def _play(vector: Any, controller: Controller, part: _Part, progress: Progress) -> Evaluation:
     """Play the first episode of every environment to its end; those without a seed of the part's have none."""
     space = vector.single_action_space
     assert isinstance(space, Box)
@@ -267,7 +262,7 @@ def _play(vector: Any, controller: Controller, part: _Part, progress: Progress) 
         survived[open_ & truncated & ~terminated] = True
         open_ &= ~(terminated | truncated)
         progress(count - int(open_.sum()), int(lengths.max()))
-    return Played(returns[:count], lengths[:count], survived[:count])
+    return Evaluation(returns[:count], lengths[:count], survived[:count])
 
 
 @contextlib.contextmanager
