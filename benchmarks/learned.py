@@ -47,6 +47,12 @@ ACROSS, ALONG = np.linspace(-1.5, 1.5, 31), np.linspace(0.5, 3.5, 31)
 DEVELOPMENT, MEASURED = 100.0, 30.0
 ANGLES = np.linspace(0.0, np.pi / 2, 7)
 PHASES = 8
+NAMES = {
+    "sac": "SAC",
+    "vracer": "V-RACER",
+    "vracer_a_horizon_that_grows_separate_trunks_half_by_episodes": "wake, V-RACER",
+}
+"""Of the learners in the names of their policies; the last is the agent that comes with flowsim."""
 
 FloatArray = NDArray[np.float64]
 
@@ -195,7 +201,7 @@ def table(studies: list[dict[str, Any]]) -> str:
 def _who(found: dict[str, Any]) -> str:
     """Name a policy by its learner, seed and resolution: ``SAC, seed 0`` and ``16 cells per D`` below it."""
     learner, seed = re.fullmatch(r".*?_(.*)_seed(\d+)", found["policy"]).groups()  # type: ignore[union-attr]
-    name = {"sac": "SAC", "vracer": "V-RACER"}.get(learner, learner)
+    name = NAMES.get(learner, learner)
     return f"{name}, seed {seed}\n{found['cells_per_diameter']} cells per D"
 
 
