@@ -45,13 +45,21 @@ def _density(z: float) -> float:
 
 
 @compiled()
+def _tail(z: float) -> tuple[float, float]:
+    """Return Phi(z), 0 where it is among the smallest floats, and log Phi(z)."""
+    if z > 0.0:
+        beyond = _cdf(-z)
+        return 1.0 - beyond, math.log1p(-beyond)
+    if z > FAR_OUT:
+        below = _cdf(z)
+        return below, math.log(below)
+    return 0.0, -0.5 * z * z - math.log(-z) - LOG_ROOT_2_PI + math.log(_series(z))
+
+
+@compiled()
 def log_cdf(z: float) -> float:
     """Return log Phi(z) of the standard normal distribution, exact in both tails."""
-    if z > 0.0:
-        return math.log1p(-_cdf(-z))
-    if z > FAR_OUT:
-        return math.log(_cdf(z))
-    return -0.5 * z * z - math.log(-z) - LOG_ROOT_2_PI + math.log(_series(z))
+    return _tail(z)[1]
 
 
 @compiled()
@@ -61,10 +69,18 @@ def hazard(z: float) -> float:
 
 
 @compiled()
-def _moments(low: float, high: float) -> tuple[float, float, float]:
-    """Integrate 1, z and z^2 times the standard normal density from ``low`` to ``high`` (eq. 24)."""
-    # the difference of two numbers near 1 would lose the digits of a small rest
-    mass = _cdf(-low) - _cdf(-high) if low > 0.0 else _cdf(high) - _cdf(low)
+def _moments(low: float, high: float, below: float, beyond: float) -> tuple[float, float, float]:
+    """Integrate 1, z and z^2 times the standard normal density from ``low`` to ``high`` (eq. 24).
+
+    ``below`` and ``beyond`` are Phi(low) and Phi(-high).
+    """
+    # a number near 1 would lose the digits of a small rest
+    if low > 0.0:
+        mass = _cdf(-low) - beyond
+    elif high < 0.0:
+        mass = _cdf(high) - below
+    else:
+        mass = 1.0 - below - beyond
     at_low, at_high = _density(low), _density(high)
     return mass, at_low - at_high, mass + low * at_low - high * at_high
 
@@ -76,7 +92,8 @@ def log_ratio_and_kl(
     """Compare pi = (m, s) with mu = (m_mu, s_mu): log pi(a) / mu(a) (eq. 29) and D_KL(mu || pi) (eq. 25)."""
     a, b = (low - m) / s, (high - m) / s
     a_mu, b_mu = (low - m_mu) / s_mu, (high - m_mu) / s_mu
-    at_low, at_low_mu, at_high, at_high_mu = log_cdf(a), log_cdf(a_mu), log_cdf(-b), log_cdf(-b_mu)
+    (_, at_low), (_, at_high) = _tail(a), _tail(-b)
+    (below, at_low_mu), (beyond, at_high_mu) = _tail(a_mu), _tail(-b_mu)
     if action <= low:
         log_ratio = at_low - at_low_mu
     elif action >= high:
@@ -84,15 +101,13 @@ def log_ratio_and_kl(
     else:
         z, z_mu = (action - m) / s, (action - m_mu) / s_mu
         log_ratio = 0.5 * (z_mu * z_mu - z * z) - math.log(s / s_mu)
-    mass, first, second = _moments(a_mu, b_mu)
+    mass, first, second = _moments(a_mu, b_mu, below, beyond)
     apart = m_mu - m
     inside = mass * math.log(s / s_mu) - 0.5 * second
     inside += (
         0.5 * (s_mu * s_mu * second + 2.0 * s_mu * apart * first + apart * apart * mass) / (s * s)
     )
-    outside = math.exp(at_low_mu) * (at_low_mu - at_low) + math.exp(at_high_mu) * (
-        at_high_mu - at_high
-    )
+    outside = below * (at_low_mu - at_low) + beyond * (at_high_mu - at_high)
     return log_ratio, inside + outside
 
 
@@ -117,9 +132,9 @@ def slopes(
     else:
         z = (action - m) / s
         log_m, log_s = z / s, (z * z - 1.0) / s
-    mass, first, second = _moments(a_mu, b_mu)
-    apart = m_mu - m
     p_low, p_high = _cdf(a_mu), _cdf(-b_mu)
+    mass, first, second = _moments(a_mu, b_mu, p_low, p_high)
+    apart = m_mu - m
     kl_m = p_low * of_low - p_high * of_high - (s_mu * first + apart * mass) / (s * s)
     spread = s_mu * s_mu * second + 2.0 * s_mu * apart * first + apart * apart * mass
     kl_s = p_low * of_low * a - p_high * of_high * b + (mass - spread / (s * s)) / s

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
 from cases.small.env import Chain, Glide, LinearQuadratic
+from flowsim.kept import at_once
 
 __all__ = ["TASKS", "Reference", "chain", "glide", "linear_quadratic", "pendulum"]
 
@@ -59,7 +59,7 @@ def chain() -> float:
     return float(value[1])
 
 
-@njit(cache=True)
+@at_once
 def _pendulum_back(value: np.ndarray, angles: int, top: float, torques: np.ndarray) -> np.ndarray:
     """One step back in time of Pendulum-v1 (g = 10, m = l = 1, dt = 0.05), values by bilinear interpolation."""
     rates = value.shape[1]
