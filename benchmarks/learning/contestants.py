@@ -18,6 +18,7 @@ from benchmarks.pages import save_plot
 __all__ = ["POINTS", "Panel", "contestants_of", "draw", "numbers"]
 
 POINTS = 60  # of a drawn curve
+LEGEND_LETTERS = 150  # side by side, of labels as wide as the widest
 
 
 class Panel(NamedTuple):
@@ -76,8 +77,9 @@ def draw(contestants: Mapping[str, Seeds], panels: Sequence[Panel], picture: Pat
         axes.set(xlabel=panel.x, ylabel=panel.y)
         axes.locator_params(axis="x", nbins=6)
         axes.xaxis.set_major_formatter(EngFormatter(sep=""))
-    handles = axes.get_legend_handles_labels()
-    figure.legend(*handles, loc="outside upper center", ncols=3)
+    handles, labels = axes.get_legend_handles_labels()
+    columns = max(1, min(3, LEGEND_LETTERS // max(map(len, labels))))
+    figure.legend(handles, labels, loc="outside upper center", ncols=columns, fontsize="small")
     save_plot(figure, picture)
 
 
