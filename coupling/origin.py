@@ -3,6 +3,7 @@
 import os
 import platform
 import subprocess
+import sys
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,17 @@ def machine() -> dict[str, Any]:
         "blas": sorted(
             {f"{of['internal_api']} {of['version']} {of['architecture']}" for of in _blas()}
         ),
+        **_gpu(),
     }
+
+
+def _gpu() -> dict[str, Any]:
+    """Name the device that this process has used, if it has used one."""
+    cupy = sys.modules.get("cupy")
+    if cupy is None or not cupy.cuda.is_available():
+        return {}
+    properties = cupy.cuda.runtime.getDeviceProperties(0)
+    return {"gpu": properties["name"].decode(), "cupy": cupy.__version__}
 
 
 def _blas() -> list[dict[str, Any]]:
@@ -57,7 +68,10 @@ def _version(package: str) -> str | None:
 
 
 def _git_commit() -> str | None:
-    """Return the commit of the checkout that this package lies in, marked when it was changed."""
+    """Return the commit of the checkout that this package lies in, marked when it was changed.
+
+    A copy of a checkout without its history has the one that the variable FLOWSIM_COMMIT names.
+    """
     try:
         answer = subprocess.run(
             ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"],
@@ -68,5 +82,5 @@ def _git_commit() -> str | None:
             check=True,
         )
     except (OSError, subprocess.SubprocessError):
-        return None
+        return os.environ.get("FLOWSIM_COMMIT")
     return answer.stdout.strip()

@@ -58,7 +58,12 @@ DEVICES: tuple[Literal["cpu"], Literal["cuda"]] = ("cpu", "cuda")
 
 
 def bench_learner(
-    say: Callable[[str], None], *, full: bool = False, seconds: float = 4.0, threads: int = 1
+    say: Callable[[str], None],
+    *,
+    full: bool = False,
+    seconds: float = 4.0,
+    threads: int = 1,
+    devices: tuple[Literal["cpu", "cuda"], ...] | None = None,
 ) -> list[dict[str, Any]]:
     """Measure the learner beside its peer.
 
@@ -73,16 +78,18 @@ def bench_learner(
         Time spent on each measurement.
     threads
         Threads of the linear algebra.
+    devices
+        Where; None: the CPU, and a CUDA device where there is one.
 
     Returns
     -------
     list of dict
         One row per case and device: ``algorithm``, ``network``, ``sampler``, ``batch``, ``observation``, ``action``,
         ``threads``, ``device``, ``updates_per_second``, ``peer``, ``peer_updates_per_second`` (``None`` without one).
-        Behind them, on the CPU, one for each host and sampler.
+        Behind them, where the CPU is measured, one for each host and sampler.
     """
     rows: list[dict[str, Any]] = []
-    devices = DEVICES if torch.cuda.is_available() else DEVICES[:1]
+    devices = devices or (DEVICES if torch.cuda.is_available() else DEVICES[:1])
     cases = CASES if full else CASES[:USUAL]
     for device in devices:
         for algorithm, network, observation, action in cases:
@@ -101,7 +108,8 @@ def bench_learner(
                     _peer(config, observation, action, seconds),
                 )
             )
-    for algorithm in HOSTS if full else HOSTS[:USUAL_HOSTS]:
+    hosts = HOSTS if full else HOSTS[:USUAL_HOSTS]
+    for algorithm in hosts if "cpu" in devices else ():
         for sampler in SAMPLERS:
             say(f"{algorithm}, {sampler}, cpu")
             config = AgentConfig(
