@@ -77,7 +77,9 @@ def gaussian(coefficients: Tensor, action: Tensor, mean: Tensor, std: Tensor) ->
     offset = action - mean
     spread = offset.clamp(min=0.0) ** 2 / above + offset.clamp(max=0.0) ** 2 / below
     share = 0.5 * ((above / (above + std**2)).sqrt() + (below / (below + std**2)).sqrt())
-    return height * (torch.exp(-0.5 * spread.sum(1)) - share.prod(1))
+    # the slope of a product looks for zeros on the host, which a captured step may not; no share is zero
+    product = share.log().sum(1).exp()
+    return height * (torch.exp(-0.5 * spread.sum(1)) - product)
 
 
 def loss(advantage: Tensor, value: Tensor, q_ret: Tensor, rho: Tensor) -> Tensor:
