@@ -27,7 +27,9 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 AGENTS = 24
 PRESETS = ("quick", "default", "fine", "paper")
-ACTION_SECONDS = 8.0
+ACTION_SECONDS = 6.0
+EFFORT = 0.1
+"""Standard deviation of the random actions, as in ``flowsim bench tasks``."""
 TEST_WORKERS = 6
 TEST_TIMEOUT = 240.0
 STEPS = 6000
@@ -86,13 +88,18 @@ def solver() -> dict[str, Any]:
 
 
 def kernels() -> dict[str, Any]:
-    """The share of each kernel in a step."""
-    from flowsim.bench_cuda import kernel_times
+    """The share of each kernel in a step: of the solver's own wake, and of the task's."""
+    from flowsim.bench_cuda import kernel_times, wake
 
-    return {
-        f"{batch} x {nx}x{ny}": kernel_times(nx, ny, batch)
-        for nx, ny, batch in ((512, 256, 24), (256, 128, 1))
+    found = {
+        f"{batch} x {nx}x{ny}": kernel_times(wake(nx, ny, batch))
+        for nx, ny, batch in ((512, 256, 24), (256, 128, 1), (4096, 2048, 1))
     }
+    for preset in ("default", "fine"):
+        env = task(preset)
+        env.reset(seed=0)
+        found[preset] = kernel_times(env.task.simulation)
+    return found
 
 
 def jax_cfd() -> dict[str, Any]:
@@ -122,32 +129,51 @@ def learner() -> dict[str, Any]:
     }
 
 
-def actions() -> dict[str, Any]:
-    """Actions per second of 24 agents in one batch, random actions, starts and transfers included."""
-    import numpy as np
-
+def task(preset: str) -> Any:
+    """The wake's task, 24 agents in one batch."""
     from cases.d_cylinder_wake.env import DCylinderWakeVectorEnv
+
+    return DCylinderWakeVectorEnv(
+        AGENTS, autoreset_mode="SameStep", preset=preset, backend="cuda", start="impulsive"
+    )
+
+
+def actions() -> dict[str, Any]:
+    """Actions per second of 24 agents in one batch, small random actions, starts and transfers included.
+
+    ``start_ms`` is what one of the batch takes to begin anew, ``advance_ms`` an action of all of them in the solver,
+    which takes ``most_steps`` of it.
+    """
+    import numpy as np
 
     found = {}
     for preset in PRESETS:
-        mode = "SameStep"
-        env = DCylinderWakeVectorEnv(
-            AGENTS, autoreset_mode=mode, preset=preset, backend="cuda", start="impulsive"
-        )
+        env = task(preset)
         rng = np.random.default_rng(0)
         env.reset(seed=0)
-        env.step(rng.uniform(-1, 1, (AGENTS, 3)))  # compiles and captures
-        steps = done = 0
+        env.step(EFFORT * rng.standard_normal((AGENTS, 3)))  # compiles and captures
+        starts = env.task.simulation
+        begin = time.perf_counter()
+        for agent in range(AGENTS):
+            env.task.start(agent, rng)
+        start_ms = 1e3 * (time.perf_counter() - begin) / AGENTS
+        before, begin = starts.steps.copy(), time.perf_counter()
+        starts.advance(1.0)
+        advance_ms, most = 1e3 * (time.perf_counter() - begin), int((starts.steps - before).max())
+        env.reset(seed=0)
+        steps = done = lost = 0
         begin = time.perf_counter()
         while time.perf_counter() - begin < ACTION_SECONDS:
-            _, _, _, _, info = env.step(rng.uniform(-1, 1, (AGENTS, 3)))
+            _, _, ended, _, info = env.step(EFFORT * rng.standard_normal((AGENTS, 3)))
             steps += int(np.sum(info["solver_steps"]))
-            done += AGENTS
+            done, lost = done + AGENTS, lost + int(np.sum(ended))
         rate = done / (time.perf_counter() - begin)
-        grid = env.task.simulation.grid
+        grid = starts.grid
         found[preset] = {
             "grid": f"{grid.nx}x{grid.ny}", "actions_per_second": rate, "hours_per_100000_actions": 1e5 / rate / 3600,
-            "solver_steps_per_action": steps / done, "cells_per_second": steps / done * rate * grid.nx * grid.ny,
+            "actions_per_start": done / max(lost, 1), "solver_steps_per_action": steps / done,
+            "cells_per_second": steps / done * rate * grid.nx * grid.ny,
+            "start_ms": start_ms, "advance_ms": advance_ms, "most_steps": most,
         }  # fmt: skip
     return found
 
@@ -188,8 +214,9 @@ def summary(found: dict[str, Any]) -> None:
         )
     for preset, row in found.get("actions", {}).items():
         if isinstance(row, dict):
-            print(f"{preset}: {row['actions_per_second']:.1f} actions/s, "
-                  f"{row['hours_per_100000_actions']:.2f} h per 100,000")  # fmt: skip
+            print(f"{preset}: {row['actions_per_second']:.1f} actions/s, {row['hours_per_100000_actions']:.2f} h per "
+                  f"100,000; a start {row['start_ms']:.1f} ms, {row['most_steps']} steps of all "
+                  f"{row['advance_ms']:.1f} ms")  # fmt: skip
     for name, part in found.items():
         if "error" in part:
             print(f"{name} FAILED: {part['error']}")

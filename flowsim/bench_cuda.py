@@ -87,8 +87,13 @@ def bench_cuda(
     return rows
 
 
-def kernel_times(nx: int, ny: int, batch: int, dtype: str = "float32") -> list[dict[str, Any]]:
-    """Measure every launch of a step by itself, in the order of the step.
+def kernel_times(sim: Simulation) -> list[dict[str, Any]]:
+    """Measure every launch of a step by itself, in the order of the step; the simulation is of no use afterwards.
+
+    Parameters
+    ----------
+    sim
+        On the backend ``cuda``, without bodies that a function drives.
 
     Returns
     -------
@@ -96,13 +101,12 @@ def kernel_times(nx: int, ny: int, batch: int, dtype: str = "float32") -> list[d
         ``kernel``, ``us``, ``share`` of the sum, and for sweeps over all cells ``bytes_per_cell`` and
         ``of_bandwidth``.
     """
-    sim = wake(nx, ny, batch, dtype)
     sim.advance_steps(3)
-    bandwidth, cells = copy_bandwidth(), nx * ny * batch
+    bandwidth, cells = copy_bandwidth(), sim.grid.nx * sim.grid.ny * sim.batch
     rows: list[dict[str, Any]] = []
     for name, call in _launches(sim):
         taken = _graph_seconds(sim, call)
-        traffic = TRAFFIC.get(name, 0) * np.dtype(dtype).itemsize / 4
+        traffic = TRAFFIC.get(name, 0) * sim.dtype.itemsize / 4
         row = {"kernel": name.lstrip("_"), "us": 1e6 * taken, "bytes_per_cell": traffic or None}
         rows.append(
             row | {"of_bandwidth": traffic * cells / taken / bandwidth if traffic else None}

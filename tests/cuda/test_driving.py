@@ -101,10 +101,10 @@ def test_an_action_needs_one_transfer_each_way(monkeypatch: pytest.MonkeyPatch) 
     sim.advance(0.2)  # compiles and captures
     calls: list[str] = []
     device = type(sim._device)
-    for name in ("push", "pull"):
+    for name in ("send_state", "fetch_state"):
         original = getattr(device, name)
         monkeypatch.setattr(
             device, name, lambda self, o=original, n=name: (calls.append(n), o(self))[1]
         )
     sim.advance(0.2)
-    assert calls == ["push", "pull"]
+    assert calls == ["send_state", "fetch_state"]

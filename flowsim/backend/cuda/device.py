@@ -61,7 +61,9 @@ class Device:
             raise RuntimeError(
                 'backend = "cuda": CUDA shows no device (CUDA_VISIBLE_DEVICES may hide it)'
             )
-        self._stream = cupy.cuda.Stream(non_blocking=True)
+        # One that the null stream waits for, and that waits for it: fields are written and looked at there, and a body
+        # that a function drives is moved by launches there.
+        self._stream = cupy.cuda.Stream()
 
     def reserve(self, needed: int, what: str) -> None:
         """Make sure that so many bytes can be had.
@@ -130,7 +132,6 @@ class Device:
         if SIMULATED:
             self._near[:] = self._host
             return
-        cupy.cuda.Stream.null.synchronize()  # what others did to the fields comes first
         self._near.data.copy_from_host_async(
             self._host.ctypes.data, self._host.nbytes, self._stream
         )

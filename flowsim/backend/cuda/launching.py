@@ -63,9 +63,9 @@ class Kernel:
 
     def launch(self, blocks: tuple[int, ...], threads: tuple[int, ...], *arguments: Any) -> None:
         """Launch so many blocks of so many threads."""
-        # numba advises against grids as small as a sweep over the sides must be
+        # numba advises against grids as small as a sweep over the sides must be, in colour
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="Grid size")
+            warnings.filterwarnings("ignore", message=".*Grid size")
             self._compiled[blocks, threads, _stream()](*_views(arguments))
 
 
