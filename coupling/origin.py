@@ -70,8 +70,10 @@ def _version(package: str) -> str | None:
 def _git_commit() -> str | None:
     """Return the commit of the checkout that this package lies in, marked when it was changed.
 
-    A copy of a checkout without its history has the one that the variable FLOWSIM_COMMIT names.
+    The variable FLOWSIM_COMMIT names that of a copy without a history of its own.
     """
+    if named := os.environ.get("FLOWSIM_COMMIT"):
+        return named
     try:
         answer = subprocess.run(
             ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"],
@@ -82,5 +84,5 @@ def _git_commit() -> str | None:
             check=True,
         )
     except (OSError, subprocess.SubprocessError):
-        return os.environ.get("FLOWSIM_COMMIT")
+        return None
     return answer.stdout.strip()
