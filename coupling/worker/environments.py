@@ -328,7 +328,9 @@ def describe_task(env: str, env_options: dict[str, Any]) -> Task:
     finally:
         vector.close()
     actions = action.choices if isinstance(action, Numbered) else action
-    return Task(observation, actions, _longest_episode(env, vector), _of_first(vector, "world", 1))
+    # a name of its own: environments by others have a `world`, their physics, say
+    world = _of_first(vector, "joint_agents", 1)
+    return Task(observation, actions, _longest_episode(env, vector), world)
 
 
 def _of_first(vector: VectorEnv, name: str, otherwise: Any) -> Any:

@@ -29,7 +29,7 @@ class JointWorld(gym.Env[np.ndarray, np.ndarray]):
 
     Attributes
     ----------
-    world
+    joint_agents
         Number of agents (N).
     episode_steps
         Longest episode in steps, where it is known.
@@ -45,11 +45,11 @@ class JointWorld(gym.Env[np.ndarray, np.ndarray]):
         self.metadata = dict(getattr(self._inner, "metadata", {}))
         self.render_mode = options.get("render_mode")
         self._names: list[Any] = list(self._inner.possible_agents)
-        self.world = len(self._names)
+        self.joint_agents = len(self._names)
         self.episode_steps = options.get("max_cycles")
         observations = [self._inner.observation_space(name) for name in self._names]
         actions = [self._inner.action_space(name) for name in self._names]
-        if self.world == 1:
+        if self.joint_agents == 1:
             raise ValueError("it has a single agent: take its Gymnasium form")
         if any(space != observations[0] for space in observations) or any(
             space != actions[0] for space in actions
@@ -58,8 +58,8 @@ class JointWorld(gym.Env[np.ndarray, np.ndarray]):
         if not isinstance(observations[0], gym.spaces.Box):
             raise ValueError(f"its agents observe {observations[0]}, not a Box")
         self._own_actions = actions[0]
-        self.observation_space = joint_observations(observations[0], self.world)
-        self.action_space = joint_actions(actions[0], self.world)
+        self.observation_space = joint_observations(observations[0], self.joint_agents)
+        self.action_space = joint_actions(actions[0], self.joint_agents)
         self._size = int(np.prod(observations[0].shape))
 
     def reset(
@@ -67,10 +67,10 @@ class JointWorld(gym.Env[np.ndarray, np.ndarray]):
     ) -> tuple[np.ndarray, dict]:
         """Begin an episode of all agents."""
         seen, _ = self._inner.reset(seed=seed, options=options)
-        self._gone = np.zeros(self.world, np.bool_)
-        self._seen = np.zeros((self.world, self._size), np.float32)
+        self._gone = np.zeros(self.joint_agents, np.bool_)
+        self._seen = np.zeros((self.joint_agents, self._size), np.float32)
         self._take(seen)
-        return pack(self._seen, np.zeros(self.world), self._gone), {}
+        return pack(self._seen, np.zeros(self.joint_agents), self._gone), {}
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         """Let the agents that are there act together.
@@ -80,7 +80,7 @@ class JointWorld(gym.Env[np.ndarray, np.ndarray]):
         RuntimeError
             If an agent is cut short while others go on: its value could not be known there.
         """
-        each = dict(zip(self._names, np.asarray(action).reshape(self.world, -1), strict=True))
+        each = dict(zip(self._names, np.asarray(action).reshape(self.joint_agents, -1), strict=True))
         if isinstance(self._own_actions, gym.spaces.Discrete):
             own = {name: int(each[name][0]) for name in self._inner.agents}
         else:

@@ -7,6 +7,7 @@ import pytest
 import cases  # noqa: F401  (registers the tasks)
 from coupling.settings.config import load_config
 from coupling.settings.content import shipped_presets
+from coupling.worker.environments import describe_task
 from rl_agent.defaults import doubts, fit
 
 PRESETS = [name for name in shipped_presets() if name.startswith("replay/")]
@@ -65,3 +66,13 @@ def test_the_presets_are_all_there():
         "BipedalWalker-v3",
         "Hopper-v5",
     }
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_the_task_of_a_preset_is_one_agent_that_can_be_made(preset):
+    if "lunar" in preset or "walker" in preset:
+        pytest.importorskip("Box2D", reason="Box2D is not installed: pip install 'flowsim[box2d]'")
+    config = load_config(preset)
+    task = describe_task(config.env, config.env_options)
+    assert task.world == 1
+    assert task.episode_steps is not None

@@ -123,7 +123,7 @@ def test_five_pictures_of_an_action_are_seen_and_change_nothing(school: SwimmerS
 
 def test_the_joint_world_and_the_gymnasium_form_have_its_spaces() -> None:
     world = JointWorld(parallel_env, TINY)
-    assert world.world == 3
+    assert world.joint_agents == 3
     env = gymnasium.make("flowsim/SwimmerSchool-v0", **TINY)
     assert env.observation_space.shape == (3 * OBSERVATIONS,)
     assert env.action_space.shape == (6,)

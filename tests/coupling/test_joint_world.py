@@ -19,10 +19,16 @@ from rl_agent.joint import unpack
 MEADOW = "parallel:meadow"
 
 
+@pytest.mark.parametrize(("env", "agents"), [(MEADOW, 2), ("flowsim/SwimmerSchool-v0", 1)])
+def test_what_an_environment_calls_its_world_is_no_number_of_agents(env, agents):
+    """The school's Gymnasium form has a ``world``, as have Gymnasium's lunar lander and walker."""
+    assert describe_task(env, {} if env == MEADOW else {"preset": "quick"}).world == agents
+
+
 def test_a_world_is_stepped_as_one_agent():
     world = JointWorld(Meadow, {"count": 3, "max_cycles": 5, "leaver": "cow_1"})
     twin = Meadow(count=3, max_cycles=5, leaver="cow_1")
-    assert (world.world, world.episode_steps) == (3, 5)
+    assert (world.joint_agents, world.episode_steps) == (3, 5)
     joint, _ = world.reset(seed=4)
     twin.reset(seed=4)
     rng = np.random.default_rng(0)
