@@ -80,7 +80,9 @@ class JointWorld(gym.Env[np.ndarray, np.ndarray]):
         RuntimeError
             If an agent is cut short while others go on: its value could not be known there.
         """
-        each = dict(zip(self._names, np.asarray(action).reshape(self.joint_agents, -1), strict=True))
+        each = dict(
+            zip(self._names, np.asarray(action).reshape(self.joint_agents, -1), strict=True)
+        )
         if isinstance(self._own_actions, gym.spaces.Discrete):
             own = {name: int(each[name][0]) for name in self._inner.agents}
         else:
