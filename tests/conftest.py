@@ -24,6 +24,7 @@ HOW = {
     "numba's simulator": "`make test` runs them in numba's simulator beside these; on a machine with a GPU, `make gpu`",
     "header of libzmq": "install a C compiler and the header: `apt install gcc make libzmq3-dev` on Debian",
     "gfortran": "install a Fortran compiler: `apt install gfortran` on Debian",
+    "cuda13": "`pip install 'flowsim[cuda13]'`, on any machine",
     "there is a": "a machine without a GPU",
     "CUDA|GPU": "a machine with an NVIDIA GPU, and `make gpu`",
     "Ray|submitit": "`make test-all`, which installs the optional libraries",
