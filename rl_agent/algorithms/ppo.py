@@ -20,6 +20,8 @@ shared by all states, as in V-RACER; discrete ones are categorical. No entropy b
 Done otherwise than usual: rho is relative to the policy that drew each action, which is an older one for the action
 that was out when an iteration began. States are standardised with the first horizon's statistics, rewards divided by
 their root mean square over all steps so far.
+
+``loss`` is for autograd, which a GPU runs; on a CPU its gradient is written out (``by_hand/ppo.py``).
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ import numpy.typing as npt
 from rl_agent import densities, distributions
 from rl_agent.actor import Actor, categorical_head, gaussian_head
 from rl_agent.algorithms.algorithm import Tensors
+from rl_agent.algorithms.by_hand import ppo as by_hand
 from rl_agent.algorithms.horizon import OnHorizon
 from rl_agent.config import PPOConfig
 from rl_agent.deviation import Deviation
@@ -68,6 +71,9 @@ class PPO(OnHorizon):
             config.sigma - config.sigma_min
         )
         self.torch_step.to_device()
+        if config.device == "cpu":
+            deviation = None if sizes.choices else Deviation(sizes.action, config.sigma_min)
+            self.by_hand = by_hand.Gradient(self, deviation, config.clip)
 
     def loss(self, weights: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, Tensors]:
         """L_pi + L_V of a batch."""

@@ -125,6 +125,35 @@ def test_the_gradient_of_acer_that_is_written_out_equals_autograd(choices, net):
             assert getattr(found, kind) == pytest.approx(float(results[kind]), rel=1e-3)
 
 
+@pytest.mark.parametrize("choices", [0, 3])
+def test_the_gradient_of_ppo_that_is_written_out_equals_autograd(choices):
+    """On networks some way from those that acted, so that some of the steps are clipped."""
+    learner = a_learner("ppo", choices=choices, horizon=64, clip=0.1)
+    algorithm, rng = learner.algorithm, np.random.default_rng(5)
+    away = 0.2 if choices else 0.02
+    algorithm.weights += away * rng.standard_normal(len(algorithm.weights)).astype(np.float32)
+    rules = learner.refer.rules(0)
+    for seed in (1, 2):  # the second with what the first has left in the passes
+        places, batch = a_batch(learner, seed)
+        assert batch.q_ret.min() < 0 < batch.q_ret.max()
+        found = algorithm.by_hand(batch, rules, None)
+        _, results, expected = loss_and_gradient(algorithm, batch, rules)
+        for name, place in algorithm.parts.places.items():
+            if expected[place].size:
+                scale = np.abs(expected[place]).max()
+                assert scale > 1e-3, name
+                np.testing.assert_allclose(
+                    algorithm.last_gradient[place], expected[place], atol=3e-5 * scale
+                )
+        assert found.gradient_norm == pytest.approx(np.linalg.norm(expected), rel=1e-4)
+        assert 0 < found.far.sum() < len(places)
+        np.testing.assert_array_equal(found.far, results["far"])
+        for kind in ("value", "rho", "kl"):
+            np.testing.assert_allclose(getattr(found, kind), results[kind], rtol=3e-4, atol=3e-5)
+        for kind in ("policy_loss", "value_loss"):
+            assert getattr(found, kind) == pytest.approx(float(results[kind]), rel=1e-3)
+
+
 @pytest.mark.parametrize("name", ONE_STEP)
 def test_updates_by_either_way_move_weights_and_target_alike(name):
     """Five of them: TD3 moves its policy and its targets in two."""
