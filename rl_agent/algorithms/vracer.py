@@ -130,7 +130,7 @@ class VRacer(Algorithm):
             config.sigma - config.sigma_min
         )
         self.torch_step.to_device()
-        plain = config.advantage == "none" and config.sampler == "uniform" and not sizes.choices
+        plain = config.advantage == "none" and not sizes.choices
         self.by_hand = (
             by_hand.Gradient(self, self._deviation) if plain and config.device == "cpu" else None
         )

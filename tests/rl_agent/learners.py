@@ -99,10 +99,10 @@ def some(algorithm, part, count=12):
     return np.random.default_rng(0).permutation(np.arange(place.start, place.stop))[:count]
 
 
-def by_autograd(algorithm, batch, rules):
+def by_autograd(algorithm, batch, rules, weight=None):
     """Gradient of the loss as the paper writes it and what it says of the batch, in double precision."""
     weights = torch.tensor(algorithm.weights, dtype=torch.float64, requires_grad=True)
-    inputs = algorithm.inputs(batch, None) | rules._asdict()
+    inputs = algorithm.inputs(batch, weight) | rules._asdict()
     loss, results = algorithm.loss(
         weights, {n: torch.as_tensor(x, dtype=torch.float64) for n, x in inputs.items()}
     )

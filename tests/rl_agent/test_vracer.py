@@ -69,16 +69,20 @@ def batch_for(algorithm, seed=2, far_out=0.5):
         {"policy": "clipped"},
         {"deviation": "state", "sigma_min": 0.1},
         {"deviation": "state", "trunks": "separate"},
+        {"sampler": "rank", "replay": "none"},
     ],
-    ids=["paper", "options", "clipped", "deviation", "trunks"],
+    ids=["paper", "options", "clipped", "deviation", "trunks", "weighted"],
 )
 def test_fast_gradient_equals_autograd(network, rules, settings):
     algorithm = vracer(network, **settings)
     batch = batch_for(algorithm)
     if "policy" in settings:
         batch = replace(batch, action=np.clip(2.0 * batch.action, -1.0, 1.0))
-    fast = algorithm.by_hand(batch, rules, None)
-    expected, reference = by_autograd(algorithm, batch, rules)
+    weight = None
+    if "sampler" in settings:
+        weight = np.random.default_rng(3).uniform(0.2, 1.0, len(batch.action)).astype(np.float32)
+    fast = algorithm.by_hand(batch, rules, weight)
+    expected, reference = by_autograd(algorithm, batch, rules, weight)
     assert 0.05 < fast.far_fraction < 0.8
     scale = np.abs(expected).max()
     np.testing.assert_allclose(algorithm.last_gradient / scale, expected / scale, atol=1e-5)
@@ -88,6 +92,8 @@ def test_fast_gradient_equals_autograd(network, rules, settings):
     np.testing.assert_allclose(np.log(fast.rho), np.log(reference.rho), atol=1e-4)
     for name in ("policy_loss", "value_loss", "mean_rho", "mean_kl", "far_fraction"):
         assert getattr(fast, name) == pytest.approx(getattr(reference, name), rel=1e-3, abs=1e-5)
+    if weight is not None:
+        np.testing.assert_allclose(fast.td_error, reference.td_error, atol=1e-5)
 
 
 @pytest.mark.parametrize("network", ["mlp", "lstm"])

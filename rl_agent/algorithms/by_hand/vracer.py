@@ -29,7 +29,7 @@ class Gradient:
         self._of, self._pass, self._deviation = of, of.parts.passes("network"), deviation
 
     def __call__(self, batch: Batch, rules: Rules, weight: F32 | None) -> Evaluation:
-        """Write dL/dw of a batch, which has no weights; steps above ``rho_clip`` have no gradient of L_pi."""
+        """Write dL/dw of a batch; steps above ``rho_clip`` have no gradient of L_pi."""
         of = self._of
         outputs = self._pass.forward(of.host_weights["network"], batch.windows, batch.lengths)
         tail, free = outputs[:, 1 + of.sizes.action :], of.weights[of.parts.places["sigma"]]
@@ -37,12 +37,18 @@ class Gradient:
         sigma = self._deviation(tail, free).reshape(-1, of.sizes.action)
         value, kl, rho, far, moved = self._compare(batch, rules, outputs, sigma)
         advantage = self._advantage(batch, value, rho * ~far)
-        loss_share, kl_share = _shares(batch, rules, far)
-        self._propagate(batch, outputs, sigma, advantage, rho * moved, loss_share, kl_share)
-        kept = (loss_share > 0) if rules.rule_1 else np.ones(len(far), np.bool_)
-        if batch.present is not None:
-            kept = kept & (batch.present > 0)
-        count = max(1, int(kept.sum()))
+        kept, of_kl = _kept(batch, rules, far, weight)
+        count, size = max(1.0, float(kept.sum())), len(far)
+        self._propagate(
+            batch,
+            outputs,
+            sigma,
+            advantage,
+            rho * moved,
+            np.float32(rules.beta / size) * kept,
+            np.float32((1.0 - rules.beta) / size) * of_kl,
+        )
+        error = batch.v_tbc - outputs[:, 0]
         return Evaluation(
             value=worlds.mean_of_each(value, of.sizes.world)
             if of.config.is_cooperative
@@ -50,12 +56,13 @@ class Gradient:
             rho=rho,
             kl=kl,
             far=far,
-            policy_loss=-float((rho * advantage)[kept].sum()) / count,
-            value_loss=0.5 * float(((outputs[:, 0] - batch.v_tbc)[kept] ** 2).sum()) / count,
+            policy_loss=-float((rho * advantage) @ kept) / count,
+            value_loss=0.5 * float(error**2 @ kept) / count,
             mean_rho=float(rho.mean()),
             mean_kl=float(kl.mean()),
             far_fraction=float(far.mean()),
             gradient_norm=math.sqrt(float(of.last_gradient @ of.last_gradient)),
+            td_error=None if of.config.sampler == "uniform" else error,
         )
 
     def _compare(
@@ -116,14 +123,13 @@ class Gradient:
         self._pass.backward(d_outputs, of.host_gradient["network"])
 
 
-def _shares(batch: Batch, rules: Rules, far: Flags) -> tuple[F32, F32]:
-    """Return the weights of the losses and of the KL of every step in the mean over the batch."""
-    size = len(far)
-    loss_share = np.where(far & rules.rule_1, 0.0, rules.beta / size).astype(np.float32)
-    kl_share = np.full(size, (1.0 - rules.beta) / size, np.float32)
-    if batch.present is not None:
-        loss_share, kl_share = loss_share * batch.present, kl_share * batch.present
-    return loss_share, kl_share
+def _kept(batch: Batch, rules: Rules, far: Flags, weight: F32 | None) -> tuple[F32, F32]:
+    """Return how much the losses and the KL of every step count: 1 or 0, times what the sampler weighs it with."""
+    kept, of_kl = (~(far & rules.rule_1)).astype(np.float32), np.ones(len(far), np.float32)
+    for factor in (batch.present, weight):
+        if factor is not None:
+            kept, of_kl = kept * factor, of_kl * factor
+    return kept, of_kl
 
 
 @compiled(error_model="numpy")
