@@ -119,14 +119,19 @@ def jax_cfd() -> dict[str, Any]:
 
 
 def learner() -> dict[str, Any]:
-    """Gradient steps per second."""
-    from rl_agent.bench import bench_learner
+    """Gradient steps per second; an algorithm that fails is named."""
+    from rl_agent.bench import CASES, bench_learner
 
-    return {
-        "rows": bench_learner(
-            lambda text: print(text, file=sys.stderr), full=True, seconds=1.0, devices=("cuda",)
-        )
-    }
+    rows: list[dict[str, Any]] = []
+    failed: dict[str, str] = {}
+    for case in CASES:
+        try:
+            rows += bench_learner(
+                lambda text: print(text, file=sys.stderr), seconds=1.0, devices=("cuda",), cases=(case,)
+            )  # fmt: skip
+        except Exception as error:  # the others are worth having
+            failed[" ".join(case[:2])] = f"{type(error).__name__}: {error}"
+    return {"rows": rows, "failed": failed}
 
 
 def task(preset: str) -> Any:
@@ -212,6 +217,8 @@ def summary(found: dict[str, Any]) -> None:
         print(
             f"{row['algorithm']} {row['network']} on {row['device']}: {row['updates_per_second']:.0f} updates/s"
         )
+    for name, error in found.get("learner", {}).get("failed", {}).items():
+        print(f"{name} FAILED: {error}")
     for preset, row in found.get("actions", {}).items():
         if isinstance(row, dict):
             print(f"{preset}: {row['actions_per_second']:.1f} actions/s, {row['hours_per_100000_actions']:.2f} h per "

@@ -30,7 +30,8 @@ HOSTS: tuple[Algorithm, ...] = ("sac", "td3", "dqn", "rainbow", "ddpg", "naf", "
 """Algorithms that take all of these samplers."""
 USUAL_HOSTS = 2
 SAMPLED_BATCH = 128
-CASES: tuple[tuple[Algorithm, Literal["mlp", "lstm"], int, int], ...] = (
+Case = tuple[Algorithm, Literal["mlp", "lstm"], int, int]
+CASES: tuple[Case, ...] = (
     ("vracer", "mlp", 17, 6),
     ("vracer", "lstm", 14, 3),
     ("ddpg", "mlp", 17, 6),
@@ -64,6 +65,7 @@ def bench_learner(
     seconds: float = 4.0,
     threads: int = 1,
     devices: tuple[Literal["cpu", "cuda"], ...] | None = None,
+    cases: tuple[Case, ...] | None = None,
 ) -> list[dict[str, Any]]:
     """Measure the learner beside its peer.
 
@@ -80,6 +82,8 @@ def bench_learner(
         Threads of the linear algebra.
     devices
         Where; None: the CPU, and a CUDA device where there is one.
+    cases
+        Of ``CASES``; None: the usual ones, or all where ``full`` says so.
 
     Returns
     -------
@@ -90,7 +94,7 @@ def bench_learner(
     """
     rows: list[dict[str, Any]] = []
     devices = devices or (DEVICES if torch.cuda.is_available() else DEVICES[:1])
-    cases = CASES if full else CASES[:USUAL]
+    cases = cases or (CASES if full else CASES[:USUAL])
     for device in devices:
         for algorithm, network, observation, action in cases:
             say(f"{len(rows) + 1}/{len(devices) * len(cases)}: {algorithm}, {network}, {device}")
