@@ -106,13 +106,11 @@ def assert_equal(cpu: Simulation, cuda: Simulation, tolerance: float) -> None:
     ],
 )
 def test_steps_are_the_same(name: str, dtype: str, tiny: bool) -> None:
-    """Fields to 1e-10 in double and 1e-4 in single precision (5e-4 with a far field).
+    """Fields to 1e-10 in double and 1e-4 in single precision, after two steps in the simulator and 100 on a GPU.
 
-    After two steps in the simulator and 100 on a GPU. Then one of the batch goes on alone.
+    Then one of the batch goes on alone.
     """
-    # the far field of an H200 differed by 1.9e-4 in the pressure
-    single = 5e-4 if "far field" in name else 1e-4
-    tolerance = 1e-10 if dtype == "float64" else single
+    tolerance = 1e-10 if dtype == "float64" else 1e-4
     sims = pair(name, dtype, tiny)
     for sim in sims:
         sim.body_state.applied_force[1, :] = (0.1, 0.2)
