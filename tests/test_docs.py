@@ -12,6 +12,7 @@ One file, since every test reads the same pages and blocks of code.
 """
 
 import ast
+import json
 import re
 import shlex
 import shutil
@@ -27,6 +28,7 @@ import yaml
 
 from coupling.commands.cli import app
 from coupling.settings.config import load_config
+from rl_agent.bench import SAMPLERS
 from rl_agent.config import ALGORITHMS
 
 ROOT = Path(__file__).parents[1]
@@ -113,6 +115,34 @@ def program(page: Path) -> str:
         call = f"__import__('subprocess').run(['bash', '-euo', 'pipefail', '-c', {block.code!r}], check=True)\n"
         parts.append(block.code if block.language == "python" else call)
     return "\n".join(parts)
+
+
+def test_rates_of_the_learners_are_those_of_the_bench():
+    """The last columns of both tables: updates per second, a peer's in brackets."""
+    kept = ROOT / "benchmarks" / "results" / "bench" / "learner.json"
+    measured = [
+        ((row["algorithm"], row["network"], row["sampler"], row["batch"]), row)
+        for row in json.loads(kept.read_text())["rows"]
+    ]
+    first: dict[tuple[str, str], dict[str, Any]] = {}
+    for (algorithm, network, *_), row in measured:
+        first.setdefault((algorithm, network), row)
+    for shown, *_, mlp, lstm in rows(ROOT / "docs" / "algorithms.md", "## Which there are"):
+        algorithm = re.search(r"`(\w+)`", shown)[1]
+        rate, _, peer = mlp.partition(" ")
+        assert rate == f"{first[algorithm, 'mlp']['updates_per_second']:.0f}", algorithm
+        if peer:
+            assert peer == f"({first[algorithm, 'mlp']['peer_updates_per_second']:.0f})", algorithm
+        if lstm.strip("| "):
+            assert lstm == f"{first[algorithm, 'lstm']['updates_per_second']:.0f}", algorithm
+
+    sampled = dict(measured[len(first) :])
+    for algorithm, *rates, beside in rows(ROOT / "docs" / "samplers.md", "## Speed"):
+        there = [
+            sampled[algorithm, "mlp", sampler, 128]["updates_per_second"] for sampler in SAMPLERS
+        ]
+        assert rates == [f"{rate:.0f}" for rate in there], algorithm
+        assert beside == f"{there[0] / there[-1] - 1.0:.1f}", algorithm
 
 
 @pytest.mark.slow
