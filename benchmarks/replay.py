@@ -2,26 +2,33 @@
 
     python benchmarks/replay.py run --suite sac -j 2           # complete jobs are skipped, interrupted ones go on
     python benchmarks/replay.py list                           # the jobs, and which are complete
+    python benchmarks/replay.py draws                          # how unevenly each sampler draws in the end
     python benchmarks/replay.py page                           # docs/replay_study.md and its pictures
 
 Needs the extras box2d, mujoco, minatar and atari. A complete job leaves benchmarks/results/replay/SUITE/JOB.csv (its
-curve) and JOB.json (settings, evaluation, machine, versions, commit). Checkpoints are in runs/replay/.
+curve) and JOB.json (settings, evaluation, machine, versions, commit). Checkpoints are in runs/replay/; ``draws`` reads
+them and leaves benchmarks/results/replay/draws.json.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[0] = str(ROOT)
 
 from benchmarks.learning.command import add_page, add_run_and_list, run_or_list  # noqa: E402
 from benchmarks.learning.contestants import Panel, contestants_of, draw, numbers  # noqa: E402
+from benchmarks.learning.draws import read_draws, table_of_draws  # noqa: E402
+from benchmarks.learning.job import is_complete  # noqa: E402
 from benchmarks.learning.page import Seeds  # noqa: E402
 from benchmarks.learning.plan import Suite, jobs_of, read_plan  # noqa: E402
 from coupling.files import write_atomically  # noqa: E402
+from coupling.origin import provenance  # noqa: E402
 
 NAME = "replay"
 PAPER = {
@@ -54,6 +61,14 @@ Settings are those of Oh et al. 2021, table B.1, with fewer steps; those of the 
 [acer.md](algorithms/acer.md#replay-ratios).
 Returns of the policy's mean are those of episodes that were not trained on, means over the seeds with the seeds' own
 behind."""
+
+DRAWS = "draws.json"
+HEAD_OF_DRAWS = """\
+## How unevenly they draw
+
+By `python benchmarks/replay.py draws`, from the checkpoints at the end of the trainings.
+The effective share of a memory of n steps with chances p is (sum p)^2 / (n sum p^2): 1 where all are drawn alike.
+Scores are those of steps that were drawn at least once, the chances before the exponent; PER's are its errors."""
 
 
 def table(contestants: dict[str, Seeds], paper: dict[str, float]) -> list[str]:
@@ -97,7 +112,25 @@ def write_page(plan: dict[str, Suite], results: Path, page: Path) -> None:
                     f"![return against steps and seconds]({picture.relative_to(page.parent).as_posix()})"
                 )
                 parts.append("\n".join(table(own, PAPER.get((name, task), {}))))
+    if (results / DRAWS).exists():
+        draws = json.loads((results / DRAWS).read_text())["draws"]
+        parts.append(HEAD_OF_DRAWS)
+        for name, suite in plan.items():
+            jobs = jobs_of(name, suite)
+            if any(job.name in draws for job in jobs):
+                parts += [f"### {name}: draws", "\n".join(table_of_draws(draws, jobs))]
     write_atomically(page, ("\n\n".join(parts) + "\n").encode())
+
+
+def keep_draws(plan: dict[str, Suite], results: Path, work: Path) -> None:
+    """Keep how unevenly the samplers of complete trainings draw; those without a checkpoint stay as they were kept."""
+    jobs = [job for name, suite in plan.items() for job in jobs_of(name, suite)]
+    complete = [job for job in jobs if is_complete(job, results)]
+    known: dict[str, Any] = {}
+    if (results / DRAWS).exists():
+        known = json.loads((results / DRAWS).read_text())["draws"]
+    found = {**provenance(), "draws": known | read_draws(complete, work)}
+    write_atomically(results / DRAWS, json.dumps(found, indent=1).encode())
 
 
 def main() -> int:
@@ -106,7 +139,14 @@ def main() -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     add_run_and_list(commands, NAME)
     add_page(commands, NAME, "replay_study")
+    draws = commands.add_parser("draws", help="keep how unevenly the samplers draw in the end")
+    draws.add_argument("--plan", type=Path, default=ROOT / "benchmarks" / f"{NAME}.yaml")
+    draws.add_argument("--results", type=Path, default=ROOT / "benchmarks" / "results" / NAME)
+    draws.add_argument("--work", type=Path, default=ROOT / "runs" / NAME, help="checkpoints")
     options = parser.parse_args()
+    if options.command == "draws":
+        keep_draws(read_plan(options.plan), options.results, options.work)
+        return 0
     if options.command == "page":
         write_page(read_plan(options.plan), options.results, options.page)
         return 0

@@ -2,6 +2,7 @@
 
 import importlib
 import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -50,7 +51,11 @@ def test_the_page_has_a_row_for_each_sampler_beside_the_paper(replay, tmp_path):
     page = tmp_path / "docs" / "replay_study.md"
     replay.write_page(plan, tmp_path / "results", page)
     assert "| NERS | 50,000 | 1,234 | 100 | 2763.69 |" in page.read_text()
-    assert page.read_text().count("0 of 12 trainings done") == 4 + 4 - 1 + 1
+    trainings = Counter(
+        (name, job.task) for name, suite in plan.items() for job in replay.jobs_of(name, suite)
+    )
+    of_twelve = list(trainings.values()).count(12)
+    assert page.read_text().count("0 of 12 trainings done") == of_twelve - 1
 
 
 def test_two_jobs_of_a_suite_never_have_the_same_files(replay):
