@@ -2,10 +2,10 @@
 
     python benchmarks/ners_as_published.py        # two minutes; benchmarks/results/replay/ners_as_published.json
 
-Layers, learning rate and steps an update are those of Oh et al. 2021, table B.1, the first weights those of PyTorch. The
-loss is -r mean(log sigma), r the change of the return, as in the authors' code (github.com/youngmin0oh/NERS). The paper
-makes an update per evaluation, of which 500,000 steps of Hopper have 500. Features are independent and bounded by tanh;
-r is normal, of either sign, or its absolute value.
+Layers, learning rate and steps an update are those of Oh et al. 2021, table B.1, the first weights those of PyTorch.
+The loss is -r mean(log sigma), r the change of the return, as in the authors' code (github.com/youngmin0oh/NERS). The
+paper makes an update per evaluation, of which 500,000 steps of Hopper have 500. Features are independent and bounded by
+tanh; r is normal, of either sign, or its absolute value.
 """
 
 from __future__ import annotations
