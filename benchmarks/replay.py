@@ -71,6 +71,33 @@ The effective share of a memory of n steps with chances p is (sum p)^2 / (n sum 
 Scores are those of steps that were drawn at least once, the chances before the exponent; PER's are its errors."""
 
 
+PUBLISHED = "ners_as_published.json"
+HEAD_OF_PUBLISHED = """\
+## NERS as published
+
+By `python benchmarks/ners_as_published.py`: the networks in plain PyTorch, three seeds, features that are drawn.
+The paper makes 500 updates in 500,000 steps of Hopper."""
+
+
+def table_of_published(rows: list[dict[str, Any]]) -> list[str]:
+    """Return the spread of the scores after so many updates, over the seeds, in Markdown."""
+    lines = [
+        "| change of the return | updates | score, 10 % | 90 % | apart within a seed | effective share of the memory |",
+        "| --- |" + " --: |" * 5,
+    ]
+    for kind, updates in dict.fromkeys((row["return"], row["updates"]) for row in rows):
+        own = [row for row in rows if (row["return"], row["updates"]) == (kind, updates)]
+        cells = (
+            f"{min(row['low'] for row in own):.3f} to {max(row['low'] for row in own):.3f}",
+            f"{min(row['high'] for row in own):.3f} to {max(row['high'] for row in own):.3f}",
+            f"at most {max(row['high'] - row['low'] for row in own):.4f}",
+            f"at least {min(row['effective_share'] for row in own):.4f}",
+        )
+        sign = "of either sign" if kind == "either" else "a rise"
+        lines.append(f"| {sign} | {updates} | " + " | ".join(cells) + " |")
+    return lines
+
+
 def table(contestants: dict[str, Seeds], paper: dict[str, float]) -> list[str]:
     """Return a row for each contestant, in Markdown."""
     lines = [
@@ -119,6 +146,9 @@ def write_page(plan: dict[str, Suite], results: Path, page: Path) -> None:
             jobs = jobs_of(name, suite)
             if any(job.name in draws for job in jobs):
                 parts += [f"### {name}: draws", "\n".join(table_of_draws(draws, jobs))]
+    if (results / PUBLISHED).exists():
+        rows = json.loads((results / PUBLISHED).read_text())["rows"]
+        parts += [HEAD_OF_PUBLISHED, "\n".join(table_of_published(rows))]
     write_atomically(page, ("\n\n".join(parts) + "\n").encode())
 
 
