@@ -71,6 +71,40 @@ The effective share of a memory of n steps with chances p is (sum p)^2 / (n sum 
 Scores are those of steps that were drawn at least once, the chances before the exponent; PER's are its errors."""
 
 
+SAMPLERS = ("NERS", "ERO", "PER", "RANDOM")
+HEAD_OF_ALL = """\
+## All samplers
+
+Mean of the policy, over the seeds; behind a stroke that of the paper, where it says one."""
+
+
+def table_of_all(plan: dict[str, Suite], results: Path) -> list[str]:
+    """Return a row for each suite and task that compares all samplers, in Markdown."""
+    lines = [
+        "| suite | task | seeds | steps | " + " | ".join(SAMPLERS) + " |",
+        "| --- | --- |" + " --: |" * (2 + len(SAMPLERS)),
+    ]
+    for name, suite in plan.items():
+        if tuple(suite.contestants) != SAMPLERS:
+            continue
+        found = contestants_of(name, suite, results)
+        for task, env in dict.fromkeys((job.task, job.env) for job in jobs_of(name, suite)):
+            paper, cells, seeds = PAPER.get((name, task), {}), [], []
+            for who in SAMPLERS:
+                own = [one for one in found.get(who, []) if one["settings"]["env"] == env]
+                judged = [one["evaluation"]["deterministic"]["mean_return"] for one in own]
+                seeds.append(len(own))
+                cells.append(
+                    (f"{sum(judged) / len(judged):.0f}" if judged else "")
+                    + (f" / {paper[who]:.0f}" if paper else "")
+                )
+            span = " to ".join(dict.fromkeys(str(n) for n in (min(seeds), max(seeds))))
+            lines.append(
+                f"| {name} | {task} | {span} | {suite.steps:,} | " + " | ".join(cells) + " |"
+            )
+    return lines
+
+
 PUBLISHED = "ners_as_published.json"
 HEAD_OF_PUBLISHED = """\
 ## NERS as published
@@ -118,7 +152,7 @@ def table(contestants: dict[str, Seeds], paper: dict[str, float]) -> list[str]:
 
 def write_page(plan: dict[str, Suite], results: Path, page: Path) -> None:
     """Write the page and its pictures from the complete jobs."""
-    parts = [HEAD]
+    parts = [HEAD, HEAD_OF_ALL, "\n".join(table_of_all(plan, results))]
     for name, suite in plan.items():
         parts.append(f"## {name}\n\n{suite.about}")
         found = contestants_of(name, suite, results)

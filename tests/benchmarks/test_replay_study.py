@@ -51,6 +51,8 @@ def test_the_page_has_a_row_for_each_sampler_beside_the_paper(replay, tmp_path):
     page = tmp_path / "docs" / "replay_study.md"
     replay.write_page(plan, tmp_path / "results", page)
     assert "| NERS | 50,000 | 1,234 | 100 | 2763.69 |" in page.read_text()
+    whole = "| sac | Hopper-v5 | 0 to 1 | 30,000 | 1234 / 2764 |  / 2256 |  / 2223 |  / 2410 |"
+    assert whole in page.read_text()
     trainings = Counter(
         (name, job.task) for name, suite in plan.items() for job in replay.jobs_of(name, suite)
     )
