@@ -484,6 +484,7 @@ class Learner:
         places = self.memory.places()
         stored = max(1, len(places))
         step = self.counters.received
+        share = self.sampler.effective_share(self.memory)
         return self._statistics.take() | {
             "environment_steps": float(step),
             "gradient_steps": float(self.counters.gradient_steps),
@@ -498,6 +499,7 @@ class Learner:
             "rho": float(self.memory.rho[places].sum(dtype=np.float64)) / stored,
             "policy_std": self._policy_std,
             "reward_scale": self.reward_scale.value,
+            **({} if share is None else {"effective_share": share}),
             **self.algorithm.statistics(),
         }
 

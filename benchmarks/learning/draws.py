@@ -11,9 +11,6 @@ import numpy as np
 from benchmarks.learning.plan import Job
 from rl_agent.checkpoint import read_checkpoint
 from rl_agent.learner import Learner
-from rl_agent.replay.ero import EROSampler
-from rl_agent.replay.ners import NERSSampler
-from rl_agent.replay.prioritised import ProportionalSampler
 
 __all__ = ["draws_of", "read_draws", "table_of_draws"]
 
@@ -33,31 +30,23 @@ def draws_of(checkpoint: Path) -> dict[str, Any] | None:
     dict
         ``updates`` of the sampler's network (0 without one), the 10, 50 and 90 % quantiles of the ``scores`` of the
         steps that have been drawn, the share ``not_drawn_yet`` of the others, and the ``effective_share`` of the
-        memory: (sum p)^2 / (n sum p^2), 1 where every step has the same chance p.
+        memory (``rl_agent.replay.sampler.effective_share``).
     """
     learner = Learner.load(checkpoint)
-    sampler, places = learner.sampler, learner.memory.places()
-    sampler.draw(learner.memory, 1, np.random.default_rng(0))  # it notices what came last
+    share = learner.sampler.effective_share(learner.memory)
+    if share is None:
+        return None
     arrays, _ = read_checkpoint(checkpoint, lambda name: name.startswith("sampler/"))
-    match sampler:
-        case EROSampler():
-            scores = chances = sampler.score[places].astype(np.float64)
-        case ProportionalSampler():
-            scores = arrays["sampler/error"][places]
-            chances = 1.0 / sampler.weights(places, 1.0).astype(np.float64)
-        case _:
-            return None
-    has_network = isinstance(sampler, EROSampler | NERSSampler)
-    is_new = (
-        np.isin(scores, (0.0, 1.0)) & has_network
-    )  # what came last has 0; an error of PER may be 1
-    updates = int(arrays.get("sampler/network/steps", 0))
-    effective = chances.sum() ** 2 / (len(chances) * (chances**2).sum())
+    scores = arrays["sampler/score" if "sampler/score" in arrays else "sampler/error"]
+    scores = scores[learner.memory.places()]
+    has_network = "sampler/network/steps" in arrays
+    # what came last has 0, what a network has not scored 1; PER's errors may be 1
+    is_new = np.isin(scores, (0.0, 1.0)) if has_network else scores == 0.0
     return {
-        "updates": updates,
+        "updates": int(arrays["sampler/network/steps"]) if has_network else 0,
         "scores": [round(float(q), 5) for q in np.quantile(scores[~is_new], (0.1, 0.5, 0.9))],
         "not_drawn_yet": round(float(is_new.mean()), 5),
-        "effective_share": round(float(effective), 5),
+        "effective_share": round(share, 5),
     }
 
 

@@ -32,6 +32,7 @@ DIAGNOSTICS = (
     ("beta", "beta"), ("far_fraction", "far fraction"), ("c_max", "c_max"), ("kl", "D_KL(mu || pi)"),
     ("policy_std", "sigma of the policy"), ("learning_rate", "learning rate"), ("policy_loss", "policy loss"),
     ("value_loss", "value loss"), ("temperature", "temperature T"), ("epsilon", "epsilon"),
+    ("effective_share", "effective share of the memory"),
 )  # fmt: skip
 """Columns of ``statistics.csv``, and what they are called."""
 

@@ -29,7 +29,7 @@ import numpy.typing as npt
 
 from rl_agent.replay.features import Features, Findings
 from rl_agent.replay.memory import EpisodeMemory
-from rl_agent.replay.sampler import Drawn, Sampler, Source
+from rl_agent.replay.sampler import Drawn, Sampler, Source, effective_share
 from rl_agent.replay.score_network import ScoreNetwork
 from rl_agent.scaling import Sizes
 
@@ -126,6 +126,11 @@ class EROSampler(Sampler):
             )
         is_in = rng.random(memory.steps, np.float32) < self.score[memory.places()]
         self.masked, self.masked_end = begin + np.flatnonzero(is_in), end
+
+    def effective_share(self, memory: EpisodeMemory) -> float:
+        """Part of the memory that masks are as good as uniform over, as of the last draw."""
+        known = np.arange(memory.added - memory.steps, min(memory.added, self.judged_end))
+        return effective_share(self.score[memory.places(known)].astype(np.float64))
 
     def log_mask_slopes(self, phi: F32, numbers: I64) -> F32:
         """d/d(phi) of the mean of log P(I_j) over steps, shape (n,)."""

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from rl_agent.compiling import compiled
 from rl_agent.replay.memory import EpisodeMemory
-from rl_agent.replay.sampler import Drawn, Sampler
+from rl_agent.replay.sampler import Drawn, Sampler, effective_share
 
 __all__ = ["ProportionalSampler", "RankSampler"]
 
@@ -128,6 +128,11 @@ class ProportionalSampler(Sampler):
         self._priorities.take(drawn.places, drawn.priority)
         self._update(drawn.places)
 
+    def effective_share(self, memory: EpisodeMemory) -> float:
+        """Part of the memory that draws are as good as uniform over, as of the last draw."""
+        chances = self._tree[self._leaves + memory.places()]
+        return effective_share(chances[chances > 0.0])  # what has come since has none yet
+
     def save(self) -> dict[str, npt.NDArray[Any]]:
         """Arrays that ``restore`` needs."""
         return self._priorities.save()
@@ -200,6 +205,10 @@ class RankSampler(Sampler):
     def learn(self, drawn: Drawn) -> None:
         """Take the errors of drawn steps."""
         self._priorities.take(drawn.places, drawn.priority)
+
+    def effective_share(self, memory: EpisodeMemory) -> float:
+        """Part of the memory that draws are as good as uniform over, as of the last draw."""
+        return effective_share(np.diff(self._until, prepend=0.0))
 
     def save(self) -> dict[str, npt.NDArray[Any]]:
         """Arrays that ``restore`` needs."""

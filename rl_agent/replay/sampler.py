@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy.typing as npt
 
 from rl_agent.replay.memory import EpisodeMemory
 
-__all__ = ["Drawn", "Sampler", "Source"]
+__all__ = ["Drawn", "Sampler", "Source", "effective_share"]
 
 F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
@@ -59,6 +60,16 @@ class Drawn(NamedTuple):
     priority: F32
 
 
+def effective_share(chances: npt.NDArray[np.float64]) -> float:
+    """Return (sum p)^2 / (n sum p^2) of n chances p up to a factor: 1 where all are alike, 1/n where one is all.
+
+    That is Kish's effective sample size over n; NaN where there is no step.
+    """
+    if len(chances) == 0:
+        return math.nan
+    return float(chances.sum() ** 2 / (len(chances) * (chances**2).sum()))
+
+
 class Sampler:
     """Draws steps, and may learn from what became of them which to draw more often.
 
@@ -92,6 +103,10 @@ class Sampler:
 
     def reward(self, source: Source, change: float, rng: np.random.Generator) -> None:
         """Take the replay reward, the change of the agent's performance since the last one; nothing by default."""
+
+    def effective_share(self, memory: EpisodeMemory) -> float | None:
+        """Part of the memory that draws are as good as uniform over; ``None`` where all steps are drawn alike."""
+        return None
 
     def save(self) -> dict[str, npt.NDArray[Any]]:
         """Arrays that ``restore`` needs; none by default."""

@@ -236,6 +236,9 @@ def test_ero_draws_uniformly_beneath_its_mask_and_from_what_is_newer():
         np.abs(passed / 3000 - sampler.score)[memory.places()]
         < 4.5 * spread[memory.places()] + 1e-9
     ).all()
+    chances = sampler.score[memory.places()].astype(float)
+    share = chances.sum() ** 2 / (len(chances) * (chances**2).sum())
+    assert sampler.effective_share(memory) == pytest.approx(share)
     # the oldest episode leaves, a new one comes; what may be drawn is counted by hand
     old = {k for k in memory.places(sampler.masked) if memory.serial[k] > 0}
     newest = a_memory(lengths=(11,), seed=5)

@@ -218,6 +218,14 @@ def test_episodes_are_reported_with_unscaled_returns():
     assert np.isnan(learner.statistics()["return_mean"])
 
 
+def test_how_unevenly_a_sampler_draws_is_reported():
+    learner = make_learner(algorithm="sac", sampler="proportional", replay="none")
+    live(learner, np.random.default_rng(0), 30)
+    assert learner.gradient_steps > 20
+    assert 0.0 < learner.statistics()["effective_share"] < 1.0
+    assert "effective_share" not in make_learner().statistics()
+
+
 @pytest.mark.parametrize(("target_entropy", "way"), [(30.0, 1), (-30.0, -1)])
 def test_the_temperature_of_sac_is_reported(target_entropy, way):
     # neither can be reached, so the temperature moves by Adam's step, the learning rate, in its logarithm

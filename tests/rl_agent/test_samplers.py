@@ -108,6 +108,8 @@ def test_steps_are_drawn_with_the_probabilities_of_the_paper(kind):
     weights = sampler.weights(places, 0.4)
     expected = (32 * probabilities) ** -0.4
     np.testing.assert_allclose(weights, expected / expected.max(), rtol=1e-5)
+    # two draws are the same step n sum p^2 times as often as uniform ones
+    assert 1.0 / sampler.effective_share(memory) == pytest.approx(32 * (probabilities**2).sum())
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -176,6 +178,27 @@ def test_a_restored_sampler_draws_the_same(kind):
             found(
                 one, memory, pair[0], np.random.default_rng(seed).normal(size=8).astype(np.float32)
             )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_to_ask_for_the_effective_share_changes_no_draw(kind):
+    asked, silent = KINDS[kind](40, 0.7), KINDS[kind](40, 0.7)
+    memory = filled(40, 12)
+    assert np.isnan(asked.effective_share(memory))  # nothing has been drawn
+    for seed in range(60):
+        rngs = [np.random.default_rng(seed) for _ in range(2)]
+        errors = np.random.default_rng(seed + 1000).normal(size=8).astype(np.float32)
+        pair = [one.draw(memory, 8, rng) for one, rng in zip((asked, silent), rngs, strict=True)]
+        np.testing.assert_array_equal(*pair)
+        for one in (asked, silent):
+            found(one, memory, pair[0], errors)
+        assert 1 / 40 <= asked.effective_share(memory) <= 1.0
+        add(memory, seed % 7 + 1)
+        asked.effective_share(memory)
+
+
+def test_uniform_draws_have_no_effective_share():
+    assert UniformSampler().effective_share(filled()) is None
 
 
 def test_an_epoch_takes_every_step_once_in_a_new_order():
