@@ -186,14 +186,16 @@ def write_page(plan: dict[str, Suite], results: Path, page: Path) -> None:
     write_atomically(page, ("\n\n".join(parts) + "\n").encode())
 
 
-def keep_draws(plan: dict[str, Suite], results: Path, work: Path) -> None:
+def keep_draws(plan: dict[str, Suite], results: Path, works: list[Path]) -> None:
     """Keep how unevenly the samplers of complete trainings draw; those without a checkpoint stay as they were kept."""
     jobs = [job for name, suite in plan.items() for job in jobs_of(name, suite)]
     complete = [job for job in jobs if is_complete(job, results)]
     known: dict[str, Any] = {}
     if (results / DRAWS).exists():
         known = json.loads((results / DRAWS).read_text())["draws"]
-    found = {**provenance(), "draws": known | read_draws(complete, work)}
+    for work in works:
+        known |= read_draws(complete, work)
+    found = {**provenance(), "draws": known}
     write_atomically(results / DRAWS, json.dumps(found, indent=1).encode())
 
 
@@ -206,7 +208,8 @@ def main() -> int:
     draws = commands.add_parser("draws", help="keep how unevenly the samplers draw in the end")
     draws.add_argument("--plan", type=Path, default=ROOT / "benchmarks" / f"{NAME}.yaml")
     draws.add_argument("--results", type=Path, default=ROOT / "benchmarks" / "results" / NAME)
-    draws.add_argument("--work", type=Path, default=ROOT / "runs" / NAME, help="checkpoints")
+    work = [ROOT / "runs" / NAME]
+    draws.add_argument("--work", type=Path, nargs="+", default=work, help="folders of checkpoints")
     options = parser.parse_args()
     if options.command == "draws":
         keep_draws(read_plan(options.plan), options.results, options.work)
