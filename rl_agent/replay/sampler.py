@@ -105,7 +105,7 @@ class Sampler:
         """Take the replay reward, the change of the agent's performance since the last one; nothing by default."""
 
     def effective_share(self, memory: EpisodeMemory) -> float | None:
-        """Part of the memory that draws are as good as uniform over; ``None`` where all steps are drawn alike."""
+        """Part of the memory that draws are as good as uniform over; ``None`` from a sampler without weights."""
         return None
 
     def save(self) -> dict[str, npt.NDArray[Any]]:
