@@ -162,7 +162,7 @@ def write_page(plan: dict[str, Suite], results: Path, page: Path) -> None:
                 for who, seeds in found.items()
             }
             own = {who: seeds for who, seeds in own.items() if seeds}
-            done = sum(map(len, own.values()))
+            done = sum(len(seeds) for who, seeds in own.items() if who in suite.contestants)
             parts.append(
                 f"### {task}\n\n{done} of {len(suite.contestants) * suite.seeds} trainings done."
             )

@@ -41,13 +41,25 @@ class Panel(NamedTuple):
 
 
 def contestants_of(name: str, suite: Suite, results: Path) -> dict[str, Seeds]:
-    """Return the complete jobs of a suite by contestant, in the order of the suite; those with none are left out."""
-    found = read_results(results, name)
+    """Return the complete jobs by contestant: those of a suite in its order, and those beside it, of any task.
+
+    Contestants without one are left out.
+    """
+    found = {of: read_results(results, of) for of in (name, *_suites(suite.beside))}
+    wanted = [(name, who) for who in suite.contestants]
+    for beside in suite.beside:
+        other, _, only = beside.partition("/")
+        everyone = dict.fromkeys(str(one["settings"]["contestant"]) for one in found[other])
+        wanted += [(other, who) for who in everyone if only in ("", who)]
     seeds = {
-        who: [result for result in found if result["settings"]["contestant"] == who]
-        for who in suite.contestants
+        who: [result for result in found[of] if result["settings"]["contestant"] == who]
+        for of, who in wanted
     }
     return {who: own for who, own in seeds.items() if own}
+
+
+def _suites(beside: Sequence[str]) -> list[str]:
+    return [one.partition("/")[0] for one in beside]
 
 
 def draw(contestants: Mapping[str, Seeds], panels: Sequence[Panel], picture: Path) -> None:

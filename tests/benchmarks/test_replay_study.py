@@ -60,6 +60,14 @@ def test_the_page_has_a_row_for_each_sampler_beside_the_paper(replay, tmp_path):
     assert page.read_text().count("0 of 12 trainings done") == of_twelve - 1
 
 
+def test_contestants_of_another_suite_stand_beside_those_of_a_suite(replay):
+    plan = replay.read_plan(ROOT / "benchmarks" / "replay.yaml")
+    results = ROOT / "benchmarks" / "results" / "replay"
+    found = replay.contestants_of("ablation", plan["ablation"], results)
+    assert list(found) == [*plan["ablation"].contestants, "NERS", "ERO", "RANDOM"]
+    assert {one["settings"]["suite"] for one in found["NERS"]} == {"sac"}
+
+
 def test_two_jobs_of_a_suite_never_have_the_same_files(replay):
     plan = replay.read_plan(ROOT / "benchmarks" / "replay.yaml")
     both = {"presets": ["atari/ms_pacman", "atari/kung_fu_master"]}
