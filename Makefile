@@ -105,7 +105,7 @@ validate: install
 	status=0; $(BIN)/flowsim validate -o $(VALIDATION) || status=$$?; \
 	$(BIN)/flowsim validate -o $(VALIDATION) --page docs/validation.md; exit $$status
 
-# needs a GPU, and flowsim[cuda12] or flowsim[cuda13] in the environment of GPU_PYTHON
+# needs a GPU, and flowsim-rl[cuda12] or flowsim-rl[cuda13] in the environment of GPU_PYTHON
 GPU_PYTHON ?= python3
 gpu:
 	$(GPU_PYTHON) benchmarks/gpu.py -o $(or $(OUTPUT),gpu)

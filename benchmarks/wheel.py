@@ -128,12 +128,16 @@ def try_out(folder: Path) -> None:
     newcomer.run("flowsim", "simulate", "case.yaml", "--time", "1", "-o", "flow", "--frames", "5")
     newcomer.has("flow/forces.csv", "flow/restart.h5", "flow/fields.vtkhdf")
     newcomer.run("flowsim", "validate", "--case", "taylor-green", "--quick")
-    newcomer.run("flowsim", "train", "classic/cartpole", code=2, says="pip install 'flowsim[rl]'")
+    newcomer.run(
+        "flowsim", "train", "classic/cartpole", code=2, says="pip install 'flowsim-rl[rl]'"
+    )
     newcomer.install(f"{wheel}[rl]")
     newcomer.run(
         "flowsim", "train", "classic/cartpole", "run.steps=1000", "run.name=pole", says="finished"
     )
-    newcomer.run("flowsim", "train", "mujoco/hopper", code=2, says="pip install 'flowsim[mujoco]'")
+    newcomer.run(
+        "flowsim", "train", "mujoco/hopper", code=2, says="pip install 'flowsim-rl[mujoco]'"
+    )
     newcomer.run("flowsim", "train", *SWIMMER, says="finished")
     newcomer.run("flowsim", "render", "runs/swim", "-o", "swim.mp4", "--actions", "5")
     newcomer.has("runs/pole/checkpoint.npz", "swim.mp4", "swim.gif")

@@ -67,7 +67,7 @@ def describe_missing(error: ModuleNotFoundError) -> str:
     if name not in _EXTRA:
         raise error
     extra = _EXTRA[name]
-    lines = " or ".join(f"pip install 'flowsim[{each}]'" for each in extra.split(" or "))
+    lines = " or ".join(f"pip install 'flowsim-rl[{each}]'" for each in extra.split(" or "))
     return f"this needs {name}, which comes with the extra {extra}: {lines}"
 
 

@@ -11,9 +11,12 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_info
 
-__all__ = ["machine", "provenance"]
+__all__ = ["DISTRIBUTION", "flowsim_version", "machine", "provenance"]
 
-_PACKAGES = ("flowsim", "numpy", "torch", "gymnasium", "pyzmq", "numba", "scipy", "mujoco")
+DISTRIBUTION = "flowsim-rl"
+"""What pip calls us: the name flowsim belongs to another project there."""
+
+_PACKAGES = ("numpy", "torch", "gymnasium", "pyzmq", "numba", "scipy", "mujoco")
 
 
 def machine() -> dict[str, Any]:
@@ -56,8 +59,14 @@ def provenance() -> dict[str, Any]:
         "commit": _git_commit(),
         "python": platform.python_version(),
         "machine": f"{platform.machine()}, {os.cpu_count()} cores, {platform.system()} {platform.release()}",
-        "versions": {name: _version(name) for name in _PACKAGES},
+        "versions": {"flowsim": _version(DISTRIBUTION)}
+        | {name: _version(name) for name in _PACKAGES},
     }
+
+
+def flowsim_version() -> str:
+    """Return the version of the installed package; a copy that was never installed has none."""
+    return _version(DISTRIBUTION) or "(not installed, so without a version)"
 
 
 def _version(package: str) -> str | None:

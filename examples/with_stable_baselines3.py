@@ -1,4 +1,4 @@
-"""SAC or PPO of stable-baselines3 on the wake of a cylinder; needs `pip install 'flowsim[sb3]'`.
+"""SAC or PPO of stable-baselines3 on the wake of a cylinder; needs `pip install 'flowsim-rl[sb3]'`.
 
 python examples/with_stable_baselines3.py sac --steps 5000
 """

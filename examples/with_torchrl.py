@@ -1,4 +1,4 @@
-"""The wake in TorchRL: transforms, a policy of tensordict and a collector; needs `pip install 'flowsim[torchrl]'`.
+"""The wake in TorchRL: transforms, a policy of tensordict and a collector; needs `pip install 'flowsim-rl[torchrl]'`.
 
 python examples/with_torchrl.py --frames 400
 """

@@ -6,11 +6,14 @@ import subprocess
 import sys
 import tomllib
 import zipfile
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 
+from coupling.commands.cli import main
 from coupling.errors import describe_missing
+from coupling.origin import flowsim_version
 
 ROOT = Path(__file__).parents[1]
 RL = {"torch", "gymnasium", "pyzmq", "msgspec", "tensorboard", "jinja2", "prometheus_client"}
@@ -25,6 +28,7 @@ sim = Simulation(Grid(32, 32, 1 / 8), Sides.all("slip"), [Disk(center=(2.0, 2.0)
 sim.advance_steps(2)
 assert sim.steps[0] == 2
 """
+MODULE = "import runpy, sys\nsys.argv = ['flowsim', *{words!r}]\nrunpy.run_module('flowsim', run_name='__main__')\n"
 COMMAND = "from coupling.commands.cli import main\nsys.argv = ['flowsim', *{words!r}]\nmain()\n"
 CASE = "{nx: 32, ny: 32, h: 0.125, reynolds: 100, bodies: [{shape: disk, center: [2.0, 2.0]}]}"
 
@@ -61,13 +65,46 @@ def test_what_needs_an_extra_names_it(tmp_path, words):
     done = python(WITHOUT + COMMAND.format(words=words), tmp_path)
     assert done.returncode == 2
     assert done.stderr.count("this needs ") == 1
-    assert "comes with the extra rl: pip install 'flowsim[rl]'" in done.stderr
+    assert "comes with the extra rl: pip install 'flowsim-rl[rl]'" in done.stderr
+
+
+def test_python_m_flowsim_is_the_command(tmp_path):
+    """With the words and exit codes of the command, and its sentence where the learners' extra is missing."""
+
+    def module(*words):
+        command = [sys.executable, "-m", "flowsim", *words]
+        return subprocess.run(
+            command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=600
+        )
+
+    helped, version, refused = module("--help"), module("--version"), module("trian")
+    assert helped.returncode == 0
+    assert "Usage: flowsim " in helped.stdout
+    assert (version.returncode, version.stdout) == (0, f"flowsim {flowsim_version()}\n")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert refused.stderr == "flowsim: no such command 'trian': did you mean 'train'?\n"
+    solver_only = python(WITHOUT + MODULE.format(words=["train", "classic/cartpole"]), tmp_path)
+    assert solver_only.returncode == 2
+    assert "comes with the extra rl: pip install 'flowsim-rl[rl]'" in solver_only.stderr
+    assert "Traceback" not in solver_only.stderr
+
+
+def test_a_copy_that_was_never_installed_has_no_version(monkeypatch, capsys):
+    def missing(name):
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "version", missing)
+    monkeypatch.setattr("sys.argv", ["flowsim", "--version"])
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert not end.value.code
+    assert capsys.readouterr().out == "flowsim (not installed, so without a version)\n"
 
 
 def test_a_missing_cupy_names_the_extras_of_both_cudas():
     sentence = describe_missing(ModuleNotFoundError("No module named 'cupy'", name="cupy"))
     assert sentence.endswith(
-        "cuda12 or cuda13: pip install 'flowsim[cuda12]' or pip install 'flowsim[cuda13]'"
+        "cuda12 or cuda13: pip install 'flowsim-rl[cuda12]' or pip install 'flowsim-rl[cuda13]'"
     )
 
 
@@ -161,4 +198,4 @@ def test_the_wheel_asks_for_the_learners_libraries_with_the_extra_only(wheel):
         "optional-dependencies"
     ]
     for builds_on_rl in ("video", "ray", "slurm", "mujoco"):
-        assert "flowsim[rl]" in extras[builds_on_rl]
+        assert "flowsim-rl[rl]" in extras[builds_on_rl]

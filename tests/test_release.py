@@ -1,6 +1,7 @@
 """A version is that of a tag, also where there is no tag or no git, and what a release needs is there."""
 
 import ast
+import json
 import re
 import subprocess
 import sys
@@ -9,6 +10,8 @@ from pathlib import Path
 
 import pytest
 import yaml
+
+from coupling.origin import DISTRIBUTION
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -89,6 +92,48 @@ def test_the_citation_has_every_paper_that_a_module_refers_to():
     ]
 
 
+def test_what_describes_the_project_to_machines_agrees():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    codemeta = json.loads((ROOT / "codemeta.json").read_text(encoding="utf-8"))
+    assert codemeta["identifier"] == PROJECT["project"]["name"] == DISTRIBUTION
+    assert codemeta["name"] == citation["title"].partition(":")[0]
+    newest = PROJECT["tool"]["setuptools_scm"]["fallback_version"]
+    assert codemeta["version"] == citation["version"] == newest
+    assert codemeta["license"].rpartition("/")[2] == citation["license"]
+    assert citation["license"] == PROJECT["project"]["license"]
+    ours = [author["name"] for author in PROJECT["project"]["authors"]]
+    assert [author["name"] for author in codemeta["author"]] == ours
+    assert [author["name"] for author in citation["authors"]] == ours
+    assert codemeta["keywords"] == citation["keywords"]
+    assert " ".join(codemeta["description"].split()) == " ".join(citation["abstract"].split())
+
+
+def test_nothing_tells_people_to_install_the_other_flowsim():
+    """Neither `pip install flowsim` nor an extra of it, in whatever people read or are told."""
+    other = re.compile(r"pip3? install [^`\n]*\bflowsim(?![-\w/.])|\bflowsim\[[a-z]")
+    assert other.search("pip install 'flowsim[rl]'")
+    assert other.search("pip install -q flowsim")
+    assert not other.search("pip install 'flowsim-rl[rl]'")
+    names = ["git", "ls-files", "*.md", "*.py", "*.yaml", "*.toml", "*.sh", "*.sbatch", "*.html"]
+    listed = subprocess.run(names, cwd=ROOT, capture_output=True, text=True, check=False)
+    if listed.returncode:
+        pytest.skip("there is a copy without git here")
+    may = {"docs/faq.md", "docs/decisions/starting.md", "tests/test_release.py"}
+    files = [
+        name for name in listed.stdout.splitlines() if name not in may and (ROOT / name).exists()
+    ]
+    assert len(files) > 300
+    assert not [name for name in files if other.search((ROOT / name).read_text(encoding="utf-8"))]
+
+
+def test_what_a_public_project_has_is_there():
+    for name in ("CODE_OF_CONDUCT.md", "SECURITY.md", "CONTRIBUTING.md", "LICENSE"):
+        assert (ROOT / name).stat().st_size > 500, name
+    for template in sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.md")):
+        header = yaml.safe_load(template.read_text(encoding="utf-8").split("---\n")[1])
+        assert {"name", "about"} <= header.keys(), template
+
+
 def test_the_changelog_has_every_tag():
     listed = subprocess.run(
         ["git", "tag", "--list", "v*"], cwd=ROOT, capture_output=True, text=True
@@ -102,6 +147,6 @@ def test_the_changelog_has_every_tag():
 def test_every_extra_that_the_readme_names_is_there():
     extras = PROJECT["project"]["optional-dependencies"]
     for names in re.findall(
-        r"flowsim\[([a-z0-9,]+)\]", (ROOT / "README.md").read_text(encoding="utf-8")
+        r"flowsim-rl\[([a-z0-9,]+)\]", (ROOT / "README.md").read_text(encoding="utf-8")
     ):
         assert set(names.split(",")) <= extras.keys()

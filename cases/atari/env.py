@@ -174,7 +174,7 @@ def _imported(module: str, extra: str) -> Any:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
         raise gym.error.DependencyNotInstalled(
-            f"it needs {module}: pip install 'flowsim[{extra}]'"
+            f"it needs {module}: pip install 'flowsim-rl[{extra}]'"
         ) from error
 
 

@@ -14,7 +14,6 @@ import time
 import webbrowser
 from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar
 
@@ -116,7 +115,9 @@ def told_in_a_sentence(command: Callable[P, R]) -> Callable[P, R]:
 
 def _print_version(asked: bool) -> None:
     if asked:
-        print(f"flowsim {metadata.version('flowsim')}")
+        from coupling.origin import flowsim_version
+
+        print(f"flowsim {flowsim_version()}")
         raise typer.Exit
 
 

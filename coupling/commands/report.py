@@ -6,7 +6,7 @@ import json
 import math
 import time
 from collections.abc import Sequence
-from importlib import metadata, resources
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from matplotlib.ticker import EngFormatter
 
 from coupling.commands.plot import draw_runs
 from coupling.files import Table, write_atomically
+from coupling.origin import flowsim_version
 from coupling.run.folder import RunFolder
 from coupling.run.log import read_status
 from coupling.settings.config import dump_config
@@ -75,7 +76,7 @@ def write_report(folders: Sequence[RunFolder], output: Path) -> list[str]:
     page = template.render(
         title=f"flowsim: {', '.join(names)}",
         written=time.strftime("%Y-%m-%d %H:%M"),
-        version=metadata.version("flowsim"),
+        version=flowsim_version(),
         runs=_runs(folders),
         curves=_embedded(draw_runs(list(folders))),
         evaluations=_evaluations(folders),

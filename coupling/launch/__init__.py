@@ -30,7 +30,7 @@ def check_launcher(workers: WorkerSettings) -> None:
     library = _LIBRARIES.get(workers.launcher)
     if library and not _installed(library):
         raise ConfigError(
-            f"workers.launcher = {workers.launcher} needs {library}: pip install 'flowsim[{workers.launcher}]'"
+            f"workers.launcher = {workers.launcher} needs {library}: pip install 'flowsim-rl[{workers.launcher}]'"
         )
     if (
         workers.launcher == "slurm"

@@ -239,7 +239,7 @@ def _told_in_a_sentence(env: str) -> Iterator[None]:
     except gym.error.DependencyNotInstalled as error:
         ours = "mujoco" in str(error).lower()
         needs = (
-            "needs MuJoCo: pip install 'flowsim[mujoco]'" if ours else f"cannot be made: {error}"
+            "needs MuJoCo: pip install 'flowsim-rl[mujoco]'" if ours else f"cannot be made: {error}"
         )
         raise ConfigError(f"env = {env!r} {needs}") from error
     except (gym.error.Error, TypeError, ValueError, RuntimeError, MemoryError) as error:

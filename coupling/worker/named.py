@@ -91,7 +91,7 @@ def world_maker(env: str) -> Callable[..., Any]:
     except ConfigError as error:
         if name.startswith("pettingzoo."):
             raise ConfigError(
-                f"{error}; pip install 'flowsim[sisl]' (Python 3.12 at most)"
+                f"{error}; pip install 'flowsim-rl[sisl]' (Python 3.12 at most)"
             ) from error
         raise
     if not callable(make):

@@ -14,8 +14,8 @@ ATARI, MINATAR = "flowsim/Atari-v0", "flowsim/MinAtar-v0"
 @pytest.fixture
 def atari():
     """What makes a game."""
-    pytest.importorskip("ale_py", reason="Atari needs ale-py: pip install 'flowsim[atari]'")
-    pytest.importorskip("cv2", reason="Atari needs OpenCV: pip install 'flowsim[atari]'")
+    pytest.importorskip("ale_py", reason="Atari needs ale-py: pip install 'flowsim-rl[atari]'")
+    pytest.importorskip("cv2", reason="Atari needs OpenCV: pip install 'flowsim-rl[atari]'")
     return lambda **options: gym.make(ATARI, **options)
 
 
@@ -23,7 +23,7 @@ def atari():
 def minatar():
     """What makes a small game."""
     pytest.importorskip(
-        "minatar", reason="MinAtar is not installed: pip install 'flowsim[minatar]'"
+        "minatar", reason="MinAtar is not installed: pip install 'flowsim-rl[minatar]'"
     )
     return lambda **options: gym.make(MINATAR, **options)
 
@@ -62,7 +62,9 @@ def test_a_wrong_option_is_one_sentence(task, options, words):
 )
 def test_without_the_extra_a_sentence_says_how_to_have_it(monkeypatch, task, module, extra):
     monkeypatch.setitem(__import__("sys").modules, module, None)
-    with pytest.raises(ConfigError, match=rf"it needs {module}: pip install 'flowsim\[{extra}\]'"):
+    with pytest.raises(
+        ConfigError, match=rf"it needs {module}: pip install 'flowsim-rl\[{extra}\]'"
+    ):
         make_vector(task, {}, 1)
 
 

@@ -71,7 +71,9 @@ def test_the_presets_are_all_there():
 @pytest.mark.parametrize("preset", PRESETS)
 def test_the_task_of_a_preset_is_one_agent_that_can_be_made(preset):
     if "lunar" in preset or "walker" in preset:
-        pytest.importorskip("Box2D", reason="Box2D is not installed: pip install 'flowsim[box2d]'")
+        pytest.importorskip(
+            "Box2D", reason="Box2D is not installed: pip install 'flowsim-rl[box2d]'"
+        )
     config = load_config(preset)
     task = describe_task(config.env, config.env_options)
     assert task.world == 1

@@ -41,7 +41,7 @@ def command(monkeypatch, capsys):
 
 
 def test_it_tells_its_version(command):
-    assert command("--version") == (0, f"flowsim {metadata.version('flowsim')}\n", "")
+    assert command("--version") == (0, f"flowsim {metadata.version('flowsim-rl')}\n", "")
 
 
 def test_presets_are_listed_with_what_they_are_for(command):

@@ -101,13 +101,15 @@ def test_a_mistake_about_launchers_is_one_sentence(tmp_path, words, sentence):
 def test_a_missing_library_is_a_sentence_with_the_extra(monkeypatch, launcher, library):
     monkeypatch.setitem(sys.modules, library, None)
     settings = WorkerSettings.model_validate({"launcher": launcher, "slurm": {"cluster": "local"}})
-    with pytest.raises(ConfigError, match=rf"needs {library}: pip install 'flowsim\[{launcher}\]'"):
+    with pytest.raises(
+        ConfigError, match=rf"needs {library}: pip install 'flowsim-rl\[{launcher}\]'"
+    ):
         check_launcher(settings)
 
 
 def test_slurm_without_slurm_is_a_sentence(monkeypatch):
     pytest.importorskip(
-        "submitit", reason="submitit is not installed: pip install 'flowsim[slurm]'"
+        "submitit", reason="submitit is not installed: pip install 'flowsim-rl[slurm]'"
     )
     monkeypatch.setenv("PATH", "/nowhere")
     # whatever networks there are
@@ -214,7 +216,7 @@ def test_serve_waits_for_workers_that_are_started_by_hand(shell):
 def test_submitit_on_this_machine(shell):
     """The local executor of submitit: a worker that dies is submitted again, and Ctrl-C leaves no job."""
     pytest.importorskip(
-        "submitit", reason="submitit is not installed: pip install 'flowsim[slurm]'"
+        "submitit", reason="submitit is not installed: pip install 'flowsim-rl[slurm]'"
     )
     preset = shell.preset(
         env_options=SLOW,
@@ -238,7 +240,7 @@ def test_submitit_on_this_machine(shell):
 @pytest.mark.cluster
 def test_submitit_jobs_of_this_machine_end_when_their_learner_is_killed(shell):
     pytest.importorskip(
-        "submitit", reason="submitit is not installed: pip install 'flowsim[slurm]'"
+        "submitit", reason="submitit is not installed: pip install 'flowsim-rl[slurm]'"
     )
     preset = shell.preset(env_options=SLOW, workers={"launcher": "slurm", "slurm": {"cluster": "local"}},
                           run={"steps": 10**6})  # fmt: skip
@@ -254,7 +256,7 @@ def test_submitit_jobs_of_this_machine_end_when_their_learner_is_killed(shell):
 def slurm(shell, monkeypatch):
     """A shell for which this machine has a SLURM; its jobs end with the test."""
     pytest.importorskip(
-        "submitit", reason="submitit is not installed: pip install 'flowsim[slurm]'"
+        "submitit", reason="submitit is not installed: pip install 'flowsim-rl[slurm]'"
     )
     if is_loopback(own_address()):
         pytest.skip(
@@ -373,7 +375,7 @@ def test_the_scripts_of_the_docs_train_and_go_on(shell, slurm, script):
 @pytest.fixture(scope="module")
 def cluster():
     """Two Ray nodes on this machine, with room for one worker and for two."""
-    pytest.importorskip("ray", reason="Ray is not installed: pip install 'flowsim[ray]'")
+    pytest.importorskip("ray", reason="Ray is not installed: pip install 'flowsim-rl[ray]'")
     here = Path(__file__).parent
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")

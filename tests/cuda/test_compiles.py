@@ -1,4 +1,4 @@
-"""Every kernel compiles for a GPU that is not here: needs numba-cuda and NVVM (flowsim[cuda13]), but no device.
+"""Every kernel compiles for a GPU that is not here: needs numba-cuda and NVVM (flowsim-rl[cuda13]), but no device.
 
 The simulator runs kernels as Python; what numba makes of their types is seen here alone, without a GPU.
 """
@@ -21,7 +21,7 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[Any, ...], int]:
     """Length of the PTX of every kernel and types that were launched: it is compiled in place of that."""
     if config.ENABLE_CUDASIM:
         pytest.skip("the simulator compiles nothing")
-    reason = "needs flowsim[cuda13], but no GPU"
+    reason = "needs flowsim-rl[cuda13], but no GPU"
     pytest.importorskip("cupy", reason=reason)
     pytest.importorskip("numba_cuda", reason=reason)
     import numba

@@ -25,7 +25,7 @@ if not SIMULATED:
         cupy = importlib.import_module("cupy")
     except ImportError as error:
         raise RuntimeError(
-            f'backend = "cuda": CuPy cannot be imported ({error}): install flowsim[cuda12] or flowsim[cuda13]'
+            f'backend = "cuda": CuPy cannot be imported ({error}): install flowsim-rl[cuda12] or flowsim-rl[cuda13]'
         ) from None
 
 Array = Any
