@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import atexit
 import functools
 import hashlib
 import os
-import shutil
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import llvmlite.binding
 import numba
-import platformdirs
-from numba import njit
+
+from flowsim import user_cache
 
 # NaN must stay visible, so the two flags that assume it away are left out
 FAST = {"contract", "reassoc", "nsz", "arcp"}
@@ -33,6 +30,7 @@ SHARED = (
     "stencils",
     "rigid",
     "stepping",
+    "user_cache",
     "vortices",
     "mass_balance",
     "whereabouts",
@@ -41,7 +39,7 @@ SHARED = (
 OPTIONS: dict[str, Any] = {"fastmath": FAST, "nogil": True, "error_model": "numpy"}
 """How every sweep is compiled."""
 
-CALLED = OPTIONS | {"cache": True, "no_cfunc_wrapper": True}
+CALLED = OPTIONS | {"no_cfunc_wrapper": True}
 """Options of what Python calls."""
 
 
@@ -60,42 +58,7 @@ def cache_folder() -> Path:
         [*(root / f"{name}.py" for name in SHARED), *(root / "backend" / "cpu").glob("*.py")]
     ):
         digest.update(source.read_bytes())
-    base = (
-        os.environ.get("NUMBA_CACHE_DIR")
-        or os.environ.get("FLOWSIM_CACHE")
-        or platformdirs.user_cache_dir("flowsim")
-    )
-    place = Path("compiled") / digest.hexdigest()[:16]
-    folder = Path(base) / place
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        writable = os.access(folder, os.W_OK)
-    except OSError:
-        writable = False
-    return folder if writable else _folder_of_this_process() / place
-
-
-def _folder_of_this_process() -> Path:
-    """Return a folder that processes started by this one share, and that goes with it."""
-    folder, process = tempfile.mkdtemp(prefix="flowsim-"), os.getpid()
-    os.environ["NUMBA_CACHE_DIR"] = folder
-
-    def remove() -> None:
-        if os.getpid() == process:  # not in a fork
-            shutil.rmtree(folder, ignore_errors=True)
-
-    atexit.register(remove)
-    return Path(folder)
-
-
-def cached(function: Callable[..., Any], folder: Path, **options: Any) -> Any:
-    """Compile a function that Python calls, and keep it in a folder."""
-    before = numba.config.CACHE_DIR  # type: ignore[attr-defined]
-    numba.config.CACHE_DIR = str(folder)  # type: ignore[attr-defined]
-    try:
-        return njit(**CALLED | options)(function)
-    finally:
-        numba.config.CACHE_DIR = before  # type: ignore[attr-defined]
+    return user_cache.cache_folder(f"compiled/{digest.hexdigest()[:16]}", user_cache.COMPILED)
 
 
 def at_once(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -103,7 +66,7 @@ def at_once(function: Callable[..., Any]) -> Callable[..., Any]:
 
     The folder is looked for at the first call, so that an import leaves nothing behind.
     """
-    compiled = functools.cache(lambda: cached(function, cache_folder()))
+    compiled = functools.cache(lambda: user_cache.cached(function, cache_folder(), **CALLED))
 
     @functools.wraps(function)
     def call(*arguments: Any) -> Any:

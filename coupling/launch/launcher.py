@@ -16,6 +16,7 @@ from coupling.files import private_opener
 from coupling.launch.tally import Alike, Tally
 from coupling.worker.parent import PARENT_VARIABLE
 from coupling.worker.process import HOPELESS
+from rl_agent.user_cache import settle
 
 __all__ = [
     "Death",
@@ -245,6 +246,7 @@ def worker_command(
 
 def worker_environment(threads: int, devices: Sequence[int] = (), slot: int = 0) -> dict[str, str]:
     """Return the environment variables of a worker that ends with the process that starts it, and sees one device."""
+    settle()  # a cache that cannot be used is told of here and once, and what stands for it is shared
     variables = (
         os.environ
         | dict.fromkeys(_THREAD_VARIABLES, str(threads))

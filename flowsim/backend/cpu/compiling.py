@@ -14,7 +14,8 @@ import numba
 from numba import njit
 from numba.extending import register_jitable
 
-from flowsim.kept import OPTIONS, cache_folder, cached
+from flowsim.kept import CALLED, OPTIONS, cache_folder
+from flowsim.user_cache import cached
 
 CACHE_FOLDER = cache_folder()
 ENCLOSED = OPTIONS | {"no_cfunc_wrapper": True, "no_cpython_wrapper": True}
@@ -46,10 +47,10 @@ class Sweep:
 
     def __init__(self, function: Callable[..., Any], parallel: bool) -> None:
         functools.update_wrapper(self, function)
-        self.serial = self.parallel = cached(function, CACHE_FOLDER)
+        self.serial = self.parallel = cached(function, CACHE_FOLDER, **CALLED)
         # in another folder: numba's name of a cached function does not tell the two forms apart
         if parallel:
-            self.parallel = cached(function, CACHE_FOLDER / "parallel", parallel=True)
+            self.parallel = cached(function, CACHE_FOLDER / "parallel", parallel=True, **CALLED)
         self.name = function.__name__
 
     def __call__(self, *arguments: Any) -> None:
