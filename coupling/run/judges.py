@@ -268,8 +268,9 @@ def _play(vector: Any, controller: Controller, part: _Part, progress: Progress) 
 @contextlib.contextmanager
 def _one_thread() -> Iterator[None]:
     """Have what is started meanwhile use one thread, and end with this process."""
+    variables = worker_environment(1)
     before = dict(os.environ)
-    os.environ.update(worker_environment(1))
+    os.environ.update(variables)
     try:
         yield
     finally:
