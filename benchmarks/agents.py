@@ -28,11 +28,12 @@ from benchmarks.pages import fill_in  # noqa: E402
 from coupling.errors import RunError  # noqa: E402
 from coupling.files import write_atomically  # noqa: E402
 from coupling.run.agents import describe_agents  # noqa: E402
-from coupling.run.evaluate import EVALUATION_SEED, PolicyController, evaluate_with_baselines  # noqa: E402
+from coupling.run.evaluate import PolicyController, evaluate_with_baselines  # noqa: E402
 from coupling.run.folder import RunFolder  # noqa: E402
 from coupling.settings.config import RunConfig, dump_config  # noqa: E402
 from coupling.worker.environments import describe_task  # noqa: E402
 from rl_agent import Learner, Policy  # noqa: E402
+from rl_agent.seeds import EVALUATION_SEED  # noqa: E402
 
 AGENTS = ROOT / "coupling" / "agents"
 FLOWSIM = str(Path(sys.executable).parent / "flowsim")

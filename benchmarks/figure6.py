@@ -31,10 +31,9 @@ from benchmarks.resolution import agent_of  # noqa: E402
 from cases.baselines import Controller, ZeroController  # noqa: E402
 from cases.film import render_film  # noqa: E402
 from coupling.files import write_atomically  # noqa: E402
-from coupling.run.evaluate import EVALUATION_SEED  # noqa: E402
 from coupling.run.screen import progress_bar  # noqa: E402
-from coupling.worker.environments import episode_seed  # noqa: E402
 from rl_agent import Policy  # noqa: E402
+from rl_agent.seeds import EVALUATION_SEED, Purpose, episode_seed  # noqa: E402
 
 NAME = "figure6"
 STARTS = 6
@@ -245,7 +244,7 @@ def film(policy: Path, output: Path, cells: int, actions: int) -> None:
     """Film a policy at a resolution from the first starts of the evaluation, and the first start without control."""
     env, env_options, controller = agent_of(policy)
     options = {**env_options, "cells_per_diameter": cells}
-    seeds = [episode_seed(EVALUATION_SEED, number) for number in range(STARTS)]
+    seeds = [episode_seed(Purpose.EVALUATION, EVALUATION_SEED, number) for number in range(STARTS)]
     who: dict[str, Controller] = {"trained agent": controller, "no control": ZeroController()}
     with progress_bar("filming") as progress:
         for ending in render_film(who, output, env=env, env_options=options, seeds=seeds, actions=actions,

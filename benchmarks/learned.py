@@ -33,11 +33,11 @@ from cases.d_cylinder_wake.env import CYLINDER, STREAM  # noqa: E402
 from cases.ellipse_agent import ASPECT_RATIO  # noqa: E402
 from coupling.files import write_atomically  # noqa: E402
 from coupling.origin import machine, provenance  # noqa: E402
-from coupling.run.evaluate import EVALUATION_SEED  # noqa: E402
 from coupling.run.evaluation import bootstrap_interval  # noqa: E402
-from coupling.worker.environments import episode_seed, make_vector  # noqa: E402
+from coupling.worker.environments import make_vector  # noqa: E402
 from flowsim import Ellipse, Grid, Sides, Simulation  # noqa: E402
 from flowsim.validation.cylinder import disturb_wake  # noqa: E402
+from rl_agent.seeds import EVALUATION_SEED, Purpose, episode_seed  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results" / "learned"
 STARTS = 24
@@ -66,7 +66,7 @@ def watch(
     """Play the starts; return places (n, actions, 3), actions (n, actions, 3) and the lift of O, NaN once lost."""
     vector: Any = make_vector(env, options, STARTS)
     observations, _ = vector.reset(
-        seed=[episode_seed(EVALUATION_SEED, number) for number in range(STARTS)]
+        seed=[episode_seed(Purpose.EVALUATION, EVALUATION_SEED, number) for number in range(STARTS)]
     )
     controller.reset(STARTS)
     alive = np.ones(STARTS, bool)

@@ -28,7 +28,8 @@ from benchmarks.pages import fill_in  # noqa: E402
 from cases.baselines import PD, PDController  # noqa: E402
 from coupling.files import write_atomically  # noqa: E402
 from coupling.origin import machine, provenance  # noqa: E402
-from coupling.run.evaluate import EVALUATION_SEED, evaluate  # noqa: E402
+from coupling.run.evaluate import evaluate  # noqa: E402
+from rl_agent.seeds import EVALUATION_SEED, Purpose, episode_seed  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results" / "linear_feedback"
 TASK, PRESET = "flowsim/DCylinderWake-v0", "quick"
@@ -89,7 +90,11 @@ def search(generations: int, actions: int, file: Path) -> None:
         mean, spread = np.array(last["mean"]), np.array(last["spread"])
         gains = mean + spread * random.standard_normal((CANDIDATES, len(mean)))
         gains[0] = mean
-        values = worth(gains, [1000 * (number + 1) + start for start in range(STARTS)], actions)
+        values = worth(
+            gains,
+            [episode_seed(Purpose.SELECTION, number, start) for start in range(STARTS)],
+            actions,
+        )
         elite = gains[np.argsort(values)[-ELITE:]]
         mean = SMOOTHING * elite.mean(axis=0) + (1 - SMOOTHING) * mean
         spread = SMOOTHING * elite.std(axis=0) + (1 - SMOOTHING) * spread

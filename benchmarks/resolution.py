@@ -42,6 +42,7 @@ from coupling.run.policies import load_controller  # noqa: E402
 from flowsim import Ellipse, HalfDisk, Sides, Simulation  # noqa: E402
 from flowsim.validation.cylinder import disturb_wake  # noqa: E402
 from rl_agent import Policy  # noqa: E402
+from rl_agent.seeds import EVALUATION_SEED  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results" / "resolution"
 CELLS = (8, 12, 16, 24, 32, 48, 64)
@@ -222,10 +223,10 @@ def agent_of(place: Path) -> tuple[str, dict[str, Any], PolicyController]:
         return (
             config.env,
             config.env_options,
-            load_controller(folder, deterministic=True, seed=SEED),
+            load_controller(folder, deterministic=True, seed=EVALUATION_SEED),
         )
     settings = json.loads(place.with_suffix(".json").read_text())["settings"]
-    controller = PolicyController(Policy.load(place), deterministic=True, seed=SEED)
+    controller = PolicyController(Policy.load(place), deterministic=True, seed=EVALUATION_SEED)
     return settings["env"], settings["env_options"], controller
 
 
@@ -242,7 +243,7 @@ def judge(place: Path, cells: Iterable[int], starts: str, episodes: int, folder:
             continue
         origin = provenance() | {"machine": machine()}
         options = {**env_options, "cells_per_diameter": count, "start_range": starts}
-        result = evaluate(env, options, controller, episodes=episodes, seed=SEED).summary()
+        result = evaluate(env, options, controller, episodes=episodes).summary()
         found = {
             "env": env,
             "env_options": env_options,

@@ -32,9 +32,9 @@ from cases.baselines import Controller  # noqa: E402
 from cases.episodes import Episodes  # noqa: E402
 from coupling.files import write_atomically  # noqa: E402
 from coupling.origin import machine, provenance  # noqa: E402
-from coupling.run.evaluate import EVALUATION_SEED, PolicyController, evaluate  # noqa: E402
-from coupling.worker.environments import episode_seed  # noqa: E402
+from coupling.run.evaluate import PolicyController, evaluate  # noqa: E402
 from rl_agent import Policy  # noqa: E402
+from rl_agent.seeds import EVALUATION_SEED, Purpose, episode_seed  # noqa: E402
 
 RESULT = ROOT / "benchmarks" / "results" / "starts.json"
 POLICIES = ROOT / "benchmarks" / "results" / "figure6"
@@ -130,7 +130,9 @@ def study(start_range: str) -> dict[str, Any]:
         print(f"{start_range}: {name} loses {lost} of {STARTS} starts", flush=True)
     flows, searches = Flows(start_range), {}
     for index in np.flatnonzero(np.array(list(lost_after.values())).all(axis=0)).tolist():
-        searches[str(index)] = search(flows, episode_seed(EVALUATION_SEED, index), controllers)
+        searches[str(index)] = search(
+            flows, episode_seed(Purpose.EVALUATION, EVALUATION_SEED, index), controllers
+        )
         print(f"{start_range}: start {index}: {searches[str(index)]}", flush=True)
     return {"lost_after": lost_after, "searches": searches}
 

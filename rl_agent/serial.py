@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import gymnasium
@@ -11,6 +12,7 @@ import numpy.typing as npt
 from rl_agent.learner import Learner
 from rl_agent.policy import Policy
 from rl_agent.scaling import task_actions
+from rl_agent.seeds import EVALUATION_SEED, Purpose, episode_seed
 
 __all__ = ["SerialRun", "evaluate", "train_serial"]
 
@@ -25,11 +27,12 @@ class SerialRun:
     environments
         A vector environment that resets in the same step (``AutoresetMode.SAME_STEP``).
     seed
-        Seeds the first reset.
+        Seeds the first reset: one number, to which each environment adds its own, or a list with one for each. Numbers
+        below 2^31 are not those of an evaluation (:mod:`rl_agent.seeds`).
     """
 
     def __init__(
-        self, learner: Learner, environments: gymnasium.vector.VectorEnv, seed: int
+        self, learner: Learner, environments: gymnasium.vector.VectorEnv, seed: int | Sequence[int]
     ) -> None:
         if environments.num_envs != learner.agents:
             raise ValueError(
@@ -44,7 +47,9 @@ class SerialRun:
         self.learner = learner
         self.environments = environments
         self._all = np.arange(learner.agents)
-        observations, _ = environments.reset(seed=seed)
+        observations, _ = environments.reset(
+            seed=seed if isinstance(seed, int) else list(seed)  # type: ignore[arg-type]  # vectors take lists
+        )
         learner.begin(self._all, observations)
 
     def run(self, steps: int) -> None:
@@ -82,7 +87,7 @@ def train_serial(
     steps
         Environment steps, over all agents.
     seed
-        Seeds the environments.
+        Seeds the environments, as of :class:`SerialRun`.
     """
     if isinstance(environments, gymnasium.vector.VectorEnv):
         SerialRun(learner, environments, seed).run(steps)
@@ -98,15 +103,15 @@ def evaluate(
     policy: Policy,
     environment: gymnasium.Env,
     episodes: int,
-    seed: int = 0,
+    seed: int = EVALUATION_SEED,
     *,
     deterministic: bool = True,
 ) -> npt.NDArray[np.float64]:
-    """Measure the returns of ``episodes`` episodes under a fixed policy, shape (episodes,)."""
+    """Measure the returns of held-out episodes (:mod:`rl_agent.seeds`) under a fixed policy, shape (episodes,)."""
     rng = np.random.default_rng(seed)
     returns = np.zeros(episodes)
     for episode in range(episodes):
-        observation, _ = environment.reset(seed=seed + episode)
+        observation, _ = environment.reset(seed=episode_seed(Purpose.EVALUATION, seed, episode))
         state, ended = policy.initial_state(1), False
         while not ended:
             actions, state = policy.act(

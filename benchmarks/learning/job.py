@@ -25,15 +25,15 @@ from benchmarks.learning.plan import Job
 from coupling.files import Table, write_atomically
 from coupling.origin import machine, provenance
 from coupling.run.evaluate import Controller, PolicyController, evaluate
-from coupling.worker.environments import describe_task, episode_seed, make_vector
+from coupling.worker.environments import describe_task, make_vector
 from rl_agent.config import DEFAULTS, AgentConfig
 from rl_agent.learner import Learner
+from rl_agent.seeds import EVALUATION_SEED, Purpose, episode_seed
 from rl_agent.serial import SerialRun
 
 ROWS = 200  # of a curve
 LEAST_ROW = 100  # environment steps
 LOOK_EVERY = 250  # environment steps between looks at whether to stop
-EVALUATION_SEED = 10**6  # starts that are judged are not those that are trained on
 INTERRUPTED = 3  # exit status
 JUDGED = ("mean_return", "mean_length", "survival")  # of the policy on the way, in a curve
 
@@ -117,7 +117,7 @@ def train_own(
         )
     curve = _begin_curve(folder, learner.environment_steps)
     environments = make_vector(job.env, job.options_in_training, job.agents)
-    run = SerialRun(learner, environments, episode_seed(job.seed, learner.environment_steps))
+    run = SerialRun(learner, environments, _first_seeds(job, learner.environment_steps))
     learner.finished_episodes()  # those that an interruption cut short
     saved = time.monotonic()
     while not job.is_enough(learner.environment_steps, curve.clock.cpu):
@@ -147,6 +147,11 @@ def train_own(
     environments.close()
     learner.save(checkpoint)
     return curve
+
+
+def _first_seeds(job: Job, steps: int) -> list[int]:
+    """Return the seed of each environment where a training begins or goes on."""
+    return [episode_seed(Purpose.TRAINING, job.seed, agent, steps) for agent in range(job.agents)]
 
 
 def _judge(job: Job, controller: Controller) -> dict[str, Any]:
@@ -182,7 +187,7 @@ def train_sb3(
     settings = {key: value for key, value in job.sb3.items() if key != "sb3"}
     world = describe_task(job.env, job.options_in_training).world
     vector = make_vector(job.env, job.options_in_training, job.agents)
-    environments = Environments(vector, episode_seed(job.seed, 0), world)
+    environments = Environments(vector, _first_seeds(job, 0), world)
     model = algorithm("MlpPolicy", environments, seed=job.seed, device="cpu", **settings)
     curve = _begin_curve(folder, 0)
 

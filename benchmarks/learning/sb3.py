@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -26,12 +27,12 @@ class Environments(VecEnv):
     vector
         The environments.
     seed
-        Seeds the first reset.
+        Seeds the first reset: one number, or one for each of them.
     world
         Agents that act together in each of them.
     """
 
-    def __init__(self, vector: VectorEnv, seed: int, world: int = 1) -> None:
+    def __init__(self, vector: VectorEnv, seed: int | Sequence[int], world: int = 1) -> None:
         self._vector, self._first_seed, self._world = vector, seed, world
         self._gone = np.zeros(vector.num_envs * world, bool)
         self._returns, self._lengths = (
@@ -51,7 +52,8 @@ class Environments(VecEnv):
 
     def reset(self) -> np.ndarray:
         """Begin all episodes."""
-        return self._apart(np.array(self._vector.reset(seed=self._first_seed)[0]))
+        seed: Any = self._first_seed  # vectors take lists, too
+        return self._apart(np.array(self._vector.reset(seed=seed)[0]))
 
     def step_async(self, actions: np.ndarray) -> None:
         """Note the actions."""

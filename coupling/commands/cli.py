@@ -79,6 +79,14 @@ Fps = Annotated[
         help="pictures of the film a second: 25 of a flow unless given, of another task what it says itself",
     ),
 ]
+EvaluationSeed = Annotated[
+    int,
+    typer.Option(
+        "--seed",
+        min=0,
+        help="seed of the evaluation; none has the initial conditions of a training",
+    ),
+]
 Overrides = Annotated[
     list[str] | None,
     typer.Argument(metavar="[KEY=VALUE]...", help="changes, such as agent.gamma=0.97"),
@@ -340,7 +348,7 @@ def evaluate(
     deterministic: Annotated[
         bool, typer.Option(help="act with the mean of the policy, or draw from it")
     ] = True,
-    seed: Annotated[int, typer.Option(min=0, help="seed of the episodes' starts")] = 0,
+    seed: EvaluationSeed = 0,
     as_json: Json = False,
 ) -> None:
     """Judge a trained agent beside the task's baselines, with 95 % bootstrap intervals of the mean return."""
@@ -365,7 +373,7 @@ def evaluate(
     if as_json:
         print(json.dumps(result | {"env_options": config.env_options}))
     else:
-        _print_results({"agent": result} | result["baselines"])
+        _print_results({"agent": result} | result["baselines"], seed)
         _print_next(hints.after_evaluation(path, config.env))
 
 
@@ -429,12 +437,7 @@ def render(
     deterministic: Annotated[
         bool, typer.Option(help="act with the mean of the policy, or draw from it")
     ] = True,
-    seed: Annotated[
-        int | None,
-        typer.Option(
-            min=0, help="seed of the starts; the run's evaluation began with the default's"
-        ),
-    ] = None,
+    seed: EvaluationSeed = 0,
     fields: Fields = None,
     limits: Range = None,
     follow: Annotated[
@@ -784,14 +787,15 @@ def _print_outcome(folder: "RunFolder") -> None:
         judged: dict[str, Any] = json.loads(folder.evaluation.read_text())
         names = {"before": "untrained", "after": "trained", "drawing": "trained, drawing"}
         rows = {name: judged[which] for which, name in names.items() if which in judged}
-        _print_results(rows | judged.get("after", {}).get("baselines", {}))
+        after = judged.get("after", {})
+        _print_results(rows | after.get("baselines", {}), after.get("seed"))
     _print_next(hints.after_training(folder.path, config.env, config.run.steps))
 
 
-def _print_results(results: dict[str, dict[str, Any]]) -> None:
+def _print_results(results: dict[str, dict[str, Any]], seed: int | None) -> None:
     from coupling.commands.tables import print_results
 
-    print_results(results)
+    print_results(results, seed)
 
 
 def _print_presets() -> None:

@@ -12,14 +12,15 @@ from cases.film import Ending, check_films, render_film
 from coupling.commands.task_film import film_task
 from coupling.errors import ConfigError
 from coupling.run.agents import find_agent
-from coupling.run.evaluate import EVALUATION_SEED, baselines_of
+from coupling.run.evaluate import baselines_of
 from coupling.run.folder import RunFolder
 from coupling.run.policies import load_controller
 from coupling.run.screen import progress_bar
 from coupling.settings.config import on_another_task
-from coupling.worker.environments import episode_seed, make_vector
+from coupling.worker.environments import make_vector
 from coupling.worker.named import is_flow, load_task
 from flowsim.films import FPS
+from rl_agent.seeds import EVALUATION_SEED, Purpose, episode_seed
 
 __all__ = ["render"]
 
@@ -37,7 +38,7 @@ def render(
     starts: int = 6,
     actions: int | None = None,
     deterministic: bool = True,
-    seed: int | None = None,
+    seed: int = EVALUATION_SEED,
     fps: float | None = None,
     look: Mapping[str, Any] | None = None,
 ) -> list[Ending]:
@@ -58,7 +59,7 @@ def render(
     deterministic
         Act with the mean of the policy instead of drawing.
     seed
-        Of the starts, in the place of the evaluation's.
+        Of the evaluation whose first episodes are filmed, and of actions that are sampled.
     fps
         Pictures per second; 25 of a flow unless given, of another task what it says itself.
     look
@@ -82,11 +83,10 @@ def render(
         raise ConfigError(f"--{word} is for films of flows: {config.env} draws itself")
     if not {"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys():
         os.environ.setdefault("MUJOCO_GL", "egl")  # its own choice needs a display
-    random = seed or 0
     shipped = (
-        baselines(config.env, seed=random)
+        baselines(config.env, seed=seed)
         if flow
-        else baselines_of(config.env, config.env_options, random)
+        else baselines_of(config.env, config.env_options, seed)
     )
     for name in beside:
         if name not in shipped:
@@ -95,15 +95,14 @@ def render(
             )
     if changes and flow:
         make_vector(config.env, config.env_options, 1).close()  # which says what is wrong with them
-    first = EVALUATION_SEED if seed is None else seed
     try:
         check_films(files)
-        agent: Controller = load_controller(folder, deterministic=deterministic, seed=random)
+        agent: Controller = load_controller(folder, deterministic=deterministic, seed=seed)
         with progress_bar("filming") as progress:
             arguments: dict[str, Any] = {
                 "env": config.env,
                 "env_options": config.env_options,
-                "seeds": [episode_seed(first, n) for n in range(starts)],
+                "seeds": [episode_seed(Purpose.EVALUATION, seed, n) for n in range(starts)],
                 "actions": actions or (_FLOW_ACTIONS if flow else _TASK_ACTIONS),
                 "tally": [] if changes else _tally(folder, beside, deterministic, flow),
                 "progress": progress,

@@ -42,8 +42,16 @@ def _number(value: Any) -> str:
     return f"{value:.5g}" if isinstance(value, float) else str(value)
 
 
-def print_results(results: dict[str, dict[str, Any]]) -> None:
-    """Print evaluations by name: return with its interval, length and survival."""
+def print_results(results: dict[str, dict[str, Any]], seed: int | None) -> None:
+    """Print evaluations by name: return with its interval, length and survival, and of which episodes.
+
+    Parameters
+    ----------
+    results
+        By the name of the controller.
+    seed
+        Of the evaluation; None where it was not kept.
+    """
     table = Table(
         "controller", "mean return", "95 % interval", "mean length", "survival", "episodes"
     )
@@ -58,6 +66,11 @@ def print_results(results: dict[str, dict[str, Any]]) -> None:
             str(result["episodes"]),
         )
     _show(table)
+    if seed is not None:
+        last = max(result["episodes"] for result in results.values()) - 1
+        print(
+            f"held-out episodes 0 to {last} of evaluation seed {seed}: none of them is trained on"
+        )
 
 
 def print_rows(rows: list[dict[str, Any]], spare: Sequence[str] = ()) -> None:

@@ -11,17 +11,14 @@ from cases.baselines import Controller, baselines
 from coupling.run.evaluation import Evaluation
 from coupling.run.judges import Draws, Judges
 from coupling.worker.environments import Numbered, make_vector
+from rl_agent.seeds import EVALUATION_SEED
 
 __all__ = [
-    "EVALUATION_SEED",
     "Controller",
     "PolicyController",
     "evaluate",
     "evaluate_with_baselines",
 ]
-
-EVALUATION_SEED = 10**6
-"""Of a run's own evaluation: starts that are judged are not those that are trained on."""
 
 
 class PolicyController:
@@ -87,7 +84,7 @@ def evaluate(
     controller: Controller,
     *,
     episodes: int,
-    seed: int,
+    seed: int = EVALUATION_SEED,
     progress: Callable[[int, int], None] = lambda over, actions: None,
     judges: Judges | None = None,
 ) -> Evaluation:
@@ -100,10 +97,10 @@ def evaluate(
     controller
         Who acts.
     episodes
-        How many episodes count. They start from seeds that depend on ``seed`` only, so two controllers
-        are compared on the same starts.
+        How many episodes count.
     seed
-        Seed of the starts.
+        Of the evaluation. The initial conditions depend on it alone, so two controllers are compared on the same ones;
+        no training has them (:mod:`rl_agent.seeds`).
     progress
         Called after every action with the number of episodes that are over and the actions of those under way.
     judges
@@ -139,7 +136,7 @@ def evaluate_with_baselines(
     controller: Controller,
     *,
     episodes: int,
-    seed: int,
+    seed: int = EVALUATION_SEED,
     progress: Callable[[str, int, int], None] = lambda name, over, actions: None,
     judges: Judges | None = None,
 ) -> dict[str, Any]:
@@ -150,8 +147,7 @@ def evaluate_with_baselines(
     Returns
     -------
     dict
-        ``task``, ``episodes``, ``mean_return``, ``ci95``, ``mean_length``, ``survival`` and ``baselines``,
-        which holds the same numbers by name.
+        ``task``, ``seed``, what :meth:`Evaluation.summary` holds, and ``baselines``, which has the same by name.
     """
     contestants = {"agent": controller} | baselines_of(env, env_options, seed)
     with contextlib.nullcontext(judges) if judges else Judges(env, env_options) as who:
@@ -167,4 +163,4 @@ def evaluate_with_baselines(
             ).summary()
             for name, contestant in contestants.items()
         }
-    return {"task": env} | results.pop("agent") | {"baselines": results}
+    return {"task": env, "seed": seed} | results.pop("agent") | {"baselines": results}

@@ -25,11 +25,12 @@ class Evaluation(NamedTuple):
     survived: np.ndarray
 
     def summary(self) -> dict[str, Any]:
-        """Return the numbers that are printed: mean return with its 95 % interval, length and survival."""
+        """Return the numbers that are printed: mean return with its 95 % interval, median, length and survival."""
         return {
             "episodes": len(self.returns),
             "mean_return": float(self.returns.mean()),
             "ci95": list(bootstrap_interval(self.returns)),
+            "median_return": float(np.median(self.returns)),
             "mean_length": float(self.lengths.mean()),
             "length_ci95": list(bootstrap_interval(self.lengths)),
             "survival": float(self.survived.mean()),

@@ -24,9 +24,10 @@ from cases.baselines import Controller
 from coupling.errors import RunError, describe_failure
 from coupling.launch.launcher import worker_environment
 from coupling.run.evaluation import Evaluation
-from coupling.worker.environments import episode_seed, make_vector
+from coupling.worker.environments import make_vector
 from coupling.worker.named import is_flow
 from coupling.worker.parent import die_with_parent
+from rl_agent.seeds import Purpose, episode_seed
 
 __all__ = ["Draws", "Judges"]
 
@@ -106,7 +107,7 @@ class Judges:
         episodes
             How many.
         seed
-            Of the starts: that of episode k is ``episode_seed(seed, k)``.
+            Of the evaluation: that of episode k is ``episode_seed(Purpose.EVALUATION, seed, k)``.
         progress
             Told the episodes that are over, and the actions of the longest under way.
 
@@ -121,7 +122,7 @@ class Judges:
             When another process fails or dies.
         """
         size = min(self._size, episodes)
-        starts = [episode_seed(seed, number) for number in range(episodes)]
+        starts = [episode_seed(Purpose.EVALUATION, seed, number) for number in range(episodes)]
         parts = [
             _Part(number, starts[first : first + size])
             for number, first in enumerate(range(0, episodes, size))

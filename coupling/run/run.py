@@ -13,12 +13,7 @@ from coupling.errors import ConfigError, RunError, describe_os_error
 from coupling.files import make_private, refuse_unwritable, write_atomically
 from coupling.launch import check_launcher
 from coupling.launch.standby import Standby
-from coupling.run.evaluate import (
-    EVALUATION_SEED,
-    PolicyController,
-    evaluate,
-    evaluate_with_baselines,
-)
+from coupling.run.evaluate import PolicyController, evaluate, evaluate_with_baselines
 from coupling.run.folder import RunFolder
 from coupling.run.judges import Judges
 from coupling.run.screen import told_if_long
@@ -31,6 +26,7 @@ from rl_agent.defaults import doubts
 from rl_agent.device import DeviceError
 from rl_agent.learner import Learner
 from rl_agent.rehearsal import rehearse
+from rl_agent.seeds import EVALUATION_SEED
 
 __all__ = ["resume", "train"]
 
@@ -266,7 +262,7 @@ def _carry_through(
             judged["after"] = evaluate_with_baselines(
                 config.env,
                 config.env_options,
-                _controller(learner, config, deterministic=True),
+                _controller(learner, deterministic=True),
                 episodes=config.run.evaluate_episodes,
                 seed=EVALUATION_SEED,
                 progress=_shown_on(screen, config),
@@ -293,16 +289,16 @@ def _judge(
     return evaluate(
         config.env,
         config.env_options,
-        _controller(learner, config, deterministic=deterministic),
+        _controller(learner, deterministic=deterministic),
         episodes=config.run.evaluate_episodes,
         seed=EVALUATION_SEED,
         progress=lambda over, actions: shown(name, over, actions),
         judges=judges,
-    ).summary()
+    ).summary() | {"seed": EVALUATION_SEED}
 
 
-def _controller(learner: Learner, config: RunConfig, *, deterministic: bool) -> PolicyController:
-    return PolicyController(learner.policy(), deterministic=deterministic, seed=config.run.seed)
+def _controller(learner: Learner, *, deterministic: bool) -> PolicyController:
+    return PolicyController(learner.policy(), deterministic=deterministic, seed=EVALUATION_SEED)
 
 
 def _write_evaluation(folder: RunFolder, judged: dict[str, Any]) -> None:

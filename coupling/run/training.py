@@ -20,10 +20,11 @@ from coupling.settings.external import EXTERNAL
 from coupling.wire.address import endpoint_to_bind
 from coupling.wire.connection import Connection, task_hash, write_connection
 from coupling.wire.security import Keys, is_loopback
-from coupling.worker.environments import Task, episode_seed
+from coupling.worker.environments import Task
 from coupling.worker.outbox import read_outbox
 from rl_agent.config import OnPolicyConfig
 from rl_agent.learner import Learner
+from rl_agent.seeds import Purpose, episode_seed
 
 __all__ = ["Interrupted", "Screen", "Signals", "Training"]
 
@@ -111,7 +112,7 @@ class Training:
             action_low=low,
             action_high=high,
             task_hash=task_hash(config.env, config.options_in_training),
-            seed_of=lambda agent, session: episode_seed(seed, agent, session),
+            seed_of=lambda agent, session: episode_seed(Purpose.TRAINING, seed, agent, session),
             step_timeout=workers.step_timeout,
             heartbeat=workers.heartbeat,
             dead_after=workers.dead_after,

@@ -28,7 +28,6 @@ __all__ = [
     "Numbered",
     "Task",
     "describe_task",
-    "episode_seed",
     "failures_of",
     "final_observations",
     "make_single",
@@ -138,11 +137,6 @@ class Task:
         space = self.action_space
         box = space if isinstance(space, gym.spaces.Box) else Numbered(space)
         return [float(bound) for bound in box.low], [float(bound) for bound in box.high]
-
-
-def episode_seed(*words: int) -> int:
-    """Return a 32-bit seed that depends on all the words (run seed, agent, start of the run, incarnation)."""
-    return int(np.random.SeedSequence(words).generate_state(1)[0])
 
 
 def make_vector(

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import yaml
 
-from coupling.run.evaluate import EVALUATION_SEED, PolicyController, evaluate
+from coupling.run.evaluate import PolicyController, evaluate
 from rl_agent import Policy
 
 ROOT = Path(__file__).parents[2]
@@ -54,9 +54,7 @@ def test_a_training_leaves_its_policy_and_a_row_of_the_page(figure6, tmp_path):
     controller = PolicyController(
         Policy.load(stem.with_suffix(".policy")), deterministic=True, seed=0
     )
-    judged = evaluate(
-        settings["env"], settings["env_options"], controller, episodes=10, seed=EVALUATION_SEED
-    )
+    judged = evaluate(settings["env"], settings["env_options"], controller, episodes=10)
     assert judged.summary() == found["evaluation"]["deterministic"]
     assert judged.summary()["mean_length"] > 5  # which is the limit in training alone
     page = tmp_path / "figure6.md"

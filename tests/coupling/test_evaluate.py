@@ -5,7 +5,7 @@ import numpy as np
 
 import cases  # noqa: F401  (registers the tasks)
 from coupling.run.evaluate import evaluate
-from coupling.worker.environments import episode_seed
+from rl_agent.seeds import Purpose, episode_seed
 
 ENV = "flowsim/DCylinderWake-v0"
 OPTIONS = {"preset": "sketch", "start": "impulsive", "episode_actions": 12}
@@ -27,7 +27,7 @@ def test_a_batch_gives_what_single_episodes_give():
     judged = evaluate(ENV, OPTIONS, Fleeing(), episodes=EPISODES, seed=3)
     env, controller = gymnasium.make(ENV, **OPTIONS), Fleeing()
     for number in range(EPISODES):
-        observation, _ = env.reset(seed=episode_seed(3, number))
+        observation, _ = env.reset(seed=episode_seed(Purpose.EVALUATION, 3, number))
         total, length, over = 0.0, 0, False
         while not over:
             action = controller(observation[None])[0].astype(np.float32)

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from test_commands import command
 
-from coupling.run.evaluate import EVALUATION_SEED
 from coupling.run.folder import RunFolder
 from coupling.settings.config import load_config
-from coupling.worker.environments import describe_task, episode_seed, make_single
+from coupling.worker.environments import describe_task, make_single
 from rl_agent.learner import Learner
+from rl_agent.seeds import EVALUATION_SEED, Purpose, episode_seed
 
 
 def a_run(env: str, name: str = "one") -> RunFolder:
@@ -36,7 +36,7 @@ def _elsewhere(tmp_path, monkeypatch):
 def length_of(start: int) -> int:
     """Return how long the episode of a start of the evaluation is."""
     env = make_single("drawn:Drawn-v0", {})
-    env.reset(seed=episode_seed(EVALUATION_SEED, start))
+    env.reset(seed=episode_seed(Purpose.EVALUATION, EVALUATION_SEED, start))
     return env.unwrapped.length
 
 
