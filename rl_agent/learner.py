@@ -22,8 +22,9 @@ from threadpoolctl import threadpool_limits
 
 from rl_agent import joint, later, saving
 from rl_agent.algorithms import make_algorithm
+from rl_agent.averaging import PolicyAverage
 from rl_agent.checkpoint import CheckpointError, read_checkpoint, write_checkpoint
-from rl_agent.config import AgentConfig
+from rl_agent.config import AgentConfig, Remembering
 from rl_agent.device import DeviceError, check_device
 from rl_agent.exploration import Exploration
 from rl_agent.policy import Policy
@@ -121,6 +122,11 @@ class Learner:
             np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(4)
         )
         self.algorithm = make_algorithm(config, sizes, first)
+        self.average = (
+            PolicyAverage(config.policy_average, self._acting_weights())
+            if isinstance(config, Remembering) and config.policy_average
+            else None
+        )
         self._explore, self._draw = second, third
         self.exploration = Exploration(config, agents * world, sizes.action)
         self.sampler = make_sampler(config, sizes, fourth)
@@ -362,6 +368,8 @@ class Learner:
             self.sampler.learn(Drawn(source, places, e.td_error, e.value, priority))
         self.refer.update_beta(memory.n_far, memory.steps, step)
         self.counters.gradient_steps += 1
+        if self.average and self.average.is_due(self.gradient_steps):
+            self.average.add(self._acting_weights(), self.gradient_steps)
         self._statistics.add_update(e)
         self._schedule.updated()
 
@@ -508,16 +516,20 @@ class Learner:
         return self._statistics.take_episodes()
 
     def policy(self) -> Policy:
-        """Take a snapshot of the current policy, independent of further learning."""
-        self.algorithm.torch_step.to_host()
+        """Take a snapshot of the current policy, or its average where one is kept: independent of further learning."""
         return Policy(
             self.config,
             self.sizes,
-            self.algorithm.weights[: self.algorithm.actor.size].copy(),
+            (self.average.weights if self.average else self._acting_weights()).copy(),
             self.state_scale.mean.copy(),
             self.state_scale.per_std.copy(),
             self.action_map,
         )
+
+    def _acting_weights(self) -> F32:
+        """Return the newest weights of the policy."""
+        self.algorithm.torch_step.to_host()
+        return self.algorithm.weights[: self.algorithm.actor.size]
 
     # --- checkpoints -------------------------------------------------------------------------------------
 

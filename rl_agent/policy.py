@@ -19,6 +19,8 @@ __all__ = ["Policy"]
 F32 = npt.NDArray[np.float32]
 
 PARTS = ("algorithm/weights", "state/mean", "state/per_std", "action/low", "action/high")
+AVERAGE = "average"
+"""In the checkpoint of a learner that averages its policy: the weights to take in place of the newest."""
 
 
 class Policy:
@@ -72,10 +74,11 @@ class Policy:
         CheckpointError
             If it is damaged or not a checkpoint.
         """
-        arrays, meta = read_checkpoint(path, lambda name: name in PARTS)
+        arrays, meta = read_checkpoint(path, lambda name: name in (*PARTS, AVERAGE))
         try:
             config = AgentConfig.model_validate(meta["config"])
             weights, mean, per_std, low, high = (arrays[name] for name in PARTS)
+            weights = arrays.get(AVERAGE, weights)
             sizes = Sizes(len(mean), len(low), meta["choices"], meta.get("world", 1))
             action_map = (
                 ChoiceMap(int(low[0]), sizes.choices)

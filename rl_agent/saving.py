@@ -32,6 +32,8 @@ def contents(learner: Learner) -> tuple[Arrays, dict[str, Any]]:
         "action/high": learner.action_map.high,
         "noise": learner.exploration.noise,
     }
+    if learner.average:
+        arrays["average"] = learner.average.weights
     meta = {
         "config": learner.config.model_dump(mode="json"),
         "agents": learner.agents,
@@ -73,6 +75,9 @@ def restore(learner: Learner, arrays: Arrays, meta: dict[str, Any]) -> None:
     """Bring a fresh learner with the same settings and spaces to where the checkpoint was written."""
     part = lambda of: {n.removeprefix(of): a for n, a in arrays.items() if n.startswith(of)}  # noqa: E731
     learner.algorithm.restore(part("algorithm/"), meta["algorithm"])
+    if learner.average:
+        newest = arrays["algorithm/weights"][: len(learner.average.weights)]
+        learner.average.weights[:] = arrays.get("average", newest)
     learner.state_scale.mean[:] = arrays["state/mean"]
     learner.state_scale.per_std[:] = arrays["state/per_std"]
     learner.state_scale.frozen = meta["frozen"]

@@ -24,9 +24,13 @@ class Remembering(AgentConfig):
     piece
         Steps after which a running episode goes to the memory as far as it has come, bootstrapped there like a
         truncated one; ``None`` (the paper) keeps it back until it ends. An lstm's windows do not cross pieces.
+    policy_average
+        Share of the gradient steps so far over which the weights of the policy are averaged that is evaluated, filmed
+        and handed out; 0 takes the newest weights. The agents act with the newest in any case.
     """
 
     piece: Steps | None = None
+    policy_average: Share = 0.0
 
     def _misfits(self) -> Iterator[str]:
         yield from super()._misfits()

@@ -1,0 +1,71 @@
+"""The policy that a learner hands out is the average of those that acted lately."""
+
+import numpy as np
+import pytest
+from test_checkpoint import make_run
+
+from rl_agent import AgentConfig, Learner, Policy
+from rl_agent.averaging import EVERY
+
+SHARE = 0.2
+
+
+def test_the_policy_is_the_weighted_mean_of_the_last_ones(tmp_path):
+    """Beside the sum over all weights that entered, each with its share; and to the bit after a resumption."""
+    learner = (run := make_run(algorithm="sac", replay="none", policy_average=SHARE)).learner
+    update, entered = learner.update, []
+
+    def noting():
+        update()
+        if learner.gradient_steps % EVERY == 0:
+            entered.append(learner.algorithm.weights[: learner.algorithm.actor.size].copy())
+
+    learner.update = noting
+    run.run(1500)
+    steps = EVERY * (1 + np.arange(len(entered)))
+    rates = np.minimum(1.0, EVERY / (SHARE * steps))
+    left = np.append(np.cumprod((1 - rates)[::-1])[::-1][1:], 1.0)
+    shares = rates * left
+    assert shares.sum() == pytest.approx(1.0)
+    reach = (shares * (steps[-1] - steps)).sum() / steps[-1]
+    assert 0.5 * SHARE < reach < SHARE, "the average looks back about so far"
+    expected = shares @ np.array(entered, np.float64)
+
+    observations = np.random.default_rng(0).normal(size=(20, 2))
+    policy = learner.policy()
+
+    def with_weights(weights):
+        rest = policy._mean, policy._per_std, policy._action_map
+        return Policy(policy.config, policy.sizes, weights.astype(np.float32), *rest)
+
+    newest, averaged = with_weights(entered[-1]), with_weights(expected)
+
+    def acts(who):
+        return who.act(observations, who.initial_state(20), deterministic=True)[0]
+
+    np.testing.assert_allclose(acts(policy), acts(averaged), atol=1e-4)
+    assert np.abs(acts(policy) - acts(newest)).max() > 1e-3
+
+    learner.save(tmp_path / "checkpoint")
+    policy.save(tmp_path / "policy")
+    for place in ("checkpoint", "policy"):
+        np.testing.assert_array_equal(acts(Policy.load(tmp_path / place)), acts(policy))
+    again = Learner.load(tmp_path / "checkpoint")
+    for each in (learner, again):
+        for _ in range(2 * EVERY):
+            each.update()
+    np.testing.assert_array_equal(again.average.weights, learner.average.weights)
+    assert np.abs(acts(again.policy()) - acts(policy)).max() > 0
+
+
+def test_without_an_average_the_newest_policy_is_handed_out():
+    learner = (run := make_run(algorithm="sac", replay="none")).learner
+    run.run(600)
+    assert learner.average is None
+    size = learner.algorithm.actor.size
+    np.testing.assert_array_equal(learner.policy()._weights, learner.algorithm.weights[:size])
+
+
+def test_who_has_no_memory_has_no_average():
+    with pytest.raises(ValueError, match="policy_average"):
+        AgentConfig(algorithm="ppo", policy_average=0.1)
