@@ -8,6 +8,7 @@ import functools
 import gc
 import json
 import os
+import signal
 import sys
 import threading
 import time
@@ -20,10 +21,11 @@ from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar
 import typer
 
 from coupling.commands import hints
-from coupling.commands.ending import deaf_streams, run_to_end
+from coupling.commands.ending import run_to_end
 from coupling.commands.lean_torch import leave_out_meta_kernels
 from coupling.errors import ConfigError, RunError, describe_missing, describe_os_error
 from coupling.files import refuse_unwritable
+from coupling.signals import deaf_streams, number_of
 
 if TYPE_CHECKING:
     from coupling.run.folder import RunFolder
@@ -94,7 +96,7 @@ Overrides = Annotated[
 
 
 def told_in_a_sentence(command: Callable[P, R]) -> Callable[P, R]:
-    """Turn the failures that are no bugs into one sentence on stderr and an exit code (2, 1 or 130)."""
+    """Turn the failures that are no bugs into one sentence on stderr and an exit code: 2, 1, or 128 and a signal."""
 
     @functools.wraps(command)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -105,10 +107,13 @@ def told_in_a_sentence(command: Callable[P, R]) -> Callable[P, R]:
         except RunError as error:
             code, sentence = 1, f"flowsim: {error}"
         except KeyboardInterrupt as interruption:
-            code, sentence = (
-                130,
-                f"flowsim: {interruption}" if str(interruption) else "flowsim: interrupted",
+            number = number_of(interruption)
+            how = (
+                "interrupted"
+                if number == signal.SIGINT
+                else f"ended by {signal.Signals(number).name}"
             )
+            code, sentence = 128 + number, f"flowsim: {interruption if str(interruption) else how}"
         except OSError as error:
             if isinstance(error, BrokenPipeError) and deaf_streams():
                 raise  # `flowsim ... | head`, which main ends quietly

@@ -1,17 +1,15 @@
-"""How a command ends: in one sentence for what it cannot take or print, and as shells expect for a closed pipe."""
+"""How a command ends: in one sentence for what it cannot take or print, and as shells expect for signals and pipes."""
 
-import contextlib
-import os
-import select
 import signal
 import sys
-from typing import Any, NoReturn, TextIO
+from typing import Any, NoReturn
 
 import typer
 
 from coupling.errors import FULL, describe_os_error
+from coupling.signals import deaf_streams, discard, interrupting
 
-__all__ = ["deaf_streams", "run_to_end"]
+__all__ = ["run_to_end"]
 
 # typer brought click's exceptions along in some versions and its own in others; this is in both
 _UsageError: type[Exception] = typer.BadParameter.__bases__[0]
@@ -20,7 +18,8 @@ _UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 def run_to_end(app: typer.Typer) -> NoReturn:
     """Run the command of ``sys.argv`` and leave the process with its exit code."""
     try:
-        code = _run(app)
+        with interrupting():
+            code = _run(app)
         if sys.stdout is not None:
             sys.stdout.flush()
     except (OSError, SystemExit) as ending:
@@ -51,32 +50,15 @@ def _end_without_reader() -> int:
     documentation advises: it would also end a learner whose worker hangs up.
     """
     for stream in deaf_streams():
-        _discard(stream)
+        discard(stream)
     return 128 + signal.SIGPIPE
-
-
-def deaf_streams() -> list[TextIO]:
-    """Return which of stdout and stderr are pipes that nobody reads any more."""
-    deaf = []
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(AttributeError, OSError):  # there is none, or it is no file
-            poll = select.poll()
-            poll.register(stream.fileno(), 0)
-            if any(event & select.POLLERR for _, event in poll.poll(0)):
-                deaf.append(stream)
-    return deaf
 
 
 def _end_on_full_disk(error: OSError) -> int:
     """Say that the output has no place, leave Python nothing to flush, and return the exit code."""
     print(f"flowsim: {describe_os_error(error)}", file=sys.stderr)
-    _discard(sys.stdout)
+    discard(sys.stdout)
     return 1
-
-
-def _discard(stream: TextIO) -> None:
-    """Let what is still to be written to a stream go nowhere."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _refusal(error: Any) -> str:

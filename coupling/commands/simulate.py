@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from coupling.commands.simulation_files import ForceTable, SimulationFiles
 from coupling.errors import ConfigError, RunError, describe_os_error
+from coupling.signals import Interrupted, number_of
 from flowsim import Simulation
 from flowsim.films import FPS, write_films
 from flowsim.io import read_restart
@@ -132,9 +133,10 @@ def simulate(
             write_films(pictures(), mp4=mp4, gif=gif, fps=fps, quantities=shown)
             files.take_film(mp4)
             files.take_film(gif)
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt(
-            f"interrupted at time {simulation.time[0]:.4g}{files.how_to_go_on()}"
+    except KeyboardInterrupt as interruption:
+        raise Interrupted(
+            f"interrupted at time {simulation.time[0]:.4g}{files.how_to_go_on()}",
+            number_of(interruption),
         ) from None
     except OSError as error:
         raise RunError(describe_os_error(error, output) + files.how_to_go_on()) from error

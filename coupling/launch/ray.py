@@ -38,6 +38,7 @@ from coupling.launch.launcher import (
     worker_environment,
 )
 from coupling.settings.config import WorkerSettings
+from coupling.signals import ENDING
 from coupling.wire.address import is_loopback
 
 __all__ = ["Host", "RayLauncher", "Report"]
@@ -355,7 +356,7 @@ class RayLauncher(MendingLauncher[_Place]):
 @contextlib.contextmanager
 def _signal_handlers_kept() -> Iterator[None]:
     """Put back the handlers that a library replaces."""
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, *ENDING)}
     try:
         yield
     finally:

@@ -24,6 +24,7 @@ from cases.baselines import Controller
 from coupling.errors import RunError, describe_failure
 from coupling.launch.launcher import worker_environment
 from coupling.run.evaluation import Evaluation
+from coupling.signals import ENDING
 from coupling.worker.environments import make_vector
 from coupling.worker.named import is_flow
 from coupling.worker.parent import die_with_parent
@@ -281,8 +282,8 @@ def _one_thread() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Have what is started meanwhile not hear a Ctrl-C, which is for this process."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    """Have what is started meanwhile not hear a Ctrl-C or a closed terminal, which are for this process."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, *ENDING})
     try:
         yield
     finally:

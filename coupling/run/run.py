@@ -20,6 +20,7 @@ from coupling.run.screen import told_if_long
 from coupling.run.training import Screen, Signals, Training
 from coupling.settings.config import RunConfig, dump_config, fitted, load_config, with_overrides
 from coupling.settings.content import folder_name, preset_name
+from coupling.signals import Interrupted, number_of
 from coupling.worker.environments import Task, describe_task
 from rl_agent.checkpoint import CheckpointError
 from rl_agent.defaults import doubts
@@ -245,6 +246,7 @@ def _carry_through(
     with contextlib.ExitStack() as stack:
         stack.callback(folder.unlock)
         stack.enter_context(_as_run_error(folder))
+        stack.enter_context(_saying_how_to_go_on(folder))
         signals = stack.enter_context(Signals())
         judged = _judged(folder)
         if config.run.evaluate_episodes and not learner.environment_steps:
@@ -269,6 +271,19 @@ def _carry_through(
                 judges=judges,
             )
             _write_evaluation(folder, judged)
+
+
+@contextlib.contextmanager
+def _saying_how_to_go_on(folder: RunFolder) -> Iterator[None]:
+    """Give an interruption that says nothing, as one of an evaluation, the sentence that a person needs."""
+    try:
+        yield
+    except KeyboardInterrupt as interruption:
+        if str(interruption):
+            raise
+        raise Interrupted(
+            f"stopped; go on with `flowsim resume {folder.path}`", number_of(interruption)
+        ) from None
 
 
 def _shown_on(screen: Screen, config: RunConfig) -> Callable[[str, int, int], None]:

@@ -1,6 +1,7 @@
 """How a run shows itself: a progress bar on a terminal, a line now and then elsewhere; always on stderr."""
 
 import contextlib
+import errno
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -10,12 +11,25 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Column
 
+from coupling.signals import leave_closed_terminal
+
 __all__ = ["ConsoleScreen", "progress_bar", "told_if_long"]
 
 _LINE_EVERY = 10.0  # seconds, where there is no terminal
 _LINE = 200  # characters of numbers, where there is no terminal
 # bar, slash, time left, "left" and the gaps between the columns
 _BAR_AND_COUNTS = 10 + 1 + 7 + 4 + 4
+
+
+@contextlib.contextmanager
+def _on_a_terminal_that_may_close() -> Iterator[None]:
+    """Go on when the terminal is gone to which something is written: a run may outlive it."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno != errno.EIO:
+            raise
+        leave_closed_terminal()
 
 
 class ConsoleScreen:
@@ -43,11 +57,13 @@ class ConsoleScreen:
 
     def __exit__(self, *_: object) -> None:
         if self._console.is_terminal:
-            self._bar.stop()
+            with _on_a_terminal_that_may_close():
+                self._bar.stop()
 
     def say(self, text: str) -> None:
         """Show a line that stays."""
-        self._console.print(text)
+        with _on_a_terminal_that_may_close():
+            self._console.print(text)
 
     def progress(self, status: dict[str, Any]) -> None:
         """Show the present status: a bar, or a line each ten seconds where there is no terminal."""
@@ -70,14 +86,15 @@ class ConsoleScreen:
 
     def _show(self, done: int, total: int, numbers: Callable[[int], str]) -> None:
         room = self._console.width - _BAR_AND_COUNTS - 2 * len(str(total))
-        self._bar.update(
-            self._task,
-            completed=done,
-            total=total,
-            numbers=numbers(room).ljust(room),
-            visible=True,
-            refresh=True,
-        )
+        with _on_a_terminal_that_may_close():
+            self._bar.update(
+                self._task,
+                completed=done,
+                total=total,
+                numbers=numbers(room).ljust(room),
+                visible=True,
+                refresh=True,
+            )
 
     def _line_is_due(self) -> bool:
         due = time.monotonic() >= self._next_line

@@ -17,6 +17,7 @@ from coupling.service.experience import ExperienceLog, keep_trying
 from coupling.service.server import Server, Terms
 from coupling.settings.config import AgentConfig, RunConfig
 from coupling.settings.external import EXTERNAL
+from coupling.signals import ENDING, Interrupted, leave_closed_terminal
 from coupling.wire.address import endpoint_to_bind
 from coupling.wire.connection import Connection, task_hash, write_connection
 from coupling.wire.security import Keys, is_loopback
@@ -26,7 +27,7 @@ from rl_agent.config import OnPolicyConfig
 from rl_agent.learner import Learner
 from rl_agent.seeds import Purpose, episode_seed
 
-__all__ = ["Interrupted", "Screen", "Signals", "Training"]
+__all__ = ["Screen", "Signals", "Training"]
 
 _SUPERVISE_EVERY = 0.2  # seconds
 _STATUS_EVERY = 1.0
@@ -47,31 +48,34 @@ class Screen(Protocol):
         """Show how far the evaluation of a controller is, in place of what was shown last."""
 
 
-class Interrupted(KeyboardInterrupt):
-    """The run was stopped by SIGINT or SIGTERM, with a checkpoint."""
-
-
 class Signals:
-    """SIGINT and SIGTERM as ``KeyboardInterrupt``, or noted for later while a message is being worked on."""
+    """Ctrl-C and what else asks to end (:data:`coupling.signals.ENDING`), as :class:`Interrupted` or noted for later.
+
+    Attributes
+    ----------
+    noted
+        The first signal that came, 0 before.
+    """
 
     def __init__(self) -> None:
-        self.noted = False
+        self.noted = 0
         self._deferring = False
 
     def __enter__(self) -> "Signals":
+        heard = [number for number in ENDING if signal.getsignal(number) is not signal.SIG_IGN]
         self._before = {
-            number: signal.signal(number, self._handle)
-            for number in (signal.SIGINT, signal.SIGTERM)
+            number: signal.signal(number, self._handle) for number in (signal.SIGINT, *heard)
         }
         return self
 
     def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():
-            signal.signal(number, handler)
+            is_over = self.noted and number != signal.SIGINT
+            signal.signal(number, signal.SIG_IGN if is_over else handler)
 
     @contextlib.contextmanager
     def deferred(self) -> Iterator[None]:
-        """Note the first signal in :attr:`noted`; only a second one interrupts."""
+        """Note the first signal in :attr:`noted`; only a second Ctrl-C interrupts."""
         self._deferring = True
         try:
             yield
@@ -79,9 +83,11 @@ class Signals:
             self._deferring = False
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        if not self._deferring or self.noted:
-            raise KeyboardInterrupt
-        self.noted = True
+        leave_closed_terminal()
+        is_first, self.noted = not self.noted, self.noted or number
+        # the others come again while the end is under way: a closed terminal sends SIGHUP twice
+        if not (is_first and self._deferring) and (is_first or number == signal.SIGINT):
+            raise Interrupted(number=number)
 
 
 class Training:
@@ -163,7 +169,8 @@ class Training:
         if self._signals.noted:
             raise Interrupted(
                 f"stopped at {self._learner.environment_steps} environment steps with a checkpoint; "
-                f"go on with `flowsim resume {self._folder.path}`"
+                f"go on with `flowsim resume {self._folder.path}`",
+                self._signals.noted,
             )
         self._screen.say(self._last_line())
 
@@ -214,7 +221,8 @@ class Training:
             )
         if self._signals.noted:
             raise Interrupted(
-                f"stopped while the disk was full; go on with `flowsim resume {self._folder.path}`"
+                f"stopped while the disk was full; go on with `flowsim resume {self._folder.path}`",
+                self._signals.noted,
             )
         if waited > patience:
             raise error

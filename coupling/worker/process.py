@@ -27,6 +27,7 @@ import zmq
 from gymnasium.vector import VectorEnv
 
 from coupling.errors import describe_failure
+from coupling.signals import interrupting, number_of
 from coupling.wire.connection import task_hash
 from coupling.wire.protocol import (
     HEADER_SIZE,
@@ -442,7 +443,12 @@ def main(words: Sequence[str] | None = None, made: Made | None = None) -> int:
     except (OSError, ValueError) as error:
         print(f"{name}: {error}", file=sys.stderr)
         return 1
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    with interrupting():
+        return _host(worker, name)
+
+
+def _host(worker: Worker, name: str) -> int:
+    """Run a worker to its end; return the exit code."""
     try:
         worker.run()
     except WorkerStoppedError as stopped:
@@ -452,10 +458,13 @@ def main(words: Sequence[str] | None = None, made: Made | None = None) -> int:
     except (ProtocolError, RefusedError) as error:
         print(f"{name}: {error}", file=sys.stderr)
         return 1
-    except (SystemExit, KeyboardInterrupt):
+    except KeyboardInterrupt as interruption:
+        number = number_of(interruption)
         worker.last_word(Goodbye("the worker was told to end"))
-        raise
-    except Exception as error:
+        how = signal.Signals(number).name
+        print(f"{name}: ended by {how}; the same command starts it again", file=sys.stderr)
+        return 128 + number
+    except (Exception, SystemExit) as error:
         worker.last_word(Error(f"{type(error).__name__}: {error}"))
         raise
     finally:

@@ -1,0 +1,158 @@
+"""What asks a process to end, in real processes: SLURM's warning, a closed terminal, a scheduler."""
+
+import os
+import pty
+import signal
+import subprocess
+
+import pytest
+from conftest import GUARD, wait_until, workers_of
+
+from coupling.signals import ENDING, Interrupted, deaf_streams, interrupting, number_of
+from rl_agent.learner import Learner
+
+
+def steps_in(shell):
+    return shell.status().get("environment_steps", 0)
+
+
+def stopped_by(shell, process, number):
+    """Send a signal to a learner that learns, and check how it ends; return its stderr and the steps it kept."""
+    before = steps_in(shell)
+    wait_until(lambda: shell.status()["state"] == "training" and steps_in(shell) > before + 100)
+    seen = steps_in(shell)
+    process.send_signal(number)
+    _, stderr = process.communicate(timeout=GUARD)
+    assert process.returncode == 128 + number, stderr
+    last = stderr.strip().splitlines()[-1]
+    assert "with a checkpoint; go on with `flowsim resume" in last
+    assert "Traceback" not in stderr
+    assert not workers_of(shell.run_folder)
+    assert shell.status()["state"] == "stopped"
+    assert not (shell.run_folder / "connection.json").exists()
+    learner = Learner.load(shell.run_folder / "checkpoint.npz")
+    assert learner.environment_steps >= seen
+    return stderr, learner.environment_steps
+
+
+def test_each_signal_stops_a_training_that_goes_on_from_there(shell):
+    """Train, resume and serve, the last with a worker that is told to end itself."""
+    preset = shell.preset(run={"steps": 10**6}, env_options={"step_seconds": 0.001})
+    process = shell.start("train", preset)
+    wait_until(shell.status)
+    _, steps = stopped_by(shell, process, signal.SIGUSR1)
+    process = shell.start("resume", "runs/run")
+    wait_until(lambda: shell.status()["state"] == "training")
+    stderr, more = stopped_by(shell, process, signal.SIGHUP)
+    assert f"whose checkpoint has {steps} environment steps" in stderr
+    assert more > steps
+
+    process = shell.start("serve", "runs/run")
+    connection = shell.run_folder / "connection.json"
+    wait_until(connection.exists)
+    workers = [shell.start("worker", "--connect", str(connection)) for _ in range(2)]
+    wait_until(lambda: shell.status()["state"] == "training" and steps_in(shell) > more)
+    workers[0].send_signal(signal.SIGUSR1)
+    _, said = workers[0].communicate(timeout=GUARD)
+    assert workers[0].returncode == 128 + signal.SIGUSR1, said
+    assert "ended by SIGUSR1; the same command starts it again" in said
+    assert "Traceback" not in said
+    stderr, _ = stopped_by(shell, process, signal.SIGTERM)
+    assert "left: the worker was told to end" in stderr
+    workers[1].communicate(timeout=GUARD)
+    assert workers[1].returncode == 0
+
+
+def test_a_closed_terminal_stops_a_training_with_a_checkpoint(shell):
+    """All output fails then, and the shell's SIGHUP comes on top of the kernel's."""
+    preset = shell.preset(run={"steps": 10**6}, env_options={"step_seconds": 0.001})
+    master, terminal = pty.openpty()
+    process = subprocess.Popen(
+        shell.command("train", preset),
+        cwd=shell.folder,
+        env=shell.environment,
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+        start_new_session=True,
+    )
+    shell.started.append(process)
+    os.close(terminal)
+    wait_until(lambda: os.read(master, 4096) and steps_in(shell) > 100)
+    os.close(master)  # the kernel tells the session only if it is its terminal
+    process.send_signal(signal.SIGHUP)
+    process.send_signal(signal.SIGHUP)
+    process.wait(timeout=GUARD)
+    assert process.returncode == 128 + signal.SIGHUP
+    assert shell.status()["state"] == "stopped"
+    assert Learner.load(shell.run_folder / "checkpoint.npz").environment_steps > 100
+
+
+def test_a_run_outlives_its_terminal_when_it_was_told_to(shell):
+    """As by `nohup`, whose SIGHUP stays ignored, or by `disown`, where the writes fail and no signal comes."""
+    preset = shell.preset(run={"steps": 4000}, env_options={"step_seconds": 0.001})
+    master, terminal = pty.openpty()
+    process = subprocess.Popen(
+        shell.command("train", preset),
+        cwd=shell.folder,
+        env=shell.environment,
+        stdout=subprocess.DEVNULL,
+        stderr=terminal,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN),
+    )
+    shell.started.append(process)
+    os.close(terminal)
+    wait_until(lambda: os.read(master, 4096) and steps_in(shell) > 100)
+    os.close(master)
+    process.send_signal(signal.SIGHUP)
+    assert process.wait(timeout=GUARD) == 0
+    assert shell.status()["state"] == "finished"
+
+
+def test_an_evaluation_at_the_beginning_is_interrupted_with_a_word_how_to_go_on(shell):
+    preset = shell.preset(
+        run={"steps": 200, "evaluate_episodes": 500}, env_options={"step_seconds": 0.01}
+    )
+    process = shell.start("train", preset)
+    lines = []
+    while "run folder" not in "".join(lines):
+        lines.append(process.stderr.readline())
+        assert lines[-1], lines
+    while not lines[-1].startswith("judging"):
+        lines.append(process.stderr.readline())
+        assert lines[-1], lines
+    process.send_signal(signal.SIGUSR1)
+    _, stderr = process.communicate(timeout=GUARD)
+    assert process.returncode == 128 + signal.SIGUSR1, stderr
+    assert stderr.strip().splitlines()[-1].endswith("go on with `flowsim resume runs/run`")
+    assert "Traceback" not in stderr
+
+
+@pytest.mark.parametrize("number", ENDING)
+def test_the_first_signal_interrupts_and_the_next_ones_do_not(number):
+    handlers = {each: signal.getsignal(each) for each in ENDING}
+    try:
+        with pytest.raises(Interrupted) as interruption, interrupting():
+            try:
+                os.kill(os.getpid(), number)
+            finally:
+                for each in ENDING:
+                    os.kill(os.getpid(), each)  # in the middle of the clearing up
+        assert number_of(interruption.value) == number
+    finally:
+        for each, handler in handlers.items():
+            signal.signal(each, handler)
+
+
+def test_an_ignored_signal_stays_ignored_and_handlers_come_back():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with interrupting():
+            os.kill(os.getpid(), signal.SIGHUP)
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert signal.getsignal(signal.SIGUSR1) is signal.SIG_DFL
+    assert number_of(KeyboardInterrupt()) == signal.SIGINT
+    assert not deaf_streams()
