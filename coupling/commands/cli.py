@@ -258,7 +258,17 @@ def agents(as_json: Json = False) -> None:
 
 @app.command(epilog="Example: flowsim resume runs/demo run.steps=40000")
 @told_in_a_sentence
-def resume(path: Run, overrides: Overrides = None) -> None:
+def resume(
+    path: Run,
+    overrides: Overrides = None,
+    discard_damaged: Annotated[
+        bool,
+        typer.Option(
+            "--discard-damaged",
+            help="go on without what lies behind a damage of the experience log; it is kept as *.damaged",
+        ),
+    ] = False,
+) -> None:
     """Go on with a run from its last checkpoint, also after kill -9."""
     with loading(str(path)):
         from coupling.launch.standby import Standby
@@ -270,7 +280,7 @@ def resume(path: Run, overrides: Overrides = None) -> None:
         from coupling.run import run
         from coupling.run.screen import ConsoleScreen
     with standby, ConsoleScreen() as screen:
-        folder = run.resume(path, words, screen, standby)
+        folder = run.resume(path, words, screen, standby, discard_damaged=discard_damaged)
     _print_outcome(folder)
 
 

@@ -90,7 +90,12 @@ def train(
 
 
 def resume(
-    path: Path, overrides: list[str], screen: Screen, standby: Standby | None = None
+    path: Path,
+    overrides: list[str],
+    screen: Screen,
+    standby: Standby | None = None,
+    *,
+    discard_damaged: bool = False,
 ) -> RunFolder:
     """Go on with a run from its last checkpoint.
 
@@ -105,6 +110,8 @@ def resume(
         Where to show how it goes.
     standby
         Processes that were started ahead to be its workers.
+    discard_damaged
+        Go on without what lies behind a damage of the experience log.
 
     Returns
     -------
@@ -141,7 +148,7 @@ def resume(
     screen.say(
         f"resuming {folder.path}, whose checkpoint has {learner.environment_steps} environment steps"
     )
-    _carry_through(folder, config, task, learner, screen, standby)
+    _carry_through(folder, config, task, learner, screen, standby, discard_damaged=discard_damaged)
     return folder
 
 
@@ -241,6 +248,8 @@ def _carry_through(
     learner: Learner,
     screen: Screen,
     standby: Standby | None,
+    *,
+    discard_damaged: bool = False,
 ) -> None:
     """Judge the untrained policy, train, judge again."""
     with contextlib.ExitStack() as stack:
@@ -254,7 +263,10 @@ def _carry_through(
             judged["before"] = _judge(config, learner, screen, deterministic=True)
             _write_evaluation(folder, judged)
         if not _is_finished(learner, config.run.steps):
-            Training(folder, config, task, learner, screen, signals, standby).carry_out()
+            Training(
+                folder, config, task, learner, screen, signals, standby,
+                discard_damaged=discard_damaged,
+            ).carry_out()  # fmt: skip
         if config.run.evaluate_episodes:
             screen.say(
                 f"judging the trained policy and the baselines over {config.run.evaluate_episodes} episodes each"

@@ -102,9 +102,11 @@ class Training:
         screen: Screen,
         signals: Signals,
         standby: Standby | None = None,
+        *,
+        discard_damaged: bool = False,
     ) -> None:
         self._folder, self._config, self._learner = folder, config, learner
-        self._screen, self._signals = screen, signals
+        self._screen, self._signals, self._discard_damaged = screen, signals, discard_damaged
         self._epoch = folder.note_start(learner.environment_steps)
         self._log = RunLog(folder, learner.environment_steps, learner.episodes)
         self._experience = ExperienceLog(
@@ -179,7 +181,10 @@ class Training:
         notes, came_back = self._learner.notes, 0
         if notes:  # without them nothing was begun yet
             self._server.restore(notes)
-            came_back = self._server.replay(self._experience.records_since(notes["segment"]))
+            records = self._experience.records_since(
+                notes["segment"], self._screen.say, discard_damaged=self._discard_damaged
+            )
+            came_back = self._server.replay(records)
         self._segment = max([0, *self._experience.segments()])
         if came_back:
             steps = self._learner.environment_steps

@@ -1,12 +1,15 @@
 """The experience log: what the learner took in and answered since its last checkpoint, safe before it is acted on.
 
 A checkpoint and the log behind it are the whole run. The log is a folder of numbered segments; each checkpoint begins
-a new one and names it. A record is its length, its CRC-32 and a msgpack map. A tail that was torn by a kill or a power
-failure is recognised and cut off: nobody was answered for what it held.
+a new one and names it. A record is its length, its CRC-32 and a msgpack array. An end that was torn by a kill or a
+power failure is recognised, told and cut off: nobody was answered for what it held. Torn is what runs to the end of the
+file; where whole records follow, the log is damaged, and only an explicit word gives up what lies behind.
 """
 
+import contextlib
 import json
 import os
+import re
 import struct
 import time
 import zlib
@@ -17,7 +20,8 @@ import msgspec
 import numpy as np
 
 from coupling.errors import FULL, RunError
-from coupling.files import private_opener
+from coupling.files import private_opener, write_atomically
+from coupling.wire.protocol import Kind, ProtocolError, decode
 from rl_agent.running import Decision
 
 __all__ = [
@@ -106,6 +110,8 @@ class Closed(msgspec.Struct, frozen=True, tag="closed", array_like=True):
 
 Record = Opened | Taken | Answered | Closed
 _DECODER = msgspec.msgpack.Decoder(Record, strict=True)
+# how the array of a record begins: its length in one byte, and the tag with its own length in one byte
+_BEGINNING = re.compile(rb"[\x90-\x9f](?:\xa6opened|\xa5taken|\xa8answered|\xa6closed)")
 
 
 def decision_of(record: Answered) -> Decision:
@@ -190,37 +196,60 @@ class ExperienceLog:
             if segment < number:
                 self._path(segment).unlink()
 
-    def records_since(self, number: int) -> Iterator[Record]:
-        """Read the records of a segment and all later ones; the torn end of the last one is cut off.
+    def records_since(
+        self,
+        number: int,
+        say: Callable[[str], object] = lambda text: None,
+        *,
+        discard_damaged: bool = False,
+    ) -> Iterator[Record]:
+        """Read the records of a segment and all later ones; a torn end of the last one is cut off.
+
+        Parameters
+        ----------
+        number
+            Of the first segment.
+        say
+            Told what is left out.
+        discard_damaged
+            Give up what lies behind a damage or a missing segment; it stays on the disk, under another name.
 
         Raises
         ------
         RunError
-            When a segment is missing, or damaged elsewhere than at the end of the last one.
+            When a segment is missing, or damaged before whole records; nothing on the disk has changed then.
         """
-        segments = [segment for segment in self.segments() if segment >= number]
-        if segments != list(range(number, number + max(1, len(segments)))):
-            raise RunError(
-                f"the experience log {self._folder} has segments {segments}: some from {number} on are missing"
-            )
-        for segment in segments:
-            yield from self._records(segment, is_last=segment == segments[-1])
-
-    def _records(self, number: int, *, is_last: bool) -> Iterator[Record]:
-        content = self._path(number).read_bytes()
-        at = 0
-        while at < len(content):
-            record = _record_at(content, at)
-            if record is None:
-                if not is_last:
-                    raise RunError(
-                        f"the experience log {self._path(number)} is damaged at byte {at}"
-                    )
-                # torn: it was never acted on, and later segments may follow
-                os.truncate(self._path(number), at)
-                return
-            yield _DECODER.decode(record)
-            at += _HEAD.size + len(record)
+        there = [segment for segment in self.segments() if segment >= number]
+        for segment in range(number, max([number, *there]) + 1):
+            content, end = self._path(segment).read_bytes() if segment in there else b"", 0
+            while found := _record_at(content, end):
+                record, end = found
+                yield record
+            if segment in there and end == len(content):
+                continue
+            later = [self._path(other).read_bytes() for other in there if other > segment]
+            behind = [record for part in (content[end:], *later) for record in _found_records(part)]
+            if segment in there and not behind:
+                say(
+                    f"the experience log ends in {len(content) - end} bytes of a record that is not whole, as a kill "
+                    "or a power failure leaves it: they are left out"
+                )
+                os.truncate(self._path(segment), end)  # later segments may follow
+                continue
+            what = f"damaged at byte {end}" if segment in there else "missing"
+            where = f"{self._path(segment)} is {what}"
+            lost = f"{len(behind)} whole records behind that, with {_steps_in(behind)} environment steps"
+            if not discard_damaged:
+                raise RunError(
+                    f"the experience log {where}; {lost}, would be lost. Nothing was changed: bring the log back from "
+                    "a copy, or go on without them by `flowsim resume RUN --discard-damaged`"
+                )
+            say(f"the experience log {where}; {lost}, are left out, and kept as *.damaged")
+            for other in there:
+                if other >= segment:
+                    self._path(other).rename(self._path(other).with_suffix(".log.damaged"))
+            write_atomically(self._path(segment), content[:end])
+            return
 
     def _path(self, number: int) -> Path:
         return self._folder / f"{number:08d}.log"
@@ -232,14 +261,41 @@ class ExperienceLog:
             self._file = None
 
 
-def _record_at(content: bytes, at: int) -> memoryview | None:
-    """Return the map of the record that begins at a byte; None when it is not whole."""
+def _record_at(content: bytes, at: int) -> tuple[Record, int] | None:
+    """Return the record that begins at a byte and where it ends; None when it is not whole."""
     if at + _HEAD.size > len(content):
         return None
     length, checksum = _HEAD.unpack_from(content, at)
     begin = at + _HEAD.size
     record = memoryview(content)[begin : begin + length]
-    return record if len(record) == length and zlib.crc32(record) == checksum else None
+    if len(record) != length or zlib.crc32(record) != checksum:
+        return None
+    try:
+        return _DECODER.decode(record), begin + length
+    except msgspec.DecodeError:  # zeros are an empty record with the right checksum
+        return None
+
+
+def _found_records(content: bytes) -> list[Record]:
+    """Return the whole records that lie anywhere in some bytes, whatever the lengths say that stand before them."""
+    records, end = list[Record](), 0
+    for beginning in _BEGINNING.finditer(content):
+        at = beginning.start() - _HEAD.size
+        if at >= end and (found := _record_at(content, at)):
+            record, end = found
+            records.append(record)
+    return records
+
+
+def _steps_in(records: list[Record]) -> int:
+    """Count the environment steps that records hold."""
+    steps = 0
+    for record in records:
+        for frame in record.frames if isinstance(record, Taken) else ():
+            with contextlib.suppress(ProtocolError):
+                header, _ = decode(frame)
+                steps += header.environments if header.kind is Kind.STEP else 0
+    return steps
 
 
 def keep_trying(action: Callable[[], object], when_full: WhenFull) -> None:

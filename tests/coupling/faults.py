@@ -120,8 +120,8 @@ def arm_learner():
     def is_of(kind):
         return lambda log, record: isinstance(record, kind)
 
-    def replayed(log, number):
-        for record in records_since(log, number):
+    def replayed(log, *where, **options):
+        for record in records_since(log, *where, **options):
             strike("learner.replaying")
             yield record
 

@@ -21,6 +21,7 @@ from coupling.service.experience import (
     decision_of,
     keep_trying,
 )
+from coupling.wire.protocol import Header, Kind, encode
 from rl_agent.running import Decision
 
 ROOT = Path(__file__).parents[2]
@@ -129,24 +130,81 @@ def test_any_changed_byte_before_the_last_segment_is_damage(tmp_path):
         content[place] ^= 0x10
 
 
-def test_a_changed_byte_in_the_last_segment_ends_it(tmp_path):
+def test_any_changed_byte_of_the_last_segment_is_damage_unless_it_is_in_the_last_record(tmp_path):
+    """Lengths as well: a record that seems to run to the end of the file has whole ones within."""
     ends = ends_of_records(tmp_path / "reference")
     _, file = filled(tmp_path / "changed")
+    sound = file.read_bytes()
+    for place in range(ends[-2]):
+        for bit in (0, 7):
+            content = bytearray(sound)
+            content[place] ^= 1 << bit
+            file.write_bytes(content)
+            whole = sum(end <= place for end in ends) - 1
+            sentence = rf"damaged at byte {ends[whole]}; {len(RECORDS) - whole - 1} whole records"
+            with pytest.raises(RunError, match=sentence):
+                read(tmp_path / "changed")
+            assert file.read_bytes() == content
+    for place in range(ends[-2], ends[-1]):
+        content = bytearray(sound)
+        content[place] ^= 1
+        file.write_bytes(content)
+        said = []
+        log = ExperienceLog(tmp_path / "changed")
+        assert list(log.records_since(0, said.append)) == RECORDS[:-1]
+        assert said[0].startswith(f"the experience log ends in {ends[-1] - ends[-2]} bytes")
+
+
+def test_zeros_that_a_power_failure_leaves_at_the_end_are_a_torn_record(tmp_path):
+    _, file = filled(tmp_path)
+    file.write_bytes(file.read_bytes() + bytes(4096))
+    assert read(tmp_path) == RECORDS
+
+
+def test_only_a_word_gives_up_what_lies_behind_a_damage_and_it_is_kept(tmp_path):
+    for segment in (0, 1):
+        filled(tmp_path, segment=segment)
+    first, second = tmp_path / "00000000.log", tmp_path / "00000001.log"
+    content = bytearray(first.read_bytes())
+    content[-1] ^= 1
+    first.write_bytes(content)
+    after = second.read_bytes()
+    with pytest.raises(RunError, match=f"{len(RECORDS)} whole records"):
+        read(tmp_path)
+    said = []
+    log = ExperienceLog(tmp_path)
+    assert list(log.records_since(0, said.append, discard_damaged=True)) == RECORDS[:-1]
+    assert len(said) == 1
+    assert read(tmp_path) == RECORDS[:-1]
+    assert (tmp_path / "00000000.log.damaged").read_bytes() == content
+    assert (tmp_path / "00000001.log.damaged").read_bytes() == after
+    assert log.segments() == [0]
+
+
+def test_steps_that_would_be_lost_are_counted(tmp_path):
+    headers = [Header(Kind.RESET, 7, 1, environments=3)]
+    headers += [Header(Kind.STEP, 7, number, environments=3) for number in (2, 3, 4)]
+    frames = [Taken([encode(header, b"body")]) for header in headers]
+    _, file = filled(tmp_path, [Opened(7, 8, 0, 0, 3), *frames])
     content = bytearray(file.read_bytes())
-    content[ends[2] + 10] ^= 1
+    content[20] ^= 1
     file.write_bytes(content)
-    assert read(tmp_path / "changed") == RECORDS[:2]
+    with pytest.raises(RunError, match="4 whole records behind that, with 9 environment steps"):
+        read(tmp_path)
 
 
 def test_a_missing_segment_is_told(tmp_path):
     for segment in (3, 5):
         filled(tmp_path, segment=segment)
-    with pytest.raises(RunError, match=r"has segments \[3, 5\]: some from 3 on are missing"):
+    with pytest.raises(RunError, match=r"00000004.log is missing; 5 whole records behind that"):
         read(tmp_path, since=3)
     assert read(tmp_path, since=5) == RECORDS
     for missing in (4, 6):
-        with pytest.raises(RunError, match=f"some from {missing} on are missing"):
+        with pytest.raises(RunError, match=f"0000000{missing}.log is missing"):
             read(tmp_path, since=missing)
+    log = ExperienceLog(tmp_path)
+    assert list(log.records_since(3, discard_damaged=True)) == RECORDS
+    assert log.segments() == [3, 4]
 
 
 def test_segments_before_a_checkpoint_are_forgotten(tmp_path):

@@ -129,16 +129,21 @@ def test_an_evaluation_at_the_beginning_is_interrupted_with_a_word_how_to_go_on(
     assert "Traceback" not in stderr
 
 
+def _interrupted_while_clearing_up(number):
+    with interrupting():
+        try:
+            os.kill(os.getpid(), number)
+        finally:
+            for each in ENDING:
+                os.kill(os.getpid(), each)
+
+
 @pytest.mark.parametrize("number", ENDING)
 def test_the_first_signal_interrupts_and_the_next_ones_do_not(number):
     handlers = {each: signal.getsignal(each) for each in ENDING}
     try:
-        with pytest.raises(Interrupted) as interruption, interrupting():
-            try:
-                os.kill(os.getpid(), number)
-            finally:
-                for each in ENDING:
-                    os.kill(os.getpid(), each)  # in the middle of the clearing up
+        with pytest.raises(Interrupted) as interruption:
+            _interrupted_while_clearing_up(number)
         assert number_of(interruption.value) == number
     finally:
         for each, handler in handlers.items():
