@@ -286,7 +286,15 @@ class Server:
     # --- joining ------------------------------------------------------------------------------------------
 
     def _hello(self, route: bytes, hello: Hello) -> None:
-        """Open a session, or say why not, or that a sign of life of who has the place is waited for."""
+        """Open a session, or say why not, or that a sign of life of who has the place is waited for.
+
+        Raises
+        ------
+        ProtocolError
+            When what it recovered is no frame of RESET or STEP.
+        """
+        if hello.recovered and decode(hello.recovered)[0].kind not in (Kind.RESET, Kind.STEP):
+            raise ProtocolError("what is recovered is neither RESET nor STEP")
         ledger = self.exchange.ledger
         known = ledger.of_incarnation(hello.incarnation)
         if known is not None and (

@@ -218,6 +218,8 @@ def _check_fields(header: Header) -> None:
         raise ProtocolError(
             f"{name} speaks of a sequence or of environments, which only RESET, STEP and ACTION do"
         )
+    if header.session and header.kind in (Kind.HELLO, Kind.STATUS, Kind.STATUS_REPLY):
+        raise ProtocolError(f"{name} has a session, which is for messages within one")
     if header.acknowledgement and header.kind not in (Kind.ACTION, Kind.PAUSE):
         raise ProtocolError(
             f"{name} has an acknowledgement, which only the learner's ACTION and PAUSE have"
@@ -404,6 +406,7 @@ _CONTROL: dict[Kind, type[_Control]] = {
     Kind.STATUS_REPLY: StatusReply,
 }
 _KIND = {body: kind for kind, body in _CONTROL.items()}
+_PAIRS = msgspec.msgpack.Decoder(dict[str, msgspec.Raw])
 _DECODERS = {kind: msgspec.msgpack.Decoder(body, strict=True) for kind, body in _CONTROL.items()}
 
 
@@ -430,13 +433,23 @@ def decode_control(header: Header, body: bytes) -> _Control:
         When it is not exactly the map that the type calls for.
     """
     try:
-        return _DECODERS[header.kind].decode(body)
+        message = _DECODERS[header.kind].decode(body)
+        if len(_PAIRS.decode(body)) != _pairs_in(body):  # the decoder takes the last of two values
+            raise ValueError("a key stands twice")
+        return message
     except KeyError as error:
         raise ProtocolError(f"{header.kind.name} is no control message") from error
     except (ValueError, RecursionError) as error:  # text that is not UTF-8 is no DecodeError
         raise ProtocolError(
             sentence(f"the body of {header.kind.name} is malformed: {error}")
         ) from error
+
+
+def _pairs_in(body: bytes) -> int:
+    """Return how many keys a msgpack map says that it has, in any of its three forms."""
+    if body[0] < 0x90:
+        return body[0] & 15
+    return int.from_bytes(body[1 : 3 if body[0] == 0xDE else 5], "big")
 
 
 # --- arrays -----------------------------------------------------------------------------------------------

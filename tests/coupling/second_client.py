@@ -178,10 +178,15 @@ def write_map(kind, content):
     return msgpack.packb({key: content[key] for key in MAPS[kind]})
 
 
+def each_once(pairs):
+    insist(len(dict(pairs)) == len(pairs), "a key stands twice")
+    return dict(pairs)
+
+
 def read_map(kind, body):
     """Return the map, with what was left out."""
     try:
-        content = msgpack.unpackb(body)
+        content = msgpack.unpackb(body, object_pairs_hook=each_once)
     except (ValueError, msgpack.UnpackException) as error:
         raise RefusedError(f"no msgpack: {error}") from error
     insist(type(content) is dict, "no map")

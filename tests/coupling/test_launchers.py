@@ -130,6 +130,8 @@ def test_addresses():
     for bind, sentence in [
         ("0.0.0.0", "every address of this machine"),
         ("127.0.0.1:http", "the port must be a number"),
+        ("::1", "is an IPv6 address, which is not supported"),
+        ("[fe80::1]:5555", "is an IPv6 address, which is not supported"),
         ("198.51.100.7", "no address that this machine can listen at"),
         ("no-such-host.invalid", "no address that this machine can listen at"),
     ]:

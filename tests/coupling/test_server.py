@@ -292,7 +292,7 @@ def test_the_successor_of_a_silent_worker_brings_its_last_step(serve, clock):
 
 @pytest.mark.parametrize(
     "what",
-    ["taken before", "of an unknown session", "of another worker", "an action", "noise", "nothing"],
+    ["taken before", "of an unknown session", "of another worker", "nothing"],
 )
 def test_a_recovered_message_that_does_not_count_is_dropped(served, what):
     learner, server, peer = served
@@ -310,12 +310,38 @@ def test_a_recovered_message_that_does_not_count_is_dropped(served, what):
         other = peer()
         other.join(slot=1)
         frame = other.frame(Kind.RESET, np.array([[1.0], [2.0]], "<f4").tobytes(), sequence=1)
-    if what == "an action":  # its body has the form of a RESET's
-        frame = worker.frame(Kind.ACTION, np.array([[1.0], [2.0]], "<f4").tobytes(), sequence=3)
-    recovered = {"noise": b"noise", "nothing": b""}.get(what, frame)
+    recovered = b"" if what == "nothing" else frame
     assert peer().join(recovered=recovered)[0].kind == Kind.WELCOME
     assert learner.calls == [*calls, ("abandon", [0, 1])]
     assert server.counts.recovered == 0
+
+
+@pytest.mark.parametrize("what", ["noise", "an action", "a flipped bit"])
+def test_what_cannot_have_been_recovered_makes_a_hello_malformed(served, what):
+    learner, server, peer = served
+    worker = peer()
+    worker.join()
+    worker.reset()
+    calls = list(learner.calls)
+    server.liveness.drop(0)
+    # the body of an action has the form of a RESET's
+    action = worker.frame(Kind.ACTION, np.array([[1.0], [2.0]], "<f4").tobytes(), sequence=3)
+    step = worker.frame(Kind.STEP, protocol.encode_step(worker.outcome()), sequence=2)
+    flipped = step[:-1] + bytes([step[-1] ^ 1])
+    recovered = {"noise": b"noise", "an action": action, "a flipped bit": flipped}[what]
+    assert peer().join(recovered=recovered)[0].kind == Kind.REJECT
+    assert server.counts.violations == 1
+    assert learner.calls == calls
+    assert peer().join()[0].kind == Kind.WELCOME  # its place is still to be had
+
+
+def test_a_status_within_a_session_is_malformed(served):
+    _, server, peer = served
+    worker = peer()
+    worker.join()
+    frame = protocol.encode_control(protocol.Status(), session=worker.session)
+    assert worker.say(frame)[0].kind == Kind.REJECT
+    assert server.counts.violations == 1
 
 
 def test_a_hello_of_a_process_that_had_its_place_before_is_refused(served):

@@ -35,6 +35,7 @@ def stopped_by(shell, process, number):
     return stderr, learner.environment_steps
 
 
+@pytest.mark.slow
 def test_each_signal_stops_a_training_that_goes_on_from_there(shell):
     """Train, resume and serve, the last with a worker that is told to end itself."""
     preset = shell.preset(run={"steps": 10**6}, env_options={"step_seconds": 0.001})
@@ -88,6 +89,7 @@ def test_a_closed_terminal_stops_a_training_with_a_checkpoint(shell):
     assert Learner.load(shell.run_folder / "checkpoint.npz").environment_steps > 100
 
 
+@pytest.mark.slow
 def test_a_run_outlives_its_terminal_when_it_was_told_to(shell):
     """As by `nohup`, whose SIGHUP stays ignored, or by `disown`, where the writes fail and no signal comes."""
     preset = shell.preset(run={"steps": 4000}, env_options={"step_seconds": 0.001})

@@ -291,6 +291,28 @@ values = st.recursive(
 )
 
 
+@pytest.mark.parametrize("kind", [kind for kind in MAPS if MAPS[kind]])
+def test_a_key_that_stands_twice_is_refused_in_every_form_of_a_map(kind):
+    """The decoder alone takes the last of two values: a frame would mean one thing here and another thing there."""
+    keys = MAPS[kind]
+    pairs = b"".join(msgspec.msgpack.encode(part) for pair in keys.items() for part in pair)
+    again = b"".join(msgspec.msgpack.encode(part) for part in next(iter(keys.items())))
+    for count, body in ((len(keys), pairs), (len(keys) + 1, pairs + again)):
+        heads = [b"\xde" + count.to_bytes(2, "big"), b"\xdf" + count.to_bytes(4, "big")]
+        heads += [bytes([0x80 | count])]
+        for head in heads:
+            got = tried(protocol.encode(Header(kind), head + body))
+            assert ("a key stands twice" in str(got)) == (count > len(keys)), (head, got)
+            assert isinstance(got, str) == (count > len(keys))
+
+
+@pytest.mark.parametrize("kind", [Kind.HELLO, Kind.STATUS, Kind.STATUS_REPLY])
+def test_what_is_outside_of_sessions_has_none(kind):
+    body = msgspec.msgpack.encode(MAPS[kind])
+    assert not isinstance(tried(protocol.encode(Header(kind), body)), str)
+    assert "has a session" in tried(protocol.encode(Header(kind, session=5), body))
+
+
 @settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow])  # on a busy machine
 @given(st.sampled_from(list(MAPS)), st.data())
 def test_maps_with_other_values(kind, data):
