@@ -42,8 +42,8 @@ def endpoint_to_bind(transport: str, bind: str) -> str:
         return "ipc://*"
     if bind.count(":") > 1:
         raise ConfigError(
-            f"workers.bind = {bind!r} is an IPv6 address, which is not supported: give an IPv4 address or a name of this "
-            "machine, such as 127.0.0.1"
+            f"workers.bind = {bind!r} is an IPv6 address, which is not supported: give an IPv4 address or a name of "
+            "this machine, such as 127.0.0.1"
         )
     host, colon, port = bind.partition(":")
     if colon and not (port.isdecimal() and 0 < int(port) < 65536):
