@@ -12,7 +12,7 @@ help:
 	@echo "make test   lint, types and the tests that are quick enough to run after each change"
 	@echo "make test-slow the others: sieges, whole trainings, the site (CI runs both)"
 	@echo "make test-hard the tests ten times in a row, on a busy machine and with processes that are stopped (hours)"
-	@echo "make test-all  the same with Ray, stable-baselines3, TorchRL, Atari and MinAtar installed: a cluster of two nodes here, too"
+	@echo "make test-all  the same with Ray, stable-baselines3, TorchRL, Atari, MinAtar and PettingZoo installed: a cluster of two nodes here, too"
 	@echo "make test-wheel  source archive and wheel built, checked by twine, and used in a clean environment"
 	@echo "make validate  the solver beside published values, all cases (about 15 minutes), and their page in docs"
 	@echo "make bench  the speed of the solver on this machine, beside jax-cfd (2 minutes; leave it alone meanwhile)"
@@ -79,7 +79,7 @@ test-wheel: install
 
 # with the optional libraries that tests ask for: games, peers, and a Ray cluster of two nodes on this machine
 test-all: install
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,ray,slurm,sb3,torchrl,atari,minatar,box2d]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,ray,slurm,sb3,torchrl,atari,minatar,box2d,sisl]'
 	$(MAKE) test test-slow
 	$(BIN)/python -m pytest -q --durations=10 -m cluster
 

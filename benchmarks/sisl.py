@@ -52,7 +52,8 @@ otherwise, beside PPO of stable-baselines3 with one policy for all.
 Returns are means over the agents of a world.
 Curves are means over the training episodes of the last twentieth of a curve before each place; bands are 95 %
 bootstrap intervals over the seeds.
-The paper's runs have 20,000 episodes each, some 48 hours of 12 cores; these have eight minutes of one core."""
+The paper's runs have 20,000 episodes each, some 48 hours of 12 cores; these have eight minutes of one core.
+In these trainings the limit of 500 steps was learned as a terminal state in Multiwalker; it is a truncation since."""
 
 
 def table(contestants: dict[str, Seeds]) -> list[str]:

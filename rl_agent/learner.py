@@ -350,10 +350,11 @@ class Learner:
         """
         if self.counters.warm_up < 0:
             raise ValueError(
-                f"learning starts with start = {self.config.start} steps, not {self.memory.steps}"
+                f"learning starts with start = {self.config.start} steps, not {self.memory.world_steps}"
             )
         step, gamma, scale = self.counters.received, self.gamma, self.reward_scale.value
         algorithm, memory, source = self.algorithm, self.memory, self._source()
+        self.sampler.prepare(memory)
         places, batch = algorithm.gather(
             source, self.sampler.draw(memory, self.config.draws, self._draw)
         )
@@ -489,7 +490,7 @@ class Learner:
 
     def statistics(self) -> dict[str, float]:
         """Statistics since the last call (section 6 of the algorithm notes); see ``rl_agent.statistics``."""
-        places = self.memory.places()
+        places = self.experiences()
         stored = max(1, len(places))
         step = self.counters.received
         share = self.sampler.effective_share(self.memory)
@@ -497,7 +498,7 @@ class Learner:
             "environment_steps": float(step),
             "gradient_steps": float(self.counters.gradient_steps),
             "episodes_total": float(self.counters.episodes),
-            "memory_steps": float(self.memory.steps // self.world),
+            "memory_steps": float(self.memory.world_steps),
             "memory_episodes": float(self.memory.episodes // self.world),
             "beta": self.refer.beta,
             "c_max": self.refer.c_max(step),

@@ -95,10 +95,7 @@ class Ratio(Schedule):
     def stored(self) -> None:
         """Begin to learn, once there is enough: freeze the scale of the states, and count gradient steps."""
         learner = self._learner
-        if (
-            learner.counters.warm_up < 0
-            and learner.memory.steps >= learner.config.start * learner.world
-        ):
+        if learner.counters.warm_up < 0 and learner.memory.world_steps >= learner.config.start:
             learner.state_scale.freeze(learner.memory.observation[learner.experiences()])
             learner.counters.warm_up = learner.counters.issued
             learner.sweep_memory()

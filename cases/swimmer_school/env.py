@@ -194,6 +194,21 @@ class SwimmerSchool:
         self.simulation = self._simulate()
         self.simulation.set_state(0, state["simulation"])
 
+    @property
+    def unwrapped(self) -> Self:
+        """The world itself: there is no wrapper around it."""
+        return self
+
+    @property
+    def num_agents(self) -> int:
+        """Swimmers whose episode goes on."""
+        return len(self.agents)
+
+    @property
+    def max_num_agents(self) -> int:
+        """Swimmers of the school."""
+        return len(self.possible_agents)
+
     def observation_space(self, agent: str) -> spaces.Box:
         """Return what a swimmer observes."""
         return self._observation_space

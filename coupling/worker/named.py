@@ -13,6 +13,7 @@ import gymnasium as gym
 from gymnasium.envs.registration import load_env_creator
 
 from coupling.errors import ConfigError, describe_failure
+from coupling.worker.cycle_limit import with_cycle_limit
 
 __all__ = [
     "PARALLEL",
@@ -96,7 +97,7 @@ def world_maker(env: str) -> Callable[..., Any]:
         raise
     if not callable(make):
         raise ConfigError(f"env = {env!r}: module {name!r} has no function parallel_env")
-    return make
+    return with_cycle_limit(make)
 
 
 def _imported(module: str, env: str) -> ModuleType:

@@ -46,7 +46,7 @@ class JointWorld(gym.Env[np.ndarray, np.ndarray]):
         self.render_mode = options.get("render_mode")
         self._names: list[Any] = list(self._inner.possible_agents)
         self.joint_agents = len(self._names)
-        self.episode_steps = options.get("max_cycles")
+        self.episode_steps = options.get("max_cycles", getattr(self._inner, "max_cycles", None))
         observations = [self._inner.observation_space(name) for name in self._names]
         actions = [self._inner.action_space(name) for name in self._names]
         if self.joint_agents == 1:

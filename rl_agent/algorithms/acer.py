@@ -21,7 +21,8 @@ Continuous actions (algorithm 3). Networks for the policy's mean phi = m(s) (fix
 Discrete actions (algorithm 2). Networks for phi = pi(.|s) and Q(s, .); V_i = sum_a pi(a|s_i) Q(s_i, a);
 c_i = min(1, rho_i); Qret in the place of Qopc; and as
 correction sum_a [1 - c / rho_i(a)]+ pi(a|s_i) ( Q(s_i, a) - V_i ) grad_phi log pi(a|s_i).
-Calls alternate: one on the newest episodes, then Poisson(``replay_ratio``) on the memory (algorithm 1).
+Calls alternate (algorithm 1): one on-policy, on the segments that were collected since the last one, each of which is
+learned from so exactly once, then Poisson(``replay_ratio``) on the memory.
 
 Defaults are those of Novati & Koumoutsakos 2019 (appendix A): memory 1e5, 24 episodes a gradient, alpha 0.001, c = 5,
 delta = 1, learning rates 1e-4 (V, A, Q) and 1e-5 (policy). A run takes fewer episodes a gradient, a gradient per four
@@ -32,6 +33,8 @@ Done otherwise than there:
 1. Stretches have at most 50 steps (the k of the ACER paper's continuous tasks); ``segment`` 1000 takes whole episodes.
 2. (Q(x, a) in the correction where algorithm 2 prints Q(x, a_i): the latter would not correct anything.)
 3. One gradient for all stretches, averaged over their steps, in place of asynchronous threads; no entropy bonus.
+   ``steps_per_update`` sets the pace of the calls: where an on-policy call would find nothing collected, a further
+   replay call takes its place. Continuous actions are learned from in replay alone (ReF-ER paper).
 4. An lstm runs once along a stretch, from zero at up to ``window`` steps before it; with ``acting`` ``window`` it sees
    the window that ends at each step, as for the other algorithms.
 

@@ -37,6 +37,7 @@ __all__ = [
     "centered",
     "compare_gaussians",
     "evaluation_of",
+    "mean_of_present",
     "nearness",
 ]
 
@@ -58,7 +59,7 @@ class Evaluation:
     policy_loss, value_loss
         Means over the steps that rule 1 keeps, of the policy's loss and of the squared error of the value, halved.
     mean_rho, mean_kl, far_fraction
-        Means over the batch.
+        Means over the experiences of the batch.
     gradient_norm
         Euclidean norm of dL/dw.
     td_error
@@ -84,9 +85,15 @@ class Evaluation:
     priority: F32 | None = None
 
 
+def mean_of_present(numbers: npt.NDArray[Any], present: F32 | None) -> float:
+    """Mean over the steps that agents took part in; ``present`` is 1 or 0 for each, ``None`` where all did."""
+    return float(numbers.mean() if present is None else np.average(numbers, weights=present))
+
+
 def evaluation_of(results: Mapping[str, npt.NDArray[Any]]) -> Evaluation:
-    """Sort the results of a loss into an ``Evaluation``; ``far`` comes as 1 or 0."""
+    """Sort the results of a loss into an ``Evaluation``; ``far`` comes as 1 or 0, and so may ``present``."""
     rho, kl, far = results["rho"], results["kl"], results["far"] > 0.5
+    present = results.get("present")
     return Evaluation(
         value=results["value"],
         rho=rho,
@@ -94,9 +101,9 @@ def evaluation_of(results: Mapping[str, npt.NDArray[Any]]) -> Evaluation:
         far=far,
         policy_loss=float(results["policy_loss"]),
         value_loss=float(results["value_loss"]),
-        mean_rho=float(rho.mean()),
-        mean_kl=float(kl.mean()),
-        far_fraction=float(far.mean()),
+        mean_rho=mean_of_present(rho, present),
+        mean_kl=mean_of_present(kl, present),
+        far_fraction=mean_of_present(far, present),
         gradient_norm=float(results["gradient_norm"]),
         td_error=results.get("td_error"),
         advantage=results.get("advantage"),

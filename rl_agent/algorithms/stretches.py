@@ -187,15 +187,17 @@ class OnStretches(Algorithm):
 
     def gather(self, source: Source, places: I64) -> tuple[I64, Stretches]:
         """Gather the stretches that end at ``places``, those with the longest past first."""
-        memory, history = source.memory, self.network.history
+        memory, history, count = source.memory, self.network.history, len(places)
         longest = self.config.segment
         if self.config.device == "cpu":  # a graph needs the same shapes every time
             longest = min(longest, int(memory.position[places].max()) + 1)
+        else:  # or one of a few, filled up with stretches of no steps
+            places = np.resize(places, -(-count // self.config.episodes) * self.config.episodes)
         known = np.minimum(memory.position[places] + 2, history + longest + 1)
         order = np.argsort(-known, kind="stable")
         ends, known = places[order], known[order]
         back = np.arange(longest - 1, -1, -1)[:, None]
-        exists = memory.position[ends] >= back
+        exists = (memory.position[ends] >= back) & (order < count)
         is_gathered = exists if self.config.device == "cpu" else np.ones_like(exists)
         place = np.flatnonzero(is_gathered)
         places = (np.where(exists, ends - back, ends) % memory.capacity).reshape(-1)[place]

@@ -194,6 +194,8 @@ class VRacer(Algorithm):
         if self.config.is_cooperative:
             v_f = densities.mean_of_each(v_f, world)
         results = {"value": v_f, "rho": rho, "kl": kl, "far": far, "td_error": error}
+        if "present" in inputs:
+            results["present"] = present
         if self.config.advantage != "none":
             form = advantages.FORMS[self.config.advantage]
             results["advantage"] = form(coefficients, action, mean.detach(), sigma.detach())

@@ -71,7 +71,8 @@ class ACERConfig(StretchConfig, HasTrustRegion):
         Continuous actions: draws that estimate the mean advantage, and units of the hidden layers of its network, in
         the ACER paper "an additional small network"; ``None`` takes those of the others (ReF-ER paper).
     replay_ratio
-        Discrete actions: mean number of replay calls after each on-policy call.
+        Discrete actions: mean number of replay calls after each on-policy call, which learns from what was collected
+        since the last one.
     """
 
     policy_share: ClassVar[float] = 0.1
@@ -86,6 +87,11 @@ class ACERConfig(StretchConfig, HasTrustRegion):
         """Say which settings do not go with the actions of a task."""
         if not choices and self.network == "conv":
             yield "algorithm = acer with network = conv needs discrete actions; use vracer or ppo"
+        if not choices and self.replay_ratio != type(self).model_fields["replay_ratio"].default:
+            yield (
+                f"replay_ratio = {self.replay_ratio:g} is for discrete actions; with continuous ones algorithm = acer "
+                "learns in replay alone (ReF-ER paper), so leave it out"
+            )
 
 
 class TISConfig(StretchConfig):

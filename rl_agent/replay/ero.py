@@ -81,10 +81,10 @@ class EROSampler(Sampler):
 
     def draw(self, memory: EpisodeMemory, batch: int, rng: np.random.Generator) -> I64:
         """Places of ``batch`` steps, shape (batch,)."""
-        if memory.steps == 0:
+        if memory.size == 0:
             raise ValueError("cannot draw from an empty memory: it holds 0 steps")
         self._follow(memory)
-        begin, end = memory.added - memory.steps, memory.added
+        begin, end = memory.oldest, memory.added
         first = int(np.searchsorted(self.masked, begin))
         old, newest = len(self.masked) - first, max(begin, self.masked_end)
         if old + end - newest == 0:
@@ -97,9 +97,7 @@ class EROSampler(Sampler):
 
     def _follow(self, memory: EpisodeMemory) -> None:
         """Notice what is new."""
-        places = memory.places(
-            np.arange(max(self.judged_end, memory.added - memory.steps), memory.added)
-        )
+        places = memory.places(np.arange(max(self.judged_end, memory.oldest), memory.added))
         self.judged_end = memory.added
         self.score[places] = 1.0
         self._findings.forget(places)
@@ -114,22 +112,22 @@ class EROSampler(Sampler):
     def reward(self, source: Source, change: float, rng: np.random.Generator) -> None:
         """Learn from the change of performance, and draw a new mask."""
         memory = source.memory
-        if memory.steps == 0:
+        if memory.size == 0:
             return
         self._follow(memory)
-        begin, end = memory.added - memory.steps, memory.added
+        begin, end = memory.oldest, memory.added
         if change != 0.0:
             numbers = rng.integers(begin, end, self._train_steps)
             phi = self.network(self._features(source, memory.places(numbers), self._findings))
             self.network.descend(
                 -np.float32(change) * self.log_mask_slopes(phi, numbers), self._learning_rate
             )
-        is_in = rng.random(memory.steps, np.float32) < self.score[memory.places()]
+        is_in = rng.random(memory.size, np.float32) < self.score[memory.places()]
         self.masked, self.masked_end = begin + np.flatnonzero(is_in), end
 
     def effective_share(self, memory: EpisodeMemory) -> float:
         """Part of the memory that masks are as good as uniform over, as of the last draw."""
-        known = np.arange(memory.added - memory.steps, min(memory.added, self.judged_end))
+        known = np.arange(memory.oldest, min(memory.added, self.judged_end))
         return effective_share(self.score[memory.places(known)].astype(np.float64))
 
     def log_mask_slopes(self, phi: F32, numbers: I64) -> F32:

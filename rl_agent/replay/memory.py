@@ -55,7 +55,7 @@ STEP_FIELDS = (
     "position",
     "serial",
 )
-COUNTERS = ("first_serial", "next_serial", "tail", "steps", "n_far", "added")
+COUNTERS = ("first_serial", "next_serial", "tail", "size", "steps", "n_far", "added")
 TABLE_FIELDS = ("start", "length", "present", "terminated", "final_observation", "final_value")
 
 
@@ -124,10 +124,13 @@ class EpisodeMemory:
         running number of that episode.
     start, length, present, terminated, final_observation, final_value
         Episode table, row ``serial % len(start)``.
-    steps
+    size
         Number of places in use.
+    steps
+        Number of experiences: the places in use whose agents took part in their step. In worlds that agents leave
+        early there are fewer of them than places.
     n_far
-        Number of these whose ``far`` flag is set.
+        Number of experiences whose ``far`` flag is set.
     added
         Number of places ever filled.
     """
@@ -168,6 +171,7 @@ class EpisodeMemory:
         self.first_serial = 0
         self.next_serial = 0
         self.tail = 0
+        self.size = 0
         self.steps = 0
         self.n_far = 0
         self.added = 0
@@ -176,6 +180,16 @@ class EpisodeMemory:
     def episodes(self) -> int:
         """Number of episodes held."""
         return self.next_serial - self.first_serial
+
+    @property
+    def world_steps(self) -> int:
+        """Number of steps held, each of all agents of a world."""
+        return self.size // self.world
+
+    @property
+    def oldest(self) -> int:
+        """Number of steps that have been forgotten, which is the number of the oldest one that is held."""
+        return self.added - self.size
 
     def add(self, episodes: Episode | Sequence[Episode], gamma: float, reward_scale: float) -> None:
         """Store an episode, or those of all agents of a world, after removing as many of the oldest as need be.
@@ -199,7 +213,7 @@ class EpisodeMemory:
             raise ValueError(
                 f"an episode of {steps} steps does not fit a memory of {self.capacity}"
             )
-        while self.steps + steps > self.capacity:
+        while self.size + steps > self.capacity:
             self.remove_oldest()
         if self.episodes == len(self.start):
             self._grow_table()
@@ -210,7 +224,7 @@ class EpisodeMemory:
         """Store an episode that there is room for; return its row."""
         steps = len(episode.reward)
         row = self.next_serial % len(self.start)
-        self.start[row] = (self.tail + self.steps) % self.capacity
+        self.start[row] = (self.tail + self.size) % self.capacity
         self.length[row] = steps
         self.present[row] = steps if episode.present is None else episode.present
         self.terminated[row] = episode.terminated
@@ -226,26 +240,29 @@ class EpisodeMemory:
         self.position[places] = np.arange(steps)
         self.serial[places] = self.next_serial
         self.next_serial += 1
-        self.steps += steps
+        self.size += steps
+        self.steps += int(self.present[row])
         self.added += steps
         return row
 
     def remove_oldest(self) -> None:
         """Forget the oldest episode, of all agents of its world."""
-        steps = self.world * int(self.length[self.first_serial % len(self.start)])
+        rows = np.arange(self.first_serial, self.first_serial + self.world) % len(self.start)
+        steps = int(self.length[rows].sum())
         places = (self.tail + np.arange(steps)) % self.capacity
         self.n_far -= int(np.count_nonzero(self.far[places]))
         self.first_serial += self.world
         self.tail = (self.tail + steps) % self.capacity
-        self.steps -= steps
+        self.size -= steps
+        self.steps -= int(self.present[rows].sum())
 
     def numbers(self, places: I64) -> I64:
         """Return how many steps had ever been stored before each of those at ``places``."""
-        return self.added - self.steps + (places - self.tail) % self.capacity
+        return self.oldest + (places - self.tail) % self.capacity
 
     def places(self, numbers: I64 | None = None) -> I64:
         """Places of the steps with these ``numbers``, or of all that are stored, from the oldest to the newest."""
-        behind = np.arange(self.steps) if numbers is None else numbers - (self.added - self.steps)
+        behind = np.arange(self.size) if numbers is None else numbers - self.oldest
         return (self.tail + behind) % self.capacity
 
     def companions(self, places: I64) -> I64:
@@ -459,6 +476,8 @@ class EpisodeMemory:
         advantage: F32 | None = None,
     ) -> None:
         """Store what the networks now say about drawn steps (arguments of ``refresh``), and leave V_tbc as it is."""
+        if self.world > 1:
+            far = far & self.is_present(places)
         self.n_far += _store(places, value, rho, kl, far, self.value, self.rho, self.kl, self.far)
         if advantage is not None:
             self.advantage[places] = advantage
@@ -530,8 +549,8 @@ class EpisodeMemory:
         places = self.places()
         rho = self.rho[places]
         far = ~((rho > 1.0 / c_max) & (rho < c_max))
-        self.far[places] = far
-        self.n_far = int(np.count_nonzero(far))
+        self.far[places] = far if self.world == 1 else far & self.is_present(places)
+        self.n_far = int(np.count_nonzero(self.far[places]))
 
     def state(self) -> tuple[dict[str, npt.NDArray[Any]], dict[str, int]]:
         """Arrays and counters that ``restore`` needs to go on to the bit."""
@@ -545,8 +564,10 @@ class EpisodeMemory:
         """Take over the result of ``state`` of a memory of the same capacity."""
         while len(self.start) < counters["rows"]:
             self._grow_table()
-        for name in COUNTERS:
-            setattr(self, name, counters[name])
+        # checkpoints from before ``steps`` counted experiences have the number of places there
+        for name, number in ({"size": counters["steps"]} | counters).items():
+            if name in COUNTERS:
+                setattr(self, name, number)
         places = self.places()
         rows = self.all_rows()
         for name in STEP_FIELDS:
@@ -554,6 +575,10 @@ class EpisodeMemory:
         for name in TABLE_FIELDS:
             # checkpoints from before there were worlds have no ``present``
             getattr(self, name)[rows] = arrays[name] if name in arrays else arrays["length"]
+        if "size" not in counters:
+            self.steps = int(self.present[rows].sum())
+            self.far[places] &= self.is_present(places)
+            self.n_far = int(np.count_nonzero(self.far[places]))
 
     def _sweep(self, rows: I64, gamma: float, reward_scale: float) -> None:
         returns.sweep_all(

@@ -51,9 +51,9 @@ class _Priorities:
 
     def follow(self, memory: EpisodeMemory) -> I64:
         """Notice what the memory has stored and forgotten; returns the places that changed."""
-        if memory.steps == 0:
+        if memory.size == 0:
             raise ValueError("cannot draw from an empty memory: it holds 0 steps")
-        begin, end, capacity = memory.added - memory.steps, memory.added, memory.capacity
+        begin, end, capacity = memory.oldest, memory.added, memory.capacity
         # a step number n lies at (tail + n - begin) mod capacity; the ring advances evenly
         offset = memory.tail - begin
         gone = np.arange(self.begin, min(begin, self.end))
@@ -146,7 +146,7 @@ class ProportionalSampler(Sampler):
         """Notice what the memory has stored and forgotten; returns the places that changed."""
         changed = self._priorities.follow(memory)
         self._update(changed)
-        self._steps = memory.steps
+        self._steps = memory.size
         return changed
 
     def _update(self, places: I64) -> None:

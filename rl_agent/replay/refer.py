@@ -89,7 +89,8 @@ class RememberForget:
         Parameters
         ----------
         n_far, n
-            Far-policy steps in the memory and all steps in it.
+            Far-policy experiences in the memory, and all experiences in it. Steps of a world that an agent had left
+            are none of either.
         step
             Environment steps so far.
         """

@@ -253,31 +253,106 @@ def test_acer_is_its_pseudo_code(choices):
         assert np.abs(gradient[where]).max() > 1e-2
 
 
-@pytest.mark.parametrize("ratio", [0.0, 1.0, 4.0, 8.0])
-def test_calls_on_the_newest_steps_alternate_with_replays_as_the_ratio_says(ratio):
-    """Algorithm 1, with pieces as long as stretches: figure 1 of the paper."""
-    settings = {"segment": 5, "piece": 5, "episodes": 2, "start": 10, "hidden": (6,), "memory": 200}
-    config = AgentConfig(
-        algorithm="acer", replay_ratio=ratio, steps_per_update=10 / (1 + ratio), **settings
-    )
+def acer_that_collects(
+    steps, *, ends=0.0, agents=2, seed=0, save=lambda learner: learner, **settings
+):
+    """A learner of discrete actions after ``steps`` steps of each agent, and what its on-policy calls learned from.
+
+    ``ends`` is the chance that a step is the last one of its episode; halfway the learner goes through ``save``.
+    """
+    usual = {"segment": 5, "episodes": 2, "start": 10, "hidden": (6,), "memory": 5000}
     space = gymnasium.spaces.Box(-1.0, 1.0, (1,), np.float32)
-    learner = Learner(config, space, gymnasium.spaces.Discrete(2), agents=2, seed=0)
-    rng, both, drawn, newest = np.random.default_rng(0), np.arange(2), [], 0
-    learner.begin(both, np.zeros((2, 1)))
-    draw = learner.sampler.draw
-    learner.sampler.draw = lambda *arguments: drawn.append(draw(*arguments)) or drawn[-1]
-    nobody = np.zeros(2, np.bool_)
-    for t in range(1, 601):
-        learner.act(both)
-        learner.observe(both, np.ones(2), nobody, nobody, rng.uniform(-1, 1, (2, 1)))
+    learner = Learner(
+        AgentConfig(algorithm="acer", **usual | settings),
+        space,
+        gymnasium.spaces.Discrete(2),
+        agents=agents,
+        seed=0,
+    )
+    rng, everyone, calls = np.random.default_rng(seed), np.arange(agents), []
+    learner.begin(everyone, np.zeros((agents, 1)))
+    for t in range(steps):
+        if t == steps // 2:
+            learner = save(learner)
+        learner.act(everyone)
+        terminated, cut = rng.random(agents) < ends / 2, rng.random(agents) < ends / 2
+        seen = rng.uniform(-1, 1, (agents, 1))
+        learner.observe(everyone, np.ones(agents), terminated, cut, seen)
+        ended = terminated | cut
+        learner.begin(everyone[ended], rng.uniform(-1, 1, (int(ended.sum()), 1)))
         while learner.updates_due():
+            learner.sampler.prepare(learner.memory)
+            is_replay = learner.sampler.replays_left > 0
+            gather, found = learner.algorithm.gather, []
+            learner.algorithm.gather = lambda *of, by=gather, to=found: to.append(by(*of)) or to[0]
             learner.update()
-            memory = learner.memory
-            ends = [memory.start[row] + memory.length[row] - 1 for row in memory.all_rows()[-2:]]
-            newest += sorted(drawn[-1]) == sorted(np.array(ends) % memory.capacity)
-            assert ratio > 0.0 or t % 5 == 0
-    assert len(drawn) == pytest.approx((2 * 600 - 10) * (1 + ratio) / 10, abs=1)
-    if ratio == 0.0:
-        assert newest == len(drawn)
-    else:  # two of forty pieces are seldom drawn by chance
-        assert newest / len(drawn) == pytest.approx(1 / (1 + ratio), abs=0.1)
+            learner.algorithm.gather = gather
+            calls.append([] if is_replay else learner.memory.numbers(found[0][0]).tolist())
+    return learner, calls
+
+
+@pytest.mark.parametrize("ratio", [0.0, 1.0, 4.0, 8.0])
+@pytest.mark.parametrize(
+    ("piece", "ends", "start"), [(5, 0.0, 10), (5, 0.1, 10), (None, 0.05, 10), (None, 0.05, 300)]
+)
+def test_every_collected_step_is_learned_from_on_policy_exactly_once(ratio, piece, ends, start):
+    """Algorithm 1; but for what was collected since the last on-policy call."""
+    learner, calls = acer_that_collects(
+        600, ends=ends, piece=piece, start=start, replay_ratio=ratio, steps_per_update=10 / (1 + ratio)
+    )  # fmt: skip
+    memory = learner.memory
+    waiting = [
+        row for row in memory.all_rows() if memory.serial[memory.start[row]] >= learner.sampler.next_serial
+    ]  # fmt: skip
+    since = int(memory.length[waiting].sum())
+    used = np.sort(np.concatenate(calls))
+    np.testing.assert_array_equal(used, np.arange(memory.added - since))
+    assert since < 0.2 * memory.added
+    on_policy = sum(map(bool, calls))
+    assert len(calls) == pytest.approx((1200 - start) * (1 + ratio) / 10, abs=(1 + ratio) * 5)
+    if ratio == 0.0 and piece is not None:  # something was collected before every call
+        assert on_policy == len(calls)
+    elif piece == 5 and ends == 0.0:  # all agents complete a piece at once, as many as a call takes
+        assert on_policy / len(calls) == pytest.approx(1 / (1 + ratio), abs=0.1)
+
+
+def test_more_gradient_steps_than_the_ratio_asks_for_are_replays():
+    _, calls = acer_that_collects(300, piece=5, replay_ratio=1.0, steps_per_update=1.0)
+    assert len(calls) == pytest.approx(590, abs=5)
+    assert sorted(itertools.chain(*calls)) == list(range(600))
+
+
+def test_what_waits_for_an_on_policy_call_survives_a_checkpoint(tmp_path):
+    def saved(learner):
+        learner.save(tmp_path / "checkpoint.npz")
+        return Learner.load(tmp_path / "checkpoint.npz")
+
+    settings = {"ends": 0.05, "replay_ratio": 4.0, "steps_per_update": 2.0}
+    learner, calls = acer_that_collects(400, **settings)
+    again, same = acer_that_collects(400, save=saved, **settings)
+    assert same == calls
+    np.testing.assert_array_equal(again.algorithm.weights, learner.algorithm.weights)
+
+
+def test_segments_that_fill_up_a_batch_for_a_graph_change_nothing():
+    """On a GPU a call of any number of segments is filled up to whole batches."""
+    learner = a_learner("acer", choices=3, episodes=4, segment=6)
+    algorithm, memory = learner.algorithm, learner.memory
+    source = Source(memory, learner.state_scale.mean, learner.state_scale.per_std, GAMMA, 1.7)
+    ends = learner.sampler.draw(memory, 7, np.random.default_rng(0))
+    places, batch = algorithm.gather(source, ends)
+    loss, results, gradient = loss_and_gradient(algorithm, batch)
+    algorithm.config = algorithm.config.model_copy(update={"device": "cuda"})
+    same, filled = algorithm.gather(source, ends)
+    assert filled.exists.shape == (6, 8)
+    again, of_all, slope = loss_and_gradient(algorithm, filled)
+    np.testing.assert_array_equal(same, places)
+    assert again == pytest.approx(loss)
+    np.testing.assert_allclose(slope, gradient, atol=1e-12)
+    np.testing.assert_allclose(algorithm.sorted_results(of_all)["rho"], results["rho"])
+
+
+def test_the_ratio_of_replays_is_refused_where_there_are_none_but_replays():
+    space = gymnasium.spaces.Box(-1.0, 1.0, (1,), np.float32)
+    with pytest.raises(ValueError, match="replay_ratio = 2 is for discrete actions"):
+        Learner(AgentConfig(algorithm="acer", replay_ratio=2.0), space, space, agents=1, seed=0)

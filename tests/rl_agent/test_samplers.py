@@ -228,18 +228,31 @@ def test_stretches_end_anywhere_in_equally_likely_episodes():
     assert inside.min() == 4 + 9
 
 
-def test_calls_on_the_newest_episodes_alternate_with_poisson_many_on_the_memory():
+def test_on_policy_calls_alternate_with_poisson_many_replays():
     memory, rng = filled(200, *([5] * 40)), np.random.default_rng(0)
     sampler, gaps, since = SegmentSampler(5, 4.0), [], 0
     for _ in range(20_000):
+        sampler.next_serial = 37 if sampler.replays_left == 0 else 40  # as if three were new
         rows = memory.rows(sampler.draw(memory, 3, rng))
-        if (rows == [39, 38, 37]).all():
+        if (rows == [37, 38, 39]).all():
             gaps.append(since)
             since = 0
         else:
             since += 1
     assert np.mean(gaps[1:]) == pytest.approx(4.0, abs=0.15)
     assert np.var(gaps[1:]) == pytest.approx(4.0, abs=0.4)
+
+
+def test_an_on_policy_call_cuts_episodes_into_segments_and_leaves_a_backlog_to_the_next():
+    memory, rng = filled(60, 4, 13, 10, 5), np.random.default_rng(0)
+    sampler = SegmentSampler(5, 0.0)
+    assert sampler.draw(memory, 1, rng).tolist() == [3, 16, 11, 6]  # 6 ends the short first segment
+    assert sampler.draw(memory, 1, rng).tolist() == [26, 21, 31]
+    sampler.prepare(memory)
+    assert sampler.replays_left == 1  # nothing is new
+    add(memory, 2)
+    assert len(sampler.draw(memory, 6, rng)) == 6
+    assert sampler.draw(memory, 6, rng).tolist() == [33]
 
 
 def test_the_settings_choose_the_sampler():

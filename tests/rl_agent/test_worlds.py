@@ -178,6 +178,11 @@ def targets(learner, weights, world):
     return target
 
 
+def lengths_of(world):
+    """Steps that each agent took part in, shape (N,)."""
+    return np.where(world["gone"] > 0, world["gone"], len(world["reward"]))
+
+
 def places_of(learner, number, world, t):
     """Places of the agents' steps in the memory, by their observations."""
     memory = learner.memory
@@ -202,7 +207,8 @@ def lived(request):
 def test_the_memory_holds_the_worlds_as_they_were_lived(lived):
     learner, held = lived
     memory = learner.memory
-    assert memory.steps == N * sum(len(world["reward"]) for world in held)
+    assert memory.size == N * sum(len(world["reward"]) for world in held) == N * memory.world_steps
+    assert memory.steps == sum(lengths_of(world).sum() for world in held) < memory.size
     for number, world in enumerate(held):
         for t in range(len(world["reward"])):
             places = places_of(learner, number, world, t)
@@ -218,6 +224,54 @@ def test_the_memory_holds_the_worlds_as_they_were_lived(lived):
             )
             for place in places:  # any of them leads to all
                 np.testing.assert_array_equal(memory.companions(np.array([place])), places)
+
+
+def test_shares_and_means_are_over_experiences(lived):
+    """Eq. 15 (eq. 12 of the ReF-ER paper) and the statistics: steps of absent agents are no experiences."""
+    learner, held = lived
+    memory, c_max = learner.memory, learner.refer.c_max(0)
+    rho, kl = [], []
+    for number, world in enumerate(held):
+        for t in range(len(world["reward"])):
+            own = places_of(learner, number, world, t)[t < lengths_of(world)]
+            rho += list(memory.rho[own])
+            kl += list(memory.kl[own])
+    rho = np.array(rho)
+    far = (rho <= 1 / c_max) | (rho >= c_max)
+    assert (memory.n_far, memory.steps) == (far.sum(), len(rho))
+    said = learner.statistics()
+    assert said["far_fraction"] == pytest.approx(far.mean())
+    assert said["rho"] == pytest.approx(rho.mean())
+    assert said["kl"] == pytest.approx(np.mean(kl))
+    asked = []
+    learner.refer.update_beta = lambda *numbers: asked.append(numbers)
+    learner.update()
+    assert asked == [(memory.n_far, memory.steps, learner.environment_steps)]
+    memory.classify(c_max)
+    assert memory.n_far == np.count_nonzero(memory.far[learner.experiences()])
+    assert not memory.far[np.setdiff1d(memory.places(), learner.experiences())].any()
+
+
+def test_agents_that_left_do_not_hide_how_many_experiences_are_far():
+    """With D = 0.1, a fifth of the experiences is far-policy, but less than a tenth of the places: beta falls."""
+    learner = make_learner(worlds=1, replay="refer", d=0.1, memory=200)
+    sent = lambda gone: joint.pack(np.ones((N, S)), np.zeros(N), gone)[None]  # noqa: E731
+    learner.begin([0], sent([0] * N))
+    for step in range(1, 101):
+        learner.act([0])
+        learner.observe([0], [0.0], [False], [step == 100], sent([step >= 20, step >= 20, 0]))
+    memory = learner.memory
+    here = learner.experiences()
+    assert len(here) == 140
+    rho = np.where(np.arange(140) < 28, 9.0, 1.0).astype(np.float32)
+    nothing = np.zeros(140, np.float32)
+    memory.store(here, nothing, rho, nothing, rho > 5.0)
+    assert memory.n_far < 0.1 * memory.size
+    before = learner.refer.beta
+    learner.refer.update_beta(memory.n_far, memory.steps, 0)
+    assert learner.refer.beta < before
+    memory.remove_oldest()
+    assert (memory.n_far, memory.steps, memory.size) == (0, 0, 0)
 
 
 def test_targets_are_those_of_equation_6(lived):
@@ -302,8 +356,12 @@ def test_the_gradient_is_that_of_equations_10_to_16(lived):
         np.testing.assert_allclose(
             getattr(fast, name), getattr(evaluation, name), rtol=2e-4, atol=2e-5
         )
-    for name in ("policy_loss", "value_loss"):
+    for name in ("policy_loss", "value_loss", "mean_rho", "mean_kl", "far_fraction"):
         assert getattr(fast, name) == pytest.approx(getattr(evaluation, name), rel=1e-3, abs=1e-5)
+    here = batch.present > 0
+    assert not here.all()
+    assert fast.far_fraction == pytest.approx(fast.far[here].mean())
+    assert fast.mean_rho == pytest.approx(fast.rho[here].mean())
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=NAMES)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rl_agent import clipped_normal, gaussians
-from rl_agent.algorithms.algorithm import Algorithm, Evaluation
+from rl_agent.algorithms.algorithm import Algorithm, Evaluation, mean_of_present
 from rl_agent.compiling import compiled
 from rl_agent.deviation import Deviation
 from rl_agent.distributions import BOUND
@@ -58,9 +58,9 @@ class Gradient:
             far=far,
             policy_loss=-float((rho * advantage) @ kept) / count,
             value_loss=0.5 * float(error**2 @ kept) / count,
-            mean_rho=float(rho.mean()),
-            mean_kl=float(kl.mean()),
-            far_fraction=float(far.mean()),
+            mean_rho=mean_of_present(rho, batch.present),
+            mean_kl=mean_of_present(kl, batch.present),
+            far_fraction=mean_of_present(far, batch.present),
             gradient_norm=math.sqrt(float(of.last_gradient @ of.last_gradient)),
             td_error=None if of.config.sampler == "uniform" else error,
         )

@@ -1,0 +1,109 @@
+"""Worlds of many agents beside PettingZoo: its own tests of the interface, and its limits on cycles."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from cases.swimmer_school.env import parallel_env
+from coupling.worker.environments import describe_task
+from coupling.worker.named import world_maker
+from coupling.worker.worlds import JointWorld
+from rl_agent import AgentConfig, Learner
+from rl_agent.joint import unpack
+
+PETTINGZOO = pytest.importorskip(
+    "pettingzoo.test", reason="PettingZoo is not installed: pip install 'flowsim-rl[sisl]'"
+)
+MULTIWALKER = "parallel:pettingzoo.sisl.multiwalker_v9"
+SISL = [f"parallel:pettingzoo.sisl.{name}" for name in ("multiwalker_v9", "pursuit_v4", "waterworld_v4")]  # fmt: skip
+
+
+def tiny_school():
+    return parallel_env(
+        swimmers=3, columns=2, cells_per_length=16, box=(4.0, 2.0), thickness=0.08, episode_actions=4
+    )  # fmt: skip
+
+
+def test_the_school_passes_the_tests_of_the_interface():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        PETTINGZOO.parallel_api_test(tiny_school(), num_cycles=6)
+        PETTINGZOO.parallel_seed_test(tiny_school, num_cycles=6)
+
+
+@pytest.mark.parametrize("env", SISL)
+def test_the_games_pass_the_tests_of_the_interface(env):
+    make = world_maker(env)
+    PETTINGZOO.parallel_api_test(make(), num_cycles=40)
+    PETTINGZOO.parallel_seed_test(make, num_cycles=10)
+
+
+@pytest.mark.parametrize("env", SISL)
+def test_the_limit_on_cycles_truncates(env):
+    world = JointWorld(world_maker(env), {"max_cycles": 4})
+    world.action_space.seed(0)
+    for _ in range(2):
+        world.reset(seed=3)
+        ends = [world.step(world.action_space.sample())[2:4] for _ in range(4)]
+        assert ends == [(False, False)] * 3 + [(False, True)]
+
+
+@pytest.mark.parametrize("env", SISL)
+def test_the_limit_of_a_game_that_is_told_none_is_known(env):
+    assert describe_task(env, {}).episode_steps == 500
+
+
+def play(cycles, seed=1):
+    """Play Multiwalker with fixed random actions until its end; returns what was observed, and how it ended."""
+    world = JointWorld(world_maker(MULTIWALKER), {"max_cycles": cycles})
+    seen = [world.reset(seed=seed)[0]]
+    rng = np.random.default_rng(0)
+    while True:
+        action = rng.uniform(-1, 1, world.action_space.shape).astype(np.float32)
+        observation, _, terminated, truncated, _ = world.step(action)
+        seen.append(observation)
+        if terminated or truncated:
+            return np.array(seen), terminated, truncated
+
+
+def test_a_walker_that_falls_at_the_limit_has_fallen_and_one_that_stands_has_not():
+    seen, terminated, truncated = play(500)
+    falls = len(seen) - 1
+    assert (terminated, truncated) == (True, False)
+    assert falls < 400
+    for cycles, ends in ((falls, (True, False)), (falls - 1, (False, True))):
+        again, *ended = play(cycles)
+        assert tuple(ended) == ends
+        np.testing.assert_array_equal(again[:, :24], seen[: cycles + 1, :24])
+
+
+def test_the_value_of_a_state_at_the_limit_is_bootstrapped():
+    world = JointWorld(world_maker(MULTIWALKER), {"max_cycles": 6})
+    learner = Learner(
+        AgentConfig(hidden=(8,), memory=64, start=6, batch=4),
+        world.observation_space,
+        world.action_space,
+        agents=1,
+        seed=0,
+        world=3,
+    )
+    learner.begin([0], world.reset(seed=1)[0][None])
+    ended = False
+    while not ended:
+        action = np.clip(learner.act([0]), -1, 1)[0].astype(np.float32)
+        observation, reward, terminated, truncated, _ = world.step(action)
+        learner.observe([0], [reward], [terminated], [truncated], observation[None])
+        ended = terminated or truncated
+    memory = learner.memory
+    assert not memory.terminated[:3].any()
+    value = learner.algorithm.act(
+        learner.state_scale(unpack(observation[None], 3)[0]), np.zeros((3, 0), np.float32)
+    ).value
+    assert (memory.final_value[:3] != 0.0).all()
+    np.testing.assert_allclose(memory.final_value[:3], value, rtol=1e-5)
+
+
+def test_a_world_by_others_says_itself_how_it_ends():
+    """Only PettingZoo's own worlds are cut short here."""
+    assert world_maker("parallel:cases.swimmer_school.env") is parallel_env
