@@ -21,6 +21,7 @@ from scipy.optimize import minimize
 from rl_agent import AgentConfig, Learner
 from rl_agent.algorithms import Source
 from rl_agent.algorithms.stretches import retrace, trust_region_step
+from rl_agent.replay import SegmentSampler
 
 
 def test_the_trust_region_solves_its_quadratic_program():
@@ -339,7 +340,7 @@ def test_segments_that_fill_up_a_batch_for_a_graph_change_nothing():
     learner = a_learner("acer", choices=3, episodes=4, segment=6)
     algorithm, memory = learner.algorithm, learner.memory
     source = Source(memory, learner.state_scale.mean, learner.state_scale.per_std, GAMMA, 1.7)
-    ends = learner.sampler.draw(memory, 7, np.random.default_rng(0))
+    ends = SegmentSampler(6, None).draw(memory, 7, np.random.default_rng(0))
     places, batch = algorithm.gather(source, ends)
     loss, results, gradient = loss_and_gradient(algorithm, batch)
     algorithm.config = algorithm.config.model_copy(update={"device": "cuda"})
