@@ -140,9 +140,9 @@ class SegmentSampler(UniformSampler):
         I64
             Places of the last steps of the segments. Only the first segment of an episode may be a short one.
         """
-        taken = []
+        taken: list[I64] = []
         self.next_serial = max(self.next_serial, memory.first_serial)
-        while self.next_serial < memory.next_serial and sum(map(len, taken)) < most:
+        while self.next_serial < memory.next_serial and sum(len(ends) for ends in taken) < most:
             row = self.next_serial % len(memory.start)
             taken.append(memory.start[row] + np.arange(memory.length[row] - 1, -1, -self.segment))
             self.next_serial += 1
