@@ -516,6 +516,21 @@ class Learner:
         """Episodes completed since the last call, in order."""
         return self._statistics.take_episodes()
 
+    def episodes_under_way(self) -> list[EpisodeRecord]:
+        """Episodes of at least one step that have not ended, as they are now."""
+        returns, lengths = self.running.totals()
+        return [
+            EpisodeRecord(
+                agent=int(agent),
+                step=self.counters.received,
+                episode_return=float(returns[agent * self.world :][: self.world].mean()),
+                length=int(lengths[agent * self.world]),
+                terminated=False,
+            )
+            for agent in np.flatnonzero(self.running.is_open[:: self.world])
+            if lengths[agent * self.world] > 0
+        ]
+
     def policy(self) -> Policy:
         """Take a snapshot of the current policy, or its average where one is kept: independent of further learning."""
         return Policy(

@@ -176,6 +176,12 @@ class RunningEpisodes:
         """Return and length of the parts of an agent's episode that were split off."""
         return float(self.earlier_return[agent]), int(self.earlier_steps[agent])
 
+    def totals(self) -> tuple[npt.NDArray[np.float64], I64]:
+        """Return so far and length so far of every agent's episode, its earlier parts included."""
+        is_step = np.arange(self.reward.shape[1]) < self.length[:, None]
+        returns = self.reward.sum(axis=1, dtype=np.float64, where=is_step)
+        return self.earlier_return + returns, self.earlier_steps + self.length
+
     def _so_far(self, agent: int, final_value: float, terminated: bool) -> Episode:
         steps = int(self.length[agent])
         arrays = {name: getattr(self, name)[agent, :steps].copy() for name in PER_STEP}

@@ -117,7 +117,7 @@ class Iterations(Schedule):
     def capacity(config: AgentConfig, agents: int) -> int:
         """Hold two horizons: what ends while the steps of one are learned from has its place beside them."""
         assert isinstance(config, OnPolicyConfig)
-        return 2 * (config.horizon + agents)
+        return 2 * (config.most_steps + agents)
 
     @property
     def _config(self) -> OnPolicyConfig:
@@ -142,7 +142,9 @@ class Iterations(Schedule):
         """Begin an iteration when its horizon is complete."""
         learner = self._learner
         steps = learner.memory.steps + int(learner.running.length.sum())
-        if learner.updates_due() == 0 and steps >= self._config.horizon:
+        is_first = learner.counters.warm_up < 0
+        horizon = self._config.most_steps if is_first else self._config.horizon
+        if learner.updates_due() == 0 and steps >= horizon:
             self._begin()
 
     def stored(self) -> None:

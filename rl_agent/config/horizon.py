@@ -26,6 +26,9 @@ class OnPolicyConfig(WithPolicy):
     ----------
     horizon
         Steps collected for an iteration, over all agents (in place of ``memory`` and ``start``).
+    first_horizon
+        Steps of the first iteration, whose statistics scale the states from then on; ``None`` (the papers, which do not
+        scale them) takes ``horizon``. Where it is short, the first few steps of every episode would scale all others.
     """
 
     standardises: ClassVar[bool] = False
@@ -33,11 +36,17 @@ class OnPolicyConfig(WithPolicy):
 
     replay: Replay = "none"
     horizon: Steps = 480
+    first_horizon: Steps | None = None
 
     @property
     def passes(self) -> int:
         """Passes over the steps of a horizon."""
         return 1
+
+    @property
+    def most_steps(self) -> int:
+        """Steps of the longest iteration."""
+        return max(self.horizon, self.first_horizon or 0)
 
     @property
     def return_lambda(self) -> float:
@@ -61,6 +70,8 @@ class OnPolicyConfig(WithPolicy):
                 f"algorithm = {name} cuts episodes at its horizon, which the windows of network = lstm cannot cross; "
                 "use mlp"
             )
+        if self.first_horizon is not None and self.first_horizon < self.horizon:
+            yield f"first_horizon = {self.first_horizon} must not be below horizon = {self.horizon}"
         yield from super()._misfits()
 
 
