@@ -793,10 +793,11 @@ def _print_outcome(folder: "RunFolder") -> None:
 
     status, config = read_status(folder.status), folder.config()
     if status["mean_return"] is not None:
-        episodes = min(100, status["episodes"])
         print(
-            f"while training, over the last {episodes} episodes: mean return {status['mean_return']:.4g}, "
-            f"mean length {status['mean_length']:.4g} steps"
+            f"while training, in the last {status['recent_age_steps']:,} steps: "
+            f"mean return {status['mean_return']:.4g}, mean length {status['mean_length']:.4g} steps, "
+            f"over {status['recent_episodes']} episodes that ended and "
+            f"{status['recent_under_way']} longer ones under way"
         )
     if folder.evaluation.exists():
         judged: dict[str, Any] = json.loads(folder.evaluation.read_text())

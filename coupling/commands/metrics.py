@@ -11,8 +11,11 @@ __all__ = ["prometheus_text"]
 
 _GAUGES = {
     "steps_planned": "Environment steps that the run is to do.",
-    "mean_return": "Mean return of the last hundred episodes.",
-    "mean_length": "Mean length of the last hundred episodes.",
+    "mean_return": "Mean return of the latest episodes, those under way that are longer counted so far.",
+    "mean_length": "Mean length of the same.",
+    "recent_episodes": "How many of these episodes ended.",
+    "recent_under_way": "How many of these episodes are under way.",
+    "recent_age_steps": "Environment steps since the first of those that ended did.",
     "steps_per_second": "Environment steps per second, lately.",
     "updates_per_second": "Gradient steps per second, lately.",
     "round_trips_per_second": "Actions given per second, lately.",

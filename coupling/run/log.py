@@ -14,6 +14,7 @@ import numpy as np
 
 from coupling.files import Table, write_atomically
 from coupling.run.folder import RunFolder
+from coupling.run.recent import Ended, RecentEpisodes
 
 if TYPE_CHECKING:
     from coupling.run.board import Board
@@ -56,9 +57,20 @@ class RunLog:
         Where to write.
     environment_steps, episodes
         Steps and episodes of the checkpoint that the run begins from; rows beyond them are dropped.
+    steps_planned
+        Steps of the whole run.
+
+    Attributes
+    ----------
+    recent
+        The latest episodes.
+    episode_count
+        Episodes that ended so far.
     """
 
-    def __init__(self, folder: RunFolder, environment_steps: int, episodes: int) -> None:
+    def __init__(
+        self, folder: RunFolder, environment_steps: int, episodes: int, steps_planned: int
+    ) -> None:
         self._statistics, self._episodes = Table(folder.statistics), Table(folder.episodes)
         kept = [
             row
@@ -73,9 +85,8 @@ class RunLog:
         self._next = STATISTICS_EVERY * (environment_steps // STATISTICS_EVERY + 1)
         folder.tensorboard.mkdir(mode=0o700, exist_ok=True)
         self._board_folder, self._purge_step = folder.tensorboard, environment_steps or None
-        self.recent: deque[tuple[float, int]] = deque(
-            ((float(row["return"]), int(row["length"])) for row in rows), 100
-        )
+        self.recent = RecentEpisodes(steps_planned)
+        self._note(rows)
         self.episode_count = len(rows)
 
     def due(self, environment_steps: int) -> bool:
@@ -104,15 +115,13 @@ class RunLog:
         """Write one row an episode."""
         if rows:
             self._episodes.append(rows)
-            self.recent.extend((row["return"], row["length"]) for row in rows)
+            self._note(rows)
             self.episode_count += len(rows)
 
-    def recent_means(self) -> tuple[float | None, float | None]:
-        """Return mean return and length of the last hundred episodes, nothing before the first."""
-        if not self.recent:
-            return None, None
-        returns, lengths = np.mean(self.recent, axis=0)
-        return float(returns), float(lengths)
+    def _note(self, rows: list[dict[str, Any]]) -> None:
+        for row in rows:
+            step, length = int(row["environment_steps"]), int(row["length"])
+            self.recent.add(Ended(step, float(row["return"]), length))
 
     def close(self) -> None:
         """Write out what TensorBoard still holds."""

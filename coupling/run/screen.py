@@ -140,16 +140,25 @@ def told_if_long(what: str, say: Callable[[str], None], every: float = 5.0) -> I
         teller.join()
 
 
+def _short(steps: int) -> str:
+    """Return a number of steps in four characters or so."""
+    return f"{steps}" if steps < 1000 else f"{steps / 1000:.{1 if steps < 9950 else 0}f}k"
+
+
 def _numbers(status: dict[str, Any], room: int) -> str:
-    """Return as many numbers as there is room for, the most important first: who is away, return, survival, rates."""
+    """Return as many numbers as there is room for, the most important first: who is away, return, survival, rates.
+
+    The return is that of the latest episodes (``coupling/run/recent.py``), with the steps since the first of them
+    ended.
+    """
     parts = [
         f"{status['steps_per_second']:.0f} steps/s",
         f"{status['updates_per_second']:.0f} updates/s",
     ]
     if status["mean_return"] is not None:
         parts = [
-            f"return {status['mean_return']:.4g}",
-            f"survival {status['mean_length']:.4g} steps",
+            f"return {status['mean_return']:.4g} (last {_short(status['recent_age_steps'])})",
+            f"survival {status['mean_length']:.4g}",
             *parts,
         ]
     absent = status["absent"] if status["state"] == "training" else []

@@ -25,6 +25,7 @@ from coupling.worker.environments import Task
 from coupling.worker.outbox import read_outbox
 from rl_agent.config import OnPolicyConfig
 from rl_agent.learner import Learner
+from rl_agent.replay.refer import FarWatch
 from rl_agent.seeds import Purpose, episode_seed
 
 __all__ = ["Screen", "Signals", "Training"]
@@ -108,7 +109,7 @@ class Training:
         self._folder, self._config, self._learner = folder, config, learner
         self._screen, self._signals, self._discard_damaged = screen, signals, discard_damaged
         self._epoch = folder.note_start(learner.environment_steps)
-        self._log = RunLog(folder, learner.environment_steps, learner.episodes)
+        self._log = RunLog(folder, learner.environment_steps, learner.episodes, config.run.steps)
         self._experience = ExperienceLog(
             folder.experience, fsync=config.run.durability == "fsync", when_full=self._when_full
         )
@@ -141,6 +142,7 @@ class Training:
         )
         self._supervisor = Supervisor(self._server, self._launcher, workers, screen.say)
         self._speed = Speedometer()
+        self._far = FarWatch(config.agent, config.run.steps)
         self._unwritten: list[dict[str, Any]] = []
 
     def carry_out(self) -> None:
@@ -295,8 +297,11 @@ class Training:
     def _write_statistics(self) -> None:
         steps, updates = self._learner.environment_steps, self._learner.gradient_steps
         rates = self._speed.rates(steps, updates, self._server.counts.round_trips)
+        numbers = self._learner.statistics()
+        if warning := self._far.note(steps, numbers["far_fraction"]):
+            self._server.warnings.append(warning)
         self._log.statistics(
-            self._learner.statistics()
+            numbers
             | {
                 "environment_steps": steps,
                 "gradient_steps": updates,
@@ -311,7 +316,8 @@ class Training:
         learner, server = self._learner, self._server
         steps, updates = learner.environment_steps, learner.gradient_steps
         rates = self._speed.rates(steps, updates, server.counts.round_trips)
-        mean_return, mean_length = self._log.recent_means()
+        under_way = [(e.episode_return, e.length) for e in learner.episodes_under_way()]
+        recent = self._log.recent.summary(steps, under_way)
         status = {
             "run": self._folder.path.name,
             "state": state,
@@ -323,8 +329,11 @@ class Training:
             "ratio": _steps_after_warm_up(learner) / updates if updates else None,
             "steps_per_update": self._config.agent.steps_per_update,
             "episodes": self._log.episode_count,
-            "mean_return": mean_return,
-            "mean_length": mean_length,
+            "mean_return": recent and recent.mean_return,
+            "mean_length": recent and recent.mean_length,
+            "recent_episodes": recent and recent.ended,
+            "recent_under_way": recent and recent.under_way,
+            "recent_age_steps": recent and recent.age,
             "steps_per_second": rates.environment_steps,
             "updates_per_second": rates.gradient_steps,
             "round_trips_per_second": rates.round_trips,

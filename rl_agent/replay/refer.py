@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from rl_agent.config import AgentConfig
 
-__all__ = ["RememberForget", "Rules"]
+__all__ = ["FarWatch", "RememberForget", "Rules"]
 
 RHO_CLIP_WITHOUT_RULE_1 = 1e3
 
@@ -100,3 +100,45 @@ class RememberForget:
         self.beta *= 1.0 - eta
         if n_far <= self.config.d * n:
             self.beta += eta
+
+
+class FarWatch:
+    """Notices a memory most of which stays far-policy, where rule 1 learns nothing from it.
+
+    Parameters
+    ----------
+    config
+        Settings of the learner.
+    steps
+        Environment steps of the run; a twentieth of them, and ``LEAST`` at least, is what "stays" means.
+    """
+
+    TOLERATED, LEAST = 0.5, 3000
+
+    def __init__(self, config: AgentConfig, steps: int) -> None:
+        self._config, self._patience = config, max(self.LEAST, steps // 20)
+        self._since: int | None = None
+        self._is_told = config.replay not in ("refer", "refer-1")
+
+    def note(self, step: int, far_fraction: float) -> str | None:
+        """Take note of the share of far-policy steps in the memory.
+
+        Returns
+        -------
+        str or None
+            A sentence about it, once in a run, when it has stayed above a half.
+        """
+        if far_fraction <= self.TOLERATED:
+            self._since = None
+            return None
+        self._since = step if self._since is None else self._since
+        if self._is_told or step - self._since < self._patience:
+            return None
+        self._is_told = True
+        config = self._config
+        return (
+            f"for {step - self._since} steps more than half of the memory has been far-policy "
+            f"({far_fraction:.0%} now), and agent.replay = {config.replay} learns nothing from that; "
+            f"a smaller agent.memory (now {config.memory}), a larger agent.c (now {config.c:g}) or a smaller "
+            f"learning rate of the policy (now {config.policy_rate:g}) keeps more of it near"
+        )

@@ -22,7 +22,7 @@ from coupling.settings.presets import describe_presets
 
 STATUS = {
     "environment_steps": 0, "steps_planned": 1_000_000, "steps_per_second": 1234.5, "updates_per_second": 1234.5,
-    "mean_return": None, "mean_length": None, "state": "training", "absent": [],
+    "mean_return": None, "mean_length": None, "recent_age_steps": None, "state": "training", "absent": [],
 }  # fmt: skip
 
 
@@ -169,7 +169,8 @@ def test_a_run_ends_with_its_return_and_what_to_do_next(shell):
     done = shell.run("train", shell.preset())
     assert done.returncode == 0, done.stderr
     assert re.search(
-        r"over the last \d+ episodes: mean return [\d.e+-]+, mean length [\d.]+ steps", done.stdout
+        r"in the last [\d,]+ steps: mean return [\d.e+-]+, mean length [\d.]+ steps, over \d+ episodes",
+        done.stdout,
     )
     assert "next: flowsim evaluate runs/run " in done.stdout
     assert "flowsim resume runs/run run.steps=2000 " in done.stdout
@@ -263,14 +264,17 @@ def test_the_progress_bar_is_one_line_of_eighty_columns(monkeypatch, capsys):
     with ConsoleScreen() as screen:
         for done, value in zip((0, 10, 99_999, 1_000_000), returns, strict=True):
             screen.progress(
-                STATUS | {"environment_steps": done, "mean_return": value, "mean_length": 1000.0}
+                STATUS
+                | {"environment_steps": done, "mean_return": value, "mean_length": 1000.0}
+                | {"recent_age_steps": done // 20}
             )
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", capsys.readouterr().err).replace("\r", "\n")
     frames = [line for line in text.splitlines() if "/1000000" in line]
     assert {line for line in text.splitlines() if line.strip()} == set(frames), "one line each"
     assert len({len(line) for line in frames}) == 1
     assert len(frames[0]) <= 80
-    assert any("return 1.235e+05, survival 1000 steps" in line for line in frames)
+    assert any("return -70.08 (last 0), survival 1000" in line for line in frames)
+    assert any("return 1.235e+05 (last 50k)" in line for line in frames)
 
 
 def test_an_evaluation_tells_how_far_it_is(capsys):

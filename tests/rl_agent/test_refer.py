@@ -2,6 +2,7 @@ import pytest
 
 from rl_agent import AgentConfig
 from rl_agent.replay import RememberForget
+from rl_agent.replay.refer import FarWatch
 
 
 def test_c_max_and_learning_rate_anneal():
@@ -47,3 +48,47 @@ def test_rules_in_force(replay, rule_1, rule_2):
     # without rule 2 there is no penalty to weigh against
     assert (refer.beta == 1.0) == (not rule_2)
     assert refer.rho_clip == (1e3 if replay == "refer-2" else float("inf"))
+
+
+def notes_of(watch, far, steps):
+    """What is said of shares of far-policy steps, each a thousand steps after the one before."""
+    return [
+        (step, said)
+        for step, share in zip(steps, far, strict=True)
+        if (said := watch.note(step, share))
+    ]
+
+
+@pytest.mark.parametrize("replay", ["refer", "refer-1"])
+def test_a_memory_that_stays_far_policy_is_told_once(replay):
+    watch = FarWatch(AgentConfig(algorithm="sac", replay=replay, memory=6000, start=2000), 30_000)
+    steps = range(1000, 31_000, 1000)
+    far = [0.0] * 3 + [0.6, 0.7, 0.5] + [0.51] * 10 + [0.4] + [0.9] * 13
+    ((step, said),) = notes_of(watch, far, steps)
+    assert step == 10_000  # above a half since 7,000
+    for part in (
+        "for 3000 steps",
+        "51%",
+        replay,
+        "agent.memory (now 6000)",
+        "agent.c (now 4)",
+        "(now 0.0003)",
+    ):
+        assert part in said
+
+
+def test_a_long_run_waits_a_twentieth_of_it():
+    watch = FarWatch(AgentConfig(replay="refer"), 1_000_000)
+    ((step, _),) = notes_of(watch, [0.8] * 100, range(1000, 101_000, 1000))
+    assert step == 51_000
+
+
+@pytest.mark.parametrize("replay", ["none", "refer-2"])
+def test_far_policy_steps_do_no_harm_without_rule_1(replay):
+    watch = FarWatch(AgentConfig(algorithm="sac", replay=replay), 30_000)
+    assert notes_of(watch, [0.9] * 30, range(1000, 31_000, 1000)) == []
+
+
+def test_half_of_the_memory_is_tolerated():
+    watch = FarWatch(AgentConfig(replay="refer"), 30_000)
+    assert notes_of(watch, [0.5] * 30, range(1000, 31_000, 1000)) == []
