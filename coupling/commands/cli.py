@@ -361,34 +361,41 @@ def evaluate(
     changes: Changes = None,
     episodes: Annotated[int, typer.Option(min=1, help="episodes of each controller")] = 24,
     deterministic: Annotated[
-        bool, typer.Option(help="act with the mean of the policy, or draw from it")
-    ] = True,
+        bool | None,
+        typer.Option(
+            help="the policy's mean action alone, or sampled actions alone; unless given both, where it samples"
+        ),
+    ] = None,
     seed: EvaluationSeed = 0,
     as_json: Json = False,
 ) -> None:
     """Judge a trained agent beside the task's baselines, with 95 % bootstrap intervals of the mean return."""
     with loading(f"the agent of {path}"):
         from coupling.run.agents import find_agent
-        from coupling.run.evaluate import evaluate_with_baselines
+        from coupling.run.evaluate import SAMPLED, evaluate_with_baselines
         from coupling.run.policies import load_controller
         from coupling.run.screen import ConsoleScreen
         from coupling.settings.config import on_another_task
 
     folder = find_agent(path)
     config = on_another_task(folder.config(), changes or [])
+    has_both = deterministic is None and config.agent.is_stochastic
     with ConsoleScreen() as screen:
         result = evaluate_with_baselines(
             config.env,
             config.env_options,
-            load_controller(folder, deterministic=deterministic, seed=seed),
+            load_controller(folder, deterministic=deterministic is not False, seed=seed),
             episodes=episodes,
             seed=seed,
+            sampled=load_controller(folder, deterministic=False, seed=seed) if has_both else None,
             progress=lambda name, over, actions: screen.judging(name, over, episodes, actions),
         )
     if as_json:
         print(json.dumps(result | {"env_options": config.env_options}))
     else:
-        _print_results({"agent": result} | result["baselines"], seed)
+        name = SAMPLED if deterministic is False else "agent, mean action" if has_both else "agent"
+        also = {SAMPLED: result["sampled"]} if has_both else {}
+        _print_results({name: result} | also | result["baselines"], seed)
         _print_next(hints.after_evaluation(path, config.env))
 
 
@@ -801,7 +808,11 @@ def _print_outcome(folder: "RunFolder") -> None:
         )
     if folder.evaluation.exists():
         judged: dict[str, Any] = json.loads(folder.evaluation.read_text())
-        names = {"before": "untrained", "after": "trained", "drawing": "trained, drawing"}
+        names = {
+            "before": "untrained",
+            "after": "trained, mean action",
+            "drawing": "trained, sampled actions",
+        }
         rows = {name: judged[which] for which, name in names.items() if which in judged}
         after = judged.get("after", {})
         _print_results(rows | after.get("baselines", {}), after.get("seed"))

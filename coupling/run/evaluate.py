@@ -14,11 +14,15 @@ from coupling.worker.environments import Numbered, make_vector
 from rl_agent.seeds import EVALUATION_SEED
 
 __all__ = [
+    "SAMPLED",
     "Controller",
     "PolicyController",
     "evaluate",
     "evaluate_with_baselines",
 ]
+
+SAMPLED = "agent, sampled actions"
+"""Name of a policy that samples its actions, beside that of its mean action."""
 
 
 class PolicyController:
@@ -137,6 +141,7 @@ def evaluate_with_baselines(
     *,
     episodes: int,
     seed: int = EVALUATION_SEED,
+    sampled: Controller | None = None,
     progress: Callable[[str, int, int], None] = lambda name, over, actions: None,
     judges: Judges | None = None,
 ) -> dict[str, Any]:
@@ -144,12 +149,24 @@ def evaluate_with_baselines(
 
     Without ``judges``, flows that take long are played by processes on all cores.
 
+    Parameters
+    ----------
+    env, env_options, controller, episodes, seed, judges
+        As of :func:`evaluate`.
+    sampled
+        The same policy with sampled actions, where that is to be seen, too.
+    progress
+        As of :func:`evaluate`, called with the name of the controller first.
+
     Returns
     -------
     dict
-        ``task``, ``seed``, what :meth:`Evaluation.summary` holds, and ``baselines``, which has the same by name.
+        ``task``, ``seed``, what :meth:`Evaluation.summary` holds, and ``baselines``, which has the same by name, as
+        has ``sampled`` where that was asked for.
     """
     contestants = {"agent": controller} | baselines_of(env, env_options, seed)
+    if sampled is not None:
+        contestants = {"agent": controller, SAMPLED: sampled} | contestants
     with contextlib.nullcontext(judges) if judges else Judges(env, env_options) as who:
         results = {
             name: evaluate(
@@ -163,4 +180,7 @@ def evaluate_with_baselines(
             ).summary()
             for name, contestant in contestants.items()
         }
-    return {"task": env, "seed": seed} | results.pop("agent") | {"baselines": results}
+    found = {"task": env, "seed": seed} | results.pop("agent")
+    if sampled is not None:
+        found["sampled"] = results.pop(SAMPLED)
+    return found | {"baselines": results}

@@ -13,7 +13,7 @@ from coupling.errors import ConfigError, RunError, describe_os_error
 from coupling.files import make_private, refuse_unwritable, write_atomically
 from coupling.launch import check_launcher
 from coupling.launch.standby import Standby
-from coupling.run.evaluate import PolicyController, evaluate, evaluate_with_baselines
+from coupling.run.evaluate import SAMPLED, PolicyController, evaluate, evaluate_with_baselines
 from coupling.run.folder import RunFolder
 from coupling.run.judges import Judges
 from coupling.run.screen import told_if_long
@@ -312,7 +312,7 @@ def _judge(
     *,
     deterministic: bool,
 ) -> dict[str, Any]:
-    shown, name = _shown_on(screen, config), "agent" if deterministic else "agent, drawing"
+    shown, name = _shown_on(screen, config), "agent" if deterministic else SAMPLED
     return evaluate(
         config.env,
         config.env_options,

@@ -160,6 +160,8 @@ class AgentConfig(BaseModel):
     """Whether actions may be continuous."""
     serves_worlds: ClassVar[bool] = False
     """Whether several agents may act together in an environment."""
+    is_stochastic: ClassVar[bool] = True
+    """Whether the policy that is learned draws its actions; else what it draws is its mean action and noise."""
     conv_hidden: ClassVar[tuple[int, ...]] = (512,)
     """Units of the hidden layers above convolutions, where the settings do not say."""
 

@@ -49,6 +49,7 @@ class DQNConfig(WithTarget):
     """
 
     serves_boxes: ClassVar[bool] = False
+    is_stochastic: ClassVar[bool] = False
 
     algorithm: Literal["dqn"] = "dqn"
     activation: Activation = "relu"

@@ -137,6 +137,7 @@ class DDPGConfig(ActorCritic):
     """
 
     policy_share: ClassVar[float] = 0.1
+    is_stochastic: ClassVar[bool] = False
 
     algorithm: Literal["ddpg"] = "ddpg"
     batch: Count = 128
@@ -164,6 +165,7 @@ class NAFConfig(WithTarget):
     """NAF."""
 
     serves_choices: ClassVar[bool] = False
+    is_stochastic: ClassVar[bool] = False
 
     algorithm: Literal["naf"] = "naf"
     sigma: Deviation = 0.2
@@ -196,6 +198,8 @@ class TD3Config(TwoCritics):
     policy_delay, target_noise, target_noise_clip
         Gradient steps per step of the policy; standard deviation and bound of the noise on the target's action.
     """
+
+    is_stochastic: ClassVar[bool] = False
 
     algorithm: Literal["td3"] = "td3"
     sigma: Deviation = 0.1

@@ -1,0 +1,75 @@
+"""What the defaults of a run were chosen from, on tasks beside the small ones (defaults.yaml), and their tables.
+
+    python benchmarks/defaults.py run --suite ppo -j 2     # complete jobs are skipped, interrupted ones go on
+    python benchmarks/defaults.py list                     # the jobs, and which are complete
+    python benchmarks/defaults.py page                     # the tables in docs/defaults.md
+
+A complete job leaves benchmarks/results/defaults/SUITE/JOB.csv (the curve) and JOB.json (settings, evaluation of the
+mean action and of sampled actions, machine, versions, commit). Checkpoints are in runs/defaults/. The tasks need the
+extras box2d and mujoco.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[0] = str(ROOT)  # the folder of this file would hide the package mujoco
+
+from benchmarks.learning.command import add_page, add_run_and_list, run_or_list  # noqa: E402
+from benchmarks.learning.contestants import contestants_of  # noqa: E402
+from benchmarks.learning.page import interquartile_mean, interval  # noqa: E402
+from benchmarks.learning.plan import Suite, read_plan  # noqa: E402
+from benchmarks.pages import fill_in  # noqa: E402
+
+NAME = "defaults"
+
+
+def table(plan: dict[str, Suite], results: Path) -> str:
+    """Return a row for each contestant that has results, in Markdown."""
+    lines = [
+        "| suite | settings | seeds | mean action | sampled actions | CPU seconds |",
+        "| --- | --- | --: | --: | --: | --: |",
+    ]
+    for name, suite in plan.items():
+        for contestant, seeds in contestants_of(name, suite, results).items():
+            cells = [
+                _cell([seed["evaluation"][kind]["mean_return"] for seed in seeds])
+                for kind in ("deterministic", "drawing")
+            ]
+            seconds = np.mean([seed["cpu_seconds"] for seed in seeds])
+            lines.append(
+                f"| {name} | {contestant} | {len(seeds)} | {' | '.join(cells)} | {seconds:.0f} |"
+            )
+    return "\n".join(lines)
+
+
+def _cell(returns: list[float]) -> str:
+    """Return the interquartile mean with its interval; one seed has none."""
+    values = np.array(returns)
+    text = f"{float(interquartile_mean(values)):.4g}"
+    if len(values) == 1:
+        return text
+    low, high = interval([values])
+    return f"{text} [{float(low):.4g}, {float(high):.4g}]"
+
+
+def main() -> int:
+    """Run, list or write the tables; 1 when a job failed, 2 for a wrong word, 130 when stopped."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+    add_run_and_list(commands, NAME)
+    add_page(commands, NAME)
+    options = parser.parse_args()
+    if options.command == "page":
+        fill_in(options.page, NAME, "trials", table(read_plan(options.plan), options.results))
+        return 0
+    return run_or_list(options)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
