@@ -163,7 +163,7 @@ def _gamma(episode_steps: int | None) -> float:
 
 def _memory(config: AgentConfig, steps: int) -> int:
     """Return a sixth of the run with remember-and-forget, else all of it, as far as published."""
-    if config.replay in ("refer", "refer-2"):
+    if config.replay != "none":
         return min(2**16, max(2**12, steps // 6))
     return max(2, min(config.memory, max(steps, 2**12)))
 
@@ -235,12 +235,17 @@ def _doubts(config: AgentConfig, steps: int, episode_steps: int | None) -> Itera
             f"agent.batch = {config.batch} is more than agent.start = {config.start}, so the first gradients draw the "
             f"same steps again and again; agent.start={config.batch} fits"
         )
+    if config.replay != "none" and config.memory > max(steps, _memory(config, steps)):
+        why = (
+            "so most of it will be far-policy, where nothing is learned"
+            if config.replay == "refer-1"
+            else "so ReF-ER keeps the policy near its very first actions"
+        )
+        yield (
+            f"agent.memory = {config.memory} holds all of run.steps = {steps}, {why}; "
+            f"{_memory(config, steps)} fits"
+        )
     if config.replay in ("refer", "refer-2"):
-        if config.memory > max(steps, fitting.memory):
-            yield (
-                f"agent.memory = {config.memory} holds all of run.steps = {steps}, so ReF-ER keeps the policy near its "
-                f"very first actions; {fitting.memory} fits"
-            )
         if config.beta < 1.0 and 1.0 / config.learning_rate > updates / 10.0:
             yield (
                 f"agent.beta = {config.beta:g} rises over 1 / agent.learning_rate = {1.0 / config.learning_rate:.0f} "
