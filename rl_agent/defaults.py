@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
 from rl_agent.config import (
+    A3CConfig,
     AgentConfig,
     DQNConfig,
     HasTrustRegion,
@@ -19,6 +20,7 @@ from rl_agent.config import (
     PPOConfig,
     Remembering,
     StretchConfig,
+    TISConfig,
 )
 
 __all__ = ["doubts", "fit"]
@@ -30,6 +32,9 @@ PAPER_STEPS = 10_000_000
 
 FITTED_SHARE = {"ddpg": 0.3, "acer": 0.3, "ppo": 1.0}
 """Learning rate of the policy over that of the critics, where it is not the published one."""
+
+FEW_UPDATES = 3.0
+"""Learning rate of A3C and TIS over that of the others: a run has room for few of their gradients."""
 
 SHORT, SHORT_SIGMA = 1_000_000, 0.3
 """Steps below which a run is short, and TD3's exploration in one."""
@@ -86,6 +91,7 @@ def _rules(
         rate = config.learning_rate
     else:
         rate = min(1e-3, max(1e-4, 1e-4 * math.sqrt(PAPER_STEPS / steps)))
+        rate *= FEW_UPDATES if isinstance(config, (A3CConfig, TISConfig)) else 1.0
         yield "learning_rate", float(f"{rate:.2g}")
         if config.a > 0.0:
             yield "a", float(f"{5.0 / steps:.2g}")
@@ -103,14 +109,17 @@ def _rules(
         yield "gae_lambda", 0.9
         return
     if isinstance(config, OnPolicyConfig):
-        yield "horizon", max(5 * USUAL_AGENTS, min(config.horizon, steps // 500))
+        horizon = named.get("horizon", max(5 * USUAL_AGENTS, min(config.horizon, steps // 125)))
+        yield "horizon", horizon
+        yield "first_horizon", max(horizon, _start(config, steps))
         return
     if isinstance(config, StretchConfig):
-        length = min(config.segment, episode_steps or config.segment)
-        yield "episodes", math.ceil(256 / length)
-        yield "steps_per_update", 4.0
+        segment = named.get("segment", 20 if isinstance(config, TISConfig) else config.segment)
+        yield "segment", segment
+        yield "episodes", math.ceil(256 / min(segment, episode_steps or segment))
+        yield "steps_per_update", _steps_per_update(config, steps)
     memory = named.get("memory", _memory(config, steps))
-    start = named.get("start", min(5000, max(_batch(config), steps // 50)))
+    start = named.get("start", _start(config, steps))
     yield "memory", max(memory, named.get("start", 0))
     yield "start", min(start, memory)
     piece = max(SHORTEST_PIECE, start // USUAL_AGENTS)
@@ -147,6 +156,16 @@ def _batch(config: AgentConfig) -> int:
     return 128 if is_small else config.batch
 
 
+def _start(config: AgentConfig, steps: int) -> int:
+    """Return a fiftieth of the run, whose steps scale the states."""
+    return min(5000, max(_batch(config), steps // 50))
+
+
+def _steps_per_update(config: StretchConfig, steps: int) -> float:
+    """Return four, or for TIS a ratio at which a step is learned from five times: it corrects no old ones."""
+    return float(min(48, max(4, steps // 1250))) if isinstance(config, TISConfig) else 4.0
+
+
 def _horizon(steps: int, episode_steps: int | None) -> int:
     """Return a hundred and twentieth of the run; where that is no longer than an episode, four of these."""
     if episode_steps is None or steps // 120 > episode_steps:
@@ -165,6 +184,8 @@ def _memory(config: AgentConfig, steps: int) -> int:
     """Return a sixth of the run with remember-and-forget, else all of it, as far as published."""
     if config.replay != "none":
         return min(2**16, max(2**12, steps // 6))
+    if isinstance(config, TISConfig):
+        return min(config.memory, max(2 * _start(config, steps), steps // 20))
     return max(2, min(config.memory, max(steps, 2**12)))
 
 
@@ -245,12 +266,12 @@ def _doubts(config: AgentConfig, steps: int, episode_steps: int | None) -> Itera
             f"agent.memory = {config.memory} holds all of run.steps = {steps}, {why}; "
             f"{_memory(config, steps)} fits"
         )
-    if config.replay in ("refer", "refer-2"):
-        if config.beta < 1.0 and 1.0 / config.learning_rate > updates / 10.0:
-            yield (
-                f"agent.beta = {config.beta:g} rises over 1 / agent.learning_rate = {1.0 / config.learning_rate:.0f} "
-                f"gradient steps, of which the run has {updates:.0f}, and brakes meanwhile; agent.beta=1 fits"
-            )
+    has_beta = config.replay in ("refer", "refer-2")
+    if has_beta and config.beta < 1.0 and 1.0 / config.learning_rate > updates / 10.0:
+        yield (
+            f"agent.beta = {config.beta:g} rises over 1 / agent.learning_rate = {1.0 / config.learning_rate:.0f} "
+            f"gradient steps, of which the run has {updates:.0f}, and brakes meanwhile; agent.beta=1 fits"
+        )
     yield from _doubts_of_every_run(config, steps, episode_steps, fitting)
 
 
