@@ -111,9 +111,45 @@ def test_the_rules_for_ppo():
     assert fit(AgentConfig(algorithm="ppo"), 10**6, 1000).horizon == 2048
 
 
+@pytest.mark.parametrize("algorithm", ["a3c", "trust-a3c"])
+def test_the_rules_for_a3c(algorithm):
+    agent = fit(AgentConfig(algorithm=algorithm), 60_000, 200)
+    assert (agent.horizon, agent.first_horizon) == (480, 1200)
+    assert (agent.learning_rate, agent.policy_rate) == (3e-3, 3e-3)
+    assert fit(AgentConfig(algorithm=algorithm), 10_000, 200).horizon == 120
+    assert fit(AgentConfig(algorithm=algorithm), 10**6, 200).learning_rate == 9.5e-4
+    named = fit(AgentConfig(algorithm=algorithm, horizon=2000), 60_000, 200)
+    assert (named.horizon, named.first_horizon) == (2000, 2000)
+
+
+@pytest.mark.parametrize("algorithm", ["tis", "trust-tis"])
+def test_the_rules_for_tis(algorithm):
+    agent = fit(AgentConfig(algorithm=algorithm), 60_000, 200)
+    assert (agent.segment, agent.episodes, agent.steps_per_update) == (20, 13, 48.0)
+    assert (agent.memory, agent.start, agent.learning_rate) == (3000, 1200, 3e-3)
+    assert fit(AgentConfig(algorithm=algorithm), 10_000, 200).steps_per_update == 8.0
+    assert fit(AgentConfig(algorithm=algorithm, segment=50), 60_000, 200).episodes == 6
+    # ACER corrects old steps, and draws them more often
+    acer = fit(AgentConfig(algorithm="acer"), 60_000, 200)
+    assert (acer.segment, acer.memory, acer.steps_per_update) == (50, 60_000, 4.0)
+
+
+@pytest.mark.parametrize("algorithm", ["sac", "td3", "ddpg"])
+@pytest.mark.parametrize("replay", ["refer", "refer-1", "refer-2"])
+def test_a_memory_with_any_rule_of_refer_is_a_sixth_of_the_run(algorithm, replay):
+    assert fit(AgentConfig(algorithm=algorithm, replay=replay), 60_000, 1000).memory == 10_000
+    assert fit(AgentConfig(algorithm=algorithm, replay="none"), 60_000, 1000).memory == 60_000
+
+
 @pytest.mark.parametrize(
     ("settings", "steps", "episode", "sentence"),
     [
+        (
+            {"algorithm": "sac", "replay": "refer-1", "memory": 80_000},
+            60_000,
+            None,
+            r"agent\.memory = 80000 holds all of run\.steps = 60000, so most of it will be far-policy.*; 10000 fits",
+        ),
         (
             BALLS,
             60_000,
