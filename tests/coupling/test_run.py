@@ -83,6 +83,12 @@ def test_a_run_from_beginning_to_evaluation(shell):
         in metrics
     )
     assert "untrained" in done.stdout
+    assert "trained, mean action" in done.stdout
+    assert "trained, sampled actions" in done.stdout
+    # a short run looks a thousand steps back, at a hundred episodes at most
+    assert 0 <= status["recent_age_steps"] <= 1000 + 24 * 29
+    assert 24 <= status["recent_episodes"] <= 100
+    assert 0 <= status["recent_under_way"] <= 24
     assert not workers_of(shell.run_folder)
 
     learner = Learner.load(shell.run_folder / "checkpoint.npz")
@@ -112,6 +118,7 @@ def test_a_run_from_beginning_to_evaluation(shell):
     assert set(result["baselines"]) == {"zero", "random"}
     # the oracle pays the same whatever is done, and all are judged on the same starts
     assert result["baselines"]["zero"]["mean_return"] == result["mean_return"]
+    assert result["sampled"]["mean_return"] == result["mean_return"]
 
     plot_runs([RunFolder(shell.run_folder)], shell.folder / "curves.png")
     assert (shell.folder / "curves.png").stat().st_size > 10_000
