@@ -106,9 +106,9 @@ def _rules(
         yield "target_rate", 0.02
     if isinstance(config, PPOConfig):
         yield "horizon", min(2048, max(4 * config.batch, _horizon(steps, episode_steps)))
-        # credit reaches a quarter as far as the discount factor, and the published value at most
+        # credit reaches about a quarter as far as the discount factor: 0.9 at 0.97, the published value at 0.99
         gamma = named.get("gamma", _gamma(episode_steps))
-        yield "gae_lambda", round(min(0.97, max(0.9, 1.0 - 3.0 * (1.0 - gamma))), 3)
+        yield "gae_lambda", round(min(0.97, max(0.9, 0.9 + 3.5 * (gamma - 0.97))), 3)
         return
     if isinstance(config, OnPolicyConfig):
         horizon = named.get("horizon", max(5 * USUAL_AGENTS, min(config.horizon, steps // 125)))

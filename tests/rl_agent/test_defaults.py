@@ -101,12 +101,12 @@ def test_the_rules_for_ppo():
     agent = fit(AgentConfig(algorithm="ppo"), 60_000, 200)
     assert (agent.horizon, agent.gae_lambda, agent.policy_rate, agent.learning_rate) == (
         500,
-        0.925,
+        0.917,
         1e-3,
         1e-3,
     )
     # credit reaches as far as episodes are long
-    assert fit(AgentConfig(algorithm="ppo"), 60_000, 20).gae_lambda == 0.91
+    assert fit(AgentConfig(algorithm="ppo"), 60_000, 20).gae_lambda == 0.9
     assert fit(AgentConfig(algorithm="ppo"), 60_000, 1000).gae_lambda == 0.97
     assert fit(AgentConfig(algorithm="ppo", gamma=0.5), 60_000, 1000).gae_lambda == 0.9
     assert fit(AgentConfig(algorithm="ppo", gamma=1.0), 60_000, 1000).gae_lambda == 0.97
