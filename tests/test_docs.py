@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 import pytest
 import typer
 import yaml
+from browser import CHROMIUM, CUT, DESKTOP, PHONE, browser, paper_and_contrast
 
 from coupling.commands.cli import app
 from coupling.settings.config import load_config
@@ -377,22 +378,20 @@ def test_the_results_of_an_algorithm_are_those_of_the_page_that_is_made_from_the
         )
 
 
-@pytest.mark.slow
-def test_the_site_builds_without_a_warning_and_needs_nothing_from_elsewhere(tmp_path):
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The site, built without a warning."""
     pytest.importorskip("mkdocs", reason="the site is built where the extra docs is installed")
-    command = [
-        sys.executable,
-        "-m",
-        "mkdocs",
-        "build",
-        "--strict",
-        "--quiet",
-        "--site-dir",
-        str(tmp_path),
-    ]
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", folder]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=800)
     assert done.returncode == 0, done.stderr
-    pages = list(tmp_path.rglob("*.html"))
+    return folder
+
+
+@pytest.mark.slow
+def test_the_site_needs_nothing_from_elsewhere(site):
+    pages = list(site.rglob("*.html"))
     assert len(pages) > len(PAGES) - 2
     for page in pages:
         loaded = re.findall(
@@ -400,6 +399,42 @@ def test_the_site_builds_without_a_warning_and_needs_nothing_from_elsewhere(tmp_
             page.read_text(encoding="utf-8"),
         )
         assert not loaded, f"{page.name} loads {loaded}"
+
+
+SHRUNK = """
+[...document.querySelectorAll("svg.formula")].map(svg => [svg.getAttribute("aria-label"),
+  svg.getBoundingClientRect().width, parseFloat(svg.style.width) * parseFloat(getComputedStyle(svg).fontSize)])
+.concat([...document.querySelectorAll("img.plot")].map(img => [img.src, img.width, 0.32 * img.naturalWidth]))
+.filter(([, width, least]) => width < 0.99 * least)
+"""
+"""Formulas and plots that are smaller than can be read."""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not CHROMIUM, reason="no Chromium")
+def test_on_a_phone_nothing_of_a_page_is_cut_or_too_small_to_read(site, tmp_path):
+    with browser(tmp_path) as chromium:
+        for page in sorted(site.rglob("*.html")):
+            if "source" in page.relative_to(site).parts:
+                continue
+            chromium.open(page.as_uri(), PHONE)
+            assert chromium.ask(f"{CUT}('article')") == [], page.name
+            assert chromium.ask(SHRUNK) == [], page.name
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not CHROMIUM, reason="no Chromium")
+def test_in_the_dark_plots_do_not_glare_and_can_be_read(site, tmp_path):
+    with browser(tmp_path) as chromium:
+        for name in ("figure6.html", "learning.html", "validation.html", "agents.html"):
+            for width in (PHONE, DESKTOP):
+                chromium.open((site / name).as_uri(), width, dark=True)
+                for kind, largest in (("img.plot", 0.2), ("img.film", 0.7)):
+                    if not chromium.ask(f"!!document.querySelector('{kind}')"):
+                        continue
+                    paper, contrast = paper_and_contrast(chromium.picture(kind))
+                    assert paper < largest, (name, kind)
+                    assert contrast > 4.5, (name, kind)
 
 
 @pytest.mark.slow
