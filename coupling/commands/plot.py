@@ -1,7 +1,9 @@
 """Learning curves of runs, as a picture."""
 
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -13,14 +15,39 @@ from scipy import stats
 from coupling.errors import ConfigError, RunError
 from coupling.files import Table
 from coupling.run.folder import RunFolder
+from rl_agent.colours import method_name, styles_of
 
-__all__ = ["draw_runs", "plot_runs", "refuse_other_endings"]
+__all__ = ["QUANTITIES", "Curve", "curves_of", "draw_curves", "plot_runs", "refuse_other_endings"]
+
+QUANTITIES = ((1, "return of an episode"), (2, "length of an episode, steps"))
+"""What is drawn against environment steps: column of :attr:`Curve.episodes`, and its name."""
 
 _BINS = 60
 
 
+class Curve(NamedTuple):
+    """Runs that differ in nothing but their seed and name.
+
+    Attributes
+    ----------
+    label
+        What the curve is called.
+    style
+        Colour and dashes, as matplotlib takes them.
+    folders
+        The runs.
+    episodes
+        Environment steps, return and length of every episode, shape (episodes, 3), of each run.
+    """
+
+    label: str
+    style: dict[str, str]
+    folders: list[RunFolder]
+    episodes: list[np.ndarray]
+
+
 def plot_runs(folders: list[RunFolder], output: Path) -> None:
-    """Draw return and survival against environment steps.
+    """Draw return and length of the episodes against environment steps, each task on axes of its own.
 
     Runs that differ in nothing but their seed and name make one curve: the mean over the seeds, with its
     95 % interval (Student's t) as a band; two seeds are drawn as they are.
@@ -40,7 +67,7 @@ def plot_runs(folders: list[RunFolder], output: Path) -> None:
         When the picture's ending is no format.
     """
     refuse_other_endings(output)
-    draw_runs(folders).savefig(output, dpi=200)
+    _draw_runs(folders).savefig(output, dpi=200)
 
 
 def refuse_other_endings(output: Path) -> None:
@@ -58,35 +85,64 @@ def refuse_other_endings(output: Path) -> None:
         )
 
 
-def draw_runs(folders: list[RunFolder]) -> Figure:
-    """Return the figure of :func:`plot_runs`."""
+def curves_of(folders: Sequence[RunFolder]) -> dict[str, list[Curve]]:
+    """Return the curves of runs by task.
+
+    The first of a method has the colour that the method has everywhere, further ones have others.
+
+    Raises
+    ------
+    RunError
+        When a run has no finished episode.
+    """
     groups: dict[str, list[RunFolder]] = defaultdict(list)
     for folder in folders:
         config = folder.config()
         key = config.model_dump_json(include={"env", "env_options", "training_options", "agent"})
         groups[key].append(folder)
-    figure = Figure(figsize=(9, 3.6), layout="constrained")
-    FigureCanvasAgg(figure)
-    left, right = figure.subplots(1, 2)
-    for members in groups.values():
+    labels = [
+        members[0].path.name + (f" and {len(members) - 1} more seeds" if len(members) > 1 else "")
+        for members in groups.values()
+    ]
+    methods: list[str] = []
+    for members, label in zip(groups.values(), labels, strict=True):
+        agent = members[0].config().agent
+        method = method_name(agent.algorithm, getattr(agent, "replay", "none"))
+        methods.append(label if method in methods else method)
+    styles = styles_of(methods)
+    tasks: dict[str, list[Curve]] = defaultdict(list)
+    for members, label, method in zip(groups.values(), labels, methods, strict=True):
         episodes = [_episodes(folder) for folder in members]
-        label = members[0].path.name + (
-            f" and {len(members) - 1} more seeds" if len(members) > 1 else ""
-        )
+        curve = Curve(label, styles[method], members, episodes)
+        tasks[members[0].config().env].append(curve)
+    return tasks
+
+
+def draw_curves(axes: Axes, curves: Sequence[Curve], column: int, title: str) -> None:
+    """Draw one quantity of the curves of a task against environment steps."""
+    for label, style, _, episodes in curves:
         last = min(rows[-1, 0] for rows in episodes)
         centres = (np.arange(_BINS) + 0.5) * last / _BINS
-        for axes, column in ((left, 1), (right, 2)):
-            curves = np.array(
-                [_binned(rows[:, 0], rows[:, column], last, centres) for rows in episodes]
-            )
-            _draw(axes, centres, curves, label)
-    left.set(xlabel="environment steps", ylabel="return of an episode")
-    right.set(xlabel="environment steps", ylabel="survival (steps of an episode)")
-    for axes in (left, right):
-        axes.xaxis.set_major_formatter(EngFormatter(sep=""))
-    if sum(map(len, groups.values())) > 1:  # one run is known to whoever asked for its plot
-        handles = left.get_legend_handles_labels()
-        figure.legend(*handles, loc="outside upper center", ncols=3, fontsize="small")
+        values = [_binned(rows[:, 0], rows[:, column], last, centres) for rows in episodes]
+        _draw(axes, centres, np.array(values), label, style)
+    axes.set(xlabel="environment steps", ylabel=title)
+    axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+
+
+def _draw_runs(folders: Sequence[RunFolder]) -> Figure:
+    """Return the figure of :func:`plot_runs`: a row of axes for each task."""
+    tasks = curves_of(folders)
+    figure = Figure(figsize=(9, 3.6 * len(tasks)), layout="constrained")
+    FigureCanvasAgg(figure)
+    parts = figure.subfigures(len(tasks), squeeze=False)[:, 0]
+    for part, (task, curves) in zip(parts, tasks.items(), strict=True):
+        for axes, (column, title) in zip(part.subplots(1, 2), QUANTITIES, strict=True):
+            draw_curves(axes, curves, column, title)
+        if len(tasks) > 1:
+            part.suptitle(task, fontsize="medium")
+        if len(folders) > 1:  # one run is known to whoever asked for its plot
+            handles = axes.get_legend_handles_labels()
+            part.legend(*handles, loc="outside lower center", ncols=3, fontsize="small")
     return figure
 
 
@@ -111,14 +167,16 @@ def _binned(steps: np.ndarray, values: np.ndarray, last: float, centres: np.ndar
     return np.interp(centres, centres[filled], sums[filled] / counts[filled])
 
 
-def _draw(axes: Axes, steps: np.ndarray, curves: np.ndarray, label: str) -> None:
+def _draw(
+    axes: Axes, steps: np.ndarray, curves: np.ndarray, label: str, style: Mapping[str, str]
+) -> None:
     mean = curves.mean(axis=0)
-    (line,) = axes.plot(steps, mean, label=label)
+    axes.plot(steps, mean, label=label, **style)
     if len(curves) == 2:  # an interval from two seeds says less than the seeds themselves
         for curve in curves:
-            axes.plot(steps, curve, color=line.get_color(), linewidth=0.7, alpha=0.7)
+            axes.plot(steps, curve, color=style["color"], linewidth=0.7, alpha=0.7)
     elif len(curves) > 2:
         half = stats.t.ppf(0.975, len(curves) - 1) * stats.sem(curves, axis=0)
         axes.fill_between(
-            steps, mean - half, mean + half, alpha=0.25, color=line.get_color(), linewidth=0
+            steps, mean - half, mean + half, alpha=0.25, color=style["color"], linewidth=0
         )

@@ -3,21 +3,20 @@
 import base64
 import io
 import json
-import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import jinja2
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import EngFormatter
 
-from coupling.commands.plot import draw_runs
+from coupling.commands.plot import QUANTITIES, Curve, curves_of, draw_curves
+from coupling.commands.tables import RESULTS, number, result_cells
 from coupling.files import Table, write_atomically
 from coupling.origin import flowsim_version
 from coupling.run.folder import RunFolder
@@ -44,7 +43,6 @@ JUDGED = {"before": "untrained", "drawing": "agent, drawing its actions", "after
 """Parts of ``evaluation.json``."""
 
 Rows = dict[str, list[Any]]
-Line = tuple[list[float], list[float]]
 
 
 def write_report(folders: Sequence[RunFolder], output: Path) -> list[str]:
@@ -78,9 +76,8 @@ def write_report(folders: Sequence[RunFolder], output: Path) -> list[str]:
         written=time.strftime("%Y-%m-%d %H:%M"),
         version=flowsim_version(),
         runs=_runs(folders),
-        curves=_embedded(draw_runs(list(folders))),
+        tasks=[_task(task, curves) for task, curves in curves_of(folders).items()],
         evaluations=_evaluations(folders),
-        diagnostics=_diagnostics(folders),
         remembers=any(_remembers(folder) for folder in folders),
         differences=_differences(folders),
         settings=[
@@ -114,9 +111,9 @@ def _runs(folders: Sequence[RunFolder]) -> Rows:
         rows.append(
             [
                 folder.path.name, config.env, config.agent.algorithm, config.run.seed, status.get("state", ""),
-                f"{steps:,}", f"{measured / seconds:.0f}" if seconds else "-",
-                f"{np.mean([float(row['return']) for row in last]):.4g}" if last else "-",
-                f"{np.mean([float(row['length']) for row in last]):.4g}" if last else "-", commit,
+                f"{steps:,}", number(measured / seconds if seconds else None),
+                *(number(float(np.mean([float(row[key]) for row in last])) if last else None)
+                  for key in ("return", "length")), commit,
             ]
         )  # fmt: skip
     columns = [
@@ -142,61 +139,51 @@ def _evaluations(folders: Sequence[RunFolder]) -> Rows:
             continue
         found = json.loads(folder.evaluation.read_text())
         judged = {title: found[part] for part, title in JUDGED.items() if part in found}
-        for name, numbers in (judged | found.get("after", {}).get("baselines", {})).items():
-            low, high = numbers["ci95"]
-            rows.append(
-                [
-                    folder.path.name, name, _short(numbers["mean_return"]), f"[{_short(low)}, {_short(high)}]",
-                    f"{numbers['mean_length']:.4g}", f"{100 * numbers['survival']:.0f} %", numbers["episodes"],
-                ]
-            )  # fmt: skip
-    columns = [
-        "run",
-        "controller",
-        "mean return",
-        "95 % interval",
-        "length",
-        "survival",
-        "episodes",
+        for name, found_of in (judged | found.get("after", {}).get("baselines", {})).items():
+            rows.append([folder.path.name, name, *result_cells(found_of)])
+    return {"columns": ["run", "controller", *RESULTS], "rows": rows}
+
+
+def _task(task: str, curves: Sequence[Curve]) -> dict[str, Any]:
+    """Return what the page shows of the runs of a task: its curves and its learners' own numbers, and their colours."""
+    pictures = [
+        (title, _picture(lambda axes, of=(column, title): draw_curves(axes, curves, *of)))
+        for column, title in QUANTITIES
     ]
-    return {"columns": columns, "rows": rows}
+    return {
+        "name": task,
+        "legend": [(curve.label, curve.style) for curve in curves],
+        "curves": pictures,
+        "diagnostics": _diagnostics(curves),
+    }
 
 
-def _short(value: float) -> str:
-    """Return four digits; what is only rounding is zero."""
-    return f"{round(value, 9) + 0.0:.4g}"
-
-
-def _diagnostics(folders: Sequence[RunFolder]) -> str:
-    """Draw the learners' own numbers against environment steps; empty when no run has any."""
-    columns: dict[str, dict[str, Line]] = {name: {} for name, _ in DIAGNOSTICS}
-    for folder in folders:
-        rows = Table(folder.statistics).read()
-        steps = [float(row["environment_steps"]) for row in rows]
-        for name, lines in columns.items():
-            values = [float(row.get(name) or "nan") for row in rows]
+def _diagnostics(curves: Sequence[Curve]) -> list[tuple[str, str]]:
+    """Draw the learners' own numbers against environment steps: the name and the picture of each that there is."""
+    runs = [
+        (folder, curve.style, Table(folder.statistics).read())
+        for curve in curves
+        for folder in curve.folders
+    ]
+    pictures = []
+    for column, title in DIAGNOSTICS:
+        lines = []
+        for folder, style, rows in runs:
+            values = [float(row.get(column) or "nan") for row in rows]
             if np.isfinite(values).sum() > 1 and (
-                name not in REMEMBER_FORGET or _remembers(folder)
+                column not in REMEMBER_FORGET or _remembers(folder)
             ):
-                lines[folder.path.name] = (steps, values)
-    drawn = [(title, columns[name]) for name, title in DIAGNOSTICS if columns[name]]
-    if not drawn:
-        return ""
-    high = math.ceil(len(drawn) / 4)
-    figure = Figure(figsize=(10, 2.3 * high), layout="constrained")
-    FigureCanvasAgg(figure)
-    colours = {folder.path.name: f"C{number % 10}" for number, folder in enumerate(folders)}
-    for number, (title, lines) in enumerate(drawn):
-        axes = figure.add_subplot(high, 4, number + 1)
-        for name, line in lines.items():
-            axes.plot(*line, linewidth=1, color=colours[name])
-        axes.set_title(title, fontsize="medium")
-        axes.xaxis.set_major_formatter(EngFormatter(sep=""))
-    figure.supxlabel("environment steps", fontsize="medium")
-    if len(folders) > 1:
-        keys = [Line2D([], [], color=colour, label=name) for name, colour in colours.items()]
-        figure.legend(handles=keys, loc="outside upper center", ncols=4, fontsize="small")
-    return _embedded(figure)
+                lines.append(([float(row["environment_steps"]) for row in rows], values, style))
+        if lines:
+            pictures.append((title, _picture(lambda axes, of=(title, lines): _draw(axes, *of))))
+    return pictures
+
+
+def _draw(axes: Axes, title: str, lines: Sequence[tuple[list[float], list[float], Any]]) -> None:
+    for steps, values, style in lines:
+        axes.plot(steps, values, linewidth=1, **style)
+    axes.set(xlabel="environment steps", ylabel=title)
+    axes.xaxis.set_major_formatter(EngFormatter(sep=""))
 
 
 def _remembers(folder: RunFolder) -> bool:
@@ -247,8 +234,9 @@ def _films(folders: Sequence[RunFolder]) -> tuple[list[dict[str, str]], list[str
     return films, notes
 
 
-def _embedded(figure: Figure) -> str:
-    """Return a picture as it can stand in the page."""
-    file = io.BytesIO()
+def _picture(draw: Callable[[Axes], None]) -> str:
+    """Return a small picture, as it can stand in the page."""
+    figure, file = Figure(figsize=(4.2, 3.0), layout="constrained"), io.BytesIO()
+    draw(figure.add_subplot())
     figure.savefig(file, format="svg")
     return f"data:image/svg+xml;base64,{base64.b64encode(file.getvalue()).decode()}"

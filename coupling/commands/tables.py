@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-__all__ = ["print_results", "print_rows", "print_status"]
+__all__ = ["number", "print_results", "print_rows", "print_status", "result_cells"]
 
 _OLD = 15.0  # seconds; a status is written each second
 _PROSE = 60  # characters of a sentence before it may go on in the next line
@@ -36,10 +36,28 @@ def _console() -> Console:
     return console
 
 
-def _number(value: Any) -> str:
+def number(value: Any) -> str:
+    """Return a number as every table and page has it: five digits, and a dash for none."""
     if value is None:
         return "-"
     return f"{value:.5g}" if isinstance(value, float) else str(value)
+
+
+RESULTS = ("mean return", "95 % interval", "mean length", "survival", "episodes")
+"""Names of :func:`result_cells`."""
+
+
+def result_cells(result: dict[str, Any]) -> list[str]:
+    """Return an evaluation as every table and page has it."""
+    # what rounds to zero has no minus
+    mean, low, high = (round(value, 2) + 0.0 for value in (result["mean_return"], *result["ci95"]))
+    return [
+        f"{mean:.2f}",
+        f"[{low:.2f}, {high:.2f}]",
+        f"{result['mean_length']:.1f}",
+        f"{100 * result['survival']:.0f} %",
+        str(result["episodes"]),
+    ]
 
 
 def print_results(results: dict[str, dict[str, Any]], seed: int | None) -> None:
@@ -52,19 +70,9 @@ def print_results(results: dict[str, dict[str, Any]], seed: int | None) -> None:
     seed
         Of the evaluation; None where it was not kept.
     """
-    table = Table(
-        "controller", "mean return", "95 % interval", "mean length", "survival", "episodes"
-    )
+    table = Table("controller", *RESULTS)
     for name, result in results.items():
-        low, high = result["ci95"]
-        table.add_row(
-            name,
-            f"{result['mean_return']:.2f}",
-            f"[{low:.2f}, {high:.2f}]",
-            f"{result['mean_length']:.1f}",
-            f"{100 * result['survival']:.0f} %",
-            str(result["episodes"]),
-        )
+        table.add_row(name, *result_cells(result))
     _show(table)
     if seed is not None:
         last = max(result["episodes"] for result in results.values()) - 1
@@ -83,7 +91,7 @@ def print_rows(rows: list[dict[str, Any]], spare: Sequence[str] = ()) -> None:
     spare
         Columns that a terminal which is too narrow for all of them goes without, the first one first.
     """
-    columns = {key: [_number(row.get(key)) for row in rows] for row in rows for key in row}
+    columns = {key: [number(row.get(key)) for row in rows] for row in rows for key in row}
     console, without = _console(), list[str]()
     for name in spare:
         if _width(columns) > console.width:
@@ -110,7 +118,7 @@ def print_status(status: dict[str, Any]) -> None:
     table = Table("what", "value", title=f"run {status['run']}: {status['state']}")
     for key, value in status.items():
         if key not in _SHOWN_OTHERWISE:
-            table.add_row(key.replace("_", " "), _number(value))
+            table.add_row(key.replace("_", " "), number(value))
     when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(status["written"]))
     table.add_row("written", f"{when}, {_duration(status['age_seconds'])} ago")
     if status.get("absent"):

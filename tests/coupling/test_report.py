@@ -1,6 +1,7 @@
 """A report is one page that needs nothing else, and tells the runs apart."""
 
 import base64
+import json
 import re
 import shutil
 import subprocess
@@ -9,21 +10,15 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 import yaml
-from PIL import Image
+from browser import CHROMIUM, CUT, DESKTOP, PHONE, browser, paper_and_contrast
 
-from coupling.commands import cli, report
+from coupling.commands import cli, report, tables
+from coupling.commands.plot import plot_runs
 from coupling.run.folder import RunFolder
 from flowsim.films import write_mp4
+from rl_agent.colours import METHODS
 
 PIXEL = base64.b64decode("R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7")  # a GIF
-CHROMIUM = next(
-    (
-        path
-        for name in ("chromium", "chromium-browser", "google-chrome")
-        if (path := shutil.which(name))
-    ),
-    "",
-)
 
 
 class Page(HTMLParser):
@@ -84,7 +79,7 @@ def test_everything_is_in_the_page(runs, tmp_path):
     text = (tmp_path / "report.html").read_text()
     page = Page(text)
     assert not page.open
-    assert len(page.addresses) == 3
+    assert len(page.addresses) > 5
     assert all(address.startswith("data:") for address in page.addresses)
     assert "<b>" not in text
     rows = {row[0]: row for row in page.rows if row}
@@ -97,6 +92,39 @@ def test_everything_is_in_the_page(runs, tmp_path):
     assert re.fullmatch(r"\[-[\d.]+, -[\d.]+\]", judged["agent"][3])
 
 
+def test_numbers_are_those_of_the_command_line(runs, tmp_path, capsys):
+    report.write_report(runs, tmp_path / "report.html")
+    found = json.loads(runs[1].evaluation.read_text())["after"]
+    tables.print_results({"agent": found} | found["baselines"], None)
+    printed = [
+        [cell.strip() for cell in line.strip("│").split("│")]
+        for line in capsys.readouterr().out.splitlines()
+        if line.startswith("│")
+    ]
+    of_the_page = [row[1:] for row in Page((tmp_path / "report.html").read_text()).rows]
+    assert len(printed) > 2
+    assert all(row in of_the_page for row in printed)
+
+
+def test_tasks_that_have_nothing_in_common_share_no_axes(runs, tmp_path):
+    other = RunFolder(shutil.copytree(runs[1].path, tmp_path / "other"))
+    settings = yaml.safe_load(other.config_file.read_text()) | {"env": "Pendulum-v1"}
+    other.config_file.write_text(yaml.safe_dump(settings))
+    report.write_report([*runs, other], tmp_path / "report.html")
+    text = (tmp_path / "report.html").read_text()
+    assert text.count('alt="return of an episode against environment steps"') == 2
+    assert text.count("<h3>Pendulum-v1</h3>") == 2, "curves, and what the learner says of itself"
+    plot_runs([*runs, other], tmp_path / "plot.svg")
+    assert len(re.findall(r'id="axes_\d+"', (tmp_path / "plot.svg").read_text())) == 4
+
+
+def test_a_method_has_its_own_colour_and_a_variant_another(runs, tmp_path):
+    report.write_report(runs, tmp_path / "report.html")
+    keys = re.findall(r"border-top-color: (#\w+)", (tmp_path / "report.html").read_text())
+    assert keys[0] == METHODS["V-RACER"]
+    assert keys[1] not in METHODS.values()
+
+
 def test_what_a_learner_does_not_have_is_not_in_the_page(runs, tmp_path):
     plain = RunFolder(shutil.copytree(runs[0].path, tmp_path / "plain"))
     settings = yaml.safe_load(plain.config_file.read_text())
@@ -106,8 +134,7 @@ def test_what_a_learner_does_not_have_is_not_in_the_page(runs, tmp_path):
     for name, folders in {"plain": [plain], "both": [plain, runs[1]]}.items():
         report.write_report(folders, tmp_path / f"{name}.html")
         text = (tmp_path / f"{name}.html").read_text()
-        picture = re.search(r'"diagnostics of the learner[^"]*" src="data:[^,]*,([^"]*)"', text)[1]
-        drawn[name] = len(re.findall(r'id="axes_\d+"', base64.b64decode(picture).decode()))
+        drawn[name] = text.count('alt="diagnostics of the learner: ')
         assert ("Remember-and-forget" in text) == (name == "both")
     assert drawn["plain"] == drawn["both"] - len(report.REMEMBER_FORGET)
 
@@ -169,10 +196,33 @@ def answer(page, folder, script, *words):
 @pytest.mark.skipif(not CHROMIUM, reason="no Chromium")
 def test_a_browser_shows_the_curves(runs, tmp_path):
     report.write_report(runs, tmp_path / "report.html")
-    browse(tmp_path / "report.html", tmp_path, f"--screenshot={tmp_path / 'page.png'}")
-    pixels = np.asarray(Image.open(tmp_path / "page.png").convert("RGB")).astype(int)
-    of_a_curve = np.abs(pixels - (0x1F, 0x77, 0xB4)).max(axis=-1) < 8  # matplotlib's first colour
+    with browser(tmp_path) as chromium:
+        chromium.open((tmp_path / "report.html").as_uri())
+        pixels = chromium.picture(".plot").astype(int)
+    of_a_curve = np.abs(pixels - (0x1F, 0x77, 0xB4)).max(axis=-1) < 8  # V-RACER's colour
     assert of_a_curve.sum() > 200
+
+
+@pytest.mark.skipif(not CHROMIUM, reason="no Chromium")
+def test_on_a_phone_and_in_the_dark_everything_can_be_read(runs, tmp_path):
+    (runs[0].path / "film.gif").write_bytes(PIXEL)
+    named = tmp_path / ("a_name_that_is_longer_than_a_phone_is_wide" * 2)
+    long = RunFolder(shutil.copytree(runs[1].path, named))
+    report.write_report([*runs, long], tmp_path / "report.html")
+    with browser(tmp_path) as chromium:
+        for width in (PHONE, DESKTOP):
+            for dark in (False, True):
+                chromium.open((tmp_path / "report.html").as_uri(), width, dark=dark)
+                for selector in ("", ".plot"):
+                    paper, contrast = paper_and_contrast(chromium.picture(selector))
+                    assert paper < 0.05 if dark else paper > 0.9, (selector, width)
+                    assert contrast > 4.5, (selector, width)
+                # letters of ten points in a picture of 4.2 inches
+                assert chromium.ask("document.querySelector('.plot').clientWidth") * 10 / 302 > 9
+                chromium.ask(
+                    "document.querySelectorAll('details').forEach(each => each.open = true)"
+                )
+                assert chromium.ask(f"{CUT}('body')") == []
 
 
 @pytest.mark.skipif(not CHROMIUM, reason="no Chromium")

@@ -4,15 +4,16 @@ import http.client
 import io
 import json
 import os
-import shutil
-import subprocess
+import re
+import time
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import gymnasium
 import numpy as np
 import pytest
-from conftest import GUARD, wait_until
+from browser import CHROMIUM, CUT, DESKTOP, PHONE, browser, paper_and_contrast
+from conftest import wait_until
 from PIL import Image
 
 from coupling.commands import watch
@@ -21,14 +22,6 @@ from coupling.run.folder import RunFolder
 from coupling.worker.window import FRESH, Window
 from flowsim.glimpse import unpack_glimpse
 
-CHROMIUM = next(
-    (
-        path
-        for name in ("chromium", "chromium-browser", "google-chrome")
-        if (path := shutil.which(name))
-    ),
-    "",
-)
 FLOW = ["d_cylinder_wake/sketch", "env_options.start=impulsive", "workers.agents=2", "workers.processes=1",
         "run.name=run", "agent.algorithm=vracer", "agent.network=mlp", "agent.hidden=[8]"]  # fmt: skip
 
@@ -237,20 +230,76 @@ def test_a_port_that_is_taken_is_one_sentence(shell):
 
 @pytest.mark.skipif(not CHROMIUM, reason="no Chromium")
 def test_a_browser_shows_flow_and_curves(run, tmp_path):
-    given = iter(6 * 2**turn for turn in range(6))  # seconds: a slow machine gets a longer look
+    with watch.serve(run) as address, browser(tmp_path) as chromium:
+        chromium.open(address)
 
-    def shows_both():
-        """A curve's colour, and that of the agent's body in the flow."""
-        options = ["--headless", "--no-sandbox", "--disable-gpu", "--window-size=1100,1100"]
-        options += [f"--timeout={1000 * next(given)}", f"--user-data-dir={tmp_path / 'profile'}"]
-        options += [f"--screenshot={tmp_path / 'page.png'}"]
-        subprocess.run(
-            [CHROMIUM, *options, address], capture_output=True, timeout=2 * GUARD, check=False
-        )
-        pixels = np.asarray(Image.open(tmp_path / "page.png").convert("RGB")).astype(int)
-        colours = (0x1F, 0x77, 0xB4), (244, 178, 36)
-        return all((np.abs(pixels - colour).max(axis=-1) < 8).sum() > 100 for colour in colours)
+        def shows_both():
+            """A curve's colour, and that of the agent's body in the flow."""
+            pixels = chromium.picture().astype(int)
+            colours = (0x1F, 0x77, 0xB4), (244, 178, 36)
+            return all((np.abs(pixels - colour).max(axis=-1) < 8).sum() > 100 for colour in colours)
 
-    with watch.serve(run) as address:
-        wait_until(lambda: ask(address, "flow")[0] == 200)
         wait_until(shows_both)
+
+
+@pytest.fixture
+def half_done(tmp_path):
+    """The folder of a training that has made half of its steps, noisily, and has a long name."""
+    folder = tmp_path / ("a_training_with_a_name_that_no_phone_is_as_wide_as" * 2)
+    folder.mkdir()
+    worker = {"slot": 0, "agents": list(range(24)), "steps": 45678, "last_sign_of_life_seconds": 0.1,
+              "delay_p50_us": 123.4, "starts": 1, "failures": 0}  # fmt: skip
+    status = {"run": folder.name, "pid": os.getpid(), "state": "training", "environment_steps": 91357,
+              "steps_planned": 182714,
+              "steps_per_second": 25.0, "updates_per_second": 25.0, "episodes": 400, "mean_return": -41.234567,
+              "agents": {str(agent): 3800 for agent in range(24)}, "workers": [worker] * 2, "absent": [1],
+              "deaths": [{"time": 0.0, "reason": "/a/path" * 30}], "warnings": [], "written": time.time()}  # fmt: skip
+    (folder / "status.json").write_text(json.dumps(status))
+    (folder / "config.yaml").write_text("env: CartPole-v1\n")
+    noise = np.random.default_rng(0).normal(size=400)
+    rows = [
+        {"environment_steps": 228 * (n + 1), "return": -123.4 + 0.2 * n + 20 * noise[n], "length": n + 1}
+        for n in range(400)
+    ]  # fmt: skip
+    Table(folder / "episodes.csv").append(rows)
+    return RunFolder(folder)
+
+
+@pytest.mark.skipif(not CHROMIUM, reason="no Chromium")
+def test_on_a_phone_and_in_the_dark_the_page_can_be_read(half_done, tmp_path):
+    with watch.serve(half_done) as address, browser(tmp_path) as chromium:
+        for width in (PHONE, DESKTOP):
+            for dark in (False, True):
+                chromium.open(address, width, dark=dark)
+                wait_until(lambda: chromium.ask("document.querySelectorAll('svg').length") == 2)
+                assert chromium.ask(f"{CUT}('body')") == []
+                for selector in ("", "svg"):
+                    paper, contrast = paper_and_contrast(chromium.picture(selector))
+                    assert paper < 0.05 if dark else paper > 0.9, (selector, width)
+                    assert contrast > 4.5, (selector, width)
+
+
+@pytest.mark.skipif(not CHROMIUM, reason="no Chromium")
+def test_curves_are_smooth_over_faint_episodes_with_round_ticks_and_the_time_left(half_done, tmp_path):  # fmt: skip
+    with watch.serve(half_done) as address, browser(tmp_path) as chromium:
+        chromium.open(address)
+        wait_until(lambda: chromium.ask("document.querySelectorAll('svg').length") == 2)
+        assert chromium.ask("document.getElementById('left').textContent") == "1:00:54 left"
+        lines = chromium.ask(
+            "['each', 'mean'].map(kind => { const line = document.querySelector(`polyline.${kind}`);"
+            "return [line.getAttribute('points'), getComputedStyle(line).opacity]; })"
+        )
+        (each, faint), (mean, solid) = [
+            (np.array([point.split(",") for point in points.split()], float)[:, 1], float(opacity))
+            for points, opacity in lines
+        ]
+        assert faint < 0.5 < solid
+        assert np.abs(np.diff(mean)).sum() < 0.3 * np.abs(np.diff(each)).sum()
+        assert np.corrcoef(mean, each)[0, 1] > 0.7
+        texts = chromium.ask(
+            "[...document.querySelectorAll('svg:first-child text:not(.name)')].map(text => text.textContent)"
+        )
+        assert {"-100", "-50"} <= set(texts)
+        assert {"0", "50k"} <= set(texts)
+        round_number = re.compile(r"-?(0|[125]0*|[1-9]\d?0+)k?")
+        assert all(round_number.fullmatch(text) for text in texts), texts
