@@ -37,6 +37,7 @@ from coupling.run.evaluation import bootstrap_interval  # noqa: E402
 from coupling.worker.environments import make_vector  # noqa: E402
 from flowsim import Ellipse, Grid, Sides, Simulation  # noqa: E402
 from flowsim.validation.cylinder import disturb_wake  # noqa: E402
+from flowsim.viz import EFFORT, component_colour, component_names  # noqa: E402
 from rl_agent.seeds import EVALUATION_SEED, Purpose, episode_seed  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results" / "learned"
@@ -221,12 +222,16 @@ def draw(studies: list[dict[str, Any]], file: Path) -> None:
         left.plot(*place[:, SETTLED::5, :2].reshape(-1, 2).T, "k.", markersize=2, alpha=0.4)
         left.set(ylabel=f"{_who(found)}\ny / D", aspect="equal")
         phases = (np.arange(PHASES) + 0.5) / PHASES
-        for column, name in enumerate(("force along x", "force along y", "torque")):
-            middle.plot(phases, numbers(found)["by_phase"][:, column], "o-", label=name)
+        for column, name in enumerate(component_names(3)):
+            colour = np.array(component_colour(column)) / 255
+            middle.plot(
+                phases, numbers(found)["by_phase"][:, column], "o-", color=colour, label=name
+            )
         middle.axhline(0.0, color="0.8", zorder=0)
-        middle.set(ylabel="action")
-        right.plot(np.nanmean((action[:, :-1] ** 2).sum(axis=2), axis=0), linewidth=1)
-        right.set(ylabel="$|a|^2$")
+        middle.set(ylabel="action a")
+        effort = np.nanmean((action[:, :-1] ** 2).sum(axis=2), axis=0)
+        right.plot(effort, linewidth=1, color=np.array(EFFORT) / 255)
+        right.set(ylabel="effort $|a|^2$")
     highest = max(
         np.max(np.asarray(line.get_ydata())) for row in rows for line in row[2].get_lines()
     )

@@ -27,8 +27,10 @@ from benchmarks.learning.draws import read_draws, table_of_draws  # noqa: E402
 from benchmarks.learning.job import is_complete  # noqa: E402
 from benchmarks.learning.page import Seeds  # noqa: E402
 from benchmarks.learning.plan import Suite, jobs_of, read_plan  # noqa: E402
+from benchmarks.learning.settings import differences  # noqa: E402
 from coupling.files import write_atomically  # noqa: E402
 from coupling.origin import provenance  # noqa: E402
+from rl_agent.colours import styles_of  # noqa: E402
 
 NAME = "replay"
 PAPER = {
@@ -135,7 +137,7 @@ def table_of_published(rows: list[dict[str, Any]]) -> list[str]:
 def table(contestants: dict[str, Seeds], paper: dict[str, float]) -> list[str]:
     """Return a row for each contestant, in Markdown."""
     lines = [
-        "| contestant | steps | mean of the policy | steps per CPU second | paper |",
+        "| method | steps | mean of the policy | steps per CPU second | paper |",
         "| --- |" + " --: |" * 4,
     ]
     for name, seeds in contestants.items():
@@ -153,9 +155,12 @@ def table(contestants: dict[str, Seeds], paper: dict[str, float]) -> list[str]:
 def write_page(plan: dict[str, Suite], results: Path, page: Path) -> None:
     """Write the page and its pictures from the complete jobs."""
     parts = [HEAD, HEAD_OF_ALL, "\n".join(table_of_all(plan, results))]
+    styles = styles_of(who for suite in plan.values() for who in suite.contestants)
     for name, suite in plan.items():
         parts.append(f"## {name}\n\n{suite.about}")
         found = contestants_of(name, suite, results)
+        if found and (settings := differences(found)):
+            parts.append("\n".join(settings))
         for task, env in dict.fromkeys((job.task, job.env) for job in jobs_of(name, suite)):
             own = {
                 who: [one for one in seeds if one["settings"]["env"] == env]
@@ -168,7 +173,7 @@ def write_page(plan: dict[str, Suite], results: Path, page: Path) -> None:
             )
             if own:
                 picture = page.parent / "images" / f"replay_{name}_{task.lower()}.png"
-                draw(own, PANELS, picture)
+                draw(own, PANELS, picture, styles)
                 parts.append(
                     f"![return against steps and seconds]({picture.relative_to(page.parent).as_posix()})"
                 )

@@ -23,7 +23,9 @@ from benchmarks.learning.command import add_page, add_run_and_list, run_or_list 
 from benchmarks.learning.contestants import POINTS, Panel, contestants_of, draw, numbers  # noqa: E402
 from benchmarks.learning.page import Seeds, curve_at, read_curve  # noqa: E402
 from benchmarks.learning.plan import Suite, read_plan  # noqa: E402
+from benchmarks.learning.settings import differences  # noqa: E402
 from coupling.files import Table, write_atomically  # noqa: E402
+from rl_agent.colours import styles_of  # noqa: E402
 
 NAME = "sisl"
 PAPER = {
@@ -50,6 +52,8 @@ otherwise, beside PPO of stable-baselines3 with one policy for all.
 | it counts the mean reward of its world | LDCo | FDCo |
 
 Returns are means over the agents of a world.
+The paper plots the returns of training episodes, so comparisons are about them; the mean of the last policies stands
+beside them.
 Curves are means over the training episodes of the last twentieth of a curve before each place; bands are 95 %
 bootstrap intervals over the seeds.
 The paper's runs have 20,000 episodes each, some 48 hours of 12 cores; these have eight minutes of one core.
@@ -59,7 +63,7 @@ In these trainings the limit of 500 steps was learned as a terminal state in Mul
 def table(contestants: dict[str, Seeds]) -> list[str]:
     """Return a row for each contestant, in Markdown; numbers are means over its seeds, with the seeds' own behind."""
     lines = [
-        "| contestant | steps | episodes | steps per CPU second | best return while training | return at the end | "
+        "| method | steps | episodes | steps per CPU second | best return while training | return at the end | "
         "mean of the policy | drawing |",
         "| --- |" + " --: |" * 7,
     ]
@@ -92,6 +96,7 @@ def table(contestants: dict[str, Seeds]) -> list[str]:
 def write_page(plan: dict[str, Suite], results: Path, page: Path) -> None:
     """Write the page and its pictures from the complete jobs."""
     parts = [HEAD]
+    styles = styles_of(who for suite in plan.values() for who in suite.contestants)
     for name, suite in plan.items():
         contestants = contestants_of(name, suite, results)
         done = sum(map(len, contestants.values()))
@@ -103,11 +108,12 @@ def write_page(plan: dict[str, Suite], results: Path, page: Path) -> None:
         )
         if contestants:
             picture = page.parent / "images" / f"sisl_{name}.png"
-            draw(contestants, PANELS, picture)
+            draw(contestants, PANELS, picture, styles)
             parts.append(
                 f"![return against steps and seconds]({picture.relative_to(page.parent).as_posix()})"
             )
             parts.append("\n".join(table(contestants)))
+            parts.append("\n".join(differences(contestants)))
     write_atomically(page, ("\n\n".join(parts) + "\n").encode())
 
 

@@ -102,7 +102,7 @@ def tasks(rows: list[Row]) -> Iterator[Line]:
 def training(rows: list[Row]) -> Iterator[Line]:
     """Judge how fast the wake is learned in, simulation, learner and service together."""
     minutes = {16: 6, 32: 30}
-    names = {"sac": "SAC with ReF-ER", "vracer": "V-RACER"}
+    names = {"sac": "SAC + ReF-ER-1", "vracer": "V-RACER"}
     for row in rows:
         cells, speed = row["cells_per_diameter"], row["actions_per_second"]
         target = 100_000 / 60 / minutes[cells]

@@ -83,7 +83,7 @@ def draw_traces(
 class _Plot:
     """A plot against time in a box (left, top, right, bottom) of a picture."""
 
-    name: str
+    names: tuple[str, str]
     box: tuple[int, int, int, int]
     span: float
     low: float
@@ -102,9 +102,9 @@ class _Plot:
 
 
 def _plots(span: float, width: int, size: int, components: int) -> tuple[_Plot, _Plot]:
-    left, right = 4 * size, width - size
-    upper = _Plot("a", (left, size // 2, right, 5 * size), span, -1.0, 1.0)
-    return upper, _Plot("|a|²", (left, 6 * size, right, 10 * size), span, 0.0, float(components))
+    left, right = 5 * size, width - size
+    upper = _Plot(("action", "a"), (left, size // 2, right, 5 * size), span, -1.0, 1.0)
+    return upper, _Plot(("effort", "|a|²"), (left, 6 * size, right, 10 * size), span, 0.0, float(components))
 
 
 @lru_cache(maxsize=16)
@@ -117,9 +117,9 @@ def _empty(
     for plot in (upper, lower):
         left, top, right, bottom = plot.box
         draw.rectangle(plot.box, outline=TROUGH)
-        draw.text(
-            (size // 2, (top + bottom) / 2), plot.name, fill=INK, font=font(size), anchor="lm"
-        )
+        for line, name in enumerate(plot.names):
+            y = (top + bottom) / 2 + 1.2 * size * (line - 0.5)
+            draw.text((size // 3, y), name, fill=INK, font=font(size), anchor="lm")
         for value, y in ((plot.high, top), (plot.low, bottom)):
             draw.text(
                 (left - size // 3, y), f"{value:g}", fill=FAINT, font=font(size - 2), anchor="rm"

@@ -208,13 +208,15 @@ def frame_picture(picture: Picture, caption: Caption, numbers: str, width: int) 
     size, few = text_size(width), picture.shape[1] < width // 2
     way = Image.Resampling.NEAREST if few else Image.Resampling.BICUBIC
     height = round(picture.shape[0] * width / picture.shape[1])
-    resized = np.asarray(Image.fromarray(picture).resize((width, height), way))
+    resized = Image.fromarray(picture).resize((width, height), way)
+    # a picture on white is told from the page by its frame, as our own are
+    ImageDraw.Draw(resized).rectangle((0, 0, width - 1, height - 1), outline=FAINT)
     tint = TROUGH if caption.note else BACKGROUND  # an end may be good or bad
     above, below = (
         _strip(width, size, caption.title, numbers),
         _strip(width, size, caption.note, "", tint),
     )
-    return make_even(np.concatenate([above, resized, below]))
+    return make_even(np.concatenate([above, np.asarray(resized), below]))
 
 
 def text_size(width: int) -> int:

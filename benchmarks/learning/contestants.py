@@ -13,7 +13,9 @@ from matplotlib.ticker import EngFormatter
 
 from benchmarks.learning.page import Seeds, curve_at, interquartile_mean, interval, read_curve
 from benchmarks.learning.plan import Suite, read_results
+from benchmarks.learning.settings import row_name
 from benchmarks.pages import save_plot
+from rl_agent.colours import styles_of
 
 __all__ = ["POINTS", "Panel", "contestants_of", "draw", "numbers"]
 
@@ -62,12 +64,28 @@ def _suites(beside: Sequence[str]) -> list[str]:
     return [one.partition("/")[0] for one in beside]
 
 
-def draw(contestants: Mapping[str, Seeds], panels: Sequence[Panel], picture: Path) -> None:
-    """Draw the curves of contestants, with bands where there are several seeds."""
+def draw(
+    contestants: Mapping[str, Seeds],
+    panels: Sequence[Panel],
+    picture: Path,
+    styles: Mapping[str, Mapping[str, str]] | None = None,
+) -> None:
+    """Draw the curves of contestants, with bands where there are several seeds.
+
+    Parameters
+    ----------
+    contestants, panels
+        What is drawn.
+    picture
+        The file.
+    styles
+        Colour and dashes of each contestant, where other pictures have the same ones.
+    """
+    styles = styles or styles_of(contestants)
     figure = Figure(figsize=(11, 4), layout="constrained")
     FigureCanvasAgg(figure)
     for axes, panel in zip(figure.subplots(1, len(panels)), panels, strict=True):
-        for number, (name, seeds) in enumerate(contestants.items()):
+        for name, seeds in contestants.items():
             curves = [read_curve(seed, panel.value) for seed in seeds]
             begin, end = (
                 max(c[0, panel.along] for c in curves),
@@ -79,13 +97,12 @@ def draw(contestants: Mapping[str, Seeds], panels: Sequence[Panel], picture: Pat
             axes.plot(
                 places,
                 interquartile_mean(values, axis=0),
-                color=f"C{number}",
-                label=f"{name} ({many})",
+                label=f"{row_name(name, seeds)} ({many})",
+                **styles[name],
             )
             if len(seeds) > 1:
-                axes.fill_between(
-                    places, *interval([values]), color=f"C{number}", alpha=0.2, linewidth=0
-                )
+                band, color = interval([values]), styles[name]["color"]
+                axes.fill_between(places, *band, color=color, alpha=0.2, linewidth=0)
         axes.set(xlabel=panel.x, ylabel=panel.y)
         axes.locator_params(axis="x", nbins=6)
         axes.xaxis.set_major_formatter(EngFormatter(sep=""))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 from collections import defaultdict
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -15,8 +14,10 @@ from matplotlib.ticker import EngFormatter
 from scipy.stats import bootstrap, trim_mean
 
 from benchmarks.learning.plan import Result, Suite, jobs_of, read_results, slug
+from benchmarks.learning.settings import differences, row_name
 from benchmarks.pages import save_plot
 from coupling.settings.content import find_preset, read_yaml
+from rl_agent.colours import styles_of
 
 __all__ = ["Seeds", "curve_at", "interquartile_mean", "interval", "read_curve", "write_page"]
 
@@ -28,6 +29,9 @@ DRAWS = 2000
 Seeds = list[Result]
 Groups = dict[str, dict[str, Seeds]]
 """Complete jobs by task and contestant."""
+
+Styles = dict[str, dict[str, str]]
+"""Colour and dashes of each contestant, in all pictures of a page."""
 
 
 def interquartile_mean(scores: np.ndarray, axis: int = -1) -> np.ndarray:
@@ -92,12 +96,13 @@ def curve_at(curve: np.ndarray, axis: int, places: np.ndarray) -> np.ndarray:
 def write_page(plan: dict[str, Suite], results: Path, docs: Path) -> None:
     """Draw a figure per suite that has results, and write ``learning.md`` from them alone."""
     found = {name: read_results(results, name) for name in plan}
+    styles = styles_of(who for suite in plan.values() for who in suite.contestants)
     sections = [_HEAD, _state(plan, found)]
     for name, suite in plan.items():
         if found[name]:
             picture = docs / "images" / f"learning_{slug(name)}.png"
             groups = _groups(name, suite, found)
-            _draw(groups, set(suite.contestants), _titles(suite), picture)
+            _draw(groups, set(suite.contestants), _titles(suite), picture, styles)
             sections.append(_section(name, suite, groups, picture.relative_to(docs)))
     (docs / "learning.md").write_text("\n\n".join(sections) + "\n", encoding="utf-8")
 
@@ -112,7 +117,8 @@ of one.
 
 Values are interquartile means over the seeds (below four seeds that is the mean) with 95 % intervals of the bootstrap,
 stratified over tasks where there are several. One seed has no interval, and that of two or three only hints at the
-spread. *Training* is the mean return of the training episodes in the last twentieth of a curve. *Equal steps* and
+spread. *Training* is the mean return of the training episodes in the last twentieth of a curve, which is what the
+papers plot; comparisons are about it, and evaluations stand beside it. *Equal steps* and
 *equal CPU time* are the same at the number of steps, or CPU seconds, of whoever has least of them in the table.
 *Evaluation* is of the last policy on the same starts for all, not trained on (10 a seed, on the wake 96): acting with
 its mean, the length of those episodes, and drawing its actions. CPU seconds are those of the training process,
@@ -164,11 +170,12 @@ def _titles(suite: Suite) -> dict[str, str]:
     }
 
 
-def _draw(groups: Groups, own: set[str], titles: dict[str, str], picture: Path) -> None:
+def _draw(
+    groups: Groups, own: set[str], titles: dict[str, str], picture: Path, styles: Styles
+) -> None:
     """Draw all curves as far as those of the suite's ``own`` contestants go."""
     figure = Figure(figsize=(11, 3.2 * len(groups)), layout="constrained")
     FigureCanvasAgg(figure)
-    names = list(dict.fromkeys(name for contestants in groups.values() for name in contestants))
     for row, (task, contestants) in zip(
         figure.subplots(len(groups), 2, squeeze=False), groups.items(), strict=True
     ):
@@ -181,7 +188,7 @@ def _draw(groups: Groups, own: set[str], titles: dict[str, str], picture: Path) 
                 for seed in contestants[name]
             )
             for name, seeds in contestants.items():
-                _draw_curve(axes, seeds, axis, own_end, name, f"C{names.index(name)}")
+                _draw_curve(axes, seeds, axis, own_end, name, styles[name])
             axes.locator_params(axis="x", nbins=6)
             axes.xaxis.set_major_formatter(EngFormatter(sep=""))
             title = titles.get(task, task)
@@ -191,7 +198,9 @@ def _draw(groups: Groups, own: set[str], titles: dict[str, str], picture: Path) 
     save_plot(figure, picture)
 
 
-def _draw_curve(axes: Axes, seeds: Seeds, axis: int, end: float, name: str, color: str) -> None:
+def _draw_curve(
+    axes: Axes, seeds: Seeds, axis: int, end: float, name: str, style: dict[str, str]
+) -> None:
     curves = [curve for curve in map(read_curve, seeds) if len(curve)]
     if not curves:
         return
@@ -202,15 +211,22 @@ def _draw_curve(axes: Axes, seeds: Seeds, axis: int, end: float, name: str, colo
     places = np.linspace(first, last, POINTS)
     values = np.array([curve_at(curve, axis, places) for curve in curves])
     count = f"{len(curves)} seed" + "s" * (len(curves) > 1)
-    axes.plot(places, interquartile_mean(values, axis=0), color=color, label=f"{name} ({count})")
+    axes.plot(
+        places,
+        interquartile_mean(values, axis=0),
+        label=f"{row_name(name, seeds)} ({count})",
+        **style,
+    )
     if len(curves) > 1:
-        axes.fill_between(places, *interval([values]), color=color, alpha=0.2, linewidth=0)
+        axes.fill_between(places, *interval([values]), color=style["color"], alpha=0.2, linewidth=0)
 
 
 def _section(name: str, suite: Suite, groups: Groups, picture: Path) -> str:
     lines = [f"## {name}", "", suite.about, "", f"![learning curves]({picture.as_posix()})"]
     for task, contestants in groups.items():
         lines += ["", f"### {task}", "", *_table(contestants)]
+    if settings := differences(next(iter(groups.values()))):
+        lines += ["", *settings]
     if len(groups) > 1 and len(suite.contestants) > 1:
         lines += ["", "### All tasks", "", *_aggregate(groups)]
     return "\n".join(lines)
@@ -223,7 +239,7 @@ def _table(contestants: dict[str, Seeds]) -> list[str]:
         for key in ("steps", "cpu_seconds")
     ]
     lines = [
-        "| contestant | seeds | steps | steps per CPU second | training | "
+        "| method | seeds | steps | steps per CPU second | training | "
         f"equal steps ({least[0]:,}) | equal CPU time ({least[1]:,.0f} s) | evaluation, mean | "
         "its length | evaluation, drawing |",
         "| --- |" + " --- |" * 9,
@@ -245,7 +261,7 @@ def _table(contestants: dict[str, Seeds]) -> list[str]:
         ]
         equal = [np.array([_value(c, axis, least[axis]) for c in curves[name]]) for axis in (0, 1)]
         cells = [
-            name,
+            row_name(name, seeds),
             ", ".join(str(seed["settings"]["seed"]) for seed in seeds),
             f"{min(seed['steps'] for seed in seeds):,}",
             f"{rate:.0f}",
@@ -270,28 +286,30 @@ def _cell(values: np.ndarray) -> str:
 
 
 def _aggregate(groups: Groups) -> list[str]:
-    """Compare contestants over all tasks, on which 0 is the worst seed's evaluation and 1 the best one's."""
+    """Compare contestants over all tasks, on which 0 is the worst seed and 1 the best one."""
     lines = [
-        "Evaluation (acting with the mean), scaled on each task so that 0 is its worst seed and 1 its best:",
+        "Scaled on each task so that 0 is its worst seed and 1 its best:",
         "",
-        "| contestant | interquartile mean | 95 % interval |",
+        "| method | training | evaluation, mean |",
         "| --- | --- | --- |",
     ]
-    scores: dict[str, list[np.ndarray]] = defaultdict(list)
-    for contestants in groups.values():
-        judged: dict[str, Any] = {
-            name: np.array([seed["evaluation"]["deterministic"]["mean_return"] for seed in seeds])
-            for name, seeds in contestants.items()
-        }
-        everything = np.concatenate(list(judged.values()))
-        spread = max(float(np.ptp(everything)), 1e-12)
-        for name, values in judged.items():
-            scores[name].append((values - everything.min()) / spread)
-    for name, strata in scores.items():
-        if len(strata) == len(groups):
-            is_spread = min(map(len, strata)) > 1
-            ends = "[{:.2f}, {:.2f}]".format(*map(float, interval(strata))) if is_spread else "-"
-            lines.append(
-                f"| {name} | {float(interquartile_mean(np.concatenate(strata))):.2f} | {ends} |"
-            )
-    return lines
+    measures = (
+        lambda seed: _value(read_curve(seed), 0, seed["steps"]),
+        lambda seed: float(seed["evaluation"]["deterministic"]["mean_return"]),
+    )
+    cells: dict[str, list[str]] = defaultdict(list)
+    for measure in measures:
+        scores: dict[str, list[np.ndarray]] = defaultdict(list)
+        for contestants in groups.values():
+            values = {name: np.array(list(map(measure, own))) for name, own in contestants.items()}
+            everything = np.concatenate(list(values.values()))
+            spread = max(float(np.ptp(everything)), 1e-12)
+            for name, own in values.items():
+                scores[name].append((own - everything.min()) / spread)
+        for name, strata in scores.items():
+            if len(strata) == len(groups):
+                ends = ""
+                if min(map(len, strata)) > 1:
+                    ends = " [{:.2f}, {:.2f}]".format(*map(float, interval(strata)))
+                cells[name].append(f"{float(interquartile_mean(np.concatenate(strata))):.2f}{ends}")
+    return lines + [f"| {name} | {' | '.join(own)} |" for name, own in cells.items()]

@@ -115,7 +115,8 @@ class Job:
     @property
     def name(self) -> str:
         """Where the job has its files, inside the folder of results or of work."""
-        return f"{self.suite}/{self.task}_{slug(self.contestant)}_seed{self.seed}"
+        contestant = slug(KEPT_AS.get(self.contestant, self.contestant))
+        return f"{self.suite}/{self.task}_{contestant}_seed{self.seed}"
 
     def settings(self) -> dict[str, Any]:
         """What may not change when a job goes on, as it comes back from JSON; what is unused is left out."""
@@ -125,6 +126,7 @@ class Job:
             for key, value in dataclasses.asdict(self).items()
             if key not in ("steps", "cpu_seconds") and (key, value) not in unused
         }
+        fixed["contestant"] = KEPT_AS.get(self.contestant, self.contestant)
         return json.loads(json.dumps(fixed))
 
     def is_enough(self, steps: int, cpu_seconds: float) -> bool:
@@ -133,6 +135,9 @@ class Job:
             self.cpu_seconds is not None and cpu_seconds >= self.cpu_seconds
         )
 
+
+KEPT_AS = {"SAC + ReF-ER-1": "SAC + ReF-ER"}
+"""Contestants whose kept results have another name; ReF-ER is both of its rules, and ``refer-1`` is not."""
 
 Result = dict[str, Any]
 """What a complete job keeps beside its curve."""
@@ -208,4 +213,9 @@ def _job(name: str, suite: Suite, preset: str, contestant: str, seed: int) -> Jo
 def read_results(folder: Path, suite: str) -> list[Result]:
     """Return what the complete jobs of a suite have kept, each with the path of its ``curve``."""
     paths = sorted((folder / suite).glob("*.json"))
-    return [json.loads(path.read_text()) | {"curve": path.with_suffix(".csv")} for path in paths]
+    results = [json.loads(path.read_text()) | {"curve": path.with_suffix(".csv")} for path in paths]
+    names = {old: new for new, old in KEPT_AS.items()}
+    for result in results:
+        settings = result["settings"]
+        settings["contestant"] = names.get(settings["contestant"], settings["contestant"])
+    return results

@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from PIL import ImageDraw
 
-from flowsim import Disk, Ellipse, HalfDisk, SignedDistance, Union, polygon, viz
+from flowsim import Disk, Ellipse, HalfDisk, SignedDistance, Union, polygon, traces, viz
 from flowsim.quantities import VORTICITY
 
 
@@ -167,3 +168,28 @@ def test_panel_has_even_sides_and_a_caption():
     assert panel.dtype == np.uint8
     assert panel.shape[0] % 2 == panel.shape[1] % 2 == 0
     assert (panel[:14] < 100).any()  # ink
+
+
+def test_a_white_picture_of_somebody_else_has_a_frame():
+    white = np.full((100, 100, 3), 255, np.uint8)
+    picture = viz.frame_picture(white, viz.Caption(0.0, title="reacher"), "", 200)
+    strip = 2 * viz.text_size(200)
+    inside = picture[strip : strip + 200]
+    for side in (inside[0], inside[-1], inside[:, 0], inside[:, -1]):
+        assert (side == viz.FAINT).all()
+    assert (inside[1:-1, 1:-1] == 255).all()
+
+
+def test_the_axes_of_the_actions_are_named(monkeypatch):
+    words = []
+    text = ImageDraw.ImageDraw.text
+
+    def heard(self, place, what, *args, **kwargs):
+        words.append(what)
+        return text(self, place, what, *args, **kwargs)
+
+    monkeypatch.setattr(ImageDraw.ImageDraw, "text", heard)
+    history = traces.History()
+    history.add(0.0, (0.5, -0.5, 0.1))
+    traces.draw_traces(history, 1.0, 7.0, 330, 13)
+    assert {"action", "a", "effort", "|a|²", "force x", "force y", "torque"} <= set(words)

@@ -1,0 +1,34 @@
+"""A method has one name and one colour, wherever it is drawn."""
+
+import pytest
+
+from rl_agent.colours import METHODS, method_name, styles_of
+from rl_agent.config import ALGORITHMS
+
+
+def test_every_algorithm_has_a_name_and_a_colour():
+    names = {method_name(algorithm) for algorithm in ALGORITHMS}
+    assert names <= METHODS.keys()
+    assert len(names) == len(ALGORITHMS)
+
+
+def test_refer_is_both_of_its_rules():
+    assert method_name("sac", "refer-1") == "SAC + ReF-ER-1"
+    assert method_name("ddpg", "refer") == "DDPG + ReF-ER"
+    assert method_name("vracer", "refer") == "V-RACER"
+
+
+def test_no_two_lines_of_a_picture_look_alike():
+    variants = [f"V-RACER, variant {number}" for number in range(25)]
+    names = [*METHODS, *variants]
+    styles = styles_of(names)
+    looks = {tuple(sorted(style.items())) for style in styles.values()}
+    assert len(looks) == len(names)
+    assert styles_of(["SAC", "V-RACER"])["SAC"] == styles["SAC"], "whoever else is there"
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_colour_stands_out_from_white_paper(name):
+    red, green, blue = (int(METHODS[name][at : at + 2], 16) / 255 for at in (1, 3, 5))
+    luminance = 0.2126 * red**2.2 + 0.7152 * green**2.2 + 0.0722 * blue**2.2
+    assert 1.05 / (luminance + 0.05) > 1.9
