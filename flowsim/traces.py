@@ -104,7 +104,9 @@ class _Plot:
 def _plots(span: float, width: int, size: int, components: int) -> tuple[_Plot, _Plot]:
     left, right = 5 * size, width - size
     upper = _Plot(("action", "a"), (left, size // 2, right, 5 * size), span, -1.0, 1.0)
-    return upper, _Plot(("effort", "|a|²"), (left, 6 * size, right, 10 * size), span, 0.0, float(components))
+    return upper, _Plot(
+        ("effort", "|a|²"), (left, 6 * size, right, 10 * size), span, 0.0, float(components)
+    )
 
 
 @lru_cache(maxsize=16)

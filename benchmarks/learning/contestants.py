@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -68,7 +68,7 @@ def draw(
     contestants: Mapping[str, Seeds],
     panels: Sequence[Panel],
     picture: Path,
-    styles: Mapping[str, Mapping[str, str]] | None = None,
+    styles: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> None:
     """Draw the curves of contestants, with bands where there are several seeds.
 

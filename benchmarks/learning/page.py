@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 from collections import defaultdict
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -30,7 +32,7 @@ Seeds = list[Result]
 Groups = dict[str, dict[str, Seeds]]
 """Complete jobs by task and contestant."""
 
-Styles = dict[str, dict[str, str]]
+Styles = Mapping[str, Mapping[str, Any]]
 """Colour and dashes of each contestant, in all pictures of a page."""
 
 
@@ -199,7 +201,7 @@ def _draw(
 
 
 def _draw_curve(
-    axes: Axes, seeds: Seeds, axis: int, end: float, name: str, style: dict[str, str]
+    axes: Axes, seeds: Seeds, axis: int, end: float, name: str, style: Mapping[str, Any]
 ) -> None:
     curves = [curve for curve in map(read_curve, seeds) if len(curve)]
     if not curves:

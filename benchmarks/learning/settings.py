@@ -14,7 +14,7 @@ __all__ = ["differences", "row_name"]
 
 def row_name(name: str, seeds: Sequence[Result]) -> str:
     """Return the name of a row: one of V-RACER says that it has centred advantages, which the paper's has not."""
-    agent = seeds[0]["settings"]["agent"] or {}
+    agent = seeds[0]["settings"].get("agent") or {}
     if agent.get("algorithm") == "vracer" and agent.get("center_advantages"):
         return name.replace("V-RACER", "V-RACER + centred advantages", 1)
     return name
@@ -42,10 +42,10 @@ def differences(contestants: Mapping[str, Sequence[Result]]) -> list[str]:
 
 def _settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a training was made with, as far as its algorithm reads it."""
-    if settings.get("sb3"):
-        own = {key: value for key, value in settings["sb3"].items() if key != "sb3"}
+    agent, foreign = settings.get("agent"), settings.get("sb3") or {}
+    if not agent:
+        own = {key: value for key, value in foreign.items() if key != "sb3"}
         return {"all but these": "stable-baselines3's own", **own}
-    agent = settings["agent"]
     kind = ALGORITHMS[agent["algorithm"]]
     config = kind.model_validate({key: agent[key] for key in agent if key in kind.model_fields})
     read = config.model_dump(mode="json") | {

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -41,7 +41,7 @@ class Curve(NamedTuple):
     """
 
     label: str
-    style: dict[str, str]
+    style: dict[str, Any]
     folders: list[RunFolder]
     episodes: list[np.ndarray]
 
@@ -168,7 +168,7 @@ def _binned(steps: np.ndarray, values: np.ndarray, last: float, centres: np.ndar
 
 
 def _draw(
-    axes: Axes, steps: np.ndarray, curves: np.ndarray, label: str, style: Mapping[str, str]
+    axes: Axes, steps: np.ndarray, curves: np.ndarray, label: str, style: Mapping[str, Any]
 ) -> None:
     mean = curves.mean(axis=0)
     axes.plot(steps, mean, label=label, **style)

@@ -5,6 +5,7 @@ import io
 import json
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -147,7 +148,7 @@ def _evaluations(folders: Sequence[RunFolder]) -> Rows:
 def _task(task: str, curves: Sequence[Curve]) -> dict[str, Any]:
     """Return what the page shows of the runs of a task: its curves and its learners' own numbers, and their colours."""
     pictures = [
-        (title, _picture(lambda axes, of=(column, title): draw_curves(axes, curves, *of)))
+        (title, _picture(partial(draw_curves, curves=curves, column=column, title=title)))
         for column, title in QUANTITIES
     ]
     return {
@@ -175,7 +176,7 @@ def _diagnostics(curves: Sequence[Curve]) -> list[tuple[str, str]]:
             ):
                 lines.append(([float(row["environment_steps"]) for row in rows], values, style))
         if lines:
-            pictures.append((title, _picture(lambda axes, of=(title, lines): _draw(axes, *of))))
+            pictures.append((title, _picture(partial(_draw, title=title, lines=lines))))
     return pictures
 
 
