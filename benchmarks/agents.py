@@ -27,7 +27,7 @@ from benchmarks.learning.plan import Job, jobs_of, read_plan  # noqa: E402
 from benchmarks.pages import fill_in  # noqa: E402
 from coupling.errors import RunError  # noqa: E402
 from coupling.files import write_atomically  # noqa: E402
-from coupling.run.agents import describe_agents  # noqa: E402
+from coupling.run.agents import describe_agents, write_agent  # noqa: E402
 from coupling.run.evaluate import PolicyController, evaluate_with_baselines  # noqa: E402
 from coupling.run.folder import RunFolder  # noqa: E402
 from coupling.settings.config import RunConfig, dump_config  # noqa: E402
@@ -74,13 +74,8 @@ def ship(run: RunFolder, folder: Path) -> None:
     """
     if not run.evaluation.exists():
         raise RunError(f"run {run.path} was not evaluated: train it with run.evaluate_episodes")
-    policy = Policy.load(run.checkpoint)
     shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    kept = RunFolder(folder)
-    policy.save(kept.checkpoint)
-    for name in ("config_file", "evaluation", "episodes", "starts"):
-        getattr(kept, name).write_bytes(getattr(run, name).read_bytes())
+    write_agent(run, folder)
 
 
 def ship_job(job: Job, results: Path, folder: Path) -> None:

@@ -50,6 +50,7 @@ def describe_failure(error: BaseException) -> str:
 _EXTRA = {
     **dict.fromkeys(("torch", "gymnasium", "zmq", "msgspec", "tensorboard", "jinja2", "prometheus_client"), "rl"),
     "mujoco": "mujoco", "ray": "ray", "submitit": "slurm", "stable_baselines3": "sb3",
+    **dict.fromkeys(("onnx", "onnxscript", "onnxruntime"), "onnx"),
     **dict.fromkeys(("jax", "jax_cfd"), "bench"), "cupy": "cuda12 or cuda13",
 }  # fmt: skip
 """Which extra of flowsim brings a module; one of two if it is the machine that decides."""

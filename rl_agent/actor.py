@@ -9,14 +9,29 @@ import numpy as np
 import numpy.typing as npt
 
 from rl_agent import distributions
+from rl_agent.later import torch
 from rl_agent.networks import Network
 
 __all__ = ["Acting", "Actor", "Head", "categorical_head", "gaussian_head"]
 
 F32 = npt.NDArray[np.float32]
 
-Head = Callable[[F32, F32], tuple[F32, F32, F32]]
-"""From the network's outputs (n, O) and the loose parameters to V (n,) and the statistics of the policy."""
+
+class Head(NamedTuple):
+    """What the outputs of a network mean.
+
+    Attributes
+    ----------
+    statistics
+        From the network's outputs (n, O) and the loose parameters to V (n,) and the statistics of the policy.
+    mode
+        From the outputs to the mean of a Gaussian policy (n, A), or to scores of discrete actions (n, K) whose largest
+        one is the likeliest action, as a torch graph.
+    """
+
+    statistics: Callable[[F32, F32], tuple[F32, F32, F32]]
+    mode: Callable[[torch.Tensor], torch.Tensor]
+
 
 
 def gaussian_head(size: int, std: Callable[[F32, F32], F32], *, has_value: bool = False) -> Head:
@@ -33,11 +48,11 @@ def gaussian_head(size: int, std: Callable[[F32, F32], F32], *, has_value: bool 
     """
     first = int(has_value)
 
-    def head(outputs: F32, loose: F32) -> tuple[F32, F32, F32]:
+    def statistics(outputs: F32, loose: F32) -> tuple[F32, F32, F32]:
         mean, tail = outputs[:, first : first + size], outputs[:, first + size :]
         return _value(outputs, has_value), mean, std(tail, loose)
 
-    return head
+    return Head(statistics, lambda outputs: outputs[:, first : first + size])
 
 
 def categorical_head(
@@ -59,14 +74,14 @@ def categorical_head(
     """
     first = int(has_value)
 
-    def head(outputs: F32, loose: F32) -> tuple[F32, F32, F32]:
+    def statistics(outputs: F32, loose: F32) -> tuple[F32, F32, F32]:
         logits, tail = outputs[:, first : first + choices], outputs[:, first + choices :]
         if has_temperature:
             logits = (logits * distributions.softplus(tail)).astype(np.float32)
         nothing = np.zeros((len(outputs), 0), np.float32)
         return _value(outputs, has_value), distributions.softmax(logits), nothing
 
-    return head
+    return Head(statistics, lambda outputs: outputs[:, first : first + choices])
 
 
 def _value(outputs: F32, has_value: bool) -> F32:
@@ -124,6 +139,14 @@ class Actor:
         still[self._noise] = 0.0
         return still
 
+    def reference_mode(
+        self, weights: torch.Tensor, observations: torch.Tensor, state: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Compute the policy's mode (see :class:`Head`) and the next states as a torch graph."""
+        views = self.network.views(weights[: self.network.size])
+        outputs, following = self.network.reference_step(views, observations, state)
+        return self.head.mode(outputs), following
+
     def bind(self, weights: F32) -> Callable[[F32, F32], Acting]:
         """Act with ``weights`` (their later changes included): from observations (n, S) and states to ``Acting``."""
         views, loose = (
@@ -133,6 +156,6 @@ class Actor:
 
         def act(observations: F32, state: F32) -> Acting:
             outputs, following = self.network.step(views, observations, state)
-            return Acting(*self.head(outputs, loose), following)
+            return Acting(*self.head.statistics(outputs, loose), following)
 
         return act

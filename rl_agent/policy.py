@@ -1,4 +1,4 @@
-"""A trained policy alone: for evaluation, films and snapshots before training."""
+"""A trained policy alone: to act with, to evaluate, to film, to export."""
 
 from __future__ import annotations
 
@@ -14,13 +14,16 @@ from rl_agent.config import AgentConfig
 from rl_agent.exploration import draw_action
 from rl_agent.scaling import ActionMap, ChoiceMap, Sizes
 
-__all__ = ["Policy"]
+__all__ = ["CHECKPOINT", "Policy"]
 
 F32 = npt.NDArray[np.float32]
 
 PARTS = ("algorithm/weights", "state/mean", "state/per_std", "action/low", "action/high")
 AVERAGE = "average"
 """In the checkpoint of a learner that averages its policy: the weights to take in place of the newest."""
+
+CHECKPOINT = "checkpoint.npz"
+"""Name of the file in the folder of a run or an agent that holds the policy."""
 
 
 class Policy:
@@ -49,23 +52,38 @@ class Policy:
         state_per_std: F32,
         action_map: ActionMap | ChoiceMap,
     ) -> None:
-        self.config, self.sizes = config, sizes
+        self.config, self.sizes, self.action_map = config, sizes, action_map
+        self.state_mean, self.state_per_std = state_mean, state_per_std
         actor = make_actor(config, sizes)
         if len(weights) < actor.size:
             raise ValueError(f"{len(weights)} weights do not fit the policy's {actor.size}")
-        self._weights = actor.at_rest(weights)
-        self._state_shape = actor.network.state_shape
-        self._act = actor.bind(self._weights)
-        self._mean, self._per_std, self._action_map = state_mean, state_per_std, action_map
+        self.weights = actor.at_rest(weights)
+        self.state_size = actor.network.state_shape[0]
+        self._act = actor.bind(self.weights)
 
     def __reduce__(self) -> tuple[type[Policy], tuple[object, ...]]:
         """Be copied and pickled by what it is made of."""
-        parts = self._weights, self._mean, self._per_std, self._action_map
+        parts = self.weights, self.state_mean, self.state_per_std, self.action_map
         return Policy, (self.config, self.sizes, *parts)
 
+    @property
+    def action_low(self) -> F32:
+        """Lower bounds of the actions of an agent in the task's units, shape (A,)."""
+        return self.action_map.low
+
+    @property
+    def action_high(self) -> F32:
+        """Upper bounds of the actions of an agent in the task's units, shape (A,)."""
+        return self.action_map.high
+
     @classmethod
-    def load(cls, path: Path) -> Policy:
-        """Read the policy of a checkpoint, without its memory, or one that was saved alone.
+    def load(cls, path: str | Path) -> Policy:
+        """Read a policy, without the replay memory.
+
+        Parameters
+        ----------
+        path
+            A checkpoint of a learner or a file of :meth:`save`; or the folder of a run or agent that has one.
 
         Raises
         ------
@@ -74,7 +92,9 @@ class Policy:
         CheckpointError
             If it is damaged or not a checkpoint.
         """
-        arrays, meta = read_checkpoint(path, lambda name: name in (*PARTS, AVERAGE))
+        path = Path(path)
+        file = path / CHECKPOINT if path.is_dir() else path
+        arrays, meta = read_checkpoint(file, lambda name: name in (*PARTS, AVERAGE))
         try:
             config = AgentConfig.model_validate(meta["config"])
             weights, mean, per_std, low, high = (arrays[name] for name in PARTS)
@@ -87,76 +107,81 @@ class Policy:
             )
             return cls(config, sizes, weights, mean, per_std, action_map)
         except (KeyError, ValueError) as error:
-            raise CheckpointError(f"checkpoint {path} does not fit together: {error!r}") from error
+            raise CheckpointError(f"checkpoint {file} does not fit together: {error!r}") from error
 
-    def save(self, path: Path) -> None:
-        """Write the policy alone, some kilobytes that :meth:`load` reads; no learner can go on from them.
+    def save(self, path: str | Path) -> None:
+        """Write the policy alone, some kilobytes that :meth:`load` reads; no learner can continue from them.
+
+        Parameters
+        ----------
+        path
+            The file. ``flowsim evaluate`` and ``flowsim render`` take a folder in which it is called
+            ``checkpoint.npz`` beside the ``config.yaml`` of its task.
 
         Raises
         ------
         OSError
             If it cannot be written; an older file at ``path`` is then untouched.
         """
-        parts = (
-            self._weights,
-            self._mean,
-            self._per_std,
-            self._action_map.low,
-            self._action_map.high,
-        )
+        parts = self.weights, self.state_mean, self.state_per_std, self.action_low, self.action_high
         meta = {
             "config": self.config.model_dump(mode="json"),
             "choices": self.sizes.choices,
             "world": self.sizes.world,
         }
-        write_checkpoint(path, dict(zip(PARTS, parts, strict=True)), meta)
+        write_checkpoint(Path(path), dict(zip(PARTS, parts, strict=True)), meta)
 
     def initial_state(self, n: int) -> F32:
         """Recurrent states at the start of n episodes, shape (n, state size); empty rows for an mlp."""
-        return np.zeros((n, self.sizes.world * self._state_shape[0]), np.float32)
+        return np.zeros((n, self.sizes.world * self.state_size), np.float32)
 
     def act(
         self,
         observations: npt.ArrayLike,
-        state: F32,
+        state: F32 | None = None,
         *,
-        deterministic: bool,
+        deterministic: bool = True,
         rng: np.random.Generator | None = None,
     ) -> tuple[F32, F32]:
-        """Actions and next states for n observations.
+        """Actions and next states for n observations, or for a single one.
 
         Parameters
         ----------
         observations
-            Shape (n, S), unscaled; joint ones of worlds (``rl_agent/joint.py``), and so are the actions then.
+            Shape (n, S), or (S,) for a single one; unscaled. In a multi-agent environment they are joint ones
+            (``rl_agent/joint.py``), and so are the actions.
         state
-            From ``initial_state`` or the previous call, shape (n, state size).
+            From the previous call of the same episodes, shape (n, state size), or (state size,) for a single one;
+            ``None`` begins an episode.
         deterministic
-            Whether to take the mean (of discrete actions the likeliest) instead of a draw.
+            Whether to take the mean (of discrete actions the likeliest) instead of a sample.
         rng
-            Source of the draws; needed unless deterministic.
+            Source of the samples; needed unless deterministic.
 
         Returns
         -------
         actions
-            In the task's units, clipped to its bounds, shape (n, A); discrete ones as numbers, shape (n, 1).
+            In the task's units, clipped to its bounds, shape (n, A); discrete ones as numbers, shape (n, 1). Without
+            the first axis for a single observation.
         state
             For the next call.
 
         Raises
         ------
         ValueError
-            If a draw is wanted without ``rng``.
+            If a shape does not fit, or a sample is wanted without ``rng``.
         """
         seen = np.asarray(observations, np.float32)
-        n = len(seen)
-        if self.sizes.world > 1:
-            seen, state = (
-                joint.unpack(seen, self.sizes.world)[0],
-                state.reshape(n * self.sizes.world, state.shape[1] // self.sizes.world),
-            )
-        scaled = (seen - self._mean) * self._per_std
-        _, mean, std, following = self._act(scaled, state)
+        if is_single := seen.ndim == 1:
+            seen = seen[None]
+        n = len(seen) if seen.ndim else 0
+        state = self.initial_state(n) if state is None else np.asarray(state, np.float32)
+        if is_single and state.ndim == 1:
+            state = state[None]
+        self._check(np.shape(observations), seen, state)
+        scaled = (self._rows(seen) - self.state_mean) * self.state_per_std
+        own_state = state.reshape(len(scaled), self.state_size)
+        _, mean, std, following = self._act(scaled, own_state)
         if not deterministic:
             if rng is None:
                 raise ValueError("rng = None is only allowed with deterministic = True")
@@ -165,5 +190,25 @@ class Policy:
             raw = mean.argmax(axis=1)[:, None].astype(np.float32)
         else:
             raw = mean
-        actions = np.clip(self._action_map(raw), self._action_map.low, self._action_map.high)
-        return actions.reshape(n, -1), following.reshape(n, self.sizes.world * self._state_shape[0])
+        actions = np.clip(self.action_map(raw), self.action_low, self.action_high).reshape(n, -1)
+        after = following.reshape(state.shape)
+        return (actions[0], after[0]) if is_single else (actions, after)
+
+    def _rows(self, seen: F32) -> F32:
+        """Return the observations of all agents, one row each."""
+        return seen if self.sizes.world == 1 else joint.unpack(seen, self.sizes.world)[0]
+
+    def _check(self, given: tuple[int, ...], seen: F32, state: F32) -> None:
+        """Refuse observations and states of another shape than the policy was trained with."""
+        world = self.sizes.world
+        extras = 0 if world == 1 else joint.EXTRAS
+        width = world * (self.sizes.observation + extras)
+        if seen.ndim != 2 or seen.shape[1] != width:
+            raise ValueError(
+                f"observations of shape {given}, but this policy takes shape (n, {width}) or ({width},)"
+            )
+        expected = len(seen), world * self.state_size
+        if state.shape != expected:
+            raise ValueError(
+                f"a state of shape {state.shape}, but {expected} belongs to observations of shape {given}"
+            )

@@ -1,4 +1,4 @@
-"""Trained policies of run folders as controllers."""
+"""Trained policies of run folders, alone and as controllers."""
 
 from coupling.errors import RunError
 from coupling.run.evaluate import PolicyController
@@ -6,10 +6,10 @@ from coupling.run.folder import RunFolder
 from rl_agent.checkpoint import CheckpointError
 from rl_agent.policy import Policy
 
-__all__ = ["load_controller"]
+__all__ = ["load_controller", "load_policy"]
 
 
-def load_controller(folder: RunFolder, *, deterministic: bool, seed: int) -> PolicyController:
+def load_policy(folder: RunFolder) -> Policy:
     """Load the policy of a run's last checkpoint.
 
     Raises
@@ -18,7 +18,11 @@ def load_controller(folder: RunFolder, *, deterministic: bool, seed: int) -> Pol
         When the checkpoint is missing, cut off or damaged.
     """
     try:
-        policy = Policy.load(folder.checkpoint)
+        return Policy.load(folder.checkpoint)
     except (OSError, CheckpointError) as error:
         raise RunError(f"checkpoint {folder.checkpoint} cannot be used: {error}") from error
-    return PolicyController(policy, deterministic=deterministic, seed=seed)
+
+
+def load_controller(folder: RunFolder, *, deterministic: bool, seed: int) -> PolicyController:
+    """Load the policy of a run's last checkpoint as a controller; errors of :func:`load_policy`."""
+    return PolicyController(load_policy(folder), deterministic=deterministic, seed=seed)

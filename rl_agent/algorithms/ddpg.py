@@ -30,7 +30,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from rl_agent.actor import Actor
+from rl_agent.actor import Actor, Head
 from rl_agent.algorithms.algorithm import Algorithm, Tensors, compare_gaussians
 from rl_agent.algorithms.by_hand import ddpg as by_hand
 from rl_agent.config import DDPGConfig, TD3Config
@@ -48,10 +48,10 @@ def make_actor(config: DDPGConfig | TD3Config, sizes: Sizes) -> Actor:
     network = make_network(config, sizes.observation, sizes.action)
     std = np.full(sizes.action, config.sigma, np.float32)
 
-    def head(outputs: F32, loose: F32) -> tuple[F32, F32, F32]:
+    def statistics(outputs: F32, loose: F32) -> tuple[F32, F32, F32]:
         return np.zeros(len(outputs), np.float32), np.tanh(outputs), std
 
-    return Actor(network, 0, head)
+    return Actor(network, 0, Head(statistics, lambda outputs: torch.tanh(outputs)))
 
 
 class DDPG(Algorithm):

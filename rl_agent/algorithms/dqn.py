@@ -40,7 +40,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rl_agent.actor import Acting, Actor
+from rl_agent.actor import Acting, Actor, Head
 from rl_agent.algorithms.algorithm import Algorithm, Tensors
 from rl_agent.config import DQNConfig
 from rl_agent.later import torch
@@ -60,13 +60,16 @@ def make_actor(config: DQNConfig, sizes: Sizes) -> Actor:
     """Build the policy: the best action by Q, or with the chance epsilon, a loose parameter, any."""
     network, atoms = _make_network(config, sizes), _atoms(config)
 
-    def head(outputs: F32, loose: F32) -> tuple[F32, F32, F32]:
-        q = _q_values(torch.from_numpy(outputs), sizes.choices, torch.from_numpy(atoms)).numpy()
+    def q_values(outputs: torch.Tensor) -> torch.Tensor:
+        return _q_values(outputs, sizes.choices, torch.from_numpy(atoms))
+
+    def statistics(outputs: F32, loose: F32) -> tuple[F32, F32, F32]:
+        q = q_values(torch.from_numpy(outputs)).numpy()
         probabilities = np.full(q.shape, loose[0] / sizes.choices, np.float32)
         probabilities[np.arange(len(q)), q.argmax(axis=1)] += 1.0 - loose[0]
         return q.max(axis=1), probabilities, np.zeros((len(q), 0), np.float32)
 
-    return Actor(network, 1, head, noise=network.noise_size)
+    return Actor(network, 1, Head(statistics, q_values), noise=network.noise_size)
 
 
 def _make_network(config: DQNConfig, sizes: Sizes) -> QNetwork:

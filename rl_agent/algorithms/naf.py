@@ -20,7 +20,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from rl_agent.actor import Actor
+from rl_agent.actor import Actor, Head
 from rl_agent.algorithms.advantages import lower_triangular
 from rl_agent.algorithms.algorithm import Algorithm, Tensors, compare_gaussians
 from rl_agent.algorithms.by_hand import naf as by_hand
@@ -40,10 +40,10 @@ def make_actor(config: NAFConfig, sizes: Sizes) -> Actor:
     network = make_network(config, sizes.observation, 1 + size + size * (size + 1) // 2)
     std = np.full(size, config.sigma, np.float32)
 
-    def head(outputs: F32, loose: F32) -> tuple[F32, F32, F32]:
+    def statistics(outputs: F32, loose: F32) -> tuple[F32, F32, F32]:
         return outputs[:, 0], outputs[:, 1 : 1 + size], std
 
-    return Actor(network, 0, head)
+    return Actor(network, 0, Head(statistics, lambda outputs: outputs[:, 1 : 1 + size]))
 
 
 def q_value(outputs: torch.Tensor, action: torch.Tensor) -> torch.Tensor:

@@ -35,7 +35,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rl_agent import densities
-from rl_agent.actor import Actor
+from rl_agent.actor import Actor, Head
 from rl_agent.algorithms.algorithm import Algorithm, Tensors, compare_gaussians
 from rl_agent.algorithms.by_hand import sac as by_hand
 from rl_agent.config import SACConfig
@@ -57,12 +57,12 @@ def make_actor(config: SACConfig, sizes: Sizes) -> Actor:
         math.log(config.sigma),
     )
 
-    def head(outputs: F32, loose: F32) -> tuple[F32, F32, F32]:
+    def statistics(outputs: F32, loose: F32) -> tuple[F32, F32, F32]:
         mean, log_std = np.split(outputs, 2, axis=1)
         std = np.exp(np.clip(log_std + np.float32(first), *LOG_STD_BOUNDS))
         return np.zeros(len(outputs), np.float32), mean, std
 
-    return Actor(network, 0, head)
+    return Actor(network, 0, Head(statistics, lambda outputs: outputs[:, : sizes.action]))
 
 
 class SAC(Algorithm):

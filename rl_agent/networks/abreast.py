@@ -92,6 +92,19 @@ class Abreast(Several):
             )
         return outputs, following
 
+    def reference_step(
+        self, weights: dict[str, torch.Tensor], observations: torch.Tensor, state: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Compute the same as ``step`` as a torch graph."""
+        outputs, following = zip(
+            *(
+                network.reference_step(self._own(weights, k), observations, state[:, place])
+                for k, (network, place) in enumerate(zip(self.networks, self._states, strict=True))
+            ),
+            strict=True,
+        )
+        return torch.cat(outputs, dim=1), torch.cat(following, dim=1)
+
 
 def _ends(sizes: Any) -> list[int]:
     """Return where pieces of these sizes begin, and where the last one ends."""

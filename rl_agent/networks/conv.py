@@ -159,15 +159,20 @@ class TorchNetwork(Network):
 
     def step(self, weights: dict[str, F32], observations: F32, state: F32) -> tuple[F32, F32]:
         """Act for one observation per agent, after those in its state."""
-        n = len(observations)
-        seen = np.concatenate(
-            [state.reshape(n, self.history, self.inputs), observations[:, None]], axis=1
-        )
-        windows = np.ascontiguousarray(seen.transpose(1, 0, 2), np.float32)
         known = {name: torch.from_numpy(block) for name, block in weights.items()}
+        given = (torch.from_numpy(np.asarray(a, np.float32)) for a in (observations, state))
         with torch.no_grad():
-            outputs = self.reference(known, torch.from_numpy(windows), torch.ones(n)).numpy()
-        return outputs, seen[:, 1:].reshape(n, -1)
+            outputs, following = self.reference_step(known, *given)
+        return outputs.numpy(), following.numpy()
+
+    def reference_step(
+        self, weights: Weights, observations: torch.Tensor, state: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Compute the same as ``step`` as a torch graph."""
+        past = state.unflatten(1, (self.history, self.inputs))
+        seen = torch.cat([past, observations[:, None]], dim=1)
+        windows = seen.transpose(0, 1).contiguous()
+        return self.reference(weights, windows, observations), seen[:, 1:].flatten(1)
 
 
 class Conv(TorchNetwork):

@@ -101,3 +101,15 @@ class Each(Several):
                 np.ascontiguousarray(state[place]),
             )
         return outputs, following
+
+    def reference_step(
+        self, weights: dict[str, torch.Tensor], observations: torch.Tensor, state: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Compute the same as ``step`` as a torch graph."""
+        observed, states = (x.unflatten(0, (-1, self.count)) for x in (observations, state))
+        pairs = [
+            self.kind.reference_step(self._own(weights, k), observed[:, k], states[:, k])
+            for k in range(self.count)
+        ]
+        outputs, following = zip(*pairs, strict=True)
+        return torch.stack(outputs, dim=1).flatten(0, 1), torch.stack(following, dim=1).flatten(0, 1)

@@ -145,15 +145,12 @@ class LSTM(Network):
         steps, batch, _ = windows.shape
         h = [windows.new_zeros(batch, width) for width in self.hidden]
         c = list(h)
-        one = windows.new_ones(batch, 1)
         for t in range(steps):
             begun = (lengths >= steps - t).to(windows.dtype)[:, None]
             x = windows[t]
             for layer in range(len(self.hidden)):
-                z = torch.cat([x, h[layer], one], dim=1) @ w[f"cell{layer}"].T
-                i, f, o, g = z.chunk(4, dim=1)
-                c[layer] = (f.sigmoid() * c[layer] + i.sigmoid() * g.tanh()) * begun
-                h[layer] = o.sigmoid() * c[layer].tanh() * begun
+                c[layer], h[layer] = _cell(w[f"cell{layer}"], x, c[layer], h[layer])
+                c[layer], h[layer] = c[layer] * begun, h[layer] * begun
                 x = h[layer]
         return h[-1] @ w["weight"].T + w["bias"]
 
@@ -292,6 +289,19 @@ class LSTM(Network):
             offset += 2 * width
         return np.ascontiguousarray((weights["weight"] @ x.T).T) + weights["bias"], following
 
+    def reference_step(
+        self, weights: dict[str, torch.Tensor], observations: torch.Tensor, state: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Compute the same as ``step`` as a torch graph."""
+        x, offset, following = observations, 0, []
+        for layer, width in enumerate(self.hidden):
+            c = state[:, offset : offset + width]
+            h = state[:, offset + width : offset + 2 * width]
+            c, x = _cell(weights[f"cell{layer}"], x, c, h)
+            following += [c, x]
+            offset += 2 * width
+        return x @ weights["weight"].T + weights["bias"], torch.cat(following, dim=1)
+
 
 class WindowLSTM(LSTM):
     """An LSTM that acts on the same windows that it is trained on.
@@ -313,6 +323,26 @@ class WindowLSTM(LSTM):
         outputs = self.evaluate(weights, seen.transpose(1, 0, 2), lengths)
         following = np.concatenate([seen[:, 1:].reshape(n, -1), state[:, -1:] + 1], axis=1)
         return outputs, following
+
+    def reference_step(
+        self, weights: dict[str, torch.Tensor], observations: torch.Tensor, state: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Compute the same as ``step`` as a torch graph."""
+        past = state[:, :-1].unflatten(1, (self.history, self.inputs))
+        seen = torch.cat([past, observations[:, None]], dim=1)
+        lengths = state[:, -1].clamp(max=self.history) + 1
+        outputs = self.reference(weights, seen.transpose(0, 1), lengths)
+        return outputs, torch.cat([seen[:, 1:].flatten(1), state[:, -1:] + 1], dim=1)
+
+
+def _cell(
+    weight: torch.Tensor, x: torch.Tensor, c: torch.Tensor, h: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the next c and h of a layer, shape (B, H), from its input and its c and h."""
+    z = torch.cat([x, h, torch.ones_like(h[:, :1])], dim=1) @ weight.T
+    i, f, o, g = z.chunk(4, dim=1)
+    c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+    return c, o.sigmoid() * c.tanh()
 
 
 def begun_by(lengths: I64, steps: int) -> I64:

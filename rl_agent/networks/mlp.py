@@ -150,3 +150,9 @@ class MLP(Network):
         return self.forward(
             weights, observations[None], np.ones(0, np.int64), self.tape(1, len(observations))
         ), state
+
+    def reference_step(
+        self, weights: dict[str, torch.Tensor], observations: torch.Tensor, state: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Compute the same as ``step`` as a torch graph."""
+        return self.reference(weights, observations[None], observations), state

@@ -126,6 +126,12 @@ class Network(ABC):
     def step(self, weights: dict[str, F32], observations: F32, state: F32) -> tuple[F32, F32]:
         """Act: outputs (n, outputs) and next states for observations (n, inputs), states (n, state_shape)."""
 
+    @abstractmethod
+    def reference_step(
+        self, weights: dict[str, torch.Tensor], observations: torch.Tensor, state: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Compute the same as ``step`` as a torch graph; ``weights`` are ``views``."""
+
 
 class Several(Network):
     """Networks of the same inputs that look like one; what goes to which, and where its outputs stand, is the heir's.

@@ -139,6 +139,6 @@ class QNetwork(TorchNetwork):
         advantage = linear("advantage1", torch.relu(linear("advantage0", h)))
         if "value0" not in self._layers:
             return advantage
-        each = advantage.view(len(h), self._choices, self._atoms)
+        each = advantage.view(-1, self._choices, self._atoms)
         value = linear("value1", torch.relu(linear("value0", h)))[:, None]
         return (value + each - each.mean(1, keepdim=True)).flatten(1)

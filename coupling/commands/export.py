@@ -1,0 +1,72 @@
+"""What `flowsim export` writes: a policy as an ONNX file, or the folder of an agent."""
+
+from importlib import metadata
+from pathlib import Path
+
+from coupling.errors import ConfigError, RunError
+from coupling.files import refuse_unwritable
+from coupling.run.agents import write_agent
+from coupling.run.folder import RunFolder
+from coupling.run.policies import load_policy
+
+__all__ = ["export"]
+
+TOLERANCE = 1e-4
+"""Largest difference between the file's actions and the policy's, in units of the range of an action."""
+
+
+def export(run: RunFolder, output: Path) -> str:
+    """Write the policy of a run or agent.
+
+    Parameters
+    ----------
+    run
+        Its folder.
+    output
+        A file that ends in ``.onnx``, or a new folder.
+
+    Returns
+    -------
+    str
+        What was written, in one sentence.
+
+    Raises
+    ------
+    ConfigError
+        For a path that nothing can be written to, or a folder that is not empty.
+    RunError
+        When the run has no checkpoint that can be used, or the ONNX file does not act as the policy does.
+    """
+    if output.suffix == ".onnx":
+        refuse_unwritable("--output", output)
+        return _export_onnx(run, output)
+    if output.suffix:
+        raise ConfigError(
+            f"--output = {output}: give a file that ends in .onnx, or the name of a new folder"
+        )
+    refuse_unwritable("--output", output, is_folder=True)
+    write_agent(run, output)
+    return f"{output} holds the agent: flowsim evaluate and flowsim render take the folder"
+
+
+def _export_onnx(run: RunFolder, output: Path) -> str:
+    """Write an ONNX file and evaluate it beside the policy."""
+    from rl_agent.onnx_export import export_onnx, largest_difference
+
+    policy, config = load_policy(run), run.config()
+    notes = {"task": config.env, "flowsim_version": metadata.version("flowsim-rl")}
+    export_onnx(policy, output, notes)
+    difference = largest_difference(policy, output)
+    if difference > TOLERANCE:
+        raise RunError(
+            f"{output} does not act as the policy does: its actions differ by {difference:.2g} of their range"
+        )
+    what = "share of actions" if policy.sizes.choices else "difference, in units of the range of an action,"
+    shape = f"observation (n, {policy.sizes.observation})"
+    if policy.state_size:
+        shape += f" and state (n, {policy.state_size}), zeros at the start of an episode"
+    return (
+        f"{output}: input {shape}; checked against the policy with ONNX Runtime (largest {what} {difference:.1e})"
+        if not policy.sizes.choices
+        else f"{output}: input {shape}; checked against the policy with ONNX Runtime (all actions equal)"
+    )
