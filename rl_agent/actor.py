@@ -33,7 +33,6 @@ class Head(NamedTuple):
     mode: Callable[[torch.Tensor], torch.Tensor]
 
 
-
 def gaussian_head(size: int, std: Callable[[F32, F32], F32], *, has_value: bool = False) -> Head:
     """Make the head of a Gaussian policy, whose mean is an output.
 

@@ -83,7 +83,9 @@ def export_onnx(policy: Policy, path: Path, notes: dict[str, Any] | None = None)
     }
     model.producer_name = "flowsim"
     for name, value in metadata.items():
-        model.metadata_props.add(key=name, value=value if isinstance(value, str) else json.dumps(value))
+        model.metadata_props.add(
+            key=name, value=value if isinstance(value, str) else json.dumps(value)
+        )
     onnx.checker.check_model(model)
     temporary = path.with_name(f".{path.name}.tmp")
     try:

@@ -602,6 +602,30 @@ def plot(
     _print_next(hints.after_film(paths[0]))
 
 
+@app.command(epilog="Example: flowsim export runs/first -o policy.onnx")
+@told_in_a_sentence
+def export(
+    path: Run,
+    output: Annotated[
+        Path,
+        typer.Option(
+            "-o",
+            "--output",
+            help="policy.onnx for an ONNX file (extra onnx), or a new folder for an agent to share",
+            show_default=False,
+        ),
+    ],
+) -> None:
+    """Write a trained policy as an ONNX file, or as the folder of an agent that others can use."""
+    with loading(f"the agent of {path}"):
+        from coupling.commands.export import export as write
+        from coupling.run.agents import find_agent
+
+        said = write(find_agent(path), output)
+    print(said)
+    _print_next(hints.after_export(path, output))
+
+
 @app.command(epilog="Example: flowsim report runs/first runs/second -o report.html")
 @told_in_a_sentence
 def report(

@@ -1,10 +1,10 @@
 """What `flowsim export` writes: a policy as an ONNX file, or the folder of an agent."""
 
-from importlib import metadata
 from pathlib import Path
 
 from coupling.errors import ConfigError, RunError
 from coupling.files import refuse_unwritable
+from coupling.origin import flowsim_version
 from coupling.run.agents import write_agent
 from coupling.run.folder import RunFolder
 from coupling.run.policies import load_policy
@@ -54,19 +54,19 @@ def _export_onnx(run: RunFolder, output: Path) -> str:
     from rl_agent.onnx_export import export_onnx, largest_difference
 
     policy, config = load_policy(run), run.config()
-    notes = {"task": config.env, "flowsim_version": metadata.version("flowsim-rl")}
+    notes = {"task": config.env, "flowsim_version": flowsim_version()}
     export_onnx(policy, output, notes)
     difference = largest_difference(policy, output)
     if difference > TOLERANCE:
         raise RunError(
             f"{output} does not act as the policy does: its actions differ by {difference:.2g} of their range"
         )
-    what = "share of actions" if policy.sizes.choices else "difference, in units of the range of an action,"
     shape = f"observation (n, {policy.sizes.observation})"
     if policy.state_size:
         shape += f" and state (n, {policy.state_size}), zeros at the start of an episode"
-    return (
-        f"{output}: input {shape}; checked against the policy with ONNX Runtime (largest {what} {difference:.1e})"
-        if not policy.sizes.choices
-        else f"{output}: input {shape}; checked against the policy with ONNX Runtime (all actions equal)"
+    agree = (
+        "all actions equal"
+        if policy.sizes.choices
+        else f"actions within {difference:.1e} of their range"
     )
+    return f"{output}: input {shape}; checked against the policy with ONNX Runtime ({agree})"

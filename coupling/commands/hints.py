@@ -5,6 +5,7 @@ from pathlib import Path
 __all__ = [
     "after_bench",
     "after_evaluation",
+    "after_export",
     "after_film",
     "after_hosting",
     "after_init",
@@ -31,6 +32,12 @@ def after_training(run: Path, env: str, steps: int) -> Hints:
 def after_evaluation(run: Path, env: str) -> Hints:
     """Return what follows a judgement: look at what was judged."""
     return [_show(run, env)]
+
+
+def after_export(run: Path, output: Path) -> Hints:
+    """Return what follows an export: the agent's evaluation, or how good the exported policy is."""
+    agent = output if output.suffix != ".onnx" else run
+    return [(f"flowsim evaluate {agent}", "evaluate it against the baselines")]
 
 
 def after_film(run: Path) -> Hints:

@@ -9,7 +9,15 @@ from types import ModuleType
 __all__ = ["leave_out_meta_kernels"]
 
 _LEFT_OUT = "torch._meta_registrations"
-_NEED_IT = ("torch._dynamo", "torch._inductor", "torch._decomp", "torch._refs", "torch._prims")
+# the exporter before torch._refs, which the kernels import themselves
+_NEED_IT = (
+    "torch._dynamo",
+    "torch._inductor",
+    "torch._decomp",
+    "torch._refs",
+    "torch._prims",
+    "torch.onnx._internal.exporter",
+)
 
 
 class _BeforeCompilers:

@@ -112,4 +112,6 @@ class Each(Several):
             for k in range(self.count)
         ]
         outputs, following = zip(*pairs, strict=True)
-        return torch.stack(outputs, dim=1).flatten(0, 1), torch.stack(following, dim=1).flatten(0, 1)
+        return torch.stack(outputs, dim=1).flatten(0, 1), torch.stack(following, dim=1).flatten(
+            0, 1
+        )
