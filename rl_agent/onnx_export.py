@@ -105,6 +105,12 @@ def _module(policy: Policy) -> Any:
     class Deterministic(torch.nn.Module):
         """From observations, and states if there are any, to actions and the next states."""
 
+        weights: torch.Tensor
+        mean: torch.Tensor
+        per_std: torch.Tensor
+        low: torch.Tensor
+        high: torch.Tensor
+
         def __init__(self) -> None:
             super().__init__()
             tensors = {

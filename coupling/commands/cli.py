@@ -375,27 +375,41 @@ def evaluate(
         from coupling.run.evaluate import SAMPLED, evaluate_with_baselines
         from coupling.run.policies import load_controller
         from coupling.run.screen import ConsoleScreen
+        from coupling.settings import EXTERNAL
         from coupling.settings.config import on_another_task
 
     folder = find_agent(path)
     config = on_another_task(folder.config(), changes or [])
-    has_both = deterministic is None and config.agent.is_stochastic
+    is_external = config.env == EXTERNAL
+    has_both = deterministic is None and config.agent.is_stochastic and not is_external
     with ConsoleScreen() as screen:
-        result = evaluate_with_baselines(
-            config.env,
-            config.env_options,
-            load_controller(folder, deterministic=deterministic is not False, seed=seed),
-            episodes=episodes,
-            seed=seed,
-            sampled=load_controller(folder, deterministic=False, seed=seed) if has_both else None,
-            progress=lambda name, over, actions: screen.judging(name, over, episodes, actions),
-        )
+        if is_external:
+            from coupling.run.external_evaluation import evaluate_external
+
+            result = evaluate_external(
+                folder, config, screen,
+                episodes=episodes, deterministic=deterministic is not False, seed=seed,
+            )  # fmt: skip
+        else:
+            result = evaluate_with_baselines(
+                config.env,
+                config.env_options,
+                load_controller(folder, deterministic=deterministic is not False, seed=seed),
+                episodes=episodes,
+                seed=seed,
+                sampled=load_controller(folder, deterministic=False, seed=seed)
+                if has_both
+                else None,
+                progress=lambda name, over, actions: screen.judging(name, over, episodes, actions),
+            )
     if as_json:
         print(json.dumps(result | {"env_options": config.env_options}))
     else:
         name = SAMPLED if deterministic is False else "agent, mean action" if has_both else "agent"
         also = {SAMPLED: result["sampled"]} if has_both else {}
-        _print_results({name: result} | also | result["baselines"], seed)
+        # after the first one, the episodes of a program outside Python are its own
+        known = None if is_external else seed
+        _print_results({name: result} | also | result["baselines"], known)
         _print_next(hints.after_evaluation(path, config.env))
 
 

@@ -78,6 +78,8 @@ class RunFolder:
         folder = cls(path)
         if not folder.config_file.is_file():
             what = "is no run folder (it has no config.yaml)" if path.is_dir() else "does not exist"
+            if folder.checkpoint.is_file():
+                what = "has a policy but no config.yaml, which names its task"
             raise ConfigError(f"run {path} {what}; give the folder of a run, such as runs/NAME")
         return folder
 

@@ -1,12 +1,12 @@
 """Trained policies of run folders, alone and as controllers."""
 
-from coupling.errors import RunError
+from coupling.errors import ConfigError, RunError
 from coupling.run.evaluate import PolicyController
 from coupling.run.folder import RunFolder
-from rl_agent.checkpoint import CheckpointError
+from rl_agent.checkpoint import CheckpointError, read_checkpoint
 from rl_agent.policy import Policy
 
-__all__ = ["load_controller", "load_policy"]
+__all__ = ["load_controller", "load_policy", "refuse_policy_alone"]
 
 
 def load_policy(folder: RunFolder) -> Policy:
@@ -26,3 +26,22 @@ def load_policy(folder: RunFolder) -> Policy:
 def load_controller(folder: RunFolder, *, deterministic: bool, seed: int) -> PolicyController:
     """Load the policy of a run's last checkpoint as a controller; errors of :func:`load_policy`."""
     return PolicyController(load_policy(folder), deterministic=deterministic, seed=seed)
+
+
+def refuse_policy_alone(folder: RunFolder) -> None:
+    """Refuse a folder whose checkpoint a learner cannot continue from; one that cannot be read is refused later.
+
+    Raises
+    ------
+    ConfigError
+        When it was written by ``flowsim export`` or :meth:`rl_agent.Policy.save`.
+    """
+    try:
+        _, meta = read_checkpoint(folder.checkpoint, lambda name: False)
+    except (OSError, CheckpointError):
+        return
+    if "counters" not in meta:
+        raise ConfigError(
+            f"{folder.path} holds a policy without its learner: it can be evaluated, rendered and exported, "
+            "but not trained further"
+        )

@@ -16,6 +16,7 @@ from coupling.launch.standby import Standby
 from coupling.run.evaluate import SAMPLED, PolicyController, evaluate, evaluate_with_baselines
 from coupling.run.folder import RunFolder
 from coupling.run.judges import Judges
+from coupling.run.policies import refuse_policy_alone
 from coupling.run.screen import told_if_long
 from coupling.run.training import Screen, Signals, Training
 from coupling.settings.config import RunConfig, dump_config, fitted, load_config, with_overrides
@@ -125,6 +126,7 @@ def resume(
     """
     folder = RunFolder.find(path)
     before = folder.config()
+    refuse_policy_alone(folder)
     config = with_overrides(before, overrides)
     _same_run(before, config)
     check_launcher(config.workers)

@@ -1,0 +1,87 @@
+"""Agents to share: a folder that others evaluate, an ONNX file, and what neither can be used for."""
+
+import json
+import stat
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import complaint
+from gymnasium.spaces import Box
+
+from coupling.run.agents import find_agent
+from rl_agent import AgentConfig, Learner, Policy
+
+
+def trained_policy():
+    """A policy of an environment with two observed numbers and an action in [-1, 1]."""
+    spaces = Box(-np.inf, np.inf, (2,), np.float32), Box(-1.0, 1.0, (1,), np.float32)
+    learner = Learner(AgentConfig(hidden=(8,)), *spaces, agents=1, seed=1)
+    weights = learner.algorithm.weights
+    weights[:] = np.random.default_rng(0).normal(0.0, 0.3, weights.shape)
+    return learner.policy()
+
+
+def test_the_folder_of_an_agent_has_its_policy_and_task(shell):
+    done = shell.run("export", "wake", "-o", "mine")
+    assert done.returncode == 0, done.stderr
+    shipped, mine = find_agent(Path("wake")), shell.folder / "mine"
+    seen = np.random.default_rng(0).normal(size=(4, 14))
+    expected, _ = Policy.load(shipped.checkpoint).act(seen)
+    np.testing.assert_array_equal(Policy.load(mine).act(seen)[0], expected)
+    assert (mine / "config.yaml").read_bytes() == shipped.config_file.read_bytes()
+    assert json.loads((mine / "evaluation.json").read_text())["after"]["episodes"] == 48
+
+
+@pytest.mark.parametrize(
+    ("output", "says"),
+    [
+        ("mine", "mine exists already"),
+        ("policy.pt", "give a file that ends in .onnx"),
+        ("/proc/policy.onnx", "cannot be written to"),
+    ],
+)
+def test_what_cannot_be_written_is_refused_in_a_sentence(shell, output, says):
+    (shell.folder / "mine").mkdir()
+    (shell.folder / "mine" / "something").write_text("")
+    done = shell.run("export", "wake", "-o", output)
+    assert done.returncode == 2
+    assert says in complaint(done.stderr)
+
+
+@pytest.mark.slow
+def test_an_onnx_file_of_a_shipped_agent_acts_as_it_does(shell):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    done = shell.run("export", "swimmer", "-o", "policy.onnx")
+    assert done.returncode == 0, done.stderr
+    assert "checked against the policy" in done.stdout
+    session = onnxruntime.InferenceSession(shell.folder / "policy.onnx")
+    policy = Policy.load(find_agent(Path("swimmer")).checkpoint)
+    seen = np.random.default_rng(0).normal(size=(6, policy.sizes.observation)).astype(np.float32)
+    (actions,) = session.run(None, {"observation": seen})
+    np.testing.assert_allclose(actions, policy.act(seen)[0], atol=1e-5)
+    assert (
+        session.get_modelmeta().custom_metadata_map["task"]
+        == find_agent(Path("swimmer")).config().env
+    )
+
+
+def test_a_policy_alone_is_not_resumed_and_not_touched(shell):
+    assert shell.run("export", "wake", "-o", "mine").returncode == 0
+    folder = shell.folder / "mine"
+    folder.chmod(0o755)
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    done = shell.run("resume", "mine", "run.steps=300000")
+    assert done.returncode == 2
+    assert "holds a policy without its learner" in complaint(done.stderr)
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o755
+
+
+def test_a_folder_with_a_policy_but_no_task_says_what_is_missing(shell):
+    (shell.folder / "mine").mkdir()
+    trained_policy().save(shell.folder / "mine" / "checkpoint.npz")
+    for command in (["evaluate"], ["render"], ["resume"], ["export", "-o", "x.onnx"]):
+        done = shell.run(command[0], "mine", *command[1:])
+        assert done.returncode == 2, command
+        assert "config.yaml" in complaint(done.stderr)
