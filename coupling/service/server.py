@@ -11,7 +11,7 @@ socket.
 """
 
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Container, Iterable
 from typing import Any
 
@@ -49,6 +49,8 @@ _MESSAGES_A_TURN = 4096  # a peer that floods the socket cannot keep the learner
 _REMEMBERED_OFFENDERS = 65536
 _MOMENT = 20  # milliseconds
 _LATE_COPIES = 3  # of messages of a session, which a network may make
+# STATUS answered within a second; a peer that asks more often is not heard for the rest of it
+_STATUS_OF_A_PEER, _STATUS_OF_ALL = 100, 400
 # in its queues: a peer that floods them, or reads nothing, does not fill the memory
 _MESSAGES_OF_A_PEER = 32
 
@@ -119,6 +121,8 @@ class Server:
         self.exchange = Exchange(learner, log, terms.agents_of_each, terms.observation_size, limit)
         self.liveness = Liveness(self.exchange.ledger, terms, clock)
         self._offenders: OrderedDict[bytes, None] = OrderedDict()
+        self._asked: Counter[bytes] = Counter()  # STATUS, of each peer
+        self._asked_since = clock()  # within the second that began then
         self.errors: list[tuple[int, str]] = []
         self.farewells: list[tuple[int, str]] = []
         self.warnings: list[str] = []
@@ -159,7 +163,8 @@ class Server:
 
     def _hear(self, route: bytes, frames: list[bytes]) -> None:
         """Handle one message; a violation is counted, answered with its reason, and its sender heard no more."""
-        if route in self._offenders:
+        rests = self._asked[route] >= _STATUS_OF_A_PEER and self._asked_lately()
+        if rests or route in self._offenders:
             self.counts.unheard += 1
             return
         try:
@@ -174,7 +179,7 @@ class Server:
                 self.exchange.settle()  # what came may be of the process whose place this one takes
                 self._hello(route, message)
             elif isinstance(message, Status):
-                self._send(route, encode_control(StatusReply(self.report), epoch=self._terms.epoch))
+                self._tell_status(route)
             elif isinstance(message, Heartbeat | Error | Goodbye):
                 self._sign_of_life(route, header, message)
             else:
@@ -192,6 +197,21 @@ class Server:
                 self._send_error(route, error.header, str(error))
             else:
                 self._send(route, encode_control(Reject(str(error)), epoch=self._terms.epoch))
+
+    def _tell_status(self, route: bytes) -> None:
+        """Answer STATUS, unless it is asked so often that answering would keep the learner from learning."""
+        if not self._asked_lately():
+            self._asked.clear()
+            self._asked_since = self._clock()
+        self._asked[route] += 1
+        if self._asked.total() > _STATUS_OF_ALL:
+            self.counts.unheard += 1
+            return
+        self._send(route, encode_control(StatusReply(self.report), epoch=self._terms.epoch))
+
+    def _asked_lately(self) -> bool:
+        """Whether the second in which STATUS are counted is not over."""
+        return self._clock() - self._asked_since < 1.0
 
     def _order(self, route: bytes, header: Header, frame: bytes, body: bytes) -> None:
         """Do with a RESET or STEP what the ledger says."""

@@ -31,7 +31,7 @@ class Counts:
     strangers
         Messages of sessions that are not known.
     violations, unheard
-        Frames that broke the protocol, and later frames of those who sent them.
+        Frames that broke the protocol; later frames of those who sent them, and of those who ask STATUS too often.
     """
 
     round_trips: int = 0

@@ -1,9 +1,12 @@
 """The learner's listening socket, which the kernel shuts while connections pour in.
 
 libzmq accepts whoever connects, and no option of it bounds how many. But it takes a listening socket that was made
-elsewhere, and Linux lets its owner attach a filter to that (``SO_ATTACH_FILTER``), which drops requests for a
-connection before anything in this process is woken. Connections that stand are not touched: the filter sees nothing of
-them but that their packets are no such requests.
+elsewhere, and Linux lets its owner have requests for a connection dropped before anything in this process is woken.
+Connections that stand are not touched. There are two ways, and the first that the kernel permits is taken:
+
+- a filter (``SO_ATTACH_FILTER``), which can let in the addresses of workers. Some kernels refuse it without root.
+- a signature that nobody has (``TCP_MD5SIG``, RFC 2385): the kernel drops every request that is not signed with a
+  random key. It needs no rights, but it knows no exceptions.
 """
 
 import contextlib
@@ -11,13 +14,14 @@ import ctypes
 import ipaddress
 import os
 import resource
+import secrets
 import socket
 import struct
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
-__all__ = ["Door"]
+__all__ = ["LOCKS", "Door", "lock_by_filter", "lock_by_signature"]
 
 _BACKLOG = 128  # connections that wait to be accepted
 _STRANGERS = 64  # connections a second that are let in beside those of the workers,
@@ -25,7 +29,11 @@ _OF_A_GUEST = 4  # each of which may make two, and make them again
 _SPARE = 128  # descriptors that are left for files, pipes and the like
 _MOST_KNOWN = 1000  # addresses: a filter has at most 4,096 instructions
 _OPEN, _KNOWN_ONLY, _SHUT = range(3)
-_ATTACH_FILTER, _DETACH_FILTER = 26, 27  # of Linux; Python does not name them
+# of Linux; Python does not name them
+_ATTACH_FILTER, _DETACH_FILTER, _TCP_MD5SIG_EXT = 26, 27, 32
+
+Lock = Callable[[socket.socket, Iterable[int] | None], None]
+"""Has the kernel drop requests for a connection from all but these IPv4 addresses, or none of them if given None."""
 
 
 class Door:
@@ -43,6 +51,8 @@ class Door:
         Number of workers.
     clock
         Seconds that rise.
+    locks
+        Ways to shut it; the first one that the kernel permits is taken.
 
     Attributes
     ----------
@@ -60,7 +70,12 @@ class Door:
     """
 
     def __init__(
-        self, host: str, port: int, guests: int, clock: Callable[[], float] = time.monotonic
+        self,
+        host: str,
+        port: int,
+        guests: int,
+        clock: Callable[[], float] = time.monotonic,
+        locks: Sequence[Lock] | None = None,
     ) -> None:
         self._listener = socket.create_server((host, port), backlog=_BACKLOG)
         self._listener.setblocking(False)
@@ -71,6 +86,7 @@ class Door:
         self._clock = clock
         self._began, self._accepted, self._state = clock(), 0, _OPEN
         self._known: dict[int, None] = {}
+        self._locks = list(LOCKS if locks is None else locks)
 
     @staticmethod
     def fits(host: str) -> bool:
@@ -108,7 +124,12 @@ class Door:
             state = _SHUT
         if state != self._state:
             self._state = state
-            self._filter()
+            self._turn_lock()
+
+    @property
+    def has_lock(self) -> bool:
+        """Whether the kernel permits one of the ways to shut it, as far as was tried."""
+        return bool(self._locks)
 
     def close(self) -> None:
         """Stop listening, once libzmq has closed its descriptor."""
@@ -123,19 +144,46 @@ class Door:
         os.close(lowest)
         return lowest >= self._room
 
-    def _filter(self) -> None:
-        """Have the kernel do what the state says."""
-        if self._state == _OPEN:
-            self._listener.setsockopt(socket.SOL_SOCKET, _DETACH_FILTER, 0)
-            return
-        program = _program(self._known if self._state == _KNOWN_ONLY else ())
-        code = ctypes.create_string_buffer(program)
-        with contextlib.suppress(OSError):  # no room for it in the kernel: the door stays as it is
-            self._listener.setsockopt(
-                socket.SOL_SOCKET,
-                _ATTACH_FILTER,
-                struct.pack("@HP", len(program) // 8, ctypes.addressof(code)),
-            )
+    def _turn_lock(self) -> None:
+        """Have the kernel do what the state says, by the first lock that it permits."""
+        known = {_OPEN: None, _KNOWN_ONLY: self._known, _SHUT: ()}[self._state]
+        while self._locks:
+            try:
+                self._locks[0](self._listener, known)
+                return
+            except OSError:  # not permitted, not there, or no room for it in the kernel
+                lock = self._locks.pop(0)
+                with contextlib.suppress(OSError):  # a filter that was there before does not stay for ever
+                    lock(self._listener, None)
+
+
+def lock_by_filter(listener: socket.socket, known: Iterable[int] | None) -> None:
+    """Attach or detach a filter, see :data:`Lock`."""
+    if known is None:
+        listener.setsockopt(socket.SOL_SOCKET, _DETACH_FILTER, 0)
+        return
+    program = _program(known)
+    code = ctypes.create_string_buffer(program)
+    listener.setsockopt(
+        socket.SOL_SOCKET,
+        _ATTACH_FILTER,
+        struct.pack("@HP", len(program) // 8, ctypes.addressof(code)),
+    )
+
+
+def lock_by_signature(listener: socket.socket, known: Iterable[int] | None) -> None:
+    """Ask every peer for a signature that nobody can make, or for none any more, see :data:`Lock`.
+
+    A signature cannot be asked of all but some addresses, so those that are known are kept out, too.
+    """
+    key = b"" if known is None else secrets.token_bytes(80)
+    everybody = struct.pack("=H126x", socket.AF_INET)  # 0.0.0.0, of which 0 bits have to agree
+    ask_all = struct.pack("=128sBBHi80s", everybody, 1, 0, len(key), 0, key)
+    listener.setsockopt(socket.IPPROTO_TCP, _TCP_MD5SIG_EXT, ask_all)
+
+
+LOCKS: tuple[Lock, ...] = (lock_by_filter, lock_by_signature)
+"""Those that Linux has."""
 
 
 def _program(known: Iterable[int]) -> bytes:

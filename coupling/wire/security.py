@@ -215,9 +215,14 @@ class Guard:
             floods = self._door.floods
             self._door.tend(self.accepted - before)
             if self._door.floods > floods and now >= self._excused_until:
+                then = (
+                    "while that goes on, few new ones are let in, and workers that are there go on"
+                    if self._door.has_lock
+                    else "this system has no means to keep them out, so the run may become slow; workers.transport=ipc "
+                    "opens no port, and a firewall may admit the workers' machines only"
+                )
                 self._tell(
-                    f"more than {self._door.budget} connections came within a second; while that goes on, few new ones "
-                    "are let in, and workers that are there go on"
+                    f"more than {self._door.budget} connections came within a second; {then}"
                 )
 
     def close(self) -> None:

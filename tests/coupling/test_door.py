@@ -13,7 +13,7 @@ from conftest import ROOT, wait_until
 from coupling.service.experience import ExperienceLog
 from coupling.service.server import Server, Terms
 from coupling.wire.connection import task_hash
-from coupling.wire.door import Door
+from coupling.wire.door import LOCKS, Door, lock_by_filter, lock_by_signature
 from coupling.wire.protocol import Status, encode_control
 
 # not in front: a file there has the name of the package mujoco
@@ -53,12 +53,27 @@ def opened():
         yield ask
 
 
+@pytest.fixture(params=LOCKS, ids=lambda lock: lock.__name__)
+def lock(request):
+    """One way to shut a door; skipped where the kernel does not permit it to this user."""
+    with socket.create_server(("127.0.0.1", 0)) as tried:
+        try:
+            request.param(tried, ())
+        except OSError as error:
+            pytest.skip(f"this kernel does not permit {request.param.__name__}: {error}")
+    return request.param
+
+
 @pytest.fixture
-def make(clock):
+def make(clock, request):
     with contextlib.ExitStack() as stack:
 
-        def make(guests=1):
-            return stack.enter_context(contextlib.closing(Door("127.0.0.1", 0, guests, clock)))
+        def make(guests=1, locks=None):
+            if locks is None and "lock" in request.fixturenames:
+                locks = [request.getfixturevalue("lock")]
+            return stack.enter_context(
+                contextlib.closing(Door("127.0.0.1", 0, guests, clock, locks))
+            )
 
         yield make
 
@@ -75,7 +90,7 @@ def is_kept_out(peer):
     return not stands(peer, 0.3)
 
 
-def test_who_comes_after_the_budget_is_kept_out_until_the_second_is_over(make, clock, opened):
+def test_who_comes_after_the_budget_is_kept_out_until_the_second_is_over(lock, make, clock, opened):
     door = make()
     before = opened(door.port)
     assert is_let_in(before)
@@ -95,7 +110,7 @@ def test_who_comes_after_the_budget_is_kept_out_until_the_second_is_over(make, c
     assert door.floods == 1
 
 
-def test_a_connection_that_stands_is_not_touched(make, opened):
+def test_a_connection_that_stands_is_not_touched(lock, make, opened):
     door = make()
     peer = opened(door.port)
     assert is_let_in(peer)
@@ -113,7 +128,63 @@ def test_a_connection_that_stands_is_not_touched(make, opened):
     assert is_kept_out(opened(door.port))
 
 
-def test_addresses_of_workers_have_a_budget_of_their_own(make, opened):
+@pytest.fixture
+def filters():
+    """Skip where the kernel refuses filters; those who are not root are refused by some."""
+    with socket.create_server(("127.0.0.1", 0)) as tried:
+        try:
+            lock_by_filter(tried, ())
+        except OSError as error:
+            pytest.skip(f"this kernel does not permit filters: {error}")
+
+
+def refuse(listener, known):
+    """Do what a kernel without this lock does, and one that has nothing to detach."""
+    raise PermissionError(1, "Operation not permitted") if known is not None else FileNotFoundError
+
+
+def test_a_lock_that_the_kernel_refuses_makes_room_for_the_next(lock, make, clock, opened):
+    door = make(locks=[refuse, lock])
+    door.tend(door.budget + 1)
+    assert is_kept_out(opened(door.port))
+    clock.now += 1.0
+    door.tend(0)
+    assert is_let_in(opened(door.port))
+    assert door.has_lock
+
+
+def test_without_any_lock_everybody_is_let_in_and_it_says_so(make, clock, opened):
+    door = make(locks=[refuse, refuse])
+    for _ in range(3):
+        door.tend(2 * door.budget + 2)
+        assert is_let_in(opened(door.port))
+        clock.now += 1.0
+        door.tend(0)
+    assert door.floods == 3
+    assert not door.has_lock
+
+
+def test_a_filter_for_which_there_is_no_room_any_more_does_not_stay(filters, make, clock, opened):
+    """It was attached once, and the kernel refuses the next one: the other lock is taken, and opened again."""
+
+    def filter_once(listener, known):
+        if known is not None and door.floods > 1:
+            raise OSError(12, "Cannot allocate memory")
+        lock_by_filter(listener, known)
+
+    door = make(locks=[filter_once, lock_by_signature])
+    door.tend(door.budget + 1)
+    assert is_kept_out(opened(door.port))
+    clock.now += 1.0
+    door.tend(door.budget + 1)  # the state is the same, and the filter stays
+    door.tend(door.budget + 1)  # now it is to be another filter
+    assert is_kept_out(opened(door.port))
+    clock.now += 1.0
+    door.tend(0)
+    assert is_let_in(opened(door.port))
+
+
+def test_addresses_of_workers_have_a_budget_of_their_own(filters, make, opened):
     door = make()
     for number in range(1, 256):
         door.know(f"10.0.0.{number}")
@@ -126,7 +197,7 @@ def test_addresses_of_workers_have_a_budget_of_their_own(make, opened):
     assert is_kept_out(opened(door.port, "127.0.0.2"))
 
 
-def test_more_addresses_than_a_filter_holds_do_no_harm(make, opened):
+def test_more_addresses_than_a_filter_holds_do_no_harm(filters, make, opened):
     door = make()
     for number in range(5000):
         door.know(f"10.0.{number // 256}.{number % 256}")
@@ -136,7 +207,7 @@ def test_more_addresses_than_a_filter_holds_do_no_harm(make, opened):
     assert is_kept_out(opened(door.port))
 
 
-def test_it_is_shut_while_descriptors_are_short(make, clock, opened):
+def test_it_is_shut_while_descriptors_are_short(lock, make, clock, opened):
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.ExitStack() as stack:
         lowest = stack.enter_context(socket.socket()).fileno()
@@ -210,6 +281,20 @@ def test_of_a_flood_python_hears_no_more_than_the_budget(server, ask_for_status,
     assert budget < came <= budget + 2 * at_once
     assert server.refused + server.counts.violations <= 2 * came
     assert sum("connections came within a second" in refusal for refusal in server.refusals) == 1
+
+
+def test_a_flood_that_cannot_be_kept_out_is_told(server, ask_for_status, monkeypatch):
+    """The learner goes on, serves who is there, and says what can be done."""
+    monkeypatch.setattr(server._guard._door, "_locks", [refuse])
+    port = int(server.endpoint.rpartition(":")[2])
+    asked = 0
+    while asked < 400:
+        asked += flooder.flood(("127.0.0.1", port), "noise", rate=1000.0, seconds=0.02)["asked"]
+        ask_for_status()
+    wait_until(lambda: server.turn(0.01) or server.accepted > 300)
+    (told,) = [refusal for refusal in server.refusals if "connections came within" in refusal]
+    assert "no means to keep them out" in told
+    assert "workers.transport=ipc" in told
 
 
 def test_after_the_flood_a_new_peer_gets_in(server, ask_for_status, clock):

@@ -479,6 +479,43 @@ def test_status_is_answered_to_anybody(served):
     assert peer().say(protocol.encode_control(protocol.Status()))[1].json == server.report
 
 
+def replies(peer):
+    """Take what a peer was told so far; all of it has to answer STATUS."""
+    count = 0
+    while peer.socket.poll(100):
+        assert protocol.decode(peer.socket.recv())[0].kind == Kind.STATUS_REPLY
+        count += 1
+    return count
+
+
+def test_a_peer_that_asks_for_the_status_all_the_time_costs_little(served, clock):
+    """It is answered a hundred times within a second, the others as ever, and afterwards it is heard again."""
+    _, server, peer = served
+    worker, curious, honest = peer(), peer(), peer()
+    worker.join()
+    worker.reset()
+    for _ in range(500):
+        curious.send(protocol.encode_control(protocol.Status()))
+    header, _ = worker.step()
+    assert header.acknowledgement == 2
+    curious.serve_until(lambda: server.counts.unheard == 400)
+    assert replies(curious) == 100
+    assert honest.say(protocol.encode_control(protocol.Status()))[0].kind == Kind.STATUS_REPLY
+    assert server.counts.violations == 0
+    clock.now += 1.0
+    assert curious.say(protocol.encode_control(protocol.Status()))[0].kind == Kind.STATUS_REPLY
+
+
+def test_many_peers_that_ask_for_the_status_are_answered_four_hundred_times_a_second(served):
+    _, server, peer = served
+    crowd = [peer() for _ in range(10)]
+    for each in crowd:
+        for _ in range(90):
+            each.send(protocol.encode_control(protocol.Status()))
+    crowd[0].serve_until(lambda: server.counts.unheard == 500)
+    assert sum(map(replies, crowd)) == 400
+
+
 def test_a_worker_that_beats_but_does_not_step_is_too_slow(served, clock):
     _, server, peer = served
     worker = peer()
