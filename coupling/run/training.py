@@ -20,7 +20,7 @@ from coupling.settings.external import EXTERNAL
 from coupling.signals import ENDING, Interrupted, leave_closed_terminal
 from coupling.wire.address import endpoint_to_bind
 from coupling.wire.connection import Connection, task_hash, write_connection
-from coupling.wire.security import Keys, is_loopback
+from coupling.wire.security import Keys
 from coupling.worker.environments import Task
 from coupling.worker.outbox import read_outbox
 from rl_agent.config import OnPolicyConfig
@@ -129,7 +129,10 @@ class Training:
             epoch=self._epoch,
         )
         endpoint = endpoint_to_bind(workers.transport, workers.bind)
-        self._keys = Keys.draw() if workers.curve == "always" or not is_loopback(endpoint) else None
+        encrypted = workers.curve == "always" or (
+            workers.curve == "auto" and workers.transport == "tcp"
+        )
+        self._keys = Keys.draw() if encrypted else None
         self._server = Server(
             learner, endpoint, terms, config.run.steps, self._experience, self._keys
         )

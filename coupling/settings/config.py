@@ -99,8 +99,9 @@ class WorkerSettings(BaseModel):
     transport: Literal["tcp", "ipc"] = Field(
         default="tcp", description="how local workers are reached"
     )
-    curve: Literal["auto", "always"] = Field(
-        default="auto", description="encrypt beyond this machine only, or always"
+    curve: Literal["auto", "always", "never"] = Field(
+        default="auto",
+        description="encrypt what goes by tcp (auto), by ipc, too (always), or nothing: on this machine only (never)",
     )
     step_timeout: float = Field(
         default=300.0, gt=0, description="longest environment step in seconds"
@@ -146,6 +147,11 @@ class WorkerSettings(BaseModel):
             raise ValueError(
                 f"workers.transport = ipc ends at this machine, but workers.launcher = {self.launcher} does not; "
                 "use tcp"
+            )
+        if self.curve == "never" and self.transport == "tcp" and not is_loopback(self.bind):
+            raise ValueError(
+                f"workers.curve = never, but workers.bind = {self.bind} can be reached from other machines, where "
+                "everything is encrypted; leave workers.curve out"
             )
         if self.launcher == "slurm" and self.slurm.cluster == "slurm" and is_loopback(self.bind):
             raise ValueError(

@@ -153,7 +153,9 @@ class Door:
                 return
             except OSError:  # not permitted, not there, or no room for it in the kernel
                 lock = self._locks.pop(0)
-                with contextlib.suppress(OSError):  # a filter that was there before does not stay for ever
+                with contextlib.suppress(
+                    OSError
+                ):  # a filter that was there before does not stay for ever
                     lock(self._listener, None)
 
 

@@ -1,7 +1,8 @@
 """Who may talk to the learner, and how both sides learn of a refusal.
 
-On one machine the learner listens on loopback and nothing is encrypted. Beyond it every connection is encrypted by
-CURVE, and only the key of the run's connection file is let in. libzmq asks who is allowed over a socket of the
+Every TCP connection is encrypted by CURVE, and only the key of the run's connection file is let in; so it is on one
+machine, too, where anybody can listen at a port that a dead learner left. Without encryption are sockets in a folder
+that only its owner can enter (ipc), and loopback where the run says so. libzmq asks who is allowed over a socket of the
 learner's context (ZAP, ZeroMQ RFC 27); the learner answers between its other messages, so that there is no further
 thread. A domain that libzmq must enforce makes it refuse everybody if nobody answers, where it would otherwise let in
 any key.
@@ -83,7 +84,8 @@ class Keys:
         """
         if not zmq.has("curve"):
             raise ConfigError(
-                "libzmq was built without CURVE, so workers can be on this machine only"
+                "libzmq was built without CURVE, so workers can be on this machine only, and have to be reached by "
+                "workers.transport=ipc (or by workers.curve=never, where you trust all users of this machine)"
             )
         pairs = (*zmq.curve_keypair(), *zmq.curve_keypair())
         return cls(*(key.decode() for key in pairs))

@@ -21,8 +21,9 @@ from coupling.errors import ConfigError
 from coupling.launch.tally import Tally
 from coupling.service.experience import ExperienceLog
 from coupling.service.server import Server, Terms
+from coupling.settings.config import load_config
 from coupling.wire.connection import Connection, read_connection, task_hash, write_connection
-from coupling.wire.protocol import MAGIC, Status, encode_control
+from coupling.wire.protocol import MAGIC, Kind, Status, decode, encode_control
 from coupling.wire.security import Guard, Keys, RefusedError, Watch, is_loopback, secure_client
 from coupling.worker.line import Line
 from rl_agent.running import Decision
@@ -492,8 +493,85 @@ def test_an_absurd_number_of_failures_takes_no_room():
     assert tally.exceeded
 
 
+class Impostor:
+    """Somebody who listens at the port that a dead learner left, as any user of the machine may."""
+
+    def __init__(self, port):
+        self.context = zmq.Context()
+        self.socket = self.context.socket(zmq.ROUTER)
+        self.socket.linger = 0
+        self.events = self.socket.get_monitor_socket(zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
+                                                     | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL)  # fmt: skip
+        wait_until(lambda: self.binds(port))  # the kernel may still be closing the learner's
+
+    def binds(self, port):
+        with contextlib.suppress(zmq.ZMQError):
+            self.socket.bind(f"tcp://127.0.0.1:{port}")
+            return True
+        return False
+
+    def heard(self):
+        """Kinds of the messages that came since the last call."""
+        kinds = set()
+        while self.socket.poll(50):
+            kinds.add(decode(self.socket.recv_multipart()[-1])[0].kind)
+        return kinds
+
+    def refusals(self):
+        """Count handshakes of workers that did not take this for their learner, since the last call."""
+        count = 0
+        while self.events.poll(50):
+            self.events.recv_multipart()
+            count += 1
+        return count
+
+    def close(self):
+        if self.socket.closed:
+            return
+        self.socket.disable_monitor()
+        self.socket.close()
+        self.context.destroy(linger=0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("curve", ["auto", "never"])
+def test_who_binds_the_port_of_a_dead_learner_hears_nothing_of_its_workers(shell, make, curve):
+    """The worker knows that this is not its learner, unless encryption is switched off; the run goes on afterwards."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    workers = {"curve": curve, "bind": f"127.0.0.1:{port}", "processes": 1, "agents": 2}
+    learner = shell.start("serve", shell.preset(workers=workers, run={"steps": 10**6}))
+    file = shell.run_folder / "connection.json"
+    wait_until(file.exists)
+    shell.start("worker", "--connect", str(file))
+    wait_until(lambda: shell.status().get("environment_steps", 0) > 50)
+    learner.kill()
+    learner.wait()
+    impostor = make(Impostor, port)
+    if curve == "never":  # this is what the encryption is for
+        wait_until(lambda: Kind.STEP in impostor.heard())
+        return
+    wait_until(impostor.refusals)
+    assert impostor.heard() == set()
+    steps = shell.status()["environment_steps"]
+    impostor.close()
+    again = shell.start("serve", str(shell.run_folder))
+    wait_until(file.exists)
+    shell.start("worker", "--connect", str(file))
+    wait_until(lambda: shell.status()["environment_steps"] > steps + 50)
+    again.send_signal(signal.SIGINT)
+    _, said = again.communicate(timeout=GUARD)
+    assert again.returncode == 130, said
+
+
+def test_encryption_is_never_off_where_other_machines_listen():
+    with pytest.raises(ConfigError, match=r"workers\.curve = never, but workers.bind = 192.0.2.1"):
+        load_config(None, ["env=CartPole-v1", "workers.curve=never", "workers.bind=192.0.2.1"])
+    load_config(None, ["env=CartPole-v1", "workers.curve=never", "workers.transport=ipc"])
+
+
 def test_the_keys_of_a_run_are_in_its_connection_file_and_nowhere_else(shell, make):
-    preset = shell.preset(workers={"curve": "always"}, run={"steps": 10**6})
+    preset = shell.preset(run={"steps": 10**6})
     learner = shell.start("train", preset)
     file = shell.run_folder / "connection.json"
     wait_until(lambda: shell.status().get("environment_steps", 0) > 300)
