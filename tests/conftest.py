@@ -1,9 +1,11 @@
 """For all tests: threads that leave room for the other workers of pytest-xdist, no deadlines, and what was skipped."""
 
+import atexit
 import os
 import re
 import shutil
 import subprocess
+import tempfile
 from collections import Counter
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # before the first import of a numerical library
@@ -13,6 +15,10 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # before the first import of a numerica
 
 import hypothesis
 import pytest
+
+# with which environments a test trained is nothing for the notes of whoever runs the tests
+os.environ["XDG_STATE_HOME"] = _state = tempfile.mkdtemp(prefix="flowsim-tests-state-")
+atexit.register(shutil.rmtree, _state, ignore_errors=True)
 
 hypothesis.settings.register_profile(
     "any machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]

@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 import webbrowser
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar
@@ -87,6 +87,13 @@ EvaluationSeed = Annotated[
         "--seed",
         min=0,
         help="seed of the evaluation; none has the initial conditions of a training",
+    ),
+]
+Trust = Annotated[
+    bool,
+    typer.Option(
+        "--trust",
+        help="run an environment that comes with neither flowsim nor Gymnasium, and that you did not train in",
     ),
 ]
 Overrides = Annotated[
@@ -268,15 +275,19 @@ def resume(
             help="go on without what lies behind a damage of the experience log; it is kept as *.damaged",
         ),
     ] = False,
+    trust: Trust = False,
 ) -> None:
     """Go on with a run from its last checkpoint, also after kill -9."""
     with loading(str(path)):
         from coupling.launch.standby import Standby
         from coupling.run.folder import RunFolder
+        from coupling.run.trust import refuse_unknown_code
         from coupling.settings.config import with_overrides
 
         words = overrides or []
-        standby = Standby(with_overrides(RunFolder.find(path).config(), words))
+        config = with_overrides(RunFolder.find(path).config(), words)
+        refuse_unknown_code(config.env, trust)
+        standby = Standby(config)
         from coupling.run import run
         from coupling.run.screen import ConsoleScreen
     with standby, ConsoleScreen() as screen:
@@ -294,11 +305,14 @@ def serve(
         ),
     ],
     overrides: Overrides = None,
+    trust: Trust = False,
 ) -> None:
     """Train or resume without starting workers: say how they are started by hand, and wait for them."""
     with loading(f"the learner for {what}"):
         from coupling.run import run
+        from coupling.run.folder import RunFolder
         from coupling.run.screen import ConsoleScreen
+        from coupling.run.trust import refuse_unknown_code
 
     words = overrides or []
     if any(word.startswith("workers.launcher=") for word in words):
@@ -308,6 +322,7 @@ def serve(
     words = ["workers.launcher=none", *words]
     with ConsoleScreen() as screen:
         if Path(what).is_dir():
+            refuse_unknown_code(RunFolder.find(Path(what)).config().env, trust)
             folder = run.resume(Path(what), words, screen)
         else:
             folder = run.train(*_preset_or_word(what, words), screen)
@@ -367,6 +382,7 @@ def evaluate(
         ),
     ] = None,
     seed: EvaluationSeed = 0,
+    trust: Trust = False,
     as_json: Json = False,
 ) -> None:
     """Judge a trained agent beside the task's baselines, with 95 % bootstrap intervals of the mean return."""
@@ -375,11 +391,14 @@ def evaluate(
         from coupling.run.evaluate import SAMPLED, evaluate_with_baselines
         from coupling.run.policies import load_controller
         from coupling.run.screen import ConsoleScreen
+        from coupling.run.trust import refuse_unknown_code
         from coupling.settings import EXTERNAL
         from coupling.settings.config import on_another_task
+        from coupling.worker.named import draws_itself
 
     folder = find_agent(path)
     config = on_another_task(folder.config(), changes or [])
+    refuse_unknown_code(config.env, trust)
     is_external = config.env == EXTERNAL
     has_both = deterministic is None and config.agent.is_stochastic and not is_external
     with ConsoleScreen() as screen:
@@ -410,7 +429,7 @@ def evaluate(
         # after the first one, the episodes of a program outside Python are its own
         known = None if is_external else seed
         _print_results({name: result} | also | result["baselines"], known)
-        _print_next(hints.after_evaluation(path, config.env))
+        _print_next(hints.after_evaluation(path, draws_itself(config.env)), trust)
 
 
 @app.command(epilog="Example: flowsim status runs/demo --json")
@@ -440,7 +459,7 @@ def status(
     else:
         print_status(now)
         config = folder.config()
-        _print_next(hints.after_status(path, config.env, now["state"], config.run.steps))
+        _print_next(hints.after_status(path, folder.draws_itself(), now["state"], config.run.steps))
 
 
 @app.command(epilog="Example: flowsim render runs/demo -o wake.mp4 --beside zero --beside pd")
@@ -474,6 +493,7 @@ def render(
         bool, typer.Option(help="act with the mean of the policy, or draw from it")
     ] = True,
     seed: EvaluationSeed = 0,
+    trust: Trust = False,
     fields: Fields = None,
     limits: Range = None,
     follow: Annotated[
@@ -499,14 +519,14 @@ def render(
         look["frames_per_action"] = frames_per_action
     endings = film(
         path, files, changes=changes or [], beside=beside or ["zero"], starts=starts, actions=actions,
-        deterministic=deterministic, seed=seed, fps=fps, look=look,
+        deterministic=deterministic, seed=seed, fps=fps, look=look, trust=trust,
     )  # fmt: skip
     for ending in endings:
         done = f"{ending.how} after {ending.actions} actions"
         print(f"{ending.title}: return {ending.episode_return:.2f}, {done}")
     for file in files:
         print(file)
-    _print_next(hints.after_film(path))
+    _print_next(hints.after_film(path), trust)
 
 
 def _quantities(names: str | None, ranges: str | None) -> "list[Quantity]":
@@ -854,7 +874,7 @@ def _print_outcome(folder: "RunFolder") -> None:
         rows = {name: judged[which] for which, name in names.items() if which in judged}
         after = judged.get("after", {})
         _print_results(rows | after.get("baselines", {}), after.get("seed"))
-    _print_next(hints.after_training(folder.path, config.env, config.run.steps))
+    _print_next(hints.after_training(folder.path, folder.draws_itself(), config.run.steps))
 
 
 def _print_results(results: dict[str, dict[str, Any]], seed: int | None) -> None:
@@ -870,8 +890,9 @@ def _print_presets() -> None:
     print_rows(describe_presets(), spare=("env",))
 
 
-def _print_next(commands: Sequence[tuple[str, str]]) -> None:
+def _print_next(commands: list[tuple[str, str]], trust: bool = False) -> None:
     """Print what a person does next, one command a line."""
+    commands = hints.trusting(commands) if trust else commands
     for number, (command, why) in enumerate(commands):
         print(f"{'next: ' if number == 0 else '  or: '}{command}   ({why})")
 

@@ -14,24 +14,25 @@ __all__ = [
     "after_training",
     "after_validation",
     "after_watching",
+    "trusting",
 ]
 
 Hints = list[tuple[str, str]]
 """Commands, and what each is for."""
 
 
-def after_training(run: Path, env: str, steps: int) -> Hints:
+def after_training(run: Path, draws_itself: bool, steps: int) -> Hints:
     """Return what follows a finished run: judge it, film it or draw its curves, train longer."""
     return [
         (f"flowsim evaluate {run}", "judge it beside the baselines"),
-        _show(run, env),
+        _show(run, draws_itself),
         (f"flowsim resume {run} run.steps={2 * steps}", "train longer"),
     ]
 
 
-def after_evaluation(run: Path, env: str) -> Hints:
+def after_evaluation(run: Path, draws_itself: bool) -> Hints:
     """Return what follows a judgement: look at what was judged."""
-    return [_show(run, env)]
+    return [_show(run, draws_itself)]
 
 
 def after_export(run: Path, output: Path) -> Hints:
@@ -45,10 +46,10 @@ def after_film(run: Path) -> Hints:
     return [(f"flowsim evaluate {run} --episodes 48", "judge it over more starts")]
 
 
-def after_status(run: Path, env: str, state: str, steps: int) -> Hints:
+def after_status(run: Path, draws_itself: bool, state: str, steps: int) -> Hints:
     """Return what follows a look at a run: by its state."""
     if state == "finished":
-        return after_training(run, env, steps)
+        return after_training(run, draws_itself, steps)
     if state in ("died", "stopped", "failed"):
         return [(f"flowsim resume {run}", "go on where it stopped")]
     return [(f"flowsim plot {run} -o {run.name}.png", "draw the curves so far")]
@@ -99,12 +100,17 @@ def after_bench(part: str, full: bool) -> Hints:
     return [(f"flowsim bench {part} --full", "measure every row, which takes longer")]
 
 
-def _show(run: Path, env: str) -> tuple[str, str]:
-    """Return how a run is looked at: what draws itself is filmed."""
-    from coupling.worker.named import (
-        draws_itself,
-    )  # brings gymnasium, which most commands do without
+def trusting(commands: Hints) -> Hints:
+    """Return the commands for a run whose environment is trusted this time only, as they are to be typed."""
+    need = ("flowsim evaluate ", "flowsim render ", "flowsim resume ")
+    return [
+        (f"{command} --trust" if command.startswith(need) else command, why)
+        for command, why in commands
+    ]
 
-    if draws_itself(env):
+
+def _show(run: Path, draws_itself: bool) -> tuple[str, str]:
+    """Return how a run is looked at: what draws itself is filmed."""
+    if draws_itself:
         return f"flowsim render {run} -o {run.name}.mp4", "film it"
     return f"flowsim plot {run} -o {run.name}.png", "draw its learning curves"

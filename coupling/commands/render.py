@@ -16,6 +16,7 @@ from coupling.run.evaluate import baselines_of
 from coupling.run.folder import RunFolder
 from coupling.run.policies import load_controller
 from coupling.run.screen import progress_bar
+from coupling.run.trust import refuse_unknown_code
 from coupling.settings.config import on_another_task
 from coupling.worker.environments import make_vector
 from coupling.worker.named import is_flow, load_task
@@ -41,6 +42,7 @@ def render(
     seed: int = EVALUATION_SEED,
     fps: float | None = None,
     look: Mapping[str, Any] | None = None,
+    trust: bool = False,
 ) -> list[Ending]:
     """Film a run's agent from the first starts of its evaluation, and baselines from the very first.
 
@@ -65,17 +67,20 @@ def render(
     look
         Of the film of a flow: ``quantities``, ``follow`` and ``frames_per_action`` of
         :func:`cases.film.render_film`; another task draws itself.
+    trust
+        Run the code of an environment that is not known, see :mod:`coupling.run.trust`.
 
     Raises
     ------
     ConfigError
-        For a run that is not there, an unknown baseline, a task that cannot be filmed, or files that cannot be
-        written; before anything is simulated.
+        For a run that is not there, an environment that is not trusted, an unknown baseline, a task that cannot be
+        filmed, or files that cannot be written; before anything is simulated.
     RunError
         When the checkpoint cannot be used.
     """
     folder = find_agent(path)
     config = on_another_task(folder.config(), changes)
+    refuse_unknown_code(config.env, trust)
     load_task(config.env)  # a module of the current folder, perhaps
     flow, look = is_flow(config.env), look or {}
     if look and not flow:

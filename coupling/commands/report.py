@@ -23,7 +23,6 @@ from coupling.origin import flowsim_version
 from coupling.run.folder import RunFolder
 from coupling.run.log import read_status
 from coupling.settings.config import dump_config
-from coupling.worker.named import draws_itself
 
 __all__ = ["write_report"]
 
@@ -218,7 +217,7 @@ def _films(folders: Sequence[RunFolder]) -> tuple[list[dict[str, str]], list[str
     films, notes = [], []
     for folder in folders:
         found = sorted(file for file in folder.path.iterdir() if file.suffix in FILMS)
-        if not found and draws_itself(folder.config().env):
+        if not found and folder.draws_itself():
             path = folder.path
             notes.append(f"No film in {path}: flowsim render {path} -o {path / 'film.mp4'}")
         # a film is rendered as MP4 with a GIF beside it: one of them is enough

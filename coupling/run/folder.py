@@ -1,5 +1,6 @@
 """The folder of a run: what lies where, who may write in it, and how it is begun and found again."""
 
+import contextlib
 import fcntl
 import json
 import os
@@ -132,8 +133,15 @@ class RunFolder:
             self._lock.close()
             self._lock = None
 
-    def note_start(self, environment_steps: int) -> int:
+    def note_start(self, environment_steps: int, *, draws_itself: bool) -> int:
         """Append what is started, with which versions, to ``starts.jsonl``.
+
+        Parameters
+        ----------
+        environment_steps
+            Those of the learner so far.
+        draws_itself
+            Whether the environment can be filmed.
 
         Returns
         -------
@@ -145,9 +153,17 @@ class RunFolder:
             "epoch": epoch,
             "time": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
             "environment_steps": environment_steps,
+            "draws_itself": draws_itself,
             "pid": os.getpid(),
             **provenance(),
         }
         with open(self.starts, "a", opener=private_opener) as file:
             file.write(json.dumps(start) + "\n")
         return epoch
+
+    def draws_itself(self) -> bool:
+        """Tell whether the run's environment can be filmed, as its last start noted; nothing of it is imported."""
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            last = json.loads(self.starts.read_text(encoding="utf-8").splitlines()[-1])
+            return isinstance(last, dict) and last.get("draws_itself") is True
+        return False

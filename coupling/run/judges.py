@@ -270,7 +270,7 @@ def _play(vector: Any, controller: Controller, part: _Part, progress: Progress) 
 @contextlib.contextmanager
 def _one_thread() -> Iterator[None]:
     """Have what is started meanwhile use one thread, and end with this process."""
-    variables = worker_environment(1)
+    variables = worker_environment(1) | {"PYTHONSAFEPATH": "1"}  # not the current folder's modules
     before = dict(os.environ)
     os.environ.update(variables)
     try:

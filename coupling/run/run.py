@@ -19,6 +19,7 @@ from coupling.run.judges import Judges
 from coupling.run.policies import refuse_policy_alone
 from coupling.run.screen import told_if_long
 from coupling.run.training import Screen, Signals, Training
+from coupling.run.trust import note_training
 from coupling.settings.config import RunConfig, dump_config, fitted, load_config, with_overrides
 from coupling.settings.content import folder_name, preset_name
 from coupling.signals import Interrupted, number_of
@@ -69,6 +70,7 @@ def train(
     check_launcher(config.workers)
     folder = RunFolder.choose(config, preset_name(preset) if preset else folder_name(config.env))
     task = _prepare(config, screen, standby)
+    _note_training(config, screen)
     config = fitted(config, task.episode_steps)
     try:
         learner = Learner(
@@ -131,6 +133,7 @@ def resume(
     _same_run(before, config)
     check_launcher(config.workers)
     task = _prepare(config, screen, standby)
+    _note_training(config, screen)
     with _as_run_error(folder):
         others = make_private(folder.path)
         if others:
@@ -173,6 +176,12 @@ def _prepare(config: RunConfig, screen: Screen, standby: Standby | None) -> Task
         with told_if_long(compiles, screen.say), contextlib.suppress(ValueError):
             rehearse(config.agent, task.observation_space, task.action_space, task.world)
     return task
+
+
+def _note_training(config: RunConfig, screen: Screen) -> None:
+    """Note that the user runs this environment, so that the run can be evaluated and filmed without asking."""
+    if sentence := note_training(config.env):
+        screen.say(f"warning: {sentence}")
 
 
 def _is_finished(learner: Learner, steps: int) -> bool:

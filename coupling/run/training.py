@@ -108,7 +108,7 @@ class Training:
     ) -> None:
         self._folder, self._config, self._learner = folder, config, learner
         self._screen, self._signals, self._discard_damaged = screen, signals, discard_damaged
-        self._epoch = folder.note_start(learner.environment_steps)
+        self._epoch = folder.note_start(learner.environment_steps, draws_itself=task.draws_itself)
         self._log = RunLog(folder, learner.environment_steps, learner.episodes, config.run.steps)
         self._experience = ExperienceLog(
             folder.experience, fsync=config.run.durability == "fsync", when_full=self._when_full

@@ -19,7 +19,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from cases.sentences import did_you_mean, nearest
 from coupling.errors import ConfigError, describe_failure
 from coupling.settings import EXTERNAL
-from coupling.worker.named import PARALLEL, registered, unregistered, world_maker
+from coupling.worker.named import PARALLEL, draws_itself, registered, unregistered, world_maker
 from coupling.worker.worlds import JointWorld
 from rl_agent.joint import ActionSpace
 
@@ -124,12 +124,15 @@ class Task:
         Longest episode in steps, where the task says so.
     world
         Agents that act together in one environment.
+    draws_itself
+        Whether it can be filmed.
     """
 
     observation_space: gym.spaces.Box
     action_space: ActionSpace
     episode_steps: int | None = None
     world: int = 1
+    draws_itself: bool = False
 
     @property
     def action_bounds(self) -> tuple[list[float], list[float]]:
@@ -324,7 +327,7 @@ def describe_task(env: str, env_options: dict[str, Any]) -> Task:
     actions = action.choices if isinstance(action, Numbered) else action
     # a name of its own: environments by others have a `world`, their physics, say
     world = _of_first(vector, "joint_agents", 1)
-    return Task(observation, actions, _longest_episode(env, vector), world)
+    return Task(observation, actions, _longest_episode(env, vector), world, draws_itself(env))
 
 
 def _of_first(vector: VectorEnv, name: str, otherwise: Any) -> Any:

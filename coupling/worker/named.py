@@ -2,9 +2,11 @@
 
 import contextlib
 import importlib
+import importlib.util
 import os
 import sys
 from collections.abc import Callable
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,10 +18,13 @@ from coupling.errors import ConfigError, describe_failure
 from coupling.worker.cycle_limit import with_cycle_limit
 
 __all__ = [
+    "KNOWN",
     "PARALLEL",
     "draws_itself",
+    "find_module",
     "is_flow",
     "load_task",
+    "module_of",
     "registered",
     "unregistered",
     "world_maker",
@@ -27,6 +32,11 @@ __all__ = [
 
 PARALLEL = "parallel:"
 """How the name of a task begins whose environments are worlds of several agents."""
+
+KNOWN = frozenset({
+    "ale_py", "cases", "coupling", "flowsim", "gymnasium", "minatar", "mujoco", "pettingzoo"
+})  # fmt: skip
+"""Packages whose environments come with flowsim, its extras or Gymnasium; not searched for in the current folder."""
 
 
 def registered(env: str) -> gym.envs.registration.EnvSpec:
@@ -108,21 +118,54 @@ def _imported(module: str, env: str) -> ModuleType:
     ConfigError
         When it is not there, or cannot be imported.
     """
-    here = os.getcwd()
-    _look_in(here)
+    if module.partition(".")[0] not in KNOWN:
+        _look_in(os.getcwd())
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
         if error.name not in (module, module.partition(".")[0]):
             missing = f"{module} needs a module {error.name!r}, which is not installed"
             raise ConfigError(f"env = {env!r}: {missing}") from error
-        raise ConfigError(
-            f"env = {env!r}: there is no module {module!r}, neither in the current folder {here} nor installed"
-        ) from error
+        raise _not_there(module, env) from error
     except Exception as error:
         raise ConfigError(
             f"env = {env!r}: {module} cannot be imported: {describe_failure(error)}"
         ) from error
+
+
+def _not_there(module: str, env: str) -> ConfigError:
+    where = f"neither in the current folder {os.getcwd()} nor installed"
+    return ConfigError(f"env = {env!r}: there is no module {module!r}, {where}")
+
+
+def module_of(env: str) -> str:
+    """Return the module that a task's name says to import; empty if it is an id alone."""
+    return env.removeprefix(PARALLEL) if env.startswith(PARALLEL) else env.rpartition(":")[0]
+
+
+def find_module(env: str) -> Path:
+    """Return the file of the module that a task's name says to import, or a package's folder; nothing is imported.
+
+    Raises
+    ------
+    ConfigError
+        When there is none.
+    """
+    module = module_of(env)
+    top, *parts = module.split(".")
+    spec: ModuleSpec | None
+    with contextlib.suppress(ImportError, ValueError):
+        spec = PathFinder.find_spec(top, [os.getcwd()]) or importlib.util.find_spec(top)
+        name = top
+        for part in parts:
+            name = f"{name}.{part}"
+            places = spec.submodule_search_locations if spec else None
+            spec = PathFinder.find_spec(name, list(places)) if places else None
+        if spec and (
+            found := spec.origin or next(iter(spec.submodule_search_locations or ()), None)
+        ):
+            return Path(found).resolve()
+    raise _not_there(module, env)
 
 
 def _look_in(folder: str) -> None:

@@ -19,6 +19,7 @@ from coupling.run.evaluate import evaluate, evaluate_with_baselines
 from coupling.run.screen import ConsoleScreen
 from coupling.settings.content import shipped_presets
 from coupling.settings.presets import describe_presets
+from coupling.worker.named import draws_itself
 
 STATUS = {
     "environment_steps": 0, "steps_planned": 1_000_000, "steps_per_second": 1234.5, "updates_per_second": 1234.5,
@@ -191,12 +192,11 @@ def test_the_hints_are_commands_that_exist(command, tmp_path):
     run = tmp_path / "runs" / "wake"
     (run / "config.yaml").parent.mkdir(parents=True)
     (run / "config.yaml").touch()
-    wake, hopper = "flowsim/DCylinderWake-v0", "Hopper-v5"
     given = {
-        "after_training": [(run, wake, 1000), (run, "flowsim/Reach-v0", 1000)],
-        "after_evaluation": [(run, hopper)],
+        "after_training": [(run, True, 1000), (run, False, 1000)],
+        "after_evaluation": [(run, True)],
         "after_film": [(run,)],
-        "after_status": [(run, hopper, state, 9) for state in ("finished", "died", "training")],
+        "after_status": [(run, True, state, 9) for state in ("finished", "died", "training")],
         "after_watching": [(run,)],
         "after_hosting": [(run / "connection.json",)],
         "after_init": [(run, "flow")],
@@ -207,6 +207,7 @@ def test_the_hints_are_commands_that_exist(command, tmp_path):
     assert given.keys() == {name for name in vars(hints) if name.startswith("after_")}
     assert given.keys() <= set(hints.__all__)
     groups = [getattr(hints, name)(*words) for name, calls in given.items() for words in calls]
+    groups += [hints.trusting(group) for group in groups]
     assert all(groups)
     lines = [part for group in groups for line, _ in group for part in line.split(" && ")]
     ours = [line.split() for line in lines if line.startswith("flowsim ")]
@@ -218,13 +219,8 @@ def test_the_hints_are_commands_that_exist(command, tmp_path):
 
 
 def test_a_stopped_run_is_told_to_resume_and_a_flow_to_be_filmed(tmp_path):
-    assert (
-        hints.after_status(tmp_path, "Hopper-v5", "stopped", 10)[0][0]
-        == f"flowsim resume {tmp_path}"
-    )
-    films = [
-        line for line, _ in hints.after_training(tmp_path, "cases:flowsim/DCylinderWake-v0", 10)
-    ]
+    assert hints.after_status(tmp_path, True, "stopped", 10)[0][0] == f"flowsim resume {tmp_path}"
+    films = [line for line, _ in hints.after_training(tmp_path, True, 10)]
     assert any(line.startswith("flowsim render ") for line in films)
 
 
@@ -248,7 +244,7 @@ def test_what_draws_itself_is_filmed_and_nothing_is_made_to_know(env, verb, tmp_
     (tmp_path / "broken_on_import.py").write_text("raise ArithmeticError('no')")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(gymnasium, "make", lambda *words, **options: pytest.fail("it was made"))
-    ((line, _),) = hints.after_evaluation(tmp_path, env)
+    ((line, _),) = hints.after_evaluation(tmp_path, draws_itself(env))
     assert line.startswith(f"flowsim {verb} {tmp_path} ")
 
 

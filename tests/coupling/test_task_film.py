@@ -8,6 +8,7 @@ import pytest
 from test_commands import command
 
 from coupling.run.folder import RunFolder
+from coupling.run.trust import note_training
 from coupling.settings.config import load_config
 from coupling.worker.environments import describe_task, make_single
 from rl_agent.learner import Learner
@@ -24,6 +25,7 @@ def a_run(env: str, name: str = "one") -> RunFolder:
     learner = Learner(config.agent, *spaces, agents=1, seed=0, world=task.world)
     folder = RunFolder(Path(name))
     folder.create(config, lambda: learner.save(folder.checkpoint))
+    note_training(config.env)
     folder.unlock()
     return folder
 
