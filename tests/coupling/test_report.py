@@ -153,15 +153,18 @@ def test_a_run_that_could_have_a_film_says_how(runs, tmp_path, monkeypatch, caps
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.argv", ["flowsim", "report", "bare"])
     said = []
-    for env in ("flowsim/LinearQuadratic-v0", "CartPole-v1"):
-        settings = yaml.safe_load(bare.config_file.read_text()) | {"env": env}
-        bare.config_file.write_text(yaml.safe_dump(settings))
+    for start in ("", '{"draws_itself": false}\n', '{"draws_itself": true}\n'):
+        bare.starts.write_text(start)
         with pytest.raises(SystemExit) as end:
             cli.main()
         assert end.value.code == 0
         said.append([(tmp_path / "report.html").read_text(), capsys.readouterr().err])
     how = "No film in bare: flowsim render bare -o bare/film.mp4"
-    assert [[how in text for text in each] for each in said] == [[False, False], [True, True]]
+    assert [[how in text for text in each] for each in said] == [
+        [False, False],
+        [False, False],
+        [True, True],
+    ]
     (bare.path / "film.gif").write_bytes(PIXEL)  # where that command leaves it
     assert report.write_report([bare], tmp_path / "report.html") == []
 
