@@ -24,7 +24,7 @@ from coupling.service.server import Server, Terms
 from coupling.settings.config import RunConfig
 from coupling.wire.address import endpoint_to_bind
 from coupling.wire.connection import Connection, task_hash, write_connection
-from coupling.wire.security import Keys, is_loopback
+from coupling.wire.security import Keys
 from coupling.worker.environments import describe_task
 from rl_agent.policy import Policy
 from rl_agent.running import Decision
@@ -233,7 +233,7 @@ def evaluate_external(
         patience=workers.patience,
     )
     endpoint = endpoint_to_bind(workers.transport, workers.bind)
-    keys = Keys.draw() if workers.curve == "always" or not is_loopback(endpoint) else None
+    keys = Keys.draw() if workers.are_encrypted else None
     with contextlib.ExitStack() as stack:
         folder.lock()
         stack.callback(folder.unlock)

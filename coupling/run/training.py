@@ -129,10 +129,7 @@ class Training:
             epoch=self._epoch,
         )
         endpoint = endpoint_to_bind(workers.transport, workers.bind)
-        encrypted = workers.curve == "always" or (
-            workers.curve == "auto" and workers.transport == "tcp"
-        )
-        self._keys = Keys.draw() if encrypted else None
+        self._keys = Keys.draw() if workers.are_encrypted else None
         self._server = Server(
             learner, endpoint, terms, config.run.steps, self._experience, self._keys
         )

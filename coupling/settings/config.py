@@ -128,6 +128,11 @@ class WorkerSettings(BaseModel):
         description="seconds that a run waits while none of its workers is there",
     )
 
+    @property
+    def are_encrypted(self) -> bool:
+        """Whether what workers and learner say is encrypted."""
+        return self.curve == "always" or (self.curve == "auto" and self.transport == "tcp")
+
     @pydantic.model_validator(mode="after")
     def _every_process_has_an_agent(self) -> "WorkerSettings":
         if self.processes > self.agents:
