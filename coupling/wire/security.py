@@ -6,6 +6,8 @@ that only its owner can enter (ipc), and loopback where the run says so. libzmq 
 learner's context (ZAP, ZeroMQ RFC 27); the learner answers between its other messages, so that there is no further
 thread. A domain that libzmq must enforce makes it refuse everybody if nobody answers, where it would otherwise let in
 any key.
+
+Both sides are in one file, because what one of them does to refuse is what the other one has to notice.
 """
 
 import contextlib
