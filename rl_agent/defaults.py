@@ -206,7 +206,7 @@ def doubts(
     Returns
     -------
     list of str
-        A sentence each, with the key, its value and one that would fit.
+        A sentence each, with the key, its value and, as ``key=value``, what would fit.
     """
     told = list(_doubts(config, steps, episode_steps))
     if episode_steps is None or not isinstance(config, Remembering):
@@ -230,33 +230,36 @@ def _doubts(config: AgentConfig, steps: int, episode_steps: int | None) -> Itera
     fitting = _fitting(config, steps, episode_steps)
     if isinstance(config, OnPolicyConfig):
         if config.horizon > steps // 5:
+            horizon = _fitting(config, steps, episode_steps).horizon
             yield (
                 f"agent.horizon = {config.horizon} leaves only {steps // config.horizon} iterations in "
-                f"run.steps = {steps}; {_fitting(config, steps, episode_steps).horizon} fits"
+                f"run.steps = {steps}; {_or_longer('horizon', horizon, steps // 5, config.horizon)}"
             )
         yield from _doubts_of_every_run(config, steps, episode_steps, fitting)
         return
     if config.start >= steps:
         yield (
             f"agent.start = {config.start} is not below run.steps = {steps}, so nothing will be learned; "
-            f"{fitting.start} fits"
+            f"{_or_longer('start', fitting.start, steps // 2, config.start)}"
         )
         return
     updates = (steps - config.start) / config.steps_per_update
     if config.start > steps // 2:
         yield (
             f"agent.start = {config.start} is more than half of run.steps = {steps}, which leaves {updates:.0f} "
-            f"gradient steps; {fitting.start} fits"
+            f"gradient steps; {_or_longer('start', fitting.start, steps // 2, config.start)}"
         )
     elif updates < 1000 and config.steps_per_update > fitting.steps_per_update:
         yield (
             f"agent.steps_per_update = {config.steps_per_update:g} leaves {updates:.0f} gradient steps in "
-            f"run.steps = {steps}; {fitting.steps_per_update:g} fits"
+            f"run.steps = {steps}; agent.steps_per_update={fitting.steps_per_update:g} fits"
         )
     if config.batch > config.start and not isinstance(config, StretchConfig):
+        later = f"agent.start={config.batch}"
+        fits = later if config.batch <= steps // 2 else f"agent.batch={config.start}"
         yield (
             f"agent.batch = {config.batch} is more than agent.start = {config.start}, so the first gradients draw the "
-            f"same steps again and again; agent.start={config.batch} fits"
+            f"same steps again and again; {fits} fits"
         )
     if config.replay != "none" and config.memory > max(steps, _memory(config, steps)):
         why = (
@@ -266,7 +269,7 @@ def _doubts(config: AgentConfig, steps: int, episode_steps: int | None) -> Itera
         )
         yield (
             f"agent.memory = {config.memory} holds all of run.steps = {steps}, {why}; "
-            f"{_memory(config, steps)} fits"
+            f"agent.memory={_memory(config, steps)} fits"
         )
     has_beta = config.replay in ("refer", "refer-2")
     if has_beta and config.beta < 1.0 and 1.0 / config.learning_rate > updates / 10.0:
@@ -277,6 +280,13 @@ def _doubts(config: AgentConfig, steps: int, episode_steps: int | None) -> Itera
     yield from _doubts_of_every_run(config, steps, episode_steps, fitting)
 
 
+def _or_longer(key: str, value: int, most: int, present: int) -> str:
+    """Return the value of a setting that fits the run, or where none does, a run that the present value fits."""
+    return (
+        f"agent.{key}={value} fits" if value <= most else f"run.steps={10 * present} or more fits"
+    )
+
+
 def _doubts_of_every_run(
     config: AgentConfig, steps: int, episode_steps: int | None, fitting: AgentConfig
 ) -> Iterator[str]:
@@ -284,11 +294,11 @@ def _doubts_of_every_run(
     if slower > 20.0:
         yield (
             f"agent.a = {config.a:g} makes the learning rate {slower:.0f} times smaller within run.steps = {steps}; "
-            f"{fitting.a:g} fits"
+            f"agent.a={min(fitting.a, 5.0 / steps):.2g} fits"
         )
     if episode_steps is not None and config.gamma > max(fitting.gamma, 1.0 - 0.5 / episode_steps):
         ahead = "for ever" if config.gamma == 1.0 else f"{1.0 / (1.0 - config.gamma):.0f} steps"
         yield (
             f"agent.gamma = {config.gamma:g} looks {ahead} ahead, but an episode has at most {episode_steps}; "
-            f"{fitting.gamma:g} fits"
+            f"agent.gamma={fitting.gamma:g} fits"
         )

@@ -153,7 +153,7 @@ def test_a_memory_with_any_rule_of_refer_is_a_sixth_of_the_run(algorithm, replay
             {"algorithm": "sac", "replay": "refer-1", "memory": 80_000},
             60_000,
             None,
-            r"agent\.memory = 80000 holds all of run\.steps = 60000, so most of it will be far-policy.*; 10000 fits",
+            r"agent\.memory = 80000 holds all of run\.steps = 60000, so most of it .*; agent\.memory=10000 fits",
         ),
         (
             BALLS,
@@ -165,19 +165,19 @@ def test_a_memory_with_any_rule_of_refer_is_a_sixth_of_the_run(algorithm, replay
             BALLS,
             60_000,
             20,
-            r"agent\.gamma = 0\.995 looks 200 steps ahead, .* at most 20; 0\.97 fits",
+            r"agent\.gamma = 0\.995 looks 200 steps ahead, .* at most 20; agent\.gamma=0\.97 fits",
         ),
         (
             {"defaults": "paper"},
             200_000,
             None,
-            r"agent\.memory = 262144 holds all of run\.steps = 200000, .*33333 fits",
+            r"agent\.memory = 262144 holds all of run\.steps = 200000, .*agent\.memory=33333 fits",
         ),
         (
             {"defaults": "paper"},
             60_000,
             None,
-            r"agent\.start = 131072 is not below run\.steps = 60000, .*1200 fits",
+            r"agent\.start = 131072 is not below run\.steps = 60000, .*agent\.start=1200 fits",
         ),
         (
             {"start": 40_000},
@@ -206,6 +206,40 @@ def test_a_setting_that_does_not_fit_is_named_with_one_that_does(
 ):
     told = doubts(fit(AgentConfig(**settings), steps, episode), steps, episode)
     assert [doubt for doubt in told if re.search(sentence, doubt)], told
+
+
+ODD = [
+    {"defaults": "paper"}, {"start": 1000}, {"start": 20}, {"start": 10**6}, {"batch": 5000}, {"memory": 10**6},
+    {"beta": 0.1}, {"a": 0.01}, {"gamma": 1.0}, {"steps_per_update": 50.0}, {"start": 90, "batch": 100},
+]  # fmt: skip
+ODD_ON_POLICY = [{"defaults": "paper"}, {"horizon": 10**5}, {"a": 0.01}, {"gamma": 1.0}]
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("steps", [10, 100, 1000, 60_000, 10**8])
+def test_what_is_said_to_fit_fits(algorithm, steps):
+    """What a sentence proposes, taken, ends that sentence."""
+    seen = 0
+    for settings in ODD_ON_POLICY if algorithm in ON_POLICY else ODD:
+        try:
+            named = {"algorithm": algorithm} | settings
+            agent = fit(AgentConfig(**named), steps, 20)
+        except ValidationError:  # no setting of this learner
+            continue
+        for told in doubts(agent, steps, 20, agents=0):  # of their number there is another test
+            words = re.findall(r"(\w+)\.(\w+)=([\d.e+-]+)(?: or more)? fits$", told)
+            assert words, told
+            ((section, key, value),) = words
+            again, longer = dict(named), steps
+            if section == "run":
+                longer = int(value)
+            else:
+                again[key] = type(getattr(agent, key))(float(value))
+            about = told.split(" = ")[0]
+            left = doubts(fit(AgentConfig(**again), longer, 20), longer, 20, agents=0)
+            assert not [doubt for doubt in left if doubt.startswith(f"{about} = ")], (told, left)
+            seen += 1
+    assert seen
 
 
 def test_td3_looks_further_around_in_a_short_run():
