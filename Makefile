@@ -79,7 +79,7 @@ test-wheel: install
 
 # with the optional libraries that tests ask for: games, peers, and a Ray cluster of two nodes on this machine
 test-all: install
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,ray,slurm,sb3,torchrl,atari,minatar,box2d,sisl]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,ray,slurm,sb3,torchrl,atari,minatar,box2d,sisl,optuna]'
 	$(MAKE) test test-slow
 	$(BIN)/python -m pytest -q --durations=10 -m cluster
 

@@ -1,1 +1,26 @@
-"""What a person calls: the command line, and what each command does."""
+"""The ``flowsim`` command, and its commands as functions of Python."""
+
+from collections.abc import Sequence
+
+__all__ = ["run_command"]
+
+
+def run_command(words: Sequence[str]) -> int:
+    """Run a command as the command line does, and return its exit code instead of leaving the process.
+
+    Parameters
+    ----------
+    words
+        What follows ``flowsim`` on the command line, such as ``["train", "classic/pendulum", "run.steps=1000"]``.
+
+    Returns
+    -------
+    int
+        0, 1 for a failure, 2 for bad input, 130 for Ctrl-C; the reason is on stderr.
+    """
+    from coupling.commands.cli import app
+    from coupling.commands.ending import exit_code
+    from coupling.commands.lean_torch import leave_out_meta_kernels
+
+    leave_out_meta_kernels()
+    return exit_code(app, words)

@@ -21,7 +21,7 @@ from coupling.commands.tables import RESULTS, number, result_cells
 from coupling.files import Table, write_atomically
 from coupling.origin import flowsim_version
 from coupling.run.folder import RunFolder
-from coupling.run.log import read_status
+from coupling.run.log import flatten, read_status
 from coupling.settings.config import dump_config
 
 __all__ = ["write_report"]
@@ -193,23 +193,13 @@ def _remembers(folder: RunFolder) -> bool:
 
 def _differences(folders: Sequence[RunFolder]) -> Rows:
     """Return the settings that are not the same in all runs."""
-    settings = [_flat(folder.config().model_dump(mode="json")) for folder in folders]
+    settings = [flatten(folder.config().model_dump(mode="json")) for folder in folders]
     keys = [
         key for key in dict.fromkeys(key for each in settings for key in each) if key != "run.name"
     ]
     rows = [[key, *(each.get(key, "-") for each in settings)] for key in keys]
     different = [row for row in rows if any(value != row[1] for value in row[2:])]
     return {"columns": ["setting", *(folder.path.name for folder in folders)], "rows": different}
-
-
-def _flat(settings: dict[str, Any], before: str = "") -> dict[str, Any]:
-    """Return nested settings by their dotted names."""
-    flat: dict[str, Any] = {}
-    for key, value in settings.items():
-        flat |= (
-            _flat(value, f"{before}{key}.") if isinstance(value, dict) else {before + key: value}
-        )
-    return flat
 
 
 def _films(folders: Sequence[RunFolder]) -> tuple[list[dict[str, str]], list[str]]:

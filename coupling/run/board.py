@@ -1,10 +1,26 @@
-"""Curves for TensorBoard, by its own writer: that of torch, which is around it, would bring torch into every run."""
+"""Curves and hyperparameters for TensorBoard, by its own writer: that of torch would bring torch into every run."""
 
 import time
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
+from google.protobuf.message import Message
 from tensorboard.compat.proto.event_pb2 import Event, SessionLog
-from tensorboard.compat.proto.summary_pb2 import Summary
+from tensorboard.compat.proto.summary_pb2 import Summary, SummaryMetadata
+from tensorboard.plugins.hparams import metadata
+from tensorboard.plugins.hparams.api_pb2 import (
+    Experiment,
+    HParamInfo,
+    MetricInfo,
+    MetricName,
+    Status,
+)
+from tensorboard.plugins.hparams.plugin_data_pb2 import (
+    HParamsPluginData,
+    SessionEndInfo,
+    SessionStartInfo,
+)
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
 __all__ = ["Board"]
@@ -31,6 +47,37 @@ class Board:
         """Add a point to a curve."""
         summary = Summary(value=[Summary.Value(tag=name, simple_value=value)])
         self._writer.add_event(Event(wall_time=time.time(), step=step, summary=summary))
+
+    def begin(self, settings: Mapping[str, Any], metrics: Iterable[str]) -> None:
+        """Tell the page HPARAMS the settings of the run, and the curves whose last points are its results."""
+        start = SessionStartInfo(start_time_secs=time.time())
+        for name, value in settings.items():
+            if isinstance(value, bool):
+                start.hparams[name].bool_value = value
+            elif isinstance(value, int | float):
+                start.hparams[name].number_value = value
+            else:
+                start.hparams[name].string_value = str(value)
+        experiment = Experiment(
+            hparam_infos=[HParamInfo(name=name) for name in settings],
+            metric_infos=[MetricInfo(name=MetricName(tag=tag)) for tag in metrics],
+        )
+        self._tell(metadata.EXPERIMENT_TAG, experiment=experiment)
+        self._tell(metadata.SESSION_START_INFO_TAG, session_start_info=start)
+
+    def end(self, *, finished: bool) -> None:
+        """Tell the page HPARAMS that the run is over, and how."""
+        status = Status.STATUS_SUCCESS if finished else Status.STATUS_FAILURE
+        info = SessionEndInfo(status=status, end_time_secs=time.time())
+        self._tell(metadata.SESSION_END_INFO_TAG, session_end_info=info)
+
+    def _tell(self, tag: str, **content: Message) -> None:
+        data = HParamsPluginData(version=metadata.PLUGIN_DATA_VERSION, **content)
+        plugin = SummaryMetadata.PluginData(
+            plugin_name=metadata.PLUGIN_NAME, content=data.SerializeToString()
+        )
+        value = Summary.Value(tag=tag, metadata=SummaryMetadata(plugin_data=plugin))
+        self._writer.add_event(Event(wall_time=time.time(), summary=Summary(value=[value])))
 
     def close(self) -> None:
         """Write out what is still held."""

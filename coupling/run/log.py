@@ -19,10 +19,21 @@ from coupling.run.recent import Ended, RecentEpisodes
 if TYPE_CHECKING:
     from coupling.run.board import Board
 
-__all__ = ["Rates", "RunLog", "Speedometer", "read_status", "write_status"]
+__all__ = [
+    "Rates",
+    "RunLog",
+    "Speedometer",
+    "flatten",
+    "is_running",
+    "log_evaluation",
+    "read_status",
+    "write_status",
+]
 
 STATISTICS_EVERY = 1000  # environment steps
 FINAL_STATES = ("finished", "stopped", "failed")
+EVALUATED = ("mean_return", "mean_length", "survival")
+"""Numbers of an evaluation that are drawn as curves."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +95,8 @@ class RunLog:
         self._began = time.monotonic()
         self._next = STATISTICS_EVERY * (environment_steps // STATISTICS_EVERY + 1)
         folder.tensorboard.mkdir(mode=0o700, exist_ok=True)
-        self._board_folder, self._purge_step = folder.tensorboard, environment_steps or None
+        self._folder, self._purge_step = folder, environment_steps or None
+        self._ended: list[tuple[float, int]] = []  # episodes since the last row of statistics
         self.recent = RecentEpisodes(steps_planned)
         self._note(rows)
         self.episode_count = len(rows)
@@ -100,6 +112,10 @@ class RunLog:
         seconds = self._seconds_before + time.monotonic() - self._began
         first = {"environment_steps": environment_steps, "seconds": round(seconds, 3)}
         self._statistics.append([first | numbers])
+        if self._ended:
+            returns, lengths = np.mean(self._ended, axis=0)
+            numbers = numbers | {"episodes/return": returns, "episodes/length": lengths}
+            self._ended = []
         for name, value in numbers.items():
             if not np.isnan(value):  # means over nothing
                 self._board.add(name, value, environment_steps)
@@ -109,13 +125,17 @@ class RunLog:
         # imported with the first row: the start of a run shall not wait for it
         from coupling.run.board import Board
 
-        return Board(self._board_folder, self._purge_step)
+        board = Board(self._folder.tensorboard, self._purge_step)
+        settings = flatten(self._folder.config().model_dump(mode="json"))
+        board.begin(settings, [f"evaluation/{name}" for name in EVALUATED] + ["episodes/return"])
+        return board
 
     def episodes(self, rows: list[dict[str, Any]]) -> None:
         """Write one row an episode."""
         if rows:
             self._episodes.append(rows)
             self._note(rows)
+            self._ended += [(row["return"], row["length"]) for row in rows]
             self.episode_count += len(rows)
 
     def _note(self, rows: list[dict[str, Any]]) -> None:
@@ -123,10 +143,35 @@ class RunLog:
             step, length = int(row["environment_steps"]), int(row["length"])
             self.recent.add(Ended(step, float(row["return"]), length))
 
-    def close(self) -> None:
-        """Write out what TensorBoard still holds."""
+    def close(self, *, finished: bool) -> None:
+        """Write out what TensorBoard still holds, and whether the training came to its end."""
         if "_board" in vars(self):
+            self._board.end(finished=finished)
             self._board.close()
+
+
+def log_evaluation(folder: RunFolder, judged: dict[str, Any], environment_steps: int) -> None:
+    """Let TensorBoard show an evaluation of the policy after so many steps, and those of the baselines."""
+    from coupling.run.board import Board
+
+    folder.tensorboard.mkdir(mode=0o700, exist_ok=True)
+    board = Board(folder.tensorboard, None)
+    results = {"evaluation": judged} | {
+        f"baseline_{name}": result for name, result in judged.get("baselines", {}).items()
+    }
+    for name, result in results.items():
+        for number in EVALUATED:
+            board.add(f"{name}/{number}", result[number], environment_steps)
+    board.close()
+
+
+def flatten(settings: dict[str, Any], before: str = "") -> dict[str, Any]:
+    """Return nested settings by their dotted names."""
+    flat: dict[str, Any] = {}
+    for key, value in settings.items():
+        inner = flatten(value, f"{before}{key}.") if isinstance(value, dict) else None
+        flat |= {before + key: value} if inner is None else inner
+    return flat
 
 
 def write_status(path: Path, status: dict[str, Any]) -> str:
@@ -141,10 +186,17 @@ def write_status(path: Path, status: dict[str, Any]) -> str:
 def read_status(path: Path) -> dict[str, Any]:
     """Read a run's status, with its age in seconds; one whose process is gone without having said so is ``died``."""
     status: dict[str, Any] = json.loads(path.read_text())
-    is_here = status.get("host", socket.gethostname()) == socket.gethostname()
-    if status["state"] not in FINAL_STATES and is_here and not _is_alive(status["pid"]):
+    if status["state"] not in FINAL_STATES and not is_running(status):
         status["state"] = "died"
     return status | {"age_seconds": max(0.0, round(time.time() - status["written"], 1))}
+
+
+def is_running(status: dict[str, Any]) -> bool:
+    """Tell whether the process of a status is there, as far as that is known; it may evaluate when its run is over."""
+    is_here = status.get("host", socket.gethostname()) == socket.gethostname()
+    if not is_here:
+        return status["state"] not in FINAL_STATES
+    return _is_alive(status["pid"])
 
 
 def _is_alive(pid: int) -> bool:

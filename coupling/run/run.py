@@ -16,6 +16,7 @@ from coupling.launch.standby import Standby
 from coupling.run.evaluate import SAMPLED, PolicyController, evaluate, evaluate_with_baselines
 from coupling.run.folder import RunFolder
 from coupling.run.judges import Judges
+from coupling.run.log import log_evaluation
 from coupling.run.policies import refuse_policy_alone
 from coupling.run.screen import told_if_long
 from coupling.run.training import Screen, Signals, Training
@@ -272,7 +273,7 @@ def _carry_through(
         if config.run.evaluate_episodes and not learner.environment_steps:
             screen.say(f"judging the untrained policy over {config.run.evaluate_episodes} episodes")
             judged["before"] = _judge(config, learner, screen, deterministic=True)
-            _write_evaluation(folder, judged)
+            _write_evaluation(folder, judged, "before", learner)
         if not _is_finished(learner, config.run.steps):
             Training(
                 folder, config, task, learner, screen, signals, standby,
@@ -293,7 +294,7 @@ def _carry_through(
                 progress=_shown_on(screen, config),
                 judges=judges,
             )
-            _write_evaluation(folder, judged)
+            _write_evaluation(folder, judged, "after", learner)
 
 
 @contextlib.contextmanager
@@ -339,5 +340,8 @@ def _controller(learner: Learner, *, deterministic: bool) -> PolicyController:
     return PolicyController(learner.policy(), deterministic=deterministic, seed=EVALUATION_SEED)
 
 
-def _write_evaluation(folder: RunFolder, judged: dict[str, Any]) -> None:
+def _write_evaluation(
+    folder: RunFolder, judged: dict[str, Any], which: str, learner: Learner
+) -> None:
     write_atomically(folder.evaluation, json.dumps(judged, indent=1).encode())
+    log_evaluation(folder, judged[which], learner.environment_steps)

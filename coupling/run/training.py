@@ -169,7 +169,7 @@ class Training:
             # the reason for the failure, a full disk perhaps, is what is told
             with contextlib.suppress(OSError):
                 self._screen.progress(self._write_status(state))
-                self._log.close()
+                self._log.close(finished=state == "finished")
         if self._signals.noted:
             raise Interrupted(
                 f"stopped at {self._learner.environment_steps} environment steps with a checkpoint; "

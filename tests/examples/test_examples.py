@@ -1,5 +1,6 @@
 """The examples run as they stand, each in a fresh process and a folder of its own."""
 
+import json
 import os
 import subprocess
 import sys
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 
 ROOT = Path(__file__).parents[2]
 
@@ -42,6 +44,28 @@ def test_gymnasiums_own_wrappers_and_films(tmp_path):
     said = run(tmp_path, "with_gymnasium.py", "--actions", "6")
     assert "of 4 flows" in said
     assert (tmp_path / "videos" / "rl-video-episode-0.mp4").stat().st_size > 1000
+
+
+@pytest.mark.slow
+def test_optuna_searches(tmp_path):
+    optuna = pytest.importorskip("optuna")
+    said = run(tmp_path, "with_optuna.py", "--trials", "3", "--steps", "600")
+    assert optuna.__version__
+    returns = {
+        folder.name: json.loads((folder / "evaluation.json").read_text())["after"]["mean_return"]
+        for folder in (tmp_path / "runs" / "optuna").iterdir()
+    }
+    assert returns.keys() == {"trial-0", "trial-1", "trial-2"}
+    best = max(returns, key=lambda name: returns[name])
+    number = best.removeprefix("trial-")
+    assert f"best of 3: trial {number}, return {returns[best]:.3f}" in said
+    rates = {
+        yaml.safe_load((tmp_path / "runs" / "optuna" / name / "config.yaml").read_text())["agent"][
+            "learning_rate"
+        ]
+        for name in returns
+    }
+    assert len(rates) == 3, "each trial has settings of its own"
 
 
 @pytest.mark.slow
