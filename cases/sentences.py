@@ -1,13 +1,14 @@
 """What is wrong with settings, in one sentence: of environments, runs and flows."""
 
 import difflib
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, get_args, get_origin
 
 import pydantic
 from pydantic import BaseModel
 
-__all__ = ["did_you_mean", "nearest", "refuse_unknown", "sentence_of"]
+__all__ = ["all_keys", "did_you_mean", "nearest", "refuse_unknown", "sentence_of"]
 
 
 def nearest(name: str, names: Iterable[str], likeness: float = 0.75) -> str | None:
@@ -32,9 +33,8 @@ def refuse_unknown(options: Mapping[str, Any], names: Iterable[str]) -> None:
     known = list(names)
     for key, value in options.items():
         if key not in known:
-            raise TypeError(
-                f"got an unexpected keyword argument {key!r} = {value!r}: allowed are {', '.join(known)}"
-            )
+            instead = did_you_mean(nearest(key, known), f"allowed are {', '.join(known)}")
+            raise TypeError(f"got an unexpected keyword argument {key!r} = {value!r}: {instead}")
 
 
 def sentence_of(
@@ -57,22 +57,30 @@ def sentence_of(
     key = ".".join(_place(first["loc"], content, missing))
     more = f" (and {len(others)} more)" if others else ""
     if first["type"] == "extra_forbidden":
-        return f"unknown key {key!r}: {_instead_of(key, _keys_beside(first['loc'], model), _all_keys(model))}{more}"
+        return f"unknown key {key!r}: {_instead_of(key, _keys_beside(first['loc'], model), all_keys(model))}{more}"
     if missing:
         return f"key {key!r} is missing{more}"
     if first["type"].startswith("union_tag"):
         kind, given = first["ctx"]["discriminator"].strip("'"), first["ctx"].get("tag")
         if given is None:
             return f"key '{key}.{kind}' is missing{more}"
-        return f"{key}.{kind} = {given!r}: allowed are {first['ctx']['expected_tags']}{more}"
+        return f"{key}.{kind} = {given!r}: {_choice(given, first['ctx']['expected_tags'], 'allowed are ')}{more}"
     message = first["msg"].removeprefix("Value error, ")
     if first["type"] in _MESSAGES:
         message = _MESSAGES[first["type"]].format(**first.get("ctx", {}))
+    if first["type"] == "literal_error":
+        message = _choice(first["input"], first["ctx"]["expected"], "input should be ")
     if not key or key in message:
         return f"{message}{more}"
     # a model-level check names its own values; the whole section would only bury the sentence
     value = "" if isinstance(first["input"], dict) else f" = {first['input']!r}"
     return f"{key}{value}: {message[0].lower()}{message[1:]}{more}"
+
+
+def _choice(given: Any, expected: str, before: str) -> str:
+    """Say which of some words was meant, or name them all."""
+    meant = nearest(str(given), re.findall(r"'([^']*)'", expected), likeness=0.6)
+    return did_you_mean(meant, before + expected)
 
 
 _MESSAGES = {
@@ -123,7 +131,8 @@ def _models_in(annotation: Any) -> list[type[BaseModel]]:
     return [model for part in get_args(annotation) for model in _models_in(part)]
 
 
-def _all_keys(model: type[BaseModel], prefix: str = "") -> list[str]:
+def all_keys(model: type[BaseModel], prefix: str = "") -> list[str]:
+    """Return the dotted keys of a model and its sections."""
     keys = []
     for name, field in model.model_fields.items():
         keys.append(prefix + name)
@@ -132,7 +141,7 @@ def _all_keys(model: type[BaseModel], prefix: str = "") -> list[str]:
             keys += [
                 key
                 for inner in _models_in(field.annotation)
-                for key in _all_keys(inner, f"{prefix}{name}.")
+                for key in all_keys(inner, f"{prefix}{name}.")
             ]
     return list(dict.fromkeys(keys))
 

@@ -1,16 +1,25 @@
-"""YAML as everything here reads it."""
+"""YAML as everything here reads it: numbers as scientists write them, words where a model declares words."""
 
 import re
 from pathlib import Path
-from typing import Any
+from types import NoneType
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import yaml
+from pydantic import BaseModel
 
-__all__ = ["parse_yaml", "read_mapping"]
+__all__ = ["declared_at", "dump_yaml", "is_text", "parse_yaml", "read_mapping"]
+
+_TAG = "tag:yaml.org,2002:"
+_NUMBERS = {
+    "int": r"^[-+]?(?:0x[0-9a-fA-F]+|0o[0-7]+|0b[01]+|\d[\d_]*)$",
+    "float": r"^[-+]?(?:(?:\d[\d_]*\.?[\d_]*|\.\d[\d_]*)(?:[eE][-+]?\d+)?|\.(?:inf|Inf|INF))$|^\.(?:nan|NaN|NAN)$",
+}
+"""Unlike those of YAML 1.1: 1e-4 is a number, 010 is ten, and neither 1:30 nor 2024-01-01 is one."""
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML whose numbers are what a scientist means (1e-4 is one) and whose keys stand once."""
+    """YAML with these numbers, and with keys that stand once."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         keys = [self.construct_object(key, deep=True) for key, _ in node.value]
@@ -22,20 +31,57 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep=deep)
 
 
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float",
-    re.compile(r"^[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$"),
-    list("-+0123456789."),
-)
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, form) for tag, form in forms if tag in (f"{_TAG}bool", f"{_TAG}null", f"{_TAG}merge")]
+    for first, forms in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}  # fmt: skip
+for _kind, _form in _NUMBERS.items():
+    _Loader.add_implicit_resolver(f"{_TAG}{_kind}", re.compile(_form), list("-+0123456789."))
 
 
-def parse_yaml(text: str) -> Any:
-    """Return what a text says; errors are those of ``yaml``."""
-    return yaml.load(text, Loader=_Loader)
+def _construct_int(loader: _Loader, node: yaml.ScalarNode) -> int:
+    text = str(loader.construct_scalar(node)).replace("_", "")
+    return int(text, 0 if re.match("[-+]?0[xob]", text) else 10)
 
 
-def read_mapping(path: Path) -> dict[str, Any]:
-    """Read a mapping from a YAML file.
+_Loader.add_constructor(f"{_TAG}int", _construct_int)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes the words that the loader would take for numbers."""
+
+
+_Dumper.add_implicit_resolver(f"{_TAG}float", re.compile(_NUMBERS["float"]), list("-+0123456789."))
+
+
+def dump_yaml(content: Any) -> str:
+    """Return content as a text that :func:`parse_yaml` reads back to it."""
+    return yaml.dump(content, Dumper=_Dumper, sort_keys=False)
+
+
+def parse_yaml(text: str, declared: Any = Any) -> Any:
+    """Return what a text says; errors are those of ``yaml``.
+
+    Parameters
+    ----------
+    text
+        YAML.
+    declared
+        Type of what it says, such as a model: where that is text, 123, 1e5, no and 2024-01-01 are words.
+    """
+    loader = _Loader(text)
+    try:
+        node = loader.get_single_node()
+        if node is None:
+            return None
+        _keep_words(node, _alternatives(declared))
+        return loader.construct_document(node)
+    finally:
+        loader.dispose()
+
+
+def read_mapping(path: Path, declared: Any = Any) -> dict[str, Any]:
+    """Read a mapping from a YAML file, as :func:`parse_yaml` does.
 
     Raises
     ------
@@ -43,7 +89,7 @@ def read_mapping(path: Path) -> dict[str, Any]:
         When it cannot be read or is no mapping; one sentence.
     """
     try:
-        content = parse_yaml(path.read_text(encoding="utf-8"))
+        content = parse_yaml(path.read_text(encoding="utf-8"), declared)
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"cannot read {path}: {error}") from error
     except yaml.YAMLError as error:
@@ -51,3 +97,76 @@ def read_mapping(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise ValueError(f"{path} must hold a mapping, such as `env: Pendulum-v1`")
     return content
+
+
+def declared_at(model: Any, key: str) -> Any:
+    """Return the type that a model declares for a dotted key; ``Any`` where it declares none."""
+    place = _alternatives(model)
+    for part in key.split("."):
+        place = _inside(place, part)
+    return tuple(place)
+
+
+def is_text(declared: Any) -> bool:
+    """Tell whether a type has nothing but words."""
+    return _is_text(_alternatives(declared))
+
+
+def _keep_words(node: yaml.Node, declared: list[Any]) -> None:
+    """Mark as text what is declared to be text, all the way down."""
+    if isinstance(node, yaml.MappingNode):
+        named = any(_is_model(one) or get_args(one)[:1] == (str,) for one in declared)
+        for key, value in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.tag != f"{_TAG}merge":
+                _keep_words(value, _inside(declared, str(key.value)))
+                if named:
+                    key.tag = f"{_TAG}str"
+    elif isinstance(node, yaml.SequenceNode):
+        for number, value in enumerate(node.value):
+            _keep_words(value, _inside(declared, str(number)))
+    elif isinstance(node, yaml.ScalarNode) and node.style is None and _is_text(declared):
+        is_none = node.tag == f"{_TAG}null" and NoneType in declared
+        node.tag = node.tag if is_none else f"{_TAG}str"
+
+
+def _alternatives(declared: Any) -> list[Any]:
+    """Return the types that a union stands for, without what is said about them."""
+    if isinstance(declared, tuple):  # several already
+        return [one for each in declared for one in _alternatives(each)]
+    origin = get_origin(declared)
+    if origin is Annotated:
+        return _alternatives(get_args(declared)[0])
+    if origin in (None, list, tuple, dict, Literal) or isinstance(declared, type):
+        return [declared]
+    return [one for each in get_args(declared) for one in _alternatives(each)]
+
+
+def _inside(declared: list[Any], part: str) -> list[Any]:
+    """Return the types that a field, a key or a number of an entry may have; ``Any`` where nobody says."""
+    found: list[Any] = []
+    for one in declared:
+        arguments = get_args(one)
+        if _is_model(one) and part in one.model_fields:
+            found += _alternatives(one.model_fields[part].annotation)
+        elif get_origin(one) is dict:
+            found += _alternatives(arguments[1])
+        elif get_origin(one) in (list, tuple) and part.isdecimal():
+            same = get_origin(one) is list or arguments[1:] == (...,)
+            number = 0 if same else min(int(part), len(arguments) - 1)
+            found += _alternatives(arguments[number])
+    return found or [Any]
+
+
+def _is_model(declared: Any) -> bool:
+    return isinstance(declared, type) and issubclass(declared, BaseModel)
+
+
+def _is_text(declared: list[Any]) -> bool:
+    """Tell whether there are only words: texts, choices of texts, and names of kinds of a model."""
+    others = [one for one in declared if one is not NoneType]
+    return bool(others) and all(
+        one is str
+        or _is_model(one)
+        or (get_origin(one) is Literal and all(isinstance(word, str) for word in get_args(one)))
+        for one in others
+    )

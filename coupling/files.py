@@ -7,6 +7,7 @@ such numbers. So a run folder has mode 0700 and its files 0600, whatever the uma
 import csv
 import io
 import os
+import re
 import stat
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,9 +16,31 @@ from typing import Any
 
 from coupling.errors import ConfigError
 
-__all__ = ["Table", "make_private", "private_opener", "refuse_unwritable", "write_atomically"]
+__all__ = [
+    "Table",
+    "expand_path",
+    "make_private",
+    "private_opener",
+    "refuse_unwritable",
+    "write_atomically",
+]
 
 _OTHERS = 0o077  # what anybody but the owner may do
+
+
+def expand_path(text: str) -> str:
+    """Return a path with ``~`` and ``$VARIABLES`` as a shell expands them, which does so only where it sees them.
+
+    Raises
+    ------
+    ValueError
+        For a variable that is not set, which no folder shall be named after.
+    """
+    if "$" in text and not os.path.lexists(text):  # it may be the name of a file that is there
+        text = os.path.expandvars(text)
+        if unset := re.search(r"\$(\w+|\{[^}]*\})", text):
+            raise ValueError(f"the variable {unset[0]} is not set")
+    return os.path.expanduser(text)
 
 
 def private_opener(name: str, flags: int) -> int:

@@ -27,7 +27,7 @@ def find_agent(path: Path) -> RunFolder:
     shipped = RunFolder(_ROOT / path)
     if path.name == str(path) and not path.exists() and shipped.config_file.is_file():
         return shipped
-    return RunFolder.find(path)
+    return RunFolder.find(path, [file.parent.name for file in _ROOT.glob("*/config.yaml")])
 
 
 def write_agent(run: RunFolder, folder: Path) -> None:

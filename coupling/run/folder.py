@@ -6,10 +6,11 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import IO, Any
 
+from cases.sentences import did_you_mean, nearest
 from coupling.errors import ConfigError, RunError
 from coupling.files import private_opener, write_atomically
 from coupling.origin import provenance
@@ -68,8 +69,15 @@ class RunFolder:
         )
 
     @classmethod
-    def find(cls, path: Path) -> "RunFolder":
+    def find(cls, path: Path, also: Iterable[str] = ()) -> "RunFolder":
         """Return an existing run's folder.
+
+        Parameters
+        ----------
+        path
+            The folder.
+        also
+            Names that may be meant where it is not there.
 
         Raises
         ------
@@ -81,7 +89,15 @@ class RunFolder:
             what = "is no run folder (it has no config.yaml)" if path.is_dir() else "does not exist"
             if folder.checkpoint.is_file():
                 what = "has a policy but no config.yaml, which names its task"
-            raise ConfigError(f"run {path} {what}; give the folder of a run, such as runs/NAME")
+            near = [
+                run.parent
+                for place in (path.parent, path.parent / "runs")
+                for run in sorted(place.glob("*/config.yaml"))
+            ]
+            meant = nearest(path.name, [run.name for run in near] + list(also))
+            found = next((str(run) for run in near if run.name == meant), meant)
+            instead = did_you_mean(found, "give the folder of a run, such as runs/NAME")
+            raise ConfigError(f"run {path} {what}; {instead}")
         return folder
 
     def create(self, config: RunConfig, first_files: Callable[[], None]) -> None:

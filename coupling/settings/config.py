@@ -9,13 +9,15 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 import pydantic
-import yaml
 from pydantic import BaseModel, ConfigDict, Field
 
 from cases.sentences import sentence_of
+from cases.yaml_files import dump_yaml
 from coupling.errors import ConfigError
+from coupling.files import expand_path
 from coupling.settings.content import apply_overrides, find_preset, read_yaml
 from coupling.settings.external import EXTERNAL
+from coupling.settings.suggestions import meant_key, meant_module
 from coupling.wire.address import is_loopback
 from rl_agent.config import DEFAULTS, AgentConfig, AnyAgentConfig, VRacerConfig, with_algorithm
 from rl_agent.defaults import fit
@@ -196,6 +198,11 @@ class RunSettings(BaseModel):
         default=0, ge=0, description="episodes judged before and after training"
     )
 
+    @pydantic.field_validator("folder")
+    @classmethod
+    def _means_what_a_shell_means(cls, folder: str) -> str:
+        return expand_path(folder)
+
     @pydantic.field_validator("name")
     @classmethod
     def _is_one_folder(cls, name: str | None) -> str | None:
@@ -246,6 +253,8 @@ class RunConfig(BaseModel):
             module, name = next(iter(value.items()), ("", None))
             meant = f"{module}:{name or 'ID'}"
             raise ValueError(f"must be one word without a space behind the colon, such as {meant}")
+        if re.search(r"\.py(:|$)", str(value)):
+            raise ValueError(f"a module has no .py: did you mean {meant_module(value)!r}?")
         return value
 
     @pydantic.field_validator("agent", mode="before")
@@ -263,7 +272,8 @@ def load_config(preset: str | None, overrides: Sequence[str] = ()) -> RunConfig:
         A YAML file, or the name of a shipped preset (``d_cylinder_wake/quick``); without one the overrides say it all,
         and the rest are defaults.
     overrides
-        Words ``dotted.key=value``; the value is read as YAML. Entries of lists are numbered from 0.
+        Words ``dotted.key=value``; the value is read as YAML, but stays a word where a text is declared. Entries of
+        lists are numbered from 0.
 
     Returns
     -------
@@ -275,8 +285,8 @@ def load_config(preset: str | None, overrides: Sequence[str] = ()) -> RunConfig:
     ConfigError
         With one sentence that names the key, the value and what is allowed.
     """
-    content = {} if preset is None else read_yaml(find_preset(preset))
-    return _validate(apply_overrides(content, overrides), preset or "the command line")
+    content = {} if preset is None else read_yaml(find_preset(preset, or_env=True), RunConfig)
+    return _validate(apply_overrides(content, overrides, RunConfig), preset or "the command line")
 
 
 def with_overrides(config: RunConfig, overrides: Sequence[str]) -> RunConfig:
@@ -288,7 +298,8 @@ def with_overrides(config: RunConfig, overrides: Sequence[str]) -> RunConfig:
         As :func:`load_config`.
     """
     return _validate(
-        apply_overrides(config.model_dump(mode="json"), overrides), "the run's configuration"
+        apply_overrides(config.model_dump(mode="json"), overrides, RunConfig),
+        "the run's configuration",
     )
 
 
@@ -302,8 +313,14 @@ def on_another_task(config: RunConfig, overrides: Sequence[str]) -> RunConfig:
     """
     for word in overrides:
         if not word.startswith("env_options."):
+            meant = meant_key(word.partition("=")[0], config.env)
+            instead = (
+                f": did you mean {word.replace(word.partition('=')[0], meant, 1)!r}?"
+                if meant
+                else ""
+            )
             raise ConfigError(
-                f"{word}: a trained agent is what it is; only its task can change, env_options.KEY=VALUE"
+                f"{word}: only env_options.KEY=VALUE can be changed of a trained agent{instead}"
             )
     return with_overrides(config, overrides)
 
@@ -333,11 +350,22 @@ def fitted(config: RunConfig, episode_steps: int | None) -> RunConfig:
 
 def dump_config(config: RunConfig) -> str:
     """Return the resolved configuration as YAML that :func:`load_config` reads back to an equal value."""
-    return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False)
+    return dump_yaml(config.model_dump(mode="json"))
 
 
 def _validate(content: dict[str, Any], source: str) -> RunConfig:
     try:
         return RunConfig.model_validate(content)
     except pydantic.ValidationError as error:
-        raise ConfigError(f"{source}: {sentence_of(error, RunConfig, content)}") from error
+        sentence = sentence_of(error, RunConfig, content)
+        if "did you mean" not in sentence:
+            sentence = _of_the_task(content) or sentence
+        raise ConfigError(f"{source}: {sentence}") from error
+
+
+def _of_the_task(content: dict[str, Any]) -> str:
+    """Return the sentence about a key that is an option of the task, and not of the run; empty without one."""
+    for key in content.keys() - RunConfig.model_fields.keys():
+        if meant := meant_key(str(key), content.get("env")):
+            return f"unknown key {key!r}: did you mean '{meant}={content[key]}'?"
+    return ""

@@ -8,9 +8,11 @@ from typing import Any
 
 import yaml
 
-from cases.sentences import did_you_mean, nearest
-from cases.yaml_files import parse_yaml, read_mapping
+from cases.sentences import did_you_mean
+from cases.yaml_files import declared_at, is_text, parse_yaml, read_mapping
 from coupling.errors import ConfigError
+from coupling.files import expand_path
+from coupling.settings.suggestions import meant_env, meant_preset, meant_registered
 
 __all__ = [
     "apply_overrides",
@@ -30,16 +32,26 @@ def shipped_presets() -> list[str]:
     )
 
 
-def find_preset(preset: str) -> Path:
+def find_preset(preset: str, *, or_env: bool = False) -> Path:
     """Resolve a path or a shipped name to the file.
+
+    Parameters
+    ----------
+    preset
+        What was given.
+    or_env
+        Whether an environment can be named instead, as ``env=ID``, for the sentence about what is no preset.
 
     Raises
     ------
     ConfigError
         When there is neither.
     """
-    path = Path(preset)
-    if path.is_file():
+    try:
+        path = Path(expand_path(preset))
+    except ValueError as error:
+        raise ConfigError(f"preset {preset}: {error}") from error
+    if path.is_file() and path.suffix != ".py":
         return path
     root = Path(str(resources.files("cases")))
     name = preset.removeprefix("cases/").removesuffix(".yaml")
@@ -48,16 +60,23 @@ def find_preset(preset: str) -> Path:
         return root / f"{name}.yaml"
     if path.suffix in (".yaml", ".yml"):
         raise ConfigError(f"preset file {preset} does not exist")
-    raise ConfigError(f"no preset named {preset!r}: {_instead_of(name.rstrip('/'), shipped)}")
+    raise ConfigError(
+        f"no preset named {preset!r}: {_instead_of(name.rstrip('/'), shipped, or_env)}"
+    )
 
 
-def _instead_of(name: str, shipped: list[str]) -> str:
-    """Say which preset was probably meant: of a folder its quick one, since any of them is as like its name."""
-    if "/" not in name and (folder := nearest(name, {one.split("/")[0] for one in shipped})):
-        inside = [one for one in shipped if one.startswith(f"{folder}/")]
-        quick = f"{folder}/quick"
-        return did_you_mean(quick if quick in inside else None, f"give one of {', '.join(inside)}")
-    return did_you_mean(nearest(name, shipped), f"give a YAML file or one of {', '.join(shipped)}")
+def _instead_of(name: str, shipped: list[str], or_env: bool) -> str:
+    """Say which preset or environment was probably meant."""
+    meant = meant_env(name) if or_env else None
+    presets = meant_preset(name, shipped)
+    if isinstance(presets, list) and presets and meant is None:
+        return f"give one of {', '.join(presets)}"
+    if meant is None and isinstance(presets, str):
+        meant = presets
+    if meant is None and or_env:
+        meant = meant_registered(name)
+    otherwise = "give a YAML file, or a name that `flowsim presets` lists"
+    return did_you_mean(meant, otherwise + (", or env=ID" if or_env else ""))
 
 
 def preset_name(preset: str) -> str:
@@ -78,8 +97,8 @@ def folder_name(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-") or "run"
 
 
-def read_yaml(path: Path) -> dict[str, Any]:
-    """Read a mapping from a YAML file.
+def read_yaml(path: Path, declared: Any = Any) -> dict[str, Any]:
+    """Read a mapping from a YAML file; words stay words where the model ``declared`` has texts.
 
     Raises
     ------
@@ -87,13 +106,17 @@ def read_yaml(path: Path) -> dict[str, Any]:
         When it cannot be read or is no mapping.
     """
     try:
-        return read_mapping(path)
+        return read_mapping(path, declared)
     except ValueError as error:
         raise ConfigError(str(error)) from error
 
 
-def apply_overrides(content: dict[str, Any], overrides: Iterable[str]) -> dict[str, Any]:
+def apply_overrides(
+    content: dict[str, Any], overrides: Iterable[str], declared: Any = Any
+) -> dict[str, Any]:
     """Set what ``dotted.key=value`` words say, in place, and return the content.
+
+    A value is read as YAML, but stays as it is written where the model ``declared`` has texts.
 
     Raises
     ------
@@ -103,13 +126,12 @@ def apply_overrides(content: dict[str, Any], overrides: Iterable[str]) -> dict[s
     for word in overrides:
         key, equals, text = word.partition("=")
         if not equals or not key:
+            meant = None if equals else meant_env(word) or meant_registered(word)
             raise ConfigError(
-                f"{word!r} is not of the form key=value, for example agent.gamma=0.97"
+                f"{word!r} is not of the form key=value"
+                + (f": did you mean {meant!r}?" if meant else ", for example agent.gamma=0.97")
             )
-        try:
-            value = parse_yaml(text)
-        except yaml.YAMLError as error:
-            raise ConfigError(f"the value of {key} is not valid YAML: {text!r}") from error
+        value = _value(key, text, declared_at(declared, key))
         *sections, last = key.split(".")
         place: Any = content
         for section in sections:
@@ -121,6 +143,18 @@ def apply_overrides(content: dict[str, Any], overrides: Iterable[str]) -> dict[s
             place = place[index]
         place[_index(place, last, key)] = value
     return content
+
+
+def _value(key: str, text: str, declared: Any) -> Any:
+    """Return what the text of a value means; where words belong, it is one, but for quotes around it."""
+    try:
+        value = parse_yaml(text, declared)
+    except yaml.YAMLError as error:
+        if is_text(declared):  # such as @home
+            return text
+        raise ConfigError(f"the value of {key} is not valid YAML: {text!r}") from error
+    is_plain = isinstance(value, str) and not text.lstrip().startswith(("'", '"'))
+    return text.strip() if is_plain and is_text(declared) else value
 
 
 def _index(place: Any, part: str, key: str) -> Any:

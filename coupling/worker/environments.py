@@ -5,6 +5,7 @@ How a task is made, tried once and described is one file: whatever is wrong with
 
 import contextlib
 import inspect
+import os
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from cases.sentences import did_you_mean, nearest
 from coupling.errors import ConfigError, describe_failure
 from coupling.settings import EXTERNAL
+from coupling.settings.suggestions import meant_key, meant_module
 from coupling.worker.named import PARALLEL, draws_itself, registered, unregistered, world_maker
 from coupling.worker.worlds import JointWorld
 from rl_agent.joint import ActionSpace
@@ -226,6 +228,8 @@ def _told_in_a_sentence(env: str) -> Iterator[None]:
     ) as error:
         module, colon, name = env.rpartition(":")
         meant = nearest(name, gym.registry, likeness=0.7)
+        if f"{name}.py" in os.listdir():  # a module without the id of its environment
+            meant, module, colon = meant_module(f"{name}.py"), "", ""
         hint = did_you_mean(
             meant and module + colon + meant,
             unregistered(env) or "env takes the id of a registered Gymnasium environment",
@@ -241,11 +245,14 @@ def _told_in_a_sentence(env: str) -> Iterator[None]:
         raise ConfigError(f"env = {env!r} {needs}") from error
     except (gym.error.Error, TypeError, ValueError, RuntimeError, MemoryError) as error:
         unknown = re.search(
-            r"unexpected keyword argument '(\w+)'[^:]*(: allowed are .*)?", str(error)
+            r"unexpected keyword argument '(\w+)'[^:]*(: (?:allowed are|did you mean) .*)?",
+            str(error),
         )
         if unknown:
+            meant = meant_key(unknown[1], env)
+            instead = unknown[2] or (f": {did_you_mean(meant, '')}" if meant else "")
             raise ConfigError(
-                f"env_options.{unknown[1]} is no option of env = {env!r}{unknown[2] or ''}"
+                f"env_options.{unknown[1]} is no option of env = {env!r}{instead}"
             ) from error
         raise ConfigError(f"env = {env!r} cannot be made: {_sentence(error)}") from error
     except Exception as error:  # whatever somebody's own environment raises

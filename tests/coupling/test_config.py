@@ -1,8 +1,14 @@
+from pathlib import Path
+from types import NoneType
+
 import pytest
 
+from cases.sentences import all_keys
+from cases.yaml_files import declared_at, dump_yaml, is_text, parse_yaml
 from coupling.errors import ConfigError
-from coupling.settings.config import dump_config, load_config
-from coupling.settings.content import shipped_presets
+from coupling.files import expand_path
+from coupling.settings.config import RunConfig, dump_config, load_config
+from coupling.settings.content import apply_overrides, shipped_presets
 
 YAML = """
 env: Pendulum-v1
@@ -50,7 +56,17 @@ def test_every_shipped_preset_is_valid_by_name_and_by_path(name):
         ("agent.gama=0.9", "unknown key 'agent.gama': did you mean 'agent.gamma'?"),
         ("gamma=0.9", "unknown key 'gamma': did you mean 'agent.gamma'?"),
         ("run.qqqq=1", "unknown key 'run.qqqq': allowed are .*steps.*seed"),
-        ("agent=dqm", r"agent\.algorithm = 'dqm': allowed are 'vracer', 'ddpg'"),
+        ("agent=dqm", r"agent\.algorithm = 'dqm': did you mean 'dqn'\?"),
+        ("agent=sacc", r"agent\.algorithm = 'sacc': did you mean 'sac'\?"),
+        ("agent=qqqq", r"agent\.algorithm = 'qqqq': allowed are 'vracer', 'ddpg'"),
+        ("workers.launcher=slrum", r"workers\.launcher = 'slrum': did you mean 'slurm'\?"),
+        ("g=9.8", r"unknown key 'g': did you mean 'env_options\.g=9\.8'\?"),
+        ("env=reach.py", r"env = 'reach.py': a module has no \.py: did you mean 'reach:ID'\?"),
+        (
+            "CartPole-v1",
+            "'CartPole-v1' is not of the form key=value: did you mean 'env=CartPole-v1'",
+        ),
+        ("run.folder=$NOT_SET_HERE/runs", r"the variable \$NOT_SET_HERE is not set"),
         ("agent.horizn=9", "unknown key 'agent.horizn': did you mean 'agent.horizon'?"),
         (
             "agent.horizon=9",
@@ -82,6 +98,12 @@ def test_a_mistake_is_one_sentence(preset, word, sentence):
         ("cases/swimmer_school/", r"did you mean 'swimmer_school/quick'\?"),
         ("d_cylinder_wak", r"did you mean 'd_cylinder_wake/quick'\?"),
         ("classic", "'classic': give one of classic/cartpole, classic/pendulum$"),
+        ("cartpole", r"did you mean 'classic/cartpole'\?"),
+        ("wak", r"did you mean 'd_cylinder_wake/quick'\?"),
+        ("CartPole-v1", r"did you mean 'env=CartPole-v1'\?"),
+        ("mine:Task-v0", r"did you mean 'env=mine:Task-v0'\?"),
+        ("FrozenLake", r"did you mean 'env=FrozenLake-v1'\?"),
+        ("nothing-like-it", "give a YAML file, or a name that `flowsim presets` lists, or env=ID$"),
     ],
 )
 def test_a_missing_preset_is_one_sentence(name, sentence):
@@ -95,3 +117,86 @@ def test_a_bad_file_is_one_sentence(tmp_path, text):
     with pytest.raises(ConfigError) as caught:
         load_config(str(tmp_path / "bad.yaml"))
     assert "\n" not in str(caught.value)
+
+
+WORDS = [
+    "123",
+    "007",
+    "1e5",
+    "2024-01-01",
+    "1:30",
+    "no",
+    "on",
+    "true",
+    "0x10",
+    "~",
+    "a: b",
+    "@here",
+]
+TEXTS = [
+    key
+    for key in all_keys(RunConfig)
+    if str in declared_at(RunConfig, key) and is_text(declared_at(RunConfig, key))
+]
+
+
+def test_the_texts_among_the_settings_are_known():
+    assert {"env", "run.name", "run.folder", "workers.bind", "workers.slurm.partition"} <= set(
+        TEXTS
+    )
+    assert not {"run.steps", "agent.gamma", "workers.outbox", "env_options"} & set(TEXTS)
+
+
+@pytest.mark.parametrize("key", TEXTS)
+@pytest.mark.parametrize("word", WORDS)
+def test_words_stay_words(key, word, tmp_path):
+    """On the command line, quoted or not, and in a file."""
+    said = [apply_overrides({}, [f"{key}={text}"], RunConfig) for text in (word, f"'{word}'")]
+    if word not in ("a: b", "@here"):  # of which YAML would make something else, and says so
+        *sections, last = key.split(".")
+        lines = [f"{'  ' * depth}{name}:" for depth, name in enumerate(sections)]
+        text = "\n".join([*lines, f"{'  ' * len(sections)}{last}: {word}"])
+        said.append(parse_yaml(text, RunConfig))
+    for content in said:
+        for part in key.split("."):
+            content = content[part]
+        nullable = word == "~" and NoneType in declared_at(RunConfig, key)
+        assert content == word or (nullable and content is None) or isinstance(content, dict)
+
+
+def test_lists_and_maps_of_words_hold_words():
+    setup = apply_overrides({}, ["workers.slurm.setup=[module load gcc, 12, no]"], RunConfig)
+    assert setup["workers"]["slurm"]["setup"] == ["module load gcc", "12", "no"]
+    limits = apply_overrides({}, ["workers.slurm.sbatch={time: 1:30:00, nodes: 010}"], RunConfig)
+    assert limits["workers"]["slurm"]["sbatch"] == {"time": "1:30:00", "nodes": 10}
+
+
+def test_what_nobody_declares_is_a_number_as_scientists_write_it():
+    text = "{a: 1e5, b: 010, c: 1_000, d: 2024-01-01, e: 1:30, f: 0x1f, g: .5, h: -.inf, i: no}"
+    assert parse_yaml(text) == {
+        "a": 1e5, "b": 10, "c": 1000, "d": "2024-01-01", "e": "1:30", "f": 31, "g": 0.5,
+        "h": float("-inf"), "i": False,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("word", [*WORDS, "1e5", "1.5e-3", ".5", "1_000", "null", ""])
+def test_words_are_written_such_that_they_are_read_back(word):
+    content = {"env": "Any-v0", "env_options": {"word": word, word: 1}}
+    assert parse_yaml(dump_yaml(content)) == content
+
+
+def test_the_folder_of_runs_means_what_a_shell_means(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("SCRATCH", "/scratch/me")
+    (tmp_path / "task.yaml").write_text("env: CartPole-v1\nrun: {folder: ~}\n")
+    assert load_config("~/task.yaml").run.folder == str(tmp_path)
+    for text, meant in (("~/x", f"{tmp_path}/x"), ("$SCRATCH/x", "/scratch/me/x"), ("a~b", "a~b")):
+        assert load_config("$HOME/task.yaml", [f"run.folder={text}"]).run.folder == meant
+
+
+def test_a_file_that_is_called_like_a_variable_is_that_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("$x").touch()
+    assert expand_path("$x") == "$x"
+    with pytest.raises(ValueError, match=r"the variable \$y is not set"):
+        expand_path("$y")
