@@ -13,7 +13,7 @@ from coupling.settings.content import apply_overrides, find_preset, read_yaml
 from flowsim import Body, Disk, Ellipse, Grid, HalfDisk, Sides, Simulation, Union, polygon
 from flowsim.motions import Motion, added, oscillation, ramp, rotation
 
-__all__ = ["CaseConfig", "load_case"]
+__all__ = ["CaseConfig", "load_case", "smaller_step"]
 
 Vector = tuple[float, float]
 
@@ -257,13 +257,19 @@ def load_case(case: str, overrides: list[str], seed: int = 0) -> Simulation:
     content = read_yaml(find_preset(case))
     if "env" in content:
         return _of_task(case, overrides, seed)
-    content = apply_overrides(content, overrides)
+    content = apply_overrides(read_yaml(find_preset(case), CaseConfig), overrides, CaseConfig)
     try:
         return CaseConfig.model_validate(content).build()
     except pydantic.ValidationError as error:
         raise ConfigError(f"{case}: {sentence_of(error, CaseConfig, content)}") from error
     except (ValueError, RuntimeError, MemoryError) as error:
         raise ConfigError(f"{case}: {error}") from error
+
+
+def smaller_step(case: str, simulation: Simulation) -> str:
+    """Return the ``key=value`` word that halves the time step of a case."""
+    is_task = "env" in read_yaml(find_preset(case))
+    return f"{'env_options.cfl' if is_task else 'cfl'}={simulation.cfl / 2:g}"
 
 
 def _of_task(case: str, overrides: list[str], seed: int) -> Simulation:

@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar
 
 import typer
 
-from coupling.commands import hints
+from coupling.commands import completion, hints
 from coupling.commands.ending import run_to_end
 from coupling.commands.lean_torch import leave_out_meta_kernels
 from coupling.errors import ConfigError, RunError, describe_missing, describe_os_error
-from coupling.files import refuse_unwritable
+from coupling.files import expand_path, refuse_unwritable
 from coupling.signals import deaf_streams, number_of
 
 if TYPE_CHECKING:
@@ -42,12 +42,48 @@ app = typer.Typer(
     epilog="Example: flowsim train d_cylinder_wake/quick run.steps=20000",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # whose boxes cut words at 80 columns
 )
+
+
+def _expanded(value: Any) -> Any:
+    """Return a path, or several, with ``~`` and ``$VARIABLES`` as a shell expands them."""
+    if isinstance(value, list):
+        return [_expanded(one) for one in value]
+    try:
+        return None if value is None else type(value)(expand_path(str(value)))
+    except ValueError as error:
+        raise typer.BadParameter(f"{value}: {error}") from error
+
 
 Run = Annotated[
     Path,
     typer.Argument(
-        help="folder of a run, such as runs/demo, or name of a shipped agent", show_default=False
+        autocompletion=completion.runs,
+        metavar="RUN",
+        help="folder of a run, such as runs/demo",
+        show_default=False,
+        callback=_expanded,
+    ),
+]
+Agent = Annotated[
+    Path,
+    typer.Argument(
+        autocompletion=completion.agents,
+        metavar="RUN",
+        help="folder of a run, such as runs/demo, or name of a shipped agent",
+        show_default=False,
+        callback=_expanded,
+    ),
+]
+Agents = Annotated[
+    list[Path],
+    typer.Argument(
+        autocompletion=completion.agents,
+        metavar="RUN",
+        help="folders of runs, or names of shipped agents",
+        show_default=False,
+        callback=_expanded,
     ),
 ]
 Json = Annotated[
@@ -56,7 +92,8 @@ Json = Annotated[
 Changes = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[KEY=VALUE]...",
+        autocompletion=completion.changes,
+        metavar="KEY=VALUE",
         help="another task for it, such as env_options.cells_per_diameter=32",
     ),
 ]
@@ -98,7 +135,28 @@ Trust = Annotated[
 ]
 Overrides = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[KEY=VALUE]...", help="changes, such as agent.gamma=0.97"),
+    typer.Argument(
+        autocompletion=completion.keys,
+        metavar="KEY=VALUE",
+        help="changes, such as agent.gamma=0.97",
+    ),
+]
+Continued = Annotated[
+    list[str] | None,
+    typer.Argument(
+        autocompletion=completion.resumable,
+        metavar="KEY=VALUE",
+        help="run.steps, run.evaluate_episodes, run.checkpoint_every, agent.device or workers.* but workers.agents, "
+        "such as run.steps=40000; the rest of a run stays as it is",
+    ),
+]
+CaseChanges = Annotated[
+    list[str] | None,
+    typer.Argument(
+        autocompletion=completion.changes,
+        metavar="KEY=VALUE",
+        help="changes, such as reynolds=200 of a YAML file, env_options.reynolds=200 of a preset",
+    ),
 ]
 
 
@@ -198,14 +256,18 @@ def _counting(tick: float) -> Iterator[None]:
 
 
 @app.command(
-    epilog="Example: flowsim train d_cylinder_wake/quick run.name=demo run.steps=20000 agent.gamma=0.97"
+    short_help="Train a new run, in runs/NAME.",
+    epilog="Example: flowsim train d_cylinder_wake/quick run.name=demo run.steps=20000 agent.gamma=0.97",
 )
 @told_in_a_sentence
 def train(
     preset: Annotated[
         str | None,
         typer.Argument(
-            help="a YAML file, the name of a shipped preset, or just env=ID", show_default=False
+            autocompletion=completion.presets,
+            metavar="PRESET",
+            help="a YAML file, the name of a shipped preset, or just env=ID",
+            show_default=False,
         ),
     ] = None,
     overrides: Overrides = None,
@@ -233,7 +295,10 @@ def _preset_or_word(preset: str, overrides: list[str] | None) -> tuple[str | Non
     return (None, [preset, *words]) if "=" in preset else (preset, words)
 
 
-@app.command(epilog="Example: flowsim presets --json")
+@app.command(
+    short_help="List the presets that can be trained by name.",
+    epilog="Example: flowsim presets --json",
+)
 @told_in_a_sentence
 def presets(as_json: Json = False) -> None:
     """List the presets that can be trained by name."""
@@ -243,12 +308,13 @@ def presets(as_json: Json = False) -> None:
         print(json.dumps(describe_presets()))
         return
     _print_presets()
-    _print_next(
-        [("flowsim train d_cylinder_wake/quick run.name=first", "train the first of the wakes")]
-    )
+    _print_next(hints.after_presets())
 
 
-@app.command(epilog="Example: flowsim agents --json")
+@app.command(
+    short_help="List the trained agents that come with the package.",
+    epilog="Example: flowsim agents --json",
+)
 @told_in_a_sentence
 def agents(as_json: Json = False) -> None:
     """List the trained agents that come with the package; `flowsim render` and `evaluate` take their names."""
@@ -260,14 +326,17 @@ def agents(as_json: Json = False) -> None:
         print(json.dumps(rows))
         return
     print_rows(rows, spare=("seed", "episodes", "steps", "learner"))
-    _print_next([("flowsim render wake -o wake.mp4", "film one of them")])
+    _print_next(hints.after_agents())
 
 
-@app.command(epilog="Example: flowsim resume runs/demo run.steps=40000")
+@app.command(
+    short_help="Continue a run from its last checkpoint.",
+    epilog="Example: flowsim resume runs/demo run.steps=40000",
+)
 @told_in_a_sentence
 def resume(
     path: Run,
-    overrides: Overrides = None,
+    overrides: Continued = None,
     discard_damaged: Annotated[
         bool,
         typer.Option(
@@ -277,7 +346,7 @@ def resume(
     ] = False,
     trust: Trust = False,
 ) -> None:
-    """Go on with a run from its last checkpoint, also after kill -9."""
+    """Continue a run from its last checkpoint, also after kill -9."""
     with loading(str(path)):
         from coupling.launch.standby import Standby
         from coupling.run.folder import RunFolder
@@ -295,13 +364,19 @@ def resume(
     _print_outcome(folder)
 
 
-@app.command(epilog="Example: flowsim serve d_cylinder_wake/quick run.name=far workers.processes=8")
+@app.command(
+    short_help="Train or resume without starting workers, and wait for them.",
+    epilog="Example: flowsim serve d_cylinder_wake/quick run.name=far workers.processes=8",
+)
 @told_in_a_sentence
 def serve(
     what: Annotated[
         str,
         typer.Argument(
-            metavar="PRESET|RUN", help="as for train, or the run to go on with", show_default=False
+            autocompletion=completion.presets_and_runs,
+            metavar="PRESET|RUN",
+            help="as for train, or the run to continue",
+            show_default=False,
         ),
     ],
     overrides: Overrides = None,
@@ -321,19 +396,28 @@ def serve(
         )
     words = ["workers.launcher=none", *words]
     with ConsoleScreen() as screen:
-        if Path(what).is_dir():
-            refuse_unknown_code(RunFolder.find(Path(what)).config().env, trust)
-            folder = run.resume(Path(what), words, screen)
+        if Path(_expanded(what)).is_dir():
+            path = Path(_expanded(what))
+            refuse_unknown_code(RunFolder.find(path).config().env, trust)
+            folder = run.resume(path, words, screen)
         else:
             folder = run.train(*_preset_or_word(what, words), screen)
     _print_outcome(folder)
 
 
-@app.command(epilog="Example: flowsim worker --connect runs/far/connection.json")
+@app.command(
+    short_help="Host environments for a learner, on this machine or another.",
+    epilog="Example: flowsim worker --connect runs/far/connection.json",
+)
 @told_in_a_sentence
 def worker(
     connect: Annotated[
-        Path, typer.Option(help="connection.json of the run, or a copy of it", show_default=False)
+        Path,
+        typer.Option(
+            help="connection.json of the run, or a copy of it",
+            show_default=False,
+            callback=_expanded,
+        ),
     ],
     slot: Annotated[
         int | None, typer.Option(min=0, help="its number; any free one unless given")
@@ -344,7 +428,8 @@ def worker(
     outbox: Annotated[
         Path | None,
         typer.Option(
-            help="file that keeps its last step for the worker that takes its place if it dies"
+            help="file that keeps its last step for the worker that takes its place if it dies",
+            callback=_expanded,
         ),
     ] = None,
 ) -> None:
@@ -369,10 +454,13 @@ def worker(
     raise typer.Exit(code)
 
 
-@app.command(epilog="Example: flowsim evaluate runs/demo --episodes 50 --json")
+@app.command(
+    short_help="Evaluate a trained agent against the task's baselines.",
+    epilog="Example: flowsim evaluate runs/demo --episodes 50 --json",
+)
 @told_in_a_sentence
 def evaluate(
-    path: Run,
+    path: Agent,
     changes: Changes = None,
     episodes: Annotated[int, typer.Option(min=1, help="episodes of each controller")] = 24,
     deterministic: Annotated[
@@ -385,7 +473,7 @@ def evaluate(
     trust: Trust = False,
     as_json: Json = False,
 ) -> None:
-    """Judge a trained agent beside the task's baselines, with 95 % bootstrap intervals of the mean return."""
+    """Evaluate a trained agent against the task's baselines, with 95 % bootstrap intervals of the mean return."""
     with loading(f"the agent of {path}"):
         from coupling.run.agents import find_agent
         from coupling.run.evaluate import SAMPLED, evaluate_with_baselines
@@ -429,10 +517,14 @@ def evaluate(
         # after the first one, the episodes of a program outside Python are its own
         known = None if is_external else seed
         _print_results({name: result} | also | result["baselines"], known)
-        _print_next(hints.after_evaluation(path, draws_itself(config.env)), trust)
+        state = hints.RunState.of(path, folder, draws_itself=draws_itself(config.env))
+        _print_next(hints.after_evaluation(state, changes or []), trust)
 
 
-@app.command(epilog="Example: flowsim status runs/demo --json")
+@app.command(
+    short_help="Show how a run stands.",
+    epilog="Example: flowsim status runs/demo --json",
+)
 @told_in_a_sentence
 def status(
     path: Run,
@@ -444,7 +536,7 @@ def status(
     """Show how a run stands: steps, ratio, rates, agents and workers."""
     from coupling.commands.tables import print_status
     from coupling.run.folder import RunFolder
-    from coupling.run.log import read_status
+    from coupling.run.log import is_running, read_status
 
     folder = RunFolder.find(path)
     if not folder.status.exists():
@@ -458,20 +550,24 @@ def status(
         print(json.dumps(now))
     else:
         print_status(now)
-        config = folder.config()
-        _print_next(hints.after_status(path, folder.draws_itself(), now["state"], config.run.steps))
+        state = hints.RunState.of(path, folder)
+        _print_next(hints.after_status(state, now["state"], is_running(now)))
 
 
-@app.command(epilog="Example: flowsim render runs/demo -o wake.mp4 --beside zero --beside pd")
+@app.command(
+    short_help="Film a trained agent next to the baselines.",
+    epilog="Example: flowsim render runs/demo -o wake.mp4 --beside zero --beside pd",
+)
 @told_in_a_sentence
 def render(
-    path: Run,
+    path: Agent,
     changes: Changes = None,
     output: Annotated[
         Path | None,
         typer.Option(
             "-o",
             "--output",
+            callback=_expanded,
             help="the film: .mp4, .gif, .webp, .png of its end, or frame-%04d.png; the run's name.mp4 unless given",
         ),
     ] = None,
@@ -507,6 +603,7 @@ def render(
     """Film a trained agent from several starts beside the baselines; of a flow with its actions and their effort."""
     with loading(f"the agent of {path}"):
         from coupling.commands.render import render as film
+        from coupling.run.agents import find_agent
 
     output = Path(f"{path.name}.mp4") if output is None else output
     files = [output, output.with_suffix(".gif")] if gif and output.suffix == ".mp4" else [output]
@@ -526,7 +623,8 @@ def render(
         print(f"{ending.title}: return {ending.episode_return:.2f}, {done}")
     for file in files:
         print(file)
-    _print_next(hints.after_film(path), trust)
+    state = hints.RunState.of(path, find_agent(path), draws_itself=True)
+    _print_next(hints.after_film(state, changes or []), trust)
 
 
 def _quantities(names: str | None, ranges: str | None) -> "list[Quantity]":
@@ -539,29 +637,38 @@ def _quantities(names: str | None, ranges: str | None) -> "list[Quantity]":
         raise ConfigError(f"--{error}") from error
 
 
-@app.command(epilog="Example: flowsim simulate d_cylinder_wake/quick --time 10 -o wake")
+@app.command(
+    short_help="Run the solver alone: forces, fields, a restart file, a film.",
+    epilog="Example: flowsim simulate d_cylinder_wake/quick --time 10 -o wake",
+)
 @told_in_a_sentence
 def simulate(
     case: Annotated[
         str,
         typer.Argument(
-            help="preset of a flow task, or a YAML file with a grid and bodies", show_default=False
+            autocompletion=completion.cases,
+            metavar="CASE",
+            help="preset of a flow task, or a YAML file with a grid and bodies",
+            show_default=False,
+            callback=_expanded,
         ),
     ],
-    overrides: Overrides = None,
+    overrides: CaseChanges = None,
     duration: Annotated[
         float, typer.Option("--time", min=1e-6, help="time in D/U from the very beginning")
     ] = 10.0,
-    output: Annotated[Path, typer.Option("-o", "--output", help="folder to write into")] = Path(
-        "simulation"
-    ),
+    output: Annotated[
+        Path, typer.Option("-o", "--output", callback=_expanded, help="folder to write into")
+    ] = Path("simulation"),
     frames: Annotated[int, typer.Option(min=1, help="pictures of the film")] = 200,
     snapshots: Annotated[int, typer.Option(min=1, help="times in the fields")] = 10,
     seed: Annotated[int, typer.Option(min=0, help="seed of a task's start")] = 0,
     restart_from: Annotated[
         Path | None,
         typer.Option(
-            help="restart.h5 of a run of this case, which goes on to the bit", show_default=False
+            help="restart.h5 of a run of this case, which continues bit for bit",
+            show_default=False,
+            callback=_expanded,
         ),
     ] = None,
     max_size: Annotated[
@@ -579,11 +686,14 @@ def simulate(
         int | None,
         typer.Option(min=0, metavar="BODY", help="keep this body in the middle, numbered from 0"),
     ] = None,
-    fps: Fps = None,
+    fps: Annotated[
+        float | None,
+        typer.Option(min=1.0, max=120.0, help="pictures of the film a second: 25 unless given"),
+    ] = None,
 ) -> None:
     """Run the solver alone: forces to CSV, fields for ParaView, restart file, the vorticity as a film."""
     with loading(f"the solver for {case}"):
-        from coupling.commands.case import load_case
+        from coupling.commands.case import load_case, smaller_step
         from coupling.commands.simulate import simulate as run_solver
         from coupling.commands.simulation_files import parse_size
         from coupling.run.screen import progress_bar
@@ -610,19 +720,36 @@ def simulate(
             say=lambda text: print(f"flowsim: {text}", file=sys.stderr),
             progress=progress,
         )
-    print(f"{output}: {ending}")
-    _print_next(hints.after_simulation(case, output, duration))
+    print(f"{output}: {ending.why}")
+    diverged = bool(simulation.diverged[0])
+    options: dict[str, Any] = {
+        "--time": duration, "-o": output, "--frames": frames, "--snapshots": snapshots, "--seed": seed or None,
+        "--max-size": max_size, "--no-control-volumes": None if control_volumes else True, "--fields": fields,
+        "--range": limits, "--follow": follow, "--fps": fps,
+    }  # fmt: skip
+    _print_next(
+        hints.after_simulation(
+            case,
+            overrides or [],
+            options,
+            complete=ending.complete,
+            smaller_step=smaller_step(case, simulation) if diverged else None,
+        )
+    )
+    if diverged:
+        raise typer.Exit(1)
 
 
-@app.command(epilog="Example: flowsim plot runs/seed-0 runs/seed-1 runs/seed-2 -o curves.png")
+@app.command(
+    short_help="Draw learning curves.",
+    epilog="Example: flowsim plot runs/seed-0 runs/seed-1 runs/seed-2 -o curves.png",
+)
 @told_in_a_sentence
 def plot(
-    paths: Annotated[
-        list[Path], typer.Argument(metavar="RUN...", help="run folders", show_default=False)
-    ],
-    output: Annotated[Path, typer.Option("-o", "--output", help="the picture")] = Path(
-        "curves.png"
-    ),
+    paths: Agents,
+    output: Annotated[
+        Path, typer.Option("-o", "--output", callback=_expanded, help="the picture")
+    ] = Path("curves.png"),
 ) -> None:
     """Draw learning curves: return and survival against steps, the mean over seeds with a band."""
     begin(f"drawing {len(paths)} run{'s' if len(paths) > 1 else ''}")
@@ -631,20 +758,25 @@ def plot(
 
     refuse_other_endings(output)
     refuse_unwritable("--output", output)
-    plot_runs([find_agent(path) for path in paths], output)
+    folders = [find_agent(path) for path in paths]
+    plot_runs(folders, output)
     print(output)
-    _print_next(hints.after_film(paths[0]))
+    _print_next(hints.after_plot(hints.RunState.of(paths[0], folders[0])))
 
 
-@app.command(epilog="Example: flowsim export runs/first -o policy.onnx")
+@app.command(
+    short_help="Write a trained policy as ONNX, or as an agent to share.",
+    epilog="Example: flowsim export runs/first -o policy.onnx",
+)
 @told_in_a_sentence
 def export(
-    path: Run,
+    path: Agent,
     output: Annotated[
         Path,
         typer.Option(
             "-o",
             "--output",
+            callback=_expanded,
             help="policy.onnx for an ONNX file (extra onnx), or a new folder for an agent to share",
             show_default=False,
         ),
@@ -655,20 +787,22 @@ def export(
         from coupling.commands.export import export as write
         from coupling.run.agents import find_agent
 
-        said = write(find_agent(path), output)
+        folder = find_agent(path)
+        said = write(folder, output)
     print(said)
-    _print_next(hints.after_export(path, output))
+    _print_next(hints.after_export(hints.RunState.of(path, folder), output))
 
 
-@app.command(epilog="Example: flowsim report runs/first runs/second -o report.html")
+@app.command(
+    short_help="Write one page about runs, for a browser.",
+    epilog="Example: flowsim report runs/first runs/second -o report.html",
+)
 @told_in_a_sentence
 def report(
-    paths: Annotated[
-        list[Path], typer.Argument(metavar="RUN...", help="run folders", show_default=False)
-    ],
-    output: Annotated[Path, typer.Option("-o", "--output", help="the page, one HTML file")] = Path(
-        "report.html"
-    ),
+    paths: Agents,
+    output: Annotated[
+        Path, typer.Option("-o", "--output", callback=_expanded, help="the page, one HTML file")
+    ] = Path("report.html"),
 ) -> None:
     """Write one page about runs that needs no network: curves, evaluations, what differs between them, films."""
     begin(f"writing about {len(paths)} run{'s' if len(paths) > 1 else ''}")
@@ -683,10 +817,13 @@ def report(
     for note in write_report([find_agent(path) for path in paths], output):
         print(f"flowsim: {note}", file=sys.stderr)
     print(output)
-    _print_next([(f"xdg-open {output}", "look at it in a browser")])
+    _print_next(hints.after_report(output))
 
 
-@app.command(epilog="Example: flowsim watch runs/first --open")
+@app.command(
+    short_help="Follow a training in a browser.",
+    epilog="Example: flowsim watch runs/first --open",
+)
 @told_in_a_sentence
 def watch(
     path: Run,
@@ -702,8 +839,9 @@ def watch(
     from coupling.commands.watch import serve
     from coupling.run.folder import RunFolder
 
+    folder = RunFolder.find(path)
     os.nice(10)  # on a machine without a free core the training goes first
-    with serve(RunFolder.find(path), port) as address:
+    with serve(folder, port) as address:
         print(address, flush=True)
         print(
             "flowsim: open this address in a browser of this machine; Ctrl-C ends it",
@@ -714,7 +852,7 @@ def watch(
         with contextlib.suppress(KeyboardInterrupt):
             threading.Event().wait()
     print()  # after ^C
-    _print_next(hints.after_watching(path))
+    _print_next(hints.after_watching(path, folder.status.exists()))
 
 
 class Kind(StrEnum):
@@ -725,11 +863,20 @@ class Kind(StrEnum):
     c = "c"
 
 
-@app.command(epilog="Example: flowsim init my_task --kind gymnasium")
+@app.command(
+    short_help="Write a small task that works, to start your own from.",
+    epilog="Example: flowsim init my_task --kind gymnasium",
+)
 @told_in_a_sentence
 def init(
     folder: Annotated[
-        Path, typer.Argument(help="a new folder, whose name is the task's", show_default=False)
+        Path,
+        typer.Argument(
+            metavar="FOLDER",
+            help="a new folder, whose name is the task's",
+            show_default=False,
+            callback=_expanded,
+        ),
     ],
     kind: Annotated[
         Kind,
@@ -753,7 +900,10 @@ class Part(StrEnum):
     coupling = "coupling"
 
 
-@app.command(epilog="Example: flowsim bench coupling --json")
+@app.command(
+    short_help="Measure the speed of a part on this machine.",
+    epilog="Example: flowsim bench coupling --json",
+)
 @told_in_a_sentence
 def bench(
     part: Annotated[Part, typer.Argument(help="what is measured", show_default=False)],
@@ -800,7 +950,10 @@ def bench(
         _print_next(hints.after_bench(part, full))
 
 
-@app.command(epilog="Example: flowsim validate --case taylor-green --case cylinder-100 --quick")
+@app.command(
+    short_help="Compare the solver with exact and published values.",
+    epilog="Example: flowsim validate --case taylor-green --case cylinder-100 --quick",
+)
 @told_in_a_sentence
 def validate(
     case: Annotated[
@@ -815,12 +968,17 @@ def validate(
     output: Annotated[
         Path,
         typer.Option(
-            "-o", "--output", help="folder of the raw results, one JSON file for each case"
+            "-o",
+            "--output",
+            callback=_expanded,
+            help="folder of the raw results, one JSON file for each case",
         ),
     ] = Path("validation"),
     page: Annotated[
         Path | None,
-        typer.Option(help="only write this page, with its pictures, from stored results"),
+        typer.Option(
+            help="only write this page, with its pictures, from stored results", callback=_expanded
+        ),
     ] = None,
     threads: Annotated[int, typer.Option(min=1, help="threads of the solver")] = 2,
     backend: Annotated[str, typer.Option(help="where the solver runs: cpu or cuda")] = "cpu",
@@ -856,7 +1014,7 @@ def _print_outcome(folder: "RunFolder") -> None:
     """Print what a training came to: its last returns, the evaluation if it made one, and what to do next."""
     from coupling.run.log import read_status
 
-    status, config = read_status(folder.status), folder.config()
+    status = read_status(folder.status)
     if status["mean_return"] is not None:
         print(
             f"while training, in the last {status['recent_age_steps']:,} steps: "
@@ -874,7 +1032,7 @@ def _print_outcome(folder: "RunFolder") -> None:
         rows = {name: judged[which] for which, name in names.items() if which in judged}
         after = judged.get("after", {})
         _print_results(rows | after.get("baselines", {}), after.get("seed"))
-    _print_next(hints.after_training(folder.path, folder.draws_itself(), config.run.steps))
+    _print_next(hints.after_training(hints.RunState.of(folder.path, folder)))
 
 
 def _print_results(results: dict[str, dict[str, Any]], seed: int | None) -> None:

@@ -1,7 +1,10 @@
 """How a command ends: in one sentence for what it cannot take or print, and as shells expect for signals and pipes."""
 
+import contextlib
 import signal
 import sys
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NoReturn
 
 import typer
@@ -9,7 +12,7 @@ import typer
 from coupling.errors import FULL, describe_os_error
 from coupling.signals import deaf_streams, discard, interrupting
 
-__all__ = ["run_to_end"]
+__all__ = ["exit_code", "run_to_end"]
 
 # typer brought click's exceptions along in some versions and its own in others; this is in both
 _UsageError: type[Exception] = typer.BadParameter.__bases__[0]
@@ -19,7 +22,7 @@ def run_to_end(app: typer.Typer) -> NoReturn:
     """Run the command of ``sys.argv`` and leave the process with its exit code."""
     try:
         with interrupting():
-            code = _run(app)
+            code = exit_code(app, sys.argv[1:])
         if sys.stdout is not None:
             sys.stdout.flush()
     except (OSError, SystemExit) as ending:
@@ -34,12 +37,15 @@ def run_to_end(app: typer.Typer) -> NoReturn:
     sys.exit(code)
 
 
-def _run(app: typer.Typer) -> int:
+def exit_code(app: typer.Typer, words: Sequence[str]) -> int:
+    """Run a command and return its exit code; what it cannot take is told in one sentence."""
     try:
-        return app(prog_name="flowsim", standalone_mode=False) or 0
+        return app(args=list(words), prog_name="flowsim", standalone_mode=False) or 0
     except _UsageError as error:
-        if type(error).__name__ != "NoArgsIsHelpError":  # then the help is printed already
-            print(f"flowsim: {_refusal(error)}", file=sys.stderr)
+        if type(error).__name__ == "NoArgsIsHelpError":  # whose message is the help
+            print(error)
+        else:
+            print(f"flowsim: {_refusal(error, words)}", file=sys.stderr)
         return 2
 
 
@@ -61,7 +67,7 @@ def _end_on_full_disk(error: OSError) -> int:
     return 1
 
 
-def _refusal(error: Any) -> str:
+def _refusal(error: Any, words: Sequence[str]) -> str:
     """Say in one sentence what typer would say in a box of several lines."""
     text = " ".join(error.format_message().split()).rstrip(".").replace("Value error, ", "")
     # a value that is refused comes from pydantic, which tells it
@@ -70,10 +76,36 @@ def _refusal(error: Any) -> str:
         key, given, why = error.param.opts[-1], refused[0]["input"], text.partition(": ")[2]
         text = f"{key}: {why}" if repr(given) in why else f"{key} = {given}: {_begun_small(why)}"
     text = text.replace(". Did you mean", ": did you mean").replace(". Choose from:", ": one of")
+    if meant := _setting_meant(getattr(error, "option_name", ""), words):
+        text = f"no such option: {error.option_name}: did you mean {meant}?"
     # options without their value come without a context; flowsim's own take none, so the command is the first word
-    named = [word for word in sys.argv[1:2] if not word.startswith("-")]
+    named = [word for word in words[:1] if not word.startswith("-")]
     command = error.ctx.command_path if error.ctx else " ".join(["flowsim", *named])
     return _begun_small(text) + ("" if text.endswith("?") else f"; see `{command} --help`")
+
+
+def _setting_meant(option: str, words: Sequence[str]) -> str | None:
+    """Return the ``key=value`` word that an unknown option stands for, if it does: ``--steps 2000``."""
+    command, *others = words or [""]
+    if not option or command not in ("train", "resume", "serve", "evaluate", "render", "simulate"):
+        return None
+    from coupling.settings.suggestions import meant_by_option
+
+    # as --steps 2000 or --steps=2000
+    given = next((word for word in others if word.split("=")[0] == option), option)
+    after = others[others.index(given) + 1 :] if given in others else []
+    value = given.partition("=")[2] or next(iter(after), None)
+    models: list[Any] = []
+    with contextlib.suppress(ModuleNotFoundError):  # the solver alone knows no runs
+        if command in ("train", "resume", "serve"):
+            from coupling.settings.config import RunConfig
+
+            models = [RunConfig]
+        elif command == "simulate" and any(Path(word).is_file() for word in others):
+            from coupling.commands.case import CaseConfig
+
+            models = [CaseConfig]
+    return meant_by_option(option, value, models)
 
 
 def _begun_small(text: str) -> str:

@@ -4,6 +4,7 @@ import itertools
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,11 +18,18 @@ from flowsim.io import read_restart
 from flowsim.quantities import VORTICITY, Quantity
 from flowsim.viz import Caption, Outline, Picture, Scene, draw_panel, outline
 
-__all__ = ["simulate"]
+__all__ = ["Ending", "simulate"]
 
 BoolArray = NDArray[np.bool_]
 
 _WIDTH = 960
+
+
+class Ending(NamedTuple):
+    """Why a simulation ended, in words, and whether that was because its time was over."""
+
+    why: str
+    complete: bool
 
 
 def simulate(
@@ -40,7 +48,7 @@ def simulate(
     fps: float = FPS,
     say: Callable[[str], None] = lambda text: None,
     progress: Callable[[float], None] = lambda done: None,
-) -> str:
+) -> Ending:
     """Run one simulation and write forces, fields, restarts and films.
 
     Parameters
@@ -48,17 +56,19 @@ def simulate(
     simulation
         A batch of one.
     duration
-        Time in D/U from the very beginning, what was done before a restart included.
+        Time in D/U from the very beginning, what was done before a restart included; the first step that reaches it
+        is the last one.
     output
         Folder for ``forces.csv`` (every step), ``fields.vtkhdf`` with the parts in ``fields/``, ``restart.h5`` and the
         films ``vorticity.mp4`` and ``vorticity.gif``, named after what they show. What an older run left there is
         replaced.
     frames, snapshots
-        Number of pictures and of times in the fields, evenly spaced over the duration.
+        Number of pictures and of times in the fields, evenly spaced over the duration. Each shows the first step at or
+        after its time: output never changes the size of a step.
     restart_from
-        A ``restart.h5``, from which a run of the same duration, frames and snapshots goes on to the bit. Forces and
-        fields beside it are continued when they are in ``output``, and begun anew elsewhere; the films show what
-        is simulated now, and carry the time from which they do so in their names.
+        A ``restart.h5``, from which a run continues bit for bit, however long it is and however many frames and
+        snapshots it takes. Forces and fields beside it are continued when they are in ``output``, and begun anew
+        elsewhere; the films show what is simulated now, and carry the time from which they do so in their names.
     max_size
         Bytes that the folder never exceeds. Where forces or fields would, every other row or time is dropped and from
         then on only every second one is written; a film that does not fit is left out.
@@ -80,7 +90,7 @@ def simulate(
 
     Returns
     -------
-    str
+    Ending
         Why it ended: the time is over, a body left the box, or the simulation diverged.
 
     Raises
@@ -93,9 +103,8 @@ def simulate(
         On Ctrl-C, saying how to go on.
     """
     notes = {} if restart_from is None else _restart(simulation, restart_from)
-    begun, interval = notes.get("begun", float(simulation.time[0])), duration / frames
-    first = int((simulation.time[0] - begun) / interval + 1e-6)
-    if first >= frames:
+    begun = notes.get("begun", float(simulation.time[0]))
+    if simulation.time[0] - begun >= duration:
         raise ConfigError(
             f"--time {duration:g}: {restart_from} is already at {simulation.time[0] - begun:g} since the beginning"
         )
@@ -110,20 +119,32 @@ def simulate(
     files = SimulationFiles(output, simulation, notes, begun, restart_from, max_size, say, films)
     recorder = _Recorder(simulation, files.forces)
 
+    def due(count: int) -> int:
+        """Return how many of ``count`` evenly spaced times are over."""
+        return min(count, int((simulation.time[0] - begun) / duration * count + 1e-9))
+
     def pictures() -> Iterator[Picture]:
-        for n in range(first, frames + 1):
-            if n > first:
-                # the times to land on count from the beginning, so that a resumed run lands on the same ones
-                simulation.advance(begun + n * interval - simulation.time[0], stop=recorder.record)
-            number = n * snapshots // frames
-            if number > (n - 1) * snapshots // frames and (n > first or not files.fields.times):
-                files.save_fields(simulation, number)
+        # the solver takes the steps that it would take without any output: each output is due with
+        # the first step at or after its time, and carries the time of that step
+        shot, number, over = due(frames), due(snapshots), False
+        if not files.fields.times:
+            files.save_fields(simulation, number, -1)
+        files.save_restart(simulation, now=False)
+        yield _picture(simulation, title, shown, follow)
+        while not over:
+            simulation.step()
+            over = recorder.record(simulation) or simulation.time[0] - begun >= duration
+            if due(snapshots) > number or recorder.ending:
+                files.save_fields(simulation, due(snapshots), -1 if recorder.ending else number)
+                number = due(snapshots)
             if not simulation.diverged[0]:
-                files.save_restart(simulation, now=n == frames or bool(recorder.ending))
-            yield _picture(simulation, title, shown, follow)
-            progress(n / frames)
-            if recorder.ending:
-                return
+                files.save_restart(simulation, now=over)
+            if due(frames) > shot or over:
+                picture = _picture(simulation, title, shown, follow)
+                # a step longer than the time between two pictures is shown as often as it takes
+                yield from itertools.repeat(picture, max(1, due(frames) - shot))
+                shot = due(frames)
+                progress(shot / frames)
 
     suffix = f"-from-{simulation.time[0] - begun:.6g}" if restart_from else ""
     try:
@@ -140,7 +161,9 @@ def simulate(
         ) from None
     except OSError as error:
         raise RunError(describe_os_error(error, output) + files.how_to_go_on()) from error
-    return recorder.ending or f"the time is over after {int(simulation.steps[0])} steps"
+    if recorder.ending:
+        return Ending(recorder.ending, complete=False)
+    return Ending(f"the time is over after {int(simulation.steps[0])} steps", complete=True)
 
 
 def _restart(simulation: Simulation, path: Path) -> dict[str, float]:
@@ -186,7 +209,7 @@ class _Recorder:
             ]
         )
 
-    def record(self, simulation: Simulation) -> BoolArray:
+    def record(self, simulation: Simulation) -> bool:
         """Write the state of all bodies after a step; tell whether to stop."""
         state, volumes = simulation.body_state, simulation.control_volumes
         columns = [state.position, state.angle, state.velocity, state.angular_velocity]
@@ -200,7 +223,7 @@ class _Recorder:
             self.ending = f"the simulation diverged at time {simulation.time[0]:.4g}"
         elif len(gone):
             self.ending = f"body {gone[0]} left the box at time {simulation.time[0]:.4g}"
-        return np.array([bool(self.ending)])
+        return bool(self.ending)
 
 
 def _outside(simulation: Simulation) -> BoolArray:

@@ -106,16 +106,17 @@ class SimulationFiles:
         # a table that is thinned is there one and a half times
         return left / 4 / 1.5, left * 3 / 4
 
-    def save_fields(self, simulation: Simulation, number: int) -> None:
-        """Append the fields of the snapshot with this number, unless so many are no longer written."""
-        if number % self._snapshot_stride:
-            return
+    def save_fields(self, simulation: Simulation, number: int, before: int) -> None:
+        """Append the fields of the snapshot with this number, unless so many are no longer written.
+
+        ``before`` is the number of the last one; a step may be longer than the time between two.
+        """
         content = pack_fields(simulation)
-        while self.fields.size_with(content) > self._fields_limit:
-            self._thin_fields(simulation)
-            if number % self._snapshot_stride:
+        while number // self._snapshot_stride > before // self._snapshot_stride:
+            if self.fields.size_with(content) <= self._fields_limit:
+                self.fields.append(float(simulation.time[0]), content)
                 return
-        self.fields.append(float(simulation.time[0]), content)
+            self._thin_fields(simulation)
 
     def _thin_fields(self, simulation: Simulation) -> None:
         self.fields.thin()

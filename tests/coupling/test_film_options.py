@@ -76,7 +76,8 @@ def test_a_film_of_a_simulation_is_told_what_it_shows(monkeypatch, capsys):
     assert code == 0, err
     assert {file.name for file in Path("tank").glob("*.[mg]*[4f]")} >= {"speed.mp4", "speed.gif"}
     assert not Path("tank/vorticity.mp4").exists()
-    assert [caption.time for _, caption in drawn] == pytest.approx([0.0, 0.25, 0.5], abs=1e-6)
+    late = np.array([caption.time for _, caption in drawn]) - [0.0, 0.25, 0.5]
+    assert ((late >= 0.0) & (late < 0.035)).all(), "the first step at or after each time"
     assert {caption.title for _, caption in drawn} == {"tank   Re = 50"}
     assert {(scene.quantity.name, scene.quantity.limit) for scene, _ in drawn} == {("speed", 1.25)}
     # half of the box in each direction, around the disk that moves

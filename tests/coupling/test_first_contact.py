@@ -5,11 +5,13 @@ import os
 import re
 import signal
 import subprocess
+import typing
 from importlib import metadata
 from pathlib import Path
 
 import gymnasium
 import pytest
+import typer
 from conftest import GUARD, complaint
 
 from cases.baselines import ZeroController
@@ -21,6 +23,7 @@ from coupling.settings.content import shipped_presets
 from coupling.settings.presets import describe_presets
 from coupling.worker.named import draws_itself
 
+COMMANDS = typer.main.get_command(cli.app).commands
 STATUS = {
     "environment_steps": 0, "steps_planned": 1_000_000, "steps_per_second": 1234.5, "updates_per_second": 1234.5,
     "mean_return": None, "mean_length": None, "recent_age_steps": None, "state": "training", "absent": [],
@@ -105,8 +108,14 @@ def test_train_alone_lists_the_presets_and_asks_for_one(command):
             "render wake --otput x",
             r"no such option: --otput.*--output.*; see `flowsim render --help`",
         ),
-        ("status", r"missing argument 'path'; see `flowsim status --help`"),
+        ("status", r"missing argument 'RUN'; see `flowsim status --help`"),
         ("bench", r"missing argument 'part': one of solver, .*; see `flowsim bench --help`"),
+        ("train x --steps 2000", r"no such option: --steps: did you mean run\.steps=2000\?"),
+        ("train x --learning-rate=1e-4", r".*did you mean agent\.learning_rate=1e-4\?"),
+        ("train --env CartPole-v1", r".*did you mean env=CartPole-v1\?"),
+        ("resume x --agents 4", r".*did you mean workers\.agents=4\?"),
+        ("evaluate wake --reynolds 50", r".*did you mean env_options\.reynolds=50\?"),
+        ("simulate x --cells-per-diameter 8", r".*mean env_options\.cells_per_diameter=8\?"),
         ("render wake --fps", r"option '--fps' requires an argument; see `flowsim render --help`"),
     ],
 )
@@ -114,6 +123,39 @@ def test_bad_words_are_refused_in_one_sentence(command, line, sentence):
     code, out, err = command(*line.split())
     assert (code, out) == (2, "")
     assert re.fullmatch(f"flowsim: {sentence}\n", err)
+
+
+@pytest.mark.parametrize(
+    ("line", "meant"),
+    [("evaluate wak", "wake"), ("status runs/demoo", "runs/demo"), ("plot demo -o x.png", "runs/demo"),
+     ("evaluate wake cells_per_diameter=32", "env_options.cells_per_diameter=32"),
+     ("train reach.py", "env=reach:Reach-v0"), ("train env=reach", "reach:Reach-v0"),
+     ("train env=Hopper-v5 helthy_reward=2", "env_options.healthy_reward=2"),
+     ("train classic/cartpole env_options.sutton_barto_rewards=true", "env_options.sutton_barto_reward")],
+)  # fmt: skip
+def test_what_was_probably_meant_is_asked(command, tmp_path, monkeypatch, line, meant):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "reach.py").write_text("import gymnasium\ngymnasium.register('Reach-v0', 'x:X')\n")
+    run = tmp_path / "runs" / "demo"
+    run.mkdir(parents=True)
+    (run / "config.yaml").touch()
+    code, out, err = command(*line.split())
+    assert (code, out) == (2, "")
+    assert f"did you mean {meant!r}?" in err.splitlines()[-1]
+
+
+def test_paths_mean_what_a_shell_means(command, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert command("init", "~/my_task", "--kind", "gymnasium")[0] == 0
+    assert (tmp_path / "my_task" / "my_task.py").exists()
+    code, _, err = command("status", "$HOME/none")
+    assert (code, err) == (2, f"flowsim: run {tmp_path}/none does not exist; "
+                           "give the folder of a run, such as runs/NAME\n")  # fmt: skip
+    for name in COMMANDS:
+        for key, declared in typing.get_type_hints(getattr(cli, name), include_extras=True).items():
+            kind, *told = typing.get_args(declared) or [None]
+            if "Path" in str(kind):
+                assert told[0].callback is cli._expanded, f"{name} {key} is not expanded"
 
 
 @pytest.mark.parametrize(
@@ -188,42 +230,6 @@ def test_a_picture_of_no_format_is_refused_before_the_runs_are_read(shell, name)
     assert ".png, .ps" in " ".join(done.stderr.split())
 
 
-def test_the_hints_are_commands_that_exist(command, tmp_path):
-    run = tmp_path / "runs" / "wake"
-    (run / "config.yaml").parent.mkdir(parents=True)
-    (run / "config.yaml").touch()
-    given = {
-        "after_training": [(run, True, 1000), (run, False, 1000)],
-        "after_evaluation": [(run, True)],
-        "after_film": [(run,)],
-        "after_status": [(run, True, state, 9) for state in ("finished", "died", "training")],
-        "after_watching": [(run,)],
-        "after_hosting": [(run / "connection.json",)],
-        "after_init": [(run, "flow")],
-        "after_simulation": [("d_cylinder_wake/quick", run, 10.0)],
-        "after_validation": [(run,)],
-        "after_bench": [("solver", True), ("solver", False)],
-    }
-    assert given.keys() == {name for name in vars(hints) if name.startswith("after_")}
-    assert given.keys() <= set(hints.__all__)
-    groups = [getattr(hints, name)(*words) for name, calls in given.items() for words in calls]
-    groups += [hints.trusting(group) for group in groups]
-    assert all(groups)
-    lines = [part for group in groups for line, _ in group for part in line.split(" && ")]
-    ours = [line.split() for line in lines if line.startswith("flowsim ")]
-    assert len(ours) >= len(groups)
-    for words in ours:
-        code, out, _ = command(words[1], "--help")
-        assert code == 0
-        assert [word for word in words if word.startswith("-") and word not in out] == []
-
-
-def test_a_stopped_run_is_told_to_resume_and_a_flow_to_be_filmed(tmp_path):
-    assert hints.after_status(tmp_path, True, "stopped", 10)[0][0] == f"flowsim resume {tmp_path}"
-    films = [line for line, _ in hints.after_training(tmp_path, True, 10)]
-    assert any(line.startswith("flowsim render ") for line in films)
-
-
 @pytest.mark.parametrize(
     ("env", "verb"),
     [
@@ -244,12 +250,10 @@ def test_what_draws_itself_is_filmed_and_nothing_is_made_to_know(env, verb, tmp_
     (tmp_path / "broken_on_import.py").write_text("raise ArithmeticError('no')")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(gymnasium, "make", lambda *words, **options: pytest.fail("it was made"))
-    ((line, _),) = hints.after_evaluation(tmp_path, draws_itself(env))
+    monkeypatch.setattr(hints.importlib.util, "find_spec", lambda name: name)  # pygame
+    run = hints.RunState(tmp_path, env, 100, draws_itself(env), True, False, False)
+    ((line, _),) = hints.after_evaluation(run)
     assert line.startswith(f"flowsim {verb} {tmp_path} ")
-
-
-def test_a_worker_far_from_its_run_is_told_nothing(tmp_path):
-    assert hints.after_hosting(tmp_path / "connection.json") == []
 
 
 def test_the_progress_bar_is_one_line_of_eighty_columns(monkeypatch, capsys):
