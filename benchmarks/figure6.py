@@ -200,8 +200,8 @@ CLAIMS: tuple[tuple[str, str, str, Callable[[Result], float], Callable[..., floa
      "DDPG's are shorter still"),
     ("DDPG with ER spends much", "", "price of an action of the mean policy", price, max,
      "no verdict: of training episodes it is not known; ACER's mean policy spends as much"),
-    ("DDPG with ReF-ER stays within the limits first", "DDPG + ReF-ER",
-     f"actions until training episodes last {HELD}", until_held, min, ""),
+    ("DDPG with ReF-ER stays within the limits first", "", f"actions until training episodes last {HELD}", until_held,
+     min, "no verdict: DDPG + ReF-ER does, of rows that differ in more than ReF-ER"),
     ("V-RACER ends best", "V-RACER", "return of the last training episodes", return_in_training, max, ""),
     ("", "", "return of the mean policy", return_of_the_mean, max, ""),
 )  # fmt: skip

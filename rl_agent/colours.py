@@ -25,7 +25,7 @@ METHODS: Final = {
 """Colours of methods."""
 
 _OTHERS: Final = (
-    "#c48f00", "#7b4173", "#31a354", "#e6550d", "#6b6ecf", "#008080", "#ce6dbd", "#637939", "#843c39", "#3182bd",
+    "#c48f00", "#7b4173", "#222222", "#e6550d", "#6b6ecf", "#008080", "#ce6dbd", "#637939", "#843c39", "#3182bd",
 )  # fmt: skip
 _DASHES: Final = ("solid", "dashed", "dotted")
 

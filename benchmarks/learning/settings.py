@@ -11,6 +11,9 @@ from rl_agent.config import ALGORITHMS
 
 __all__ = ["differences", "row_name"]
 
+_FOREIGN = "all others"
+"""The settings of another library's learner that are not named."""
+
 
 def row_name(name: str, seeds: Sequence[Result]) -> str:
     """Return the name of a row: one of V-RACER says that it has centred advantages, which the paper's has not."""
@@ -30,12 +33,13 @@ def differences(contestants: Mapping[str, Sequence[Result]]) -> list[str]:
     for each in settings.values():
         for key, value in each.items():
             values[key].add(_value(value))
-    if max(map(len, values.values())) < 2:
+    varied = {key for key, own in values.items() if len(own) > 1}
+    if not varied:
         return []
     lines = ["| method | settings that are not the same in all rows |", "| --- | --- |"]
     for name, each in settings.items():
         row = row_name(name, contestants[name])
-        cells = [f"{key} {_value(each[key])}" for key in each if len(values[key]) > 1]
+        cells = [f"{key} {_value(each[key])}" for key in each if key in varied | {_FOREIGN}]
         lines.append(f"| {row} | {', '.join(cells)} |")
     return lines
 
@@ -45,7 +49,7 @@ def _settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     agent, foreign = settings.get("agent"), settings.get("sb3") or {}
     if not agent:
         own = {key: value for key, value in foreign.items() if key != "sb3"}
-        return {"all but these": "stable-baselines3's own", **own}
+        return {_FOREIGN: "stable-baselines3's own", **own}
     kind = ALGORITHMS[agent["algorithm"]]
     config = kind.model_validate({key: agent[key] for key in agent if key in kind.model_fields})
     read = config.model_dump(mode="json") | {
@@ -55,6 +59,7 @@ def _settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     unread = {"algorithm", "defaults", "acting", "device", "threads", "convolutions", "picture"}
     unread |= {"beta", "c", "d"} if read["replay"] == "none" else set()
     unread |= {"noise", "sigma"} if read.get("squash") == "tanh" else set()
+    unread |= {"memory", "start", "steps_per_update", "target_rate"} if "horizon" in read else set()
     unread |= {"window"} if read["network"] != "lstm" else set()
     return {key: value for key, value in read.items() if key not in unread and value is not None}
 
