@@ -19,6 +19,7 @@ METHODS: Final = {
     "DDPG": "#74c476", "DDPG + ReF-ER": "#1b7837", "NAF": "#c49c94", "NAF + ReF-ER": "#8c564b", "TD3": "#e377c2",
     "PPO": "#9467bd", "stable-baselines3 PPO": "#4a1486", "ACER": "#17becf", "A3C": "#bcbd22", "Trust-A3C": "#737300",
     "TIS": "#969696", "Trust-TIS": "#525252", "DQN": "#393b79", "Rainbow": "#ad494a",
+    "ACER, ratio 0": "#7fb7d6", "ACER, ratio 1": "#3f97c9", "ACER, ratio 4": "#1762a8", "ACER, ratio 8": "#0b2f6c",
     "NERS": "#1b9e77", "ERO": "#d95f02", "PER": "#7570b3", "RANDOM": "#666666",
     "LDI": "#1f78b4", "FDI": "#33a02c", "LDCo": "#ff7f00", "FDCo": "#6a3d9a",
 }  # fmt: skip
