@@ -2,6 +2,7 @@
 
     python benchmarks/agents.py train sketch       # runs/agents/sketch; goes on where it stopped, then ships it
     python benchmarks/agents.py ship wake          # what is trained already
+    python benchmarks/agents.py evaluate wake      # a shipped agent again, on the held-out episodes of today
     python benchmarks/agents.py page               # docs/agents.md between its marks
 
 The wake's agent is a training of figure 6 (benchmarks/figure6.py), the others are runs of `flowsim train`.
@@ -18,6 +19,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[0] = str(ROOT)
@@ -27,9 +29,11 @@ from benchmarks.learning.plan import Job, jobs_of, read_plan  # noqa: E402
 from benchmarks.pages import fill_in  # noqa: E402
 from coupling.errors import RunError  # noqa: E402
 from coupling.files import write_atomically  # noqa: E402
+from coupling.origin import machine, provenance  # noqa: E402
 from coupling.run.agents import describe_agents, write_agent  # noqa: E402
-from coupling.run.evaluate import PolicyController, evaluate_with_baselines  # noqa: E402
+from coupling.run.evaluate import PolicyController, evaluate, evaluate_with_baselines  # noqa: E402
 from coupling.run.folder import RunFolder  # noqa: E402
+from coupling.run.judges import Judges  # noqa: E402
 from coupling.settings.config import RunConfig, dump_config  # noqa: E402
 from coupling.worker.environments import describe_task  # noqa: E402
 from rl_agent import Learner, Policy  # noqa: E402
@@ -159,6 +163,52 @@ def ship_by_name(name: str) -> int:
     return 0
 
 
+def evaluate_again(name: str) -> int:
+    """Evaluate a shipped agent, its untrained policy and the baselines on the held-out episodes of today; return 0."""
+    folder = RunFolder(AGENTS / name)
+    config, episodes = folder.config(), _evaluation(folder)["after"]["episodes"]
+    task = describe_task(config.env, config.env_options)
+    spaces = task.observation_space, task.action_space
+    numbers = {"agents": config.workers.agents, "seed": config.run.seed, "world": task.world}
+    untrained = Learner(config.agent, *spaces, **numbers)
+    trained = Policy.load(folder.checkpoint)
+    found = {}
+    with Judges(config.env, config.env_options) as judges:
+        for key, policy, deterministic in (
+            ("before", untrained.policy(), True),
+            ("drawing", trained, False),
+        ):
+            controller = PolicyController(policy, deterministic=deterministic, seed=EVALUATION_SEED)
+            judged = evaluate(
+                config.env, config.env_options, controller, episodes=episodes, judges=judges
+            )
+            found[key] = judged.summary() | {"seed": EVALUATION_SEED}
+        controller = PolicyController(trained, deterministic=True, seed=EVALUATION_SEED)
+        found["after"] = evaluate_with_baselines(
+            config.env, config.env_options, controller, episodes=episodes, seed=EVALUATION_SEED, judges=judges
+        )  # fmt: skip
+    found["evaluated"] = provenance() | {"machine": machine()}
+    write_atomically(folder.evaluation, json.dumps(found, indent=1).encode())
+    folder.evaluation.chmod(0o644)
+    return 0
+
+
+def _evaluation(folder: RunFolder) -> dict[str, Any]:
+    """Read what was found of an agent."""
+    return dict(json.loads(folder.evaluation.read_text()))
+
+
+def episodes_of(judged: dict[str, Any]) -> str:
+    """Say on which episodes an agent was evaluated."""
+    after = judged["after"]
+    of = (
+        f"evaluation seed {after['seed']}"
+        if "seed" in after
+        else "the numbering before 26 November 2026"
+    )
+    return f"held-out episodes 0 to {after['episodes'] - 1} of {of}"
+
+
 def cards() -> str:
     """Return a card for each agent, in Markdown."""
     parts = []
@@ -177,7 +227,7 @@ def cards() -> str:
             f"`{shlex.join(words)}`, seed {row['seed']}, commit `{start['commit'][:12]}`, "
             f"{row['steps']:,} actions of {row['learner']} on `{row['env']}`.",
             f"{LIMITS[name]}\n",
-            "| over the same starts | return | survival | actions |",
+            f"| {episodes_of(judged)} | return | survival | actions |",
             "| --- | --: | --: | --: |",
         ]
         contestants = {
@@ -198,13 +248,15 @@ def cards() -> str:
 def main() -> int:
     """Read the command line and do what it says."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("command", choices=("train", "ship", "page"))
+    parser.add_argument("command", choices=("train", "ship", "evaluate", "page"))
     parser.add_argument("names", nargs="*", choices=[*RUNS, *JOBS, []], help="all when left out")
     options = parser.parse_args()
     if options.command == "page":
         fill_in(ROOT / "docs" / "agents.md", "agents", "cards", cards())
         return 0
     names = options.names or [*RUNS, *JOBS]
+    if options.command == "evaluate":
+        return max(map(evaluate_again, names))
     if options.command == "ship":
         return max(map(ship_by_name, names))
     clean_commit(ROOT)
