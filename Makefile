@@ -87,12 +87,12 @@ DEMO := demo-$(shell date +%Y%m%d-%H%M%S)
 DEMO_STEPS ?= 20000
 
 demo: install
-	$(BIN)/flowsim train d_cylinder_wake/quick run.name=$(DEMO) run.steps=$(DEMO_STEPS) run.evaluate_episodes=12
+	$(BIN)/flowsim train d_cylinder_wake/quick run.name=$(DEMO) run.steps=$(DEMO_STEPS) run.evaluate_episodes=48
 	$(BIN)/flowsim render runs/$(DEMO) -o runs/$(DEMO)/wake.mp4 --actions 60
 	$(BIN)/flowsim plot runs/$(DEMO) -o runs/$(DEMO)/curves.png
 	@echo
-	@echo "the film is there: runs/$(DEMO)/wake.mp4; now 24 starts in the flow of the preset default, twice as fine"
-	$(BIN)/flowsim evaluate runs/$(DEMO) env_options.cells_per_diameter=32
+	@echo "the film is there: runs/$(DEMO)/wake.mp4; now 12 episodes in the flow of the preset default, twice as fine"
+	$(BIN)/flowsim evaluate runs/$(DEMO) env_options.cells_per_diameter=32 --episodes 12
 	@echo
 	@echo "film:  runs/$(DEMO)/wake.mp4 (and wake.gif)"
 	@echo "plot:  runs/$(DEMO)/curves.png"

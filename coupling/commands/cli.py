@@ -602,6 +602,7 @@ def render(
 ) -> None:
     """Film a trained agent from several starts beside the baselines; of a flow with its actions and their effort."""
     with loading(f"the agent of {path}"):
+        from coupling.commands.render import evaluated
         from coupling.commands.render import render as film
         from coupling.run.agents import find_agent
 
@@ -621,6 +622,10 @@ def render(
     for ending in endings:
         done = f"{ending.how} after {ending.actions} actions"
         print(f"{ending.title}: return {ending.episode_return:.2f}, {done}")
+    for who, how in evaluated(
+        path, changes or [], beside=beside or ["zero"], deterministic=deterministic
+    ):
+        print(f"{who}: {how}")
     for file in files:
         print(file)
     state = hints.RunState.of(path, find_agent(path), draws_itself=True)

@@ -23,7 +23,7 @@ from coupling.worker.named import is_flow, load_task
 from flowsim.films import FPS
 from rl_agent.seeds import EVALUATION_SEED, Purpose, episode_seed
 
-__all__ = ["render"]
+__all__ = ["evaluated", "render"]
 
 _LABELS = {"zero": "no control", "pd": "PD controller", "random": "random actions"}
 _AGENT = "trained agent"
@@ -109,7 +109,7 @@ def render(
                 "env_options": config.env_options,
                 "seeds": [episode_seed(Purpose.EVALUATION, seed, n) for n in range(starts)],
                 "actions": actions or (_FLOW_ACTIONS if flow else _TASK_ACTIONS),
-                "tally": [] if changes else _tally(folder, beside, deterministic, flow),
+                "tally": evaluated(path, changes, beside=beside, deterministic=deterministic),
                 "progress": progress,
             }
             controllers = {_AGENT: agent} | {_LABELS[name]: shipped[name] for name in beside}
@@ -120,13 +120,23 @@ def render(
         raise ConfigError(str(error)) from error
 
 
+def evaluated(
+    path: Path, changes: Sequence[str] = (), *, beside: Sequence[str], deterministic: bool = True
+) -> Lines:
+    """Return how the run's evaluation went, a line for each controller; none without one, or of another task.
+
+    It is how many episodes of a flow were held, and the mean return of another task: what six episodes of a film say
+    little about.
+    """
+    if changes:
+        return []
+    folder = find_agent(path)
+    return _tally(folder, beside, deterministic, is_flow(folder.config().env))
+
+
 def _tally(
     folder: RunFolder, beside: Sequence[str], deterministic: bool, flow: bool = True
 ) -> Lines:
-    """Return how the run's evaluation went, a line for each controller; none without one.
-
-    It is how many starts of a flow were held, and the mean return of another task.
-    """
     judged = json.loads(folder.evaluation.read_text()) if folder.evaluation.exists() else {}
     if not judged.keys() >= {"after", "drawing"}:
         return []
