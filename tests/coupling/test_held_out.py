@@ -70,3 +70,6 @@ def test_every_road_to_an_evaluation_has_the_same_episodes_and_training_has_none
     kept = json.loads((shell.folder / "runs/again/evaluation.json").read_text())
     assert {kept[part]["seed"] for part in ("before", "drawing", "after")} == {0}
     assert np.isfinite(kept["after"]["median_return"])
+    words = ["render", "runs/again", "-o", "end.png", "--starts", "2", "--actions", "2"]
+    said, _ = taken(*words)
+    assert f"evaluation: trained agent: {kept['after']['mean_return']:.1f}" in said
