@@ -92,7 +92,7 @@ demo: install
 	$(BIN)/flowsim plot runs/$(DEMO) -o runs/$(DEMO)/curves.png
 	@echo
 	@echo "the film is there: runs/$(DEMO)/wake.mp4; now 12 episodes in the flow of the preset default, twice as fine"
-	$(BIN)/flowsim evaluate runs/$(DEMO) env_options.cells_per_diameter=32 --episodes 12
+	$(BIN)/flowsim evaluate runs/$(DEMO) env_options.cells_per_diameter=32 --episodes 12 --deterministic
 	@echo
 	@echo "film:  runs/$(DEMO)/wake.mp4 (and wake.gif)"
 	@echo "plot:  runs/$(DEMO)/curves.png"

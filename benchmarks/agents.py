@@ -169,7 +169,11 @@ def evaluate_again(name: str) -> int:
     config, episodes = folder.config(), _evaluation(folder)["after"]["episodes"]
     task = describe_task(config.env, config.env_options)
     spaces = task.observation_space, task.action_space
-    numbers = {"agents": config.workers.agents, "seed": config.run.seed, "world": task.world}
+    numbers: dict[str, Any] = {
+        "agents": config.workers.agents,
+        "seed": config.run.seed,
+        "world": task.world,
+    }
     untrained = Learner(config.agent, *spaces, **numbers)
     trained = Policy.load(folder.checkpoint)
     found = {}
