@@ -3,7 +3,6 @@
     python benchmarks/train_seeds.py d_cylinder_wake/sketch --steps 350000 --episodes 96
     python benchmarks/train_seeds.py mujoco/inverted_pendulum --steps 100000 --episodes 20
     python benchmarks/train_seeds.py d_cylinder_wake/quick --episodes 96 --seeds 5 --mean-only --name demo_seeds
-    python benchmarks/train_seeds.py page          # docs/results.md between its marks, from the last of these
 
 Writes benchmarks/results/PRESET/ (with _ for /): per seed the resolved configuration, all statistics and episodes, the
 evaluation before and after training beside the baselines (95 % bootstrap intervals); summary.json and curves.png.
@@ -23,12 +22,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[0] = str(ROOT)
 
-from benchmarks.pages import fill_in  # noqa: E402
 from coupling.origin import machine  # noqa: E402
 from coupling.run.evaluate import evaluate  # noqa: E402
 from coupling.run.folder import RunFolder  # noqa: E402
@@ -37,7 +33,6 @@ from coupling.run.policies import load_controller  # noqa: E402
 from rl_agent.seeds import EVALUATION_SEED  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results"
-DEMO = RESULTS / "demo_seeds"
 
 
 def flowsim(*arguments: str) -> None:
@@ -84,38 +79,16 @@ def train(
     )
 
 
-def table(results: Path) -> str:
-    """Return a row for each seed whose mean alone was evaluated, in Markdown."""
-    lines = [
-        "| training | held-out episodes | survival of 400 actions | lost after | median return | mean return |",
-        "| --- |" + " --: |" * 5,
-    ]
-    for file in sorted(results.glob("seed*/evaluation.json")):
-        found = json.loads(file.read_text())
-        after, each = found["after"], found["each"]
-        lost = np.array(each["lengths"])[~np.array(each["survived"])]
-        low, high = after["ci95"]
-        lines.append(
-            f"| {file.parent.name.replace('seed', 'seed ')} | {after['episodes']} | {100 * after['survival']:.0f} % | "
-            f"{', '.join(map(str, sorted(lost.tolist()))) or '-'} | {after['median_return']:.0f} | "
-            f"{after['mean_return']:.0f} [{low:.0f}, {high:.0f}] |"
-        )
-    return "\n".join(lines)
-
-
 def main() -> None:
-    """Train, summarise, plot; or write the page."""
+    """Train, summarise, plot."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("preset", help="or the word page")
+    parser.add_argument("preset")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=20_000)
     parser.add_argument("--episodes", type=int, default=48)
     parser.add_argument("--mean-only", action="store_true", help="evaluate nothing else")
     parser.add_argument("--name", help="of the folder of results; the preset's unless given")
     options = parser.parse_args()
-    if options.preset == "page":
-        fill_in(ROOT / "docs" / "results.md", "train_seeds", "seeds", table(DEMO))
-        return
     results = RESULTS / (options.name or options.preset.replace("/", "_"))
     summary = {}
     for seed in range(options.seeds):
@@ -125,8 +98,7 @@ def main() -> None:
             "evaluation": json.loads((kept / "evaluation.json").read_text()),
             **json.loads((kept / "timing.json").read_text()),
         }
-    if not options.mean_only:
-        (results / "summary.json").write_text(json.dumps(summary, indent=1))
+    (results / "summary.json").write_text(json.dumps(summary, indent=1))
     runs = [f"runs/{results.name}_{seed}" for seed in range(options.seeds)]
     flowsim("plot", *runs, "-o", str(results / "curves.png"))
 
