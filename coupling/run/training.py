@@ -127,6 +127,7 @@ class Training:
             dead_after=workers.dead_after,
             patience=workers.patience,
             epoch=self._epoch,
+            synchronous=workers.is_synchronous,
         )
         endpoint = endpoint_to_bind(workers.transport, workers.bind)
         self._keys = Keys.draw() if workers.are_encrypted else None
@@ -266,13 +267,14 @@ class Training:
                 status = now + _STATUS_EVERY
                 self._write(self._write_episodes)
                 self._write(lambda: self._screen.progress(self._write_status("training")))
-            if now >= checkpoint:
+            if now >= checkpoint and not self._server.exchange.is_pending:
                 self._checkpoint()
                 checkpoint = time.monotonic() + self._config.run.checkpoint_every
         self._supervisor.look()
 
     def _checkpoint(self) -> None:
         """Write the tables up to this step, then the checkpoint that they belong to, and begin a new log behind it."""
+        self._server.exchange.hand_over()
         self._write(self._write_episodes)
         self._segment += 1
         self._write(lambda: self._experience.begin(self._segment))

@@ -3,6 +3,10 @@
 What comes in is judged by the ledger, written to the experience log, and only then given to the learner; an action is
 drawn, written to the log, and only then issued and sent. Live messages and those of a log go through the same methods,
 so a learner that is killed anywhere in between is rebuilt by :meth:`Exchange.replay`.
+
+When a message arrives beside the gradient steps depends on how busy the machine is. In a synchronous exchange that
+changes nothing: what came is written to the log at once, but given to the learner, in the order of the agents, only
+when all workers have reported and no gradient step is due; then all of them are answered together.
 """
 
 import secrets
@@ -59,6 +63,8 @@ class Exchange:
         Floats in an observation.
     limit
         Environment steps after which no more actions are given.
+    synchronous
+        Whether what the learner does is independent of when messages arrive.
 
     Attributes
     ----------
@@ -79,11 +85,14 @@ class Exchange:
         agents_of_each: Sequence[int],
         observation_size: int,
         limit: int,
+        *,
+        synchronous: bool = False,
     ) -> None:
         self._learner, self._log, self._limit = learner, log, limit
-        self._observation_size = observation_size
+        self._observation_size, self._synchronous = observation_size, synchronous
         self._first_agents = np.cumsum([0, *agents_of_each])
         self._accepted: list[_Message] = []
+        self._written: list[_Message] = []
         self.ledger = Ledger()
         self.agent_steps = np.zeros(self._first_agents[-1], np.int64)
         self.ended_episodes = 0
@@ -98,6 +107,22 @@ class Exchange:
             and not self._learner.updates_due()
         )
 
+    @property
+    def is_pending(self) -> bool:
+        """Whether there are messages that the learner has not been given."""
+        return bool(self._accepted or self._written)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether there are such messages, and nothing is left to wait for."""
+        return self.is_pending and (
+            not self._synchronous or (self._all_wait() and not self._learner.updates_due())
+        )
+
+    def _all_wait(self) -> bool:
+        """Tell whether every worker has a message that was not answered."""
+        return sum(entry.waiting for entry in self.ledger) == len(self._first_agents) - 1
+
     # --- sessions -------------------------------------------------------------------------------------------
 
     def open(self, incarnation: int, slot: int, environments: int) -> Entry:
@@ -110,7 +135,7 @@ class Exchange:
 
     def close(self, session: int) -> None:
         """End a session for good; its open episodes stay as truncated."""
-        self.settle()
+        self.hand_over()
         self._log.append(Closed(session))
         self._end(session)
 
@@ -140,11 +165,29 @@ class Exchange:
         self._accepted.append(message)
 
     def settle(self) -> None:
-        """Write what was accepted to the log, then hand it to the learner."""
+        """Write what was accepted to the log, then give it to the learner if it is time to."""
         if self._accepted:
-            messages, self._accepted = self._accepted, []
-            self._log.append(Taken([message.frame for message in messages]))
-            self._apply(messages)
+            self._log.append(Taken([message.frame for message in self._accepted]))
+            self._written += self._accepted
+            self._accepted = []
+        if self.is_ready:
+            self._give()
+
+    def hand_over(self) -> None:
+        """Write what was accepted to the log and give it to the learner now, after the gradient steps that are due."""
+        self.settle()
+        self._give()
+
+    def _give(self) -> None:
+        """Give the learner what was written to the log."""
+        messages, self._written = self._written, []
+        if not messages:
+            return
+        if self._synchronous:
+            while self._learner.updates_due():
+                self._learner.update()
+            messages.sort(key=lambda message: self.ledger[message.header.session].first_agent)
+        self._apply(messages)
 
     def flush(self) -> None:
         """Make safe what was settled, before anybody is told of it."""
@@ -206,10 +249,16 @@ class Exchange:
         """
         if not waiting or not self._learner.may_act():
             return []
+        if self._synchronous and (
+            len(waiting) < len(self._first_agents) - 1
+            or self.is_pending
+            or self._learner.updates_due()
+        ):
+            return []
         out = sum(entry.environments for entry in self.ledger if entry.acting)
         room = self._limit - self._learner.environment_steps - out
         chosen = []
-        for entry in waiting:
+        for entry in sorted(waiting, key=lambda entry: entry.first_agent):
             if room > 0:
                 chosen.append(entry)
                 room -= entry.environments
@@ -268,19 +317,22 @@ class Exchange:
                 read = [(frame, *decode(frame)) for frame in record.frames]
                 for _, header, _ in read:
                     self.ledger.take(header)
-                self._apply(
-                    [
-                        _Message(frame, header, self._read(header, body))
-                        for frame, header, body in read
-                    ]
-                )
+                self._written += [
+                    _Message(frame, header, self._read(header, body))
+                    for frame, header, body in read
+                ]
+                if not self._synchronous:
+                    self._give()
             elif isinstance(record, Answered):
+                self._give()
                 while not self._learner.may_act():
                     self._learner.update()
                 actions = np.asarray(self._learner.issue(decision_of(record)), "<f4")
                 self._issue(record.sessions, actions, record.epoch)
             else:
+                self._give()
                 self._end(record.session)
+        self._give()
         return self._learner.environment_steps - before
 
     def fits(self) -> bool:

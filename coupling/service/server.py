@@ -118,7 +118,14 @@ class Server:
         self._socket.set(zmq.LINGER, 1000)  # so that GOODBYE leaves
         self._guard = Guard(self._socket, endpoint, keys)
         self.endpoint = self._guard.bind(len(terms.agents_of_each), clock)
-        self.exchange = Exchange(learner, log, terms.agents_of_each, terms.observation_size, limit)
+        self.exchange = Exchange(
+            learner,
+            log,
+            terms.agents_of_each,
+            terms.observation_size,
+            limit,
+            synchronous=terms.synchronous,
+        )
         self.liveness = Liveness(self.exchange.ledger, terms, clock)
         self._offenders: OrderedDict[bytes, None] = OrderedDict()
         self._asked: Counter[bytes] = Counter()  # STATUS, of each peer
@@ -138,7 +145,8 @@ class Server:
         wait
             Seconds to wait for a message when there is nothing to learn.
         """
-        self._receive(0 if self._learner.updates_due() else int(1000 * wait))
+        is_busy = self._learner.updates_due() or self.exchange.is_ready
+        self._receive(0 if is_busy else int(1000 * wait))
         self._answer()
         if self._learner.updates_due():
             self._learner.update()

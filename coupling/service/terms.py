@@ -80,6 +80,8 @@ class Terms:
         after which nobody waits any more for the successor of a dead one.
     epoch
         How often the run had been started before.
+    synchronous
+        Whether the learner waits for all workers, and finishes the gradient steps that are due, before it answers.
     """
 
     agents_of_each: Sequence[int]
@@ -93,6 +95,7 @@ class Terms:
     dead_after: float = 5.0
     patience: float = 600.0
     epoch: int = 0
+    synchronous: bool = False
 
     @property
     def action_size(self) -> int:

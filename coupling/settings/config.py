@@ -105,6 +105,11 @@ class WorkerSettings(BaseModel):
         default="auto",
         description="encrypt what goes by tcp (auto), by ipc, too (always), or nothing: on this machine only (never)",
     )
+    synchronous: bool | None = Field(
+        default=None,
+        description="answer when all agents wait and no gradient step is due, so that a training follows from its "
+        "seed; unless given, with a single process",
+    )
     step_timeout: float = Field(
         default=300.0, gt=0, description="longest environment step in seconds"
     )
@@ -171,6 +176,11 @@ class WorkerSettings(BaseModel):
                 "the cluster, or who starts a worker, says which GPU it sees"
             )
         return self
+
+    @property
+    def is_synchronous(self) -> bool:
+        """Whether the learner waits for all workers before it answers."""
+        return self.processes == 1 if self.synchronous is None else self.synchronous
 
     def agents_of_each(self) -> list[int]:
         """Return how many agents each process hosts, as even as can be; they sum to ``agents``."""

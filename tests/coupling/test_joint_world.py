@@ -91,7 +91,8 @@ def test_an_agent_that_is_cut_short_alone_is_refused():
 
 
 def test_pettingzoo_that_is_not_there_is_named_with_how_to_have_it(monkeypatch):
-    monkeypatch.setitem(sys.modules, "pettingzoo", None)
+    for name in ["pettingzoo", *filter(lambda name: name.startswith("pettingzoo."), sys.modules)]:
+        monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(ConfigError, match=r"pip install 'flowsim-rl\[sisl\]'"):
         describe_task("parallel:pettingzoo.sisl.pursuit_v4", {})
 
