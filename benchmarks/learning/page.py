@@ -13,11 +13,11 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
-from scipy.stats import bootstrap, trim_mean
 
 from benchmarks.learning.plan import Result, Suite, jobs_of, read_results, slug
 from benchmarks.learning.settings import differences, row_name
 from benchmarks.pages import save_plot
+from coupling.run.aggregate import interquartile_mean, interval
 from coupling.settings.content import find_preset, read_yaml
 from rl_agent.colours import styles_of
 
@@ -26,7 +26,6 @@ __all__ = ["Seeds", "curve_at", "interquartile_mean", "interval", "read_curve", 
 POINTS = 60  # of a drawn curve
 WINDOW = 0.05  # share of a curve whose episodes a value at its end averages
 FEW = 10  # episodes that a value averages where none ended in its window
-DRAWS = 2000
 
 Seeds = list[Result]
 Groups = dict[str, dict[str, Seeds]]
@@ -34,40 +33,6 @@ Groups = dict[str, dict[str, Seeds]]
 
 Styles = Mapping[str, Mapping[str, Any]]
 """Colour and dashes of each contestant, in all pictures of a page."""
-
-
-def interquartile_mean(scores: np.ndarray, axis: int = -1) -> np.ndarray:
-    """Mean without the lowest and the highest quarter; with fewer than four scores that is the mean."""
-    return trim_mean(scores, 0.25, axis=axis)
-
-
-def interval(strata: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the 95 % interval of the interquartile mean over all strata by the stratified bootstrap.
-
-    Parameters
-    ----------
-    strata
-        Per task the scores of its seeds, shape (seeds, ...); seeds are drawn anew within each task.
-
-    Returns
-    -------
-    (np.ndarray, np.ndarray)
-        Lower and upper end, shape (...).
-    """
-
-    def statistic(*drawn: np.ndarray, axis: int) -> np.ndarray:
-        return interquartile_mean(np.concatenate(drawn, axis=axis), axis=axis)
-
-    found = bootstrap(
-        strata,
-        statistic,
-        axis=0,
-        vectorized=True,
-        n_resamples=DRAWS,
-        method="percentile",
-        rng=np.random.default_rng(0),
-    ).confidence_interval
-    return np.asarray(found.low), np.asarray(found.high)
 
 
 def read_curve(result: Result, value: str = "mean_return") -> np.ndarray:

@@ -32,7 +32,7 @@ from rl_agent.learner import Learner
 from rl_agent.rehearsal import rehearse
 from rl_agent.seeds import EVALUATION_SEED
 
-__all__ = ["resume", "train"]
+__all__ = ["is_complete", "resume", "train"]
 
 _LIKELY_SPACES = Box(-1.0, 1.0, (3,), np.float32), Box(-1.0, 1.0, (2,), np.float32)
 """What is compiled depends on the kinds of spaces, not on their sizes."""
@@ -192,6 +192,19 @@ def _is_finished(learner: Learner, steps: int) -> bool:
         and not learner.running.is_waiting.any()
         and not learner.updates_due()
     )
+
+
+def is_complete(folder: RunFolder) -> bool:
+    """Tell whether a run has nothing left to do, neither to train nor to judge.
+
+    Raises
+    ------
+    RunError, ConfigError
+        As :func:`load_learner`.
+    """
+    config = folder.config()
+    learner = load_learner(folder, "cpu")
+    return _is_finished(learner, config.run.steps) and _is_judged(folder, config)
 
 
 def _is_judged(folder: RunFolder, config: RunConfig) -> bool:

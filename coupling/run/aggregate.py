@@ -1,0 +1,79 @@
+"""Several seeds of one training: which runs are such, their interquartile mean, and how sure it is.
+
+The interquartile mean leaves out the lowest and the highest quarter, so one seed that failed, or one that was lucky,
+does not decide; its interval is that of the stratified bootstrap (Agarwal et al. 2021, "Deep Reinforcement Learning at
+the Edge of the Statistical Precipice").
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.stats import bootstrap, trim_mean
+
+from coupling.run.folder import RunFolder
+
+__all__ = ["interquartile_mean", "interval", "name_of", "seeds_of_each"]
+
+_DRAWS = 2000
+
+
+def interquartile_mean(scores: np.ndarray, axis: int = -1) -> np.ndarray:
+    """Mean without the lowest and the highest quarter; with fewer than four scores that is the mean."""
+    return trim_mean(scores, 0.25, axis=axis)
+
+
+def interval(strata: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the 95 % interval of the interquartile mean over all strata by the stratified bootstrap.
+
+    Parameters
+    ----------
+    strata
+        Per task the scores of its seeds, at least two, shape (seeds, ...); seeds are drawn anew within each task.
+
+    Returns
+    -------
+    (np.ndarray, np.ndarray)
+        Lower and upper end, shape (...). The same samples are drawn every time.
+    """
+
+    def statistic(*drawn: np.ndarray, axis: int) -> np.ndarray:
+        return interquartile_mean(np.concatenate(drawn, axis=axis), axis=axis)
+
+    found = bootstrap(
+        strata,
+        statistic,
+        axis=0,
+        vectorized=True,
+        n_resamples=_DRAWS,
+        method="percentile",
+        rng=np.random.default_rng(0),
+    ).confidence_interval
+    return np.asarray(found.low), np.asarray(found.high)
+
+
+def seeds_of_each(folders: Sequence[RunFolder]) -> list[list[RunFolder]]:
+    """Sort runs into those that differ in nothing but their seed, their name and where and how fast they ran."""
+    groups: dict[str, list[RunFolder]] = {}
+    for folder in folders:
+        config = folder.config()
+        key = config.model_dump_json(
+            include={
+                "env": True,
+                "env_options": True,
+                "training_options": True,
+                "agent": True,
+                "workers": {"agents"},
+                "run": {"steps"},
+            }
+        )
+        groups.setdefault(key, []).append(folder)
+    return list(groups.values())
+
+
+def name_of(members: Sequence[RunFolder]) -> str:
+    """Return the name of a group of runs: that of a single one, or what the first is called but for its seed."""
+    first = members[0].path.name
+    if len(members) == 1:
+        return first
+    seed = f"-seed{members[0].config().run.seed}"
+    return f"{first.removesuffix(seed)}, {len(members)} seeds"

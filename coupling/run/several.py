@@ -1,0 +1,148 @@
+"""One training with each of several seeds, one after the other; those that are done are left alone."""
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from coupling.errors import ConfigError
+from coupling.run.folder import RunFolder
+from coupling.run.run import is_complete
+from coupling.settings.config import RunConfig, load_config
+from coupling.settings.content import folder_name, preset_name
+from coupling.signals import Interrupted, number_of
+
+__all__ = ["parse_seeds", "train_each"]
+
+_MOST = 1000
+_LARGEST = 2**63 - 1
+
+
+def parse_seeds(text: str) -> list[int]:
+    """Read seeds: numbers and ranges, such as ``0-4``, ``0,3,7`` or ``0-2,9``.
+
+    Raises
+    ------
+    ConfigError
+        For other words, a range that falls, a seed that is there twice, or more than 1000.
+    """
+    seeds: list[int] = []
+    for part in text.split(","):
+        found = re.fullmatch(r"\s*([0-9]{1,19})(?:-([0-9]{1,19}))?\s*", part)
+        if found is None:
+            raise ConfigError(
+                f"--seeds = {text}: give numbers and ranges of them, such as 0-4 or 0,3,7"
+            )
+        first = int(found[1])
+        last = int(found[2] or first)
+        if last < first:
+            raise ConfigError(f"--seeds = {text}: the range {first}-{last} has no seed in it")
+        if last > _LARGEST:
+            raise ConfigError(f"--seeds = {text}: a seed is at most {_LARGEST}")
+        if last - first >= _MOST or len(seeds) + last - first >= _MOST:
+            raise ConfigError(
+                f"--seeds = {text}: at most {_MOST} seeds can be trained by one command"
+            )
+        seeds += range(first, last + 1)
+    if len(set(seeds)) < len(seeds):
+        twice = next(seed for seed in seeds if seeds.count(seed) > 1)
+        raise ConfigError(f"--seeds = {text}: the seed {twice} is there twice")
+    return seeds
+
+
+def train_each(
+    preset: str | None,
+    overrides: Sequence[str],
+    seeds: Sequence[int],
+    begin: Callable[[list[str]], Any],
+    resume: Callable[[Path], Any],
+    say: Callable[[str], None],
+) -> list[RunFolder]:
+    """Train with each seed in a run of its own, ``NAME-seed0``, ...; go on with those that were begun before.
+
+    Parameters
+    ----------
+    preset, overrides
+        As of :func:`coupling.settings.config.load_config`; ``run.name`` is NAME.
+    seeds
+        Values of ``run.seed``.
+    begin, resume
+        Carry a run through that is new, from its overrides, or that was begun, from its folder.
+    say
+        Shows a line.
+
+    Returns
+    -------
+    list of RunFolder
+        The finished runs.
+
+    Raises
+    ------
+    ConfigError
+        When the seed is given twice, or a run of the name was begun with other settings; nothing was trained then.
+    Interrupted
+        When it was stopped: how to go on.
+    """
+    if any(word.split("=")[0] == "run.seed" for word in overrides):
+        raise ConfigError("run.seed and --seeds both say which seed is meant; give one of them")
+    config = load_config(preset, overrides)
+    base = config.run.name or _free_name(config, preset, seeds)
+    folders = [RunFolder(Path(config.run.folder) / f"{base}-seed{seed}") for seed in seeds]
+    begun = [folder.path.exists() for folder in folders]
+    for folder, is_begun in zip(folders, begun, strict=True):
+        if is_begun:
+            _refuse_other_settings(folder, config)
+    for seed, folder, is_begun in zip(seeds, folders, begun, strict=True):
+        try:
+            if is_begun and is_complete(folder):
+                say(f"{folder.path} is finished already")
+                continue
+            say(f"{folder.path}: seed {seed} of {len(seeds)} seeds")
+            if is_begun:
+                resume(folder.path)
+            else:
+                begin([*overrides, f"run.seed={seed}", f"run.name={folder.path.name}"])
+        except KeyboardInterrupt as stop:
+            onward = f"the same command goes on with the seeds that are left, with run.name={base} if that is not in it"
+            raise Interrupted(
+                "; ".join(filter(None, [str(stop), onward])), number_of(stop)
+            ) from stop
+    return folders
+
+
+def _free_name(config: RunConfig, preset: str | None, seeds: Sequence[int]) -> str:
+    """Return the first ``PRESET-N`` of which no run with one of these seeds is there."""
+    runs, name = Path(config.run.folder), preset_name(preset) if preset else folder_name(config.env)
+    return next(
+        f"{name}-{n}"
+        for n in range(1, 10**9)
+        if not any((runs / f"{name}-{n}-seed{seed}").exists() for seed in seeds)
+    )
+
+
+def _refuse_other_settings(folder: RunFolder, config: RunConfig) -> None:
+    """Refuse to go on with a run that was begun with another value of a setting that is named now."""
+    there = RunFolder.find(folder.path).config().model_dump(mode="json")
+    named = config.model_dump(mode="json", exclude_unset=True)
+    for key, value in _leaves(named):
+        if key[0] == "workers" or key in {("run", "seed"), ("run", "name"), ("run", "folder")}:
+            continue
+        before: Any = there
+        for word in key:
+            before = before.get(word) if isinstance(before, dict) else None
+        if before != value:
+            raise ConfigError(
+                f"run {folder.path} was begun with {'.'.join(key)} = {before}, not {value}; choose another run.name, "
+                f"or go on with it by `flowsim resume {folder.path}`"
+            )
+
+
+def _leaves(
+    settings: dict[str, Any], before: tuple[str, ...] = ()
+) -> list[tuple[tuple[str, ...], Any]]:
+    """Return nested settings by their paths."""
+    found: list[tuple[tuple[str, ...], Any]] = []
+    for key, value in settings.items():
+        is_nested = isinstance(value, dict) and value
+        found += _leaves(value, (*before, key)) if is_nested else [((*before, key), value)]
+    return found
