@@ -28,6 +28,7 @@ __all__ = [
     "after_plot",
     "after_presets",
     "after_report",
+    "after_seeds",
     "after_simulation",
     "after_status",
     "after_training",
@@ -93,6 +94,16 @@ def after_training(run: RunState) -> Hints:
     longer = _line("flowsim", "resume", run.name, f"run.steps={_LONGER * run.steps}")
     evaluation = [] if run.is_evaluated else _evaluation(run)
     return [*evaluation, *_look(run), (longer, "train longer")]
+
+
+def after_seeds(runs: Sequence[Path]) -> Hints:
+    """Return what follows trainings with several seeds: their curves, and a page about them."""
+    curves = _line("flowsim", "plot", *runs, "-o", "curves.png")
+    report = _line("flowsim", "report", *runs, "-o", "report.html")
+    return [
+        (curves, "draw their interquartile mean and its interval"),
+        (report, "write a page about them"),
+    ]
 
 
 def after_evaluation(run: RunState, changes: Sequence[str] = ()) -> Hints:

@@ -10,10 +10,10 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
-from scipy import stats
 
 from coupling.errors import ConfigError, RunError
 from coupling.files import Table
+from coupling.run.aggregate import interquartile_mean, interval, name_of, seeds_of_each
 from coupling.run.folder import RunFolder
 from rl_agent.colours import method_name, styles_of
 
@@ -26,7 +26,7 @@ _BINS = 60
 
 
 class Curve(NamedTuple):
-    """Runs that differ in nothing but their seed and name.
+    """Runs that differ in nothing but their seed and name (``seeds_of_each``).
 
     Attributes
     ----------
@@ -49,8 +49,8 @@ class Curve(NamedTuple):
 def plot_runs(folders: list[RunFolder], output: Path) -> None:
     """Draw return and length of the episodes against environment steps, each task on axes of its own.
 
-    Runs that differ in nothing but their seed and name make one curve: the mean over the seeds, with its
-    95 % interval (Student's t) as a band; two seeds are drawn as they are.
+    Runs that differ in nothing but their seed and name make one curve: the interquartile mean over the seeds, with its
+    95 % interval (bootstrap) as a band; two seeds are drawn as they are.
 
     Parameters
     ----------
@@ -95,23 +95,16 @@ def curves_of(folders: Sequence[RunFolder]) -> dict[str, list[Curve]]:
     RunError
         When a run has no finished episode.
     """
-    groups: dict[str, list[RunFolder]] = defaultdict(list)
-    for folder in folders:
-        config = folder.config()
-        key = config.model_dump_json(include={"env", "env_options", "training_options", "agent"})
-        groups[key].append(folder)
-    labels = [
-        members[0].path.name + (f" and {len(members) - 1} more seeds" if len(members) > 1 else "")
-        for members in groups.values()
-    ]
+    groups = seeds_of_each(folders)
+    labels = [name_of(members) for members in groups]
     methods: list[str] = []
-    for members, label in zip(groups.values(), labels, strict=True):
+    for members, label in zip(groups, labels, strict=True):
         agent = members[0].config().agent
         method = method_name(agent.algorithm, getattr(agent, "replay", "none"))
         methods.append(label if method in methods else method)
     styles = styles_of(methods)
     tasks: dict[str, list[Curve]] = defaultdict(list)
-    for members, label, method in zip(groups.values(), labels, methods, strict=True):
+    for members, label, method in zip(groups, labels, methods, strict=True):
         episodes = [_episodes(folder) for folder in members]
         curve = Curve(label, styles[method], members, episodes)
         tasks[members[0].config().env].append(curve)
@@ -170,13 +163,9 @@ def _binned(steps: np.ndarray, values: np.ndarray, last: float, centres: np.ndar
 def _draw(
     axes: Axes, steps: np.ndarray, curves: np.ndarray, label: str, style: Mapping[str, Any]
 ) -> None:
-    mean = curves.mean(axis=0)
-    axes.plot(steps, mean, label=label, **style)
+    axes.plot(steps, interquartile_mean(curves, axis=0), label=label, **style)
     if len(curves) == 2:  # an interval from two seeds says less than the seeds themselves
         for curve in curves:
             axes.plot(steps, curve, color=style["color"], linewidth=0.7, alpha=0.7)
     elif len(curves) > 2:
-        half = stats.t.ppf(0.975, len(curves) - 1) * stats.sem(curves, axis=0)
-        axes.fill_between(
-            steps, mean - half, mean + half, alpha=0.25, color=style["color"], linewidth=0
-        )
+        axes.fill_between(steps, *interval([curves]), alpha=0.25, color=style["color"], linewidth=0)

@@ -20,11 +20,12 @@ from coupling.commands.plot import QUANTITIES, Curve, curves_of, draw_curves
 from coupling.commands.tables import RESULTS, number, result_cells
 from coupling.files import Table, write_atomically
 from coupling.origin import flowsim_version
+from coupling.run.aggregate import interquartile_mean, interval, name_of, seeds_of_each
 from coupling.run.folder import RunFolder
 from coupling.run.log import flatten, read_status
 from coupling.settings.config import dump_config
 
-__all__ = ["write_report"]
+__all__ = ["over_seeds", "write_report"]
 
 LARGEST_FILM = 12 * 2**20  # bytes of a film that is taken into the page
 FILMS = {".mp4": "video/mp4", ".gif": "image/gif", ".webp": "image/webp"}
@@ -76,6 +77,7 @@ def write_report(folders: Sequence[RunFolder], output: Path) -> list[str]:
         written=time.strftime("%Y-%m-%d %H:%M"),
         version=flowsim_version(),
         runs=_runs(folders),
+        seeds=over_seeds(folders),
         tasks=[_task(task, curves) for task, curves in curves_of(folders).items()],
         evaluations=_evaluations(folders),
         remembers=any(_remembers(folder) for folder in folders),
@@ -129,6 +131,47 @@ def _runs(folders: Sequence[RunFolder]) -> Rows:
         "commit",
     ]
     return {"columns": columns, "rows": rows}
+
+
+def over_seeds(folders: Sequence[RunFolder]) -> Rows:
+    """Return a row for each quantity of runs that differ in their seed alone; none where no two runs do.
+
+    The quantities are means of each run: over its last hundred training episodes, and over its evaluations.
+    """
+    rows = []
+    for members in filter(lambda members: len(members) > 1, seeds_of_each(folders)):
+        scores: dict[str, list[float]] = {}
+        for folder in members:
+            for name, score in _scores(folder).items():
+                scores.setdefault(name, []).append(score)
+        for name, each in scores.items():
+            if len(each) == len(members):  # the others have it not yet
+                low, high = interval([np.array(each)])
+                rows.append(
+                    [
+                        name_of(members), name, number(float(interquartile_mean(np.array(each)))),
+                        f"[{number(float(low))}, {number(float(high))}]", ", ".join(map(number, each)),
+                    ]
+                )  # fmt: skip
+    columns = ["runs", "return", "interquartile mean", "95 % interval", "each seed"]
+    return {"columns": columns, "rows": rows}
+
+
+def _scores(folder: RunFolder) -> dict[str, float]:
+    """Return mean returns of a run: of its last training episodes, and of its evaluations."""
+    scores = {}
+    if last := Table(folder.episodes).read()[-100:]:
+        scores["last 100 training episodes"] = float(
+            np.mean([float(row["return"]) for row in last])
+        )
+    if folder.evaluation.exists():
+        found = json.loads(folder.evaluation.read_text())
+        scores |= {
+            f"evaluation, {title}": float(found[part]["mean_return"])
+            for part, title in JUDGED.items()
+            if part in found
+        }
+    return scores
 
 
 def _evaluations(folders: Sequence[RunFolder]) -> Rows:

@@ -47,6 +47,9 @@ class Counting:
     def updates_due(self):
         return 0
 
+    def update(self):
+        raise AssertionError("no gradient step is due")
+
     def may_act(self):
         return True
 
@@ -157,4 +160,90 @@ def test_no_action_is_given_beyond_the_limit(parts, tmp_path):
     short.settle()
     assert short.answer(entries, epoch=0) == []
     assert short.finished
+    log.close()
+
+
+class Learning(Counting):
+    """A learner that owes two gradient steps for every action, and notes what happened in which order."""
+
+    def __init__(self):
+        super().__init__()
+        self.issued = 0
+
+    def issue(self, decision):
+        self.issued += len(decision.agents)
+        self.told.append(("acts", decision.agents.tolist()))
+        return super().issue(decision)
+
+    def updates_due(self):
+        return 2 * self.issued - self.gradient_steps
+
+    def update(self):
+        self.gradient_steps += 1
+        self.told.append("learns")
+
+
+def rounds(learner, log, arrivals):
+    """Play rounds of two workers whose messages arrive in an order, after some of the gradient steps that are due."""
+    exchange = Exchange(learner, log, [2, 1], SIZE, limit=100, synchronous=True)
+    entries = [exchange.open(100 + slot, slot, count) for slot, count in enumerate((2, 1))]
+    for sequence, (order, updates) in enumerate(arrivals, 1):
+        for number, slot in enumerate(order):
+            for _ in range(min(updates[number], learner.updates_due())):
+                learner.update()
+            entry = entries[slot]
+            frame = reset(entry) if sequence == 1 else step(entry, sequence, 10.0 * sequence + slot)
+            assert send(exchange, frame) is Verdict.TAKE
+            exchange.settle()
+            if number == 0:
+                assert exchange.answer([entry], epoch=0) == []  # the other one is waited for
+        while learner.updates_due():
+            assert exchange.is_pending
+            assert not exchange.is_ready
+            assert exchange.answer(entries[::-1], epoch=0) == []
+            learner.update()
+        assert exchange.is_ready or not exchange.is_pending
+        exchange.settle()
+        assert exchange.answer(entries[::-1], epoch=0) == entries
+    return exchange
+
+
+def test_in_a_synchronous_exchange_nothing_depends_on_when_messages_arrive(tmp_path):
+    told = []
+    arrivals = (
+        [((0, 1), (0, 0))] * 4,
+        [((1, 0), (0, 6)), ((0, 1), (6, 0)), ((1, 0), (2, 1)), ((1, 0), (0, 5))],
+    )
+    for number, each in enumerate(arrivals):
+        log = ExperienceLog(tmp_path / str(number))
+        log.begin(0)
+        learner = Learning()
+        exchange = rounds(learner, log, each)
+        told.append(learner.told)
+        # the log makes it again, gradient steps included
+        other = ExperienceLog(tmp_path / f"{number} again")
+        other.begin(0)
+        again = Exchange(Learning(), other, [2, 1], SIZE, limit=100, synchronous=True)
+        assert again.replay(log.records_since(0)) == 9
+        assert again.notes() == exchange.notes()
+        assert again._learner.told == learner.told
+        log.close()
+        other.close()
+    assert told[0] == told[1]
+    first = [("acts", [0, 1, 2]), *["learns"] * 6, (0, 20.0), (1, 20.0), (2, 21.0)]
+    assert told[0][: len(first)] == first
+
+
+def test_what_is_pending_in_a_synchronous_exchange_is_handed_over_for_a_checkpoint(tmp_path):
+    log = ExperienceLog(tmp_path / "log")
+    log.begin(0)
+    learner = Learning()
+    exchange = rounds(learner, log, [((0, 1), (0, 0))])
+    first = next(entry for entry in exchange.ledger if entry.slot == 0)
+    assert send(exchange, step(first, 2, 20.0)) is Verdict.TAKE
+    exchange.settle()
+    assert learner.environment_steps == 0
+    exchange.hand_over()
+    assert learner.told[-8:] == [*["learns"] * 6, (0, 20.0), (1, 20.0)]
+    assert not exchange.is_pending
     log.close()

@@ -1,0 +1,209 @@
+"""Several seeds of one training: by one command, as one curve, in one table."""
+
+import json
+import signal
+
+import numpy as np
+import pytest
+import scipy.stats
+from conftest import wait_until
+
+from coupling.errors import ConfigError
+from coupling.files import Table
+from coupling.run import several
+from coupling.run.aggregate import interquartile_mean, interval, name_of, seeds_of_each
+from coupling.run.folder import RunFolder
+from coupling.run.several import parse_seeds, train_each
+from coupling.settings.config import dump_config, load_config
+from coupling.signals import Interrupted
+
+WORDS = ["env=flowsim/LinearQuadratic-v0", "run.steps=400", "workers.agents=2", "workers.processes=1"]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "seeds"),
+    [("0-4", [0, 1, 2, 3, 4]), ("0,3,7", [0, 3, 7]), ("5", [5]), ("8-9, 1", [8, 9, 1])],
+)
+def test_seeds_are_numbers_and_ranges(text, seeds):
+    assert parse_seeds(text) == seeds
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", "give numbers and ranges"),
+        ("a-b", "give numbers and ranges"),
+        ("1,,2", "give numbers and ranges"),
+        ("-3", "give numbers and ranges"),
+        ("4-2", "4-2 has no seed in it"),
+        ("0-2,1", "the seed 1 is there twice"),
+        ("0-1000", "at most 1000"),
+        ("9223372036854775808", "a seed is at most 9223372036854775807"),
+    ],
+)
+def test_other_words_are_refused_in_a_sentence(text, sentence):
+    with pytest.raises(ConfigError, match=sentence):
+        parse_seeds(text)
+
+
+def test_the_interquartile_mean_is_that_of_the_middle_half():
+    scores = np.random.default_rng(0).normal(size=(8, 3))
+    np.testing.assert_allclose(
+        interquartile_mean(scores, axis=0), np.sort(scores, axis=0)[2:6].mean(axis=0)
+    )
+    np.testing.assert_allclose(
+        interquartile_mean(scores, axis=0), scipy.stats.trim_mean(scores, 0.25, axis=0)
+    )
+    assert interquartile_mean(np.array([1.0, 2.0, 9.0])) == 4.0  # nothing is left out of three
+
+
+def test_the_interval_is_that_of_seeds_drawn_anew_within_each_task():
+    rng = np.random.default_rng(1)
+    strata = [rng.normal(0.0, 1.0, 6), rng.normal(20.0, 3.0, 9)]
+    found = []
+    for _ in range(20_000):
+        drawn = np.concatenate([rng.choice(each, len(each)) for each in strata])
+        middle = np.sort(drawn)[3:12]  # int(15 / 4) on each side
+        found.append(middle.mean())
+    np.testing.assert_allclose(interval(strata), np.quantile(found, (0.025, 0.975)), atol=0.4)
+    one = strata[1]
+    peer = scipy.stats.bootstrap(
+        (one,),
+        lambda x, axis: scipy.stats.trim_mean(x, 0.25, axis=axis),
+        n_resamples=20_000,
+        method="percentile",
+        rng=2,
+    ).confidence_interval
+    np.testing.assert_allclose(interval([one]), (peer.low, peer.high), atol=0.2)
+
+
+def folder_of(path, *words, returns=(1.0,), evaluation=None):
+    """A run's folder as a training leaves it."""
+    path.mkdir(parents=True)
+    folder = RunFolder(path)
+    config = load_config(None, [*WORDS, *words, f"run.name={path.name}", f"run.folder={path.parent}"])  # fmt: skip
+    folder.config_file.write_text(dump_config(config))
+    Table(folder.episodes).append(
+        [
+            {"environment_steps": 10 * n, "agent": 0, "return": value, "length": 10, "terminated": 0}
+            for n, value in enumerate(returns, 1)
+        ]
+    )  # fmt: skip
+    if evaluation is not None:
+        judged = {"mean_return": evaluation, "ci95": [0, 1]}
+        folder.evaluation.write_text(json.dumps({"after": judged}))
+    return folder
+
+
+def test_runs_that_differ_in_their_seed_alone_are_one_group(tmp_path):
+    seeds = [folder_of(tmp_path / f"a-seed{seed}", f"run.seed={seed}") for seed in (0, 3)]
+    other = folder_of(tmp_path / "b", "agent.gamma=0.5")
+    longer = folder_of(tmp_path / "c", "run.steps=500")
+    assert seeds_of_each([seeds[0], other, seeds[1], longer]) == [seeds, [other], [longer]]
+    assert name_of(seeds) == "a, 2 seeds"
+    assert name_of([other]) == "b"
+
+
+def test_a_table_has_the_interquartile_mean_of_each_groups_returns(tmp_path):
+    from coupling.commands.report import over_seeds
+
+    values = [1.0, 2.0, 3.0, 40.0]
+    folders = [
+        folder_of(tmp_path / f"a-seed{s}", f"run.seed={s}", returns=[v, v], evaluation=10 * v)
+        for s, v in enumerate(values)
+    ]
+    alone = folder_of(tmp_path / "b", "agent.gamma=0.5")
+    rows = over_seeds([*folders, alone])["rows"]
+    assert [row[:3] for row in rows] == [
+        ["a, 4 seeds", "last 100 training episodes", "2.5"],
+        ["a, 4 seeds", "evaluation, agent", "25"],
+    ]
+    assert rows[0][4] == "1, 2, 3, 40"
+    low, high = interval([np.array(values)])
+    assert rows[0][3] == f"[{low:.4g}, {high:.4g}]"
+
+
+class Trainings:
+    """Stands for the trainings of a process: notes them, and leaves folders as a training does."""
+
+    def __init__(self, folder, monkeypatch, stop_at=None):
+        self.folder, self.stop_at, self.done, self.told = folder, stop_at, [], []
+        self.complete = set()
+        monkeypatch.setattr(several, "is_complete", lambda folder: folder.path in self.complete)
+
+    def begin(self, words):
+        config = load_config(None, words)
+        path = self.folder / config.run.name
+        path.mkdir(parents=True)
+        RunFolder(path).config_file.write_text(dump_config(config))
+        self._carry_on("begin", path)
+
+    def resume(self, path):
+        self._carry_on("resume", path)
+
+    def _carry_on(self, how, path):
+        self.done.append((how, path.name, RunFolder(path).config().run.seed))
+        if len(self.done) == self.stop_at:
+            raise Interrupted(f"stopped; go on with `flowsim resume {path}`")
+        self.complete.add(path)
+
+    def train(self, seeds, *words):
+        words = [*WORDS, f"run.folder={self.folder}", *words]
+        return train_each(None, words, seeds, self.begin, self.resume, self.told.append)
+
+
+def test_each_seed_is_a_run_and_the_same_command_goes_on_where_it_stopped(tmp_path, monkeypatch):
+    trainings = Trainings(tmp_path / "runs", monkeypatch, stop_at=2)
+    with pytest.raises(Interrupted, match=r"flowsim resume .*x-seed3`; the same command .*run.name=x"):  # fmt: skip
+        trainings.train([0, 3, 7], "run.name=x")
+    folders = trainings.train([0, 3, 7], "run.name=x")
+    assert trainings.done == [
+        ("begin", "x-seed0", 0),
+        ("begin", "x-seed3", 3),
+        ("resume", "x-seed3", 3),
+        ("begin", "x-seed7", 7),
+    ]
+    assert [folder.path.name for folder in folders] == ["x-seed0", "x-seed3", "x-seed7"]
+    assert any("x-seed0 is finished already" in line for line in trainings.told)
+
+
+def test_without_a_name_the_first_free_one_is_taken(tmp_path, monkeypatch):
+    trainings = Trainings(tmp_path / "runs", monkeypatch)
+    first, second = trainings.train([0, 1]), trainings.train([1, 2])
+    names = [[folder.path.name for folder in each] for each in (first, second)]
+    base = names[0][0].removesuffix("-1-seed0")
+    assert names == [[f"{base}-1-seed0", f"{base}-1-seed1"], [f"{base}-2-seed1", f"{base}-2-seed2"]]
+
+
+def test_a_run_that_was_begun_with_other_settings_is_not_gone_on_with(tmp_path, monkeypatch):
+    trainings = Trainings(tmp_path / "runs", monkeypatch)
+    trainings.train([1], "run.name=x", "agent.gamma=0.9")
+    with pytest.raises(ConfigError, match=r"x-seed1 was begun with agent.gamma = 0.9, not 0.8"):
+        trainings.train([0, 1], "run.name=x", "agent.gamma=0.8")
+    assert len(trainings.done) == 1  # nothing was trained meanwhile
+    with pytest.raises(ConfigError, match=r"run.seed and --seeds both"):
+        trainings.train([0, 1], "run.seed=3")
+
+
+@pytest.mark.slow
+def test_the_command_trains_each_seed_and_is_stopped_and_goes_on(shell):
+    preset = shell.preset(run={"name": "herd", "steps": 2000}, workers={"processes": 1})
+    begun = shell.start("train", preset, "--seeds", "4,6")
+    second = shell.folder / "runs" / "herd-seed6"
+    wait_until(lambda: (second / "connection.json").exists())
+    begun.send_signal(signal.SIGINT)
+    said = begun.communicate(timeout=120)[1]
+    assert begun.returncode == 130, said
+    assert "go on with `flowsim resume" in said
+    assert "the same command goes on with the seeds that are left" in said
+    done = shell.run("train", preset, "--seeds", "4,6")
+    assert done.returncode == 0, done.stderr
+    assert "herd-seed4 is finished already" in done.stderr
+    assert "herd, 2 seeds" in done.stdout
+    assert "next: flowsim plot runs/herd-seed4 runs/herd-seed6" in done.stdout
+    for seed in (4, 6):
+        folder = RunFolder.find(shell.folder / "runs" / f"herd-seed{seed}")
+        assert folder.config().run.seed == seed
+        assert json.loads(folder.status.read_text())["state"] == "finished"
+    drawn = shell.run("plot", "runs/herd-seed4", "runs/herd-seed6", "-o", "curves.png")
+    assert drawn.returncode == 0, drawn.stderr
