@@ -326,7 +326,8 @@ def _train_each(preset: str | None, overrides: list[str], seeds: str) -> None:
 
     folders = train_each(preset, overrides, parse_seeds(seeds), begin, resume, say)
     table = over_seeds(folders)
-    print_rows([dict(zip(table["columns"], row, strict=True)) for row in table["rows"]])
+    if table["rows"]:  # none of a single seed
+        print_rows([dict(zip(table["columns"], row, strict=True)) for row in table["rows"]])
     _print_next(hints.after_seeds([folder.path for folder in folders]))
 
 
