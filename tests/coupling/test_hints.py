@@ -243,6 +243,11 @@ def test_every_hint_is_a_command_of_flowsim_or_a_viewer(tmp_path):
     assert [line for group in every for line, _ in group] == [
         "flowsim bench solver --full --json > solver.json", "flowsim bench solver --full"
     ]  # fmt: skip
+    runs = [Path("runs/a-seed0"), Path("runs/a-seed1")]
+    assert [line for line, _ in hints.after_seeds(runs)] == [
+        "flowsim plot runs/a-seed0 runs/a-seed1 -o curves.png",
+        "flowsim report runs/a-seed0 runs/a-seed1 -o report.html",
+    ]
 
 
 @pytest.mark.parametrize(
