@@ -121,7 +121,10 @@ class Training:
             action_low=low,
             action_high=high,
             task_hash=task_hash(config.env, config.options_in_training),
-            seed_of=lambda agent, session: episode_seed(Purpose.TRAINING, seed, agent, session),
+            # an agent may have been another worker's before the run was resumed
+            seed_of=lambda agent, session: episode_seed(
+                Purpose.TRAINING, seed, agent, session, self._epoch
+            ),
             step_timeout=workers.step_timeout,
             heartbeat=workers.heartbeat,
             dead_after=workers.dead_after,

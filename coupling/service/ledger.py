@@ -56,7 +56,7 @@ class Entry:
     incarnation
         The number by which the worker's process knows itself.
     slot, number
-        Number of the worker, and how many sessions the run had before.
+        Number of the worker, and how many sessions it had before.
     first_agent, environments
         Agent of its first environment, and how many it hosts.
     sequence
@@ -136,7 +136,7 @@ class Ledger:
         """
         if self.of_slot(slot) is not None:
             raise ValueError(f"worker {slot} has a session already")
-        entry = Entry(session, incarnation, slot, self.starts.total(), first_agent, environments)
+        entry = Entry(session, incarnation, slot, self.starts[slot], first_agent, environments)
         self.starts[slot] += 1
         self._entries[session] = entry
         return entry
