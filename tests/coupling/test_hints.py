@@ -31,7 +31,10 @@ VIEWERS = ("paraview", "xdg-open")
 
 
 class Follower:
-    """Runs the lines that commands end with, and the lines of these, each one once."""
+    """Runs the lines that commands end with, and the lines of these, each one once.
+
+    A simulation can be continued without end, so the lines of the lines of the lines are not run.
+    """
 
     def __init__(self, shell) -> None:
         self._shell, self.followed = shell, []
@@ -45,13 +48,15 @@ class Follower:
         path = f"{tools}{os.pathsep}{os.environ['PATH']}"
         self._environment = shell.environment | {"PATH": path}
 
-    def follow(self, said: str) -> list[str]:
+    def follow(self, said: str, depth: int = 2) -> list[str]:
         """Run the hints in what a command said, and what these hint at; return the first ones."""
         lines = lines_of(said)
         for line in lines:
             if line not in self.followed:
                 self.followed.append(line)
-                self.follow(self._run(line))
+                then = self._run(line)
+                if depth > 1:
+                    self.follow(then, depth - 1)
         return lines
 
     def _run(self, line: str) -> str:
