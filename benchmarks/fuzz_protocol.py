@@ -398,6 +398,10 @@ class Recorder:
     def update(self) -> None:
         """Nothing is learned."""
 
+    def learnable(self, observations: np.ndarray) -> np.ndarray:
+        """All are."""
+        return np.ones(len(observations), bool)
+
     def may_act(self) -> bool:
         """Return true."""
         return True

@@ -8,11 +8,13 @@ from pathlib import Path
 
 __all__ = [
     "FULL",
+    "RAISED",
     "ConfigError",
     "RunError",
     "describe_failure",
     "describe_missing",
     "describe_os_error",
+    "is_theirs",
 ]
 
 _OURS = [
@@ -20,6 +22,9 @@ _OURS = [
     for name in ("coupling", "cases", "flowsim", "rl_agent")
 ]
 _NOT_THEIRS = (*_OURS, sysconfig.get_path("stdlib"), "site-packages", "<frozen")
+
+RAISED = (Exception, SystemExit)
+"""What somebody's own code may raise that is about this code: a Ctrl-C is not."""
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """What the operating system answers when there is no room on the disk."""
@@ -33,13 +38,20 @@ class RunError(RuntimeError):
     """A run that cannot go on for a reason outside its configuration (exit code 1)."""
 
 
+def _their_frames(error: BaseException) -> list[traceback.FrameSummary]:
+    frames = traceback.extract_tb(error.__traceback__)
+    return [frame for frame in frames if not any(place in frame.filename for place in _NOT_THEIRS)]
+
+
+def is_theirs(error: BaseException) -> bool:
+    """Tell whether an exception came through somebody's own code, not ours or a library's alone."""
+    return bool(_their_frames(error))
+
+
 def describe_failure(error: BaseException) -> str:
     """Give what somebody's environment raised in one line, with the place in their code where it came from."""
     text = " ".join(f"{type(error).__name__}: {error}".split())
-    frames = traceback.extract_tb(error.__traceback__)
-    theirs = [
-        frame for frame in frames if not any(place in frame.filename for place in _NOT_THEIRS)
-    ]
+    theirs = _their_frames(error)
     if not theirs:
         return text
     return (

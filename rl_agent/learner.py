@@ -39,7 +39,7 @@ from rl_agent.replay import (
 )
 from rl_agent.replay.performance import Performance
 from rl_agent.running import Decision, RunningEpisodes
-from rl_agent.scaling import RewardScale, StateScale, action_map_of, sizes_of
+from rl_agent.scaling import LARGEST_NUMBER, RewardScale, StateScale, action_map_of, sizes_of
 from rl_agent.statistics import EpisodeRecord, Statistics
 
 __all__ = ["Learner"]
@@ -330,7 +330,24 @@ class Learner:
         agents = agents[self.running.is_open[agents]]
         self._close(agents, np.zeros(len(agents), np.bool_))
 
+    def learnable(self, observations: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+        """Tell which observations, shape (n, S), can be learned from: whoever serves asks before it hands them over.
+
+        Others are beyond ``LARGEST_NUMBER`` or, once the scales of the states are known, beyond ``FARTHEST``
+        (``rl_agent/scaling.py``).
+        """
+        array = np.asarray(observations, np.float32)
+        fine = (np.abs(array) <= LARGEST_NUMBER).all(axis=1)
+        near = self.state_scale.are_near(self._taken_apart(array)[0])
+        return np.asarray(fine & near.reshape(len(array), self.world).all(axis=1))
+
     # --- learning ----------------------------------------------------------------------------------------
+
+    @property
+    def has_diverged(self) -> bool:
+        """Whether a weight is not finite: nothing can be learned any more."""
+        self.algorithm.torch_step.to_host()
+        return not bool(np.isfinite(self.algorithm.weights).all())
 
     def updates_due(self) -> int:
         """Gradient steps owed now."""

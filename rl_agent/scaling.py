@@ -11,6 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 __all__ = [
+    "FARTHEST",
+    "LARGEST_NUMBER",
     "ActionMap",
     "ChoiceMap",
     "RewardScale",
@@ -22,6 +24,15 @@ __all__ = [
 ]
 
 F32 = npt.NDArray[np.float32]
+
+LARGEST_NUMBER = 1e18
+"""Of an observation or a reward: the square of it, and sums of such squares, are within single precision (3e38)."""
+
+FARTHEST = 1e8
+"""Standard deviations from the mean beyond which a state cannot be learned from.
+
+With inputs and errors of this size a gradient is 1e16, and the second moment of Adam 1e32, in single precision.
+"""
 
 EPSILON = 1e-7
 """Keeps constant states and all-zero rewards finite (appendix B)."""
@@ -63,6 +74,14 @@ class StateScale:
     def __call__(self, observations: F32) -> F32:
         """Standardised states, same shape."""
         return (observations - self.mean) * self.per_std
+
+    def are_near(self, observations: F32) -> npt.NDArray[np.bool_]:
+        """Tell which states, shape (n, size), are near enough to be learned from; before the freeze all are."""
+        if not self.frozen:
+            return np.ones(len(observations), np.bool_)
+        with np.errstate(over="ignore", invalid="ignore"):
+            near: npt.NDArray[np.bool_] = np.abs(self(observations)) <= FARTHEST
+        return np.asarray(near.all(axis=1))
 
 
 class RewardScale:

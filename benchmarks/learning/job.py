@@ -116,7 +116,7 @@ def train_own(
             world=task.world,
         )
     curve = _begin_curve(folder, learner.environment_steps)
-    environments = make_vector(job.env, job.options_in_training, job.agents)
+    environments = make_vector(job.env, job.options_in_training, job.agents, guarded=False)
     run = SerialRun(learner, environments, _first_seeds(job, learner.environment_steps))
     learner.finished_episodes()  # those that an interruption cut short
     saved = time.monotonic()
@@ -186,7 +186,7 @@ def train_sb3(
     algorithm = getattr(stable_baselines3, job.sb3["sb3"])
     settings = {key: value for key, value in job.sb3.items() if key != "sb3"}
     world = describe_task(job.env, job.options_in_training).world
-    vector = make_vector(job.env, job.options_in_training, job.agents)
+    vector = make_vector(job.env, job.options_in_training, job.agents, guarded=False)
     environments = Environments(vector, _first_seeds(job, 0), world)
     model = algorithm("MlpPolicy", environments, seed=job.seed, device="cpu", **settings)
     curve = _begin_curve(folder, 0)

@@ -120,6 +120,10 @@ class NullLearner:
     def update(self) -> None:
         """Nothing is learned."""
 
+    def learnable(self, observations: np.ndarray) -> np.ndarray:
+        """All are."""
+        return np.ones(len(observations), bool)
+
     def may_act(self) -> bool:
         """Return true."""
         return True

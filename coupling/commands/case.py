@@ -273,19 +273,22 @@ def smaller_step(case: str, simulation: Simulation) -> str:
 
 
 def _of_task(case: str, overrides: list[str], seed: int) -> Simulation:
-    import gymnasium as gym  # tasks need the extra rl, the solver does not
-
+    # tasks need the extra rl, the solver does not
     from cases.flow_env import FlowEnv
     from coupling.settings.config import load_config
+    from coupling.worker.environments import make_single
+    from coupling.worker.guard import FailureError
 
     config = load_config(case, overrides)
-    try:
-        env = gym.make(config.env, **config.env_options).unwrapped
-    except (ValueError, TypeError, RuntimeError, MemoryError, gym.error.Error) as error:
-        raise ConfigError(f"env = {config.env!r}: {error}") from error
-    if not isinstance(env, FlowEnv):
+    guarded = make_single(config.env, config.env_options)
+    if not isinstance(guarded.unwrapped, FlowEnv):
         raise ConfigError(
             f"env = {config.env!r} is no flow task; `flowsim simulate` needs one, or a YAML file of its own"
         )
-    env.reset(seed=seed)
+    try:
+        guarded.reset(seed=seed)
+    except FailureError as error:
+        raise ConfigError(f"env = {config.env!r}: {error}") from error
+    env = guarded.unwrapped
+    assert isinstance(env, FlowEnv)
     return env.task.simulation

@@ -513,6 +513,14 @@ def evaluate(
     ] = None,
     seed: EvaluationSeed = 0,
     trust: Trust = False,
+    max_actions: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="actions after which an episode is cut: the task's own time limit unless given, or 10,000",
+            show_default=False,
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Evaluate a trained agent against the task's baselines, with 95 % bootstrap intervals of the mean return."""
@@ -538,6 +546,7 @@ def evaluate(
             result = evaluate_external(
                 folder, config, screen,
                 episodes=episodes, deterministic=deterministic is not False, seed=seed,
+                max_actions=max_actions,
             )  # fmt: skip
         else:
             result = evaluate_with_baselines(
@@ -550,6 +559,7 @@ def evaluate(
                 if has_both
                 else None,
                 progress=lambda name, over, actions: screen.judging(name, over, episodes, actions),
+                max_actions=max_actions,
             )
     if as_json:
         print(json.dumps(result | {"env_options": config.env_options}))

@@ -30,6 +30,7 @@ _COUNTERS = {
     "restarts": "Workers started again after their death.",
     "diverged": "Episodes that ended because their simulation blew up.",
     "failed": "Episodes that ended because their environment failed.",
+    "unlearnable": "Steps that hold what cannot be learned from.",
     "repeats": "Messages that came again and were answered as before.",
     "pauses": "Messages that came again before they were answered.",
     "stale": "Messages that came after a later one of their session.",

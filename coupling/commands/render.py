@@ -1,8 +1,9 @@
 """Films of a run's agent: what it does from the starts that its evaluation began with."""
 
+import contextlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from cases.arrangement import Lines
 from cases.baselines import Controller, baselines
 from cases.film import Ending, check_films, render_film
 from coupling.commands.task_film import film_task
-from coupling.errors import ConfigError
+from coupling.errors import RAISED, ConfigError, RunError, describe_failure, is_theirs
 from coupling.run.agents import find_agent
 from coupling.run.evaluate import baselines_of
 from coupling.run.folder import RunFolder
@@ -19,6 +20,7 @@ from coupling.run.screen import progress_bar
 from coupling.run.trust import refuse_unknown_code
 from coupling.settings.config import on_another_task
 from coupling.worker.environments import make_vector
+from coupling.worker.guard import OwnFolder
 from coupling.worker.named import is_flow, load_task
 from flowsim.films import FPS
 from rl_agent.seeds import EVALUATION_SEED, Purpose, episode_seed
@@ -114,7 +116,10 @@ def render(
             }
             controllers = {_AGENT: agent} | {_LABELS[name]: shipped[name] for name in beside}
             if flow:
-                return render_film(controllers, files, fps=fps or FPS, **arguments, **look)
+                with _told_in_a_sentence(config.env):
+                    # a task of somebody's own may change the current folder
+                    absolute = [file.absolute() for file in files]
+                    return render_film(controllers, absolute, fps=fps or FPS, **arguments, **look)
             return film_task(controllers, files, fps=fps, **arguments)
     except ValueError as error:
         raise ConfigError(str(error)) from error
@@ -132,6 +137,24 @@ def evaluated(
         return []
     folder = find_agent(path)
     return _tally(folder, beside, deterministic, is_flow(folder.config().env))
+
+
+@contextlib.contextmanager
+def _told_in_a_sentence(env: str) -> Iterator[None]:
+    """Turn what the code of somebody's own flow task raises into a RunError.
+
+    Raises
+    ------
+    RunError
+        With the place in their code; what our own raises is raised on.
+    """
+    try:
+        with OwnFolder():
+            yield
+    except RAISED as error:
+        if not is_theirs(error):
+            raise
+        raise RunError(f"env = {env!r} cannot be filmed: {describe_failure(error)}") from error
 
 
 def _tally(

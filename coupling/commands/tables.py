@@ -1,7 +1,7 @@
 """Tables for people, on stdout."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -75,10 +75,23 @@ def print_results(results: dict[str, dict[str, Any]], seed: int | None) -> None:
         table.add_row(name, *result_cells(result))
     _show(table)
     if seed is not None:
-        last = max(result["episodes"] for result in results.values()) - 1
+        last = max(result["episodes"] + result.get("failed", 0) for result in results.values()) - 1
         print(
             f"held-out episodes 0 to {last} of evaluation seed {seed}: none of them is trained on"
         )
+    for name, result in results.items():
+        for line in _exceptions(result):
+            print(f"{name}: {line}")
+
+
+def _exceptions(result: dict[str, Any]) -> Iterator[str]:
+    """Say which episodes of an evaluation are not as they should be."""
+    if failed := result.get("failed", 0):
+        played = result["episodes"] + failed
+        yield f"{failed} of {played} episodes failed and count for nothing; the last one: {result['failure']}"
+    if cut := result.get("cut", 0):
+        bound = f"{result['cut_at']} actions (run.evaluate_max_actions, or --max-actions)"
+        yield f"{cut} of {result['episodes']} episodes were cut, as truncated, at {bound}"
 
 
 def print_rows(rows: list[dict[str, Any]], spare: Sequence[str] = ()) -> None:

@@ -15,9 +15,10 @@ from gymnasium.spaces import Box
 
 from cases.arrangement import Arrangement, Lines
 from cases.film import HOLD_SECONDS, Ending
-from coupling.errors import ConfigError, RunError, describe_failure
+from coupling.errors import ConfigError, RunError
 from coupling.run.evaluate import Controller
 from coupling.worker.environments import make_single
+from coupling.worker.guard import FailureError
 from flowsim.films import FPS, write_films
 from flowsim.viz import Caption, Picture, frame_picture
 
@@ -75,12 +76,12 @@ def film_task(
     ConfigError
         If the task cannot be made, or does not draw itself.
     RunError
-        If it fails, or gives no picture.
+        If it gives no picture, or fails in each panel; one that fails in some ends their episodes.
     """
     mode = _mode(env, env_options)
     options = {**env_options, "render_mode": mode}
     form = Arrangement(len(controllers), len(seeds), width)
-    film = _Film(form, tally)
+    film = _Film(form, tally, env)
     try:
         for label, controller in controllers.items():
             starts = seeds[:1] if film.panels else seeds
@@ -133,8 +134,17 @@ class _Panel:
         self.environment = make_single(env, options)
         self.ending = Ending(title, 0.0, 0, lost=False, how="filmed")
         self.over = False
-        self.observation = self._told("reset", lambda: self.environment.reset(seed=seed))[0]
+        try:
+            self.observation, info = self.environment.reset(seed=seed)
+        except FailureError as error:
+            raise RunError(f"env = {env!r} cannot be filmed: {error}") from error
+        self.failure = info.get("reset_failed", "")  # another start than it should be
+        if self.failure:
+            self._fail()
         self.last = self._draw(self._frames()[-1])
+
+    def _fail(self) -> None:
+        self.over, self.ending = True, replace(self.ending, how="failed")
 
     def step(self, action: np.ndarray) -> list[Picture]:
         """Act, and return the pictures of it; none once the episode is over."""
@@ -143,13 +153,16 @@ class _Panel:
         space = self.environment.action_space
         assert isinstance(space, Box)
         fitting = np.clip(action, space.low, space.high).astype(space.dtype)
-        self.observation, reward, terminated, truncated, _ = self._told(
-            "step", lambda: self.environment.step(fitting)
-        )
-        self.over = bool(terminated or truncated)
+        self.observation, reward, terminated, truncated, info = self.environment.step(fitting)
+        self.failure = info.get("failed", "")
+        if self.failure:  # what it would draw now is of no known state
+            self._fail()
+            self.last = self._draw(self._frame)
+            return [self.last]
+        self.over = terminated or truncated
         self.ending = replace(
             self.ending,
-            episode_return=self.ending.episode_return + float(reward),
+            episode_return=self.ending.episode_return + reward,
             actions=self.ending.actions + 1,
             how="terminated" if terminated else "truncated" if truncated else "filmed",
         )
@@ -159,7 +172,13 @@ class _Panel:
 
     def _frames(self) -> list[Picture]:
         """Return what the environment shows: a picture at least."""
-        shown = self._told("render", self.environment.render)
+        try:
+            shown = self.environment.render()
+        except FailureError as error:
+            if isinstance(error.__cause__, DependencyNotInstalled):
+                cause = error.__cause__
+                raise ConfigError(f"env = {self._env!r} cannot be filmed: {cause}") from error
+            raise RunError(f"env = {self._env!r}: {error}") from error
         frames = [np.asarray(each) for each in (shown if isinstance(shown, list) else [shown])]
         for frame in frames:
             if frame.ndim != 3 or frame.shape[2] != 3 or frame.dtype != np.uint8:
@@ -168,6 +187,7 @@ class _Panel:
                 raise RunError(f"env = {self._env!r}: its render() gave {what}, {needs}")
         if not frames:
             raise RunError(f"env = {self._env!r}: its render() gave no picture")
+        self._frame = frames[-1]
         return frames
 
     def _draw(self, frame: Picture) -> Picture:
@@ -177,23 +197,12 @@ class _Panel:
         caption = Caption(0.0, title=ending.title, note=note)
         return frame_picture(frame, caption, f"return {ending.episode_return:.1f}", self._width)
 
-    def _told(self, name: str, call: Callable[[], Any]) -> Any:
-        """Call the environment; what it raises is one sentence."""
-        try:
-            return call()
-        except DependencyNotInstalled as error:
-            raise ConfigError(f"env = {self._env!r} cannot be filmed: {error}") from error
-        except Exception as error:
-            raise RunError(
-                f"env = {self._env!r}: its {name}() raised {describe_failure(error)}"
-            ) from error
-
 
 class _Film:
     """All panels, who acts in which, and their pictures side by side."""
 
-    def __init__(self, form: Arrangement, tally: Lines) -> None:
-        self._form, self._tally = form, tally
+    def __init__(self, form: Arrangement, tally: Lines, name: str) -> None:
+        self._form, self._tally, self._name = form, tally, name
         self.panels: list[_Panel] = []
         self._acting: list[tuple[Controller, list[_Panel]]] = []
 
@@ -227,6 +236,10 @@ class _Film:
                 last = self._arranged(shown)
                 yield last
             progress((n + 1) / actions)
+            if all(panel.failure for panel in self.panels):
+                raise RunError(
+                    f"env = {self._name!r} failed in each panel: {self.panels[0].failure}"
+                )
             if all(panel.over for panel in self.panels):
                 break
         for _ in range(hold):

@@ -3,11 +3,17 @@
 import re
 from collections import deque
 
-__all__ = ["SAME", "Alike", "Tally"]
+__all__ = ["SAME", "Alike", "Tally", "kind_of"]
 
 _WINDOW = 600.0  # seconds
+_NUMBER = re.compile(r"-?(\d[\d.]*(e[+-]?\d+)?|\binf\b|\bnan\b)")
 SAME = 3
 """Failures in the same way, with nothing better between them, after which another try is no use."""
+
+
+def kind_of(reason: str) -> str:
+    """Return a reason without the numbers in it: failures of one kind have the same."""
+    return _NUMBER.sub("#", reason)
 
 
 class Alike:
@@ -19,7 +25,7 @@ class Alike:
 
     def note(self, reason: str, *, fresh: bool = False) -> bool:
         """Count a failure, anew when it differs from the last one or is ``fresh``; tell whether it is too often."""
-        kind = re.sub(r"\d+", "#", reason)
+        kind = kind_of(reason)
         self.count = 1 if fresh or kind != self._last else self.count + 1
         self._last = kind
         return self.count >= SAME
@@ -43,6 +49,10 @@ class Tally:
         self._times.extend([now] * min(events, self.allowed + 1))  # more are too many all the same
         while self._times and now - self._times[0] > _WINDOW:
             self._times.popleft()
+
+    def forget(self) -> None:
+        """Count anew."""
+        self._times.clear()
 
     @property
     def count(self) -> int:

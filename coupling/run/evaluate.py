@@ -8,6 +8,7 @@ import numpy as np
 from gymnasium.spaces import Box
 
 from cases.baselines import Controller, baselines
+from coupling.errors import RunError
 from coupling.run.evaluation import Evaluation
 from coupling.run.judges import Draws, Judges
 from coupling.worker.environments import Numbered, make_vector
@@ -52,10 +53,20 @@ class PolicyController:
         self._state = self._policy.initial_state(n)
 
     def __call__(self, observations: np.ndarray) -> np.ndarray:
-        """Return the policy's actions."""
+        """Return the policy's actions.
+
+        Raises
+        ------
+        RunError
+            When they are not finite: learning has diverged.
+        """
         actions, self._state = self._policy.act(
             observations, self._state, deterministic=self._deterministic, rng=self._rng
         )
+        if not np.isfinite(actions).all():
+            raise RunError(
+                "the policy gives actions that are not finite: its learning has diverged"
+            )
         return np.asarray(actions)
 
 
@@ -91,6 +102,7 @@ def evaluate(
     seed: int = EVALUATION_SEED,
     progress: Callable[[int, int], None] = lambda over, actions: None,
     judges: Judges | None = None,
+    max_actions: int | None = None,
 ) -> Evaluation:
     """Run episodes and collect what they gave.
 
@@ -109,6 +121,8 @@ def evaluate(
         Called after every action with the number of episodes that are over and the actions of those under way.
     judges
         Who plays the episodes of this task; None: this process.
+    max_actions
+        As of :class:`coupling.run.judges.Judges`, if it is this process.
 
     Returns
     -------
@@ -120,7 +134,8 @@ def evaluate(
     Episodes are played side by side in parts, and each environment gives one episode a part: taking
     whichever episodes end first would favour the short ones.
     """
-    with contextlib.nullcontext(judges) if judges else Judges(env, env_options, processes=1) as who:
+    alone = Judges(env, env_options, processes=1, max_actions=max_actions)
+    with contextlib.nullcontext(judges) if judges else alone as who:
         return who.play(controller, episodes, seed, progress)
 
 
@@ -144,10 +159,12 @@ def evaluate_with_baselines(
     sampled: Controller | None = None,
     progress: Callable[[str, int, int], None] = lambda name, over, actions: None,
     judges: Judges | None = None,
+    max_actions: int | None = None,
 ) -> dict[str, Any]:
     """Judge a controller beside the task's baselines, on the same starts.
 
-    Without ``judges``, flows that take long are played by processes on all cores.
+    Without ``judges``, flows that take long are played by processes on all cores, and ``max_actions`` is as of
+    :class:`coupling.run.judges.Judges`.
 
     Parameters
     ----------
@@ -167,7 +184,8 @@ def evaluate_with_baselines(
     contestants = {"agent": controller} | baselines_of(env, env_options, seed)
     if sampled is not None:
         contestants = {"agent": controller, SAMPLED: sampled} | contestants
-    with contextlib.nullcontext(judges) if judges else Judges(env, env_options) as who:
+    new = Judges(env, env_options, max_actions=max_actions)
+    with contextlib.nullcontext(judges) if judges else new as who:
         results = {
             name: evaluate(
                 env,

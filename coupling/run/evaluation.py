@@ -4,6 +4,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from coupling.errors import RunError
+
 __all__ = ["Evaluation", "bootstrap_interval"]
 
 
@@ -18,22 +20,45 @@ class Evaluation(NamedTuple):
         Actions of each episode, int64 (episodes,).
     survived
         Whether each episode lived to its end (was truncated, not terminated), bool (episodes,).
+    cut
+        Whether each episode was cut at the bound on actions, bool (episodes,).
+    failures
+        Why the environment failed in each episode, empty where it did not, object (episodes,).
     """
 
     returns: np.ndarray
     lengths: np.ndarray
     survived: np.ndarray
+    cut: np.ndarray
+    failures: np.ndarray
 
     def summary(self) -> dict[str, Any]:
-        """Return the numbers that are printed: mean return with its 95 % interval, median, length and survival."""
+        """Return the numbers that are printed: mean return with its 95 % interval, median, length and survival.
+
+        Episodes that failed count for none of them: ``failed`` says how many there were, ``failure`` why the last one.
+        ``cut`` says how many were cut at the bound on actions.
+
+        Raises
+        ------
+        RunError
+            When all episodes failed.
+        """
+        kept, reasons = self.failures == "", [reason for reason in self.failures if reason]
+        if not kept.any():
+            raise RunError(f"all {len(kept)} episodes of the evaluation failed: {reasons[-1]}")
+        returns, lengths = self.returns[kept], self.lengths[kept]
         return {
-            "episodes": len(self.returns),
-            "mean_return": float(self.returns.mean()),
-            "ci95": list(bootstrap_interval(self.returns)),
-            "median_return": float(np.median(self.returns)),
-            "mean_length": float(self.lengths.mean()),
-            "length_ci95": list(bootstrap_interval(self.lengths)),
-            "survival": float(self.survived.mean()),
+            "episodes": len(returns),
+            "mean_return": float(returns.mean()),
+            "ci95": list(bootstrap_interval(returns)),
+            "median_return": float(np.median(returns)),
+            "mean_length": float(lengths.mean()),
+            "length_ci95": list(bootstrap_interval(lengths)),
+            "survival": float(self.survived[kept].mean()),
+            "failed": len(reasons),
+            **({"failure": reasons[-1]} if reasons else {}),
+            "cut": int(self.cut[kept].sum()),
+            **({"cut_at": int(lengths[self.cut[kept]].max())} if self.cut[kept].any() else {}),
         }
 
 

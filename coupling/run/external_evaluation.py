@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from coupling.errors import ConfigError
+from coupling.errors import ConfigError, RunError
 from coupling.launch.hands import ByHand
 from coupling.run.evaluation import Evaluation
 from coupling.run.folder import RunFolder
+from coupling.run.judges import MOST_ACTIONS
 from coupling.run.policies import load_policy
 from coupling.run.supervisor import Supervisor
 from coupling.run.training import Screen
@@ -95,12 +96,21 @@ class Acting:
         """Whether all episodes of all controllers are over."""
         return self.over == len(CONTROLLERS) * int(self._quota.sum())
 
+    @property
+    def longest(self) -> int:
+        """Actions of the longest open episode that counts."""
+        counts = [len(self._over[-1][agent]) < quota for agent, quota in enumerate(self._quota)]
+        return int(self.actions[counts].max(initial=0))
+
     def evaluations(self) -> dict[str, Evaluation]:
         """Return the episodes of each controller, environment by environment."""
         found = {}
         for name, controller in zip(CONTROLLERS, self._over, strict=True):
             returns, lengths, survived = zip(*(e for each in controller for e in each), strict=True)
-            found[name] = Evaluation(np.array(returns), np.array(lengths), np.array(survived))
+            none, well = np.zeros(len(returns), bool), np.full(len(returns), "", object)
+            found[name] = Evaluation(
+                np.array(returns), np.array(lengths), np.array(survived), none, well
+            )
         return found
 
     def _controller(self, agent: int) -> int:
@@ -159,6 +169,10 @@ class Acting:
             if len(mine) < self._quota[agent]:
                 mine.append((float(self._return[agent]), int(self.actions[agent]), not died))
 
+    def learnable(self, observations: np.ndarray) -> np.ndarray:
+        """Return True for all: nothing is learned."""
+        return np.ones(len(observations), np.bool_)
+
     def abandon(self, agents: np.ndarray) -> None:
         """Forget open episodes: they are played again."""
         self._return[agents] = self.actions[agents] = 0
@@ -183,6 +197,7 @@ def evaluate_external(
     episodes: int,
     deterministic: bool,
     seed: int,
+    max_actions: int | None = None,
 ) -> dict[str, Any]:
     """Let programs connect, act for them, and return what :func:`coupling.run.evaluate.evaluate_with_baselines` does.
 
@@ -202,13 +217,17 @@ def evaluate_external(
         Whether the policy acts with its mean.
     seed
         Of the episodes' initial conditions: environment i begins with the seed ``episode_seed(EVALUATION, seed, i)``.
+    max_actions
+        Most actions of an episode. None: ``env_options.episode_steps``, and as of
+        :class:`coupling.run.judges.Judges` without it.
 
     Raises
     ------
     ConfigError
         For fewer episodes than there are environments.
     RunError
-        When no program connects in time, or those that do fail again and again.
+        When no program connects in time, those that do fail again and again, or an episode is longer than allowed:
+        nobody but its program can end it.
     """
     workers = config.workers.model_copy(update={"launcher": "none"})
     layout, task = workers.agents_of_each(), describe_task(config.env, config.env_options)
@@ -254,18 +273,29 @@ def evaluate_external(
             f"each environment begins with a held-out seed (evaluation seed {seed}); its later episodes are up to "
             "its program"
         )
-        _play(server, supervisor, acting, screen, len(CONTROLLERS) * episodes)
+        bound = max_actions or task.episode_steps or MOST_ACTIONS
+        _play(server, supervisor, acting, screen, len(CONTROLLERS) * episodes, bound)
     found = {name: evaluation.summary() for name, evaluation in acting.evaluations().items()}
     return {"task": config.env} | found.pop("agent") | {"baselines": found}
 
 
 def _play(
-    server: Server, supervisor: Supervisor, acting: Acting, screen: Screen, episodes: int
+    server: Server,
+    supervisor: Supervisor,
+    acting: Acting,
+    screen: Screen,
+    episodes: int,
+    bound: int,
 ) -> None:
     """Serve until all episodes are over."""
     supervise = time.monotonic()
     while not acting.is_over:
         server.turn()
+        if acting.longest > bound:
+            raise RunError(
+                f"an episode takes more than {bound} actions, the bound of an evaluation (--max-actions), and only its "
+                "program can end it"
+            )
         if time.monotonic() >= supervise:
             supervise = time.monotonic() + _SUPERVISE_EVERY
             supervisor.look()

@@ -21,11 +21,12 @@ import numpy as np
 from gymnasium.spaces import Box
 
 from cases.baselines import Controller
-from coupling.errors import RunError, describe_failure
+from coupling.errors import RAISED, RunError, describe_failure
 from coupling.launch.launcher import worker_environment
 from coupling.run.evaluation import Evaluation
 from coupling.signals import ENDING
-from coupling.worker.environments import make_vector
+from coupling.worker.environments import make_vector, time_limit
+from coupling.worker.guard import FailureError, failures_of, reset_failures_of
 from coupling.worker.named import is_flow
 from coupling.worker.parent import die_with_parent
 from rl_agent.seeds import Purpose, episode_seed
@@ -36,6 +37,8 @@ AT_ONCE = 24
 """Episodes of a part."""
 AT_ONCE_OF_FLOWS = 6
 """Episodes of a part of flows on CPUs: 24 of them are enough parts for four cores."""
+MOST_ACTIONS = 10_000
+"""Of an episode whose task has no limit of time: every evaluation ends."""
 PATIENCE = 1.5
 """Seconds that one process plays alone: what is over by then is not worth the start of others."""
 
@@ -49,10 +52,11 @@ class Draws(Protocol):
 
 
 class _Part(NamedTuple):
-    """Episodes that are played side by side: the number of the part, and the seeds of its starts."""
+    """Episodes that are played side by side: the number of the part, the seeds of its starts, and the most actions."""
 
     number: int
     seeds: list[int]
+    max_actions: int | None
 
 
 Progress = Callable[[int, int], None]
@@ -68,6 +72,8 @@ class Judges:
         The task.
     processes
         Most processes, this one included. None: one a core for flows on CPUs, otherwise this one alone.
+    max_actions
+        Actions after which an episode is cut. None: the task's own limit of time, :data:`MOST_ACTIONS` if it has none.
     patience
         Seconds that this process plays alone before it starts others.
     """
@@ -78,10 +84,12 @@ class Judges:
         env_options: dict[str, Any],
         *,
         processes: int | None = None,
+        max_actions: int | None = None,
         patience: float = PATIENCE,
     ) -> None:
         flows = is_flow(env) and env_options.get("backend", "cpu") == "cpu"
         self._env, self._env_options, self._patience = env, env_options, patience
+        self._max_actions = max_actions
         self._processes = processes or (len(os.sched_getaffinity(0)) if flows else 1)
         self._size = AT_ONCE_OF_FLOWS if flows else AT_ONCE
         self._others: list[_Other] = []
@@ -120,12 +128,12 @@ class Judges:
         Raises
         ------
         RunError
-            When another process fails or dies.
+            When no episode can be begun, or another process fails or dies.
         """
         size = min(self._size, episodes)
         starts = [episode_seed(Purpose.EVALUATION, seed, number) for number in range(episodes)]
         parts = [
-            _Part(number, starts[first : first + size])
+            _Part(number, starts[first : first + size], self._max_actions)
             for number, first in enumerate(range(0, episodes, size))
         ]
         todo, done = deque(parts), dict[int, Evaluation]()
@@ -164,7 +172,10 @@ class Judges:
                     tell(number, over, actions)
                     share()
 
-                done[part.number] = _play(vector, copy.deepcopy(controller), part, heard)
+                try:
+                    done[part.number] = _play(vector, copy.deepcopy(controller), part, heard)
+                except FailureError as error:
+                    raise RunError(f"env = {self._env!r} cannot be evaluated: {error}") from error
         while len(done) < len(parts):
             share(wait=True)
         return Evaluation(*map(np.concatenate, zip(*(done[n] for n in sorted(done)), strict=True)))
@@ -235,7 +246,7 @@ def _serve(connection: Connection, env: str, env_options: dict[str, Any], size: 
             connection.send((len(part.seeds), int(played.lengths.max()), played, ""))
     except (EOFError, BrokenPipeError):
         return
-    except Exception as error:  # whatever somebody's own environment raises
+    except RAISED as error:  # whatever a controller raises, or an environment that cannot begin
         connection.send((0, 0, None, describe_failure(error)))
 
 
@@ -247,24 +258,33 @@ def _play(vector: Any, controller: Controller, part: _Part, progress: Progress) 
         controller.reseed(part.number)
     count = len(part.seeds)
     seeds = part.seeds + part.seeds[:1] * (vector.num_envs - count)
-    observations, _ = vector.reset(seed=seeds)
-    controller.reset(len(seeds))
+    size, bound = len(seeds), part.max_actions or time_limit(vector) or MOST_ACTIONS
+    observations, infos = vector.reset(seed=seeds)
+    controller.reset(size)
     resting = getattr(vector.unwrapped, "resting", None)
-    returns = np.zeros(len(seeds))
-    lengths = np.zeros(len(seeds), np.int64)
-    survived = np.zeros(len(seeds), bool)
-    open_ = np.arange(len(seeds)) < count
+    returns, lengths = np.zeros(size), np.zeros(size, np.int64)
+    survived, cut = np.zeros(size, bool), np.zeros(size, bool)
+    # one that began from another start than it should has failed, too
+    failures = np.array(reset_failures_of(infos, size), object)
+    open_ = (np.arange(size) < count) & (failures == "")
     while open_.any():
         if resting is not None:
             resting[:] = ~open_
         actions = np.clip(controller(np.asarray(observations, np.float32)), space.low, space.high)
-        observations, rewards, terminated, truncated, _ = vector.step(actions.astype(space.dtype))
+        observations, rewards, terminated, truncated, infos = vector.step(
+            actions.astype(space.dtype)
+        )
+        failed = np.array(failures_of(infos, size), object)
+        failures[open_] = failed[open_]
+        open_ &= failed == ""
         returns[open_] += rewards[open_]
         lengths[open_] += 1
-        survived[open_ & truncated & ~terminated] = True
-        open_ &= ~(terminated | truncated)
+        over = terminated | truncated
+        cut[open_ & ~over & (lengths >= bound)] = True
+        survived[open_ & (cut | (truncated & ~terminated))] = True
+        open_ &= ~(over | cut)
         progress(count - int(open_.sum()), int(lengths.max()))
-    return Evaluation(returns[:count], lengths[:count], survived[:count])
+    return Evaluation(returns[:count], lengths[:count], survived[:count], cut[:count], failures[:count])  # fmt: skip
 
 
 @contextlib.contextmanager

@@ -21,10 +21,12 @@ from coupling.run.policies import refuse_policy_alone
 from coupling.run.screen import told_if_long
 from coupling.run.training import Screen, Signals, Training
 from coupling.run.trust import note_training
+from coupling.settings import EXTERNAL
 from coupling.settings.config import RunConfig, dump_config, fitted, load_config, with_overrides
 from coupling.settings.content import folder_name, preset_name
 from coupling.signals import Interrupted, number_of
 from coupling.worker.environments import Task, describe_task
+from coupling.worker.named import PARALLEL
 from rl_agent.checkpoint import CheckpointError
 from rl_agent.defaults import doubts
 from rl_agent.device import DeviceError
@@ -87,10 +89,24 @@ def train(
     with _as_run_error(folder):
         folder.create(config, lambda: learner.save(folder.checkpoint))
     screen.say(f"run folder {folder.path}")
+    for note in task.notes:
+        screen.say(f"env = {config.env!r}: {note}")
+    if task.episode_steps is None:
+        screen.say(f"warning: env = {config.env!r} {_without_an_end(config.env)}")
     for doubt in doubts(config.agent, config.run.steps, task.episode_steps, config.workers.agents):
         screen.say(f"warning: {doubt}")
     _carry_through(folder, config, task, learner, screen, standby)
     return folder
+
+
+def _without_an_end(env: str) -> str:
+    """Say of a task that it may never end, and what to do."""
+    said = "has no limit of time: an episode that does not end by itself goes on as long as the run"
+    if env == EXTERNAL:
+        return f"{said}; env_options.episode_steps=N says that the program limits it"
+    if env.startswith(PARALLEL):
+        return f"{said}; env_options.max_cycles=N limits it"
+    return f"{said}; register it with max_episode_steps=N, or give env_options.max_episode_steps=N"
 
 
 def resume(
@@ -108,7 +124,7 @@ def resume(
     path
         The run folder.
     overrides
-        ``key=value`` for ``run.steps``, ``run.checkpoint_every``, ``run.evaluate_episodes``, ``agent.device`` and
+        ``key=value`` for ``run.steps``, ``run.checkpoint_every``, ``run.evaluate_*``, ``agent.device`` and
         ``workers.*`` except ``workers.agents``: what may change without making it another run.
     screen
         Where to show how it goes.
@@ -144,6 +160,11 @@ def resume(
             )
         folder.lock()
         learner = load_learner(folder, config.agent.device)
+        if learner.has_diverged:
+            raise RunError(
+                f"the checkpoint of {path} was written after learning had diverged, and no earlier one is kept; begin "
+                "a new run with a smaller agent.learning_rate"
+            )
         if _is_finished(learner, config.run.steps) and _is_judged(folder, config):
             raise ConfigError(
                 f"run {path} is finished: it has done {learner.environment_steps} of {config.run.steps} "
@@ -296,7 +317,13 @@ def _carry_through(
             screen.say(
                 f"judging the trained policy and the baselines over {config.run.evaluate_episodes} episodes each"
             )
-            judges = stack.enter_context(Judges(config.env, config.env_options))
+            judges = stack.enter_context(
+                Judges(
+                    config.env,
+                    config.env_options,
+                    max_actions=config.run.evaluate_max_actions,
+                )
+            )
             judged["drawing"] = _judge(config, learner, screen, judges, deterministic=False)
             judged["after"] = evaluate_with_baselines(
                 config.env,
@@ -346,6 +373,7 @@ def _judge(
         seed=EVALUATION_SEED,
         progress=lambda over, actions: shown(name, over, actions),
         judges=judges,
+        max_actions=config.run.evaluate_max_actions,
     ).summary() | {"seed": EVALUATION_SEED}
 
 

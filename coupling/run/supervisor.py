@@ -7,7 +7,7 @@ from typing import Any
 
 from coupling.errors import RunError
 from coupling.launch.launcher import Launcher
-from coupling.launch.tally import Alike, Tally
+from coupling.launch.tally import Alike, Tally, kind_of
 from coupling.service.server import Server
 from coupling.settings.config import WorkerSettings
 
@@ -53,6 +53,7 @@ class Supervisor:
         self._refusals_told = 0
         self._failures = {slot: Tally(workers.restarts) for slot in range(workers.processes)}
         self._failures_told: dict[int, int] = {}
+        self._kinds_told: set[str] = set()
         self._alike = {slot: Alike() for slot in range(workers.processes)}
         self._ended_before = dict.fromkeys(range(workers.processes), 0)
 
@@ -120,8 +121,8 @@ class Supervisor:
         Raises
         ------
         RunError
-            When they are more than ``workers.restarts`` within ten minutes, or the same again and again while no
-            episode of the run ends otherwise.
+            When they are more than ``workers.restarts`` within ten minutes and more than the episodes that ended by
+            themselves meanwhile, or the same again and again while no episode of the run ends otherwise.
         """
         new = failures - self._failures_told.get(slot, 0)
         if new <= 0:
@@ -129,14 +130,17 @@ class Supervisor:
         self._failures_told[slot] = failures
         tally, alike = self._failures[slot], self._alike[slot]
         tally.note(new, time.monotonic())
-        if tally.exceeded:
-            raise RunError(f"environments of worker {slot} failed {tally}; the last one: {latest}")
         ended, before = self._server.exchange.ended_episodes, self._ended_before.get(slot, 0)
         self._ended_before[slot] = ended
+        if ended - before >= new:
+            tally.forget()
+        if tally.exceeded:
+            raise RunError(f"environments of worker {slot} failed {tally}; the last one: {latest}")
         if alike.note(latest, fresh=ended > before):
             raise RunError(
                 f"environments of worker {slot} failed {alike.count} times in the same way, and no episode ended "
                 f"otherwise meanwhile: {latest}"
             )
-        if alike.count == 1:
+        if kind_of(latest) not in self._kinds_told:
+            self._kinds_told.add(kind_of(latest))
             self._say(f"worker {slot}: an environment failed and begins anew: {latest}")

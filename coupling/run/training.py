@@ -1,4 +1,7 @@
-"""The part of a run in which workers simulate and the learner learns, and what it writes down meanwhile."""
+"""The part of a run in which workers simulate and the learner learns, and what it writes down meanwhile.
+
+It is one class in one file: how a run begins, goes on and ends are steps of the same few parts.
+"""
 
 import contextlib
 import signal
@@ -7,7 +10,7 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any, Protocol
 
-from coupling.errors import describe_os_error
+from coupling.errors import RunError, describe_os_error
 from coupling.launch import make_launcher
 from coupling.launch.standby import Standby
 from coupling.run.folder import RunFolder
@@ -147,6 +150,8 @@ class Training:
         self._supervisor = Supervisor(self._server, self._launcher, workers, screen.say)
         self._speed = Speedometer()
         self._far = FarWatch(config.agent, config.run.steps)
+        # segment of the log behind the last checkpoint, and the steps that it has
+        self._kept = self._learner.notes.get("segment", 0), self._learner.environment_steps
         self._unwritten: list[dict[str, Any]] = []
 
     def carry_out(self) -> None:
@@ -158,6 +163,11 @@ class Training:
                 self._launch()
                 self._until_finished_or_noted()
                 self._checkpoint()
+        except Exception as error:
+            if not (isinstance(error, FloatingPointError) or self._learner.has_diverged):
+                raise
+            raise self._went_back() from error
+        else:
             stopped = self._signals.noted and not self._server.exchange.finished
             state, farewell = (
                 ("stopped", "the run was stopped")
@@ -181,6 +191,18 @@ class Training:
                 self._signals.noted,
             )
         self._screen.say(self._last_line())
+
+    def _went_back(self) -> RunError:
+        """Set aside what came since the last checkpoint, for it ends in a diverged learner; return what is told."""
+        segment, steps = self._kept
+        since = self._learner.environment_steps - steps
+        self._experience.begin_again(segment)
+        where = f"the checkpoint of {steps} environment steps"
+        return RunError(
+            f"learning has diverged, the policy is not finite any more after {self._learner.environment_steps} "
+            f"environment steps; `flowsim resume {self._folder.path}` goes on from {where}, without the {since} since "
+            "(kept as experience/*.diverged); if it diverges again, begin a new run with a smaller agent.learning_rate"
+        )
 
     def _recover(self) -> None:
         """Do again what the experience log holds beyond the checkpoint, and make that the next checkpoint."""
@@ -276,13 +298,22 @@ class Training:
         self._supervisor.look()
 
     def _checkpoint(self) -> None:
-        """Write the tables up to this step, then the checkpoint that they belong to, and begin a new log behind it."""
+        """Write the tables up to this step, then the checkpoint that they belong to, and begin a new log behind it.
+
+        Raises
+        ------
+        FloatingPointError
+            When the learner has diverged: the checkpoint before stays.
+        """
         self._server.exchange.hand_over()
+        if self._learner.has_diverged:
+            raise FloatingPointError("a weight is not finite any more")
         self._write(self._write_episodes)
         self._segment += 1
         self._write(lambda: self._experience.begin(self._segment))
         self._learner.notes = self._server.exchange.notes() | {"segment": self._segment}
         self._write(lambda: self._learner.save(self._folder.checkpoint))
+        self._kept = self._segment, self._learner.environment_steps
         self._experience.forget_before(self._segment)
 
     def _write_episodes(self) -> None:
@@ -379,8 +410,12 @@ class Training:
         return (
             f"finished: {learner.environment_steps} environment steps from {agents} distinct agents, "
             f"{updates} gradient steps; steps after warm-up over gradient steps: {ratio} "
-            f"(F = {_planned_ratio(self._config.agent):g})"
+            f"(F = {_planned_ratio(self._config.agent):g}){_failed(self._server.counts.failed)}"
         )
+
+
+def _failed(episodes: int) -> str:
+    return f"; {episodes} episodes ended because their environment failed" if episodes else ""
 
 
 def _planned_ratio(agent: AgentConfig) -> float:

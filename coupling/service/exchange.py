@@ -7,6 +7,9 @@ so a learner that is killed anywhere in between is rebuilt by :meth:`Exchange.re
 When a message arrives beside the gradient steps depends on how busy the machine is. In a synchronous exchange that
 changes nothing: what came is written to the log at once, but given to the learner, in the order of the agents, only
 when all workers have reported and no gradient step is due; then all of them are answered together.
+
+What a learner cannot learn from does not reach it, by either road: such a step is no transition, as that of an
+environment that failed, and its episode ends at the step before.
 """
 
 import secrets
@@ -36,6 +39,7 @@ from coupling.wire.protocol import (
     decode_step,
     encode,
 )
+from rl_agent.scaling import LARGEST_NUMBER
 
 __all__ = ["Exchange"]
 
@@ -76,6 +80,10 @@ class Exchange:
         Those that ended by themselves, not by a failure.
     counts
         What happened.
+    unlearnable
+        Agents whose present observation cannot be learned from, bool (agents,).
+    complaints
+        Sessions whose workers gave such a step; whoever tells the run empties it.
     """
 
     def __init__(
@@ -95,6 +103,8 @@ class Exchange:
         self._written: list[_Message] = []
         self.ledger = Ledger()
         self.agent_steps = np.zeros(self._first_agents[-1], np.int64)
+        self.unlearnable = np.zeros(self._first_agents[-1], bool)
+        self.complaints: list[int] = []
         self.ended_episodes = 0
         self.counts = Counts()
 
@@ -205,7 +215,7 @@ class Exchange:
             if isinstance(outcome, Step):
                 steps.append((entry, outcome))
             else:
-                self._learner.begin(entry.agents, outcome)
+                self._learner.begin(entry.agents, self._seen(entry.agents, outcome))
         if steps:
             self._observe(steps)
 
@@ -219,23 +229,45 @@ class Exchange:
         if ended.any():
             resulting = first.copy()
             resulting[ended] = np.concatenate([step.final for _, step in steps])
-        came = ~failed
-        self.ended_episodes += int(ended.sum())
+        rewards = np.concatenate([step.rewards for _, step in steps])
+        refused = ~failed & (self.unlearnable[agents] | ~self._learner.learnable(resulting))
+        refused |= ~failed & ~(np.abs(rewards) <= LARGEST_NUMBER)
+        if refused.any():
+            self._note_refused(steps, refused)
+        gone = failed | refused
+        came = ~gone
+        self.ended_episodes += int((ended & came).sum())
         self._learner.observe(
             agents[came],
-            np.concatenate([step.rewards for _, step in steps])[came],
+            rewards[came],
             np.concatenate([step.terminated for _, step in steps])[came],
             np.concatenate([step.truncated for _, step in steps])[came],
             resulting[came],
         )
-        if failed.any():
-            self._learner.abandon(agents[failed])
+        if gone.any():
+            self._learner.abandon(agents[gone])
             self.counts.failed += int(failed.sum())
-        anew = ended | failed
+        anew = ended | gone
         if anew.any():
-            self._learner.begin(agents[anew], first[anew])
+            self._learner.begin(agents[anew], self._seen(agents[anew], first[anew]))
             self.counts.diverged += int(sum(step.diverged.sum() for _, step in steps))
         self.agent_steps[agents[came]] += 1
+
+    def _seen(self, agents: np.ndarray, observations: np.ndarray) -> np.ndarray:
+        """Return first observations of episodes; one that cannot be learned from is noted, and zeros stand for it."""
+        learnable = self._learner.learnable(observations)
+        self.unlearnable[agents] = ~learnable
+        return np.where(learnable[:, None], observations, np.float32(0.0))
+
+    def _note_refused(self, steps: list[tuple[Entry, Step]], refused: np.ndarray) -> None:
+        """Count steps that hold what cannot be learned from, and whose they are."""
+        self.counts.unlearnable += int(refused.sum())
+        begin = 0
+        for entry, _ in steps:
+            end = begin + entry.environments
+            if refused[begin:end].any():
+                self.complaints.append(entry.session)
+            begin = end
 
     # --- what goes out --------------------------------------------------------------------------------------
 
@@ -294,12 +326,18 @@ class Exchange:
 
     def notes(self) -> dict[str, Any]:
         """Return what a checkpoint has to hold of the service."""
-        return {"ledger": self.ledger.save(), "agent_steps": self.agent_steps.tolist()}
+        return {
+            "ledger": self.ledger.save(),
+            "agent_steps": self.agent_steps.tolist(),
+            "unlearnable": np.flatnonzero(self.unlearnable).tolist(),
+        }
 
     def restore(self, notes: dict[str, Any]) -> None:
         """Take over the result of :meth:`notes`, before anything else."""
         self.ledger.restore(notes["ledger"])
         self.agent_steps[:] = notes["agent_steps"]
+        self.unlearnable[:] = False
+        self.unlearnable[notes.get("unlearnable", [])] = True
 
     def replay(self, records: Iterable[Record]) -> int:
         """Do again what the log says was done since the checkpoint; gradient steps are done as they become due.

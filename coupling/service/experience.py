@@ -196,6 +196,14 @@ class ExperienceLog:
             if segment < number:
                 self._path(segment).unlink()
 
+    def begin_again(self, number: int) -> None:
+        """Begin a segment again; what it and later ones hold is kept beside them, as ``*.diverged``."""
+        self.close()
+        for segment in self.segments():
+            if segment >= number:
+                self._path(segment).rename(self._path(segment).with_suffix(".log.diverged"))
+        self.begin(number)
+
     def records_since(
         self,
         number: int,

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from coupling.service.ledger import Entry, Ledger
+from coupling.service.processes import runs
 from coupling.service.sessions import Session
 from coupling.service.terms import Terms
 from coupling.wire.protocol import Pause, Reject
@@ -105,6 +106,19 @@ class Liveness:
             f"{name} is connected already; it is given up if it keeps silent for {self._terms.dead_after:g} s"
         )
 
+    def _may_be_in_a_step(self, session: Session) -> bool:
+        """Tell whether a worker that is silent may do nothing but step: that may hold all of its process's threads.
+
+        Where its process can be looked at, that tells. Elsewhere a step is believed in until another process claims
+        the worker's place and hears nothing of it for a while.
+        """
+        if session.entry.waiting:
+            return False
+        if session.seen_here:
+            return runs(session.pid)
+        claimed = self._clock() - session.challenged
+        return session.challenged < session.seen or claimed <= self._terms.dead_after
+
     def lost(self) -> list[tuple[int, str]]:
         """Return the workers that are silent or too slow, with the reason; call it right after a turn."""
         now = self._clock()
@@ -119,7 +133,7 @@ class Liveness:
             slot, silence, busy = session.entry.slot, now - session.seen, now - session.busy_since
             if not session.alive:
                 continue
-            if silence > self._terms.dead_after:
+            if silence > self._terms.dead_after and not self._may_be_in_a_step(session):
                 lost.append((slot, f"no sign of life for {silence:.1f} s"))
             elif not session.entry.waiting and busy > self._terms.step_timeout:
                 limit = self._terms.step_timeout

@@ -21,6 +21,7 @@ from coupling.service.exchange import Exchange
 from coupling.service.experience import ExperienceLog, Record
 from coupling.service.ledger import OrderError, Verdict
 from coupling.service.liveness import Liveness
+from coupling.service.processes import is_seen
 from coupling.service.sessions import Counts, Session
 from coupling.service.terms import Learning, Terms
 from coupling.wire.protocol import (
@@ -42,6 +43,7 @@ from coupling.wire.protocol import (
     encode_control,
 )
 from coupling.wire.security import Guard, Keys
+from rl_agent.scaling import FARTHEST, LARGEST_NUMBER
 
 __all__ = ["Counts", "Learning", "Server", "Session", "Terms"]
 
@@ -51,6 +53,10 @@ _MOMENT = 20  # milliseconds
 _LATE_COPIES = 3  # of messages of a session, which a network may make
 # STATUS answered within a second; a peer that asks more often is not heard for the rest of it
 _STATUS_OF_A_PEER, _STATUS_OF_ALL = 100, 400
+_UNLEARNABLE = (
+    f"gave a step that cannot be learned from: a number is beyond {LARGEST_NUMBER:g}, or an observation beyond "
+    f"{FARTHEST:g} standard deviations; its episode ends at the step before"
+)
 # in its queues: a peer that floods them, or reads nothing, does not fill the memory
 _MESSAGES_OF_A_PEER = 32
 
@@ -168,6 +174,10 @@ class Server:
                 break
             self._hear(route, frames)
         self.exchange.settle()
+        for number in self.exchange.complaints:
+            if number in self.liveness:
+                self._warn(self.liveness[number], _UNLEARNABLE)
+        self.exchange.complaints.clear()
 
     def _hear(self, route: bytes, frames: list[bytes]) -> None:
         """Handle one message; a violation is counted, answered with its reason, and its sender heard no more."""
@@ -365,6 +375,7 @@ class Server:
         )
         session.came_by(route)
         session.pid, session.host, session.alive = hello.pid, hello.host, True
+        session.seen_here = is_seen(hello.pid, hello.host)
         self._welcome(session, route)
 
     def _recover(self, frame: bytes, sessions: Container[int]) -> None:

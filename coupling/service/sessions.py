@@ -21,7 +21,9 @@ class Counts:
     round_trips, batches
         Actions given, and in how many batched inferences.
     diverged, failed
-        Episodes that ended because their simulation blew up, or because their environment raised.
+        Episodes that ended because their simulation blew up, or because their environment failed.
+    unlearnable
+        Steps that were not taken for transitions, since they hold what cannot be learned from.
     repeats, pauses, stale
         Messages that came again: answered as before, not answered yet, and outdated.
     forks
@@ -38,6 +40,7 @@ class Counts:
     batches: int = 0
     diverged: int = 0
     failed: int = 0
+    unlearnable: int = 0
     repeats: int = 0
     pauses: int = 0
     stale: int = 0
@@ -59,6 +62,7 @@ class Session:
     routes: list[bytes] = field(default_factory=list)
     pid: int = 0
     host: str = ""
+    seen_here: bool = False  # whether its process is one of this machine, which can be looked at
     alive: bool = False
     over: bool = (
         # its worker said GOODBYE or ERROR: it can say no more, but its successor may bring its last
@@ -67,7 +71,7 @@ class Session:
     )
     late: int = 0  # messages that came after a later one
     warned: bool = False  # whether the run was told that something is wrong with it
-    challenged: float = 0.0  # when another process first claimed the slot
+    challenged: float = float("-inf")  # when another process first claimed the slot
     # when the place stops being kept for a worker that the learner before had
     kept_until: float = 0.0
     life: Heartbeat = field(default_factory=lambda: Heartbeat(0, 0.0, 0.0, 0.0))

@@ -44,6 +44,9 @@ class Learning(Protocol):
     ) -> None:
         """Take the outcomes of the last actions."""
 
+    def learnable(self, observations: np.ndarray) -> np.ndarray:
+        """Tell which observations can be learned from."""
+
     def abandon(self, agents: np.ndarray) -> None:
         """Keep the open episodes as truncated: nothing more comes of them."""
 

@@ -123,7 +123,7 @@ class WorkerSettings(BaseModel):
     restarts: int = Field(
         default=10,
         ge=0,
-        description="deaths of one worker, or failures of its environments, mended within ten minutes",
+        description="deaths of one worker within ten minutes, or failures of its environments if most fail",
     )
     outbox: bool = Field(
         default=True,
@@ -206,6 +206,11 @@ class RunSettings(BaseModel):
     )
     evaluate_episodes: int = Field(
         default=0, ge=0, description="episodes judged before and after training"
+    )
+    evaluate_max_actions: int | None = Field(
+        default=None,
+        ge=1,
+        description="actions after which an evaluated episode is cut; the task's own time limit or 10,000 if left out",
     )
 
     @pydantic.field_validator("folder")

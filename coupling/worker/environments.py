@@ -18,99 +18,27 @@ from gymnasium.envs.registration import load_env_creator
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
 from cases.sentences import did_you_mean, nearest
-from coupling.errors import ConfigError, describe_failure
+from coupling.errors import RAISED, ConfigError, describe_failure
 from coupling.settings import EXTERNAL
 from coupling.settings.suggestions import meant_key, meant_module
+from coupling.worker.guard import FailureError, Guarded, GuardedBatch, failures_of
 from coupling.worker.named import PARALLEL, draws_itself, registered, unregistered, world_maker
+from coupling.worker.spaces import Numbered, flattened, notes_on
 from coupling.worker.worlds import JointWorld
 from rl_agent.joint import ActionSpace
 
 __all__ = [
-    "Guarded",
     "Numbered",
     "Task",
     "describe_task",
-    "failures_of",
     "final_observations",
     "make_single",
     "make_vector",
+    "time_limit",
 ]
 
-
-class Numbered(gym.spaces.Box):
-    """Discrete actions as they travel: one number each, from the first to the last.
-
-    Parameters
-    ----------
-    choices
-        The task's own action space; that of a world has a number for each of its agents.
-    """
-
-    def __init__(self, choices: gym.spaces.Discrete | gym.spaces.MultiDiscrete) -> None:
-        count = choices.nvec if isinstance(choices, gym.spaces.MultiDiscrete) else choices.n
-        first = np.atleast_1d(np.asarray(choices.start, np.float32))
-        super().__init__(
-            first, first + np.atleast_1d(np.asarray(count, np.float32)) - 1.0, dtype=np.float32
-        )
-        self.choices = choices
-
-
-class Guarded(gym.Wrapper[Any, Any, Any, Any]):
-    """An environment whose failure costs one episode: it is made anew, and the others of the batch go on.
-
-    A step that raises, or gives a reward or observation that is not finite, ends the episode as truncated at the
-    observation before, and its info holds the reason as ``failure``.
-
-    Parameters
-    ----------
-    make
-        Makes the environment.
-    """
-
-    def __init__(self, make: Callable[[], gym.Env]) -> None:
-        super().__init__(make())
-        self._make, self._failed = make, False
-
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode; after a failure, of a new environment."""
-        if self._failed:
-            with contextlib.suppress(Exception):  # it is broken already
-                self.env.close()
-            self.env, self._failed = self._make(), False
-        self._last, info = self.env.reset(seed=seed, options=options)
-        return self._last, info
-
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Step; a failure is told in the info."""
-        try:
-            observation, given, terminated, truncated, info = self.env.step(action)
-        except Exception as error:
-            return self._failure(describe_failure(error))
-        reward = float(given)
-        if not (np.isfinite(reward) and np.isfinite(observation).all()):
-            return self._failure("a reward or observation is not finite")
-        self._last = observation
-        return observation, reward, terminated, truncated, info
-
-    def _failure(self, reason: str) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        self._failed = True
-        return self._last, 0.0, False, True, {"failure": reason}
-
-
-def failures_of(infos: dict[str, Any], count: int) -> list[str]:
-    """Return why each of the environments failed in a step, empty where it did not.
-
-    Parameters
-    ----------
-    infos
-        What ``step`` of a vector environment of :class:`Guarded` ones gave.
-    count
-        How many they are.
-    """
-    reasons = infos.get("final_info", {}).get("failure")
-    return [""] * count if reasons is None else [reason or "" for reason in reasons]
+_FIRST_TRIES = 3
+"""How often a task is tried before the run: it may fail now and then."""
 
 
 @dataclass(frozen=True)
@@ -128,6 +56,8 @@ class Task:
         Agents that act together in one environment.
     draws_itself
         Whether it can be filmed.
+    notes
+        How its own spaces differ from these, a sentence each.
     """
 
     observation_space: gym.spaces.Box
@@ -135,6 +65,7 @@ class Task:
     episode_steps: int | None = None
     world: int = 1
     draws_itself: bool = False
+    notes: tuple[str, ...] = ()
 
     @property
     def action_bounds(self) -> tuple[list[float], list[float]]:
@@ -145,9 +76,9 @@ class Task:
 
 
 def make_vector(
-    env: str, env_options: dict[str, Any], count: int, *, guarded: bool = False
+    env: str, env_options: dict[str, Any], count: int, *, guarded: bool = True
 ) -> VectorEnv:
-    """Make ``count`` copies of a task as one vector environment.
+    """Make ``count`` copies of a task as one vector environment, under the guard of ``coupling/worker/guard.py``.
 
     The task's own batched form is taken when it has one that resets within the step; otherwise the
     copies are stepped one after the other.
@@ -162,19 +93,20 @@ def make_vector(
     count
         Number of environments.
     guarded
-        Whether copies that are stepped one after the other are :class:`Guarded`.
+        Whether a failure costs its episode; else it raises ``FailureError``, for those who take every step for a
+        transition (``rl_agent.serial``).
 
     Returns
     -------
     VectorEnv
-        Autoreset mode ``SAME_STEP``: final observations stand in ``infos["final_obs"]``. Discrete actions are
-        ``Numbered``.
+        Autoreset mode ``SAME_STEP``: final observations stand in ``infos["final_obs"]``. Spaces are flat boxes,
+        discrete actions are ``Numbered``. Who failed says ``failures_of``.
 
     Raises
     ------
     ConfigError
         For an unknown id, an option that the task does not have or a value it refuses, a device that is not there or
-        too small, a task that lives outside Python.
+        too small, a task that lives outside Python, spaces that cannot be made flat.
     """
     with _told_in_a_sentence(env):
         make = _maker(env, env_options)
@@ -182,22 +114,27 @@ def make_vector(
             spec = registered(env)
             if spec.vector_entry_point is not None:
                 options = _within_the_step(spec) | env_options
-                vector = gym.make_vec(
-                    spec, num_envs=count, vectorization_mode="vector_entry_point", **options
+                vector = GuardedBatch(
+                    lambda: gym.make_vec(
+                        spec, num_envs=count, vectorization_mode="vector_entry_point", **options
+                    ),
+                    raises=not guarded,
                 )
                 if vector.metadata.get("autoreset_mode") == AutoresetMode.SAME_STEP:
                     return vector
                 vector.close()
-        return _one_after_the_other(make, count, guarded=guarded)
+        makers = [lambda: Guarded(lambda: flattened(make()), raises=not guarded)] * count
+        return SyncVectorEnv(makers, autoreset_mode=AutoresetMode.SAME_STEP)
 
 
-def make_single(env: str, env_options: dict[str, Any]) -> gym.Env:
-    """Make a task as one environment that is reset by hand; discrete actions are ``Numbered``.
+def make_single(env: str, env_options: dict[str, Any]) -> Guarded:
+    """Make a task as one guarded environment that is reset by hand; its spaces are as of :func:`make_vector`.
 
     Parameters and errors as of :func:`make_vector`.
     """
     with _told_in_a_sentence(env):
-        return _numbered(_maker(env, env_options)())
+        make = _maker(env, env_options)
+        return Guarded(lambda: flattened(make()))
 
 
 def _maker(env: str, env_options: dict[str, Any]) -> Callable[[], gym.Env]:
@@ -235,8 +172,9 @@ def _told_in_a_sentence(env: str) -> Iterator[None]:
             unregistered(env) or "env takes the id of a registered Gymnasium environment",
         )
         raise ConfigError(f"env = {env!r}: no such environment; {hint}") from error
-    except ConfigError:
-        raise
+    except ConfigError as error:
+        known = str(error).startswith("env")
+        raise (error if known else ConfigError(f"env = {env!r}: {error}")) from error.__cause__
     except gym.error.DependencyNotInstalled as error:
         ours = "mujoco" in str(error).lower()
         needs = (
@@ -255,35 +193,14 @@ def _told_in_a_sentence(env: str) -> Iterator[None]:
                 f"env_options.{unknown[1]} is no option of env = {env!r}{instead}"
             ) from error
         raise ConfigError(f"env = {env!r} cannot be made: {_sentence(error)}") from error
-    except Exception as error:  # whatever somebody's own environment raises
+    except RAISED as error:  # whatever somebody's own environment raises
         raise ConfigError(f"env = {env!r} cannot be made: {describe_failure(error)}") from error
-
-
-def _one_after_the_other(make: Callable[[], gym.Env], count: int, *, guarded: bool) -> VectorEnv:
-    """Make a vector environment of copies that are stepped one after the other."""
-    numbered = lambda: _numbered(make())  # noqa: E731
-    makers = [(lambda: Guarded(numbered)) if guarded else numbered] * count
-    return SyncVectorEnv(makers, autoreset_mode=AutoresetMode.SAME_STEP)
 
 
 def _sentence(error: Exception) -> str:
     """Return what an environment of a library says of its options; of somebody's own, what it raised and where."""
     described = describe_failure(error)
     return described if described.endswith(")") else " ".join(str(error).split())
-
-
-def _numbered(environment: gym.Env) -> gym.Env:
-    """Let an environment of discrete actions take them as numbers in an array; others stay as they are."""
-    space = environment.action_space
-    if isinstance(space, gym.spaces.MultiDiscrete):
-        return gym.wrappers.TransformAction(
-            environment, lambda numbers: np.rint(numbers).astype(int), Numbered(space)
-        )
-    if not isinstance(space, gym.spaces.Discrete):
-        return environment
-    return gym.wrappers.TransformAction(
-        environment, lambda action: int(np.rint(action[0])), Numbered(space)
-    )
 
 
 def _within_the_step(spec: gym.envs.registration.EnvSpec) -> dict[str, Any]:
@@ -303,7 +220,7 @@ def describe_task(env: str, env_options: dict[str, Any]) -> Task:
     Raises
     ------
     ConfigError
-        As :func:`make_vector`, and for spaces that are neither flat boxes nor, as actions, discrete.
+        As :func:`make_vector`, and when it fails.
     """
     if env == EXTERNAL:
         # with pydantic, which other workers need not wait for
@@ -312,18 +229,9 @@ def describe_task(env: str, env_options: dict[str, Any]) -> Task:
         return Task(*external_task(env_options))
     vector = make_vector(env, env_options, 1)
     try:
-        spaces = vector.single_observation_space, vector.single_action_space
-        for name, space in zip(("observation", "action"), spaces, strict=True):
-            if not isinstance(space, gym.spaces.Box) or len(space.shape) != 1:
-                raise ConfigError(
-                    f"env = {env!r}: its {name} space is {space}; only flat boxes (Box of one axis) and Discrete "
-                    "actions can be learned"
-                )
-        observation, action = spaces
+        observation, action = vector.single_observation_space, vector.single_action_space
         assert isinstance(observation, gym.spaces.Box)
         assert isinstance(action, gym.spaces.Box)
-        if not (np.isfinite(action.low).all() and np.isfinite(action.high).all()):
-            raise ConfigError(f"env = {env!r}: its action space {action} has no finite bounds")
         _try(
             vector,
             env,
@@ -334,7 +242,17 @@ def describe_task(env: str, env_options: dict[str, Any]) -> Task:
     actions = action.choices if isinstance(action, Numbered) else action
     # a name of its own: environments by others have a `world`, their physics, say
     world = _of_first(vector, "joint_agents", 1)
-    return Task(observation, actions, _longest_episode(env, vector), world, draws_itself(env))
+    own = _of_first(vector, "own_spaces", None) or _own_spaces(vector)
+    return Task(observation, actions, time_limit(vector), world, draws_itself(env), notes_on(*own))
+
+
+def _own_spaces(vector: VectorEnv) -> tuple[gym.Space, gym.Space]:
+    """Return the spaces of a task as it has them itself."""
+    if isinstance(vector, SyncVectorEnv):
+        own: gym.Env = vector.envs[0].unwrapped
+        return own.observation_space, own.action_space
+    batch = vector.unwrapped
+    return batch.single_observation_space, batch.single_action_space
 
 
 def _of_first(vector: VectorEnv, name: str, otherwise: Any) -> Any:
@@ -343,15 +261,19 @@ def _of_first(vector: VectorEnv, name: str, otherwise: Any) -> Any:
     return getattr(environments[0].unwrapped, name, otherwise) if environments else otherwise
 
 
-def _longest_episode(env: str, vector: VectorEnv) -> int | None:
-    """Return the limit of time that a task is registered with, or that its own batch names as ``episode_steps``."""
-    limit_of_name = None if env.startswith(PARALLEL) else registered(env).max_episode_steps
-    limit = (
-        limit_of_name
-        or getattr(vector, "episode_steps", None)
-        or _of_first(vector, "episode_steps", None)
-    )
-    return int(limit) if limit else None
+def time_limit(vector: VectorEnv) -> int | None:
+    """Return the actions after which an episode is cut: of Gymnasium's TimeLimit, or as the task itself says it."""
+    if not isinstance(vector, SyncVectorEnv):
+        spec = vector.spec
+        limit = getattr(vector.unwrapped, "episode_steps", None)
+        return (spec.max_episode_steps if spec else None) or limit
+    environment = vector.envs[0]
+    while isinstance(environment, gym.Wrapper):
+        if isinstance(environment, gym.wrappers.TimeLimit):
+            return int(environment._max_episode_steps)
+        environment = environment.env
+    # of a world alone: somebody's environment may count its steps by that name
+    return environment.episode_steps if isinstance(environment, JointWorld) else None
 
 
 def _try(vector: VectorEnv, env: str, actions: np.ndarray) -> None:
@@ -360,41 +282,18 @@ def _try(vector: VectorEnv, env: str, actions: np.ndarray) -> None:
     Raises
     ------
     ConfigError
-        When it raises, or gives numbers that are not finite: nothing can be learned from it.
+        When it fails each time: nothing can be learned from it.
     """
-    calls: dict[str, Callable[[], Any]] = {
-        "reset": lambda: vector.reset(seed=0),
-        "step": lambda: vector.step(actions),
-    }
-    for name, call in calls.items():
+    for _ in range(_FIRST_TRIES):
         try:
-            given = call()
-        except Exception as error:
-            why = _other_shape(vector, name, actions) or f"raised {describe_failure(error)}"
-            raise ConfigError(f"env = {env!r}: its {name}() {why}") from error
-        for what, value in zip(
-            ("observation", "reward"), given[: 1 if name == "reset" else 2], strict=False
-        ):
-            if not np.isfinite(value).all():
-                numbers = np.asarray(value[0]).tolist()
-                raise ConfigError(
-                    f"env = {env!r}: the {what} of its {name}() is not finite: {numbers}"
-                )
-
-
-def _other_shape(vector: VectorEnv, name: str, actions: np.ndarray) -> str:
-    """Say of which shape an observation is that the batch could not take; empty where the shape is not why."""
-    if not isinstance(vector, SyncVectorEnv):
-        return ""
-    try:
-        environment = vector.envs[0]
-        given = environment.reset(seed=0) if name == "reset" else environment.step(actions[0])
-        came, says = np.shape(given[0]), vector.single_observation_space.shape
-    except Exception:
-        return ""
-    if came == says:
-        return ""
-    return f"gave an observation of shape {came}, where its observation_space says {says}"
+            _, infos = vector.reset(seed=0)
+            *_, infos = vector.step(actions)
+        except FailureError as error:
+            raise ConfigError(f"env = {env!r}: {error}") from error
+        failure = failures_of(infos, 1)[0]
+        if not failure:
+            return
+    raise ConfigError(f"env = {env!r}: {failure}")
 
 
 def final_observations(infos: dict[str, Any], ended: np.ndarray) -> np.ndarray:

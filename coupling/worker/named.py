@@ -14,8 +14,9 @@ from typing import Any
 import gymnasium as gym
 from gymnasium.envs.registration import load_env_creator
 
-from coupling.errors import ConfigError, describe_failure
+from coupling.errors import RAISED, ConfigError, describe_failure
 from coupling.worker.cycle_limit import with_cycle_limit
+from coupling.worker.guard import OwnFolder
 
 __all__ = [
     "KNOWN",
@@ -121,13 +122,14 @@ def _imported(module: str, env: str) -> ModuleType:
     if module.partition(".")[0] not in KNOWN:
         _look_in(os.getcwd())
     try:
-        return importlib.import_module(module)
+        with OwnFolder():
+            return importlib.import_module(module)
     except ModuleNotFoundError as error:
         if error.name not in (module, module.partition(".")[0]):
             missing = f"{module} needs a module {error.name!r}, which is not installed"
             raise ConfigError(f"env = {env!r}: {missing}") from error
         raise _not_there(module, env) from error
-    except Exception as error:
+    except RAISED as error:
         raise ConfigError(
             f"env = {env!r}: {module} cannot be imported: {describe_failure(error)}"
         ) from error
@@ -182,7 +184,7 @@ def load_task(env: str) -> None:
     """Import what a task is made of, without making it; what cannot be imported is told when it is made."""
     import cases  # noqa: F401  (registers the flow tasks)
 
-    with contextlib.suppress(Exception):
+    with contextlib.suppress(*RAISED):
         if env.startswith(PARALLEL):
             world_maker(env)
             return
@@ -199,7 +201,7 @@ def draws_itself(env: str) -> bool:
     """
     import cases  # noqa: F401  (registers the flow tasks)
 
-    with contextlib.suppress(Exception):  # somebody's own module may raise anything, or be gone
+    with contextlib.suppress(*RAISED):  # somebody's own module may raise anything, or be gone
         if env.startswith(PARALLEL):
             made_by: Any = world_maker(env)
         else:

@@ -10,7 +10,6 @@ the one STEP that is under way.
 """
 
 import argparse
-import contextlib
 import os
 import random
 import secrets
@@ -26,7 +25,6 @@ import numpy as np
 import zmq
 from gymnasium.vector import VectorEnv
 
-from coupling.errors import describe_failure
 from coupling.signals import interrupting, number_of
 from coupling.wire.connection import task_hash
 from coupling.wire.protocol import (
@@ -50,7 +48,13 @@ from coupling.wire.protocol import (
     encode_step,
 )
 from coupling.wire.security import RefusedError
-from coupling.worker.environments import failures_of, final_observations, make_vector
+from coupling.worker.environments import final_observations, make_vector
+from coupling.worker.guard import (
+    FailureError,
+    GuardedBatch,
+    failures_of,
+    reset_failures_of,
+)
 from coupling.worker.heart import Heart
 from coupling.worker.line import Line
 from coupling.worker.outbox import Outbox
@@ -126,7 +130,7 @@ class Worker:
         ):
             self._vector = made.vector
         else:
-            self._make()
+            self._vector = make_vector(task.env, task.env_options, self._count)
         space = self._vector.single_action_space
         self._low, self._high, self._action_dtype = space.low, space.high, space.dtype  # type: ignore[attr-defined]
         self._size = int(np.prod(self._vector.single_observation_space.shape or ()))
@@ -135,10 +139,6 @@ class Worker:
         self._window: Window | None = None
         self._sequence = self._session = 0
         self._random = np.random.default_rng()
-
-    def _make(self) -> None:
-        task = self._line.connection
-        self._vector = make_vector(task.env, task.env_options, self._count, guarded=True)
 
     def run(self) -> NoReturn:
         """Host the environments until the learner says GOODBYE.
@@ -170,18 +170,21 @@ class Worker:
         Raises
         ------
         WorkerStoppedError
-            When they raise, or observe numbers that are not finite.
+            When they cannot be.
         """
         try:
-            observations, _ = self._vector.reset(seed=list(seeds))  # type: ignore[arg-type]  # vectors take lists
-            reason = "" if np.isfinite(observations).all() else "an observation is not finite"
-        except Exception as error:
-            reason = describe_failure(error)
-        if reason:
-            reason = f"{HOPELESS}: {reason}"
-            self.last_word(Error(reason))
-            raise WorkerStoppedError(reason, 1)
+            observations, infos = self._vector.reset(seed=list(seeds))  # type: ignore[arg-type]  # vectors take lists
+        except FailureError as error:
+            raise self._hopeless(error) from error
+        for reason in filter(None, reset_failures_of(infos, self._count)):
+            self._note_failure(reason)
         return np.asarray(observations, np.float32)
+
+    def _hopeless(self, error: FailureError) -> WorkerStoppedError:
+        """Tell the learner that the environments cannot be reset, and return what ends this worker."""
+        reason = f"{HOPELESS}: {error}"
+        self.last_word(Error(reason))
+        return WorkerStoppedError(reason, 1)
 
     def last_word(self, message: Error | Goodbye) -> None:
         """Tell the learner that and why this worker ends."""
@@ -200,28 +203,23 @@ class Worker:
         self._heart.step_began = time.monotonic()
         clipped = np.clip(actions, self._low, self._high).astype(self._action_dtype)
         try:
-            outcome = self._vector.step(clipped)
-        except Exception as error:
-            return self._all_anew(describe_failure(error))
+            observations, rewards, terminated, truncated, infos = self._vector.step(clipped)
+        except FailureError as error:  # the reset of one that ended, again and again
+            raise self._hopeless(error) from error
         finally:
             self._heart.step_began = 0.0
         self._heart.steps += 1
         if self._window:
             self._window.show(self._vector)
-        observations, rewards, terminated, truncated, infos = outcome
-        observations, reasons = (
-            np.asarray(observations, np.float32),
-            failures_of(infos, self._count),
-        )
-        for reason in filter(None, reasons):
+        reasons = failures_of(infos, self._count)
+        for reason in filter(None, dict.fromkeys(reasons + reset_failures_of(infos, self._count))):
             self._note_failure(reason)
         failed = np.array([bool(reason) for reason in reasons])
         terminated, truncated = terminated & ~failed, truncated & ~failed
-        rewards = np.where(failed, 0.0, rewards)
         ended = terminated | truncated
         final = final_observations(infos, ended) if ended.any() else observations[:0]
         step = Step(
-            rewards,
+            np.where(failed, 0.0, rewards),
             observations,
             terminated,
             truncated,
@@ -229,45 +227,24 @@ class Worker:
             failed,
             final,
         )
-        if (
-            np.isfinite(rewards).all()
-            and np.isfinite(observations).all()
-            and np.isfinite(final).all()
-        ):
-            return step
-        return self._without_broken(step)
+        is_batch = isinstance(self._vector, GuardedBatch)
+        return self._all_anew(step) if is_batch and failed.any() else step
 
-    def _without_broken(self, step: Step) -> Step:
-        """Begin all environments of a batch anew, one of which gave numbers that are not finite; the others are cut."""
-        resulting = step.observations.copy()
+    def _all_anew(self, step: Step) -> Step:
+        """Begin a batch anew of which a part failed, for no part of it can alone; the other episodes are cut."""
+        resulting = np.array(step.observations)
         resulting[step.ended] = step.final
-        broken = ~(np.isfinite(step.rewards) & np.isfinite(resulting).all(axis=1))
-        broken |= ~np.isfinite(step.observations).all(axis=1)
-        anew = self._all_anew(
-            f"a reward or observation of environments {np.flatnonzero(broken)} is not finite"
-        )
-        terminated = step.terminated & ~broken
-        return Step(
-            np.where(broken, 0.0, step.rewards),
-            anew.observations,
-            terminated,
-            ~broken & ~terminated,
-            step.diverged & ~broken,
-            broken,
-            resulting[~broken],
-        )
-
-    def _all_anew(self, reason: str) -> Step:
-        """Make and reset all environments again after a failure that left them in no known state."""
-        self._note_failure(reason)
-        with contextlib.suppress(Exception):  # it is broken already
-            self._vector.close()
-        self._make()
         seeds = [int(seed) for seed in self._random.integers(2**31, size=self._count)]
-        observations = self._reset(seeds)
-        no, size = np.zeros(self._count, bool), self._size
-        rewards, none = np.zeros(self._count), np.zeros((0, size), np.float32)
-        return Step(rewards, observations, no, no, no, ~no, none)
+        observations, kept = self._reset(seeds), ~step.failed
+        return Step(
+            step.rewards,
+            observations,
+            step.terminated,
+            kept & ~step.terminated,
+            step.diverged,
+            step.failed,
+            resulting[kept],
+        )
 
     def _note_failure(self, reason: str) -> None:
         print(
@@ -306,7 +283,8 @@ class Worker:
         while True:
             answer = self._line.receive(wait)
             if answer is None:
-                self._check_patience(self._heart.silence)
+                # nothing could be heard while a step held the interpreter
+                self._check_patience(min(self._heart.silence, time.monotonic() - sent))
                 silence = time.monotonic() - answered
                 self._check_patience(
                     silence,
@@ -436,10 +414,11 @@ def main(words: Sequence[str] | None = None, made: Made | None = None) -> int:
     arguments = parser.parse_args(words)
     die_with_parent()
     name = f"worker {'?' if arguments.slot is None else arguments.slot}"
+    # an environment may change the current folder
+    connect = arguments.connect.absolute()
+    outbox = arguments.outbox.absolute() if arguments.outbox else None
     try:
-        worker = Worker(
-            arguments.connect, arguments.slot, arguments.environments, arguments.outbox, made
-        )
+        worker = Worker(connect, arguments.slot, arguments.environments, outbox, made)
     except (OSError, ValueError) as error:
         print(f"{name}: {error}", file=sys.stderr)
         return 1

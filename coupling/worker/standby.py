@@ -10,6 +10,7 @@ import pickle
 import sys
 from typing import IO, Any
 
+from coupling.errors import RAISED
 from coupling.files import private_opener
 from coupling.worker.environments import describe_task, make_vector
 from coupling.worker.named import load_task
@@ -29,10 +30,8 @@ def stand_by() -> None:
         if orders["describes"]:
             _describe(orders, answer)
     vector = None
-    with contextlib.suppress(Exception):  # the worker tries again, and says why it fails
-        vector = make_vector(
-            orders["env"], orders["env_options"], orders["environments"], guarded=True
-        )
+    with contextlib.suppress(*RAISED):  # the worker tries again, and says why it fails
+        vector = make_vector(orders["env"], orders["env_options"], orders["environments"])
     told = _next_order()
     with (
         open(told["stderr"], "ab", opener=private_opener) as stderr,
@@ -59,7 +58,7 @@ def _next_order() -> dict[str, Any]:
 
 def _describe(orders: dict[str, Any], answer: IO[bytes]) -> None:
     """Say what the task is; nothing if that fails, for the learner then tries, and says why it fails."""
-    with contextlib.suppress(Exception):
+    with contextlib.suppress(*RAISED):
         task = describe_task(orders["env"], orders["env_options"])
         with contextlib.suppress(BrokenPipeError):
             answer.write(pickle.dumps(task))

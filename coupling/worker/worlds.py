@@ -8,6 +8,8 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+from coupling.worker.guard import checked_reward
+from coupling.worker.spaces import flat_actions, flat_observations
 from rl_agent.joint import joint_actions, joint_observations, pack
 
 __all__ = ["JointWorld"]
@@ -33,11 +35,13 @@ class JointWorld(gym.Env[np.ndarray, np.ndarray]):
         Number of agents (N).
     episode_steps
         Longest episode in steps, where it is known.
+    own_spaces
+        Observation and action space of one agent, as the world has them.
 
     Raises
     ------
     ValueError
-        If it has one agent, its agents are not alike, or their spaces are neither boxes nor, as actions, discrete.
+        If it has one agent, its agents are not alike, or their spaces cannot be made flat (``ConfigError``).
     """
 
     def __init__(self, make: Callable[..., Any], options: dict[str, Any]) -> None:
@@ -55,12 +59,22 @@ class JointWorld(gym.Env[np.ndarray, np.ndarray]):
             space != actions[0] for space in actions
         ):
             raise ValueError("its agents have different spaces, and one policy serves all of them")
-        if not isinstance(observations[0], gym.spaces.Box):
-            raise ValueError(f"its agents observe {observations[0]}, not a Box")
-        self._own_actions = actions[0]
-        self.observation_space = joint_observations(observations[0], self.joint_agents)
-        self.action_space = joint_actions(actions[0], self.joint_agents)
-        self._size = int(np.prod(observations[0].shape))
+        self.own_spaces = observations[0], actions[0]
+        self._encode: Callable[[Any], np.ndarray] = np.asarray
+        seen: gym.spaces.Box = observations[0]
+        if (flat := flat_observations(seen)) is not None:
+            seen, self._encode = flat
+        acting, self._decode = actions[0], _as_it_is(actions[0])
+        if not isinstance(acting, gym.spaces.Discrete):
+            acting, self._decode = flat_actions(acting) or (acting, self._decode)
+        self.observation_space = joint_observations(seen, self.joint_agents)
+        self.action_space = joint_actions(acting, self.joint_agents)
+        self._size = seen.shape[0]
+
+    @property
+    def own_world(self) -> Any:
+        """The world itself, without what wraps it."""
+        return getattr(self._inner, "unwrapped", self._inner)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -68,9 +82,9 @@ class JointWorld(gym.Env[np.ndarray, np.ndarray]):
         """Begin an episode of all agents."""
         seen, _ = self._inner.reset(seed=seed, options=options)
         self._gone = np.zeros(self.joint_agents, np.bool_)
-        self._seen = np.zeros((self.joint_agents, self._size), np.float32)
+        self._seen = np.zeros((self.joint_agents, self._size))
         self._take(seen)
-        return pack(self._seen, np.zeros(self.joint_agents), self._gone), {}
+        return self._packed(np.zeros(self.joint_agents)), {}
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         """Let the agents that are there act together.
@@ -83,13 +97,11 @@ class JointWorld(gym.Env[np.ndarray, np.ndarray]):
         each = dict(
             zip(self._names, np.asarray(action).reshape(self.joint_agents, -1), strict=True)
         )
-        if isinstance(self._own_actions, gym.spaces.Discrete):
-            own = {name: int(each[name][0]) for name in self._inner.agents}
-        else:
-            own = {name: each[name].astype(self._own_actions.dtype) for name in self._inner.agents}
+        own = {name: self._decode(each[name]) for name in self._inner.agents}
         seen, given, terminated, truncated, _ = self._inner.step(own)
         self._take(seen)
-        rewards = np.where(self._gone, 0.0, [float(given.get(name, 0.0)) for name in self._names])
+        paid = [checked_reward(given.get(name, 0.0)) for name in self._names]
+        rewards = np.where(self._gone, 0.0, paid)
         self._gone = self._gone | [bool(terminated.get(name, False)) for name in self._names]
         cut = ~self._gone & [bool(truncated.get(name, False)) for name in self._names]
         is_over = not self._inner.agents or bool((cut | self._gone).all())
@@ -99,13 +111,7 @@ class JointWorld(gym.Env[np.ndarray, np.ndarray]):
                 f"{name} is truncated while others of its world go on, which cannot be learned from"
             )
         ended = bool(self._gone.all())
-        return (
-            pack(self._seen, rewards, self._gone),
-            float(rewards.mean()),
-            ended,
-            is_over and not ended,
-            {},
-        )
+        return self._packed(rewards), float(rewards.mean()), ended, is_over and not ended, {}
 
     def render(self) -> Any:
         """Return the world's own picture, or its pictures."""
@@ -119,4 +125,16 @@ class JointWorld(gym.Env[np.ndarray, np.ndarray]):
         """Note what the agents see; one that has ended keeps what it saw last."""
         for number, name in enumerate(self._names):
             if name in seen and not self._gone[number]:
-                self._seen[number] = np.asarray(seen[name], np.float32).ravel()
+                self._seen[number] = self._encode(seen[name])
+
+    def _packed(self, rewards: np.ndarray) -> np.ndarray:
+        """Join what the agents see with their rewards; numbers too large for single precision become infinite."""
+        with np.errstate(over="ignore"):
+            return pack(self._seen, rewards, self._gone)
+
+
+def _as_it_is(space: gym.Space) -> Callable[[np.ndarray], Any]:
+    """Return what makes an action of a space that is flat already."""
+    if isinstance(space, gym.spaces.Discrete):
+        return lambda numbers: int(np.rint(numbers[0]))
+    return lambda numbers: numbers.astype(space.dtype)

@@ -11,6 +11,7 @@ and the learner has a step of each. ``parallel:oracle`` is a world of such envir
 others. Importing this module also arms the labelled points of ``faults.py`` that the process's environment asks for.
 """
 
+import ctypes
 import os
 import secrets
 import struct
@@ -46,8 +47,10 @@ class Oracle(gym.Env):
     action_space = gym.spaces.Box(-1.0, 1.0, (2,), np.float32)
 
     def __init__(
-        self, *, fail_at=0, hang_at=0, nan_at=0, step_seconds=0.0, journal="", meeting="", party=2
-    ):
+        self, *, fail_at=0, hang_at=0, nan_at=0, hold_at=(), hold=2, step_seconds=0.0, journal="",
+        meeting="", party=2,
+    ):  # fmt: skip
+        self.hold_at, self.hold = hold_at, hold
         self.fail_at, self.hang_at, self.nan_at, self.step_seconds = (
             fail_at,
             hang_at,
@@ -77,6 +80,8 @@ class Oracle(gym.Env):
         self.total += 1
         self.step_number += 1
         time.sleep(self.step_seconds)
+        if self.total in self.hold_at:
+            ctypes.PyDLL(None).sleep(self.hold)  # no other thread of this process runs meanwhile
         if self.total == self.fail_at:
             raise RuntimeError("the oracle was told to fail")
         if self.total == self.hang_at and os.environ.get("FLOWSIM_PARENT"):

@@ -50,6 +50,9 @@ class Counting:
     def update(self):
         raise AssertionError("no gradient step is due")
 
+    def learnable(self, observations):
+        return (np.abs(observations) <= 1e18).all(axis=1)
+
     def may_act(self):
         return True
 
@@ -247,3 +250,72 @@ def test_what_is_pending_in_a_synchronous_exchange_is_handed_over_for_a_checkpoi
     assert learner.told[-8:] == [*["learns"] * 6, (0, 20.0), (1, 20.0)]
     assert not exchange.is_pending
     log.close()
+
+
+def odd_step(entry, sequence, *, rewards, seen, truncated=(False, False), final=()):
+    none = np.zeros(entry.environments, bool)
+    outcome = protocol.Step(
+        np.array(rewards), np.array(seen, "<f4")[:, None] * np.ones(SIZE, "<f4"), none, np.array(truncated), none,
+        none, np.array(final, "<f4")[:, None] * np.ones((1, SIZE), "<f4"),
+    )  # fmt: skip
+    return frame_of(entry, Kind.STEP, sequence, protocol.encode_step(outcome))
+
+
+def answered(exchange, entry, frame):
+    assert send(exchange, frame) is Verdict.TAKE
+    exchange.settle()
+    assert exchange.answer([entry], epoch=0) == [entry]
+
+
+def test_a_step_that_cannot_be_learned_from_is_no_transition(parts, tmp_path):
+    exchange, learner = parts.exchange, parts.learner
+    entry = exchange.open(7, 0, 2)
+    answered(exchange, entry, reset(entry))
+    frames = [
+        odd_step(entry, 2, rewards=[1.0, 2.0], seen=[3.0, 1e38]),
+        odd_step(entry, 3, rewards=[1.5, 2.5], seen=[4.0, 5.0]),  # from what cannot be learned from
+        odd_step(entry, 4, rewards=[1e20, 3.0], seen=[6.0, 7.0]),
+        odd_step(entry, 5, rewards=[4.0, 5.0], seen=[8.0, 1e30], truncated=[True, True], final=[2e18, 9.0]),
+        odd_step(entry, 6, rewards=[6.0, 7.0], seen=[9.0, 9.0]),
+    ]  # fmt: skip
+    for frame in frames[:1]:
+        answered(exchange, entry, frame)
+    assert learner.told == [(0, 1.0), ("abandoned", [1])]
+    assert learner.observations[1] == [0.0, 0.0]
+    notes = exchange.notes()
+    assert notes["unlearnable"] == [1]
+    assert exchange.complaints == [entry.session]
+    for frame in frames[1:]:
+        answered(exchange, entry, frame)
+    assert learner.told[2:] == [
+        (0, 1.5), ("abandoned", [1]),
+        (1, 3.0), ("abandoned", [0]),
+        (1, 5.0), ("abandoned", [0]),
+        (0, 6.0), ("abandoned", [1]),
+    ]  # fmt: skip
+    assert exchange.counts.unlearnable == 5
+    assert exchange.agent_steps.tolist() == [3, 2, 0]
+    assert exchange.ended_episodes == 1
+    parts.log.flush()
+    twin, other = Counting(), ExperienceLog(tmp_path / "other")
+    other.begin(0)
+    again = Exchange(twin, other, [2, 1], SIZE, limit=100)
+    again.replay(parts.log.records_since(0))
+    assert twin.told == learner.told
+    assert again.notes() == exchange.notes()
+    resumed = Exchange(Counting(), other, [2, 1], SIZE, limit=100)
+    resumed.restore(notes)
+    answered(resumed, resumed.ledger.of_slot(0), frames[1])
+    assert resumed.counts.unlearnable == 1
+    other.close()
+
+
+def test_a_first_observation_that_cannot_be_learned_from_begins_nothing(parts):
+    exchange, learner = parts.exchange, parts.learner
+    entry = exchange.open(7, 0, 2)
+    answered(exchange, entry, reset(entry, 1e20))
+    assert learner.observations == {0: [0.0, 0.0], 1: [0.0, 0.0]}
+    answered(exchange, entry, step(entry, 2, 5.0))
+    assert learner.told == [("abandoned", [0, 1])]
+    answered(exchange, entry, step(entry, 3, 6.0))
+    assert learner.told[1:] == [(0, 6.0), (1, 6.0)]

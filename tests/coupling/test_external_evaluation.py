@@ -50,6 +50,8 @@ def test_every_environment_plays_its_share_of_each_controller():
     episode_of(acting, 1, [100.0], terminated=True)  # while the others were waited for
     found = acting.evaluations()
     assert found["agent"].returns.tolist() == [3.0, 3.0, 6.0]
+    assert found["agent"].summary()["failed"] == found["agent"].summary()["cut"] == 0
+    assert acting.longest == 0  # nobody's episode counts any more
     assert found["agent"].lengths.tolist() == [2, 1, 1]
     assert found["agent"].survived.tolist() == [False, True, False]
     assert found["zero"].returns.tolist() == [9.0, 7.0, 8.0]
@@ -62,7 +64,9 @@ def test_an_episode_that_was_cut_off_is_played_again():
     acting.begin(agents, np.zeros((1, 2), np.float32))
     acting.issue(acting.decide(agents))
     acting.observe(agents, np.array([50.0]), np.zeros(1, bool), np.zeros(1, bool), np.ones((1, 2)))
+    assert acting.longest == 1
     acting.abandon(agents)
+    assert acting.longest == 0
     for _ in range(3):
         episode_of(acting, 0, [1.0], terminated=True)
     assert acting.evaluations()["agent"].returns.tolist() == [1.0]

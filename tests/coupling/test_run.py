@@ -333,7 +333,6 @@ def test_no_learner_is_a_reason_to_leave(shell):
         (["agent.gama=1"], "did you mean 'agent.gamma'?"),
         (["env=NoSuchTask-v0"], "env = 'NoSuchTask-v0': no such environment"),
         (["env_options.fail=3"], "env_options.fail is no option"),
-        (["env=FrozenLake-v1", "env_options={}"], "only flat boxes"),
         (
             ["env=flowsim/DCylinderWake-v0", "env_options={reynolds: -400}"],
             "cannot be made: reynolds = -400: input should be greater than 0",

@@ -279,6 +279,9 @@ class Recorder:
     def updates_due(self):
         return 0
 
+    def learnable(self, observations):
+        return np.ones(len(observations), bool)
+
     def may_act(self):
         return True
 

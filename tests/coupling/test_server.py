@@ -3,6 +3,11 @@
 One file, since every test talks through the same peer by hand and asks the same recorder.
 """
 
+import os
+import signal
+import socket
+import subprocess
+
 import numpy as np
 import pytest
 
@@ -273,7 +278,7 @@ def test_the_successor_of_a_silent_worker_brings_its_last_step(serve, clock):
     worker.join()
     worker.reset()
     assert server.liveness.lost() == []
-    clock.now += 4.0
+    clock.now += 6.1
     server.turn(0)
     assert [slot for slot, _ in server.liveness.lost()] == [0]
     server.liveness.drop(0)
@@ -363,11 +368,12 @@ def test_a_hello_of_a_process_that_had_its_place_before_is_refused(served):
     assert server.counts.recovered == 1
 
 
-def test_silence_counts_only_while_somebody_listens(served, clock):
-    _, server, peer = served
+def test_silence_counts_only_while_somebody_listens(serve, clock):
+    _, server, peer = serve(limit=2)
     worker = peer()
     worker.join()
     worker.reset()
+    assert worker.is_left_waiting(worker.step_message())  # all actions are given
     assert server.liveness.lost() == []
     clock.now += 4.0  # the learner was stopped, or waited for a disk
     server.turn(0)
@@ -378,6 +384,60 @@ def test_silence_counts_only_while_somebody_listens(served, clock):
         assert server.liveness.lost() == []
     clock.now += 0.5
     assert server.liveness.lost() == [(0, "no sign of life for 3.5 s")]
+
+
+def lost_after(server, clock, seconds):
+    """Let time pass in which nothing is heard, and return why worker 0 is then taken for dead."""
+    for _ in range(round(seconds / 0.5)):
+        clock.now += 0.5
+        server.turn(0)
+        lost = dict(server.liveness.lost())
+    return lost.get(0, "")
+
+
+def test_a_worker_may_be_silent_for_as_long_as_a_step_may_take(served, clock):
+    """Its step may hold all threads of its process, and the signs of life with them."""
+    _, server, peer = served
+    worker = peer()
+    worker.join()
+    assert lost_after(server, clock, 5.5) == ""  # the first reset
+    worker.reset()
+    assert lost_after(server, clock, 5.5) == ""
+    worker.step()
+    assert lost_after(server, clock, 5.5) == ""
+    assert "step_timeout = 6 s" in lost_after(server, clock, 1.0)
+
+
+def test_a_worker_elsewhere_that_steps_is_given_up_when_another_process_claims_its_place(
+    serve, clock
+):
+    _, server, peer = serve(step_timeout=100.0)
+    worker, newcomer = peer(), peer()
+    worker.join()
+    worker.reset()
+    assert lost_after(server, clock, 20.0) == ""
+    assert newcomer.join()[0].kind == Kind.PAUSE
+    assert lost_after(server, clock, 3.0) == ""
+    assert newcomer.join()[0].kind == Kind.PAUSE
+    assert "no sign of life" in lost_after(server, clock, 0.5)
+    server.liveness.drop(0)
+    assert newcomer.join()[0].kind == Kind.WELCOME
+
+
+@pytest.mark.parametrize("what", [signal.SIGSTOP, signal.SIGKILL])
+def test_of_a_silent_worker_on_this_machine_its_process_tells(serve, clock, what):
+    _, server, peer = serve(step_timeout=100.0)
+    with subprocess.Popen(["sleep", "600"]) as process:
+        worker = peer()
+        worker.join(pid=process.pid, host=socket.gethostname())
+        worker.reset()
+        assert lost_after(server, clock, 20.0) == ""
+        assert peer().join()[0].kind == Kind.PAUSE
+        assert lost_after(server, clock, 20.0) == ""  # it is known to run, whoever claims its place
+        process.send_signal(what)
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WSTOPPED | os.WNOWAIT)
+        assert "no sign of life" in lost_after(server, clock, 0.5)
+        process.kill()
 
 
 def test_a_worker_that_has_a_successor_is_refused(served):

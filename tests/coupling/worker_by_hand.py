@@ -56,6 +56,9 @@ class Recorder:
         self.owed -= 1
         self.gradient_steps += 1
 
+    def learnable(self, observations):
+        return np.ones(len(observations), bool)
+
     def may_act(self):
         return self.open_gate
 

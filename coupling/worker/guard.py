@@ -1,0 +1,463 @@
+"""The one guard on every road into somebody's environment: training, evaluation, films and the first look at a task.
+
+What an environment raises, and what it gives that cannot be learned from, costs its episode and is told in a sentence.
+The guard makes such an environment again, copies what it keeps, and gives each environment a current folder of its own.
+Single environments and batches are guarded in one file, so that the two roads say the same of the same fault.
+"""
+
+import contextlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple, TypeVar
+
+import gymnasium as gym
+import numpy as np
+import numpy.typing as npt
+from gymnasium.vector import VectorEnv, VectorWrapper
+from gymnasium.vector.utils import concatenate, create_empty_array, iterate
+
+from coupling.errors import RAISED, describe_failure
+from coupling.worker.spaces import flat_actions, flat_observations
+from rl_agent.scaling import LARGEST_NUMBER
+
+__all__ = [
+    "FailureError",
+    "Guarded",
+    "GuardedBatch",
+    "OwnFolder",
+    "checked_reward",
+    "failures_of",
+    "reset_failures_of",
+]
+
+F32 = npt.NDArray[np.float32]
+T = TypeVar("T")
+
+_TRIES = 5
+"""How often a reset is tried, each time in a new environment; one that fails now and then is not given up."""
+
+
+class FailureError(RuntimeError):
+    """What went wrong in somebody's environment: a sentence with the place in their code."""
+
+
+class OwnFolder:
+    """The current folder of one environment, while it is called: a change of it is the environment's alone.
+
+    Relative paths of the process mean the same before and after.
+    """
+
+    def __init__(self) -> None:
+        self._theirs = self._ours = ""
+
+    def __enter__(self) -> None:
+        self._ours = _current_folder()
+        if self._theirs:
+            _go_to(self._theirs)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        now = _current_folder()
+        self._theirs = now if now != self._ours else ""
+        if self._theirs:
+            _go_to(self._ours)
+
+
+def _current_folder() -> str:
+    try:
+        return os.getcwd()
+    except OSError:  # it was removed
+        return ""
+
+
+def _go_to(folder: str) -> None:
+    with contextlib.suppress(OSError):  # the environment's was removed
+        os.chdir(folder)
+
+
+def _called(folder: OwnFolder, name: str, call: Callable[[], T]) -> T:
+    """Call a method of an environment.
+
+    Raises
+    ------
+    FailureError
+        For whatever it raises, ``SystemExit`` included.
+    """
+    with folder:
+        try:
+            return call()
+        except FailureError:
+            raise
+        except RAISED as error:
+            raise FailureError(f"its {name}() raised {describe_failure(error)}") from error
+
+
+def _made(folder: OwnFolder, make: Callable[[], T]) -> T:
+    """Make an environment again.
+
+    Raises
+    ------
+    FailureError
+        When it raises.
+    """
+    with folder:
+        try:
+            return make()
+        except RAISED as error:
+            raise FailureError(f"it cannot be made again: {describe_failure(error)}") from error
+
+
+def _place_of(environment: Any, name: str) -> str:
+    """Return where a method of an environment is, in brackets; empty where there is no Python code of it."""
+    inner = getattr(environment.unwrapped, "own_world", environment.unwrapped)
+    code = getattr(getattr(type(inner), name, None), "__code__", None)
+    if code is None:
+        return ""
+    return f" ({Path(code.co_filename).name}, line {code.co_firstlineno}, in {name})"
+
+
+class _Outcome(NamedTuple):
+    """What a step gave, checked."""
+
+    observation: F32
+    reward: float
+    terminated: bool
+    truncated: bool
+    info: dict[str, Any]
+
+
+def _parts(given: Any, count: int, name: str, names: str) -> tuple[Any, ...]:
+    """Return what a call gave, as many things as there must be."""
+    if not isinstance(given, tuple) or len(given) != count:
+        what = f"{len(given)} values" if isinstance(given, tuple) else f"{type(given).__name__}"
+        raise FailureError(f"its {name}() gave {what}, where {count} are due: {names}")
+    return given
+
+
+def _checked_rows(given: Any, shape: tuple[int, ...], name: str) -> F32:
+    """Return a copy of observations as they travel.
+
+    Raises
+    ------
+    FailureError
+        When they are of another shape than the space says, or hold a number that cannot be learned from.
+    """
+    try:
+        numbers = np.asarray(given)
+        fine = numbers.shape == shape and bool((np.abs(numbers) <= LARGEST_NUMBER).all())
+    except (TypeError, ValueError):  # rows of several lengths, or no numbers
+        numbers, fine = np.array(None), False
+    if fine:
+        return np.array(numbers, np.float32)
+    if numbers.dtype.kind not in "fiub":
+        what = f"an observation of {type(given).__name__}, where numbers of shape {shape} are due"
+        raise FailureError(f"its {name}() gave {what}")
+    if numbers.shape != shape:
+        raise FailureError(
+            f"its {name}() gave an observation of shape {numbers.shape}, where its observation_space says {shape}"
+        )
+    at = tuple(int(i) for i in np.argwhere(~(np.abs(numbers) <= LARGEST_NUMBER))[0])
+    number = f"number {at[-1]} of {shape[-1]} is {float(numbers[at]):.3g}"
+    raise FailureError(f"the observation of its {name}() {_too_much(numbers[at])}: {number}")
+
+
+def _too_much(number: Any) -> str:
+    if np.isfinite(number):
+        return f"is beyond the {LARGEST_NUMBER:g} that can be learned from"
+    return "is not finite"
+
+
+def checked_reward(given: Any) -> float:
+    """Return a reward as a number, which an array of one number is, too.
+
+    Raises
+    ------
+    FailureError
+        When it is none, or cannot be learned from.
+    """
+    if not isinstance(given, float | int | np.number):
+        array = np.asarray(given)
+        if array.size != 1 or array.dtype.kind not in "fiub":
+            what = f"an array of shape {array.shape}" if array.shape else type(given).__name__
+            raise FailureError(f"the reward of its step() is {what}, where one number is due")
+        given = array.reshape(-1)[0]
+    reward = float(given)
+    if not abs(reward) <= LARGEST_NUMBER:
+        raise FailureError(f"the reward of its step() {_too_much(reward)}: {reward:.3g}")
+    return reward
+
+
+class Guarded(gym.Wrapper[Any, Any, Any, Any]):
+    """An environment of flat spaces whose failure costs one episode: it is made anew, and the others of a batch go on.
+
+    A step that fails ends the episode as truncated at the observation before, and its info holds the reason as
+    ``failed``. A reset that fails is tried again in a new environment; the info of one that then works holds the reason
+    as ``reset_failed``. Of the environment's own info only ``diverged`` is passed on.
+
+    Parameters
+    ----------
+    make
+        Makes the environment, with flat spaces.
+    raises
+        Raise ``FailureError`` for a failure instead.
+    """
+
+    def __init__(self, make: Callable[[], gym.Env], *, raises: bool = False) -> None:
+        self._folder = OwnFolder()
+        with self._folder:
+            environment = make()
+        super().__init__(environment)
+        self._make, self._raises, self._broken = make, raises, False
+        self._random = np.random.default_rng(0)
+        space = environment.observation_space
+        assert isinstance(space, gym.spaces.Box)
+        self._shape = space.shape
+        with np.errstate(over="ignore"):  # bounds beyond single precision are none
+            low, high = space.low.astype(np.float32), space.high.astype(np.float32)
+        self.observation_space = gym.spaces.Box(low, high, dtype=np.float32)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[F32, dict[str, Any]]:
+        """Begin an episode; after a failure, of a new environment.
+
+        Raises
+        ------
+        FailureError
+            When that fails again and again.
+        """
+        if seed is not None:
+            self._random = np.random.default_rng(seed)
+        failure = ""
+        for number in range(_TRIES):
+            try:
+                if self._broken:
+                    self._make_anew()
+                    if number or seed is None:
+                        seed = int(self._random.integers(2**31))
+                self._last = self._begun(seed, options)
+                self._broken = False
+            except FailureError as error:
+                failure, self._broken = failure or str(error), True
+                if self._raises:
+                    raise
+            else:
+                return self._last, {"reset_failed": failure} if failure else {}
+        raise FailureError(failure)
+
+    def _begun(self, seed: int | None, options: dict[str, Any] | None) -> F32:
+        given = _called(self._folder, "reset", lambda: self.env.reset(seed=seed, options=options))
+        observation, _ = _parts(given, 2, "reset", "observation, info")
+        try:
+            return _checked_rows(observation, self._shape, "reset")
+        except FailureError as error:
+            raise FailureError(f"{error}{_place_of(self, 'reset')}") from error.__cause__
+
+    def _make_anew(self) -> None:
+        self._close_own()  # it is broken already
+        self.env = _made(self._folder, self._make)
+
+    def step(self, action: Any) -> tuple[F32, float, bool, bool, dict[str, Any]]:
+        """Step; a failure is told in the info."""
+        try:
+            observation, reward, terminated, truncated, info = self._outcome(action)
+        except FailureError as error:
+            self._broken = True
+            if self._raises:
+                raise
+            return self._last, 0.0, False, True, {"failed": str(error)}
+        self._last = observation
+        return observation, reward, terminated, truncated, info
+
+    def _outcome(self, action: Any) -> _Outcome:
+        given = _called(self._folder, "step", lambda: self.env.step(action))
+        names = "observation, reward, terminated, truncated, info"
+        observation, reward, terminated, truncated, info = _parts(given, 5, "step", names)
+        try:
+            seen, paid = _checked_rows(observation, self._shape, "step"), checked_reward(reward)
+        except FailureError as error:
+            raise FailureError(f"{error}{_place_of(self, 'step')}") from error.__cause__
+        has_diverged = isinstance(info, dict) and bool(info.get("diverged", False))
+        told = {"diverged": True} if has_diverged else {}
+        return _Outcome(seen, paid, bool(terminated), bool(truncated), told)
+
+    def render(self) -> Any:
+        """Return the environment's picture, or its pictures.
+
+        Raises
+        ------
+        FailureError
+            When it raises.
+        """
+        return _called(self._folder, "render", self.env.render)
+
+    def close(self) -> None:
+        """Close it; what that raises harms nobody any more."""
+        self._close_own()
+
+    def _close_own(self) -> None:
+        with self._folder, contextlib.suppress(*RAISED):
+            self.env.close()
+
+
+class GuardedBatch(VectorWrapper[Any, Any, Any, Any, Any]):
+    """A task's own batch, whose failure costs the episodes that it concerns.
+
+    The infos of a step that failed hold ``failed``: the reason for each environment, empty for the others. One that
+    failed has its last good observation, no reward, and is neither terminated nor truncated. It, or after an exception
+    the whole batch, goes on failing until all are reset, for no single one of it can be.
+
+    Parameters
+    ----------
+    make
+        Makes the batch; it resets within the step that ends an episode.
+    raises
+        Raise ``FailureError`` for a failure instead.
+    """
+
+    def __init__(self, make: Callable[[], VectorEnv], *, raises: bool = False) -> None:
+        self._folder = OwnFolder()
+        with self._folder:
+            batch = make()
+        super().__init__(batch)
+        self._make, self._raises, self._down = make, raises, ""
+        self._encode, self._decode = None, None
+        flat = flat_observations(batch.single_observation_space)
+        if flat is not None:
+            self.single_observation_space, self._encode = flat
+        acting = flat_actions(batch.single_action_space)
+        if acting is not None:
+            self.single_action_space, self._decode = acting
+        size = self.single_observation_space.shape
+        assert size is not None
+        self._shape = size
+        self._failures = np.full(batch.num_envs, "", object)
+        self._last = np.zeros((batch.num_envs, *size), np.float32)
+
+    def reset(
+        self, *, seed: Any = None, options: dict[str, Any] | None = None
+    ) -> tuple[F32, dict[str, Any]]:
+        """Begin all episodes; after a failure, of a batch that is made anew.
+
+        Raises
+        ------
+        FailureError
+            When the batch cannot.
+        """
+        if self._down or self._failures.any():
+            self.close()
+            self.env = _made(self._folder, self._make)
+        given = _called(self._folder, "reset", lambda: self.env.reset(seed=seed, options=options))
+        observations, infos = _parts(given, 2, "reset", "observations, infos")
+        rows = self._rows(observations)
+        try:
+            self._last = _checked_rows(rows, (self.num_envs, *self._shape), "reset")
+        except FailureError as error:
+            raise FailureError(f"{error}{_place_of(self, 'reset')}") from error.__cause__
+        self._down, self._failures = "", np.full(self.num_envs, "", object)
+        return self._last.copy(), infos
+
+    def step(self, actions: Any) -> tuple[F32, Any, Any, Any, dict[str, Any]]:
+        """Step all; a failure is told in the infos."""
+        try:
+            if self._down:
+                raise FailureError(self._down)
+            observations, rewards, terminated, truncated, infos = self._stepped(actions)
+        except FailureError as error:
+            if self._raises:
+                raise
+            self._down, no = str(error), np.zeros(self.num_envs, bool)
+            rewards, reasons = np.zeros(self.num_envs), np.full(self.num_envs, self._down, object)
+            return self._last.copy(), rewards, no, no.copy(), {"failed": reasons}
+        if self._failures.any():
+            failed = self._failures != ""
+            if self._raises:
+                raise FailureError(self._failures[failed][0])
+            observations[failed] = self._last[failed]
+            rewards = np.where(failed, 0.0, rewards)
+            terminated, truncated = terminated & ~failed, truncated & ~failed
+            infos = infos | {"failed": self._failures.copy()}
+        self._last = observations
+        return observations.copy(), rewards, terminated, truncated, infos
+
+    def _stepped(self, actions: Any) -> tuple[F32, Any, Any, Any, dict[str, Any]]:
+        """Step all, and note in ``_failures`` which gave what cannot be learned from.
+
+        Raises
+        ------
+        FailureError
+            When the batch as a whole fails.
+        """
+        given = _called(self._folder, "step", lambda: self.env.step(self._own(actions)))
+        names = "observations, rewards, terminated, truncated, infos"
+        observations, rewards, terminated, truncated, infos = _parts(given, 5, "step", names)
+        try:
+            rows = self._rows(observations)
+            rewards = np.asarray(rewards, np.float64).reshape(self.num_envs)
+            terminated, truncated = np.array(terminated, bool), np.array(truncated, bool)
+            ends = np.flatnonzero(terminated | truncated)
+            if len(ends):
+                final = np.full(self.num_envs, None, object)
+                for index in map(int, ends):
+                    final[index] = self._row(infos["final_obs"][index])
+                infos = infos | {"final_obs": final}
+        except (ValueError, TypeError, KeyError, IndexError) as error:
+            raise FailureError(f"its step() gave what is no batch: {error}") from error
+        kept = self._last.copy()
+        for index in range(self.num_envs):
+            try:
+                if self._failures[index]:
+                    continue
+                checked_reward(rewards[index])
+                if index in ends:
+                    _checked_rows(infos["final_obs"][index], self._shape, "step")
+                kept[index] = _checked_rows(rows[index], self._shape, "step")
+            except FailureError as error:
+                self._failures[index] = f"{error}{_place_of(self, 'step')}"
+        return kept, rewards, terminated, truncated, infos
+
+    def _rows(self, observations: Any) -> npt.NDArray[Any]:
+        if self._encode is None:
+            return np.asarray(observations)
+        each = iterate(self.env.observation_space, observations)
+        return np.stack([self._encode(observation) for observation in each])
+
+    def _row(self, observation: Any) -> npt.NDArray[Any]:
+        return np.asarray(observation if self._encode is None else self._encode(observation))
+
+    def _own(self, actions: Any) -> Any:
+        """Return actions as the batch takes them."""
+        if self._decode is None:
+            return actions
+        space = self.env.single_action_space
+        room = create_empty_array(space, self.num_envs)
+        own = [self._decode(action) for action in actions]
+        return concatenate(space, own, room)  # type: ignore[arg-type]  # a batch has fixed spaces
+
+    def close(self, **options: Any) -> None:
+        """Close it; what that raises harms nobody any more."""
+        with self._folder, contextlib.suppress(*RAISED):
+            self.env.close(**options)
+
+
+def failures_of(infos: dict[str, Any], count: int) -> list[str]:
+    """Return why each of the environments failed in a step, empty where it did not.
+
+    Parameters
+    ----------
+    infos
+        What ``step`` of a guarded vector environment gave.
+    count
+        How many they are.
+    """
+    reasons = infos.get("final_info", {}).get("failed", infos.get("failed"))
+    return [""] * count if reasons is None else [reason or "" for reason in reasons]
+
+
+def reset_failures_of(infos: dict[str, Any], count: int) -> list[str]:
+    """Return why resets failed that were then done in new environments, by ``reset`` or within ``step``."""
+    reasons = infos.get("reset_failed")
+    return [""] * count if reasons is None else [reason or "" for reason in reasons]

@@ -1,0 +1,216 @@
+"""Spaces of somebody's environment as the learners take them: one row of numbers to see, and one to act by.
+
+Observations are flattened as Gymnasium does it. Actions of whole numbers are rounded to the nearest, over bounds half a
+number wider, so that the first and the last are as easy to reach as the others.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import numpy.typing as npt
+from gymnasium import spaces
+from gymnasium.spaces.utils import flatten, flatten_space
+
+from coupling.errors import ConfigError
+
+__all__ = ["Numbered", "flat_actions", "flat_observations", "flattened", "notes_on"]
+
+F64 = npt.NDArray[np.float64]
+
+_TOLD_APART = 2**24
+"""Whole numbers that single precision, in which actions travel, tells apart."""
+
+
+class Numbered(spaces.Box):
+    """Discrete actions as they travel: one number each, from the first to the last.
+
+    Parameters
+    ----------
+    choices
+        The task's own action space; that of a world has a number for each of its agents.
+    """
+
+    def __init__(self, choices: spaces.Discrete | spaces.MultiDiscrete) -> None:
+        count = choices.nvec if isinstance(choices, spaces.MultiDiscrete) else choices.n
+        first = np.atleast_1d(np.asarray(choices.start, np.float32))
+        super().__init__(
+            first, first + np.atleast_1d(np.asarray(count, np.float32)) - 1.0, dtype=np.float32
+        )
+        self.choices = choices
+
+
+def flat_observations(
+    space: gym.Space,
+) -> tuple[spaces.Box, Callable[[Any], npt.NDArray[Any]]] | None:
+    """Return the flat form of an observation space and what flattens an observation; None for one that is flat.
+
+    Raises
+    ------
+    ConfigError
+        For a space without a fixed number of numbers.
+    """
+    if isinstance(space, spaces.Box) and len(space.shape) == 1:
+        return None
+    flat: gym.Space | None = flatten_space(space) if space.is_np_flattenable else None
+    if not isinstance(flat, spaces.Box):
+        raise ConfigError(
+            f"its observation space {space} has no fixed number of numbers; wrap it: "
+            "gymnasium.wrappers.TransformObservation(env, function, Box(...))"
+        )
+    return flat, lambda observation: np.asarray(flatten(space, observation))
+
+
+def flat_actions(space: gym.Space) -> tuple[spaces.Box, Callable[[Any], Any]] | None:
+    """Return the flat form of an action space and what makes an action of its numbers; None for one that is flat.
+
+    Parameters
+    ----------
+    space
+        A Box, MultiBinary or MultiDiscrete, or a Dict or Tuple of these and of Discrete. A Discrete alone has a form of
+        its own, :class:`Numbered`.
+
+    Raises
+    ------
+    ConfigError
+        For other spaces, and for bounds that are not finite.
+    """
+    if isinstance(space, Numbered):
+        return None
+    leaves = list(_leaves(space))
+    low, high, whole = (
+        np.concatenate(parts) for parts in zip(*map(_range_of, leaves), strict=True)
+    )
+    if not (np.isfinite(low).all() and np.isfinite(high).all()):
+        raise ConfigError(
+            f"its action space {space} has no finite bounds; give it some: "
+            "gymnasium.wrappers.TransformAction(env, lambda action: action, Box(-1.0, 1.0, "
+            f"{leaves[0].shape}))"
+        )
+    if (whole & (high - low >= _TOLD_APART)).any():
+        raise ConfigError(
+            f"its action space {space} has more whole numbers than single precision tells apart; let it take a Box of "
+            "floats: gymnasium.wrappers.TransformAction(env, function, Box(...))"
+        )
+    if len(leaves) == 1 and leaves[0] is space and space.shape == low.shape and not whole.any():
+        return None
+    box = spaces.Box(
+        (low - 0.5 * whole).astype(np.float32), (high + 0.5 * whole).astype(np.float32)
+    )
+
+    def decode(numbers: Any) -> Any:
+        given = np.asarray(numbers, np.float64)
+        fitting = np.clip(np.where(whole, np.rint(given), given), low, high)
+        action, _ = _taken(space, fitting)
+        return action
+
+    return box, decode
+
+
+def _leaves(space: gym.Space) -> Iterator[gym.Space]:
+    """Return the spaces of numbers that a space is made of, in Gymnasium's order.
+
+    Raises
+    ------
+    ConfigError
+        For one that is no such space.
+    """
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        for part in space.spaces.values() if isinstance(space, spaces.Dict) else space.spaces:
+            yield from _leaves(part)
+    elif isinstance(
+        space, spaces.Box | spaces.MultiBinary | spaces.MultiDiscrete | spaces.Discrete
+    ):
+        yield space
+    else:
+        raise ConfigError(
+            f"its action space {space} has no fixed number of numbers; wrap it: "
+            "gymnasium.wrappers.TransformAction(env, function, Box(...))"
+        )
+
+
+def _range_of(leaf: gym.Space) -> tuple[F64, F64, npt.NDArray[np.bool_]]:
+    """Return the least and greatest number of each component, and whether it is a whole number."""
+    if isinstance(leaf, spaces.Box):
+        below, above = leaf.bounded_below.ravel(), leaf.bounded_above.ravel()
+        low = np.where(below, leaf.low.ravel().astype(np.float64), -np.inf)
+        high = np.where(above, leaf.high.ravel().astype(np.float64), np.inf)
+        return low, high, np.full(low.shape, np.dtype(leaf.dtype).kind in "iub")
+    if isinstance(leaf, spaces.MultiBinary):
+        size = int(np.prod(leaf.shape))
+        return np.zeros(size), np.ones(size), np.ones(size, bool)
+    assert isinstance(leaf, spaces.MultiDiscrete | spaces.Discrete)
+    count = leaf.nvec if isinstance(leaf, spaces.MultiDiscrete) else leaf.n
+    low = np.asarray(leaf.start, np.float64).reshape(-1)
+    return low, low + np.asarray(count, np.float64).reshape(-1) - 1.0, np.ones(low.shape, bool)
+
+
+def _taken(space: gym.Space, numbers: F64) -> tuple[Any, F64]:
+    """Make an action of a space from the first of these numbers, and return the others."""
+    if isinstance(space, spaces.Dict):
+        parts = {}
+        for name, part in space.spaces.items():
+            parts[name], numbers = _taken(part, numbers)
+        return parts, numbers
+    if isinstance(space, spaces.Tuple):
+        taken = []
+        for part in space.spaces:
+            action, numbers = _taken(part, numbers)
+            taken.append(action)
+        return tuple(taken), numbers
+    if isinstance(space, spaces.Discrete):
+        return np.int64(numbers[0]), numbers[1:]
+    assert space.shape is not None
+    size = int(np.prod(space.shape))
+    own = numbers[:size].reshape(space.shape).astype(space.dtype)
+    return own, numbers[size:]
+
+
+def flattened(environment: gym.Env) -> gym.Env:
+    """Wrap an environment so that its spaces are flat; discrete actions are :class:`Numbered`, one number in an array.
+
+    Raises
+    ------
+    ConfigError
+        For spaces of which no wrapper makes flat ones.
+    """
+    if flat_observations(environment.observation_space) is not None:
+        environment = gym.wrappers.FlattenObservation(environment)
+    space = environment.action_space
+    # a world's numbers are those of its agents, each of which chooses
+    if isinstance(space, spaces.Discrete) or (
+        isinstance(space, spaces.MultiDiscrete) and hasattr(environment.unwrapped, "joint_agents")
+    ):
+        return gym.wrappers.TransformAction(environment, _choose(space), Numbered(space))
+    flat = flat_actions(space)
+    if flat is None:
+        return environment
+    box, decode = flat
+    return gym.wrappers.TransformAction(environment, decode, box)
+
+
+def _choose(space: spaces.Discrete | spaces.MultiDiscrete) -> Callable[[Any], Any]:
+    if isinstance(space, spaces.Discrete):
+        return lambda numbers: int(np.rint(numbers[0]))
+    return lambda numbers: np.rint(numbers).astype(int)
+
+
+def notes_on(observations: gym.Space, actions: gym.Space) -> tuple[str, ...]:
+    """Say how spaces differ from what an agent is trained with, a sentence for each that does."""
+    notes = []
+    seen = flat_observations(observations)
+    if seen is not None:
+        numbers = f"{seen[0].shape[0]} numbers (gymnasium.wrappers.FlattenObservation)"
+        notes.append(f"its observations {_short(observations)} are flattened to {numbers}")
+    acting = None if isinstance(actions, spaces.Discrete) else flat_actions(actions)
+    if acting is not None:
+        whole = any(_range_of(leaf)[2].any() for leaf in _leaves(actions))
+        rounded = ", whole ones rounded to the nearest" if whole else ""
+        notes.append(f"its actions {_short(actions)} are {acting[0].shape[0]} numbers{rounded}")
+    return tuple(notes)
+
+
+def _short(space: gym.Space) -> str:
+    text = " ".join(str(space).split())
+    return text if len(text) <= 120 else f"{text[:119]}…"

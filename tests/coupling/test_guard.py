@@ -1,0 +1,356 @@
+"""The guard of every road into an environment: what goes wrong costs its episode, or is one sentence."""
+
+import os
+import re
+import signal
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+from wild import NESTED_ACTIONS, NESTED_SEEN, Wild
+
+from cases.baselines import ZeroController
+from coupling.commands.task_film import film_task
+from coupling.errors import ConfigError, RunError
+from coupling.run.evaluate import evaluate
+from coupling.signals import interrupting
+from coupling.worker.environments import (
+    describe_task,
+    final_observations,
+    make_single,
+    make_vector,
+)
+from coupling.worker.guard import FailureError, failures_of, reset_failures_of
+from coupling.worker.spaces import flat_actions, flat_observations
+
+STAY = np.zeros((2, 1), np.float32)
+
+
+@pytest.fixture(autouse=True)
+def _new(monkeypatch):
+    monkeypatch.setattr(Wild, "gone_wrong", False)
+
+
+def wild(what, at=2, count=2):
+    return make_vector("wild:Wild-v0", {"what": what, "at": at}, count)
+
+
+@pytest.mark.parametrize(
+    ("what", "sentence"),
+    [
+        ("raise", r"its step\(\) raised RuntimeError: told to \(wild.py, line \d+, in step\)"),
+        ("exit", r"its step\(\) raised SystemExit: 3 \(wild.py, line \d+, in step\)"),
+        ("four", r"its step\(\) gave 4 values, where 5 are due: observation, reward, .*"),
+        ("reward nan", r"the reward of its step\(\) is not finite: nan \(wild.py, .*"),
+        ("reward -1e39", r"the reward of its step\(\) is beyond the 1e\+18 .*: -1e\+39 \(wild.py.*"),
+        ("reward 1e19", r"the reward of its step\(\) is beyond the 1e\+18 .*"),
+        ("two rewards", r"the reward of its step\(\) is an array of shape \(2,\), where one .*"),
+        ("no reward", r"the reward of its step\(\) is NoneType, where one number is due .*"),
+        ("observation inf", r"the observation of its step\(\) is not finite: number 1 of 2 is inf .*"),
+        ("observation 1e39", r"the observation of its step\(\) is beyond .* number 1 of 2 is 1e\+39 .*"),
+        ("observation -1e38", r"the observation of its step\(\) is beyond .* number 1 of 2 is -1e\+38 .*"),
+        ("other shape", r"its step\(\) gave an observation of shape \(3,\), where its .* says \(2,\) .*"),
+        ("no numbers", r"its step\(\) gave an observation of dict, where numbers of shape .*"),
+    ],
+)  # fmt: skip
+def test_a_step_that_goes_wrong_costs_its_episode_alone(what, sentence):
+    vector = wild(what)
+    vector.reset(seed=[0, 1])
+    vector.step(STAY)
+    observations, rewards, terminated, truncated, infos = vector.step(STAY)
+    first, second = failures_of(infos, 2)
+    np.testing.assert_array_equal(rewards, [0.0, 1.0])
+    np.testing.assert_array_equal(terminated | truncated, [True, False])
+    assert re.fullmatch(sentence, first), first
+    assert not second
+    np.testing.assert_array_equal(final_observations(infos, truncated), [[1.0, 1.0]])
+    np.testing.assert_array_equal(observations, [[0.0, 1.0], [2.0, 1.0]])  # a new environment
+    for _ in range(17):
+        *_, terminated, truncated, infos = vector.step(STAY)
+        assert not any(failures_of(infos, 2))
+        assert not (terminated | truncated).any()
+
+
+def test_an_array_of_one_number_is_a_reward():
+    vector = wild("reward of shape (1,)")
+    vector.reset(seed=0)
+    _, rewards, *_, infos = vector.step(STAY)
+    assert rewards.tolist() == [1.0, 1.0]
+    assert not any(failures_of(infos, 2))
+
+
+def test_what_is_kept_of_one_buffer_is_copied():
+    vector = wild("", count=1)
+    vector.reset(seed=0)
+    for _ in range(20):
+        observations, _, terminated, truncated, infos = vector.step(STAY[:1])
+    assert truncated.all()
+    assert not terminated.any()
+    np.testing.assert_array_equal(final_observations(infos, truncated), [[20.0, 1.0]])
+    np.testing.assert_array_equal(observations, [[0.0, 2.0]])
+
+
+@pytest.mark.parametrize("what", ["reset raises", "reset nan", "reset 1e39"])
+def test_a_later_reset_that_goes_wrong_costs_no_episode_of_the_others(what):
+    vector = wild(what)
+    vector.reset(seed=[0, 1])
+    for _ in range(20):
+        observations, _, _, truncated, infos = vector.step(STAY)
+    assert truncated.all()
+    assert not any(failures_of(infos, 2))
+    first, second = reset_failures_of(infos, 2)
+    assert first.startswith(("its reset() raised", "the observation of its reset()"))
+    assert not second
+    np.testing.assert_array_equal(final_observations(infos, truncated), [[20.0, 1.0], [20.0, 1.0]])
+    np.testing.assert_array_equal(observations, [[0.0, 1.0], [0.0, 2.0]])
+
+
+def test_what_can_never_be_reset_is_one_sentence():
+    with pytest.raises(FailureError, match=r"the observation of its reset\(\) is not finite"):
+        wild("every reset").reset(seed=0)
+    with pytest.raises(ConfigError, match=r"env = 'wild:Wild-v0': the observation of its reset"):
+        describe_task("wild:Wild-v0", {"what": "every reset"})
+
+
+@pytest.mark.parametrize("make", [make_single, lambda *task: make_vector(*task, 1), describe_task])
+def test_an_environment_that_exits_when_it_is_made_is_one_sentence(make):
+    with pytest.raises(ConfigError, match=r"cannot be made: SystemExit: 3 \(wild.py, line"):
+        make("wild:Wild-v0", {"what": "exit when made"})
+
+
+def test_a_module_that_exits_when_it_is_imported_is_one_sentence(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "exiting.py").write_text(
+        "import os\nos.chdir('/')\nraise SystemExit('no licence')\n"
+    )
+    with pytest.raises(ConfigError, match=r"exiting cannot be imported: SystemExit: no licence"):
+        describe_task("exiting:Task-v0", {})
+    assert os.getcwd() == str(tmp_path)
+
+
+def test_an_environment_that_changes_the_folder_changes_its_own_alone(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    vector = wild("chdir")
+    assert os.getcwd() == str(tmp_path)
+    vector.reset(seed=0)
+    vector.step(STAY)
+    assert os.getcwd() == str(tmp_path)
+    for environment in vector.envs:
+        assert set(environment.unwrapped.folders) == {str(tmp_path / "elsewhere")}
+
+
+@pytest.mark.parametrize("what", ["close raises", "close exits"])
+def test_what_closing_raises_harms_nobody(what):
+    vector, single = wild(what), make_single("wild:Wild-v0", {"what": what})
+    vector.close()
+    single.close()
+    assert describe_task("wild:Wild-v0", {"what": what}).episode_steps is None
+
+
+def test_a_signal_to_end_is_not_taken_for_the_environments_exit(monkeypatch):
+    def told(self, action):
+        os.kill(os.getpid(), signal.SIGTERM)
+        return super(Wild, self).step(action)
+
+    vector = wild("")
+    vector.reset(seed=0)
+    monkeypatch.setattr(Wild, "step", told)
+    with interrupting(), pytest.raises(KeyboardInterrupt):
+        vector.step(STAY)
+
+
+# --- evaluations and films ----------------------------------------------------------------------------------
+
+
+def test_an_evaluation_leaves_out_the_episodes_that_failed():
+    found = evaluate("wild:Unlucky-v0", {}, ZeroController(1), episodes=60, seed=1)
+    numbers = found.summary()
+    failed = np.array([bool(reason) for reason in found.failures])
+    assert 0 < failed.sum() < 30  # 11 are to be expected
+    assert numbers["failed"] == failed.sum()
+    assert numbers["episodes"] == 60 - failed.sum()
+    assert (numbers["mean_return"], numbers["mean_length"]) == (10.0, 10.0)
+    assert "did not converge (wild.py, line" in numbers["failure"]
+
+
+def test_an_evaluation_of_which_nothing_is_left_is_one_sentence():
+    options = {"probability": 1.0}
+    found = evaluate("wild:Unlucky-v0", options, ZeroController(1), episodes=3, seed=1)
+    with pytest.raises(RunError, match=r"all 3 episodes of the evaluation failed: its step\(\)"):
+        found.summary()
+    with pytest.raises(RunError, match=r"cannot be evaluated: the observation of its reset\(\)"):
+        evaluate("wild:Wild-v0", {"what": "every reset"}, ZeroController(1), episodes=3, seed=1)
+
+
+def test_a_start_that_is_another_one_than_it_should_be_has_failed():
+    options = {"what": "reset raises", "at": 0}
+    found = evaluate("wild:Wild-v0", options, ZeroController(1), episodes=3, seed=1)
+    assert [bool(reason) for reason in found.failures] == [True, False, False]
+    assert found.summary()["episodes"] == 2
+
+
+def test_an_evaluation_ends_where_the_task_does_not():
+    numbers = evaluate(
+        "wild:Endless-v0", {}, ZeroController(1), episodes=2, seed=1, max_actions=30
+    ).summary()
+    assert (numbers["mean_length"], numbers["cut"], numbers["cut_at"]) == (30.0, 2, 30)
+    assert numbers["survival"] == 1.0
+    numbers = evaluate(
+        "wild:Unlucky-v0", {"probability": 0.0}, ZeroController(1), episodes=2, seed=1
+    ).summary()
+    assert (numbers["mean_length"], numbers["cut"]) == (10.0, 0)
+
+
+def test_a_time_limit_of_the_task_is_the_bound_of_its_evaluation():
+    options = {"max_episode_steps": 7}
+    assert describe_task("wild:Endless-v0", options).episode_steps == 7
+    numbers = evaluate("wild:Endless-v0", options, ZeroController(1), episodes=2, seed=1).summary()
+    assert (numbers["mean_length"], numbers["cut"]) == (7.0, 0)
+
+
+def film(what, at, folder, starts=2):
+    return film_task(
+        {"zero": ZeroController(1)}, [folder / "end.png"], env="wild:Wild-v0",
+        env_options={"what": what, "at": at}, seeds=range(starts), actions=5,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("what", ["raise", "exit", "reward nan", "observation 1e38"])
+def test_a_step_that_goes_wrong_ends_its_panel_of_a_film(what, tmp_path):
+    one, other = film(what, 2, tmp_path)
+    assert (one.how, one.actions, one.episode_return) == ("failed", 1, 1.0)
+    assert (other.how, other.actions) == ("filmed", 5)
+
+
+def test_a_film_of_failures_is_one_sentence(tmp_path):
+    with pytest.raises(RunError, match=r"failed in each panel: its step\(\) raised SystemExit: 3"):
+        film("exit", 2, tmp_path, starts=1)
+    with pytest.raises(RunError, match=r"its render\(\) raised SystemExit: 3 \(wild.py, line"):
+        film("render exits", 2, tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+# --- spaces ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("space", "values"),
+    [
+        (spaces.Box(0, 1, (1,), np.int8), range(2)),
+        (spaces.Box(-5, 5, (1,), np.int64), range(-5, 6)),
+        (spaces.MultiDiscrete([3], start=[4]), range(4, 7)),
+        (spaces.MultiBinary(1), range(2)),
+        (spaces.Tuple([spaces.Discrete(4, start=2)]), range(2, 6)),
+    ],
+)
+def test_whole_numbers_are_rounded_and_each_is_equally_reachable(space, values):
+    box, decode = flat_actions(space)
+    count = 100 * len(values)
+    points = np.linspace(box.low, box.high, count, endpoint=False) + 0.5 / 100
+    actions = [decode(point.astype(np.float32)) for point in points]
+    assert all(space.contains(action) for action in actions)
+    reached = [int(np.ravel(action)[0]) for action in actions]
+    assert [reached.count(value) for value in values] == [100] * len(values)
+    assert int(np.ravel(decode(box.high + 1.0))[0]) == values[-1]
+
+
+def test_nested_actions_are_taken_apart_and_put_together():
+    box, decode = flat_actions(NESTED_ACTIONS)
+    assert box.shape == (1 + 4 + 3 + 2,)
+    box.seed(0)
+    for _ in range(200):
+        assert NESTED_ACTIONS.contains(decode(box.sample()))
+    numbers = np.array([-2.6, 0.1, 0.2, 0.3, 0.4, 2.4, 0.6, 2.5001, 0.4, 1.4])
+    action = decode(numbers)
+    np.testing.assert_array_equal(action["count"], [-3])
+    np.testing.assert_allclose(action["force"], [[0.1, 0.2], [0.3, 0.4]], rtol=1e-6)
+    assert action["gears"][0] == 2
+    np.testing.assert_array_equal(action["gears"][1], [1, 3])
+    np.testing.assert_array_equal(action["switches"], [0, 1])
+
+
+def test_what_is_flat_stays_as_it_is():
+    assert flat_observations(spaces.Box(-1.0, 1.0, (3,))) is None
+    assert flat_actions(spaces.Box(-1.0, 1.0, (3,))) is None
+
+
+@pytest.mark.parametrize("env", ["wild:Nested-v0", "wild:NestedBatch-v0"])
+def test_an_environment_of_nested_spaces_is_stepped_and_described(env):
+    task = describe_task(env, {})
+    assert task.observation_space.shape == (6 + 3 + 2,)
+    assert task.action_space.shape == (10,)
+    seen, acted = task.notes
+    assert "are flattened to 11 numbers (gymnasium.wrappers.FlattenObservation)" in seen
+    assert "are 10 numbers, whole ones rounded to the nearest" in acted
+    vector = make_vector(env, {}, 3)
+    assert vector.reset(seed=0)[0].shape == (3, 11)
+    vector.single_action_space.seed(0)
+    actions = np.stack([vector.single_action_space.sample() for _ in range(3)])
+    observations, rewards, _, truncated, infos = vector.step(actions)
+    assert not any(failures_of(infos, 3))
+    np.testing.assert_allclose(rewards, actions[:, 1:5].sum(axis=1), rtol=1e-5)
+    assert observations.dtype == np.float32
+    assert ((observations[:, 6:9].sum(axis=1) == 1) & (observations[:, :6] >= 0).all(axis=1)).all()
+    if truncated.any():
+        (last,) = final_observations(infos, truncated)
+        assert last[6:9].sum() == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (
+            {"action_space": spaces.Box(-np.inf, np.inf, (2,))},
+            r"no finite bounds; give it some: gymnasium.wrappers.TransformAction\(env, .*\(2,\)\)\)",
+        ),
+        (
+            {"action_space": spaces.Sequence(spaces.Discrete(2))},
+            r"no fixed number of numbers; wrap it: gymnasium.wrappers.TransformAction",
+        ),
+        (
+            {"action_space": spaces.Box(0, 2**30, (1,), np.int64)},
+            r"more whole numbers than single precision tells apart; .*TransformAction",
+        ),
+        (
+            {"observation_space": spaces.Dict(x=spaces.Sequence(spaces.Discrete(2)))},
+            r"no fixed number of numbers; wrap it: gymnasium.wrappers.TransformObservation",
+        ),
+    ],
+)
+def test_what_cannot_be_flattened_is_a_sentence_with_the_wrapper(options, sentence):
+    with pytest.raises(ConfigError, match=r"^env = 'wild:Spaces-v0': its .* space .*" + sentence):
+        describe_task("wild:Spaces-v0", options)
+
+
+def test_a_world_of_agents_with_nested_spaces(monkeypatch):
+    from meadow import Meadow
+
+    from coupling.worker.worlds import JointWorld
+
+    class Nested(Meadow):
+        def observation_space(self, agent):
+            return NESTED_SEEN
+
+        def action_space(self, agent):
+            return NESTED_ACTIONS
+
+        def reset(self, seed=None, options=None):
+            NESTED_SEEN.seed(seed)
+            self.agents = list(self.possible_agents)
+            return {name: NESTED_SEEN.sample() for name in self.agents}, {}
+
+        def step(self, actions):
+            assert all(NESTED_ACTIONS.contains(action) for action in actions.values())
+            paid = {name: np.ones(1) for name in self.agents}
+            no = dict.fromkeys(self.agents, False)
+            return {name: NESTED_SEEN.sample() for name in self.agents}, paid, no, no, {}
+
+    world = JointWorld(Nested, {})
+    joint, _ = world.reset(seed=0)
+    assert joint.shape == (world.joint_agents * (11 + 2),)
+    world.action_space.seed(0)
+    for _ in range(20):
+        joint, reward, *_ = world.step(world.action_space.sample())
+        assert reward == 1.0
+        assert world.observation_space.contains(joint)

@@ -1,0 +1,201 @@
+"""Environments of somebody's own for tests, which do once what they should not."""
+
+import os
+import sys
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+
+BOX = spaces.Box(-1.0, 1.0, (1,), np.float32)
+SEEN = spaces.Box(-np.inf, np.inf, (2,), np.float64)
+
+
+def number(name):
+    return float(name.rpartition(" ")[2])
+
+
+class Wild(gym.Env):
+    """Episodes of 20 steps, each paid 1; one buffer holds the step and the episode, for all observations.
+
+    ``what`` it does wrong in step ``at`` of the first episode that this process plays in; a second one is as it should.
+    """
+
+    metadata = {"render_modes": ["rgb_array"]}  # noqa: RUF012
+    observation_space, action_space = SEEN, BOX
+    gone_wrong = False
+
+    def __init__(self, what="", at=2, render_mode=None):
+        if what == "exit when made":
+            sys.exit(3)
+        if what == "chdir":
+            os.makedirs("elsewhere", exist_ok=True)
+            os.chdir("elsewhere")
+        self.what, self.at, self.render_mode = what, at, render_mode
+        self.buffer, self.episode = np.zeros(2), 0
+        self.folders = [os.getcwd()]
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.episode += 1
+        self.buffer[:] = 0, self.episode
+        self.folders.append(os.getcwd())
+        if self.what == "every reset":
+            self.buffer[1] = np.nan
+        if self.what.startswith("reset") and (self.episode > 1 or self.at == 0) and self.is_time(0):
+            if self.what == "reset raises":
+                raise RuntimeError("no start")
+            self.buffer[1] = number(self.what)
+        return self.buffer, {}
+
+    def is_time(self, at=None):
+        if Wild.gone_wrong or (at is None and self.buffer[0] != self.at):
+            return False
+        Wild.gone_wrong = True
+        return True
+
+    def step(self, action):
+        self.buffer[0] += 1
+        self.folders.append(os.getcwd())
+        over = bool(self.buffer[0] >= 20)
+        reward, seen = 1.0, self.buffer
+        if self.what == "reward of shape (1,)":
+            reward = np.ones(1)
+        if self.what and not self.what.startswith("reset") and self.is_time():
+            if self.what == "raise":
+                raise RuntimeError("told to")
+            if self.what == "exit":
+                sys.exit(3)
+            if self.what == "four":
+                return self.buffer, 1.0, over, {}
+            if self.what.startswith("reward "):
+                reward = number(self.what)
+            if self.what == "two rewards":
+                reward = np.ones(2)
+            if self.what == "no reward":
+                reward = None
+            if self.what.startswith("observation "):
+                self.buffer[1] = number(self.what)
+            if self.what == "other shape":
+                seen = np.zeros(3)
+            if self.what == "no numbers":
+                seen = {"x": 1.0}
+        return seen, reward, False, over, {}
+
+    def render(self):
+        if self.what == "render exits":
+            sys.exit(3)
+        return np.full((20, 20, 3), 100, np.uint8)
+
+    def close(self):
+        if self.what == "close raises":
+            raise AttributeError("no viewer")
+        if self.what == "close exits":
+            sys.exit(3)
+
+
+class Unlucky(gym.Env):
+    """Episodes of 10 steps, in each of which it fails with a probability."""
+
+    observation_space, action_space = SEEN, BOX
+
+    def __init__(self, probability=0.02):
+        self.probability = probability
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.steps = 0
+        return np.zeros(2), {}
+
+    def step(self, action):
+        self.steps += 1
+        if self.np_random.random() < self.probability:
+            raise RuntimeError("did not converge")
+        return np.zeros(2), 1.0, False, self.steps == 10, {}
+
+
+class Endless(Unlucky):
+    """The same without an end, and without failures."""
+
+    def step(self, action):
+        return np.zeros(2), 1.0, False, False, {}
+
+
+NESTED_SEEN = spaces.Dict(
+    {
+        "picture": spaces.Box(0, 255, (2, 3), np.uint8),
+        "rest": spaces.Tuple((spaces.Discrete(3), spaces.MultiBinary(2))),
+    }
+)
+NESTED_ACTIONS = spaces.Dict(
+    {
+        "force": spaces.Box(-2.0, 4.0, (2, 2), np.float32),
+        "gears": spaces.Tuple((spaces.Discrete(3, start=1), spaces.MultiDiscrete([2, 4]))),
+        "switches": spaces.MultiBinary(2),
+        "count": spaces.Box(-3, 3, (1,), np.int64),
+    }
+)
+
+
+class Nested(gym.Env):
+    """Spaces made of all others; refuses actions that are not of its space."""
+
+    observation_space, action_space = NESTED_SEEN, NESTED_ACTIONS
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.observation_space.seed(0)
+        return self.observation_space.sample(), {}
+
+    def step(self, action):
+        assert self.action_space.contains(action), action
+        self.last = action
+        return self.observation_space.sample(), float(action["force"].sum()), False, False, {}
+
+
+class NestedBatch(VectorEnv):
+    """The same as a batch of its own."""
+
+    metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}  # noqa: RUF012
+
+    def __init__(self, num_envs=1):
+        self.num_envs = num_envs
+        self.single_observation_space, self.single_action_space = NESTED_SEEN, NESTED_ACTIONS
+        self.observation_space = batch_space(NESTED_SEEN, num_envs)
+        self.action_space = batch_space(NESTED_ACTIONS, num_envs)
+
+    def reset(self, *, seed=None, options=None):
+        self.observation_space.seed(0)
+        return self.observation_space.sample(), {}
+
+    def step(self, actions):
+        assert self.action_space.contains(actions), actions
+        no = np.zeros(self.num_envs, bool)
+        paid = actions["force"].sum(axis=(1, 2))
+        last = np.full(self.num_envs, None, object)
+        last[0] = self.single_observation_space.sample()
+        ended = np.arange(self.num_envs) == 0
+        return self.observation_space.sample(), paid, no, ended, {"final_obs": last}
+
+
+class Spaces(gym.Env):
+    """An environment of these spaces."""
+
+    def __init__(self, observation_space=SEEN, action_space=BOX):
+        self.observation_space, self.action_space = observation_space, action_space
+
+    def reset(self, *, seed=None, options=None):
+        return self.observation_space.sample(), {}
+
+    def step(self, action):
+        return self.observation_space.sample(), 0.0, False, False, {}
+
+
+gym.register("Wild-v0", Wild)
+gym.register("Unlucky-v0", Unlucky)
+gym.register("Endless-v0", Endless)
+gym.register("Nested-v0", Nested)
+gym.register("NestedBatch-v0", vector_entry_point=NestedBatch)
+gym.register("Spaces-v0", Spaces)
