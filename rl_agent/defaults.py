@@ -20,7 +20,6 @@ from rl_agent.config import (
     PPOConfig,
     Remembering,
     StretchConfig,
-    TISConfig,
 )
 
 __all__ = ["doubts", "fit"]
@@ -34,7 +33,7 @@ FITTED_SHARE = {"ddpg": 0.3, "acer": 0.3, "ppo": 1.0}
 """Learning rate of the policy over that of the critics, where it is not the published one."""
 
 FEW_UPDATES = 3.0
-"""Learning rate of A3C and TIS over that of the others: a run has room for few of their gradients."""
+"""Learning rate of A3C over that of the others: a run has room for few of its gradients."""
 
 SHORT, SHORT_SIGMA = 1_000_000, 0.3
 """Steps below which a run is short, and TD3's exploration in one."""
@@ -91,7 +90,7 @@ def _rules(
         rate = config.learning_rate
     else:
         rate = min(1e-3, max(1e-4, 1e-4 * math.sqrt(PAPER_STEPS / steps)))
-        rate *= FEW_UPDATES if isinstance(config, (A3CConfig, TISConfig)) else 1.0
+        rate *= FEW_UPDATES if isinstance(config, A3CConfig) else 1.0
         yield "learning_rate", float(f"{rate:.2g}")
         if config.a > 0.0:
             yield "a", float(f"{5.0 / steps:.2g}")
@@ -116,10 +115,9 @@ def _rules(
         yield "first_horizon", max(horizon, _start(config, steps))
         return
     if isinstance(config, StretchConfig):
-        segment = named.get("segment", 20 if isinstance(config, TISConfig) else config.segment)
-        yield "segment", segment
-        yield "episodes", math.ceil(256 / min(segment, episode_steps or segment))
-        yield "steps_per_update", _steps_per_update(config, steps)
+        length = min(config.segment, episode_steps or config.segment)
+        yield "episodes", math.ceil(256 / length)
+        yield "steps_per_update", 4.0
     memory = named.get("memory", _memory(config, steps))
     start = named.get("start", _start(config, steps))
     yield "memory", max(memory, named.get("start", 0))
@@ -163,11 +161,6 @@ def _start(config: AgentConfig, steps: int) -> int:
     return min(5000, max(_batch(config), steps // 50))
 
 
-def _steps_per_update(config: StretchConfig, steps: int) -> float:
-    """Return four, or for TIS a ratio at which a step is learned from five times: it corrects no old ones."""
-    return float(min(48, max(4, steps // 1250))) if isinstance(config, TISConfig) else 4.0
-
-
 def _horizon(steps: int, episode_steps: int | None) -> int:
     """Return a hundred and twentieth of the run; where that is no longer than an episode, four of these."""
     if episode_steps is None or steps // 120 > episode_steps:
@@ -186,8 +179,6 @@ def _memory(config: AgentConfig, steps: int) -> int:
     """Return a sixth of the run with remember-and-forget, else all of it, as far as published."""
     if config.replay != "none":
         return min(2**16, max(2**12, steps // 6))
-    if isinstance(config, TISConfig):
-        return min(config.memory, max(2 * _start(config, steps), steps // 20))
     return max(2, min(config.memory, max(steps, 2**12)))
 
 

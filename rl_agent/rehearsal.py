@@ -39,6 +39,7 @@ def rehearse(
             "memory": 4 * _START,
             "start": _START,
             "horizon": _START,
+            "first_horizon": None,
             "batch": min(config.batch, _START),
             "epochs": 1,
         }

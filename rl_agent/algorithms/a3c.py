@@ -18,7 +18,8 @@ Defaults are those of the ACER paper: sigma 0.3, delta 1, alpha 0.005 (section 6
 
 Done otherwise than there: one synchronous gradient in place of asynchronous threads, Adam in place of a shared RMSProp,
 separate networks for policy and value, no bonus for entropy. An action that was out when the steps were cut belongs to
-the next iteration; states and rewards are scaled as in ``rl_agent/algorithms/ppo.py``.
+the next iteration; states and rewards are scaled as in ``rl_agent/algorithms/ppo.py``, by a longer first horizon where
+one is named.
 """
 
 from __future__ import annotations

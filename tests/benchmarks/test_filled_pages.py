@@ -32,3 +32,15 @@ def test_what_was_learned():
 def test_cards_of_agents():
     module = importlib.import_module("benchmarks.agents")
     assert module.cards() in _page("agents.md")
+
+
+def test_trials_of_the_defaults():
+    module = importlib.import_module("benchmarks.defaults")
+    plan = importlib.import_module("benchmarks.learning.plan")
+    suites = plan.read_plan(ROOT / "benchmarks" / "defaults.yaml")
+    assert module.table(suites, RESULTS / "defaults") in _page("defaults.md")
+
+
+def test_small_tasks():
+    module = importlib.import_module("benchmarks.small")
+    assert module.table(RESULTS / "small") in _page("defaults.md")

@@ -8,7 +8,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("study", ["figure6", "mujoco", "replay", "sisl"])
+@pytest.mark.parametrize("study", ["defaults", "figure6", "mujoco", "replay", "sisl"])
 def test_every_kept_result_is_a_complete_job_of_the_plan(study):
     plan = importlib.import_module("benchmarks.learning.plan")
     is_complete = importlib.import_module("benchmarks.learning.job").is_complete

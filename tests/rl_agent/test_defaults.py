@@ -127,18 +127,6 @@ def test_the_rules_for_a3c(algorithm):
     assert (named.horizon, named.first_horizon) == (2000, 2000)
 
 
-@pytest.mark.parametrize("algorithm", ["tis", "trust-tis"])
-def test_the_rules_for_tis(algorithm):
-    agent = fit(AgentConfig(algorithm=algorithm), 60_000, 200)
-    assert (agent.segment, agent.episodes, agent.steps_per_update) == (20, 13, 48.0)
-    assert (agent.memory, agent.start, agent.learning_rate) == (3000, 1200, 3e-3)
-    assert fit(AgentConfig(algorithm=algorithm), 10_000, 200).steps_per_update == 8.0
-    assert fit(AgentConfig(algorithm=algorithm, segment=50), 60_000, 200).episodes == 6
-    # ACER corrects old steps, and draws them more often
-    acer = fit(AgentConfig(algorithm="acer"), 60_000, 200)
-    assert (acer.segment, acer.memory, acer.steps_per_update) == (50, 60_000, 4.0)
-
-
 @pytest.mark.parametrize("algorithm", ["sac", "td3", "ddpg"])
 @pytest.mark.parametrize("replay", ["refer", "refer-1", "refer-2"])
 def test_a_memory_with_any_rule_of_refer_is_a_sixth_of_the_run(algorithm, replay):

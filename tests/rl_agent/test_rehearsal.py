@@ -45,3 +45,12 @@ def test_the_recorder_would_see_it():
     with event.install_recorder("numba:compile") as recorder:
         numba.njit(lambda x: x + 1)(1)
     assert recorder.buffer
+
+
+@pytest.mark.parametrize("algorithm", ["a3c", "ppo"])
+def test_it_learns_whatever_the_first_horizon(algorithm, monkeypatch):
+    updates = []
+    update = Learner.update
+    monkeypatch.setattr(Learner, "update", lambda self: (updates.append(1), update(self)))
+    rehearse(AgentConfig(algorithm=algorithm, first_horizon=5000), OBSERVATIONS, ACTIONS)
+    assert updates
