@@ -12,8 +12,8 @@ import sys
 import pytest
 from conftest import GUARD, HERE, ROOT
 
-SERVICE = ["door", "server", "outbox", "protocol", "stale_sequences"]
-SLOW = ["security", "permissions", "farewell", "second_client", "worker"]
+SERVICE = ["door", "server", "outbox", "protocol", "stale_sequences", "security", "permissions",
+           "farewell", "second_client", "worker"]  # fmt: skip
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="these tests run as an ordinary user")
 
@@ -40,9 +40,8 @@ def test_the_rights_of_root_are_dropped(tmp_path):
     assert "PermissionError" in done.stderr
 
 
-@pytest.mark.parametrize(
-    "name", [*SERVICE, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SERVICE)
 def test_the_service_works_for_an_ordinary_user(name):
     words = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not slow"]
     done = without_rights(sys.executable, "-m", "pytest", *words, str(HERE / f"test_{name}.py"))

@@ -19,7 +19,7 @@ from gymnasium.envs.classic_control import PendulumEnv
 print("CODE OF THE FOLDER RUNS", __file__)
 gymnasium.register("Own-v0", PendulumEnv, max_episode_steps=50)
 """
-SMALL = ("run.steps=300", "agent.start=100", "workers.agents=2", "workers.processes=1")
+SMALL = ("run.steps=600", "agent.start=100", "workers.agents=2", "workers.processes=1")
 
 
 @pytest.fixture
@@ -148,8 +148,8 @@ def test_a_downloaded_agent_runs_no_code_unless_it_is_trusted(shell):
     use = {
         "evaluate": ["./agent", "--episodes", "1"],
         "render": ["./agent", "-o", "f.mp4", "--actions", "2"],
-        "resume": ["./agent", "run.steps=400"],
-        "serve": ["./agent", "run.steps=400"],
+        "resume": ["./agent", "run.steps=700"],
+        "serve": ["./agent", "run.steps=700"],
     }
     for command, words in (look | use).items():
         done = shell.run(command, *words)
@@ -177,7 +177,7 @@ def test_an_environment_of_ones_own_is_evaluated_filmed_and_resumed_without_aski
     assert f"flowsim {hint}" in status.stdout
     assert "CODE OF THE FOLDER" not in status.stdout + status.stderr
     shutil.move(shell.run_folder, shell.folder / "best")
-    for words in (["evaluate", "best", "--episodes", "1"], ["resume", "best", "run.steps=400"]):
+    for words in (["evaluate", "best", "--episodes", "1"], ["resume", "best", "run.steps=700"]):
         done = shell.run(*words)
         assert done.returncode == 0, done.stderr
         assert "--trust" not in done.stdout + done.stderr
