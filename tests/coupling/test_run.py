@@ -214,8 +214,8 @@ def test_kill_9_of_the_learner_ends_the_workers_and_resume_goes_on(shell):
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"fail_at": 30}, "RuntimeError: the oracle was told to fail"),
-        ({"nan_at": 30}, "not finite"),
+        ({"fail_at": 2}, "RuntimeError: the oracle was told to fail"),
+        ({"nan_at": 2}, "not finite"),
     ],
 )
 def test_an_environment_that_fails_again_and_again_stops_the_run(shell, options, sentence):
