@@ -17,6 +17,8 @@ _NUMBERS = {
 }
 """Unlike those of YAML 1.1: 1e-4 is a number, 010 is ten, and neither 1:30 nor 2024-01-01 is one."""
 
+_MOST = 1_000_000  # values, aliases written out
+
 
 class _Loader(yaml.SafeLoader):
     """YAML with these numbers, and with keys that stand once."""
@@ -74,10 +76,34 @@ def parse_yaml(text: str, declared: Any = Any) -> Any:
         node = loader.get_single_node()
         if node is None:
             return None
+        _size(node, {})
         _keep_words(node, _alternatives(declared))
         return loader.construct_document(node)
+    except (RecursionError, ValueError) as error:  # thousands of brackets, digits or aliases
+        raise yaml.YAMLError(str(error)) from error
     finally:
         loader.dispose()
+
+
+def _size(node: yaml.Node, known: dict[int, int]) -> int:
+    """Count what a node holds when its aliases are written out.
+
+    Raises
+    ------
+    ValueError
+        When that is without end, or too much.
+    """
+    if isinstance(node, yaml.ScalarNode):
+        return 1
+    if id(node) not in known:
+        known[id(node)] = _MOST + 1  # until it is known: who meets it again is within it
+        parts = node.value
+        if isinstance(node, yaml.MappingNode):
+            parts = [part for pair in parts for part in pair]
+        known[id(node)] = 1 + sum(_size(part, known) for part in parts)
+    if known[id(node)] > _MOST:
+        raise ValueError("an alias stands within itself, or aliases multiply without measure")
+    return known[id(node)]
 
 
 def read_mapping(path: Path, declared: Any = Any) -> dict[str, Any]:

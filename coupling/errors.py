@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import sysconfig
 import traceback
 from pathlib import Path
@@ -15,6 +16,8 @@ __all__ = [
     "describe_missing",
     "describe_os_error",
     "is_theirs",
+    "printable",
+    "printable_lines",
 ]
 
 _OURS = [
@@ -46,6 +49,24 @@ def _their_frames(error: BaseException) -> list[traceback.FrameSummary]:
 def is_theirs(error: BaseException) -> bool:
     """Tell whether an exception came through somebody's own code, not ours or a library's alone."""
     return bool(_their_frames(error))
+
+
+# C0 but tab, DEL, C1, lone surrogates, and what breaks lines or turns their direction
+_DRIVES_A_TERMINAL = re.compile(
+    "[\x00-\x08\x0a-\x1f\x7f-\x9f\ud800-\udfff\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
+)
+
+
+def printable(text: object) -> str:
+    r"""Give what came from a file or a peer as one line of text that drives no terminal: ESC becomes ``\x1b``."""
+    return _DRIVES_A_TERMINAL.sub(
+        lambda found: found[0].encode("unicode_escape").decode("ascii"), str(text)
+    )
+
+
+def printable_lines(text: str) -> str:
+    """Do the same to each line of a text of our own, which may quote others."""
+    return "\n".join(map(printable, text.split("\n")))
 
 
 def describe_failure(error: BaseException) -> str:

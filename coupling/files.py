@@ -4,8 +4,10 @@ Who knows the number of a session can speak for its worker, and the checkpoint, 
 such numbers. So a run folder has mode 0700 and its files 0600, whatever the umask is.
 """
 
+import contextlib
 import csv
 import io
+import json
 import os
 import re
 import stat
@@ -14,18 +16,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from coupling.errors import ConfigError
+from coupling.errors import ConfigError, RunError
 
 __all__ = [
     "Table",
     "expand_path",
+    "make_folders",
     "make_private",
+    "making_sense_of",
     "private_opener",
+    "read_json",
+    "refuse_foreign",
     "refuse_unwritable",
     "write_atomically",
 ]
 
 _OTHERS = 0o077  # what anybody but the owner may do
+_OTHERS_WRITE = 0o022
 
 
 def expand_path(text: str) -> str:
@@ -46,6 +53,35 @@ def expand_path(text: str) -> str:
 def private_opener(name: str, flags: int) -> int:
     """Open a file for :func:`open` so that a new one has mode 0600, and never through a symbolic link."""
     return os.open(name, flags | os.O_NOFOLLOW, 0o600)
+
+
+def make_folders(folder: Path) -> None:
+    """Make a folder that nobody else may write to, whatever the umask is, and those above it that are not there."""
+    for each in (*reversed(folder.parents), folder):
+        each.mkdir(mode=0o755, exist_ok=True)
+
+
+def refuse_foreign(folder: Path) -> None:
+    """Refuse a folder that others could have put something into, before anything of it is used.
+
+    Raises
+    ------
+    RunError
+        When it, or something in it, belongs to somebody else, or others could write to it.
+    """
+    may_enter = stat.S_IMODE(folder.stat().st_mode) & 0o011
+    for path in (folder, *_below(folder)):
+        found = path.lstat()
+        if found.st_uid != os.geteuid():
+            raise RunError(
+                f"{path} belongs to another user (number {found.st_uid}): a run's settings and environment are code, "
+                "so only its owner goes on with it"
+            )
+        if found.st_mode & _OTHERS_WRITE and (may_enter or path == folder):
+            raise RunError(
+                f"others can write to {path} (mode {stat.S_IMODE(found.st_mode):04o}), so what is there may not be "
+                f"yours; once you are sure that it is, run `chmod -R go-w {folder}` and try again"
+            )
 
 
 def make_private(folder: Path) -> int:
@@ -97,6 +133,40 @@ def write_atomically(path: Path, content: bytes) -> None:
         raise
 
 
+@contextlib.contextmanager
+def making_sense_of(path: Path) -> Iterator[None]:
+    """Say in a sentence that a file is damaged, where what was read of it makes no sense.
+
+    Raises
+    ------
+    RunError
+        For what Python raises when a value is missing, of another kind or out of range.
+    """
+    try:
+        yield
+    except ConfigError:
+        raise
+    except (
+        ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError, csv.Error
+    ) as error:  # fmt: skip
+        raise RunError(f"{path} is damaged: {type(error).__name__}: {error}") from error
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a JSON object.
+
+    Raises
+    ------
+    RunError
+        When the file holds anything else.
+    """
+    with making_sense_of(path):
+        content = json.loads(path.read_bytes())
+        if not isinstance(content, dict):
+            raise TypeError("it holds no JSON object")
+        return content
+
+
 def refuse_unwritable(key: str, path: Path, *, is_folder: bool = False) -> None:
     """Refuse a path that nothing can be written to, before any work is done for it.
 
@@ -135,13 +205,15 @@ class Table:
     ----------
     path
         The file; it is made with the first row.
+    wanted
+        Columns without which it is damaged.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, *wanted: str) -> None:
+        self.path, self._wanted = path, set(wanted)
         self._columns: list[str] = []
         if path.exists():
-            with path.open(newline="") as file:
+            with path.open(newline="", errors="replace") as file:
                 self._columns = next(csv.reader(file), [])
 
     def append(self, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -158,15 +230,46 @@ class Table:
             os.truncate(self.path, before)
             raise
 
-    def read(self) -> list[dict[str, str]]:
-        """Return all whole rows; a torn last line, left by a full disk or a kill, is not one."""
+    def read(self, damaged: list[int] | None = None) -> list[dict[str, str]]:
+        """Return all whole rows; a torn last line, left by a full disk or a kill, is not one.
+
+        Parameters
+        ----------
+        damaged
+            Is told the numbers of the lines that are damaged, which are left out.
+
+        Raises
+        ------
+        RunError
+            When a line is damaged and nobody is told.
+        """
         if not self.path.exists():
             return []
-        with self.path.open(newline="") as file:
-            whole = [line for line in file if line.endswith("\n")]
-        reader = csv.reader(whole)
-        header = next(reader, [])
-        return [dict(zip(header, row, strict=True)) for row in reader if len(row) == len(header)]
+        lines = self.path.read_bytes().decode(errors="replace").split("\n")
+        header, *rows = (line.removesuffix("\r").split(",") for line in lines[:-1] or [""])
+        if rows and not self._wanted <= set(header):
+            if damaged is None:
+                raise RunError(f"{self.path} is damaged in line 1")
+            damaged += range(1, len(lines))
+            self._columns = []
+            return []
+        whole = [len(row) == len(header) and all(map(_is_number, row)) for row in rows]
+        wrong = [number for number, is_whole in enumerate(whole, 2) if not is_whole]
+        if wrong and damaged is None:
+            raise RunError(f"{self.path} is damaged in line {wrong[0]}")
+        if damaged is not None:
+            damaged += wrong
+        return [
+            dict(zip(header, row, strict=True))
+            for row, is_whole in zip(rows, whole, strict=True)
+            if is_whole
+        ]
+
+    def set_aside(self) -> Path:
+        """Copy the file, so that nothing of it is lost that is left out; return the copy."""
+        copy = self.path.with_name(f"{self.path.name}.damaged")
+        write_atomically(copy, self.path.read_bytes())
+        return copy
 
     def replace(self, rows: list[dict[str, str]]) -> None:
         """Keep these rows only: a resumed run takes back what it will write again."""
@@ -179,3 +282,12 @@ class Table:
         writer.writeheader()
         writer.writerows(rows)
         write_atomically(self.path, text.getvalue().encode())
+
+
+def _is_number(word: str) -> bool:
+    """Tell whether a word of a table is a number, or nothing, where a column came later."""
+    try:
+        float(word or "nan")
+    except ValueError:
+        return False
+    return True

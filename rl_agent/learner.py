@@ -607,7 +607,14 @@ class Learner:
             return learner
         except DeviceError:
             raise
-        except (KeyError, TypeError, ValueError, IndexError) as error:
+        except (
+            ArithmeticError,
+            AttributeError,
+            LookupError,
+            MemoryError,
+            TypeError,
+            ValueError,
+        ) as error:
             raise CheckpointError(f"checkpoint {path} does not fit together: {error!r}") from error
 
     # --- checks ------------------------------------------------------------------------------------------

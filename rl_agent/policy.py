@@ -106,7 +106,14 @@ class Policy:
                 else ActionMap(low, high, config.squash)
             )
             return cls(config, sizes, weights, mean, per_std, action_map)
-        except (KeyError, ValueError) as error:
+        except (
+            ArithmeticError,
+            AttributeError,
+            LookupError,
+            MemoryError,
+            TypeError,
+            ValueError,
+        ) as error:
             raise CheckpointError(f"checkpoint {file} does not fit together: {error!r}") from error
 
     def save(self, path: str | Path) -> None:

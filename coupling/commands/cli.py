@@ -23,8 +23,15 @@ import typer
 from coupling.commands import completion, hints
 from coupling.commands.ending import run_to_end
 from coupling.commands.lean_torch import leave_out_meta_kernels
-from coupling.errors import ConfigError, RunError, describe_missing, describe_os_error
-from coupling.files import expand_path, refuse_unwritable
+from coupling.errors import (
+    ConfigError,
+    RunError,
+    describe_missing,
+    describe_os_error,
+    printable,
+    printable_lines,
+)
+from coupling.files import expand_path, making_sense_of, read_json, refuse_unwritable
 from coupling.signals import deaf_streams, number_of
 
 if TYPE_CHECKING:
@@ -185,7 +192,7 @@ def told_in_a_sentence(command: Callable[P, R]) -> Callable[P, R]:
             code, sentence = 1, f"flowsim: {describe_os_error(error)}"
         except ModuleNotFoundError as error:
             code, sentence = 2, f"flowsim: {describe_missing(error)}"
-        print(sentence, file=sys.stderr)
+        print(printable_lines(sentence), file=sys.stderr)
         raise typer.Exit(code)
 
     return wrapper
@@ -396,7 +403,8 @@ def resume(
         from coupling.settings.config import with_overrides
 
         words = overrides or []
-        config = with_overrides(RunFolder.find(path).config(), words)
+        # who owns the folder is asked first: a standby imports the environment that it names
+        config = with_overrides(RunFolder.find_own(path).config(), words)
         refuse_unknown_code(config.env, trust)
         standby = Standby(config)
         from coupling.run import run
@@ -597,11 +605,14 @@ def status(
     if prometheus:
         from coupling.commands.metrics import prometheus_text
 
-        print(prometheus_text(now), end="")
+        with making_sense_of(folder.status):
+            metrics = prometheus_text(now)
+        print(printable_lines(metrics), end="")
     elif as_json:
         print(json.dumps(now))
     else:
-        print_status(now)
+        with making_sense_of(folder.status):
+            print_status(now)
         state = hints.RunState.of(path, folder)
         _print_next(hints.after_status(state, now["state"], is_running(now)))
 
@@ -1080,15 +1091,16 @@ def _print_outcome(folder: "RunFolder") -> None:
             f"{status['recent_under_way']} longer ones under way"
         )
     if folder.evaluation.exists():
-        judged: dict[str, Any] = json.loads(folder.evaluation.read_text())
+        judged = read_json(folder.evaluation)
         names = {
             "before": "untrained",
             "after": "trained, mean action",
             "drawing": "trained, sampled actions",
         }
-        rows = {name: judged[which] for which, name in names.items() if which in judged}
-        after = judged.get("after", {})
-        _print_results(rows | after.get("baselines", {}), after.get("seed"))
+        with making_sense_of(folder.evaluation):
+            rows = {name: judged[which] for which, name in names.items() if which in judged}
+            after = judged.get("after", {})
+            _print_results(rows | after.get("baselines", {}), after.get("seed"))
     _print_next(hints.after_training(hints.RunState.of(folder.path, folder)))
 
 
@@ -1109,7 +1121,7 @@ def _print_next(commands: list[tuple[str, str]], trust: bool = False) -> None:
     """Print what a person does next, one command a line."""
     commands = hints.trusting(commands) if trust else commands
     for number, (command, why) in enumerate(commands):
-        print(f"{'next: ' if number == 0 else '  or: '}{command}   ({why})")
+        print(f"{'next: ' if number == 0 else '  or: '}{printable(command)}   ({why})")
 
 
 def main() -> None:

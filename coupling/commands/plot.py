@@ -12,7 +12,6 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 
 from coupling.errors import ConfigError, RunError
-from coupling.files import Table
 from coupling.run.aggregate import interquartile_mean, interval, name_of, seeds_of_each
 from coupling.run.folder import RunFolder
 from rl_agent.colours import method_name, styles_of
@@ -141,7 +140,7 @@ def _draw_runs(folders: Sequence[RunFolder]) -> Figure:
 
 def _episodes(folder: RunFolder) -> np.ndarray:
     """Return environment steps, return and length of every episode, shape (episodes, 3)."""
-    rows = Table(folder.episodes).read()
+    rows = folder.episodes_table().read()
     if not rows:
         why = "" if folder.episodes.exists() else ", for it came without its episodes.csv"
         raise RunError(f"run {folder.path} has no finished episode to draw{why}")

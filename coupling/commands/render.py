@@ -1,7 +1,6 @@
 """Films of a run's agent: what it does from the starts that its evaluation began with."""
 
 import contextlib
-import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ from cases.baselines import Controller, baselines
 from cases.film import Ending, check_films, render_film
 from coupling.commands.task_film import film_task
 from coupling.errors import RAISED, ConfigError, RunError, describe_failure, is_theirs
+from coupling.files import making_sense_of, read_json
 from coupling.run.agents import find_agent
 from coupling.run.evaluate import baselines_of
 from coupling.run.folder import RunFolder
@@ -160,13 +160,16 @@ def _told_in_a_sentence(env: str) -> Iterator[None]:
 def _tally(
     folder: RunFolder, beside: Sequence[str], deterministic: bool, flow: bool = True
 ) -> Lines:
-    judged = json.loads(folder.evaluation.read_text()) if folder.evaluation.exists() else {}
+    judged = read_json(folder.evaluation) if folder.evaluation.exists() else {}
     if not judged.keys() >= {"after", "drawing"}:
         return []
-    results: dict[str, dict[str, Any]] = {_AGENT: judged["after" if deterministic else "drawing"]}
-    results |= {_LABELS[name]: judged["after"]["baselines"][name] for name in beside}
-    lines = []
-    for label, result in results.items():
-        held = f"{round(result['survival'] * result['episodes'])} of {result['episodes']}"
-        lines.append((f"evaluation: {label}", held if flow else f"{result['mean_return']:.1f}"))
+    lines: list[tuple[str, str]] = []
+    with making_sense_of(folder.evaluation):
+        results: dict[str, dict[str, Any]] = {
+            _AGENT: judged["after" if deterministic else "drawing"]
+        }
+        results |= {_LABELS[name]: judged["after"]["baselines"][name] for name in beside}
+        for label, result in results.items():
+            held = f"{round(result['survival'] * result['episodes'])} of {result['episodes']}"
+            lines.append((f"evaluation: {label}", held if flow else f"{result['mean_return']:.1f}"))
     return lines

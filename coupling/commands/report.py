@@ -18,7 +18,7 @@ from matplotlib.ticker import EngFormatter
 
 from coupling.commands.plot import QUANTITIES, Curve, curves_of, draw_curves
 from coupling.commands.tables import RESULTS, number, result_cells
-from coupling.files import Table, write_atomically
+from coupling.files import making_sense_of, read_json, write_atomically
 from coupling.origin import flowsim_version
 from coupling.run.aggregate import interquartile_mean, interval, name_of, seeds_of_each
 from coupling.run.folder import RunFolder
@@ -101,15 +101,16 @@ def _runs(folders: Sequence[RunFolder]) -> Rows:
             folder.config(),
             read_status(folder.status) if folder.status.exists() else {},
         )
-        statistics, episodes = Table(folder.statistics).read(), Table(folder.episodes).read()
-        steps = int(
-            status.get("environment_steps", episodes[-1]["environment_steps"] if episodes else 0)
-        )
+        statistics, episodes = folder.statistics_table().read(), folder.episodes_table().read()
+        done = status.get("environment_steps", episodes[-1]["environment_steps"] if episodes else 0)
+        with making_sense_of(folder.status):
+            steps = int(float(done))
         seconds = float(statistics[-1]["seconds"]) if statistics else 0.0
         measured = int(float(statistics[-1]["environment_steps"])) if statistics else 0
         last = episodes[-100:]
-        starts = folder.starts.read_text().splitlines() if folder.starts.exists() else []
-        commit = str(json.loads(starts[-1]).get("commit") or "")[:12] if starts else ""
+        starts = folder.starts.read_bytes().splitlines() if folder.starts.exists() else []
+        with making_sense_of(folder.starts):
+            commit = str(json.loads(starts[-1]).get("commit") or "")[:12] if starts else ""
         rows.append(
             [
                 folder.path.name, config.env, config.agent.algorithm, config.run.seed, status.get("state", ""),
@@ -176,14 +177,15 @@ def _scores(folder: RunFolder) -> dict[str, float]:
 
 def _evaluations(folders: Sequence[RunFolder]) -> Rows:
     """Return what evaluations found: each run's own, and the baselines beside it."""
-    rows = []
+    rows = list[list[Any]]()
     for folder in folders:
         if not folder.evaluation.exists():
             continue
-        found = json.loads(folder.evaluation.read_text())
-        judged = {title: found[part] for part, title in JUDGED.items() if part in found}
-        for name, found_of in (judged | found.get("after", {}).get("baselines", {})).items():
-            rows.append([folder.path.name, name, *result_cells(found_of)])
+        found = read_json(folder.evaluation)
+        with making_sense_of(folder.evaluation):
+            judged = {title: found[part] for part, title in JUDGED.items() if part in found}
+            for name, found_of in (judged | found.get("after", {}).get("baselines", {})).items():
+                rows.append([folder.path.name, name, *result_cells(found_of)])
     return {"columns": ["run", "controller", *RESULTS], "rows": rows}
 
 
@@ -204,7 +206,7 @@ def _task(task: str, curves: Sequence[Curve]) -> dict[str, Any]:
 def _diagnostics(curves: Sequence[Curve]) -> list[tuple[str, str]]:
     """Draw the learners' own numbers against environment steps: the name and the picture of each that there is."""
     runs = [
-        (folder, curve.style, Table(folder.statistics).read())
+        (folder, curve.style, folder.statistics_table().read())
         for curve in curves
         for folder in curve.folders
     ]

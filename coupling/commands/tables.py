@@ -7,6 +7,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from coupling.errors import printable, printable_lines
+
 __all__ = ["number", "print_results", "print_rows", "print_status", "result_cells"]
 
 _OLD = 15.0  # seconds; a status is written each second
@@ -29,7 +31,7 @@ def _show(table: Table) -> None:
 
 
 def _console() -> Console:
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
         # a file or a pipe gets whole lines, not ones cut at a width that it does not have
         console.width = 160
@@ -40,7 +42,7 @@ def number(value: Any) -> str:
     """Return a number as every table and page has it: five digits, and a dash for none."""
     if value is None:
         return "-"
-    return f"{value:.5g}" if isinstance(value, float) else str(value)
+    return f"{value:.5g}" if isinstance(value, float) else printable(value)
 
 
 RESULTS = ("mean return", "95 % interval", "mean length", "survival", "episodes")
@@ -72,7 +74,7 @@ def print_results(results: dict[str, dict[str, Any]], seed: int | None) -> None:
     """
     table = Table("controller", *RESULTS)
     for name, result in results.items():
-        table.add_row(name, *result_cells(result))
+        table.add_row(printable(name), *map(printable, result_cells(result)))
     _show(table)
     if seed is not None:
         last = max(result["episodes"] + result.get("failed", 0) for result in results.values()) - 1
@@ -104,7 +106,9 @@ def print_rows(rows: list[dict[str, Any]], spare: Sequence[str] = ()) -> None:
     spare
         Columns that a terminal which is too narrow for all of them goes without, the first one first.
     """
-    columns = {key: [number(row.get(key)) for row in rows] for row in rows for key in row}
+    columns = {
+        printable(key): [number(row.get(key)) for row in rows] for row in rows for key in row
+    }
     console, without = _console(), list[str]()
     for name in spare:
         if _width(columns) > console.width:
@@ -128,18 +132,19 @@ def _width(columns: dict[str, list[str]]) -> int:
 
 def print_status(status: dict[str, Any]) -> None:
     """Print how a run stands."""
-    table = Table("what", "value", title=f"run {status['run']}: {status['state']}")
+    table = Table("what", "value", title=printable(f"run {status['run']}: {status['state']}"))
     for key, value in status.items():
         if key not in _SHOWN_OTHERWISE:
-            table.add_row(key.replace("_", " "), number(value))
+            table.add_row(printable(key.replace("_", " ")), number(value))
     when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(status["written"]))
     table.add_row("written", f"{when}, {_duration(status['age_seconds'])} ago")
     if status.get("absent"):
-        table.add_row("workers not there", ", ".join(map(str, status["absent"])))
+        table.add_row("workers not there", printable(", ".join(map(str, status["absent"]))))
     counts = status["agents"]
     table.add_row("distinct agents", str(len(counts)))
     table.add_row(
-        "steps of each agent", ", ".join(f"{agent}: {count}" for agent, count in counts.items())
+        "steps of each agent",
+        printable(", ".join(f"{agent}: {count}" for agent, count in counts.items())),
     )
     _show(table)
     if status["workers"]:
@@ -149,9 +154,9 @@ def print_status(status: dict[str, Any]) -> None:
         (warning["time"], f"warning: {warning['text']}") for warning in status.get("warnings", [])
     ]
     for moment, text in sorted(events):
-        print(f"{time.strftime('%H:%M:%S', time.localtime(moment))} {text}")
+        print(f"{time.strftime('%H:%M:%S', time.localtime(moment))} {printable_lines(text)}")
     if news := _news(status):
-        print(news)
+        print(printable(news))
 
 
 def _news(status: dict[str, Any]) -> str:

@@ -14,7 +14,7 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -27,7 +27,7 @@ import jinja2
 import numpy as np
 from PIL import Image
 
-from coupling.errors import ConfigError, describe_os_error
+from coupling.errors import ConfigError, RunError, describe_os_error
 from coupling.files import private_opener
 from coupling.run.folder import RunFolder
 from coupling.run.log import read_status
@@ -85,15 +85,27 @@ class _Tail:
             return {}
         found = {}
         columns = list(zip(*self.rows, strict=True))
-        steps = np.array(columns[self._header.index("environment_steps")], np.float64)
+        steps = _numbers(columns[self._header.index("environment_steps")])
         groups = np.array_split(np.arange(len(steps)), min(_POINTS, len(steps)))
         for name in names:
             if name not in self._header:
                 continue
-            values = np.array([float(word or "nan") for word in columns[self._header.index(name)]])
+            values = _numbers(columns[self._header.index(name)])
             points = [[float(steps[group].mean()), float(values[group].mean())] for group in groups]
             found[name] = [point for point in points if np.isfinite(point).all()]
         return found
+
+
+def _numbers(words: Iterable[str]) -> np.ndarray:
+    """Return a column as numbers; what is damaged is none, and is not drawn."""
+
+    def number(word: str) -> float:
+        try:
+            return float(word or "nan")
+        except ValueError:
+            return np.nan
+
+    return np.array([number(word) for word in words])
 
 
 class Watch:
@@ -130,7 +142,7 @@ class Watch:
                 curves |= table.curves(CURVES[name])
         try:
             status = read_status(self._folder.status)
-        except (OSError, ValueError):
+        except (OSError, RunError):
             status = {"state": "has not begun"}
         return json.dumps({"status": status, "curves": curves}).encode()
 

@@ -6,18 +6,21 @@ import json
 import os
 import shutil
 import time
+import zlib
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import IO, Any
 
 from cases.sentences import did_you_mean, nearest
 from coupling.errors import ConfigError, RunError
-from coupling.files import private_opener, write_atomically
+from coupling.files import Table, make_folders, private_opener, refuse_foreign, write_atomically
 from coupling.origin import provenance
 from coupling.settings.config import RunConfig, dump_config, load_config
 from coupling.worker.window import FLOW_FILE, REQUEST_FILE
 
 __all__ = ["RunFolder"]
+
+_SEAL = b"# crc32 %08x of the lines below, written by flowsim\n"
 
 
 class RunFolder:
@@ -110,10 +113,10 @@ class RunFolder:
         first_files
             Writes what else belongs into a folder that can be resumed.
         """
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        make_folders(self.path.parent)
         self.path.mkdir(mode=0o700)
         try:
-            write_atomically(self.config_file, dump_config(config).encode())
+            self.write_config(config)
             self.lock()
             first_files()
         except BaseException:
@@ -121,9 +124,51 @@ class RunFolder:
             shutil.rmtree(self.path, ignore_errors=True)
             raise
 
+    @classmethod
+    def find_own(cls, path: Path) -> "RunFolder":
+        """Return the folder of a run to go on with: nobody else can have put anything there.
+
+        Raises
+        ------
+        ConfigError
+            When there is none.
+        RunError
+            When others own something in it, or could write to it.
+        """
+        folder = cls.find(path)
+        refuse_foreign(path)
+        return folder
+
+    def write_config(self, config: RunConfig) -> None:
+        """Write the resolved configuration, with a checksum in its first line."""
+        text = dump_config(config).encode()
+        write_atomically(self.config_file, _SEAL % zlib.crc32(text) + text)
+
     def config(self) -> RunConfig:
-        """Read the resolved configuration."""
+        """Read the resolved configuration.
+
+        Raises
+        ------
+        RunError
+            When it is not what was written.
+        ConfigError
+            When it is none.
+        """
+        first, _, rest = self.config_file.read_bytes().partition(b"\n")
+        if first.startswith(_SEAL[:8]) and first + b"\n" != _SEAL % zlib.crc32(rest):
+            raise RunError(
+                f"{self.config_file} is not what flowsim wrote: it is damaged, or was changed by hand; "
+                "if you changed it, remove its first line"
+            )
         return load_config(str(self.config_file))
+
+    def statistics_table(self) -> Table:
+        """Return the table of the learner's numbers."""
+        return Table(self.statistics, "environment_steps", "seconds")
+
+    def episodes_table(self) -> Table:
+        """Return the table of finished episodes."""
+        return Table(self.episodes, "environment_steps", "return", "length")
 
     def lock(self) -> None:
         """Make sure that no other process trains in this folder; the system frees the lock of a dead one.
@@ -164,7 +209,8 @@ class RunFolder:
         int
             How often the run had been started before.
         """
-        epoch = len(self.starts.read_text().splitlines()) if self.starts.exists() else 0
+        before = self.starts.read_bytes() if self.starts.exists() else b""
+        epoch = len(before.splitlines())
         start: dict[str, Any] = {
             "epoch": epoch,
             "time": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
@@ -174,7 +220,8 @@ class RunFolder:
             **provenance(),
         }
         with open(self.starts, "a", opener=private_opener) as file:
-            file.write(json.dumps(start) + "\n")
+            torn = not before.endswith(b"\n") and before != b""
+            file.write("\n" * torn + json.dumps(start) + "\n")
         return epoch
 
     def draws_itself(self) -> bool:

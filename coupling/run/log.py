@@ -1,18 +1,20 @@
 """What a run writes down while it trains: two tables, TensorBoard and the status that others look at."""
 
+import errno
 import functools
 import json
 import os
 import socket
 import time
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from coupling.files import Table, write_atomically
+from coupling.files import Table, making_sense_of, read_json, write_atomically
 from coupling.run.folder import RunFolder
 from coupling.run.recent import Ended, RecentEpisodes
 
@@ -70,6 +72,8 @@ class RunLog:
         Steps and episodes of the checkpoint that the run begins from; rows beyond them are dropped.
     steps_planned
         Steps of the whole run.
+    say
+        Told of rows that are damaged; a copy of the file keeps them.
 
     Attributes
     ----------
@@ -80,16 +84,22 @@ class RunLog:
     """
 
     def __init__(
-        self, folder: RunFolder, environment_steps: int, episodes: int, steps_planned: int
+        self,
+        folder: RunFolder,
+        environment_steps: int,
+        episodes: int,
+        steps_planned: int,
+        say: Callable[[str], object] = lambda text: None,
     ) -> None:
-        self._statistics, self._episodes = Table(folder.statistics), Table(folder.episodes)
+        self._statistics = folder.statistics_table()
+        self._episodes = folder.episodes_table()
         kept = [
             row
-            for row in self._statistics.read()
-            if int(row["environment_steps"]) <= environment_steps
+            for row in _sound_rows(self._statistics, say)
+            if float(row["environment_steps"]) <= environment_steps
         ]
         self._statistics.replace(kept)
-        rows = self._episodes.read()[:episodes]
+        rows = _sound_rows(self._episodes, say)[:episodes]
         self._episodes.replace(rows)
         self._seconds_before = float(kept[-1]["seconds"]) if kept else 0.0
         self._began = time.monotonic()
@@ -125,6 +135,11 @@ class RunLog:
         # imported with the first row: the start of a run shall not wait for it
         from coupling.run.board import Board
 
+        # TensorBoard would make it, and with it a run folder that is gone, for everybody to read
+        if not self._folder.tensorboard.is_dir():
+            raise FileNotFoundError(
+                errno.ENOENT, os.strerror(errno.ENOENT), str(self._folder.tensorboard)
+            )
         board = Board(self._folder.tensorboard, self._purge_step)
         settings = flatten(self._folder.config().model_dump(mode="json"))
         board.begin(settings, [f"evaluation/{name}" for name in EVALUATED] + ["episodes/return"])
@@ -174,6 +189,19 @@ def flatten(settings: dict[str, Any], before: str = "") -> dict[str, Any]:
     return flat
 
 
+def _sound_rows(table: Table, say: Callable[[str], object]) -> list[dict[str, str]]:
+    """Return the rows that are not damaged; the file is copied before others are left out."""
+    damaged: list[int] = []
+    rows = table.read(damaged)
+    if damaged:
+        say(
+            f"{table.path} is damaged in line {damaged[0]}"
+            f"{f' and {len(damaged) - 1} more' if len(damaged) > 1 else ''}: the rows are left out, and kept in "
+            f"{table.set_aside()}"
+        )
+    return rows
+
+
 def write_status(path: Path, status: dict[str, Any]) -> str:
     """Write the status so that a reader sees the old or the new one, never a mixture; return the JSON text."""
     text = json.dumps(
@@ -184,11 +212,18 @@ def write_status(path: Path, status: dict[str, Any]) -> str:
 
 
 def read_status(path: Path) -> dict[str, Any]:
-    """Read a run's status, with its age in seconds; one whose process is gone without having said so is ``died``."""
-    status: dict[str, Any] = json.loads(path.read_text())
-    if status["state"] not in FINAL_STATES and not is_running(status):
-        status["state"] = "died"
-    return status | {"age_seconds": max(0.0, round(time.time() - status["written"], 1))}
+    """Read a run's status, with its age in seconds; one whose process is gone without having said so is ``died``.
+
+    Raises
+    ------
+    RunError
+        When the file is damaged.
+    """
+    status = read_json(path)
+    with making_sense_of(path):
+        if status["state"] not in FINAL_STATES and not is_running(status):
+            status["state"] = "died"
+        return status | {"age_seconds": max(0.0, round(time.time() - status["written"], 1))}
 
 
 def is_running(status: dict[str, Any]) -> bool:

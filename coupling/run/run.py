@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium.spaces import Box
 
 from coupling.errors import ConfigError, RunError, describe_os_error
-from coupling.files import make_private, refuse_unwritable, write_atomically
+from coupling.files import make_private, read_json, refuse_unwritable, write_atomically
 from coupling.launch import check_launcher
 from coupling.launch.standby import Standby
 from coupling.run.evaluate import SAMPLED, PolicyController, evaluate, evaluate_with_baselines
@@ -22,7 +22,7 @@ from coupling.run.screen import told_if_long
 from coupling.run.training import Screen, Signals, Training
 from coupling.run.trust import note_training
 from coupling.settings import EXTERNAL
-from coupling.settings.config import RunConfig, dump_config, fitted, load_config, with_overrides
+from coupling.settings.config import RunConfig, fitted, load_config, with_overrides
 from coupling.settings.content import folder_name, preset_name
 from coupling.signals import Interrupted, number_of
 from coupling.worker.environments import Task, describe_task
@@ -143,7 +143,7 @@ def resume(
     ConfigError, RunError, Interrupted
         As :func:`train`; a corrupt checkpoint is a ``RunError``.
     """
-    folder = RunFolder.find(path)
+    folder = RunFolder.find_own(path)
     before = folder.config()
     refuse_policy_alone(folder)
     config = with_overrides(before, overrides)
@@ -171,7 +171,7 @@ def resume(
                 f"steps; to train longer, give more: run.steps={2 * config.run.steps}"
             )
         if overrides:
-            write_atomically(folder.config_file, dump_config(config).encode())
+            folder.write_config(config)
     screen.say(
         f"resuming {folder.path}, whose checkpoint has {learner.environment_steps} environment steps"
     )
@@ -237,8 +237,7 @@ def _judged(folder: RunFolder) -> dict[str, Any]:
     """Return what was judged so far."""
     if not folder.evaluation.exists():
         return {}
-    judged: dict[str, Any] = json.loads(folder.evaluation.read_text())
-    return judged
+    return read_json(folder.evaluation)
 
 
 def load_learner(folder: RunFolder, device: str | None = None) -> Learner:

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Column
 
+from coupling.errors import printable_lines
 from coupling.signals import leave_closed_terminal
 
 __all__ = ["ConsoleScreen", "progress_bar", "told_if_long"]
@@ -63,7 +64,7 @@ class ConsoleScreen:
     def say(self, text: str) -> None:
         """Show a line that stays."""
         with _on_a_terminal_that_may_close():
-            self._console.print(text)
+            self._console.print(printable_lines(text))
 
     def progress(self, status: dict[str, Any]) -> None:
         """Show the present status: a bar, or a line each ten seconds where there is no terminal."""

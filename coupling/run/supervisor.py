@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from coupling.errors import RunError
+from coupling.errors import RunError, printable
 from coupling.launch.launcher import Launcher
 from coupling.launch.tally import Alike, Tally, kind_of
 from coupling.service.server import Server
@@ -87,7 +87,7 @@ class Supervisor:
             self._say(str(death))
         self._wait_for_workers()
         for worker in self._server.liveness.summaries():
-            self._note_failures(worker["slot"], worker["failures"], worker["failure"])
+            self._note_failures(worker["slot"], worker["failures"], printable(worker["failure"]))
         self._server.close_forgotten()
 
     def _warn(self, what: str) -> None:

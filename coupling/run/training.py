@@ -112,7 +112,9 @@ class Training:
         self._folder, self._config, self._learner = folder, config, learner
         self._screen, self._signals, self._discard_damaged = screen, signals, discard_damaged
         self._epoch = folder.note_start(learner.environment_steps, draws_itself=task.draws_itself)
-        self._log = RunLog(folder, learner.environment_steps, learner.episodes, config.run.steps)
+        self._log = RunLog(
+            folder, learner.environment_steps, learner.episodes, config.run.steps, screen.say
+        )
         self._experience = ExperienceLog(
             folder.experience, fsync=config.run.durability == "fsync", when_full=self._when_full
         )
@@ -175,15 +177,7 @@ class Training:
                 else ("finished", "the run is finished")
             )
         finally:
-            self._folder.connection.unlink(missing_ok=True)  # nobody listens there any more
-            with self._signals.deferred():
-                self._bid_farewell(farewell, 0.0 if state == "failed" else _FAREWELL)
-                self._launcher.stop()
-            self._experience.close()
-            # the reason for the failure, a full disk perhaps, is what is told
-            with contextlib.suppress(OSError):
-                self._screen.progress(self._write_status(state))
-                self._log.close(finished=state == "finished")
+            self._end(state, farewell)
         if self._signals.noted:
             raise Interrupted(
                 f"stopped at {self._learner.environment_steps} environment steps with a checkpoint; "
@@ -203,6 +197,27 @@ class Training:
             f"environment steps; `flowsim resume {self._folder.path}` goes on from {where}, without the {since} since "
             "(kept as experience/*.diverged); if it diverges again, begin a new run with a smaller agent.learning_rate"
         )
+
+    def _end(self, state: str, farewell: str) -> None:
+        """End the workers and write down how it ended.
+
+        A folder that is full, gone or can no longer be written to keeps none of that from being done, and is not told
+        in the place of the reason for the end.
+        """
+        with contextlib.suppress(OSError):
+            self._folder.connection.unlink(missing_ok=True)  # nobody listens there any more
+        try:
+            with self._signals.deferred():
+                self._bid_farewell(farewell, 0.0 if state == "failed" else _FAREWELL)
+        finally:
+            with self._signals.deferred():
+                self._launcher.stop()
+        with contextlib.suppress(OSError):
+            self._screen.progress(self._write_status(state))
+        with contextlib.suppress(OSError):
+            self._experience.close()
+        with contextlib.suppress(OSError):
+            self._log.close(finished=state == "finished")
 
     def _recover(self) -> None:
         """Do again what the experience log holds beyond the checkpoint, and make that the next checkpoint."""

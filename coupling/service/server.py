@@ -17,6 +17,7 @@ from typing import Any
 
 import zmq
 
+from coupling.errors import printable
 from coupling.service.exchange import Exchange
 from coupling.service.experience import ExperienceLog, Record
 from coupling.service.ledger import OrderError, Verdict
@@ -319,7 +320,7 @@ class Server:
             return
         session.alive, session.over, session.kept_until = False, True, 0.0
         told = self.errors if isinstance(message, Error) else self.farewells
-        told.append((session.entry.slot, message.reason))
+        told.append((session.entry.slot, printable(message.reason)))
 
     # --- joining ------------------------------------------------------------------------------------------
 
@@ -374,7 +375,7 @@ class Server:
             self.exchange.open(hello.incarnation, slot, hello.environments)
         )
         session.came_by(route)
-        session.pid, session.host, session.alive = hello.pid, hello.host, True
+        session.pid, session.host, session.alive = hello.pid, printable(hello.host), True
         session.seen_here = is_seen(hello.pid, hello.host)
         self._welcome(session, route)
 

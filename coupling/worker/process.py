@@ -25,6 +25,7 @@ import numpy as np
 import zmq
 from gymnasium.vector import VectorEnv
 
+from coupling.errors import printable
 from coupling.signals import interrupting, number_of
 from coupling.wire.connection import task_hash
 from coupling.wire.protocol import (
@@ -388,7 +389,7 @@ class Worker:
 
     def _say(self, what: str) -> None:
         print(
-            f"worker {'?' if self._slot is None else self._slot}: {what}",
+            f"worker {'?' if self._slot is None else self._slot}: {printable(what)}",
             file=sys.stderr,
             flush=True,
         )
@@ -432,7 +433,7 @@ def _host(worker: Worker, name: str) -> int:
         worker.run()
     except WorkerStoppedError as stopped:
         if stopped.code:
-            print(f"{name}: {stopped}", file=sys.stderr)
+            print(f"{name}: {printable(stopped)}", file=sys.stderr)
         return stopped.code
     except (ProtocolError, RefusedError) as error:
         print(f"{name}: {error}", file=sys.stderr)

@@ -1,0 +1,263 @@
+"""Damage of every kind of file of a run folder: a sentence, or the same as before; no traceback, nothing lost unseen."""
+
+import json
+import shutil
+import zipfile
+
+import gymnasium
+import numpy as np
+import pytest
+import yaml
+
+from cases.yaml_files import parse_yaml
+from coupling.commands.metrics import prometheus_text
+from coupling.commands.plot import draw_runs
+from coupling.commands.report import write_report
+from coupling.commands.tables import print_status
+from coupling.errors import ConfigError, RunError
+from coupling.files import making_sense_of
+from coupling.run.folder import RunFolder
+from coupling.run.log import RunLog, read_status, write_status
+from coupling.run.policies import load_controller
+from coupling.run.run import _judged, load_learner
+from coupling.service.experience import Closed, ExperienceLog, Opened, Taken
+from coupling.settings.config import load_config
+from rl_agent import saving
+from rl_agent.learner import Learner
+
+FLIPS = 60
+RECORDS = [Opened(7, 8, 0, 0, 2), *(Taken([bytes([n]) * 40]) for n in range(20)), Closed(7)]
+EPISODES = [
+    {"environment_steps": n, "agent": 0, "return": 0.5 * n, "length": 7, "terminated": 1}
+    for n in range(1, 40)
+]
+RESULT = {
+    "mean_return": 1.0,
+    "ci95": [0.5, 1.5],
+    "mean_length": 9.0,
+    "survival": 0.5,
+    "episodes": 4,
+}
+STATUS = {
+    "run": "run", "state": "finished", "epoch": 0, "environment_steps": 40, "mean_return": 1.5, "agents": {"0": 40},
+    "absent": [1], "deaths": [{"time": 1.0, "slot": 0, "reason": "worker 0 died"}],
+    "warnings": [{"time": 2.0, "text": "a warning"}],
+    "workers": [{"slot": 0, "agents": [0, 1], "pid": 5, "host": "here", "steps": 20, "failure": ""}],
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory):
+    """A small run folder with all that a training leaves."""
+    folder = RunFolder(tmp_path_factory.mktemp("runs") / "run")
+    words = [
+        "env=small/none",
+        "agent.hidden=[4]",
+        "agent.memory=256",
+        "agent.batch=8",
+        "agent.start=64",
+    ]
+    config = load_config(None, [*words, "workers.agents=2", "workers.processes=1"])
+    box = gymnasium.spaces.Box(-1.0, 1.0, (3,), np.float32)
+    learner = Learner(config.agent, box, box, agents=2, seed=0)
+    rng, agents = np.random.default_rng(3), np.arange(2)
+    learner.begin(agents, rng.normal(size=(2, 3)))
+    for _ in range(40):
+        learner.act(agents)
+        learner.observe(
+            agents, rng.normal(size=2), *np.zeros((2, 2), bool), rng.normal(size=(2, 3))
+        )
+    folder.create(config, lambda: learner.save(folder.checkpoint))
+    folder.unlock()
+    log = RunLog(folder, 0, 0)
+    log.episodes(EPISODES)
+    for n in range(5):
+        log.statistics({"environment_steps": 1000 * (n + 1), "gradient_steps": n})
+    log.close()
+    write_status(folder.status, STATUS)
+    after = RESULT | {"baselines": {"zero": RESULT}}
+    folder.evaluation.write_text(json.dumps({"before": RESULT, "drawing": RESULT, "after": after}))
+    folder.note_start(0)
+    experience = ExperienceLog(folder.experience)
+    experience.begin(1)
+    for record in RECORDS:
+        experience.append(record)
+    experience.close()
+    return folder
+
+
+@pytest.fixture
+def copy(sound, tmp_path):
+    def anew():
+        shutil.rmtree(tmp_path / "run", ignore_errors=True)
+        shutil.copytree(sound.path, tmp_path / "run")
+        return RunFolder(tmp_path / "run")
+
+    return anew
+
+
+def damaged(path, seed):
+    """Damage a file again and again: one bit, its end, all of it, a piece of zeros, a piece of noise."""
+    content, rng = path.read_bytes(), np.random.default_rng(seed)
+    assert content
+    for _ in range(FLIPS):
+        flipped = bytearray(content)
+        flipped[rng.integers(len(content))] ^= 1 << rng.integers(8)
+        yield bytes(flipped)
+    for _ in range(FLIPS // 4):
+        yield content[: rng.integers(len(content))]
+        begin, length = rng.integers(len(content)), rng.integers(1, 40)
+        yield content[:begin] + bytes(length) + content[begin + length :]
+        yield content[:begin] + rng.bytes(length) + content[begin + length :]
+    yield b""
+
+
+def outcome(read):
+    """Return what a reader returns, or the sentence that a person gets."""
+    try:
+        return read()
+    except (ConfigError, RunError) as error:
+        return str(error)
+
+
+def test_a_damaged_configuration_is_refused(copy):
+    folder = copy()
+    before, text = folder.config(), folder.config_file.read_text()
+    refused = 0
+    for content in damaged(folder.config_file, 1):
+        folder.config_file.write_bytes(content)
+        got = outcome(folder.config)
+        # in the first line a bit may cost the checksum itself
+        assert isinstance(got, str) or got == before, content
+        refused += isinstance(got, str)
+    assert refused > FLIPS
+    folder.config_file.write_text(text.replace("seed: ", "seed:  "))
+    assert "remove its first line" in outcome(folder.config)
+    folder.config_file.write_text(text.partition("\n")[2])
+    assert folder.config() == before
+
+
+def test_a_damaged_checkpoint_is_refused_or_the_same(copy):
+    folder = copy()
+    arrays, meta = saving.contents(load_learner(folder))
+    for content in damaged(folder.checkpoint, 2):
+        folder.checkpoint.write_bytes(content)
+        got = outcome(lambda: load_learner(folder))
+        if not isinstance(got, str):
+            again, notes = saving.contents(got)
+            assert notes == meta
+            assert all(np.array_equal(again[name], arrays[name]) for name in arrays)
+        outcome(lambda: load_controller(folder, deterministic=True, seed=0))
+
+
+@pytest.mark.parametrize(
+    "notes", [b"[]", b'"x"', b"{}", b"[" * 100_000, b"\xff", b'{"format": []}']
+)
+def test_notes_of_a_checkpoint_that_make_no_sense(copy, notes):
+    folder = copy()
+    with np.load(folder.checkpoint) as file:
+        arrays = dict(file) | {"meta": np.frombuffer(notes, np.uint8)}
+    np.savez(folder.checkpoint, **arrays)
+    assert "cannot be used" in outcome(lambda: load_learner(folder))
+    assert "cannot be used" in outcome(lambda: load_controller(folder, deterministic=True, seed=0))
+
+
+def test_an_array_that_says_that_it_has_nine_tebibytes_takes_no_memory(copy):
+    folder = copy()
+    with zipfile.ZipFile(folder.checkpoint) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    name = "weights.npy" if "weights.npy" in members else next(n for n in members if "memory" in n)
+    header = np.lib.format.magic(1, 0)
+    text = b"{'descr': '<f8', 'fortran_order': False, 'shape': (1236950581248,), }\n"
+    members[name] = header + len(text).to_bytes(2, "little") + text
+    with zipfile.ZipFile(folder.checkpoint, "w") as archive:
+        for each, content in members.items():
+            archive.writestr(each, content)
+    assert "9895604649984 bytes" in outcome(lambda: load_learner(folder))
+
+
+def test_a_damaged_experience_log_loses_nothing_unseen(copy):
+    folder = copy()
+    log = folder.experience / "00000001.log"
+    for content in damaged(log, 3):
+        log.write_bytes(content)
+        said = []
+        records = ExperienceLog(folder.experience).records_since(1, said.append)
+        got = outcome(lambda records=records: list(records))
+        if isinstance(got, str):
+            assert "would be lost" in got
+            assert log.read_bytes() == content
+        elif got != RECORDS:
+            assert got == RECORDS[: len(got)]
+            # what ends at the end of a record is as if nothing had come after it
+            assert (
+                said or content == (copy().experience / "00000001.log").read_bytes()[: len(content)]
+            )
+
+
+@pytest.mark.parametrize("table", ["episodes", "statistics"])
+def test_damaged_tables_are_told_and_kept(copy, table):
+    folder = copy()
+    path = getattr(folder, table)
+    rows = len(path.read_bytes().splitlines()) - 1
+    for content in damaged(path, 4):
+        path.write_bytes(content)
+        outcome(lambda: draw_runs([folder]))
+        outcome(lambda: write_report([folder], folder.path / "report.html"))
+        said = []
+        RunLog(folder, 10**9, 10**9, said.append)
+        left = max(0, len(path.read_bytes().splitlines()) - 1) if path.exists() else 0
+        whole = content.count(b"\n") == rows + 1
+        assert left == rows or said or not whole
+        if said:
+            assert path.with_name(f"{path.name}.damaged").read_bytes() == content
+
+
+def test_a_damaged_status_or_evaluation_is_a_sentence(copy, capsys):
+    folder = copy()
+
+    def look():
+        status = read_status(folder.status)
+        with making_sense_of(folder.status):
+            print_status(status)
+            return prometheus_text(status)
+
+    assert "finished" in str(look())
+    for content in damaged(folder.status, 5):
+        folder.status.write_bytes(content)
+        outcome(look)
+        outcome(lambda: write_report([folder], folder.path / "report.html"))
+        assert "\x1b" not in capsys.readouterr().out
+    folder = copy()
+    for content in damaged(folder.evaluation, 6):
+        folder.evaluation.write_bytes(content)
+        outcome(lambda: _judged(folder))
+        outcome(lambda: write_report([folder], folder.path / "report.html"))
+
+
+def test_a_damaged_list_of_starts_is_still_added_to(copy):
+    folder = copy()
+    for content in damaged(folder.starts, 7):
+        folder.starts.write_bytes(content)
+        folder.note_start(5)
+        assert folder.starts.read_bytes().startswith(content)
+        assert json.loads(folder.starts.read_bytes().splitlines()[-1])["environment_steps"] == 5
+        folder.starts.write_bytes(content)
+        outcome(lambda: write_report([folder], folder.path / "report.html"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: &x [*x]", "a: &x {b: *x}", "[" * 20_000, "a: 2024-13-45", "a: !!binary 'x'", "? [1]\n: 2",
+        "\n".join(["a0: &a0 [1]", *(f"a{n + 1}: &a{n + 1} [*a{n}, *a{n}]" for n in range(60))]),
+        f"a: {'1' * 5000}",
+    ],
+)  # fmt: skip
+def test_yaml_that_cannot_be_is_an_error_of_yaml(text):
+    with pytest.raises(yaml.YAMLError):
+        parse_yaml(text)
+
+
+def test_yaml_with_aliases_is_taken():
+    assert parse_yaml("a: &x [1, {b: 2}]\nc: [*x, *x]")["c"] == [[1, {"b": 2}]] * 2
