@@ -71,7 +71,7 @@ def printable_lines(text: str) -> str:
 
 def describe_failure(error: BaseException) -> str:
     """Give what somebody's environment raised in one line, with the place in their code where it came from."""
-    text = " ".join(f"{type(error).__name__}: {error}".split())
+    text = printable(" ".join(f"{type(error).__name__}: {error}".split()))
     theirs = _their_frames(error)
     if not theirs:
         return text

@@ -37,7 +37,9 @@ class ConsoleScreen:
     """Shows a run's status on stderr. Use it as a context."""
 
     def __init__(self) -> None:
-        self._console = Console(stderr=True, highlight=False, soft_wrap=True, markup=False)
+        self._console = Console(
+            stderr=True, highlight=False, soft_wrap=True, markup=False, emoji=False
+        )
         self._bar = Progress(
             BarColumn(bar_width=10, table_column=Column(no_wrap=True, min_width=10)),
             MofNCompleteColumn(table_column=Column(no_wrap=True)),

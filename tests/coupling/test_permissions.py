@@ -4,17 +4,19 @@ import os
 import signal
 import stat
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import wait_until
+from conftest import ROOT, wait_until
 
 from coupling.errors import RunError
-from coupling.files import Table, make_private, write_atomically
+from coupling.files import Table, make_private, refuse_foreign, write_atomically
 from coupling.run.folder import RunFolder
 from coupling.run.run import resume
 from coupling.service.experience import ExperienceLog
+from coupling.settings.config import load_config
 from coupling.wire.connection import read_connection
 from coupling.worker.outbox import Outbox
 from rl_agent.checkpoint import write_checkpoint
@@ -84,7 +86,7 @@ def test_all_that_is_written_into_a_run_folder_is_private(shell):
     assert open_to_others(run) == []
 
     for path in [run, *run.rglob("*")]:
-        path.chmod(0o777 if path.is_dir() else 0o666)
+        path.chmod(0o755 if path.is_dir() else 0o644)
     screen, other = Said(), RunFolder(run)
     other.lock()
     # it is made private before anything else is done
@@ -93,7 +95,7 @@ def test_all_that_is_written_into_a_run_folder_is_private(shell):
     other.unlock()
     assert [path for path in (run, *run.rglob("*")) if mode(path) & 0o077] == []
     assert any("others could look into" in line for line in screen.lines)
-    assert "mode 0777" in screen.lines[0]
+    assert "mode 0755" in screen.lines[0]
 
 
 def test_no_writer_leaves_a_file_to_others(tmp_path, umask):
@@ -186,3 +188,68 @@ def test_a_lax_folder_is_made_private_without_following_links(tmp_path):
     ] == []
     assert mode(outside) == 0o644
     assert make_private(run) == 0
+
+
+@pytest.fixture
+def begun(tmp_path):
+    """The folder of a run that names an environment, whose import would leave a trace."""
+    before = os.umask(0)
+    (tmp_path / "planted.py").write_text(f"open({str(tmp_path / 'trace')!r}, 'w')")
+    config = load_config(None, ["env=planted:Planted-v0", f"run.folder={tmp_path / 'runs'}"])
+    folder = RunFolder(tmp_path / "runs" / "run")
+    folder.create(config, lambda: folder.checkpoint.touch())
+    folder.unlock()
+    yield folder
+    os.umask(before)
+
+
+def test_a_new_folder_of_runs_is_writable_by_its_owner_alone_under_any_umask(begun):
+    assert mode(begun.path.parent) == 0o755
+    assert mode(begun.path) == 0o700
+
+
+def refused(folder, monkeypatch):
+    """Check that nothing is imported for a folder that is not to be trusted, and return why it is not."""
+    home = folder.path.parents[1]
+    monkeypatch.syspath_prepend(str(home))
+    said = []
+    for command in (["resume", str(folder.path)], ["serve", str(folder.path)]):
+        done = subprocess.run(
+            [sys.executable, "-m", "coupling.commands.cli", *command],
+            env=os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(home)])},
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert done.returncode == 1, done.stderr
+        said.append(done.stderr.splitlines()[-1])
+        assert not (home / "trace").exists()
+    with pytest.raises(RunError) as refusal:
+        resume(folder.path, [], Said())
+    assert {line.removeprefix("flowsim: ") for line in said} == {str(refusal.value)}
+    assert not (home / "trace").exists()
+    return said[0]
+
+
+@pytest.mark.slow
+def test_a_folder_that_others_could_write_to_is_not_gone_on_with(begun, monkeypatch):
+    begun.path.chmod(0o770)
+    assert "others can write to" in refused(begun, monkeypatch)
+    begun.path.chmod(0o755)
+    begun.config_file.chmod(0o666)
+    assert f"others can write to {begun.config_file} (mode 0666)" in refused(begun, monkeypatch)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+def test_a_folder_in_which_something_is_somebody_elses_is_not_gone_on_with(begun, monkeypatch):
+    os.chown(begun.config_file, 12345, -1)
+    assert f"{begun.config_file} belongs to another user" in refused(begun, monkeypatch)
+
+
+def test_what_lies_within_a_closed_folder_is_nobody_elses_business(begun):
+    """TensorBoard's files have the mode of the umask."""
+    (begun.path / "events").touch(mode=0o666)
+    begun.path.joinpath("events").chmod(0o666)
+    refuse_foreign(begun.path)
