@@ -8,6 +8,7 @@ import contextlib
 import csv
 import io
 import json
+import math
 import os
 import re
 import stat
@@ -253,7 +254,8 @@ class Table:
             damaged += range(1, len(lines))
             self._columns = []
             return []
-        whole = [len(row) == len(header) and all(map(_is_number, row)) for row in rows]
+        needed = [column in self._wanted for column in header]
+        whole = [len(row) == len(header) and all(map(_is_number, row, needed)) for row in rows]
         wrong = [number for number, is_whole in enumerate(whole, 2) if not is_whole]
         if wrong and damaged is None:
             raise RunError(f"{self.path} is damaged in line {wrong[0]}")
@@ -284,10 +286,10 @@ class Table:
         write_atomically(self.path, text.getvalue().encode())
 
 
-def _is_number(word: str) -> bool:
-    """Tell whether a word of a table is a number, or nothing, where a column came later."""
+def _is_number(word: str, needed: bool) -> bool:
+    """Tell whether a word of a table is a number; unless it is needed also nothing, where a column came later."""
     try:
-        float(word or "nan")
+        number = float(word or "nan")
     except ValueError:
         return False
-    return True
+    return math.isfinite(number) or not needed

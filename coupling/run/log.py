@@ -155,7 +155,7 @@ class RunLog:
 
     def _note(self, rows: list[dict[str, Any]]) -> None:
         for row in rows:
-            step, length = int(row["environment_steps"]), int(row["length"])
+            step, length = int(float(row["environment_steps"])), int(float(row["length"]))
             self.recent.add(Ended(step, float(row["return"]), length))
 
     def close(self, *, finished: bool) -> None:
