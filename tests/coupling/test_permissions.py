@@ -197,7 +197,7 @@ def begun(tmp_path):
     (tmp_path / "planted.py").write_text(f"open({str(tmp_path / 'trace')!r}, 'w')")
     config = load_config(None, ["env=planted:Planted-v0", f"run.folder={tmp_path / 'runs'}"])
     folder = RunFolder(tmp_path / "runs" / "run")
-    folder.create(config, lambda: folder.checkpoint.touch())
+    folder.create(config, lambda: folder.checkpoint.touch(0o600))
     folder.unlock()
     yield folder
     os.umask(before)
