@@ -448,7 +448,7 @@ def serve(
     with ConsoleScreen() as screen:
         if Path(_expanded(what)).is_dir():
             path = Path(_expanded(what))
-            refuse_unknown_code(RunFolder.find(path).config().env, trust)
+            refuse_unknown_code(RunFolder.find_own(path).config().env, trust)
             folder = run.resume(path, words, screen)
         else:
             folder = run.train(*_preset_or_word(what, words), screen)

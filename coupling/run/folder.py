@@ -136,7 +136,7 @@ class RunFolder:
             When others own something in it, or could write to it.
         """
         folder = cls.find(path)
-        refuse_foreign(path)
+        refuse_foreign(folder.path)
         return folder
 
     def write_config(self, config: RunConfig) -> None:
