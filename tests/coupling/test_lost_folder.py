@@ -64,7 +64,7 @@ def test_a_folder_that_is_removed_does_not_come_back(shell):
     assert not shell.run_folder.exists()
     gone.rename(shell.run_folder)
     resumed = shell.start("resume", "runs/run", "workers.launcher=local")
-    wait_until(lambda: shell.status()["state"] == "training")
+    wait_until(lambda: shell.status()["epoch"] == 1)
     resumed.send_signal(signal.SIGINT)
     _, said = resumed.communicate(timeout=GUARD)
     assert resumed.returncode == 130, said
