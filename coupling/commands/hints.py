@@ -4,13 +4,13 @@ Each line is a command that is accepted as it stands: tests/coupling/test_hints.
 """
 
 import importlib.util
-import json
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from coupling.files import read_json
 from coupling.settings import EXTERNAL
 
 if TYPE_CHECKING:
@@ -76,9 +76,9 @@ class RunState:
         """Read the state of a run; what its environment can do as its last start noted, unless given."""
         config = folder.config()
         there = folder.evaluation.exists()
-        evaluated = there and "after" in json.loads(folder.evaluation.read_text(encoding="utf-8"))
+        evaluated = there and "after" in read_json(folder.evaluation)
         episodes = folder.episodes
-        has_episodes = episodes.exists() and len(episodes.read_text().splitlines()) > 1
+        has_episodes = episodes.exists() and len(episodes.read_bytes().splitlines()) > 1
         lacks = config.run.evaluate_episodes > 0 and not evaluated
         draws = folder.draws_itself() if draws_itself is None else draws_itself
         return cls(name, config.env, config.run.steps, draws, has_episodes, evaluated, lacks)

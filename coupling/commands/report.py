@@ -161,17 +161,18 @@ def over_seeds(folders: Sequence[RunFolder]) -> Rows:
 def _scores(folder: RunFolder) -> dict[str, float]:
     """Return mean returns of a run: of its last training episodes, and of its evaluations."""
     scores = {}
-    if last := Table(folder.episodes).read()[-100:]:
+    if last := folder.episodes_table().read()[-100:]:
         scores["last 100 training episodes"] = float(
             np.mean([float(row["return"]) for row in last])
         )
     if folder.evaluation.exists():
-        found = json.loads(folder.evaluation.read_text())
-        scores |= {
-            f"evaluation, {title}": float(found[part]["mean_return"])
-            for part, title in JUDGED.items()
-            if part in found
-        }
+        found = read_json(folder.evaluation)
+        with making_sense_of(folder.evaluation):
+            scores |= {
+                f"evaluation, {title}": float(found[part]["mean_return"])
+                for part, title in JUDGED.items()
+                if part in found
+            }
     return scores
 
 

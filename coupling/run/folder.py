@@ -226,7 +226,7 @@ class RunFolder:
 
     def draws_itself(self) -> bool:
         """Tell whether the run's environment can be filmed, as its last start noted; nothing of it is imported."""
-        with contextlib.suppress(OSError, ValueError, IndexError):
+        with contextlib.suppress(OSError, ValueError, IndexError, RecursionError):
             last = json.loads(self.starts.read_text(encoding="utf-8").splitlines()[-1])
             return isinstance(last, dict) and last.get("draws_itself") is True
         return False
