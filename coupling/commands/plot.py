@@ -13,7 +13,7 @@ from matplotlib.ticker import EngFormatter
 
 from coupling.errors import ConfigError, RunError
 from coupling.run.aggregate import interquartile_mean, interval, name_of, seeds_of_each
-from coupling.run.folder import RunFolder
+from coupling.run.folder import RunFolder, episodes_table
 from rl_agent.colours import method_name, styles_of
 
 __all__ = ["QUANTITIES", "Curve", "curves_of", "draw_curves", "plot_runs", "refuse_other_endings"]
@@ -140,7 +140,7 @@ def _draw_runs(folders: Sequence[RunFolder]) -> Figure:
 
 def _episodes(folder: RunFolder) -> np.ndarray:
     """Return environment steps, return and length of every episode, shape (episodes, 3)."""
-    rows = folder.episodes_table().read()
+    rows = episodes_table(folder).read()
     if not rows:
         why = "" if folder.episodes.exists() else ", for it came without its episodes.csv"
         raise RunError(f"run {folder.path} has no finished episode to draw{why}")

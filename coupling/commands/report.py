@@ -21,7 +21,7 @@ from coupling.commands.tables import RESULTS, number, result_cells
 from coupling.files import making_sense_of, read_json, write_atomically
 from coupling.origin import flowsim_version
 from coupling.run.aggregate import interquartile_mean, interval, name_of, seeds_of_each
-from coupling.run.folder import RunFolder
+from coupling.run.folder import RunFolder, episodes_table, statistics_table
 from coupling.run.log import flatten, read_status
 from coupling.settings.config import dump_config
 
@@ -101,7 +101,7 @@ def _runs(folders: Sequence[RunFolder]) -> Rows:
             folder.config(),
             read_status(folder.status) if folder.status.exists() else {},
         )
-        statistics, episodes = folder.statistics_table().read(), folder.episodes_table().read()
+        statistics, episodes = statistics_table(folder).read(), episodes_table(folder).read()
         done = status.get("environment_steps", episodes[-1]["environment_steps"] if episodes else 0)
         with making_sense_of(folder.status):
             steps = int(float(done))
@@ -161,7 +161,7 @@ def over_seeds(folders: Sequence[RunFolder]) -> Rows:
 def _scores(folder: RunFolder) -> dict[str, float]:
     """Return mean returns of a run: of its last training episodes, and of its evaluations."""
     scores = {}
-    if last := folder.episodes_table().read()[-100:]:
+    if last := episodes_table(folder).read()[-100:]:
         scores["last 100 training episodes"] = float(
             np.mean([float(row["return"]) for row in last])
         )
@@ -207,7 +207,7 @@ def _task(task: str, curves: Sequence[Curve]) -> dict[str, Any]:
 def _diagnostics(curves: Sequence[Curve]) -> list[tuple[str, str]]:
     """Draw the learners' own numbers against environment steps: the name and the picture of each that there is."""
     runs = [
-        (folder, curve.style, folder.statistics_table().read())
+        (folder, curve.style, statistics_table(folder).read())
         for curve in curves
         for folder in curve.folders
     ]

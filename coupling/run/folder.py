@@ -18,7 +18,7 @@ from coupling.origin import provenance
 from coupling.settings.config import RunConfig, dump_config, load_config
 from coupling.worker.window import FLOW_FILE, REQUEST_FILE
 
-__all__ = ["RunFolder"]
+__all__ = ["RunFolder", "episodes_table", "statistics_table"]
 
 _SEAL = b"# crc32 %08x of the lines below, written by flowsim\n"
 
@@ -162,14 +162,6 @@ class RunFolder:
             )
         return load_config(str(self.config_file))
 
-    def statistics_table(self) -> Table:
-        """Return the table of the learner's numbers."""
-        return Table(self.statistics, "environment_steps", "seconds")
-
-    def episodes_table(self) -> Table:
-        """Return the table of finished episodes."""
-        return Table(self.episodes, "environment_steps", "return", "length")
-
     def lock(self) -> None:
         """Make sure that no other process trains in this folder; the system frees the lock of a dead one.
 
@@ -230,3 +222,13 @@ class RunFolder:
             last = json.loads(self.starts.read_text(encoding="utf-8").splitlines()[-1])
             return isinstance(last, dict) and last.get("draws_itself") is True
         return False
+
+
+def statistics_table(folder: RunFolder) -> Table:
+    """Return the table of the learner's numbers."""
+    return Table(folder.statistics, "environment_steps", "seconds")
+
+
+def episodes_table(folder: RunFolder) -> Table:
+    """Return the table of finished episodes."""
+    return Table(folder.episodes, "environment_steps", "return", "length")

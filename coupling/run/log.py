@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from coupling.files import Table, making_sense_of, read_json, write_atomically
-from coupling.run.folder import RunFolder
+from coupling.run.folder import RunFolder, episodes_table, statistics_table
 from coupling.run.recent import Ended, RecentEpisodes
 
 if TYPE_CHECKING:
@@ -91,8 +91,8 @@ class RunLog:
         steps_planned: int,
         say: Callable[[str], object] = lambda text: None,
     ) -> None:
-        self._statistics = folder.statistics_table()
-        self._episodes = folder.episodes_table()
+        self._statistics = statistics_table(folder)
+        self._episodes = episodes_table(folder)
         kept = [
             row
             for row in _sound_rows(self._statistics, say)
