@@ -44,7 +44,7 @@ def test_every_road_to_an_evaluation_has_the_same_episodes_and_training_has_none
     # the other evaluations that somebody may ask for are held out as well
     others = [episode_seed(Purpose.EVALUATION, seed, k) for seed in range(50) for k in range(96)]
     assert not set(trained) & set(states(others))
-    first = states([episode_seed(Purpose.TRAINING, 0, agent, 0) for agent in range(AGENTS)])
+    first = states([episode_seed(Purpose.TRAINING, 0, agent, 0, 0) for agent in range(AGENTS)])
     assert set(trained) & set(first), "these are not the episodes of the training"
 
     said, judged = taken("evaluate", "runs/run", "--episodes", str(EPISODES))
