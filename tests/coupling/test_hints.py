@@ -62,10 +62,12 @@ class Follower:
     def _run(self, line: str) -> str:
         begin = " ".join(line.rpartition("&& ")[2].split()[:2])
         endless = ENDLESS | ({"flowsim evaluate": "waiting for"} if "balls" in line else {})
+        # the flow of the shipped agent takes minutes until its wake has developed
+        coarse = " env_options.start=impulsive" if line.startswith("flowsim render wake ") else ""
         file = self._shell.folder / "said"
         with file.open("w") as said:
             process = subprocess.Popen(
-                ["bash", "-c", line + FILMS.get(begin, "")], cwd=self._shell.folder,
+                ["bash", "-c", line + FILMS.get(begin, "") + coarse], cwd=self._shell.folder,
                 env=self._environment, stdout=said, stderr=said, start_new_session=True,
             )  # fmt: skip
         self._shell.started.append(process)
