@@ -30,7 +30,7 @@ from benchmarks.pages import fill_in  # noqa: E402
 from coupling.errors import RunError  # noqa: E402
 from coupling.files import write_atomically  # noqa: E402
 from coupling.origin import machine, provenance  # noqa: E402
-from coupling.run.agents import describe_agents, write_agent  # noqa: E402
+from coupling.run.agents import describe_agents  # noqa: E402
 from coupling.run.evaluate import PolicyController, evaluate, evaluate_with_baselines  # noqa: E402
 from coupling.run.folder import RunFolder  # noqa: E402
 from coupling.run.judges import Judges  # noqa: E402

@@ -5,13 +5,10 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from coupling.errors import ConfigError
-from coupling.files import write_atomically
 from coupling.run.folder import RunFolder
-from coupling.run.policies import load_policy
 from coupling.settings.content import read_yaml
 
-__all__ = ["describe_agents", "find_agent", "write_agent"]
+__all__ = ["describe_agents", "find_agent"]
 
 _ROOT = Path(str(resources.files("coupling"))) / "agents"
 
@@ -28,30 +25,6 @@ def find_agent(path: Path) -> RunFolder:
     if path.name == str(path) and not path.exists() and shipped.config_file.is_file():
         return shipped
     return RunFolder.find(path, [file.parent.name for file in _ROOT.glob("*/config.yaml")])
-
-
-def write_agent(run: RunFolder, folder: Path) -> None:
-    """Write the policy of a run as the folder of an agent: ``checkpoint.npz`` and the ``config.yaml`` of its task.
-
-    The evaluation, the training episodes and what the run was started with are copied where the run has them.
-
-    Raises
-    ------
-    ConfigError
-        When the folder exists and is not empty.
-    RunError
-        When the run's checkpoint is missing or damaged.
-    """
-    policy = load_policy(run)
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ConfigError(f"{folder} exists already; choose another name")
-    folder.mkdir(parents=True, exist_ok=True)
-    agent = RunFolder(folder)
-    policy.save(agent.checkpoint)
-    for name in ("config_file", "evaluation", "episodes", "starts"):
-        source: Path = getattr(run, name)
-        if source.is_file():
-            write_atomically(getattr(agent, name), source.read_bytes())
 
 
 def describe_agents(root: Path = _ROOT) -> list[dict[str, Any]]:

@@ -1,12 +1,15 @@
 """Trained policies of run folders, alone and as controllers."""
 
+from pathlib import Path
+
 from coupling.errors import ConfigError, RunError
+from coupling.files import write_atomically
 from coupling.run.evaluate import PolicyController
 from coupling.run.folder import RunFolder
 from rl_agent.checkpoint import CheckpointError, read_checkpoint
 from rl_agent.policy import Policy
 
-__all__ = ["load_controller", "load_policy", "refuse_policy_alone"]
+__all__ = ["load_controller", "load_policy", "refuse_policy_alone", "write_agent"]
 
 
 def load_policy(folder: RunFolder) -> Policy:
@@ -45,3 +48,27 @@ def refuse_policy_alone(folder: RunFolder) -> None:
             f"{folder.path} holds a policy without its learner: it can be evaluated, rendered and exported, "
             "but not trained further"
         )
+
+
+def write_agent(run: RunFolder, folder: Path) -> None:
+    """Write the policy of a run as the folder of an agent: ``checkpoint.npz`` and the ``config.yaml`` of its task.
+
+    The evaluation, the training episodes and what the run was started with are copied where the run has them.
+
+    Raises
+    ------
+    ConfigError
+        When the folder exists and is not empty.
+    RunError
+        When the run's checkpoint is missing or damaged.
+    """
+    policy = load_policy(run)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ConfigError(f"{folder} exists already; choose another name")
+    folder.mkdir(parents=True, exist_ok=True)
+    agent = RunFolder(folder)
+    policy.save(agent.checkpoint)
+    for name in ("config_file", "evaluation", "episodes", "starts"):
+        source: Path = getattr(run, name)
+        if source.is_file():
+            write_atomically(getattr(agent, name), source.read_bytes())

@@ -283,9 +283,15 @@ def test_of_a_flood_python_hears_no_more_than_the_budget(server, ask_for_status,
     assert sum("connections came within a second" in refusal for refusal in server.refusals) == 1
 
 
-def test_a_flood_that_cannot_be_kept_out_is_told(server, ask_for_status, monkeypatch):
+@pytest.fixture
+def no_lock(monkeypatch):
+    """A kernel that permits no way to shut a door; for a server that is made after it."""
+    monkeypatch.setattr("coupling.wire.door.LOCKS", [refuse])
+
+
+@pytest.mark.usefixtures("no_lock")
+def test_a_flood_that_cannot_be_kept_out_is_told(server, ask_for_status):
     """The learner goes on, serves who is there, and says what can be done."""
-    monkeypatch.setattr(server._guard._door, "_locks", [refuse])
     port = int(server.endpoint.rpartition(":")[2])
     asked = 0
     while asked < 400:

@@ -197,6 +197,7 @@ def test_serve_waits_for_workers_that_are_started_by_hand(shell):
     assert connection.stat().st_mode & 0o777 == 0o600
     far = shell.folder / "copy.json"  # as it would be copied to another machine
     far.write_bytes(connection.read_bytes())
+    far.chmod(0o600)  # it holds the keys
     workers = [shell.start("worker", "--connect", str(connection))]
     wait_until(lambda: list((shell.folder / "meeting").iterdir()))  # it waits there for the other
     workers.append(shell.start("worker", "--connect", str(far)))

@@ -250,9 +250,8 @@ def test_no_short_word_of_a_table_is_broken(runs, tmp_path):
         shutil.copytree(runs[1].path, tmp_path / "a_school_of_swimmers_that_keeps_together_1")
     )
     long = "parallel:cases." + 8 * "a_school_of_swimmers" + ".env"
-    run.config_file.write_text(
-        run.config_file.read_text().replace("flowsim/LinearQuadratic-v0", long)
-    )
+    settings = yaml.safe_load(run.config_file.read_text()) | {"env": long}
+    run.config_file.write_text(yaml.safe_dump(settings))
     page = tmp_path / "report.html"
     report.write_report([run], page)
     ask = (

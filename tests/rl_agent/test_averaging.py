@@ -35,7 +35,7 @@ def test_the_policy_is_the_weighted_mean_of_the_last_ones(tmp_path):
     policy = learner.policy()
 
     def with_weights(weights):
-        rest = policy._mean, policy._per_std, policy._action_map
+        rest = policy.state_mean, policy.state_per_std, policy.action_map
         return Policy(policy.config, policy.sizes, weights.astype(np.float32), *rest)
 
     newest, averaged = with_weights(entered[-1]), with_weights(expected)
@@ -63,7 +63,7 @@ def test_without_an_average_the_newest_policy_is_handed_out():
     run.run(600)
     assert learner.average is None
     size = learner.algorithm.actor.size
-    np.testing.assert_array_equal(learner.policy()._weights, learner.algorithm.weights[:size])
+    np.testing.assert_array_equal(learner.policy().weights, learner.algorithm.weights[:size])
 
 
 def test_who_has_no_memory_has_no_average():
