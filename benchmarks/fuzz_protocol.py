@@ -270,7 +270,8 @@ def valid_frames(
         protocol.StatusReply("{}"),
     )
     for body in maps:
-        frame = protocol.encode_control(body, session=session)
+        has_session = not isinstance(body, Hello | protocol.Status | protocol.StatusReply)
+        frame = protocol.encode_control(body, session=session if has_session else 0)
         frames[protocol.decode(frame)[0].kind] = frame
     return frames
 
@@ -497,8 +498,8 @@ class Siege:
             # so it has arrived
             self.ask(socket, protocol.encode_control(protocol.Status()), Kind.STATUS_REPLY)
             last = valid_frames(self._rng, self._numbers, session, sequence + 1)
-            frame = self._rng.choice((last[Kind.STEP], *last.values()))
-            self._left[slot] = frame if self._rng.random() < 0.5 else changed(self._rng, frame)
+            # anything else is refused with the HELLO that brings it
+            self._left[slot] = self._rng.choice((last[Kind.STEP], last[Kind.RESET]))
 
     def attack(self, session: int, sequence: int) -> list[bytes]:
         """Send changed frames, each over a connection of its own; return those that are valid still.
