@@ -274,7 +274,8 @@ def test_a_learner_that_beats_but_never_answers_is_left_in_the_end(hand):
 
 @pytest.mark.slow
 def test_a_run_goes_on_after_forged_steps_and_says_what_happened(shell):
-    workers = {"processes": 2, "agents": 2, "heartbeat": 0.5}
+    # a stranger is heard only where nothing is encrypted
+    workers = {"processes": 2, "agents": 2, "heartbeat": 0.5, "curve": "never"}
     preset = shell.preset(workers=workers, env_options={"step_seconds": 0.5}, run={"steps": 10**6})
     learner = shell.start("train", preset)
     outbox = shell.run_folder / "workers" / "outbox-0"
