@@ -34,6 +34,7 @@ from coupling.run.agents import describe_agents  # noqa: E402
 from coupling.run.evaluate import PolicyController, evaluate, evaluate_with_baselines  # noqa: E402
 from coupling.run.folder import RunFolder  # noqa: E402
 from coupling.run.judges import Judges  # noqa: E402
+from coupling.run.policies import write_agent  # noqa: E402
 from coupling.settings.config import RunConfig, dump_config  # noqa: E402
 from coupling.worker.environments import describe_task  # noqa: E402
 from rl_agent import Learner, Policy  # noqa: E402

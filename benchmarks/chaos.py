@@ -118,6 +118,8 @@ BY_HAND = {
     "workers": SINGLE["workers"] | {"launcher": "none"},
     "env_options": SINGLE["env_options"],
 }
+# what stands in between reads messages, and makes some of its own
+UNENCRYPTED = SINGLE | {"workers": SINGLE["workers"] | {"curve": "never"}}
 NO_OUTBOX = {"workers": SINGLE["workers"] | {"outbox": False}, "env_options": SINGLE["env_options"]}
 FSYNC = {
     "run": {"durability": "fsync"},
@@ -131,7 +133,7 @@ PARTS: dict[str, tuple[Any, dict[str, Any], float]] = {
     "restarts": (restarts, {}, 2.0),
     "everything": (everything, SINGLE | FSYNC, 1.5),
     "elsewhere": (elsewhere, BY_HAND, 2.0),
-    "messages": (messages, SINGLE | LSTM, 3.0),
+    "messages": (messages, UNENCRYPTED | LSTM, 3.0),
     "connections": (connections, SINGLE, 3.0),
     "no_outbox": (processes, NO_OUTBOX, 1.5),
 }

@@ -46,7 +46,8 @@ def played(game, actions, seed=0):
         ),
         (
             {"frameskip": 1},
-            r"env_options\.frameskip is no option of env = 'flowsim/.*: (did you mean 'frame_skip'|allowed are game, sticky)",
+            r"env_options\.frameskip is no option of env = 'flowsim/.*: "
+            r"(did you mean 'frame_skip'|allowed are game, sticky)",
         ),
         ({"sticky": "often"}, r"sticky = 'often': .*boolean"),
     ],
