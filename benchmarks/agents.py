@@ -32,8 +32,8 @@ from coupling.files import write_atomically  # noqa: E402
 from coupling.origin import machine, provenance  # noqa: E402
 from coupling.run.agents import describe_agents  # noqa: E402
 from coupling.run.evaluate import PolicyController, evaluate, evaluate_with_baselines  # noqa: E402
+from coupling.run.evaluation_pool import EvaluationPool  # noqa: E402
 from coupling.run.folder import RunFolder  # noqa: E402
-from coupling.run.judges import Judges  # noqa: E402
 from coupling.run.policies import write_agent  # noqa: E402
 from coupling.settings.config import RunConfig, dump_config  # noqa: E402
 from coupling.worker.environments import describe_task  # noqa: E402
@@ -86,7 +86,7 @@ def ship(run: RunFolder, folder: Path) -> None:
 def ship_job(job: Job, results: Path, folder: Path) -> None:
     """Keep a training of figure 6 as a run is kept, without its episodes; judge what its result lacks.
 
-    The untrained policy and the baselines are judged here, from the starts that the trained one was judged from.
+    The untrained policy and the baselines are evaluated here, on the episodes that the trained one was evaluated on.
 
     Raises
     ------
@@ -116,7 +116,7 @@ def ship_job(job: Job, results: Path, folder: Path) -> None:
         others.pop("baselines"),
         {key: value for key, value in others.items() if key != "task"},
     )
-    judged = {
+    evaluation = {
         "before": before,
         "drawing": done["evaluation"]["drawing"],
         "after": {"task": job.env} | done["evaluation"]["deterministic"] | {"baselines": baselines},
@@ -126,7 +126,7 @@ def ship_job(job: Job, results: Path, folder: Path) -> None:
     kept = RunFolder(folder)
     Policy.load(policy).save(kept.checkpoint)
     write_atomically(kept.config_file, dump_config(config).encode())
-    write_atomically(kept.evaluation, json.dumps(judged, indent=1).encode())
+    write_atomically(kept.evaluation, json.dumps(evaluation, indent=1).encode())
     origin = {"epoch": 0, "environment_steps": 0} | {
         key: done[key] for key in ("commit", "python", "machine", "versions")
     }
@@ -178,19 +178,19 @@ def evaluate_again(name: str) -> int:
     untrained = Learner(config.agent, *spaces, **numbers)
     trained = Policy.load(folder.checkpoint)
     found = {}
-    with Judges(config.env, config.env_options) as judges:
+    with EvaluationPool(config.env, config.env_options) as pool:
         for key, policy, deterministic in (
             ("before", untrained.policy(), True),
             ("drawing", trained, False),
         ):
             controller = PolicyController(policy, deterministic=deterministic, seed=EVALUATION_SEED)
-            judged = evaluate(
-                config.env, config.env_options, controller, episodes=episodes, judges=judges
+            evaluation = evaluate(
+                config.env, config.env_options, controller, episodes=episodes, pool=pool
             )
-            found[key] = judged.summary() | {"seed": EVALUATION_SEED}
+            found[key] = evaluation.summary() | {"seed": EVALUATION_SEED}
         controller = PolicyController(trained, deterministic=True, seed=EVALUATION_SEED)
         found["after"] = evaluate_with_baselines(
-            config.env, config.env_options, controller, episodes=episodes, seed=EVALUATION_SEED, judges=judges
+            config.env, config.env_options, controller, episodes=episodes, seed=EVALUATION_SEED, pool=pool
         )  # fmt: skip
     found["evaluated"] = provenance() | {"machine": machine()}
     write_atomically(folder.evaluation, json.dumps(found, indent=1).encode())
@@ -203,9 +203,9 @@ def _evaluation(folder: RunFolder) -> dict[str, Any]:
     return dict(json.loads(folder.evaluation.read_text()))
 
 
-def episodes_of(judged: dict[str, Any]) -> str:
+def episodes_of(evaluation: dict[str, Any]) -> str:
     """Say on which episodes an agent was evaluated."""
-    after = judged["after"]
+    after = evaluation["after"]
     of = (
         f"evaluation seed {after['seed']}"
         if "seed" in after
@@ -221,7 +221,7 @@ def cards() -> str:
         name = str(row["agent"])
         folder = AGENTS / name
         start = json.loads((folder / "starts.jsonl").read_text().splitlines()[0])
-        judged = json.loads((folder / "evaluation.json").read_text())
+        evaluation = json.loads((folder / "evaluation.json").read_text())
         words = (
             ["python", "benchmarks/figure6.py", "run", *JOBS[name]]
             if name in JOBS
@@ -232,12 +232,13 @@ def cards() -> str:
             f"`{shlex.join(words)}`, seed {row['seed']}, commit `{start['commit'][:12]}`, "
             f"{row['steps']:,} actions of {row['learner']} on `{row['env']}`.",
             f"{LIMITS[name]}\n",
-            f"| {episodes_of(judged)} | return | survival | actions |",
+            f"| {episodes_of(evaluation)} | return | survival | actions |",
             "| --- | --: | --: | --: |",
         ]
         contestants = {
-            "mean of the policy": judged["after"], "drawing": judged["drawing"], "before training": judged["before"],
-            **judged["after"]["baselines"],
+            "mean of the policy": evaluation["after"], "drawing": evaluation["drawing"],
+            "before training": evaluation["before"],
+            **evaluation["after"]["baselines"],
         }  # fmt: skip
         for label, result in contestants.items():
             # what is only rounding is zero, without a sign

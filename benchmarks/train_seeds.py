@@ -27,8 +27,8 @@ sys.path[0] = str(ROOT)
 
 from coupling.origin import machine  # noqa: E402
 from coupling.run.evaluate import evaluate  # noqa: E402
+from coupling.run.evaluation_pool import EvaluationPool  # noqa: E402
 from coupling.run.folder import RunFolder  # noqa: E402
-from coupling.run.judges import Judges  # noqa: E402
 from coupling.run.policies import load_controller  # noqa: E402
 from rl_agent.seeds import EVALUATION_SEED  # noqa: E402
 
@@ -47,10 +47,8 @@ def evaluate_mean(run: Path, episodes: int) -> dict[str, Any]:
     folder = RunFolder.find(run)
     config = folder.config()
     controller = load_controller(folder, deterministic=True, seed=EVALUATION_SEED)
-    with Judges(config.env, config.env_options) as judges:
-        found = evaluate(
-            config.env, config.env_options, controller, episodes=episodes, judges=judges
-        )
+    with EvaluationPool(config.env, config.env_options) as pool:
+        found = evaluate(config.env, config.env_options, controller, episodes=episodes, pool=pool)
     each = {name: values.tolist() for name, values in found._asdict().items()}
     return {"after": found.summary() | {"seed": EVALUATION_SEED}, "each": each}
 
@@ -66,8 +64,8 @@ def train(
     flowsim("train", preset, f"run.name={run.name}", f"run.seed={seed}", f"run.steps={steps}",
             f"run.evaluate_episodes={0 if mean_only else episodes}")  # fmt: skip
     if mean_only:
-        judged = evaluate_mean(run, episodes)
-        (run / "evaluation.json").write_text(json.dumps(judged, indent=1))
+        evaluation = evaluate_mean(run, episodes)
+        (run / "evaluation.json").write_text(json.dumps(evaluation, indent=1))
     kept.mkdir(parents=True)
     for name in ("config.yaml", "evaluation.json", "starts.jsonl"):
         shutil.copy(run / name, kept / name)

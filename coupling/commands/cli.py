@@ -566,7 +566,9 @@ def evaluate(
                 sampled=load_controller(folder, deterministic=False, seed=seed)
                 if has_both
                 else None,
-                progress=lambda name, over, actions: screen.judging(name, over, episodes, actions),
+                progress=lambda name, over, actions: screen.evaluating(
+                    name, over, episodes, actions
+                ),
                 max_actions=max_actions,
             )
     if as_json:

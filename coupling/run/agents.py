@@ -32,16 +32,16 @@ def describe_agents(root: Path = _ROOT) -> list[dict[str, Any]]:
     rows = []
     for config in sorted(root.glob("*/config.yaml")):
         settings, folder = read_yaml(config), RunFolder(config.parent)
-        judged = json.loads(folder.evaluation.read_text(encoding="utf-8"))["after"]
-        low, high = judged["ci95"]
+        evaluation = json.loads(folder.evaluation.read_text(encoding="utf-8"))["after"]
+        low, high = evaluation["ci95"]
         rows.append({
             "agent": config.parent.name,
             "env": settings["env"],
             "learner": settings["agent"]["algorithm"],
             "steps": settings["run"]["steps"],
             "seed": settings["run"]["seed"],
-            "episodes": judged["episodes"],
-            "survival": f"{100 * judged['survival']:.0f} %",
-            "return": f"{judged['mean_return']:.1f} [{low:.1f}, {high:.1f}]",
+            "episodes": evaluation["episodes"],
+            "survival": f"{100 * evaluation['survival']:.0f} %",
+            "return": f"{evaluation['mean_return']:.1f} [{low:.1f}, {high:.1f}]",
         })  # fmt: skip
     return rows

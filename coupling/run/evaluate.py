@@ -10,7 +10,7 @@ from gymnasium.spaces import Box
 from cases.baselines import Controller, baselines
 from coupling.errors import RunError
 from coupling.run.evaluation import Evaluation
-from coupling.run.judges import Draws, Judges
+from coupling.run.evaluation_pool import Draws, EvaluationPool
 from coupling.worker.environments import Numbered, make_vector
 from rl_agent.seeds import EVALUATION_SEED
 
@@ -101,7 +101,7 @@ def evaluate(
     episodes: int,
     seed: int = EVALUATION_SEED,
     progress: Callable[[int, int], None] = lambda over, actions: None,
-    judges: Judges | None = None,
+    pool: EvaluationPool | None = None,
     max_actions: int | None = None,
 ) -> Evaluation:
     """Run episodes and collect what they gave.
@@ -119,10 +119,10 @@ def evaluate(
         no training has them (:mod:`rl_agent.seeds`).
     progress
         Called after every action with the number of episodes that are over and the actions of those under way.
-    judges
+    pool
         Who plays the episodes of this task; None: this process.
     max_actions
-        As of :class:`coupling.run.judges.Judges`, if it is this process.
+        As of :class:`coupling.run.evaluation_pool.EvaluationPool`, if it is this process.
 
     Returns
     -------
@@ -134,8 +134,8 @@ def evaluate(
     Episodes are played side by side in parts, and each environment gives one episode a part: taking
     whichever episodes end first would favour the short ones.
     """
-    alone = Judges(env, env_options, processes=1, max_actions=max_actions)
-    with contextlib.nullcontext(judges) if judges else alone as who:
+    alone = EvaluationPool(env, env_options, processes=1, max_actions=max_actions)
+    with contextlib.nullcontext(pool) if pool else alone as who:
         return who.play(controller, episodes, seed, progress)
 
 
@@ -158,17 +158,17 @@ def evaluate_with_baselines(
     seed: int = EVALUATION_SEED,
     sampled: Controller | None = None,
     progress: Callable[[str, int, int], None] = lambda name, over, actions: None,
-    judges: Judges | None = None,
+    pool: EvaluationPool | None = None,
     max_actions: int | None = None,
 ) -> dict[str, Any]:
-    """Judge a controller beside the task's baselines, on the same starts.
+    """Evaluate a controller and the task's baselines on the same episodes.
 
-    Without ``judges``, flows that take long are played by processes on all cores, and ``max_actions`` is as of
-    :class:`coupling.run.judges.Judges`.
+    Without ``pool``, flows that take long are played by processes on all cores, and ``max_actions`` is as of
+    :class:`coupling.run.evaluation_pool.EvaluationPool`.
 
     Parameters
     ----------
-    env, env_options, controller, episodes, seed, judges
+    env, env_options, controller, episodes, seed, pool
         As of :func:`evaluate`.
     sampled
         The same policy with sampled actions, where that is to be seen, too.
@@ -184,8 +184,8 @@ def evaluate_with_baselines(
     contestants = {"agent": controller} | baselines_of(env, env_options, seed)
     if sampled is not None:
         contestants = {"agent": controller, SAMPLED: sampled} | contestants
-    new = Judges(env, env_options, max_actions=max_actions)
-    with contextlib.nullcontext(judges) if judges else new as who:
+    new = EvaluationPool(env, env_options, max_actions=max_actions)
+    with contextlib.nullcontext(pool) if pool else new as who:
         results = {
             name: evaluate(
                 env,
@@ -194,7 +194,7 @@ def evaluate_with_baselines(
                 episodes=episodes,
                 seed=seed,
                 progress=lambda over, actions, name=name: progress(name, over, actions),  # type: ignore[misc]
-                judges=who,
+                pool=who,
             ).summary()
             for name, contestant in contestants.items()
         }

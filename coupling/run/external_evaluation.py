@@ -15,8 +15,8 @@ import numpy as np
 from coupling.errors import ConfigError, RunError
 from coupling.launch.hands import ByHand
 from coupling.run.evaluation import Evaluation
+from coupling.run.evaluation_pool import MOST_ACTIONS
 from coupling.run.folder import RunFolder
-from coupling.run.judges import MOST_ACTIONS
 from coupling.run.policies import load_policy
 from coupling.run.supervisor import Supervisor
 from coupling.run.training import Screen
@@ -219,7 +219,7 @@ def evaluate_external(
         Of the episodes' initial conditions: environment i begins with the seed ``episode_seed(EVALUATION, seed, i)``.
     max_actions
         Most actions of an episode. None: ``env_options.episode_steps``, and as of
-        :class:`coupling.run.judges.Judges` without it.
+        :class:`coupling.run.evaluation_pool.EvaluationPool` without it.
 
     Raises
     ------
@@ -299,4 +299,4 @@ def _play(
         if time.monotonic() >= supervise:
             supervise = time.monotonic() + _SUPERVISE_EVERY
             supervisor.look()
-            screen.judging("programs", acting.over, episodes, int(acting.actions.max()))
+            screen.evaluating("programs", acting.over, episodes, int(acting.actions.max()))

@@ -165,14 +165,14 @@ class RunLog:
             self._board.close()
 
 
-def log_evaluation(folder: RunFolder, judged: dict[str, Any], environment_steps: int) -> None:
+def log_evaluation(folder: RunFolder, evaluation: dict[str, Any], environment_steps: int) -> None:
     """Let TensorBoard show an evaluation of the policy after so many steps, and those of the baselines."""
     from coupling.run.board import Board
 
     folder.tensorboard.mkdir(mode=0o700, exist_ok=True)
     board = Board(folder.tensorboard, None)
-    results = {"evaluation": judged} | {
-        f"baseline_{name}": result for name, result in judged.get("baselines", {}).items()
+    results = {"evaluation": evaluation} | {
+        f"baseline_{name}": result for name, result in evaluation.get("baselines", {}).items()
     }
     for name, result in results.items():
         for number in EVALUATED:

@@ -1,4 +1,4 @@
-"""A run from its configuration to its judgement: begun, resumed, carried through."""
+"""A run from its configuration to its evaluation: begun, resumed, carried through."""
 
 import contextlib
 import json
@@ -14,8 +14,8 @@ from coupling.files import make_private, read_json, refuse_unwritable, write_ato
 from coupling.launch import check_launcher
 from coupling.launch.standby import Standby
 from coupling.run.evaluate import SAMPLED, PolicyController, evaluate, evaluate_with_baselines
+from coupling.run.evaluation_pool import EvaluationPool
 from coupling.run.folder import RunFolder
-from coupling.run.judges import Judges
 from coupling.run.log import log_evaluation
 from coupling.run.policies import refuse_policy_alone
 from coupling.run.screen import told_if_long
@@ -165,7 +165,7 @@ def resume(
                 f"the checkpoint of {path} was written after learning had diverged, and no earlier one is kept; begin "
                 "a new run with a smaller agent.learning_rate"
             )
-        if _is_finished(learner, config.run.steps) and _is_judged(folder, config):
+        if _is_finished(learner, config.run.steps) and _is_evaluated(folder, config):
             raise ConfigError(
                 f"run {path} is finished: it has done {learner.environment_steps} of {config.run.steps} "
                 f"steps; to train longer, give more: run.steps={2 * config.run.steps}"
@@ -216,7 +216,7 @@ def _is_finished(learner: Learner, steps: int) -> bool:
 
 
 def is_complete(folder: RunFolder) -> bool:
-    """Tell whether a run has nothing left to do, neither to train nor to judge.
+    """Tell whether a run has nothing left to do, neither to train nor to evaluate.
 
     Raises
     ------
@@ -225,16 +225,16 @@ def is_complete(folder: RunFolder) -> bool:
     """
     config = folder.config()
     learner = load_learner(folder, "cpu")
-    return _is_finished(learner, config.run.steps) and _is_judged(folder, config)
+    return _is_finished(learner, config.run.steps) and _is_evaluated(folder, config)
 
 
-def _is_judged(folder: RunFolder, config: RunConfig) -> bool:
-    """Tell whether nothing is left to judge; who judges may be stopped after the last checkpoint."""
-    return not config.run.evaluate_episodes or "after" in _judged(folder)
+def _is_evaluated(folder: RunFolder, config: RunConfig) -> bool:
+    """Tell whether nothing is left to evaluate; a run may be stopped after its last checkpoint."""
+    return not config.run.evaluate_episodes or "after" in _evaluated(folder)
 
 
-def _judged(folder: RunFolder) -> dict[str, Any]:
-    """Return what was judged so far."""
+def _evaluated(folder: RunFolder) -> dict[str, Any]:
+    """Return what has been evaluated so far."""
     if not folder.evaluation.exists():
         return {}
     return read_json(folder.evaluation)
@@ -296,17 +296,19 @@ def _carry_through(
     *,
     discard_damaged: bool = False,
 ) -> None:
-    """Judge the untrained policy, train, judge again."""
+    """Evaluate the untrained policy, train, evaluate again."""
     with contextlib.ExitStack() as stack:
         stack.callback(folder.unlock)
         stack.enter_context(_as_run_error(folder))
         stack.enter_context(_saying_how_to_go_on(folder))
         signals = stack.enter_context(Signals())
-        judged = _judged(folder)
+        evaluation = _evaluated(folder)
         if config.run.evaluate_episodes and not learner.environment_steps:
-            screen.say(f"judging the untrained policy over {config.run.evaluate_episodes} episodes")
-            judged["before"] = _judge(config, learner, screen, deterministic=True)
-            _write_evaluation(folder, judged, "before", learner)
+            screen.say(
+                f"evaluating the untrained policy over {config.run.evaluate_episodes} episodes"
+            )
+            evaluation["before"] = _evaluate(config, learner, screen, deterministic=True)
+            _write_evaluation(folder, evaluation, "before", learner)
         if not _is_finished(learner, config.run.steps):
             Training(
                 folder, config, task, learner, screen, signals, standby,
@@ -314,26 +316,26 @@ def _carry_through(
             ).carry_out()  # fmt: skip
         if config.run.evaluate_episodes:
             screen.say(
-                f"judging the trained policy and the baselines over {config.run.evaluate_episodes} episodes each"
+                f"evaluating the trained policy and the baselines over {config.run.evaluate_episodes} episodes each"
             )
-            judges = stack.enter_context(
-                Judges(
+            pool = stack.enter_context(
+                EvaluationPool(
                     config.env,
                     config.env_options,
                     max_actions=config.run.evaluate_max_actions,
                 )
             )
-            judged["drawing"] = _judge(config, learner, screen, judges, deterministic=False)
-            judged["after"] = evaluate_with_baselines(
+            evaluation["drawing"] = _evaluate(config, learner, screen, pool, deterministic=False)
+            evaluation["after"] = evaluate_with_baselines(
                 config.env,
                 config.env_options,
                 _controller(learner, deterministic=True),
                 episodes=config.run.evaluate_episodes,
                 seed=EVALUATION_SEED,
                 progress=_shown_on(screen, config),
-                judges=judges,
+                pool=pool,
             )
-            _write_evaluation(folder, judged, "after", learner)
+            _write_evaluation(folder, evaluation, "after", learner)
 
 
 @contextlib.contextmanager
@@ -350,16 +352,16 @@ def _saying_how_to_go_on(folder: RunFolder) -> Iterator[None]:
 
 
 def _shown_on(screen: Screen, config: RunConfig) -> Callable[[str, int, int], None]:
-    return lambda name, over, actions: screen.judging(
+    return lambda name, over, actions: screen.evaluating(
         name, over, config.run.evaluate_episodes, actions
     )
 
 
-def _judge(
+def _evaluate(
     config: RunConfig,
     learner: Learner,
     screen: Screen,
-    judges: Judges | None = None,
+    pool: EvaluationPool | None = None,
     *,
     deterministic: bool,
 ) -> dict[str, Any]:
@@ -371,7 +373,7 @@ def _judge(
         episodes=config.run.evaluate_episodes,
         seed=EVALUATION_SEED,
         progress=lambda over, actions: shown(name, over, actions),
-        judges=judges,
+        pool=pool,
         max_actions=config.run.evaluate_max_actions,
     ).summary() | {"seed": EVALUATION_SEED}
 
@@ -381,7 +383,7 @@ def _controller(learner: Learner, *, deterministic: bool) -> PolicyController:
 
 
 def _write_evaluation(
-    folder: RunFolder, judged: dict[str, Any], which: str, learner: Learner
+    folder: RunFolder, evaluation: dict[str, Any], which: str, learner: Learner
 ) -> None:
-    write_atomically(folder.evaluation, json.dumps(judged, indent=1).encode())
-    log_evaluation(folder, judged[which], learner.environment_steps)
+    write_atomically(folder.evaluation, json.dumps(evaluation, indent=1).encode())
+    log_evaluation(folder, evaluation[which], learner.environment_steps)

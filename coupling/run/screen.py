@@ -79,7 +79,7 @@ class ConsoleScreen:
                 f"{done}/{total} steps, {self._left(done, total)} left, {_numbers(status, _LINE)}"
             )
 
-    def judging(self, name: str, over: int, episodes: int, actions: int) -> None:
+    def evaluating(self, name: str, over: int, episodes: int, actions: int) -> None:
         """Show how many episodes of an evaluation are over, and how many actions old the others are."""
         numbers = f"{name}: action {actions}"
         if self._console.is_terminal:

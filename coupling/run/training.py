@@ -48,7 +48,7 @@ class Screen(Protocol):
     def progress(self, status: dict[str, Any]) -> None:
         """Show the present status in place of the last one."""
 
-    def judging(self, name: str, over: int, episodes: int, actions: int) -> None:
+    def evaluating(self, name: str, over: int, episodes: int, actions: int) -> None:
         """Show how far the evaluation of a controller is, in place of what was shown last."""
 
 

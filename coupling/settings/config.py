@@ -189,7 +189,7 @@ class WorkerSettings(BaseModel):
 
 
 class RunSettings(BaseModel):
-    """How long the run is, where it is kept and how it is judged."""
+    """How long the run is, where it is kept and how it is evaluated."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -205,7 +205,7 @@ class RunSettings(BaseModel):
         description="what the experience is safe from: the end of any process, or of the machine too",
     )
     evaluate_episodes: int = Field(
-        default=0, ge=0, description="episodes judged before and after training"
+        default=0, ge=0, description="episodes evaluated before and after training"
     )
     evaluate_max_actions: int | None = Field(
         default=None,
@@ -237,7 +237,7 @@ class RunConfig(BaseModel):
     )
     training_options: dict[str, Any] = Field(
         default_factory=dict,
-        description="what is different in env_options while the agent trains; it is judged and filmed without",
+        description="what is different in env_options while the agent trains; it is evaluated and filmed without",
     )
     agent: AnyAgentConfig = Field(default_factory=VRacerConfig)
     workers: WorkerSettings = Field(default_factory=WorkerSettings)
@@ -257,7 +257,7 @@ class RunConfig(BaseModel):
             )
         if self.env == EXTERNAL and self.run.evaluate_episodes:
             raise ValueError(
-                f"run.evaluate_episodes must be 0: {EXTERNAL} has no environments in Python to judge by"
+                f"run.evaluate_episodes must be 0: {EXTERNAL} has no environments in Python to evaluate in"
             )
         return self
 

@@ -281,7 +281,7 @@ def test_an_evaluation_tells_how_far_it_is(capsys):
     screen = ConsoleScreen()
     judged = evaluate_with_baselines(
         "CartPole-v1", {}, ZeroController(1), episodes=30, seed=1,
-        progress=lambda name, over, actions: screen.judging(name, over, 30, actions),
+        progress=lambda name, over, actions: screen.evaluating(name, over, 30, actions),
     )  # fmt: skip
     assert judged["episodes"] == 30
     assert capsys.readouterr().err.startswith("0/30 episodes, agent: action 1\n")

@@ -121,7 +121,7 @@ def test_an_evaluation_at_the_beginning_is_interrupted_with_a_word_how_to_go_on(
     while "run folder" not in "".join(lines):
         lines.append(process.stderr.readline())
         assert lines[-1], lines
-    while not lines[-1].startswith("judging"):
+    while not lines[-1].startswith("evaluating"):
         lines.append(process.stderr.readline())
         assert lines[-1], lines
     process.send_signal(signal.SIGUSR1)

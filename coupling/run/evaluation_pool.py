@@ -31,7 +31,7 @@ from coupling.worker.named import is_flow
 from coupling.worker.parent import die_with_parent
 from rl_agent.seeds import Purpose, episode_seed
 
-__all__ = ["Draws", "Judges"]
+__all__ = ["Draws", "EvaluationPool"]
 
 AT_ONCE = 24
 """Episodes of a part."""
@@ -63,7 +63,7 @@ Progress = Callable[[int, int], None]
 """Told after every action: how many of a part's episodes are over, and how many actions the others have taken."""
 
 
-class Judges:
+class EvaluationPool:
     """Plays the episodes of a task. Processes that it starts end with it.
 
     Parameters
@@ -94,7 +94,7 @@ class Judges:
         self._size = AT_ONCE_OF_FLOWS if flows else AT_ONCE
         self._others: list[_Other] = []
 
-    def __enter__(self) -> "Judges":
+    def __enter__(self) -> "EvaluationPool":
         return self
 
     def __exit__(

@@ -8,7 +8,7 @@ import pytest
 
 from cases.baselines import RandomController
 from coupling.errors import RunError
-from coupling.run.judges import AT_ONCE_OF_FLOWS, Judges
+from coupling.run.evaluation_pool import AT_ONCE_OF_FLOWS, EvaluationPool
 
 ENV = "flowsim/DCylinderWake-v0"
 OPTIONS = {"preset": "sketch", "start": "impulsive", "episode_actions": 5}
@@ -30,21 +30,21 @@ class Failing:
         return np.zeros((len(observations), 3), np.float32)
 
 
-def play(judges, controller, told=None):
+def play(pool, controller, told=None):
     progress = told or (lambda over, actions: None)
-    return judges.play(controller, EPISODES, 3, progress)
+    return pool.play(controller, EPISODES, 3, progress)
 
 
 def test_who_plays_changes_nothing():
     controller = RandomController(3, seed=1)
-    with Judges(ENV, OPTIONS, processes=1) as judges:
-        alone = play(judges, controller)
+    with EvaluationPool(ENV, OPTIONS, processes=1) as pool:
+        alone = play(pool, controller)
         assert not active_children()
     heard = []
-    with Judges(ENV, OPTIONS, processes=2, patience=0.0) as judges:
-        together = play(judges, controller, lambda over, actions: heard.append((over, actions)))
+    with EvaluationPool(ENV, OPTIONS, processes=2, patience=0.0) as pool:
+        together = play(pool, controller, lambda over, actions: heard.append((over, actions)))
         assert len(active_children()) == 1
-        again = play(judges, controller)
+        again = play(pool, controller)
     assert not active_children()
     assert len(set(alone.lengths)) > 1
     for one, two, three in zip(alone, together, again, strict=True):
@@ -67,9 +67,9 @@ def test_each_part_draws_actions_of_its_own():
 def test_what_fails_elsewhere_is_told_and_nobody_is_left():
     with (
         pytest.raises(RunError, match="episode of the evaluation failed: ArithmeticError: no idea"),
-        Judges(ENV, OPTIONS, processes=2, patience=0.0) as judges,
+        EvaluationPool(ENV, OPTIONS, processes=2, patience=0.0) as pool,
     ):
-        play(judges, Failing())
+        play(pool, Failing())
     assert not active_children()
 
 
@@ -80,13 +80,13 @@ def test_a_process_that_dies_is_missed():
 
     with (
         pytest.raises(RunError, match=r"a process that plays episodes .* died \(exit code -9\)"),
-        Judges(ENV, OPTIONS, processes=2, patience=0.0) as judges,
+        EvaluationPool(ENV, OPTIONS, processes=2, patience=0.0) as pool,
     ):
-        play(judges, RandomController(3, seed=1), kill)
+        play(pool, RandomController(3, seed=1), kill)
     assert not active_children()
 
 
 def test_other_tasks_are_played_here():
-    with Judges("flowsim/LinearQuadratic-v0", {"dimension": 1}, patience=0.0) as judges:
-        judges.play(RandomController(1, seed=1), 30, 3, lambda over, actions: None)
+    with EvaluationPool("flowsim/LinearQuadratic-v0", {"dimension": 1}, patience=0.0) as pool:
+        pool.play(RandomController(1, seed=1), 30, 3, lambda over, actions: None)
         assert not active_children()
