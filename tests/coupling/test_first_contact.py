@@ -15,7 +15,7 @@ import typer
 from conftest import GUARD, complaint
 
 from cases.baselines import ZeroController
-from coupling.commands import bench, cli, hints
+from coupling.commands import bench, cli, hints, options
 from coupling.run.agents import describe_agents
 from coupling.run.evaluate import evaluate, evaluate_with_baselines
 from coupling.run.screen import ConsoleScreen
@@ -155,7 +155,7 @@ def test_paths_mean_what_a_shell_means(command, tmp_path, monkeypatch):
         for key, declared in typing.get_type_hints(getattr(cli, name), include_extras=True).items():
             kind, *told = typing.get_args(declared) or [None]
             if "Path" in str(kind):
-                assert told[0].callback is cli._expanded, f"{name} {key} is not expanded"
+                assert told[0].callback is options.expanded, f"{name} {key} is not expanded"
 
 
 @pytest.mark.parametrize(

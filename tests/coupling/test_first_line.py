@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from coupling.commands.cli import loading
+from coupling.commands.console import loading
 
 HEAVY = ["torch", "numba", "scipy", "matplotlib", "h5py", "mujoco"]  # half a second and more
 

@@ -1,0 +1,111 @@
+"""What every command says in the same way: what it begins, why it failed, and what to do next."""
+
+import contextlib
+import functools
+import gc
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import ParamSpec, TypeVar
+
+import typer
+
+from coupling.commands import hints
+from coupling.errors import (
+    ConfigError,
+    RunError,
+    describe_missing,
+    describe_os_error,
+    printable,
+    printable_lines,
+)
+from coupling.signals import deaf_streams, number_of
+
+__all__ = ["begin", "loading", "print_next", "told_in_a_sentence"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def told_in_a_sentence(command: Callable[P, R]) -> Callable[P, R]:
+    """Turn the failures that are no bugs into one sentence on stderr and an exit code: 2, 1, or 128 and a signal."""
+
+    @functools.wraps(command)
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return command(*args, **kwargs)
+        except ConfigError as error:
+            code, sentence = 2, f"flowsim: {error}"
+        except RunError as error:
+            code, sentence = 1, f"flowsim: {error}"
+        except KeyboardInterrupt as interruption:
+            number = number_of(interruption)
+            how = (
+                "interrupted"
+                if number == signal.SIGINT
+                else f"ended by {signal.Signals(number).name}"
+            )
+            code, sentence = 128 + number, f"flowsim: {interruption if str(interruption) else how}"
+        except OSError as error:
+            if isinstance(error, BrokenPipeError) and deaf_streams():
+                raise  # `flowsim ... | head`, which main ends quietly
+            code, sentence = 1, f"flowsim: {describe_os_error(error)}"
+        except ModuleNotFoundError as error:
+            code, sentence = 2, f"flowsim: {describe_missing(error)}"
+        print(printable_lines(sentence), file=sys.stderr)
+        raise typer.Exit(code)
+
+    return wrapper
+
+
+def begin(what: str) -> None:
+    """Say what is begun, before the imports that take seconds the first time."""
+    print(f"flowsim: {what}", file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def loading(what: str, tick: float = 0.5) -> Iterator[None]:
+    """Say what is loaded, and on a terminal how long that takes already, until it is."""
+    begin(f"loading {what}")
+    with _counting(tick) if sys.stderr.isatty() else contextlib.nullcontext():
+        # what is loaded stays: looking for garbage in it, now and at the end, takes a sixth of the
+        # time
+        gc.disable()
+        try:
+            yield
+        finally:
+            gc.freeze()
+            gc.enable()
+
+
+@contextlib.contextmanager
+def _counting(tick: float) -> Iterator[None]:
+    """Show how long something takes already."""
+    over, began = threading.Event(), time.monotonic()
+
+    def count() -> None:
+        while not over.wait(tick):  # what others write begins at the start of the line
+            print(
+                f"flowsim: loading, {time.monotonic() - began:.0f} s",
+                end="\r",
+                file=sys.stderr,
+                flush=True,
+            )
+
+    counting = threading.Thread(target=count, daemon=True)
+    counting.start()
+    try:
+        yield
+    finally:
+        over.set()
+        counting.join()
+        print("\x1b[2K", end="\r", file=sys.stderr, flush=True)
+
+
+def print_next(commands: list[tuple[str, str]], trust: bool = False) -> None:
+    """Print what a person does next, one command a line."""
+    commands = hints.trusting(commands) if trust else commands
+    for number, (command, why) in enumerate(commands):
+        print(f"{'next: ' if number == 0 else '  or: '}{printable(command)}   ({why})")

@@ -1,0 +1,26 @@
+"""flowsim agents: list the trained agents that come with the package."""
+
+import json
+
+from coupling.commands import hints
+from coupling.commands.console import print_next, told_in_a_sentence
+from coupling.commands.options import Json
+
+__all__ = ["agents"]
+
+SHORT_HELP = "List the trained agents that come with the package."
+EXAMPLE = "flowsim agents --json"
+
+
+@told_in_a_sentence
+def agents(as_json: Json = False) -> None:
+    """List the trained agents that come with the package; `flowsim render` and `evaluate` take their names."""
+    from coupling.commands.tables import print_rows
+    from coupling.run.agents import describe_agents
+
+    rows = describe_agents()
+    if as_json:
+        print(json.dumps(rows))
+        return
+    print_rows(rows, spare=("seed", "episodes", "steps", "learner"))
+    print_next(hints.after_agents())

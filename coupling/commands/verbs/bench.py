@@ -1,0 +1,72 @@
+"""flowsim bench: measure speed."""
+
+import json
+import sys
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from coupling.commands import hints
+from coupling.commands.console import begin, print_next, told_in_a_sentence
+from coupling.commands.options import Json
+
+__all__ = ["bench"]
+
+SHORT_HELP = "Measure the speed of a part on this machine."
+EXAMPLE = "flowsim bench coupling --json"
+
+
+class Part(StrEnum):
+    """What can be measured."""
+
+    solver = "solver"
+    tasks = "tasks"
+    learner = "learner"
+    coupling = "coupling"
+
+
+@told_in_a_sentence
+def bench(
+    part: Annotated[Part, typer.Argument(help="what is measured", show_default=False)],
+    as_json: Json = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="all rows; without it those of three minutes at most")
+    ] = False,
+) -> None:
+    """Measure the speed of a part on this machine."""
+    begin(f"measuring the speed of the {part}")
+    from coupling.commands.tables import print_rows
+    from coupling.origin import machine
+
+    def say(text: str) -> None:
+        print(f"measuring {text}", file=sys.stderr, flush=True)
+
+    if part is Part.solver:
+        from flowsim.backend import cuda_is_there
+        from flowsim.bench import bench_solver, printed
+        from flowsim.bench_cuda import bench_cuda
+
+        rows = bench_solver(say, full=full) + (bench_cuda() if cuda_is_there() else [])
+        if not as_json:
+            rows = [printed(row) for row in rows]
+    elif part is Part.tasks:
+        from cases.bench import bench_tasks
+        from cases.bench import printed as printed_task
+
+        rows = bench_tasks(say, full=full)
+        if not as_json:
+            rows = [printed_task(row) for row in rows]
+    elif part is Part.learner:
+        from rl_agent.bench import bench_learner
+
+        rows = bench_learner(say, full=full)
+    else:
+        from coupling.commands.bench import standard_rows
+
+        rows = standard_rows(say, full=full)
+    if as_json:
+        print(json.dumps({"machine": machine(), "rows": rows}))
+    else:
+        print_rows(rows)
+        print_next(hints.after_bench(part, full))

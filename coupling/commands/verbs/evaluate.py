@@ -1,0 +1,92 @@
+"""flowsim evaluate: evaluate a trained agent."""
+
+import json
+from typing import Annotated
+
+import typer
+
+from coupling.commands import hints
+from coupling.commands.console import loading, print_next, told_in_a_sentence
+from coupling.commands.options import Agent, Changes, EvaluationSeed, Json, Trust
+
+__all__ = ["evaluate"]
+
+SHORT_HELP = "Evaluate a trained agent against the task's baselines."
+EXAMPLE = "flowsim evaluate runs/demo --episodes 50 --json"
+
+
+@told_in_a_sentence
+def evaluate(
+    path: Agent,
+    changes: Changes = None,
+    episodes: Annotated[int, typer.Option(min=1, help="episodes of each controller")] = 24,
+    deterministic: Annotated[
+        bool | None,
+        typer.Option(
+            help="the policy's mean action alone, or sampled actions alone; unless given both, where it samples"
+        ),
+    ] = None,
+    seed: EvaluationSeed = 0,
+    trust: Trust = False,
+    max_actions: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="actions after which an episode is cut: the task's own time limit unless given, or 10,000",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Evaluate a trained agent against the task's baselines, with 95 % bootstrap intervals of the mean return."""
+    with loading(f"the agent of {path}"):
+        from coupling.run.agents import find_agent
+        from coupling.run.evaluate import SAMPLED, evaluate_with_baselines
+        from coupling.run.policies import load_controller
+        from coupling.run.screen import ConsoleScreen
+        from coupling.run.trust import refuse_unknown_code
+        from coupling.settings import EXTERNAL
+        from coupling.settings.config import on_another_task
+        from coupling.worker.named import draws_itself
+
+    folder = find_agent(path)
+    config = on_another_task(folder.config(), changes or [])
+    refuse_unknown_code(config.env, trust)
+    is_external = config.env == EXTERNAL
+    has_both = deterministic is None and config.agent.is_stochastic and not is_external
+    with ConsoleScreen() as screen:
+        if is_external:
+            from coupling.run.external_evaluation import evaluate_external
+
+            result = evaluate_external(
+                folder, config, screen,
+                episodes=episodes, deterministic=deterministic is not False, seed=seed,
+                max_actions=max_actions,
+            )  # fmt: skip
+        else:
+            result = evaluate_with_baselines(
+                config.env,
+                config.env_options,
+                load_controller(folder, deterministic=deterministic is not False, seed=seed),
+                episodes=episodes,
+                seed=seed,
+                sampled=load_controller(folder, deterministic=False, seed=seed)
+                if has_both
+                else None,
+                progress=lambda name, over, actions: screen.evaluating(
+                    name, over, episodes, actions
+                ),
+                max_actions=max_actions,
+            )
+    if as_json:
+        print(json.dumps(result | {"env_options": config.env_options}))
+    else:
+        from coupling.commands.tables import print_results
+
+        name = SAMPLED if deterministic is False else "agent, mean action" if has_both else "agent"
+        also = {SAMPLED: result["sampled"]} if has_both else {}
+        # after the first one, the episodes of a program outside Python are its own
+        known = None if is_external else seed
+        print_results({name: result} | also | result["baselines"], known)
+        state = hints.RunState.of(path, folder, draws_itself=draws_itself(config.env))
+        print_next(hints.after_evaluation(state, changes or []), trust)

@@ -1,0 +1,40 @@
+"""flowsim export: write a trained policy for others."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from coupling.commands import hints
+from coupling.commands.console import loading, print_next, told_in_a_sentence
+from coupling.commands.options import Agent, expanded
+
+__all__ = ["export"]
+
+SHORT_HELP = "Write a trained policy as ONNX, or as an agent to share."
+EXAMPLE = "flowsim export runs/first -o policy.onnx"
+
+
+@told_in_a_sentence
+def export(
+    path: Agent,
+    output: Annotated[
+        Path,
+        typer.Option(
+            "-o",
+            "--output",
+            callback=expanded,
+            help="policy.onnx for an ONNX file (extra onnx), or a new folder for an agent to share",
+            show_default=False,
+        ),
+    ],
+) -> None:
+    """Write a trained policy as an ONNX file, or as the folder of an agent that others can use."""
+    with loading(f"the agent of {path}"):
+        from coupling.commands.export import export as write
+        from coupling.run.agents import find_agent
+
+        folder = find_agent(path)
+        said = write(folder, output)
+    print(said)
+    print_next(hints.after_export(hints.RunState.of(path, folder), output))

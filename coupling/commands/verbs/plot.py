@@ -1,0 +1,36 @@
+"""flowsim plot: draw learning curves."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from coupling.commands import hints
+from coupling.commands.console import begin, print_next, told_in_a_sentence
+from coupling.commands.options import Agents, expanded
+from coupling.files import refuse_unwritable
+
+__all__ = ["plot"]
+
+SHORT_HELP = "Draw learning curves."
+EXAMPLE = "flowsim plot runs/seed-0 runs/seed-1 runs/seed-2 -o curves.png"
+
+
+@told_in_a_sentence
+def plot(
+    paths: Agents,
+    output: Annotated[
+        Path, typer.Option("-o", "--output", callback=expanded, help="the picture")
+    ] = Path("curves.png"),
+) -> None:
+    """Draw learning curves: return and survival against steps, the mean over seeds with a band."""
+    begin(f"drawing {len(paths)} run{'s' if len(paths) > 1 else ''}")
+    from coupling.commands.plot import plot_runs, refuse_other_endings
+    from coupling.run.agents import find_agent
+
+    refuse_other_endings(output)
+    refuse_unwritable("--output", output)
+    folders = [find_agent(path) for path in paths]
+    plot_runs(folders, output)
+    print(output)
+    print_next(hints.after_plot(hints.RunState.of(paths[0], folders[0])))

@@ -1,0 +1,25 @@
+"""flowsim presets: list what can be trained by name."""
+
+import json
+
+from coupling.commands import hints
+from coupling.commands.console import print_next, told_in_a_sentence
+from coupling.commands.options import Json
+from coupling.commands.outcome import print_presets
+
+__all__ = ["presets"]
+
+SHORT_HELP = "List the presets that can be trained by name."
+EXAMPLE = "flowsim presets --json"
+
+
+@told_in_a_sentence
+def presets(as_json: Json = False) -> None:
+    """List the presets that can be trained by name."""
+    from coupling.settings.presets import describe_presets
+
+    if as_json:
+        print(json.dumps(describe_presets()))
+        return
+    print_presets()
+    print_next(hints.after_presets())

@@ -1,0 +1,99 @@
+"""flowsim render: film a trained agent."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from coupling.commands import hints
+from coupling.commands.console import loading, print_next, told_in_a_sentence
+from coupling.commands.film_options import quantities
+from coupling.commands.options import (
+    Agent,
+    Changes,
+    EvaluationSeed,
+    Fields,
+    Fps,
+    Range,
+    Trust,
+    expanded,
+)
+
+__all__ = ["render"]
+
+SHORT_HELP = "Film a trained agent next to the baselines."
+EXAMPLE = "flowsim render runs/demo -o wake.mp4 --beside zero --beside pd"
+
+
+@told_in_a_sentence
+def render(
+    path: Agent,
+    changes: Changes = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o",
+            "--output",
+            callback=expanded,
+            help="the film: .mp4, .gif, .webp, .png of its end, or frame-%04d.png; the run's name.mp4 unless given",
+        ),
+    ] = None,
+    beside: Annotated[
+        list[str] | None, typer.Option(help="baselines shown beside the agent (zero unless given)")
+    ] = None,
+    starts: Annotated[
+        int, typer.Option(min=1, help="starts of the agent, all at once; the first one is large")
+    ] = 6,
+    actions: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="length of the film in actions, at most: 100 of a flow unless given, 300 of another task",
+        ),
+    ] = None,
+    gif: Annotated[bool, typer.Option(help="write a GIF beside a .mp4, too")] = True,
+    deterministic: Annotated[
+        bool, typer.Option(help="act with the mean of the policy, or draw from it")
+    ] = True,
+    seed: EvaluationSeed = 0,
+    trust: Trust = False,
+    fields: Fields = None,
+    limits: Range = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="keep the agent in the middle of half of the box")
+    ] = False,
+    fps: Fps = None,
+    frames_per_action: Annotated[
+        int | None, typer.Option(min=1, max=100, help="pictures of each action (5 unless given)")
+    ] = None,
+) -> None:
+    """Film a trained agent from several starts beside the baselines; of a flow with its actions and their effort."""
+    with loading(f"the agent of {path}"):
+        from coupling.commands.render import evaluated
+        from coupling.commands.render import render as film
+        from coupling.run.agents import find_agent
+
+    output = Path(f"{path.name}.mp4") if output is None else output
+    files = [output, output.with_suffix(".gif")] if gif and output.suffix == ".mp4" else [output]
+    look: dict[str, Any] = {}
+    if fields or limits:
+        look["quantities"] = quantities(fields, limits)
+    if follow:
+        look["follow"] = follow
+    if frames_per_action:
+        look["frames_per_action"] = frames_per_action
+    endings = film(
+        path, files, changes=changes or [], beside=beside or ["zero"], starts=starts, actions=actions,
+        deterministic=deterministic, seed=seed, fps=fps, look=look, trust=trust,
+    )  # fmt: skip
+    for ending in endings:
+        done = f"{ending.how} after {ending.actions} actions"
+        print(f"{ending.title}: return {ending.episode_return:.2f}, {done}")
+    for who, how in evaluated(
+        path, changes or [], beside=beside or ["zero"], deterministic=deterministic
+    ):
+        print(f"{who}: {how}")
+    for file in files:
+        print(file)
+    state = hints.RunState.of(path, find_agent(path), draws_itself=True)
+    print_next(hints.after_film(state, changes or []), trust)

@@ -1,0 +1,41 @@
+"""flowsim report: write one page about runs."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from coupling.commands import hints
+from coupling.commands.console import begin, print_next, told_in_a_sentence
+from coupling.commands.options import Agents, expanded
+from coupling.errors import ConfigError
+from coupling.files import refuse_unwritable
+
+__all__ = ["report"]
+
+SHORT_HELP = "Write one page about runs, for a browser."
+EXAMPLE = "flowsim report runs/first runs/second -o report.html"
+
+
+@told_in_a_sentence
+def report(
+    paths: Agents,
+    output: Annotated[
+        Path, typer.Option("-o", "--output", callback=expanded, help="the page, one HTML file")
+    ] = Path("report.html"),
+) -> None:
+    """Write one page about runs that needs no network: curves, evaluations, what differs between them, films."""
+    begin(f"writing about {len(paths)} run{'s' if len(paths) > 1 else ''}")
+    from coupling.commands.report import write_report
+    from coupling.run.agents import find_agent
+
+    if output.suffix not in (".html", ".htm"):
+        raise ConfigError(
+            f"--output = {output}: a report is a page of HTML; give a name that ends in .html"
+        )
+    refuse_unwritable("--output", output)
+    for note in write_report([find_agent(path) for path in paths], output):
+        print(f"flowsim: {note}", file=sys.stderr)
+    print(output)
+    print_next(hints.after_report(output))

@@ -1,0 +1,46 @@
+"""flowsim resume: continue a run."""
+
+from typing import Annotated
+
+import typer
+
+from coupling.commands.console import loading, told_in_a_sentence
+from coupling.commands.options import Continued, Run, Trust
+from coupling.commands.outcome import print_outcome
+
+__all__ = ["resume"]
+
+SHORT_HELP = "Continue a run from its last checkpoint."
+EXAMPLE = "flowsim resume runs/demo run.steps=40000"
+
+
+@told_in_a_sentence
+def resume(
+    path: Run,
+    overrides: Continued = None,
+    discard_damaged: Annotated[
+        bool,
+        typer.Option(
+            "--discard-damaged",
+            help="go on without what lies behind a damage of the experience log; it is kept as *.damaged",
+        ),
+    ] = False,
+    trust: Trust = False,
+) -> None:
+    """Continue a run from its last checkpoint, also after kill -9."""
+    with loading(str(path)):
+        from coupling.launch.standby import Standby
+        from coupling.run.folder import RunFolder
+        from coupling.run.trust import refuse_unknown_code
+        from coupling.settings.config import with_overrides
+
+        words = overrides or []
+        # who owns the folder is asked first: a standby imports the environment that it names
+        config = with_overrides(RunFolder.find_own(path).config(), words)
+        refuse_unknown_code(config.env, trust)
+        standby = Standby(config)
+        from coupling.run import run
+        from coupling.run.screen import ConsoleScreen
+    with standby, ConsoleScreen() as screen:
+        folder = run.resume(path, words, screen, standby, discard_damaged=discard_damaged)
+    print_outcome(folder)

@@ -1,0 +1,54 @@
+"""flowsim serve: train or resume without starting workers."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from coupling.commands import completion
+from coupling.commands.console import loading, told_in_a_sentence
+from coupling.commands.options import Overrides, Trust, expanded, preset_or_word
+from coupling.commands.outcome import print_outcome
+from coupling.errors import ConfigError
+
+__all__ = ["serve"]
+
+SHORT_HELP = "Train or resume without starting workers, and wait for them."
+EXAMPLE = "flowsim serve d_cylinder_wake/quick run.name=far workers.processes=8"
+
+
+@told_in_a_sentence
+def serve(
+    what: Annotated[
+        str,
+        typer.Argument(
+            autocompletion=completion.presets_and_runs,
+            metavar="PRESET|RUN",
+            help="as for train, or the run to continue",
+            show_default=False,
+        ),
+    ],
+    overrides: Overrides = None,
+    trust: Trust = False,
+) -> None:
+    """Train or resume without starting workers: say how they are started by hand, and wait for them."""
+    with loading(f"the learner for {what}"):
+        from coupling.run import run
+        from coupling.run.folder import RunFolder
+        from coupling.run.screen import ConsoleScreen
+        from coupling.run.trust import refuse_unknown_code
+
+    words = overrides or []
+    if any(word.startswith("workers.launcher=") for word in words):
+        raise ConfigError(
+            "flowsim serve starts no workers, so workers.launcher is for flowsim train and resume"
+        )
+    words = ["workers.launcher=none", *words]
+    with ConsoleScreen() as screen:
+        if Path(expanded(what)).is_dir():
+            path = Path(expanded(what))
+            refuse_unknown_code(RunFolder.find_own(path).config().env, trust)
+            folder = run.resume(path, words, screen)
+        else:
+            folder = run.train(*preset_or_word(what, words), screen)
+    print_outcome(folder)

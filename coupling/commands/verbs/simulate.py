@@ -1,0 +1,117 @@
+"""flowsim simulate: run the solver alone."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from coupling.commands import completion, hints
+from coupling.commands.console import loading, print_next, told_in_a_sentence
+from coupling.commands.film_options import quantities
+from coupling.commands.options import CaseChanges, Fields, Range, expanded
+from coupling.files import refuse_unwritable
+
+__all__ = ["simulate"]
+
+SHORT_HELP = "Run the solver alone: forces, fields, a restart file, a film."
+EXAMPLE = "flowsim simulate d_cylinder_wake/quick --time 10 -o wake"
+
+
+@told_in_a_sentence
+def simulate(
+    case: Annotated[
+        str,
+        typer.Argument(
+            autocompletion=completion.cases,
+            metavar="CASE",
+            help="preset of a flow task, or a YAML file with a grid and bodies",
+            show_default=False,
+            callback=expanded,
+        ),
+    ],
+    overrides: CaseChanges = None,
+    duration: Annotated[
+        float, typer.Option("--time", min=1e-6, help="time in D/U from the very beginning")
+    ] = 10.0,
+    output: Annotated[
+        Path, typer.Option("-o", "--output", callback=expanded, help="folder to write into")
+    ] = Path("simulation"),
+    frames: Annotated[int, typer.Option(min=1, help="pictures of the film")] = 200,
+    snapshots: Annotated[int, typer.Option(min=1, help="times in the fields")] = 10,
+    seed: Annotated[int, typer.Option(min=0, help="seed of a task's start")] = 0,
+    restart_from: Annotated[
+        Path | None,
+        typer.Option(
+            help="restart.h5 of a run of this case, which continues bit for bit",
+            show_default=False,
+            callback=expanded,
+        ),
+    ] = None,
+    max_size: Annotated[
+        str | None,
+        typer.Option(
+            help="what the folder may hold, in MB or as in 2GB: rows and times are thinned to keep below"
+        ),
+    ] = None,
+    control_volumes: Annotated[
+        bool, typer.Option(help="measure forces by control volumes, too, which takes time")
+    ] = True,
+    fields: Fields = None,
+    limits: Range = None,
+    follow: Annotated[
+        int | None,
+        typer.Option(min=0, metavar="BODY", help="keep this body in the middle, numbered from 0"),
+    ] = None,
+    fps: Annotated[
+        float | None,
+        typer.Option(min=1.0, max=120.0, help="pictures of the film a second: 25 unless given"),
+    ] = None,
+) -> None:
+    """Run the solver alone: forces to CSV, fields for ParaView, restart file, the vorticity as a film."""
+    with loading(f"the solver for {case}"):
+        from coupling.commands.case import load_case, smaller_step
+        from coupling.commands.simulate import simulate as run_solver
+        from coupling.commands.simulation_files import parse_size
+        from coupling.run.screen import progress_bar
+
+    refuse_unwritable("--output", output, is_folder=True)
+    size = None if max_size is None else parse_size(max_size)
+    shown = quantities(fields, limits)
+    simulation = load_case(case, overrides or [], seed)
+    print(simulation.describe(), file=sys.stderr)
+    with progress_bar("simulating") as progress:
+        ending = run_solver(
+            simulation,
+            duration,
+            output,
+            frames=frames,
+            snapshots=snapshots,
+            restart_from=restart_from,
+            max_size=size,
+            control_volumes=control_volumes,
+            title=Path(case).stem if Path(case).is_file() else case,
+            shown=shown,
+            follow=follow,
+            **({"fps": fps} if fps else {}),
+            say=lambda text: print(f"flowsim: {text}", file=sys.stderr),
+            progress=progress,
+        )
+    print(f"{output}: {ending.why}")
+    diverged = bool(simulation.diverged[0])
+    options: dict[str, Any] = {
+        "--time": duration, "-o": output, "--frames": frames, "--snapshots": snapshots, "--seed": seed or None,
+        "--max-size": max_size, "--no-control-volumes": None if control_volumes else True, "--fields": fields,
+        "--range": limits, "--follow": follow, "--fps": fps,
+    }  # fmt: skip
+    print_next(
+        hints.after_simulation(
+            case,
+            overrides or [],
+            options,
+            complete=ending.complete,
+            smaller_step=smaller_step(case, simulation) if diverged else None,
+        )
+    )
+    if diverged:
+        raise typer.Exit(1)

@@ -1,0 +1,74 @@
+"""flowsim validate: compare the solver with exact and published values."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from coupling.commands import hints
+from coupling.commands.console import loading, print_next, told_in_a_sentence
+from coupling.commands.options import Json, expanded
+from coupling.errors import ConfigError
+from coupling.files import refuse_unwritable
+
+__all__ = ["validate"]
+
+SHORT_HELP = "Compare the solver with exact and published values."
+EXAMPLE = "flowsim validate --case taylor-green --case cylinder-100 --quick"
+
+
+@told_in_a_sentence
+def validate(
+    case: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="a case, may be given several times; all unless given", show_default=False
+        ),
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="coarse grids and wider tolerances, about a minute")
+    ] = False,
+    output: Annotated[
+        Path,
+        typer.Option(
+            "-o",
+            "--output",
+            callback=expanded,
+            help="folder of the raw results, one JSON file for each case",
+        ),
+    ] = Path("validation"),
+    page: Annotated[
+        Path | None,
+        typer.Option(
+            help="only write this page, with its pictures, from stored results", callback=expanded
+        ),
+    ] = None,
+    threads: Annotated[int, typer.Option(min=1, help="threads of the solver")] = 2,
+    backend: Annotated[str, typer.Option(help="where the solver runs: cpu or cuda")] = "cpu",
+    as_json: Json = False,
+) -> None:
+    """Compare the solver with exact solutions and published values; exit code 1 when a row is beyond its tolerance."""
+    with loading("the solver"):
+        from coupling.commands.validate import run_cases, write_page
+
+    if page is not None:
+        if case or quick or as_json:
+            raise ConfigError(
+                "--page writes stored results and runs nothing: leave out --case, --quick and --json"
+            )
+        write_page(output, page)
+        print(page)
+        return
+    refuse_unwritable("--output", output, is_folder=True)
+    report = run_cases(case or [], output, quick=quick, threads=threads, backend=backend)
+    if as_json:
+        print(json.dumps(report))
+    else:
+        from coupling.commands.tables import print_rows
+        from flowsim.validation.report import printed
+
+        print_rows([printed(row) for row in report["rows"]])
+        print_next(hints.after_validation(output))
+    if not all(row["passed"] for row in report["rows"]):
+        raise typer.Exit(1)

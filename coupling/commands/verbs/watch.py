@@ -1,0 +1,50 @@
+"""flowsim watch: follow a training in a browser."""
+
+import contextlib
+import os
+import sys
+import threading
+import webbrowser
+from typing import Annotated
+
+import typer
+
+from coupling.commands import hints
+from coupling.commands.console import begin, print_next, told_in_a_sentence
+from coupling.commands.options import Run
+
+__all__ = ["watch"]
+
+SHORT_HELP = "Follow a training in a browser."
+EXAMPLE = "flowsim watch runs/first --open"
+
+
+@told_in_a_sentence
+def watch(
+    path: Run,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="on 127.0.0.1; any free one unless given")
+    ] = 0,
+    open_it: Annotated[
+        bool, typer.Option("--open", help="open the page in the browser of this machine")
+    ] = False,
+) -> None:
+    """Follow a training on a page of this machine: curves, workers, a flow as it is simulated; until Ctrl-C."""
+    begin(f"watching {path}")
+    from coupling.commands.watch import serve
+    from coupling.run.folder import RunFolder
+
+    folder = RunFolder.find(path)
+    os.nice(10)  # on a machine without a free core the training goes first
+    with serve(folder, port) as address:
+        print(address, flush=True)
+        print(
+            "flowsim: open this address in a browser of this machine; Ctrl-C ends it",
+            file=sys.stderr,
+        )
+        if open_it:
+            webbrowser.open(address)
+        with contextlib.suppress(KeyboardInterrupt):
+            threading.Event().wait()
+    print()  # after ^C
+    print_next(hints.after_watching(path, folder.status.exists()))
