@@ -221,7 +221,8 @@ def read_status(path: Path) -> dict[str, Any]:
     """
     status = read_json(path)
     with making_sense_of(path):
-        if status["state"] not in FINAL_STATES and not is_running(status):
+        running = is_running(status)
+        if status["state"] not in FINAL_STATES and not running:
             status["state"] = "died"
         return status | {"age_seconds": max(0.0, round(time.time() - status["written"], 1))}
 

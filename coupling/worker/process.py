@@ -139,7 +139,6 @@ class Worker:
         self._outbox = Outbox(outbox, room) if outbox else None
         self._window: Window | None = None
         self._sequence = self._session = 0
-        self._random = np.random.default_rng()
 
     def run(self) -> NoReturn:
         """Host the environments until the learner says GOODBYE.
@@ -163,6 +162,7 @@ class Worker:
     def take_up(self, welcome: Welcome) -> None:
         """Begin the session of a WELCOME, without a message yet."""
         self._session = welcome.session
+        self._later_seeds = np.random.default_rng(welcome.seeds)
         self._heart = Heart(self._context, self._file, welcome)
 
     def _reset(self, seeds: Sequence[int]) -> np.ndarray:
@@ -235,7 +235,7 @@ class Worker:
         """Begin a batch anew of which a part failed, for no part of it can alone; the other episodes are cut."""
         resulting = np.array(step.observations)
         resulting[step.ended] = step.final
-        seeds = [int(seed) for seed in self._random.integers(2**31, size=self._count)]
+        seeds = [int(seed) for seed in self._later_seeds.integers(2**31, size=self._count)]
         observations, kept = self._reset(seeds), ~step.failed
         return Step(
             step.rewards,

@@ -18,6 +18,14 @@ from coupling.service.server import Server, Terms
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 ORACLE = "oracle:test/Oracle-v0"
+RESULT = {
+    "mean_return": 1.0,
+    "ci95": [0.5, 1.5],
+    "mean_length": 9.0,
+    "survival": 0.5,
+    "episodes": 4,
+}
+"""What an evaluation came to, as it is kept in a file."""
 GUARD = 300.0  # seconds, against a hang only: no test may depend on how fast or busy the machine is
 
 

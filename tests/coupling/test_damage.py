@@ -8,6 +8,7 @@ import gymnasium
 import numpy as np
 import pytest
 import yaml
+from conftest import RESULT
 
 from cases.yaml_files import parse_yaml
 from coupling.commands.metrics import _COUNTERS, _GAUGES, _OF_WORKERS, prometheus_text
@@ -19,7 +20,7 @@ from coupling.files import making_sense_of
 from coupling.run.folder import RunFolder, episodes_table, statistics_table
 from coupling.run.log import RunLog, read_status, write_status
 from coupling.run.policies import load_controller
-from coupling.run.run import _judged, load_learner
+from coupling.run.run import _evaluated, load_learner
 from coupling.service.experience import Closed, ExperienceLog, Opened, Taken
 from coupling.settings.config import load_config
 from rl_agent import saving
@@ -31,13 +32,6 @@ EPISODES = [
     {"environment_steps": n, "agent": 0, "return": 0.5 * n, "length": 7, "terminated": 1}
     for n in range(1, 40)
 ]
-RESULT = {
-    "mean_return": 1.0,
-    "ci95": [0.5, 1.5],
-    "mean_length": 9.0,
-    "survival": 0.5,
-    "episodes": 4,
-}
 STATUS = dict.fromkeys((*_COUNTERS, *_GAUGES), 3) | {
     "run": "run", "state": "finished", "epoch": 0, "environment_steps": 40, "mean_return": 1.5, "agents": {"0": 40},
     "absent": [1], "deaths": [{"time": 1.0, "slot": 0, "reason": "worker 0 died"}],
@@ -220,6 +214,17 @@ def test_damaged_tables_are_told_and_kept(copy, table):
             assert path.with_name(f"{path.name}.damaged").read_bytes() == content
 
 
+@pytest.mark.parametrize("key", ["state", "pid", "written"])
+def test_a_status_that_lacks_what_is_always_there_is_damaged(copy, key):
+    folder = copy()
+    status = json.loads(folder.status.read_text())
+    del status[key]
+    folder.status.write_text(json.dumps(status))
+    assert outcome(lambda: read_status(folder.status)) == (
+        f"{folder.status} is damaged: KeyError: '{key}'"
+    )
+
+
 @pytest.mark.slow
 def test_a_damaged_status_or_evaluation_is_a_sentence(copy, capsys):
     folder = copy()
@@ -240,7 +245,7 @@ def test_a_damaged_status_or_evaluation_is_a_sentence(copy, capsys):
     folder = copy()
     for number, content in enumerate(damaged(folder.evaluation, 6)):
         folder.evaluation.write_bytes(content)
-        outcome(lambda: _judged(folder))
+        outcome(lambda: _evaluated(folder))
         outcome(lambda: _evaluations([folder]))
         if number % 10 == 0:
             outcome(lambda: write_report([folder], folder.path / "report.html"))

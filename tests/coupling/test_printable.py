@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from conftest import RESULT
 
 from coupling.commands import tables
 from coupling.errors import describe_failure, printable, printable_lines
@@ -41,14 +42,7 @@ def test_status_prints_a_hostile_file_as_text(capsys):
     assert not set(printed) & set("\x1b\x07\x9b\u202e\r")
     assert "OWNED" in printed
     tables.print_rows([{"name": HOSTILE, HOSTILE: 1.0}])
-    result = {
-        "mean_return": 1.0,
-        "ci95": [0, 1],
-        "mean_length": 1.0,
-        "survival": 1.0,
-        "episodes": 1,
-    }
-    tables.print_results({HOSTILE: result}, None)
+    tables.print_results({HOSTILE: RESULT}, None)
     assert not set(capsys.readouterr().out) & set("\x1b\x07\x9b\u202e\r")
 
 

@@ -1,6 +1,7 @@
 """The worker's side: environments that fail, and what travels then."""
 
 import re
+from typing import ClassVar
 
 import gymnasium as gym
 import numpy as np
@@ -41,8 +42,9 @@ class Counting(gym.Env):
 
 
 class Batch(VectorEnv):
-    """The same as a batch of its own, which knows no single failures."""
+    """The same as a batch of its own, which knows no single failures; notes the seeds of its resets."""
 
+    seeds: ClassVar[list] = []
     metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}  # noqa: RUF012
 
     def __init__(self, num_envs=1):
@@ -53,6 +55,7 @@ class Batch(VectorEnv):
 
     def reset(self, *, seed=None, options=None):
         self.time = 0
+        Batch.seeds.append(seed)
         return np.zeros((self.num_envs, 2), np.float32), {}
 
     def step(self, actions):
@@ -74,12 +77,12 @@ def worker(tmp_path):
     """Make a worker that has joined; nobody listens, which its environments do not mind."""
     workers = []
 
-    def make(env, environments=3):
+    def make(env, environments=3, seeds=None):
         file = tmp_path / "connection.json"
         write_connection(file, Connection("tcp://127.0.0.1:9", "run", env, {}, 1.0))
         worker = Worker(file, 0, environments)
         workers.append(worker)
-        worker.take_up(Welcome(1, 1, 0, 0, [0] * environments, 1.0, 1.0))
+        worker.take_up(Welcome(1, 1, 0, 0, seeds or [0] * environments, 1.0, 1.0))
         worker._vector.reset(seed=0)
         return worker
 
@@ -126,6 +129,19 @@ def test_a_batch_that_raises_begins_anew_as_a_whole(worker):
         r"its step\(\) raised RuntimeError: told to fail \(test_worker.py, line \d+, in step\)",
         worker._heart.failure,
     )
+
+
+def test_a_batch_begins_anew_from_seeds_that_follow_from_its_first_ones(worker):
+    def seeds_after_failures(first):
+        fails = worker("test_worker:test/Batch-v0", seeds=first)
+        Batch.seeds.clear()
+        for _ in range(2):
+            fails._step(np.full((3, 1), 0.5))
+        return [tuple(seeds) for seeds in Batch.seeds]
+
+    found = seeds_after_failures([1, 2, 3])
+    assert seeds_after_failures([1, 2, 3]) == found
+    assert len(set(found[0] + found[1] + seeds_after_failures([1, 2, 4])[0])) == 9
 
 
 def test_what_a_batch_gave_beside_a_broken_number_is_kept_and_cut(worker):
