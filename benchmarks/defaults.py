@@ -11,7 +11,6 @@ extras box2d and mujoco.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
 
@@ -20,10 +19,10 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[0] = str(ROOT)  # the folder of this file would hide the package mujoco
 
-from benchmarks.learning.command import add_page, add_run_and_list, run_or_list  # noqa: E402
+from benchmarks.learning.command import command_of  # noqa: E402
 from benchmarks.learning.contestants import contestants_of  # noqa: E402
 from benchmarks.learning.page import interquartile_mean, interval  # noqa: E402
-from benchmarks.learning.plan import Suite, read_plan  # noqa: E402
+from benchmarks.learning.plan import Suite  # noqa: E402
 from benchmarks.pages import fill_in  # noqa: E402
 
 NAME = "defaults"
@@ -58,17 +57,14 @@ def _cell(returns: list[float]) -> str:
     return f"{text} [{float(low):.4g}, {float(high):.4g}]"
 
 
+def write_page(plan: dict[str, Suite], results: Path, page: Path) -> None:
+    """Write the tables into a page."""
+    fill_in(page, NAME, "trials", table(plan, results))
+
+
 def main() -> int:
     """Run, list or write the tables; 1 when a job failed, 2 for a wrong word, 130 when stopped."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    commands = parser.add_subparsers(dest="command", required=True)
-    add_run_and_list(commands, NAME)
-    add_page(commands, NAME)
-    options = parser.parse_args()
-    if options.command == "page":
-        fill_in(options.page, NAME, "trials", table(read_plan(options.plan), options.results))
-        return 0
-    return run_or_list(options)
+    return command_of(NAME, (__doc__ or "").splitlines()[0], write_page)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ evaluation, machine, versions, commit). Checkpoints are in runs/sisl/.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
 
@@ -19,10 +18,10 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[0] = str(ROOT)
 
-from benchmarks.learning.command import add_page, add_run_and_list, run_or_list  # noqa: E402
+from benchmarks.learning.command import command_of  # noqa: E402
 from benchmarks.learning.contestants import POINTS, Panel, contestants_of, draw, numbers  # noqa: E402
 from benchmarks.learning.page import Seeds, curve_at, read_curve  # noqa: E402
-from benchmarks.learning.plan import Suite, read_plan  # noqa: E402
+from benchmarks.learning.plan import Suite  # noqa: E402
 from benchmarks.learning.settings import differences  # noqa: E402
 from coupling.files import Table, write_atomically  # noqa: E402
 from rl_agent.colours import styles_of  # noqa: E402
@@ -119,15 +118,7 @@ def write_page(plan: dict[str, Suite], results: Path, page: Path) -> None:
 
 def main() -> int:
     """Run, list or write the page; 1 when a job failed, 2 for a wrong word, 130 when stopped."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    commands = parser.add_subparsers(dest="command", required=True)
-    add_run_and_list(commands, NAME)
-    add_page(commands, NAME)
-    options = parser.parse_args()
-    if options.command == "page":
-        write_page(read_plan(options.plan), options.results, options.page)
-        return 0
-    return run_or_list(options)
+    return command_of(NAME, (__doc__ or "").splitlines()[0], write_page)
 
 
 if __name__ == "__main__":

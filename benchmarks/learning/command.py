@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.learning.plan import Job, Suite, jobs_of, read_plan
 from benchmarks.learning.queue import Places, carry_out, list_jobs
 
-__all__ = ["add_page", "add_run_and_list", "chosen_jobs", "run_or_list"]
+__all__ = ["add_page", "add_run_and_list", "chosen_jobs", "command_of", "run_or_list"]
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -96,3 +97,26 @@ def add_page(
     write.add_argument("--plan", type=Path, default=ROOT / "benchmarks" / f"{name}.yaml")
     write.add_argument("--results", type=Path, default=ROOT / "benchmarks" / "results" / name)
     write.add_argument("--page", type=Path, default=ROOT / "docs" / f"{page or name}.md")
+
+
+def command_of(name: str, about: str, write: Callable[[dict[str, Suite], Path, Path], None]) -> int:
+    """Run, list or write the page of a study; 1 when a job failed, 2 for a wrong word, 130 when stopped.
+
+    Parameters
+    ----------
+    name
+        Of the study, its plan and its page.
+    about
+        What the study is, in one line.
+    write
+        Writes the page, from the plan and the folder of results.
+    """
+    parser = argparse.ArgumentParser(description=about)
+    commands = parser.add_subparsers(dest="command", required=True)
+    add_run_and_list(commands, name)
+    add_page(commands, name)
+    options = parser.parse_args()
+    if options.command == "page":
+        write(read_plan(options.plan), options.results, options.page)
+        return 0
+    return run_or_list(options)
