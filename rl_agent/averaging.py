@@ -14,7 +14,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["EVERY", "PolicyAverage"]
+from rl_agent.config import AgentConfig, Remembering
+
+__all__ = ["EVERY", "PolicyAverage", "make_average"]
 
 F32 = npt.NDArray[np.float32]
 
@@ -50,3 +52,10 @@ class PolicyAverage:
         """Take in the weights after ``gradient_steps`` gradient steps, at least one."""
         rate = min(1.0, EVERY / (self._share * gradient_steps))
         self.weights += np.float32(rate) * (weights - self.weights)
+
+
+def make_average(config: AgentConfig, weights: F32) -> PolicyAverage | None:
+    """Begin the average that the settings ask for, if they do, with the first weights of the policy."""
+    if not isinstance(config, Remembering) or config.policy_average == 0.0:
+        return None
+    return PolicyAverage(config.policy_average, weights)

@@ -12,14 +12,17 @@ import json
 import math
 import os
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["CheckpointError", "read_checkpoint", "write_checkpoint"]
+from rl_agent.device import DeviceError
+
+__all__ = ["CheckpointError", "made_from", "read_checkpoint", "write_checkpoint"]
 
 FORMAT = "flowsim-agent"
 VERSION = 2
@@ -88,6 +91,30 @@ def read_checkpoint(
         raise
     except Exception as error:  # zipfile and NumPy have many for a flipped bit
         raise CheckpointError(f"checkpoint {path} is damaged: {error}") from error
+
+
+@contextmanager
+def made_from(path: Path) -> Iterator[None]:
+    """Make a learner or a policy from what a checkpoint holds, all of which is whole but may not fit together.
+
+    Raises
+    ------
+    CheckpointError
+        When it does not.
+    """
+    try:
+        yield
+    except DeviceError:
+        raise
+    except (
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        MemoryError,
+        TypeError,
+        ValueError,
+    ) as error:
+        raise CheckpointError(f"checkpoint {path} does not fit together: {error!r}") from error
 
 
 def _member(archive: zipfile.ZipFile, name: str) -> npt.NDArray[Any]:

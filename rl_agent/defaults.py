@@ -218,16 +218,16 @@ def _fitting(config: Config, steps: int, episode_steps: int | None) -> Config:
 
 
 def _doubts(config: AgentConfig, steps: int, episode_steps: int | None) -> Iterator[str]:
-    fitting = _fitting(config, steps, episode_steps)
     if isinstance(config, OnPolicyConfig):
+        on_policy = _fitting(config, steps, episode_steps)
         if config.horizon > steps // 5:
-            horizon = _fitting(config, steps, episode_steps).horizon
             yield (
                 f"agent.horizon = {config.horizon} leaves only {steps // config.horizon} iterations in "
-                f"run.steps = {steps}; {_or_longer('horizon', horizon, steps // 5, config.horizon)}"
+                f"run.steps = {steps}; {_or_longer('horizon', on_policy.horizon, steps // 5, config.horizon)}"
             )
-        yield from _doubts_of_every_run(config, steps, episode_steps, fitting)
+        yield from _doubts_of_every_run(config, steps, episode_steps, on_policy)
         return
+    fitting = _fitting(config, steps, episode_steps)
     if config.start >= steps:
         yield (
             f"agent.start = {config.start} is not below run.steps = {steps}, so nothing will be learned; "

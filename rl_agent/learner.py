@@ -10,7 +10,7 @@ scales and counters.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +22,10 @@ from threadpoolctl import threadpool_limits
 
 from rl_agent import joint, later, saving
 from rl_agent.algorithms import make_algorithm
-from rl_agent.averaging import PolicyAverage
-from rl_agent.checkpoint import CheckpointError, read_checkpoint, write_checkpoint
-from rl_agent.config import AgentConfig, Remembering
-from rl_agent.device import DeviceError, check_device
+from rl_agent.averaging import make_average
+from rl_agent.checkpoint import made_from, read_checkpoint, write_checkpoint
+from rl_agent.config import AgentConfig
+from rl_agent.device import check_device
 from rl_agent.exploration import Exploration
 from rl_agent.policy import Policy
 from rl_agent.replay import (
@@ -107,7 +107,7 @@ class Learner:
         world: int = 1,
     ) -> None:
         observation_space, action_space = joint.own_spaces(observation_space, action_space, world)
-        sizes = replace(sizes_of(observation_space, action_space), world=world)
+        sizes = sizes_of(observation_space, action_space, world)
         if agents < 1:
             raise ValueError(f"agents = {agents} must be at least 1")
         _check_worlds(config, world)
@@ -122,11 +122,7 @@ class Learner:
             np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(4)
         )
         self.algorithm = make_algorithm(config, sizes, first)
-        self.average = (
-            PolicyAverage(config.policy_average, self._acting_weights())
-            if isinstance(config, Remembering) and config.policy_average
-            else None
-        )
+        self.average = make_average(config, self.algorithm.acting_weights)
         self._explore, self._draw = second, third
         self.exploration = Exploration(config, agents * world, sizes.action)
         self.sampler = make_sampler(config, sizes, fourth)
@@ -343,12 +339,6 @@ class Learner:
 
     # --- learning ----------------------------------------------------------------------------------------
 
-    @property
-    def has_diverged(self) -> bool:
-        """Whether a weight is not finite: nothing can be learned any more."""
-        self.algorithm.torch_step.to_host()
-        return not bool(np.isfinite(self.algorithm.weights).all())
-
     def updates_due(self) -> int:
         """Gradient steps owed now."""
         return 0 if self.counters.warm_up < 0 else self._schedule.updates_due()
@@ -371,7 +361,6 @@ class Learner:
             )
         step, gamma, scale = self.counters.received, self.gamma, self.reward_scale.value
         algorithm, memory, source = self.algorithm, self.memory, self._source()
-        self.sampler.prepare(memory)
         places, batch = algorithm.gather(
             source, self.sampler.draw(memory, self.config.draws, self._draw)
         )
@@ -387,7 +376,7 @@ class Learner:
         self.refer.update_beta(memory.n_far, memory.steps, step)
         self.counters.gradient_steps += 1
         if self.average and self.average.is_due(self.gradient_steps):
-            self.average.add(self._acting_weights(), self.gradient_steps)
+            self.average.add(self.algorithm.acting_weights, self.gradient_steps)
         self._statistics.add_update(e)
         self._schedule.updated()
 
@@ -535,34 +524,19 @@ class Learner:
 
     def episodes_under_way(self) -> list[EpisodeRecord]:
         """Episodes of at least one step that have not ended, as they are now."""
-        returns, lengths = self.running.totals()
-        return [
-            EpisodeRecord(
-                agent=int(agent),
-                step=self.counters.received,
-                episode_return=float(returns[agent * self.world :][: self.world].mean()),
-                length=int(lengths[agent * self.world]),
-                terminated=False,
-            )
-            for agent in np.flatnonzero(self.running.is_open[:: self.world])
-            if lengths[agent * self.world] > 0
-        ]
+        return self.running.records(self.world, self.counters.received)
 
     def policy(self) -> Policy:
         """Take a snapshot of the current policy, or its average where one is kept: independent of further learning."""
+        weights = self.average.weights if self.average else self.algorithm.acting_weights
         return Policy(
             self.config,
             self.sizes,
-            (self.average.weights if self.average else self._acting_weights()).copy(),
+            weights.copy(),
             self.state_scale.mean.copy(),
             self.state_scale.per_std.copy(),
             self.action_map,
         )
-
-    def _acting_weights(self) -> F32:
-        """Return the newest weights of the policy."""
-        self.algorithm.torch_step.to_host()
-        return self.algorithm.weights[: self.algorithm.actor.size]
 
     # --- checkpoints -------------------------------------------------------------------------------------
 
@@ -597,7 +571,7 @@ class Learner:
             If this machine does not have the device.
         """
         arrays, meta = read_checkpoint(path)
-        try:
+        with made_from(path):
             if device is not None:
                 meta["config"]["device"] = device
             config = AgentConfig.model_validate(meta["config"])
@@ -605,17 +579,6 @@ class Learner:
             learner = cls(config, *saving.spaces(arrays, meta), **numbers, seed=0)
             saving.restore(learner, arrays, meta)
             return learner
-        except DeviceError:
-            raise
-        except (
-            ArithmeticError,
-            AttributeError,
-            LookupError,
-            MemoryError,
-            TypeError,
-            ValueError,
-        ) as error:
-            raise CheckpointError(f"checkpoint {path} does not fit together: {error!r}") from error
 
     # --- checks ------------------------------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from rl_agent import joint
 from rl_agent.algorithms import make_actor
 from rl_agent.scaling import ActionMap
 
@@ -189,8 +190,10 @@ def largest_difference(policy: Policy, path: Path, environments: int = 5) -> flo
         seen = policy.state_mean + normal / policy.state_per_std
         fed = {"observation": seen} | ({"state": state} if policy.state_size else {})
         action, *following = session.run(None, fed)
-        observed = seen if world == 1 else _joint(seen, world)
-        expected, ours = policy.act(observed, ours, deterministic=True)
+        if world > 1:
+            nothing = np.zeros(rows)
+            seen = joint.pack(seen, nothing, nothing).reshape(environments, -1)
+        expected, ours = policy.act(seen, ours, deterministic=True)
         if policy.sizes.choices:
             differs = action.reshape(environments, -1) != expected
             largest = max(largest, float(differs.mean()))
@@ -202,9 +205,3 @@ def largest_difference(policy: Policy, path: Path, environments: int = 5) -> flo
         if policy.state_size:
             state = following[0]
     return largest
-
-
-def _joint(observations: F32, world: int) -> F32:
-    """Return joint observations as ``rl_agent/joint.py`` has them, without rewards."""
-    extras = np.zeros((len(observations), 2), np.float32)
-    return np.concatenate([observations, extras], axis=1).reshape(len(observations) // world, -1)

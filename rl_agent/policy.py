@@ -9,18 +9,17 @@ import numpy.typing as npt
 
 from rl_agent import joint
 from rl_agent.algorithms import make_actor
-from rl_agent.checkpoint import CheckpointError, read_checkpoint, write_checkpoint
+from rl_agent.checkpoint import made_from, read_checkpoint, write_checkpoint
 from rl_agent.config import AgentConfig
 from rl_agent.exploration import draw_action
-from rl_agent.scaling import ActionMap, ChoiceMap, Sizes
+from rl_agent.saving import AVERAGE, own_spaces
+from rl_agent.scaling import ActionMap, ChoiceMap, Sizes, action_map_of, sizes_of
 
 __all__ = ["CHECKPOINT", "Policy"]
 
 F32 = npt.NDArray[np.float32]
 
 PARTS = ("algorithm/weights", "state/mean", "state/per_std", "action/low", "action/high")
-AVERAGE = "average"
-"""In the checkpoint of a learner that averages its policy: the weights to take in place of the newest."""
 
 CHECKPOINT = "checkpoint.npz"
 """Name of the file in the folder of a run or an agent that holds the policy."""
@@ -95,26 +94,18 @@ class Policy:
         path = Path(path)
         file = path / CHECKPOINT if path.is_dir() else path
         arrays, meta = read_checkpoint(file, lambda name: name in (*PARTS, AVERAGE))
-        try:
+        with made_from(file):
             config = AgentConfig.model_validate(meta["config"])
-            weights, mean, per_std, low, high = (arrays[name] for name in PARTS)
-            weights = arrays.get(AVERAGE, weights)
-            sizes = Sizes(len(mean), len(low), meta["choices"], meta.get("world", 1))
-            action_map = (
-                ChoiceMap(int(low[0]), sizes.choices)
-                if sizes.choices
-                else ActionMap(low, high, config.squash)
+            observed, acted = own_spaces(arrays, meta)
+            weights, mean, per_std, *_ = (arrays[name] for name in PARTS)
+            return cls(
+                config,
+                sizes_of(observed, acted, meta.get("world", 1)),
+                arrays.get(AVERAGE, weights),
+                mean,
+                per_std,
+                action_map_of(acted, config.squash),
             )
-            return cls(config, sizes, weights, mean, per_std, action_map)
-        except (
-            ArithmeticError,
-            AttributeError,
-            LookupError,
-            MemoryError,
-            TypeError,
-            ValueError,
-        ) as error:
-            raise CheckpointError(f"checkpoint {file} does not fit together: {error!r}") from error
 
     def save(self, path: str | Path) -> None:
         """Write the policy alone, some kilobytes that :meth:`load` reads; no learner can continue from them.

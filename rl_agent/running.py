@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from rl_agent.replay.memory import EPISODE_STEP_FIELDS as PER_STEP
 from rl_agent.replay.memory import Episode
+from rl_agent.statistics import EpisodeRecord
 
 __all__ = ["Decision", "RunningEpisodes"]
 
@@ -176,11 +177,25 @@ class RunningEpisodes:
         """Return and length of the parts of an agent's episode that were split off."""
         return float(self.earlier_return[agent]), int(self.earlier_steps[agent])
 
-    def totals(self) -> tuple[npt.NDArray[np.float64], I64]:
-        """Return so far and length so far of every agent's episode, its earlier parts included."""
+    def records(self, world: int, step: int) -> list[EpisodeRecord]:
+        """Tell of the episodes of at least one step what they have so far, their earlier parts included.
+
+        Parameters
+        ----------
+        world
+            Agents that act together; their episodes are one, whose return is the mean over them.
+        step
+            Environment steps of the learner.
+        """
         is_step = np.arange(self.reward.shape[1]) < self.length[:, None]
-        returns = self.reward.sum(axis=1, dtype=np.float64, where=is_step)
-        return self.earlier_return + returns, self.earlier_steps + self.length
+        returns = self.earlier_return + self.reward.sum(axis=1, dtype=np.float64, where=is_step)
+        returns = returns.reshape(-1, world).mean(axis=1)
+        lengths = (self.earlier_steps + self.length)[::world]
+        under_way = np.flatnonzero(self.is_open[::world] & (lengths > 0))
+        return [
+            EpisodeRecord(int(agent), step, float(returns[agent]), int(lengths[agent]), False)
+            for agent in under_way
+        ]
 
     def _so_far(self, agent: int, final_value: float, terminated: bool) -> Episode:
         steps = int(self.length[agent])

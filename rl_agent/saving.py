@@ -13,9 +13,12 @@ from rl_agent.checkpoint import Arrays
 if TYPE_CHECKING:
     from rl_agent.learner import Learner
 
-__all__ = ["contents", "restore", "spaces"]
+__all__ = ["AVERAGE", "contents", "own_spaces", "restore", "spaces"]
 
-Spaces = tuple[gymnasium.spaces.Box, joint.ActionSpace]
+AVERAGE = "average"
+"""Of a learner that averages its policy: the weights to take in place of the newest."""
+
+OwnSpaces = tuple[gymnasium.spaces.Box, gymnasium.spaces.Box | gymnasium.spaces.Discrete]
 
 
 def contents(learner: Learner) -> tuple[Arrays, dict[str, Any]]:
@@ -33,7 +36,7 @@ def contents(learner: Learner) -> tuple[Arrays, dict[str, Any]]:
         "noise": learner.exploration.noise,
     }
     if learner.average:
-        arrays["average"] = learner.average.weights
+        arrays[AVERAGE] = learner.average.weights
     meta = {
         "config": learner.config.model_dump(mode="json"),
         "agents": learner.agents,
@@ -52,23 +55,23 @@ def contents(learner: Learner) -> tuple[Arrays, dict[str, Any]]:
     return arrays, meta
 
 
-def spaces(arrays: Arrays, meta: dict[str, Any]) -> Spaces:
-    """Return the spaces of the task that a checkpoint is of, joint ones of a world."""
+def own_spaces(arrays: Arrays, meta: dict[str, Any]) -> OwnSpaces:
+    """Return the spaces of one agent of the task that a checkpoint is of."""
     size = len(arrays["state/mean"])
     seen = (0.0, 255.0) if meta["config"]["network"] == "conv" else (-np.inf, np.inf)
     observation_space = gymnasium.spaces.Box(*seen, (size,), np.float32)
     low, high = arrays["action/low"], arrays["action/high"]
-    action_space: joint.ActionSpace
     if meta["choices"]:
-        action_space = gymnasium.spaces.Discrete(meta["choices"], start=int(low[0]))
-    else:
-        action_space = gymnasium.spaces.Box(low, high, dtype=np.float32)
-    world = meta.get("world", 1)
-    if world == 1:
-        return observation_space, action_space
-    return joint.joint_observations(observation_space, world), joint.joint_actions(
-        action_space, world
-    )
+        return observation_space, gymnasium.spaces.Discrete(meta["choices"], start=int(low[0]))
+    return observation_space, gymnasium.spaces.Box(low, high, dtype=np.float32)
+
+
+def spaces(arrays: Arrays, meta: dict[str, Any]) -> tuple[gymnasium.spaces.Box, joint.ActionSpace]:
+    """Return the spaces of the task that a checkpoint is of, joint ones of a world."""
+    observed, acted = own_spaces(arrays, meta)
+    if (world := meta.get("world", 1)) == 1:
+        return observed, acted
+    return joint.joint_observations(observed, world), joint.joint_actions(acted, world)
 
 
 def restore(learner: Learner, arrays: Arrays, meta: dict[str, Any]) -> None:
@@ -77,7 +80,7 @@ def restore(learner: Learner, arrays: Arrays, meta: dict[str, Any]) -> None:
     learner.algorithm.restore(part("algorithm/"), meta["algorithm"])
     if learner.average:
         newest = arrays["algorithm/weights"][: len(learner.average.weights)]
-        learner.average.weights[:] = arrays.get("average", newest)
+        learner.average.weights[:] = arrays.get(AVERAGE, newest)
     learner.state_scale.mean[:] = arrays["state/mean"]
     learner.state_scale.per_std[:] = arrays["state/per_std"]
     learner.state_scale.frozen = meta["frozen"]

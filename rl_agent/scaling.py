@@ -191,8 +191,17 @@ class Sizes:
     world: int = 1
 
 
-def sizes_of(observation_space: gymnasium.Space, action_space: gymnasium.Space) -> Sizes:
+def sizes_of(
+    observation_space: gymnasium.Space, action_space: gymnasium.Space, world: int = 1
+) -> Sizes:
     """Return the sizes of a task; refuse spaces that the learners cannot serve.
+
+    Parameters
+    ----------
+    observation_space, action_space
+        Of one agent.
+    world
+        Agents that act together.
 
     Raises
     ------
@@ -209,7 +218,7 @@ def sizes_of(observation_space: gymnasium.Space, action_space: gymnasium.Space) 
     if isinstance(action_space, gymnasium.spaces.Discrete):
         if action_space.n < 2:
             raise ValueError(f"the action space must leave a choice, not {action_space}")
-        return Sizes(observation_space.shape[0], 1, int(action_space.n))
+        return Sizes(observation_space.shape[0], 1, int(action_space.n), world)
     if (
         not isinstance(action_space, gymnasium.spaces.Box)
         or len(action_space.shape) != 1
@@ -226,7 +235,7 @@ def sizes_of(observation_space: gymnasium.Space, action_space: gymnasium.Space) 
         raise ValueError(
             f"the action space must have high above low in every component, not {action_space}"
         )
-    return Sizes(observation_space.shape[0], action_space.shape[0])
+    return Sizes(observation_space.shape[0], action_space.shape[0], world=world)
 
 
 def action_map_of(

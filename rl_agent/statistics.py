@@ -14,20 +14,20 @@ __all__ = ["EpisodeRecord", "Statistics"]
 
 
 class EpisodeRecord(NamedTuple):
-    """A completed episode.
+    """An episode, completed or under way.
 
     Attributes
     ----------
     agent
         Who lived it.
     step
-        Environment steps of the learner, over all agents, when it ended.
+        Environment steps of the learner, over all agents, when it ended, or now.
     episode_return
         Sum of its unscaled rewards.
     length
         Its number of actions.
     terminated
-        Whether it ended in a terminal state (else it was truncated or abandoned).
+        Whether it ended in a terminal state (else it was truncated or abandoned, or goes on).
     """
 
     agent: int

@@ -160,7 +160,7 @@ def resume(
             )
         folder.lock()
         learner = load_learner(folder, config.agent.device)
-        if learner.has_diverged:
+        if learner.algorithm.has_diverged:
             raise RunError(
                 f"the checkpoint of {path} was written after learning had diverged, and no earlier one is kept; begin "
                 "a new run with a smaller agent.learning_rate"

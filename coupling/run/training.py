@@ -166,7 +166,7 @@ class Training:
                 self._until_finished_or_noted()
                 self._checkpoint()
         except Exception as error:
-            if not (isinstance(error, FloatingPointError) or self._learner.has_diverged):
+            if not (isinstance(error, FloatingPointError) or self._learner.algorithm.has_diverged):
                 raise
             raise self._went_back() from error
         else:
@@ -321,7 +321,7 @@ class Training:
             When the learner has diverged: the checkpoint before stays.
         """
         self._server.exchange.hand_over()
-        if self._learner.has_diverged:
+        if self._learner.algorithm.has_diverged:
             raise FloatingPointError("a weight is not finite any more")
         self._write(self._write_episodes)
         self._segment += 1

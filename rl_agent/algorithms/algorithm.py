@@ -232,6 +232,18 @@ class Algorithm(ABC):
         self.torch_step.to_host()
         return self._act(observations, state)
 
+    @property
+    def acting_weights(self) -> F32:
+        """The newest weights of the policy, not a copy."""
+        self.torch_step.to_host()
+        return self.weights[: self.actor.size]
+
+    @property
+    def has_diverged(self) -> bool:
+        """Whether a weight is not finite: nothing can be learned any more."""
+        self.torch_step.to_host()
+        return not bool(np.isfinite(self.weights).all())
+
     def values(self, windows: F32, lengths: I64) -> F32:
         """V at the end of windows of any lengths, shape (n,); zero for an algorithm without V."""
         return np.zeros(len(lengths), np.float32)

@@ -549,7 +549,7 @@ class EpisodeMemory:
         places = self.places()
         rho = self.rho[places]
         far = ~((rho > 1.0 / c_max) & (rho < c_max))
-        self.far[places] = far if self.world == 1 else far & self.is_present(places)
+        self.far[places] = far & self.is_present(places)
         self.n_far = int(np.count_nonzero(self.far[places]))
 
     def state(self) -> tuple[dict[str, npt.NDArray[Any]], dict[str, int]]:

@@ -76,9 +76,6 @@ class Sampler:
     All of its random numbers come from the generator that it is handed.
     """
 
-    def prepare(self, memory: EpisodeMemory) -> None:
-        """Look at what the memory holds, before each draw; nothing by default."""
-
     def draw(self, memory: EpisodeMemory, batch: int, rng: np.random.Generator) -> I64:
         """Places of ``batch`` steps, shape (batch,).
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.special import comb
 from test_checkpoint import make_run
 
 from rl_agent import AgentConfig, Learner, Policy
@@ -11,7 +12,7 @@ SHARE = 0.2
 
 
 def test_the_policy_is_the_weighted_mean_of_the_last_ones(tmp_path):
-    """Beside the sum over all weights that entered, each with its share; and to the bit after a resumption."""
+    """Beside the sum over all weights that entered, in closed form; and to the bit after a resumption."""
     learner = (run := make_run(algorithm="sac", replay="none", policy_average=SHARE)).learner
     update, entered = learner.update, []
 
@@ -22,12 +23,10 @@ def test_the_policy_is_the_weighted_mean_of_the_last_ones(tmp_path):
 
     learner.update = noting
     run.run(1500)
-    steps = EVERY * (1 + np.arange(len(entered)))
-    rates = np.minimum(1.0, EVERY / (SHARE * steps))
-    left = np.append(np.cumprod((1 - rates)[::-1])[::-1][1:], 1.0)
-    shares = rates * left
+    number = 1 + np.arange(len(entered))
+    shares = comb(number - 1, 4) / comb(len(entered), 5)  # a share of 1/5: polynomials of degree 4
     assert shares.sum() == pytest.approx(1.0)
-    reach = (shares * (steps[-1] - steps)).sum() / steps[-1]
+    reach = (shares * (number[-1] - number)).sum() / number[-1]
     assert 0.5 * SHARE < reach < SHARE, "the average looks back about so far"
     expected = shares @ np.array(entered, np.float64)
 

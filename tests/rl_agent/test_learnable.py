@@ -17,6 +17,6 @@ def test_what_is_too_far_away_cannot_be_learned_from():
 
 def test_a_weight_that_is_not_finite_is_noticed():
     learner = make_learner()
-    assert not learner.has_diverged
+    assert not learner.algorithm.has_diverged
     learner.algorithm.weights[-1] = np.inf
-    assert learner.has_diverged
+    assert learner.algorithm.has_diverged

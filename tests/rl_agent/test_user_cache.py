@@ -198,10 +198,12 @@ def test_a_full_disk_costs_the_cache_and_not_the_call(tmp_path, monkeypatch):
     def halved(x):
         return 0.5 * x
 
-    function = cached(halved, tmp_path)
+    function, tried = cached(halved, tmp_path), []
 
     def full(*arguments):
+        tried.append(arguments)
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.replace", full)
     assert function(42.0) == 21.0
+    assert tried
