@@ -3,7 +3,7 @@
     python benchmarks/replay.py run --suite sac -j 2           # complete jobs are skipped, interrupted ones go on
     python benchmarks/replay.py list                           # the jobs, and which are complete
     python benchmarks/replay.py draws                          # how unevenly each sampler draws in the end
-    python benchmarks/replay.py page                           # docs/replay_study.md and its pictures
+    python benchmarks/replay.py page                           # docs/replay_study.md, its pictures and rows of others
 
 Needs the extras box2d, mujoco, minatar and atari. A complete job leaves benchmarks/results/replay/SUITE/JOB.csv (its
 curve) and JOB.json (settings, evaluation, machine, versions, commit). Checkpoints are in runs/replay/; ``draws`` reads
@@ -18,11 +18,20 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[0] = str(ROOT)
 
 from benchmarks.learning.command import add_page, add_run_and_list, run_or_list  # noqa: E402
-from benchmarks.learning.contestants import Panel, contestants_of, draw, numbers  # noqa: E402
+from benchmarks.learning.contestants import (  # noqa: E402
+    Panel,
+    contestants_of,
+    difference,
+    draw,
+    numbers,
+    training_returns,
+)
 from benchmarks.learning.draws import read_draws, table_of_draws  # noqa: E402
 from benchmarks.learning.job import is_complete  # noqa: E402
 from benchmarks.learning.page import Seeds  # noqa: E402
@@ -61,8 +70,14 @@ Written by `python benchmarks/replay.py page` from `benchmarks/results/replay/`;
 [samplers.md](samplers.md) says what the samplers are.
 Settings are those of Oh et al. 2021, table B.1, with fewer steps; those of the ratios are in
 [acer.md](algorithms/acer.md#replay-ratios).
-Returns of the policy's mean are those of episodes that were not trained on, means over the seeds with the seeds' own
-behind."""
+
+| column | what it is |
+| --- | --- |
+| training | mean return of the training episodes in the last twentieth of the run, as in [learning.md](learning.md) |
+| mean action | mean return of held-out episodes with the last policy's mean (or likeliest) action |
+| paper | the return that the paper prints, after many more steps |
+
+Each is the mean over the seeds, with the value of each seed in parentheses."""
 
 DRAWS = "draws.json"
 HEAD_OF_DRAWS = """\
@@ -77,34 +92,60 @@ SAMPLERS = ("NERS", "ERO", "PER", "RANDOM")
 HEAD_OF_ALL = """\
 ## All samplers
 
-Mean of the policy, over the seeds; behind a stroke that of the paper, where it says one."""
+Means over the seeds; the number after the stroke is the paper's, where it prints one."""
+HEAD_OF_DIFFERENCES = """\
+### Against uniform sampling
+
+Interquartile mean of the training returns minus that of RANDOM, with the 95 % interval of the bootstrap over the seeds.
+With two or three seeds such an interval is too narrow: one that contains zero shows no difference, and one that does
+not is no proof of one."""
 
 
-def table_of_all(plan: dict[str, Suite], results: Path) -> list[str]:
-    """Return a row for each suite and task that compares all samplers, in Markdown."""
-    lines = [
-        "| suite | task | seeds | steps | " + " | ".join(SAMPLERS) + " |",
+def tables_of_all(plan: dict[str, Suite], results: Path) -> list[str]:
+    """Return tables with a row for each suite and task, of all samplers: returns and differences, in Markdown."""
+    measures = {
+        "Training": training_returns,
+        "Mean action, held-out episodes": evaluated_returns,
+    }
+    head = [
+        "| suite | task | seeds | steps | {} |",
         "| --- | --- |" + " --: |" * (2 + len(SAMPLERS)),
     ]
+    tables = {title: [head[0].format(" | ".join(SAMPLERS)), head[1]] for title in measures}
+    others = SAMPLERS[:-1]
+    differences = [head[0].format(" | ".join(others)), "| --- | --- |" + " --: |" * 5]
     for name, suite in plan.items():
         if tuple(suite.contestants) != SAMPLERS:
             continue
         found = contestants_of(name, suite, results)
         for task, env in dict.fromkeys((job.task, job.env) for job in jobs_of(name, suite)):
-            paper, cells, seeds = PAPER.get((name, task), {}), [], []
-            for who in SAMPLERS:
-                own = [one for one in found.get(who, []) if one["settings"]["env"] == env]
-                judged = [one["evaluation"]["deterministic"]["mean_return"] for one in own]
-                seeds.append(len(own))
-                cells.append(
-                    (f"{sum(judged) / len(judged):.0f}" if judged else "")
+            paper = PAPER.get((name, task), {})
+            own = {
+                who: [one for one in found.get(who, []) if one["settings"]["env"] == env]
+                for who in SAMPLERS
+            }
+            seeds = sorted({len(each) for each in own.values()})
+            span = " to ".join(map(str, seeds))
+            begin = f"| {name} | {task} | {span} | {suite.steps:,} | "
+            for title, measure in measures.items():
+                cells = [
+                    (f"{measure(own[who]).mean():.0f}" if own[who] else "")
                     + (f" / {paper[who]:.0f}" if paper else "")
-                )
-            span = " to ".join(dict.fromkeys(str(n) for n in (min(seeds), max(seeds))))
-            lines.append(
-                f"| {name} | {task} | {span} | {suite.steps:,} | " + " | ".join(cells) + " |"
-            )
-    return lines
+                    for who in SAMPLERS
+                ]
+                tables[title].append(begin + " | ".join(cells) + " |")
+            uniform = training_returns(own["RANDOM"])
+            cells = [against(own[who], uniform) for who in others]
+            differences.append(begin + " | ".join(cells) + " |")
+    parts = [HEAD_OF_ALL]
+    for title, lines in tables.items():
+        parts += [f"### {title}", "\n".join(lines)]
+    return [*parts, HEAD_OF_DIFFERENCES, "\n".join(differences)]
+
+
+def evaluated_returns(seeds: Seeds) -> np.ndarray:
+    """Return the mean return of the mean action in held-out episodes, shape (seeds,)."""
+    return np.array([seed["evaluation"]["deterministic"]["mean_return"] for seed in seeds])
 
 
 PUBLISHED = "ners_as_published.json"
@@ -135,26 +176,48 @@ def table_of_published(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def table(contestants: dict[str, Seeds], paper: dict[str, float]) -> list[str]:
-    """Return a row for each contestant, in Markdown."""
-    lines = [
-        "| method | steps | mean of the policy | steps per CPU second | paper |",
-        "| --- |" + " --: |" * 4,
+    """Return a row for each contestant, in Markdown, with its difference from uniform sampling where that is a row."""
+    uniform = training_returns(contestants["RANDOM"]) if "RANDOM" in contestants else None
+    columns = [
+        "method",
+        "seeds",
+        "steps",
+        "training",
+        "mean action",
+        "steps per CPU second",
+        "paper",
     ]
+    if uniform is not None:
+        columns.insert(4, "training, minus RANDOM")
+    lines = ["| " + " | ".join(columns) + " |", "| --- |" + " --: |" * (len(columns) - 1)]
     for name, seeds in contestants.items():
-        judged = [seed["evaluation"]["deterministic"]["mean_return"] for seed in seeds]
         rates = [seed["steps"] / seed["cpu_seconds"] for seed in seeds]
         cells = [
-            numbers([seed["steps"] for seed in seeds], ",.0f"),
-            numbers(judged),
-            numbers(rates, ".0f"),
+            name,
+            str(len(seeds)),
+            " to ".join(f"{steps:,}" for steps in sorted({seed["steps"] for seed in seeds})),
+            numbers(training_returns(seeds).tolist()),
+            numbers(evaluated_returns(seeds).tolist()),
+            f"{sum(rates) / len(rates):.0f}",
+            str(paper.get(name, "")),
         ]
-        lines.append(f"| {name} | " + " | ".join(cells) + f" | {paper.get(name, '')} |")
+        if uniform is not None:
+            cells.insert(4, "" if name == "RANDOM" else against(seeds, uniform))
+        lines.append("| " + " | ".join(cells) + " |")
     return lines
+
+
+def against(seeds: Seeds, uniform: np.ndarray) -> str:
+    """Return how much higher the training returns are than those of uniform sampling, if there are some of both."""
+    if not (seeds and uniform.size):
+        return ""
+    mean, low, high = (round(x) + 0 for x in difference(training_returns(seeds), uniform))
+    return f"{mean} [{low}, {high}]"
 
 
 def write_page(plan: dict[str, Suite], results: Path, page: Path) -> None:
     """Write the page and its pictures from the complete jobs."""
-    parts = [HEAD, HEAD_OF_ALL, "\n".join(table_of_all(plan, results))]
+    parts = [HEAD, *tables_of_all(plan, results)]
     styles = styles_of(who for suite in plan.values() for who in suite.contestants)
     for name, suite in plan.items():
         parts.append(f"## {name}\n\n{suite.about}")
@@ -191,6 +254,42 @@ def write_page(plan: dict[str, Suite], results: Path, page: Path) -> None:
     write_atomically(page, ("\n\n".join(parts) + "\n").encode())
 
 
+STUDIED = {
+    ("sparse pendulum", "SparsePendulum-v0"): "{page}",
+    ("LunarLanderContinuous-v3", "LunarLanderContinuous-v3"): "{page}",
+    ("BipedalWalker-v3", "BipedalWalker-v3"): "{page}",
+    ("Hopper-v5", "Hopper-v5"): "{page}",
+    ("MsPacman", "Atari-v0"): "rainbow_ms_pacman",
+    ("KungFuMaster", "Atari-v0"): "rainbow_kung_fu_master",
+    ("Breakout of MinAtar", "MinAtar-v0"): "ratios_breakout",
+}
+"""The suite that a row of docs/algorithms/ is of, by the names of its task there and in the results."""
+
+
+def fill_in_algorithms(plan: dict[str, Suite], results: Path, folder: Path) -> None:
+    """Write the returns of the rows of the algorithms' pages that point to the study."""
+    suites = {task: (suite, env.rpartition("/")[2]) for (task, env), suite in STUDIED.items()}
+    for page in sorted(folder.glob("*.md")):
+        cartpole = "dqn" if page.stem in ("dqn", "rainbow") else "ratios"
+        lines = page.read_text(encoding="utf-8").split("\n")
+        for index, line in enumerate(lines):
+            if not line.endswith("| [study](../replay_study.md) |"):
+                continue
+            cells = [cell.strip() for cell in line.split("|")]
+            suite, env = suites.get(cells[1], (cartpole, cells[1]))
+            suite = suite.format(page=page.stem)
+            seeds = [
+                one
+                for one in contestants_of(suite, plan[suite], results)[cells[2]]
+                if one["settings"]["env"].rpartition("/")[2].rpartition(":")[2] == env
+            ]
+            cells[3] = str(len(seeds))
+            cells[5] = numbers(training_returns(seeds).tolist())
+            cells[6] = numbers(evaluated_returns(seeds).tolist())
+            lines[index] = " | ".join(cells).strip()
+        write_atomically(page, "\n".join(lines).encode())
+
+
 def keep_draws(plan: dict[str, Suite], results: Path, works: list[Path]) -> None:
     """Keep how unevenly the samplers of complete trainings draw; those without a checkpoint stay as they were kept."""
     jobs = [job for name, suite in plan.items() for job in jobs_of(name, suite)]
@@ -221,6 +320,9 @@ def main() -> int:
         return 0
     if options.command == "page":
         write_page(read_plan(options.plan), options.results, options.page)
+        fill_in_algorithms(
+            read_plan(options.plan), options.results, options.page.parent / "algorithms"
+        )
         return 0
     return run_or_list(options)
 

@@ -10,6 +10,7 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
+from scipy.stats import bootstrap
 
 from benchmarks.learning.page import Seeds, curve_at, interquartile_mean, interval, read_curve
 from benchmarks.learning.plan import Suite, read_results
@@ -17,9 +18,18 @@ from benchmarks.learning.settings import row_name
 from benchmarks.pages import save_plot
 from rl_agent.colours import styles_of
 
-__all__ = ["POINTS", "Panel", "contestants_of", "draw", "numbers"]
+__all__ = [
+    "POINTS",
+    "Panel",
+    "contestants_of",
+    "difference",
+    "draw",
+    "numbers",
+    "training_returns",
+]
 
 POINTS = 60  # of a drawn curve
+DRAWS = 2000  # samples of the bootstrap
 LEGEND_LETTERS = 150  # side by side, of labels as wide as the widest
 
 
@@ -110,6 +120,30 @@ def draw(
     columns = max(1, min(3, LEGEND_LETTERS // max(map(len, labels))))
     figure.legend(handles, labels, loc="outside upper center", ncols=columns, fontsize="small")
     save_plot(figure, picture)
+
+
+def training_returns(seeds: Seeds) -> np.ndarray:
+    """Return the mean return of the training episodes in the last twentieth of each curve, shape (seeds,)."""
+    ends = [np.array([seed["steps"]]) for seed in seeds]
+    returns = [curve_at(read_curve(seed), 0, end) for seed, end in zip(seeds, ends, strict=True)]
+    return np.concatenate([np.zeros(0), *returns])
+
+
+def difference(scores: np.ndarray, of_other: np.ndarray) -> tuple[float, float, float]:
+    """Return the difference of two interquartile means over seeds, and its 95 % bootstrap interval."""
+
+    def statistic(one: np.ndarray, other: np.ndarray, axis: int) -> np.ndarray:
+        return interquartile_mean(one, axis=axis) - interquartile_mean(other, axis=axis)
+
+    found = bootstrap(
+        (scores, of_other),
+        statistic,
+        vectorized=True,
+        n_resamples=DRAWS,
+        method="percentile",
+        rng=np.random.default_rng(0),
+    ).confidence_interval
+    return float(statistic(scores, of_other, axis=-1)), float(found.low), float(found.high)
 
 
 def numbers(values: Sequence[float], form: str = "") -> str:
