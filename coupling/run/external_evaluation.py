@@ -18,13 +18,13 @@ from coupling.run.evaluation import Evaluation
 from coupling.run.evaluation_pool import MOST_ACTIONS
 from coupling.run.folder import RunFolder
 from coupling.run.policies import load_policy
+from coupling.run.serving import terms_of, write_connection_of
 from coupling.run.supervisor import Supervisor
 from coupling.run.training import Screen
 from coupling.service.experience import ExperienceLog
-from coupling.service.server import Server, Terms
+from coupling.service.server import Server
 from coupling.settings.config import RunConfig
 from coupling.wire.address import endpoint_to_bind
-from coupling.wire.connection import Connection, task_hash, write_connection
 from coupling.wire.security import Keys
 from coupling.worker.environments import describe_task
 from rl_agent.policy import Policy
@@ -238,18 +238,11 @@ def evaluate_external(
     acting = Acting(
         load_policy(folder), sum(layout), episodes, deterministic=deterministic, seed=seed
     )
-    low, high = task.action_bounds
-    terms = Terms(
-        agents_of_each=layout,
-        observation_size=task.observation_space.shape[0],
-        action_low=low,
-        action_high=high,
-        task_hash=task_hash(config.env, config.env_options),
-        seed_of=lambda agent, session: episode_seed(Purpose.EVALUATION, seed, agent, session),
-        step_timeout=workers.step_timeout,
-        heartbeat=workers.heartbeat,
-        dead_after=workers.dead_after,
-        patience=workers.patience,
+    terms = terms_of(
+        config,
+        task,
+        config.env_options,
+        lambda agent, session: episode_seed(Purpose.EVALUATION, seed, agent, session),
     )
     endpoint = endpoint_to_bind(workers.transport, workers.bind)
     keys = Keys.draw() if workers.are_encrypted else None
@@ -261,11 +254,7 @@ def evaluate_external(
         log.begin(0)
         server = Server(acting, endpoint, terms, _NO_LIMIT, log, keys)
         stack.callback(lambda: server.close("the evaluation is over", _FAREWELL))
-        connection = Connection(
-            server.endpoint, folder.path.name, config.env, config.env_options, workers.patience,
-            layout, **(keys.for_workers() if keys else {}),
-        )  # fmt: skip
-        write_connection(folder.connection, connection)
+        write_connection_of(folder, config, config.env_options, server.endpoint, keys)
         stack.callback(lambda: folder.connection.unlink(missing_ok=True))
         launcher = ByHand(folder.connection, layout, external=True)
         supervisor = Supervisor(server, launcher, workers, screen.say)

@@ -15,14 +15,14 @@ from coupling.launch import make_launcher
 from coupling.launch.standby import Standby
 from coupling.run.folder import RunFolder
 from coupling.run.log import RunLog, Speedometer, write_status
+from coupling.run.serving import terms_of, write_connection_of
 from coupling.run.supervisor import Supervisor
 from coupling.service.experience import ExperienceLog, keep_trying
-from coupling.service.server import Server, Terms
+from coupling.service.server import Server
 from coupling.settings.config import AgentConfig, RunConfig
 from coupling.settings.external import EXTERNAL
 from coupling.signals import ENDING, Interrupted, leave_closed_terminal
 from coupling.wire.address import endpoint_to_bind
-from coupling.wire.connection import Connection, task_hash, write_connection
 from coupling.wire.security import Keys
 from coupling.worker.environments import Task
 from coupling.worker.outbox import read_outbox
@@ -119,21 +119,14 @@ class Training:
             folder.experience, fsync=config.run.durability == "fsync", when_full=self._when_full
         )
         workers, seed = config.workers, config.run.seed
-        low, high = task.action_bounds
-        terms = Terms(
-            agents_of_each=workers.agents_of_each(),
-            observation_size=task.observation_space.shape[0],
-            action_low=low,
-            action_high=high,
-            task_hash=task_hash(config.env, config.options_in_training),
+        terms = terms_of(
+            config,
+            task,
+            config.options_in_training,
             # an agent may have been another worker's before the run was resumed
-            seed_of=lambda agent, session: episode_seed(
+            lambda agent, session: episode_seed(
                 Purpose.TRAINING, seed, agent, session, self._epoch
             ),
-            step_timeout=workers.step_timeout,
-            heartbeat=workers.heartbeat,
-            dead_after=workers.dead_after,
-            patience=workers.patience,
             epoch=self._epoch,
             synchronous=workers.is_synchronous,
         )
@@ -240,20 +233,8 @@ class Training:
             self._server.retire(map(read_outbox, sorted(outboxes)))
 
     def _launch(self) -> None:
-        config = self._config
-        endpoint, name = self._server.endpoint, self._folder.path.name
-        keys = self._keys.for_workers() if self._keys else {}
-        workers = config.workers
-        connection = Connection(
-            endpoint,
-            name,
-            config.env,
-            config.options_in_training,
-            workers.patience,
-            workers.agents_of_each(),
-            **keys,
-        )
-        write_connection(self._folder.connection, connection)
+        workers, options = self._config.workers, self._config.options_in_training
+        write_connection_of(self._folder, self._config, options, self._server.endpoint, self._keys)
         if workers.launcher == "local":
             for slot in range(workers.processes):
                 self._server.liveness.drop(slot)  # the workers of the learner before died with it
