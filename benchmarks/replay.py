@@ -1,8 +1,8 @@
-"""Whom to draw from the memory, and how often: trainings (replay.yaml), their curves and their page.
+"""Which steps to replay, and how often: trainings (replay.yaml), their curves and their page.
 
     python benchmarks/replay.py run --suite sac -j 2           # complete jobs are skipped, interrupted ones go on
     python benchmarks/replay.py list                           # the jobs, and which are complete
-    python benchmarks/replay.py draws                          # how unevenly each sampler draws in the end
+    python benchmarks/replay.py draws                          # how uneven the sampling is at the end
     python benchmarks/replay.py page                           # docs/replay_study.md, its pictures and rows of others
 
 Needs the extras box2d, mujoco, minatar and atari. A complete job leaves benchmarks/results/replay/SUITE/JOB.csv (its
@@ -64,41 +64,41 @@ PANELS = (
     Panel(1, "mean_return", "CPU seconds of training", "return of the training episodes"),
 )
 HEAD = """\
-# Whom to draw, and how often: a study
+# Replay: which steps, and how often
 
 Written by `python benchmarks/replay.py page` from `benchmarks/results/replay/`; do not edit it.
-[samplers.md](samplers.md) says what the samplers are.
-Settings are those of Oh et al. 2021, table B.1, with fewer steps; those of the ratios are in
+[samplers.md](samplers.md) describes the samplers.
+The settings are those of Oh et al. 2021, table B.1, with fewer steps; those of the replay ratios are in
 [acer.md](algorithms/acer.md#replay-ratios).
 
-| column | what it is |
+| column | meaning |
 | --- | --- |
 | training | mean return of the training episodes in the last twentieth of the run, as in [learning.md](learning.md) |
 | mean action | mean return of held-out episodes with the last policy's mean (or likeliest) action |
-| paper | the return that the paper prints, after many more steps |
+| paper | the return that the paper reports, after many more steps |
 
-Each is the mean over the seeds, with the value of each seed in parentheses."""
+Each number is the mean over the seeds; the value of each seed is in parentheses."""
 
 DRAWS = "draws.json"
 HEAD_OF_DRAWS = """\
-## How unevenly they draw
+## How uneven the sampling is
 
 By `python benchmarks/replay.py draws`, from the checkpoints at the end of the trainings.
-The effective share of a memory of n steps with chances p is (sum p)^2 / (n sum p^2): 1 where all are drawn alike.
-Scores are those of steps that were drawn at least once, the chances before the exponent; PER's are its errors."""
+The effective share of a memory of n steps with probabilities p is (sum p)^2 / (n sum p^2): 1 if all are equally likely.
+Scores are those of steps that were sampled at least once, before the priority exponent; those of PER are TD errors."""
 
 
 SAMPLERS = ("NERS", "ERO", "PER", "RANDOM")
 HEAD_OF_ALL = """\
 ## All samplers
 
-Means over the seeds; the number after the stroke is the paper's, where it prints one."""
+Means over the seeds; the number after a slash is the paper's, where it reports one."""
 HEAD_OF_DIFFERENCES = """\
 ### Against uniform sampling
 
-Interquartile mean of the training returns minus that of RANDOM, with the 95 % interval of the bootstrap over the seeds.
-With two or three seeds such an interval is too narrow: one that contains zero shows no difference, and one that does
-not is no proof of one."""
+Interquartile mean of the training returns minus that of RANDOM, with a 95 % bootstrap interval over the seeds.
+With two or three seeds such an interval is too narrow.
+If it contains zero, no difference was seen; if it does not, that is a hint and not evidence."""
 
 
 def tables_of_all(plan: dict[str, Suite], results: Path) -> list[str]:
@@ -152,14 +152,14 @@ PUBLISHED = "ners_as_published.json"
 HEAD_OF_PUBLISHED = """\
 ## NERS as published
 
-By `python benchmarks/ners_as_published.py`: the networks in plain PyTorch, three seeds, features that are drawn.
+By `python benchmarks/ners_as_published.py`: the networks in plain PyTorch, three seeds, random features.
 The paper makes 500 updates in 500,000 steps of Hopper."""
 
 
 def table_of_published(rows: list[dict[str, Any]]) -> list[str]:
     """Return the spread of the scores after so many updates, over the seeds, in Markdown."""
     lines = [
-        "| change of the return | updates | score, 10 % | 90 % | apart within a seed | effective share of the memory |",
+        "| change of the return | updates | score, 10 % | 90 % | difference within a seed | effective share of the memory |",
         "| --- |" + " --: |" * 5,
     ]
     for kind, updates in dict.fromkeys((row["return"], row["updates"]) for row in rows):
@@ -170,7 +170,7 @@ def table_of_published(rows: list[dict[str, Any]]) -> list[str]:
             f"at most {max(row['high'] - row['low'] for row in own):.4f}",
             f"at least {min(row['effective_share'] for row in own):.4f}",
         )
-        sign = "of either sign" if kind == "either" else "a rise"
+        sign = "either sign" if kind == "either" else "always a rise"
         lines.append(f"| {sign} | {updates} | " + " | ".join(cells) + " |")
     return lines
 
@@ -247,7 +247,7 @@ def write_page(plan: dict[str, Suite], results: Path, page: Path) -> None:
         for name, suite in plan.items():
             jobs = jobs_of(name, suite)
             if any(job.name in draws for job in jobs):
-                parts += [f"### {name}: draws", "\n".join(table_of_draws(draws, jobs))]
+                parts += [f"### {name}: scores", "\n".join(table_of_draws(draws, jobs))]
     if (results / PUBLISHED).exists():
         rows = json.loads((results / PUBLISHED).read_text())["rows"]
         parts += [HEAD_OF_PUBLISHED, "\n".join(table_of_published(rows))]
@@ -291,7 +291,7 @@ def fill_in_algorithms(plan: dict[str, Suite], results: Path, folder: Path) -> N
 
 
 def keep_draws(plan: dict[str, Suite], results: Path, works: list[Path]) -> None:
-    """Keep how unevenly the samplers of complete trainings draw; those without a checkpoint stay as they were kept."""
+    """Keep how uneven the sampling of complete trainings is; those without a checkpoint stay as they were kept."""
     jobs = [job for name, suite in plan.items() for job in jobs_of(name, suite)]
     complete = [job for job in jobs if is_complete(job, results)]
     known: dict[str, Any] = {}
@@ -309,7 +309,7 @@ def main() -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     add_run_and_list(commands, NAME)
     add_page(commands, NAME, "replay_study")
-    draws = commands.add_parser("draws", help="keep how unevenly the samplers draw in the end")
+    draws = commands.add_parser("draws", help="keep how uneven the sampling is at the end")
     draws.add_argument("--plan", type=Path, default=ROOT / "benchmarks" / f"{NAME}.yaml")
     draws.add_argument("--results", type=Path, default=ROOT / "benchmarks" / "results" / NAME)
     work = [ROOT / "runs" / NAME]

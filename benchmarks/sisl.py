@@ -42,8 +42,9 @@ HEAD = """\
 
 Written by `python benchmarks/sisl.py page` from `benchmarks/results/sisl/`; do not edit it.
 V-RACER with ReF-ER for many agents (Weber et al. 2022), one policy for all agents of a world unless a row says
-otherwise, beside PPO of stable-baselines3 with one policy for all.
+otherwise, and PPO of stable-baselines3 with one policy for all.
 [worlds.md](worlds.md) says how it is done, and how today's games differ from the paper's.
+All rows have two seeds: these are trials.
 
 | | importance weight of an agent's own action | of the actions of all |
 | --- | --- | --- |
@@ -51,19 +52,19 @@ otherwise, beside PPO of stable-baselines3 with one policy for all.
 | it counts the mean reward of its world | LDCo | FDCo |
 
 Returns are means over the agents of a world.
-The paper plots the returns of training episodes, so comparisons are about them; the mean of the last policies stands
-beside them.
-Curves are means over the training episodes of the last twentieth of a curve before each place; bands are 95 %
-bootstrap intervals over the seeds.
+The paper plots the returns of training episodes, so comparisons are about them.
+The mean action of the last policies is shown as well.
+Each point of a curve is the mean over the training episodes in the last twentieth of the curve up to there.
+Bands are 95 % bootstrap intervals over the seeds; two seeds make them too narrow.
 The paper's runs have 20,000 episodes each, some 48 hours of 12 cores; these have eight minutes of one core.
-In these trainings the limit of 500 steps was learned as a terminal state in Multiwalker; it is a truncation since."""
+In these trainings of Multiwalker the limit of 500 steps was learned as a terminal state; today it is a truncation."""
 
 
 def table(contestants: dict[str, Seeds]) -> list[str]:
-    """Return a row for each contestant, in Markdown; numbers are means over its seeds, with the seeds' own behind."""
+    """Return a row for each method, in Markdown: means over its seeds, and the value of each seed in parentheses."""
     lines = [
-        "| method | steps | episodes | steps per CPU second | best return while training | return at the end | "
-        "mean of the policy | drawing |",
+        "| method | steps | episodes | steps per CPU second | highest return in training | return at the end | "
+        "mean action | sampled actions |",
         "| --- |" + " --: |" * 7,
     ]
     for name, seeds in contestants.items():
