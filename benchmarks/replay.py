@@ -159,7 +159,7 @@ The paper makes 500 updates in 500,000 steps of Hopper."""
 def table_of_published(rows: list[dict[str, Any]]) -> list[str]:
     """Return the spread of the scores after so many updates, over the seeds, in Markdown."""
     lines = [
-        "| change of the return | updates | score, 10 % | 90 % | difference within a seed | effective share of the memory |",
+        "| change of the return | updates | score, 10 % | 90 % | spread in a seed | effective share of the memory |",
         "| --- |" + " --: |" * 5,
     ]
     for kind, updates in dict.fromkeys((row["return"], row["updates"]) for row in rows):
