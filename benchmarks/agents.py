@@ -164,8 +164,16 @@ def ship_by_name(name: str) -> int:
     return 0
 
 
-def evaluate_again(name: str) -> int:
-    """Evaluate a shipped agent, its untrained policy and the baselines on the held-out episodes of today; return 0."""
+def evaluate_again(name: str, origin: dict[str, Any]) -> int:
+    """Evaluate a shipped agent, its untrained policy and the baselines on the held-out episodes of today; return 0.
+
+    Parameters
+    ----------
+    name
+        Of the agent.
+    origin
+        Commit, versions and machine, kept beside the numbers.
+    """
     folder = RunFolder(AGENTS / name)
     config, episodes = folder.config(), _evaluation(folder)["after"]["episodes"]
     task = describe_task(config.env, config.env_options)
@@ -192,7 +200,7 @@ def evaluate_again(name: str) -> int:
         found["after"] = evaluate_with_baselines(
             config.env, config.env_options, controller, episodes=episodes, seed=EVALUATION_SEED, pool=pool
         )  # fmt: skip
-    found["evaluated"] = provenance() | {"machine": machine()}
+    found["evaluated"] = origin
     write_atomically(folder.evaluation, json.dumps(found, indent=1).encode())
     folder.evaluation.chmod(0o644)
     return 0
@@ -261,11 +269,14 @@ def main() -> int:
         fill_in(ROOT / "docs" / "agents.md", "agents", "cards", cards())
         return 0
     names = options.names or [*RUNS, *JOBS]
-    if options.command == "evaluate":
-        return max(map(evaluate_again, names))
     if options.command == "ship":
         return max(map(ship_by_name, names))
     clean_commit(ROOT)
+    if options.command == "evaluate":
+        origin = provenance() | {
+            "machine": machine()
+        }  # now, for the first result changes the working tree
+        return max(evaluate_again(name, origin) for name in names)
     return max(map(train, names))
 
 
