@@ -75,6 +75,7 @@ episodes sample their actions.
 Bands are 95 % bootstrap intervals over the seeds; three seeds make them too narrow.
 An episode that leaves the box ends with a reward of -100; one that stays has 400 actions.
 The last policy is evaluated on 48 held-out episodes, in `pace` and `resolved` on 24.
+They are the first of evaluation seed 10^6 in the numbering before 26 November 2026.
 
 What the agents do there is on [learned.md](learned.md); the films of [agents.md](agents.md) show one.
 

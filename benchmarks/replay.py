@@ -77,7 +77,9 @@ The settings are those of Oh et al. 2021, table B.1, with fewer steps; those of 
 | mean action | mean return of held-out episodes with the last policy's mean (or likeliest) action |
 | paper | the return that the paper reports, after many more steps |
 
-Each number is the mean over the seeds; the value of each seed is in parentheses."""
+Each number is the mean over the seeds; the value of each seed is in parentheses.
+The held-out episodes are the first 20, on Atari the first 10, of evaluation seed 10^6 in the numbering before 26
+November 2026."""
 
 DRAWS = "draws.json"
 HEAD_OF_DRAWS = """\

@@ -45,6 +45,8 @@ V-RACER with ReF-ER for many agents (Weber et al. 2022), one policy for all agen
 otherwise, and PPO of stable-baselines3 with one policy for all.
 [worlds.md](worlds.md) says how it is done, and how today's games differ from the paper's.
 All rows have two seeds: these are trials.
+The last policies are evaluated on 20 held-out episodes, the first of evaluation seed 10^6 in the numbering before 26
+November 2026.
 
 | | importance weight of an agent's own action | of the actions of all |
 | --- | --- | --- |
