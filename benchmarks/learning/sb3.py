@@ -73,15 +73,17 @@ class Environments(VecEnv):
             last[i] = info["final_obs"][i]
             self._episodes.append((float(self._returns[i]), int(self._lengths[i])))
         self._returns[ended] = self._lengths[ended] = 0
-        each = np.repeat(ended, self._world)
-        infos: list[dict[str, Any]] = [{} for _ in each]
-        for k, final in zip(np.flatnonzero(each), self._apart(last[ended]), strict=True):
-            infos[k]["terminal_observation"] = final
-            infos[k]["TimeLimit.truncated"] = bool((truncated & ~terminated)[k // self._world])
+        each, cut = np.repeat([ended, truncated & ~terminated], self._world, axis=1)
         if self._world > 1:
             _, rewards, gone = joint.unpack(last, self._world)
             rewards = np.where(self._gone, 0.0, rewards)
-            self._gone = (self._gone | gone) & ~each
+            self._gone |= gone
+            cut &= ~self._gone  # who reached a terminal state has no value behind it
+            self._gone &= ~each
+        infos: list[dict[str, Any]] = [{} for _ in each]
+        for k, final in zip(np.flatnonzero(each), self._apart(last[ended]), strict=True):
+            infos[k]["terminal_observation"] = final
+            infos[k]["TimeLimit.truncated"] = bool(cut[k])
         return self._apart(np.array(observations)), np.array(rewards, np.float32), each, infos
 
     def _apart(self, observations: NDArray[np.float32]) -> NDArray[np.float32]:
