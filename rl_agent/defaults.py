@@ -200,12 +200,13 @@ def doubts(
         A sentence each, with the key, its value and, as ``key=value``, what would fit.
     """
     told = list(_doubts(config, steps, episode_steps))
-    if episode_steps is None or not isinstance(config, Remembering):
+    if not isinstance(config, Remembering):
         return told
-    wait = agents * min(episode_steps, config.piece or episode_steps)
+    wait = agents * min(filter(None, (episode_steps, config.piece)), default=0)
     if 2 * wait > steps:
+        length = f"of up to {episode_steps} steps" if episode_steps else "without a limit of time"
         told.append(
-            f"workers.agents = {agents} with episodes of up to {episode_steps} steps may take {wait} "
+            f"workers.agents = {agents} with episodes {length} may take {wait} "
             f"steps until the first ones can be learned from, of run.steps = {steps}; fewer agents or a smaller "
             "agent.piece fit"
         )

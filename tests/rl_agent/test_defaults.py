@@ -84,6 +84,13 @@ def test_more_agents_than_the_run_has_episodes_for_are_too_many():
     assert doubts(fit(AgentConfig(), 5000, 200), 5000, 200, agents=24) == []
 
 
+def test_episodes_without_a_limit_are_waited_for_as_well():
+    assert doubts(fit(AgentConfig(), 2400), 2400, agents=24) == []  # pieces of 50 steps
+    (told,) = doubts(fit(AgentConfig(), 800), 800, agents=24)
+    assert "24 with episodes without a limit of time may take 1200 steps" in told
+    assert doubts(fit(AgentConfig(piece=None), 800), 800, agents=24) == []  # nobody knows
+
+
 def test_long_episodes_are_learned_from_in_pieces():
     assert fit(AgentConfig(), 60_000, 50).piece is None
     assert fit(AgentConfig(), 60_000, 500).piece == 50
