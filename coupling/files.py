@@ -11,6 +11,7 @@ import json
 import math
 import os
 import re
+import shlex
 import stat
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -79,9 +80,10 @@ def refuse_foreign(folder: Path) -> None:
                 "so only its owner goes on with it"
             )
         if found.st_mode & _OTHERS_WRITE and (may_enter or path == folder):
+            remedy = shlex.join(["chmod", "-R", "go-w", str(folder)])
             raise RunError(
                 f"others can write to {path} (mode {stat.S_IMODE(found.st_mode):04o}), so what is there may not be "
-                f"yours; once you are sure that it is, run `chmod -R go-w {folder}` and try again"
+                f"yours; once you are sure that it is, run `{remedy}` and try again"
             )
 
 

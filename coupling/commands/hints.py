@@ -34,6 +34,7 @@ __all__ = [
     "after_training",
     "after_validation",
     "after_watching",
+    "film_line",
     "trusting",
 ]
 
@@ -225,6 +226,11 @@ def after_bench(part: str, full: bool) -> Hints:
     return [(f"flowsim bench {part} --full", "measure every row, which takes longer")]
 
 
+def film_line(name: Path, output: str | Path, changes: Sequence[str] = ()) -> str:
+    """Return the command that films a run."""
+    return _line("flowsim", "render", name, *changes, "-o", output)
+
+
 def trusting(commands: Hints) -> Hints:
     """Return the commands for a run whose environment is trusted this time only, as they are to be typed."""
     need = ("flowsim evaluate ", "flowsim render ", "flowsim resume ")
@@ -255,8 +261,7 @@ def _evaluation(run: RunState) -> Hints:
 def _look(run: RunState, changes: Sequence[str] = ()) -> Hints:
     """Return how a run is looked at: what can be drawn is filmed."""
     if run.draws_itself and _can_be_drawn_here(run.env):
-        film = _line("flowsim", "render", run.name, *changes, "-o", f"{run.stem}.mp4")
-        return [(film, "film it")]
+        return [(film_line(run.name, f"{run.stem}.mp4", changes), "film it")]
     if run.has_episodes:
         curves = _line("flowsim", "plot", run.name, "-o", f"{run.stem}.png")
         return [(curves, "draw its learning curves")]

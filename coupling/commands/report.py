@@ -16,10 +16,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 
+from coupling.commands.hints import film_line
 from coupling.commands.plot import QUANTITIES, Curve, curves_of, draw_curves
 from coupling.commands.tables import RESULTS, number, result_cells
 from coupling.files import making_sense_of, read_json, write_atomically
 from coupling.origin import flowsim_version
+from coupling.run.agents import is_shipped
 from coupling.run.aggregate import interquartile_mean, interval, name_of, seeds_of_each
 from coupling.run.folder import RunFolder, episodes_table, statistics_table
 from coupling.run.log import flatten, read_status
@@ -253,9 +255,9 @@ def _films(folders: Sequence[RunFolder]) -> tuple[list[dict[str, str]], list[str
     films, notes = [], []
     for folder in folders:
         found = sorted(file for file in folder.path.iterdir() if file.suffix in FILMS)
-        if not found and folder.draws_itself():
-            path = folder.path
-            notes.append(f"No film in {path}: flowsim render {path} -o {path / 'film.mp4'}")
+        path = folder.path
+        if not found and folder.draws_itself() and not is_shipped(folder):
+            notes.append(f"No film in {path}: {film_line(path, path / 'film.mp4')}")
         # a film is rendered as MP4 with a GIF beside it: one of them is enough
         for file in (
             file for file in found if file.suffix == ".mp4" or file.with_suffix(".mp4") not in found

@@ -1,5 +1,6 @@
 """No launcher at all: the workers are started by hand, or by a script, wherever they can reach the learner."""
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -60,7 +61,8 @@ class ByHand:
         numbers = "" if alike else f" with N from 0 to {len(counts) - 1}"
         if not self._external:
             slot = "" if alike else " --slot N"
-            return f"{waiting}, each started by `flowsim worker --connect {self._connection}{slot}`{numbers}"
+            line = shlex.join(["flowsim", "worker", "--connect", str(self._connection)])
+            return f"{waiting}, each started by `{line}{slot}`{numbers}"
         hosts = (
             "1 environment"
             if max(counts) == 1

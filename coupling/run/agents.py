@@ -8,7 +8,7 @@ from typing import Any
 from coupling.run.folder import RunFolder
 from coupling.settings.content import read_yaml
 
-__all__ = ["describe_agents", "find_agent"]
+__all__ = ["describe_agents", "find_agent", "is_shipped"]
 
 _ROOT = Path(str(resources.files("coupling"))) / "agents"
 
@@ -25,6 +25,11 @@ def find_agent(path: Path) -> RunFolder:
     if path.name == str(path) and not path.exists() and shipped.config_file.is_file():
         return shipped
     return RunFolder.find(path, [file.parent.name for file in _ROOT.glob("*/config.yaml")])
+
+
+def is_shipped(folder: RunFolder) -> bool:
+    """Tell whether a folder is that of an agent that comes with the package."""
+    return folder.path.parent == _ROOT
 
 
 def describe_agents(root: Path = _ROOT) -> list[dict[str, Any]]:

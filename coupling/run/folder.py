@@ -4,6 +4,7 @@ import contextlib
 import fcntl
 import json
 import os
+import shlex
 import shutil
 import time
 import zlib
@@ -49,6 +50,11 @@ class RunFolder:
         self.flow = path / FLOW_FILE
         self._lock: IO[str] | None = None
 
+    @property
+    def resume_line(self) -> str:
+        """The command that goes on with the run, as a shell takes it."""
+        return shlex.join(["flowsim", "resume", str(self.path)])
+
     @classmethod
     def choose(cls, config: RunConfig, preset: str) -> "RunFolder":
         """Return the folder that a new run will have: the one named, or the first free ``PRESET-N``.
@@ -64,7 +70,7 @@ class RunFolder:
             if path.exists():
                 raise ConfigError(
                     f"run.name = {config.run.name!r}: the folder {path} exists already; choose another name, "
-                    f"or go on with it by `flowsim resume {path}`"
+                    f"or go on with it by `{cls(path).resume_line}`"
                 )
             return cls(path)
         return cls(
@@ -154,13 +160,27 @@ class RunFolder:
         ConfigError
             When it is none.
         """
-        first, _, rest = self.config_file.read_bytes().partition(b"\n")
-        if first.startswith(_SEAL[:8]) and first + b"\n" != _SEAL % zlib.crc32(rest):
+        self.config_text()
+        return load_config(str(self.config_file))
+
+    def config_text(self) -> bytes:
+        """Read what stands below the checksum of the configuration, if it has one.
+
+        Raises
+        ------
+        RunError
+            When it is not what was written.
+        """
+        content = self.config_file.read_bytes()
+        first, _, rest = content.partition(b"\n")
+        if not first.startswith(_SEAL[:8]):
+            return content
+        if first + b"\n" != _SEAL % zlib.crc32(rest):
             raise RunError(
                 f"{self.config_file} is not what flowsim wrote: it is damaged, or was changed by hand; "
                 "if you changed it, remove its first line"
             )
-        return load_config(str(self.config_file))
+        return rest
 
     def lock(self) -> None:
         """Make sure that no other process trains in this folder; the system frees the lock of a dead one.

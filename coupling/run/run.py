@@ -347,7 +347,7 @@ def _saying_how_to_go_on(folder: RunFolder) -> Iterator[None]:
         if str(interruption):
             raise
         raise Interrupted(
-            f"stopped; go on with `flowsim resume {folder.path}`", number_of(interruption)
+            f"stopped; go on with `{folder.resume_line}`", number_of(interruption)
         ) from None
 
 

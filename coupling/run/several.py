@@ -133,7 +133,7 @@ def _refuse_other_settings(folder: RunFolder, config: RunConfig) -> None:
         if before != value:
             raise ConfigError(
                 f"run {folder.path} was begun with {'.'.join(key)} = {before}, not {value}; choose another run.name, "
-                f"or go on with it by `flowsim resume {folder.path}`"
+                f"or go on with it by `{folder.resume_line}`"
             )
 
 

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import shlex
 import stat
 import struct
 from pathlib import Path
@@ -116,8 +117,9 @@ def read_connection(path: Path) -> Connection:
                 f"{path} is no connection file: its three keys must be Z85 text of 40 characters"
             )
         if mode & 0o077:
+            remedy = shlex.join(["chmod", "600", str(path)])
             raise ValueError(
-                f"{path} holds keys and others may read it (mode {mode:04o}); make it yours alone: chmod 600 {path}"
+                f"{path} holds keys and others may read it (mode {mode:04o}); make it yours alone: {remedy}"
             )
     return connection
 

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -13,9 +14,13 @@ from conftest import GUARD, wait_until
 
 from coupling.commands import hints
 from coupling.commands.hints import RunState
+from coupling.errors import ConfigError, RunError
+from coupling.files import refuse_foreign
+from coupling.launch.hands import ByHand
 from coupling.run.folder import RunFolder
 from coupling.run.log import write_status
-from coupling.settings.config import load_config
+from coupling.settings.config import RunConfig, load_config
+from coupling.wire.connection import Connection, read_connection, write_connection
 from coupling.worker.environments import describe_task
 from rl_agent.learner import Learner
 
@@ -283,6 +288,33 @@ def test_names_are_quoted_as_a_shell_needs_it(tmp_path, monkeypatch):
     here = replace(RUN, name=Path("."))
     ((line, _),) = hints.after_evaluation(here)
     assert line == f"flowsim plot . -o {tmp_path.name}.png"
+
+
+def test_commands_within_sentences_are_quoted_as_well(tmp_path):
+    run = tmp_path / "my $runs" / "x"
+    run.mkdir(parents=True)
+    config = RunConfig.model_validate({
+        "env": "CartPole-v1", "run": {"folder": str(run.parent), "name": run.name}
+    })  # fmt: skip
+    keys = {"server_key": "0" * 40, "public_key": "0" * 40, "secret_key": "0" * 40}
+    connection = Connection("tcp://127.0.0.1:9", "x", "CartPole-v1", {}, 1.0, **keys)
+    write_connection(run / "connection.json", connection)
+    (run / "connection.json").chmod(0o644)
+    with pytest.raises(ConfigError) as exists:
+        RunFolder.choose(config, "CartPole-v1")
+    with pytest.raises(ValueError, match="chmod") as readable:
+        read_connection(run / "connection.json")
+    run.chmod(0o777)
+    with pytest.raises(RunError) as foreign:
+        refuse_foreign(run)
+    waiting = ByHand(run / "connection.json", [2]).waits_for()
+    for told, words in (
+        (str(exists.value), ["flowsim", "resume", str(run)]),
+        (str(foreign.value), ["chmod", "-R", "go-w", str(run)]),
+        (str(readable.value), ["chmod", "600", str(run / "connection.json")]),
+        (waiting, ["flowsim", "worker", "--connect", str(run / "connection.json")]),
+    ):
+        assert shlex.join(words) in told
 
 
 @pytest.mark.parametrize("there", [True, False])

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 from html.parser import HTMLParser
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +15,8 @@ from browser import CHROMIUM, CUT, DESKTOP, PHONE, browser, paper_and_contrast
 
 from coupling.commands import cli, report, tables
 from coupling.commands.plot import plot_runs
+from coupling.run import agents
+from coupling.run.agents import find_agent
 from coupling.run.folder import RunFolder
 from flowsim.films import write_mp4
 from rl_agent.colours import METHODS
@@ -165,8 +168,20 @@ def test_a_run_that_could_have_a_film_says_how(runs, tmp_path, monkeypatch, caps
         [False, False],
         [True, True],
     ]
-    (bare.path / "film.gif").write_bytes(PIXEL)  # where that command leaves it
-    assert report.write_report([bare], tmp_path / "report.html") == []
+    spaced = RunFolder(bare.path.rename(tmp_path / "its film"))
+    (note,) = report.write_report([spaced], tmp_path / "report.html")
+    assert note.endswith(f"render '{spaced.path}' -o '{spaced.path / 'film.mp4'}'")
+    (spaced.path / "film.gif").write_bytes(PIXEL)  # where that command leaves it
+    assert report.write_report([spaced], tmp_path / "report.html") == []
+
+
+def test_an_agent_that_comes_with_the_package_gets_no_film_in_its_folder(tmp_path, monkeypatch):
+    shutil.copytree(find_agent(Path("sketch")).path, tmp_path / "sketch")
+    (tmp_path / "sketch" / "starts.jsonl").write_text('{"draws_itself": true}\n')
+    assert len(report.write_report([RunFolder(tmp_path / "sketch")], tmp_path / "report.html")) == 1
+    monkeypatch.setattr(agents, "_ROOT", tmp_path)
+    sketch = find_agent(Path("sketch"))
+    assert report.write_report([sketch], tmp_path / "report.html") == []
 
 
 def test_a_page_that_is_none_is_refused(runs, tmp_path, monkeypatch, capsys):

@@ -9,7 +9,7 @@ import typer
 from coupling.commands import hints
 from coupling.commands.console import begin, print_next, told_in_a_sentence
 from coupling.commands.options import Agents, expanded
-from coupling.errors import ConfigError
+from coupling.errors import ConfigError, printable_lines
 from coupling.files import refuse_unwritable
 
 __all__ = ["report"]
@@ -36,6 +36,6 @@ def report(
         )
     refuse_unwritable("--output", output)
     for note in write_report([find_agent(path) for path in paths], output):
-        print(f"flowsim: {note}", file=sys.stderr)
+        print(printable_lines(f"flowsim: {note}"), file=sys.stderr)
     print(output)
     print_next(hints.after_report(output))
