@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from coupling.errors import ConfigError, RunError
-from coupling.files import write_atomically
+from coupling.files import make_folders, write_atomically
 from coupling.run.evaluate import PolicyController
 from coupling.run.folder import RunFolder
 from rl_agent.checkpoint import CheckpointError, read_checkpoint
@@ -65,10 +65,11 @@ def write_agent(run: RunFolder, folder: Path) -> None:
     policy = load_policy(run)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(f"{folder} exists already; choose another name")
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folders(folder)
     agent = RunFolder(folder)
     policy.save(agent.checkpoint)
-    for name in ("config_file", "evaluation", "episodes", "starts"):
+    write_atomically(agent.config_file, run.config_text())  # no checksum: it may be changed by hand
+    for name in ("evaluation", "episodes", "starts"):
         source: Path = getattr(run, name)
         if source.is_file():
             write_atomically(getattr(agent, name), source.read_bytes())

@@ -66,6 +66,21 @@ def test_an_onnx_file_of_a_shipped_agent_acts_as_it_does(shell):
     )
 
 
+@pytest.mark.slow
+def test_the_folder_of_an_agent_may_be_changed_by_hand(shell):
+    done = shell.run("train", shell.preset(), "run.steps=300", "run.name=first")
+    assert done.returncode == 0, done.stderr
+    assert shell.run("export", "runs/first", "-o", "mine").returncode == 0
+    config = shell.folder / "mine" / "config.yaml"
+    config.write_text(config.read_text() + "# mine\n")
+    assert (
+        find_agent(shell.folder / "mine").config()
+        == find_agent(shell.folder / "runs" / "first").config()
+    )
+    shell.run("export", "mine", "-o", "yours")
+    assert (shell.folder / "yours" / "config.yaml").read_bytes() == config.read_bytes()
+
+
 def test_a_policy_alone_is_not_resumed_and_not_touched(shell):
     assert shell.run("export", "wake", "-o", "mine").returncode == 0
     folder = shell.folder / "mine"
