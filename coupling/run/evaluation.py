@@ -4,8 +4,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from coupling.errors import RunError
-
 __all__ = ["Evaluation", "bootstrap_interval"]
 
 
@@ -37,15 +35,8 @@ class Evaluation(NamedTuple):
 
         Episodes that failed count for none of them: ``failed`` says how many there were, ``failure`` why the last one.
         ``cut`` says how many were cut at the bound on actions.
-
-        Raises
-        ------
-        RunError
-            When all episodes failed.
         """
         kept, reasons = self.failures == "", [reason for reason in self.failures if reason]
-        if not kept.any():
-            raise RunError(f"all {len(kept)} episodes of the evaluation failed: {reasons[-1]}")
         returns, lengths = self.returns[kept], self.lengths[kept]
         return {
             "episodes": len(returns),

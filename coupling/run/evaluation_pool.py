@@ -128,7 +128,7 @@ class EvaluationPool:
         Raises
         ------
         RunError
-            When no episode can be begun, or another process fails or dies.
+            When no episode can be begun, all of them fail, or another process fails or dies.
         """
         size = min(self._size, episodes)
         starts = [episode_seed(Purpose.EVALUATION, seed, number) for number in range(episodes)]
@@ -178,7 +178,11 @@ class EvaluationPool:
                     raise RunError(f"env = {self._env!r} cannot be evaluated: {error}") from error
         while len(done) < len(parts):
             share(wait=True)
-        return Evaluation(*map(np.concatenate, zip(*(done[n] for n in sorted(done)), strict=True)))
+        found = Evaluation(*map(np.concatenate, zip(*(done[n] for n in sorted(done)), strict=True)))
+        if (found.failures != "").all():
+            why = f"all {episodes} episodes failed, the last one: {found.failures[-1]}"
+            raise RunError(f"env = {self._env!r} cannot be evaluated: {why}")
+        return found
 
     def _start(self, size: int, parts: int) -> None:
         """Start other processes, as many as there are cores and parts for."""

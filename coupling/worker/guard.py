@@ -29,6 +29,7 @@ __all__ = [
     "OwnFolder",
     "checked_reward",
     "failures_of",
+    "place_of",
     "reset_failures_of",
 ]
 
@@ -110,7 +111,7 @@ def _made(folder: OwnFolder, make: Callable[[], T]) -> T:
             raise FailureError(f"it cannot be made again: {describe_failure(error)}") from error
 
 
-def _place_of(environment: Any, name: str) -> str:
+def place_of(environment: Any, name: str) -> str:
     """Return where a method of an environment is, in brackets; empty where there is no Python code of it."""
     inner = getattr(environment.unwrapped, "own_world", environment.unwrapped)
     code = getattr(getattr(type(inner), name, None), "__code__", None)
@@ -254,7 +255,7 @@ class Guarded(gym.Wrapper[Any, Any, Any, Any]):
         try:
             return _checked_rows(observation, self._shape, "reset")
         except FailureError as error:
-            raise FailureError(f"{error}{_place_of(self, 'reset')}") from error.__cause__
+            raise FailureError(f"{error}{place_of(self, 'reset')}") from error.__cause__
 
     def _make_anew(self) -> None:
         self._close_own()  # it is broken already
@@ -279,7 +280,7 @@ class Guarded(gym.Wrapper[Any, Any, Any, Any]):
         try:
             seen, paid = _checked_rows(observation, self._shape, "step"), checked_reward(reward)
         except FailureError as error:
-            raise FailureError(f"{error}{_place_of(self, 'step')}") from error.__cause__
+            raise FailureError(f"{error}{place_of(self, 'step')}") from error.__cause__
         has_diverged = isinstance(info, dict) and bool(info.get("diverged", False))
         told = {"diverged": True} if has_diverged else {}
         return _Outcome(seen, paid, bool(terminated), bool(truncated), told)
@@ -356,7 +357,7 @@ class GuardedBatch(VectorWrapper[Any, Any, Any, Any, Any]):
         try:
             self._last = _checked_rows(rows, (self.num_envs, *self._shape), "reset")
         except FailureError as error:
-            raise FailureError(f"{error}{_place_of(self, 'reset')}") from error.__cause__
+            raise FailureError(f"{error}{place_of(self, 'reset')}") from error.__cause__
         self._down, self._failures = "", np.full(self.num_envs, "", object)
         return self._last.copy(), infos
 
@@ -416,7 +417,7 @@ class GuardedBatch(VectorWrapper[Any, Any, Any, Any, Any]):
                     _checked_rows(infos["final_obs"][index], self._shape, "step")
                 kept[index] = _checked_rows(rows[index], self._shape, "step")
             except FailureError as error:
-                self._failures[index] = f"{error}{_place_of(self, 'step')}"
+                self._failures[index] = f"{error}{place_of(self, 'step')}"
         return kept, rewards, terminated, truncated, infos
 
     def _rows(self, observations: Any) -> npt.NDArray[Any]:

@@ -8,7 +8,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from coupling.worker.guard import checked_reward
+from coupling.worker.guard import FailureError, checked_reward, place_of
 from coupling.worker.spaces import flat_actions, flat_observations
 from rl_agent.joint import joint_actions, joint_observations, pack
 
@@ -100,7 +100,10 @@ class JointWorld(gym.Env[np.ndarray, np.ndarray]):
         own = {name: self._decode(each[name]) for name in self._inner.agents}
         seen, given, terminated, truncated, _ = self._inner.step(own)
         self._take(seen)
-        paid = [checked_reward(given.get(name, 0.0)) for name in self._names]
+        try:
+            paid = [checked_reward(given.get(name, 0.0)) for name in self._names]
+        except FailureError as error:
+            raise FailureError(f"{error}{place_of(self, 'step')}") from error.__cause__
         rewards = np.where(self._gone, 0.0, paid)
         self._gone = self._gone | [bool(terminated.get(name, False)) for name in self._names]
         cut = ~self._gone & [bool(truncated.get(name, False)) for name in self._names]

@@ -176,9 +176,11 @@ def test_an_evaluation_leaves_out_the_episodes_that_failed():
 
 def test_an_evaluation_of_which_nothing_is_left_is_one_sentence():
     options = {"probability": 1.0}
-    found = evaluate("wild:Unlucky-v0", options, ZeroController(1), episodes=3, seed=1)
-    with pytest.raises(RunError, match=r"all 3 episodes of the evaluation failed: its step\(\)"):
-        found.summary()
+    told = (
+        r"'wild:Unlucky-v0' cannot be evaluated: all 3 episodes failed, the last one: its step\(\)"
+    )
+    with pytest.raises(RunError, match=told):
+        evaluate("wild:Unlucky-v0", options, ZeroController(1), episodes=3, seed=1)
     with pytest.raises(RunError, match=r"cannot be evaluated: the observation of its reset\(\)"):
         evaluate("wild:Wild-v0", {"what": "every reset"}, ZeroController(1), episodes=3, seed=1)
 
@@ -354,3 +356,20 @@ def test_a_world_of_agents_with_nested_spaces(monkeypatch):
         joint, reward, *_ = world.step(world.action_space.sample())
         assert reward == 1.0
         assert world.observation_space.contains(joint)
+
+
+def test_what_a_world_pays_that_cannot_be_learned_from_is_told_with_its_place():
+    from meadow import Meadow
+
+    from coupling.worker.worlds import JointWorld
+
+    class Rich(Meadow):
+        def step(self, actions):
+            seen, paid, *ends = super().step(actions)
+            return seen, paid | {"cow_1": 1e39}, *ends
+
+    world = JointWorld(Rich, {})
+    world.reset(seed=0)
+    line = Rich.step.__code__.co_firstlineno
+    with pytest.raises(FailureError, match=rf"1e\+39 \(test_guard.py, line {line}, in step\)$"):
+        world.step(np.zeros(2, np.float32))
