@@ -85,10 +85,10 @@ of one.
 Values are interquartile means over the seeds (below four seeds that is the mean) with 95 % intervals of the bootstrap,
 stratified over tasks where there are several. One seed has no interval, and that of two or three only hints at the
 spread. *Training* is the mean return of the training episodes in the last twentieth of a curve, which is what the
-papers plot; comparisons are about it, and evaluations stand beside it. *Equal steps* and
-*equal CPU time* are the same at the number of steps, or CPU seconds, of whoever has least of them in the table.
-*Evaluation* is of the last policy on the same starts for all, not trained on (10 a seed, on the wake 96): acting with
-its mean, the length of those episodes, and drawing its actions. CPU seconds are those of the training process,
+papers plot; comparisons use it. *Equal steps* and *equal CPU time* are the same at the smallest number of steps, or of
+CPU seconds, in the table. *Mean action* and *sampled actions* are returns of the last policy in held-out episodes, the
+same for all (10 a seed, on the wake 96; evaluation seed 10^6 of the numbering before 26 November 2026), and *its
+length* is that of the episodes with the mean action. CPU seconds are those of the training process,
 environment included, on one thread, without evaluation and checkpoints."""
 
 
@@ -207,8 +207,8 @@ def _table(contestants: dict[str, Seeds]) -> list[str]:
     ]
     lines = [
         "| method | seeds | steps | steps per CPU second | training | "
-        f"equal steps ({least[0]:,}) | equal CPU time ({least[1]:,.0f} s) | evaluation, mean | "
-        "its length | evaluation, drawing |",
+        f"equal steps ({least[0]:,}) | equal CPU time ({least[1]:,.0f} s) | mean action | "
+        "its length | sampled actions |",
         "| --- |" + " --- |" * 9,
     ]
     for name, seeds in contestants.items():
@@ -257,7 +257,7 @@ def _aggregate(groups: Groups) -> list[str]:
     lines = [
         "Scaled on each task so that 0 is its worst seed and 1 its best:",
         "",
-        "| method | training | evaluation, mean |",
+        "| method | training | mean action |",
         "| --- | --- | --- |",
     ]
     measures = (

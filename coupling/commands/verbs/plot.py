@@ -23,7 +23,7 @@ def plot(
         Path, typer.Option("-o", "--output", callback=expanded, help="the picture")
     ] = Path("curves.png"),
 ) -> None:
-    """Draw learning curves: return and survival against steps, the mean over seeds with a band."""
+    """Draw learning curves: return and survival against steps, the interquartile mean over seeds with its interval."""
     begin(f"drawing {len(paths)} run{'s' if len(paths) > 1 else ''}")
     from coupling.commands.plot import plot_runs, refuse_other_endings
     from coupling.run.agents import find_agent
