@@ -35,6 +35,9 @@ FITTED_SHARE = {"ddpg": 0.3, "acer": 0.3, "ppo": 1.0}
 FEW_UPDATES = 3.0
 """Learning rate of A3C over that of the others: a run has room for few of its gradients."""
 
+FAR_OF_SAC = 16.0
+"""C of SAC with ReF-ER-1: nothing holds its policy near the memory, so with 4 most of it would be far-policy."""
+
 SHORT, SHORT_SIGMA = 1_000_000, 0.3
 """Steps below which a run is short, and TD3's exploration in one."""
 
@@ -99,6 +102,8 @@ def _rules(
             "policy_learning_rate",
             float(f"{FITTED_SHARE[algorithm] * named.get('learning_rate', rate):.2g}"),
         )
+    if algorithm == "sac" and config.replay == "refer-1":
+        yield "c", FAR_OF_SAC
     if algorithm == "td3" and steps < SHORT:
         yield "sigma", SHORT_SIGMA
     if isinstance(config, HasTrustRegion):

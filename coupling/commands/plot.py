@@ -142,7 +142,7 @@ def _episodes(folder: RunFolder) -> np.ndarray:
     """Return environment steps, return and length of every episode, shape (episodes, 3)."""
     rows = episodes_table(folder).read()
     if not rows:
-        why = "" if folder.episodes.exists() else ", for it came without its episodes.csv"
+        why = "" if folder.episodes.exists() else ": it has no episodes.csv"
         raise RunError(f"run {folder.path} has no finished episode to draw{why}")
     return np.array(
         [[float(row[key]) for key in ("environment_steps", "return", "length")] for row in rows]

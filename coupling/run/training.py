@@ -174,7 +174,7 @@ class Training:
         if self._signals.noted:
             raise Interrupted(
                 f"stopped at {self._learner.environment_steps} environment steps with a checkpoint; "
-                f"go on with `flowsim resume {self._folder.path}`",
+                f"go on with `{self._folder.resume_line}`",
                 self._signals.noted,
             )
         self._screen.say(self._last_line())
@@ -187,7 +187,7 @@ class Training:
         where = f"the checkpoint of {steps} environment steps"
         return RunError(
             f"learning has diverged, the policy is not finite any more after {self._learner.environment_steps} "
-            f"environment steps; `flowsim resume {self._folder.path}` goes on from {where}, without the {since} since "
+            f"environment steps; `{self._folder.resume_line}` goes on from {where}, without the {since} since "
             "(kept as experience/*.diverged); if it diverges again, begin a new run with a smaller agent.learning_rate"
         )
 
@@ -250,7 +250,7 @@ class Training:
             )
         if self._signals.noted:
             raise Interrupted(
-                f"stopped while the disk was full; go on with `flowsim resume {self._folder.path}`",
+                f"stopped while the disk was full; go on with `{self._folder.resume_line}`",
                 self._signals.noted,
             )
         if waited > patience:
@@ -404,7 +404,8 @@ class Training:
             f"{warm} / {updates} = {warm / updates:g}" if updates else "no gradient step was due"
         )
         return (
-            f"finished: {learner.environment_steps} environment steps from {agents} distinct agents, "
+            f"finished: {learner.environment_steps} environment steps "
+            f"from {agents} distinct agent{'s' * (agents != 1)}, "
             f"{updates} gradient steps; steps after warm-up over gradient steps: {ratio} "
             f"(F = {_planned_ratio(self._config.agent):g}){_failed(self._server.counts.failed)}"
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 from itertools import cycle
 from pathlib import Path
@@ -95,7 +96,9 @@ def write_page(results: Path, page: Path) -> list[str]:
         images.mkdir(parents=True, exist_ok=True)
         parts.append(_section(name, description, found, images))
     if len(parts) == 1:
-        raise ValueError(f"{results} holds no results; `flowsim validate -o {results}` makes them")
+        raise ValueError(
+            f"{results} holds no results; `flowsim validate -o {shlex.quote(str(results))}` makes them"
+        )
     if missing:
         parts.append(f"No results are stored of: {', '.join(missing)}.\n")
     beside = page.with_name(f".{page.name}.new")

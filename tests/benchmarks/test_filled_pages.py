@@ -44,3 +44,8 @@ def test_trials_of_the_defaults():
 def test_small_tasks():
     module = importlib.import_module("benchmarks.small")
     assert module.table(RESULTS / "small") in _page("defaults.md")
+
+
+def test_seeds_of_the_demo():
+    module = importlib.import_module("benchmarks.demo_seeds")
+    assert module.table() in _page("results.md")

@@ -141,6 +141,13 @@ def test_a_memory_with_any_rule_of_refer_is_a_sixth_of_the_run(algorithm, replay
     assert fit(AgentConfig(algorithm=algorithm, replay="none"), 60_000, 1000).memory == 60_000
 
 
+def test_what_is_far_from_the_policy_of_sac_is_farther_where_nothing_holds_it():
+    assert fit(AgentConfig(algorithm="sac", replay="refer-1"), 60_000, 1000).c == 16.0
+    assert fit(AgentConfig(algorithm="sac", replay="refer-1", c=5.0), 60_000, 1000).c == 5.0
+    assert fit(AgentConfig(algorithm="sac", replay="refer"), 60_000, 1000).c == 4.0
+    assert fit(AgentConfig(algorithm="ddpg", replay="refer-1"), 60_000, 1000).c == 4.0
+
+
 @pytest.mark.parametrize(
     ("settings", "steps", "episode", "sentence"),
     [

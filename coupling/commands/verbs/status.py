@@ -32,7 +32,9 @@ def status(
 
     folder = RunFolder.find(path)
     if not folder.status.exists():
-        raise RunError(f"run {path} has no status yet; it is written once the training begins")
+        raise RunError(
+            f"run {path} has no status.json, which a training writes; a shared agent has none"
+        )
     now = read_status(folder.status)
     if prometheus:
         from coupling.commands.metrics import prometheus_text
