@@ -4,6 +4,7 @@ import atexit
 import os
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections import Counter
@@ -15,6 +16,14 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # before the first import of a numerica
 
 import hypothesis
 import pytest
+
+# who starts the tests in the background or by nohup has these ignored, and every process of a test would inherit that
+for number, usual in (
+    (signal.SIGINT, signal.default_int_handler),
+    (signal.SIGHUP, signal.SIG_DFL),
+):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, usual)
 
 # with which environments a test trained is nothing for the notes of whoever runs the tests
 os.environ["XDG_STATE_HOME"] = _state = tempfile.mkdtemp(prefix="flowsim-tests-state-")

@@ -8,9 +8,10 @@ from typing import Any
 from coupling.run.folder import RunFolder
 from coupling.settings.content import read_yaml
 
-__all__ = ["describe_agents", "find_agent", "is_shipped"]
+__all__ = ["SHIPPED", "describe_agents", "find_agent", "is_shipped"]
 
-_ROOT = Path(str(resources.files("coupling"))) / "agents"
+SHIPPED = Path(str(resources.files("coupling"))) / "agents"
+"""Folder of the agents that come with the package."""
 
 
 def find_agent(path: Path) -> RunFolder:
@@ -21,18 +22,18 @@ def find_agent(path: Path) -> RunFolder:
     ConfigError
         When there is neither.
     """
-    shipped = RunFolder(_ROOT / path)
+    shipped = RunFolder(SHIPPED / path)
     if path.name == str(path) and not path.exists() and shipped.config_file.is_file():
         return shipped
-    return RunFolder.find(path, [file.parent.name for file in _ROOT.glob("*/config.yaml")])
+    return RunFolder.find(path, [file.parent.name for file in SHIPPED.glob("*/config.yaml")])
 
 
 def is_shipped(folder: RunFolder) -> bool:
     """Tell whether a folder is that of an agent that comes with the package."""
-    return folder.path.parent == _ROOT
+    return folder.path.parent == SHIPPED
 
 
-def describe_agents(root: Path = _ROOT) -> list[dict[str, Any]]:
+def describe_agents(root: Path = SHIPPED) -> list[dict[str, Any]]:
     """Return a row for each shipped agent: name, task, learner, steps, and how its own evaluation ended."""
     rows = []
     for config in sorted(root.glob("*/config.yaml")):

@@ -179,7 +179,7 @@ def test_an_agent_that_comes_with_the_package_gets_no_film_in_its_folder(tmp_pat
     shutil.copytree(find_agent(Path("sketch")).path, tmp_path / "sketch")
     (tmp_path / "sketch" / "starts.jsonl").write_text('{"draws_itself": true}\n')
     assert len(report.write_report([RunFolder(tmp_path / "sketch")], tmp_path / "report.html")) == 1
-    monkeypatch.setattr(agents, "_ROOT", tmp_path)
+    monkeypatch.setattr(agents, "SHIPPED", tmp_path)
     sketch = find_agent(Path("sketch"))
     assert report.write_report([sketch], tmp_path / "report.html") == []
 
