@@ -8,7 +8,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: help install test test-slow test-wheel test-all test-hard checks lint demo validate bench chaos docs evidence gpu c-client c-client-test clean
 
 help:
-	@echo "make demo   train the D-cylinder wake for a few minutes, leave a film and a plot, judge it in a finer flow, too"
+	@echo "make demo   train the D-cylinder wake for a few minutes, leave a film and a plot, evaluate it in a finer flow, too"
 	@echo "make test   lint, types and the tests that are quick enough to run after each change"
 	@echo "make test-slow the others: sieges, whole trainings, the site (CI runs both)"
 	@echo "make test-hard the tests ten times in a row, on a busy machine and with processes that are stopped (hours)"
