@@ -179,12 +179,12 @@ def keep_found_outbox(file):
 def lead_through_proxy(port):
     import msgspec
 
-    from coupling.run import training
+    from coupling.run import serving
 
-    write = training.write_connection
+    write = serving.write_connection
 
     def write_both(path, connection, *rest):
         write(path.with_name("direct.json"), connection, *rest)
         write(path, msgspec.structs.replace(connection, endpoint=f"tcp://127.0.0.1:{port}"), *rest)
 
-    training.write_connection = write_both
+    serving.write_connection = write_both
