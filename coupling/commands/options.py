@@ -25,6 +25,7 @@ __all__ = [
     "Trust",
     "expanded",
     "preset_or_word",
+    "written_to",
 ]
 
 
@@ -48,6 +49,11 @@ def _runs(completed: Callable[..., Any], text: str) -> Any:
 def _settings(completed: Callable[..., Any], text: str) -> Any:
     """Return an argument of changes of settings."""
     return typer.Argument(autocompletion=completed, metavar="KEY=VALUE", help=text)
+
+
+def written_to(text: str, *, show_default: bool = True) -> Any:
+    """Return the option that names what a command writes."""
+    return typer.Option("-o", "--output", callback=expanded, help=text, show_default=show_default)
 
 
 Run = Annotated[Path, _runs(completion.runs, "folder of a run, such as runs/demo")]

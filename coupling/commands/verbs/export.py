@@ -3,11 +3,9 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from coupling.commands import hints
 from coupling.commands.console import loading, print_next, told_in_a_sentence
-from coupling.commands.options import Agent, expanded
+from coupling.commands.options import Agent, written_to
 
 __all__ = ["export"]
 
@@ -20,11 +18,8 @@ def export(
     path: Agent,
     output: Annotated[
         Path,
-        typer.Option(
-            "-o",
-            "--output",
-            callback=expanded,
-            help="policy.onnx for an ONNX file (extra onnx), or a new folder for an agent to share",
+        written_to(
+            "policy.onnx for an ONNX file (extra onnx), or a new folder for an agent to share",
             show_default=False,
         ),
     ],

@@ -3,11 +3,9 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from coupling.commands import hints
 from coupling.commands.console import begin, print_next, told_in_a_sentence
-from coupling.commands.options import Agents, expanded
+from coupling.commands.options import Agents, written_to
 from coupling.files import refuse_unwritable
 
 __all__ = ["plot"]
@@ -19,9 +17,7 @@ EXAMPLE = "flowsim plot runs/seed-0 runs/seed-1 runs/seed-2 -o curves.png"
 @told_in_a_sentence
 def plot(
     paths: Agents,
-    output: Annotated[
-        Path, typer.Option("-o", "--output", callback=expanded, help="the picture")
-    ] = Path("curves.png"),
+    output: Annotated[Path, written_to("the picture")] = Path("curves.png"),
 ) -> None:
     """Draw learning curves: return and survival against steps, the interquartile mean over seeds with its interval."""
     begin(f"drawing {len(paths)} run{'s' if len(paths) > 1 else ''}")

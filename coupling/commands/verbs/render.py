@@ -16,7 +16,7 @@ from coupling.commands.options import (
     Fps,
     Range,
     Trust,
-    expanded,
+    written_to,
 )
 
 __all__ = ["render"]
@@ -31,11 +31,8 @@ def render(
     changes: Changes = None,
     output: Annotated[
         Path | None,
-        typer.Option(
-            "-o",
-            "--output",
-            callback=expanded,
-            help="the film: .mp4, .gif, .webp, .png of its end, or frame-%04d.png; the run's name.mp4 unless given",
+        written_to(
+            "the film: .mp4, .gif, .webp, .png of its end, or frame-%04d.png; the run's name.mp4 unless given"
         ),
     ] = None,
     beside: Annotated[

@@ -4,11 +4,9 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from coupling.commands import hints
 from coupling.commands.console import begin, print_next, told_in_a_sentence
-from coupling.commands.options import Agents, expanded
+from coupling.commands.options import Agents, written_to
 from coupling.errors import ConfigError, printable_lines
 from coupling.files import refuse_unwritable
 
@@ -21,9 +19,7 @@ EXAMPLE = "flowsim report runs/first runs/second -o report.html"
 @told_in_a_sentence
 def report(
     paths: Agents,
-    output: Annotated[
-        Path, typer.Option("-o", "--output", callback=expanded, help="the page, one HTML file")
-    ] = Path("report.html"),
+    output: Annotated[Path, written_to("the page, one HTML file")] = Path("report.html"),
 ) -> None:
     """Write one page about runs that needs no network: curves, evaluations, what differs between them, films."""
     begin(f"writing about {len(paths)} run{'s' if len(paths) > 1 else ''}")

@@ -9,7 +9,7 @@ import typer
 from coupling.commands import completion, hints
 from coupling.commands.console import loading, print_next, told_in_a_sentence
 from coupling.commands.film_options import quantities
-from coupling.commands.options import CaseChanges, Fields, Range, expanded
+from coupling.commands.options import CaseChanges, Fields, Range, expanded, written_to
 from coupling.files import refuse_unwritable
 
 __all__ = ["simulate"]
@@ -34,9 +34,7 @@ def simulate(
     duration: Annotated[
         float, typer.Option("--time", min=1e-6, help="time in D/U from the very beginning")
     ] = 10.0,
-    output: Annotated[
-        Path, typer.Option("-o", "--output", callback=expanded, help="folder to write into")
-    ] = Path("simulation"),
+    output: Annotated[Path, written_to("folder to write into")] = Path("simulation"),
     frames: Annotated[int, typer.Option(min=1, help="pictures of the film")] = 200,
     snapshots: Annotated[int, typer.Option(min=1, help="times in the fields")] = 10,
     seed: Annotated[int, typer.Option(min=0, help="seed of a task's start")] = 0,

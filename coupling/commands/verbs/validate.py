@@ -8,7 +8,7 @@ import typer
 
 from coupling.commands import hints
 from coupling.commands.console import loading, print_next, told_in_a_sentence
-from coupling.commands.options import Json, expanded
+from coupling.commands.options import Json, expanded, written_to
 from coupling.errors import ConfigError
 from coupling.files import refuse_unwritable
 
@@ -31,12 +31,7 @@ def validate(
     ] = False,
     output: Annotated[
         Path,
-        typer.Option(
-            "-o",
-            "--output",
-            callback=expanded,
-            help="folder of the raw results, one JSON file for each case",
-        ),
+        written_to("folder of the raw results, one JSON file for each case"),
     ] = Path("validation"),
     page: Annotated[
         Path | None,
