@@ -21,6 +21,7 @@ from coupling.errors import (
     printable,
     printable_lines,
 )
+from coupling.meanwhile import meanwhile
 from coupling.signals import deaf_streams, number_of
 
 __all__ = ["begin", "loading", "print_next", "told_in_a_sentence"]
@@ -83,9 +84,9 @@ def loading(what: str, tick: float = 0.5) -> Iterator[None]:
 @contextlib.contextmanager
 def _counting(tick: float) -> Iterator[None]:
     """Show how long something takes already."""
-    over, began = threading.Event(), time.monotonic()
+    began = time.monotonic()
 
-    def count() -> None:
+    def count(over: threading.Event) -> None:
         while not over.wait(tick):  # what others write begins at the start of the line
             print(
                 f"flowsim: loading, {time.monotonic() - began:.0f} s",
@@ -94,13 +95,10 @@ def _counting(tick: float) -> Iterator[None]:
                 flush=True,
             )
 
-    counting = threading.Thread(target=count, daemon=True)
-    counting.start()
     try:
-        yield
+        with meanwhile(count):
+            yield
     finally:
-        over.set()
-        counting.join()
         print("\x1b[2K", end="\r", file=sys.stderr, flush=True)
 
 

@@ -12,6 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Column
 
 from coupling.errors import printable_lines
+from coupling.meanwhile import meanwhile
 from coupling.signals import leave_closed_terminal
 
 __all__ = ["ConsoleScreen", "progress_bar", "told_if_long"]
@@ -125,22 +126,16 @@ def progress_bar(what: str) -> Iterator[Callable[[float], None]]:
 @contextlib.contextmanager
 def told_if_long(what: str, say: Callable[[str], None], every: float = 5.0) -> Iterator[None]:
     """Say what is being done if it takes longer than a second, and then now and again that it goes on."""
-    done = threading.Event()
 
-    def tell() -> None:
+    def tell(over: threading.Event) -> None:
         began, wait = time.monotonic(), 1.0
-        while not done.wait(wait):
+        while not over.wait(wait):
             passed = time.monotonic() - began
             say(what if wait < every else f"{what}: {passed:.0f} s")
             wait = every
 
-    teller = threading.Thread(target=tell, daemon=True)
-    teller.start()
-    try:
+    with meanwhile(tell):
         yield
-    finally:
-        done.set()
-        teller.join()
 
 
 def _short(steps: int) -> str:
