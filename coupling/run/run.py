@@ -149,15 +149,15 @@ def resume(
     config = with_overrides(before, overrides)
     _same_run(before, config)
     check_launcher(config.workers)
-    task = _prepare(config, screen, standby)
-    _note_training(config, screen)
-    with _as_run_error(folder):
-        others = make_private(folder.path)
-        if others:
+    with _as_run_error(folder):  # before the environment is imported
+        if others := make_private(folder.path):
             screen.say(
                 f"others could look into {folder.path} (mode 07{others:02o}), where the session numbers of its workers "
                 "are; it is yours alone now (0700)"
             )
+    task = _prepare(config, screen, standby)
+    _note_training(config, screen)
+    with _as_run_error(folder):
         folder.lock()
         learner = load_learner(folder, config.agent.device)
         if learner.algorithm.has_diverged:

@@ -89,14 +89,13 @@ def test_all_that_is_written_into_a_run_folder_is_private(shell):
         path.chmod(0o755 if path.is_dir() else 0o644)
     screen, other = Said(), RunFolder(run)
     other.lock()
-    # it is made private before its lock is asked for
+    # it is made private before anything else is done
     with pytest.raises(RunError, match="another process"):
         resume(run, [], screen)
     other.unlock()
     assert [path for path in (run, *run.rglob("*")) if mode(path) & 0o077] == []
-    told = [line for line in screen.lines if "others could look into" in line]
-    assert len(told) == 1
-    assert "mode 0755" in told[0]
+    assert "others could look into" in screen.lines[0]
+    assert "mode 0755" in screen.lines[0]
 
 
 def test_no_writer_leaves_a_file_to_others(tmp_path, umask):
