@@ -1,14 +1,18 @@
-"""Write the table of the demo's trainings, one row for each seed, into docs/results.md.
+"""Train the demo's agent with several seeds and settings, and write the tables of these trainings.
 
-    python benchmarks/train_seeds.py d_cylinder_wake/quick --episodes 96 --seeds 5 --mean-only --name demo_seeds
-    python benchmarks/demo_seeds.py
+    python benchmarks/demo_seeds.py run       # five seeds of the preset, then one of each trial; what is there is kept
+    python benchmarks/demo_seeds.py page      # docs/results.md and docs/decisions/tasks.md
 
-The first command trains and evaluates what is missing in benchmarks/results/demo_seeds/.
+Results are in benchmarks/results/demo_seeds/ and benchmarks/results/demo_trials/.
 """
 
 from __future__ import annotations
 
+import argparse
+import csv
+import gzip
 import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,9 +20,22 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[0] = str(ROOT)
 
+import yaml  # noqa: E402
+
 from benchmarks.pages import fill_in  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results" / "demo_seeds"
+TRIALS = RESULTS.with_name("demo_trials")
+TRIED = {
+    "c4_memory_16384": ("agent.c=4", "agent.memory=16384"),
+    "c16_memory_16384": ("agent.c=16", "agent.memory=16384"),
+    "c64_memory_16384": ("agent.c=64", "agent.memory=16384"),
+    "no_refer_memory_16384": ("agent.replay=none", "agent.memory=16384"),
+    "c16_memory_8192": ("agent.c=16", "agent.memory=8192"),
+}
+"""Changes of the preset of each trial."""
+TRIAL_EVALUATION_SEED = 777
+"""Of the trials, from which the setting was chosen: the episodes of the seeds' evaluation stay held out."""
 SEEDS, SURVIVAL, MEDIAN = 5, 0.95, -50.0
 """The aim: so many seeds, each with this survival rate at least, and a median return above this one."""
 
@@ -63,5 +80,58 @@ def _lowest_tenth(each: dict[str, Any]) -> float:
     return float(returns[len(returns) // 10])
 
 
-if __name__ == "__main__":
+def trials(results: Path = TRIALS) -> str:
+    """Return a row for each trial that is there, in Markdown."""
+    lines = [
+        "| `agent.replay` | `agent.c` | `agent.memory` | far-policy at the end | return of the last 1000 training "
+        "actions | survive 400 actions | median return | lowest return |",
+        "| --- |" + " --: |" * 7,
+    ]
+    for folder in [results / name / "seed0" for name in TRIED]:
+        if not folder.exists():
+            continue
+        agent = yaml.safe_load((folder / "config.yaml").read_text())["agent"]
+        found = json.loads((folder / "evaluation.json").read_text())
+        with gzip.open(folder / "statistics.csv.gz", "rt", newline="") as file:
+            last = list(csv.DictReader(file))[-1]
+        has_rule = agent["replay"] != "none"
+        survived = found["each"]["survived"]
+        cells = [
+            agent["replay"],
+            f"{agent['c']:g}" if has_rule else "-",
+            f"{agent['memory']:,}",
+            f"{float(last['far_fraction']):.0%}" if has_rule else "-",
+            f"{float(last['return_mean']):.1f}",
+            f"{sum(survived)} of {len(survived)}",
+            f"{found['after']['median_return']:.0f}",
+            f"{min(found['each']['returns']):.0f}",
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def run() -> None:
+    """Train and evaluate the seeds and the trials that are missing."""
+    script = str(ROOT / "benchmarks" / "train_seeds.py")
+    command = [sys.executable, script, "d_cylinder_wake/quick", "--mean-only"]
+    seeds = ["--episodes", "96", "--seeds", str(SEEDS), "--name", RESULTS.name]
+    subprocess.run([*command, *seeds], check=True)
+    for name, changes in TRIED.items():
+        words = ["--episodes", "24", "--seeds", "1", "--name", f"{TRIALS.name}/{name}"]
+        words += ["--evaluation-seed", str(TRIAL_EVALUATION_SEED), "--changes", *changes]
+        subprocess.run([*command, *words], check=True)
+
+
+def main() -> None:
+    """Train, or write the tables."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("command", choices=("run", "page"))
+    if parser.parse_args().command == "run":
+        run()
+        return
     fill_in(ROOT / "docs" / "results.md", "demo_seeds", "seeds", table())
+    fill_in(ROOT / "docs" / "decisions" / "tasks.md", "demo_seeds", "trials", trials())
+
+
+if __name__ == "__main__":
+    main()

@@ -3,10 +3,11 @@
     python benchmarks/train_seeds.py d_cylinder_wake/sketch --steps 350000 --episodes 96
     python benchmarks/train_seeds.py mujoco/inverted_pendulum --steps 100000 --episodes 20
     python benchmarks/train_seeds.py d_cylinder_wake/quick --episodes 96 --seeds 5 --mean-only --name demo_seeds
+    python benchmarks/train_seeds.py d_cylinder_wake/quick --seeds 1 --mean-only --name trial --changes agent.c=64
 
 Writes benchmarks/results/PRESET/ (with _ for /): per seed the resolved configuration, all statistics and episodes, the
 evaluation before and after training beside the baselines (95 % bootstrap intervals); summary.json and curves.png.
-With --mean-only the mean of the trained policy alone is evaluated, and each of its episodes is kept.
+With --mean-only the mean action of the trained policy alone is evaluated, and each of its episodes is kept.
 Seeds that are already there are kept.
 """
 
@@ -42,29 +43,29 @@ def flowsim(*arguments: str) -> None:
     )
 
 
-def evaluate_mean(run: Path, episodes: int) -> dict[str, Any]:
-    """Evaluate the mean of a run's policy on held-out episodes; return summary, seed, and every episode."""
+def evaluate_mean(run: Path, episodes: int, seed: int) -> dict[str, Any]:
+    """Evaluate the mean action of a run's policy on held-out episodes; return summary, seed, and every episode."""
     folder = RunFolder.find(run)
     config = folder.config()
-    controller = load_controller(folder, deterministic=True, seed=EVALUATION_SEED)
+    controller = load_controller(folder, deterministic=True, seed=seed)
     with EvaluationPool(config.env, config.env_options) as pool:
-        found = evaluate(config.env, config.env_options, controller, episodes=episodes, pool=pool)
+        found = evaluate(
+            config.env, config.env_options, controller, episodes=episodes, seed=seed, pool=pool
+        )
     each = {name: values.tolist() for name, values in found._asdict().items()}
-    return {"after": found.summary() | {"seed": EVALUATION_SEED}, "each": each}
+    return {"after": found.summary() | {"seed": seed}, "each": each}
 
 
-def train(
-    preset: str, seed: int, steps: int, episodes: int, results: Path, *, mean_only: bool
-) -> None:
+def train(options: argparse.Namespace, seed: int, results: Path) -> None:
     """Train one seed and copy what is worth keeping."""
     run, kept = ROOT / "runs" / f"{results.name}_{seed}", results / f"seed{seed}"
     if kept.exists():
         return
     begin = time.time()
-    flowsim("train", preset, f"run.name={run.name}", f"run.seed={seed}", f"run.steps={steps}",
-            f"run.evaluate_episodes={0 if mean_only else episodes}")  # fmt: skip
-    if mean_only:
-        evaluation = evaluate_mean(run, episodes)
+    flowsim("train", options.preset, f"run.name={run.name}", f"run.seed={seed}", f"run.steps={options.steps}",
+            f"run.evaluate_episodes={0 if options.mean_only else options.episodes}", *options.changes)  # fmt: skip
+    if options.mean_only:
+        evaluation = evaluate_mean(run, options.episodes, options.evaluation_seed)
         (run / "evaluation.json").write_text(json.dumps(evaluation, indent=1))
     kept.mkdir(parents=True)
     for name in ("config.yaml", "evaluation.json", "starts.jsonl"):
@@ -85,20 +86,27 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=20_000)
     parser.add_argument("--episodes", type=int, default=48)
     parser.add_argument("--mean-only", action="store_true", help="evaluate nothing else")
+    parser.add_argument(
+        "--evaluation-seed", type=int, default=EVALUATION_SEED, help="with --mean-only"
+    )
     parser.add_argument("--name", help="of the folder of results; the preset's unless given")
+    parser.add_argument(
+        "--changes", nargs="+", default=[], metavar="KEY=VALUE", help="of the preset"
+    )
     options = parser.parse_args()
     results = RESULTS / (options.name or options.preset.replace("/", "_"))
     summary = {}
     for seed in range(options.seeds):
-        train(options.preset, seed, options.steps, options.episodes, results, mean_only=options.mean_only)  # fmt: skip
+        train(options, seed, results)
         kept = results / f"seed{seed}"
         summary[f"seed{seed}"] = {
             "evaluation": json.loads((kept / "evaluation.json").read_text()),
             **json.loads((kept / "timing.json").read_text()),
         }
     (results / "summary.json").write_text(json.dumps(summary, indent=1))
-    runs = [f"runs/{results.name}_{seed}" for seed in range(options.seeds)]
-    flowsim("plot", *runs, "-o", str(results / "curves.png"))
+    runs = [ROOT / "runs" / f"{results.name}_{seed}" for seed in range(options.seeds)]
+    if all(run.exists() for run in runs):  # they are not kept where the results are
+        flowsim("plot", *map(str, runs), "-o", str(results / "curves.png"))
 
 
 if __name__ == "__main__":
