@@ -34,7 +34,7 @@ from coupling.files import write_atomically  # noqa: E402
 from coupling.origin import machine, provenance  # noqa: E402
 from coupling.run.agents import find_agent  # noqa: E402
 from coupling.run.policies import load_controller  # noqa: E402
-from flowsim.quantities import choose  # noqa: E402
+from flowsim.render.quantities import choose  # noqa: E402
 
 RESULT = ROOT / "benchmarks" / "results" / "films.json"
 WAKE, SWIMMER = "flowsim/DCylinderWake-v0", "flowsim/EllipticalSwimmer-v0"

@@ -82,14 +82,14 @@ def tests(output: Path) -> dict[str, Any]:
 
 def solver() -> dict[str, Any]:
     """Steps per second over grids and batches, in both precisions at the size of the benchmark."""
-    from flowsim.bench_cuda import bench_cuda
+    from flowsim.backend.bench_cuda import bench_cuda
 
     return {"rows": bench_cuda() + bench_cuda(((512, 256, 24),), dtype="float64")}
 
 
 def kernels() -> dict[str, Any]:
     """The share of each kernel in a step: of the solver's own wake, and of the task's."""
-    from flowsim.bench_cuda import kernel_times, wake
+    from flowsim.backend.bench_cuda import kernel_times, wake
 
     found = {
         f"{batch} x {nx}x{ny}": kernel_times(wake(nx, ny, batch))
@@ -104,7 +104,7 @@ def kernels() -> dict[str, Any]:
 
 def jax_cfd() -> dict[str, Any]:
     """The semi-implicit step of jax-cfd on this device (no bodies)."""
-    from flowsim.bench import _peer_step
+    from flowsim.backend.bench import _peer_step
 
     found = {}
     for nx, ny in ((256, 128), (512, 256), (2048, 1024)):

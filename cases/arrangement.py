@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from flowsim.viz import Picture, draw_table, text_size
+from flowsim.render.fields import Picture, draw_table, text_size
 
 __all__ = ["Arrangement", "Lines"]
 

@@ -9,8 +9,8 @@ from typing import Any
 import gymnasium
 import numpy as np
 
+from flowsim.backend.bench import timed_sweeps
 from flowsim.backend.cpu import most_threads
-from flowsim.bench import timed_sweeps
 
 TASKS: dict[str, tuple[str, dict[str, Any]]] = {
     "d_cylinder_wake/sketch": ("flowsim/DCylinderWake-v0", {"preset": "sketch"}),

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from cases.ellipse_agent import FloatArray
 from cases.flow_task import FlowTask
 from flowsim import Simulation
-from flowsim.viz import Caption, draw_panel
+from flowsim.render.fields import Caption, draw_panel
 
 BoolArray = npt.NDArray[np.bool_]
 Info = dict[str, Any]

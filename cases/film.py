@@ -22,10 +22,8 @@ from cases.baselines import Controller
 from cases.episodes import Episodes
 from cases.flow_env import FlowVectorEnv
 from flowsim import Simulation
-from flowsim.films import FPS, is_series, write_films
-from flowsim.quantities import VORTICITY, Quantity
-from flowsim.traces import History, draw_traces
-from flowsim.viz import (
+from flowsim.render.action_plot import History, draw_traces
+from flowsim.render.fields import (
     Caption,
     Picture,
     Scene,
@@ -34,6 +32,8 @@ from flowsim.viz import (
     draw_small_panel,
     text_size,
 )
+from flowsim.render.films import FPS, is_series, write_films
+from flowsim.render.quantities import VORTICITY, Quantity
 
 HOLD_SECONDS = 1.5
 """How long the last picture stands."""

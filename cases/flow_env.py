@@ -20,7 +20,7 @@ from cases.ellipse_agent import FloatArray
 from cases.episodes import BoolArray, Episodes, Info
 from cases.flow_task import FlowTask
 from cases.options import parse_options
-from flowsim.viz import Window
+from flowsim.render.fields import Window
 
 
 def _make_task(

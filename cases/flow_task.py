@@ -13,7 +13,7 @@ from gymnasium import spaces
 from cases.ellipse_agent import FloatArray, body_observation, observation_limits
 from cases.options import OptionsT
 from flowsim import Simulation
-from flowsim.viz import Scene
+from flowsim.render.fields import Scene
 
 
 class FlowTask(ABC, Generic[OptionsT]):

@@ -19,7 +19,7 @@ from cases.flow_env import FlowEnv, FlowVectorEnv
 from cases.flow_task import FlowTask
 from cases.options import FlowOptions
 from flowsim import Disk, Ellipse, Sides, Simulation
-from flowsim.viz import Outline, Scene, outline
+from flowsim.render.fields import Outline, Scene, outline
 
 BOX = (8.0, 5.0)
 CYLINDER = (1.5, 2.5)

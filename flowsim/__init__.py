@@ -4,7 +4,7 @@ Units: length D, time D/U, fluid density 1; so viscosity is 1/Re.
 """
 
 from flowsim.bodies import Body, Disk, Ellipse, HalfDisk, SignedDistance, Union, polygon
-from flowsim.body_arrays import BodyState, Contact
+from flowsim.bodies.table import BodyState, Contact
 from flowsim.boundary import Sides
 from flowsim.grid import Grid
 from flowsim.simulation import Simulation

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from flowsim.shared import shared
+from flowsim.kernels.device_function import device_function
 
 SIDES = 4
 LEFT, RIGHT, BOTTOM, TOP = range(SIDES)
@@ -120,19 +120,19 @@ class Sides:
         return given
 
 
-@shared
+@device_function
 def normal_to_x(side: int) -> bool:
     """Return whether a side is the left or the right one."""
     return side == LEFT or side == RIGHT
 
 
-@shared
+@device_function
 def is_low(side: int) -> bool:
     """Return whether a side is the left or the bottom one."""
     return side == LEFT or side == BOTTOM
 
 
-@shared
+@device_function
 def outwards(side: int) -> float:
     """Return the sign of the direction out of the box through a side."""
     return -1.0 if side == LEFT or side == BOTTOM else 1.0

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from flowsim.backend.state import State
 from flowsim.grid import GHOSTS as G
-from flowsim.state import State
 
 FloatArray = NDArray[np.float64]
 

@@ -13,9 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flowsim.backend.state import State
 from flowsim.bodies import Body
+from flowsim.bodies.resolution import FEWEST_CELLS, blockage, thickness
+from flowsim.bodies.swimmers import Swimmer
 from flowsim.boundary import Side, Sides
-from flowsim.columns import (
+from flowsim.forces import ControlVolumes
+from flowsim.grid import Grid
+from flowsim.kernels.layout import (
     ANGLE,
     ANGLE_BEFORE,
     MASS_LAG,
@@ -27,9 +32,7 @@ from flowsim.columns import (
     VY,
     VY_BEFORE,
 )
-from flowsim.forces import ControlVolumes
-from flowsim.grid import Grid
-from flowsim.midlines import (
+from flowsim.kernels.midline import (
     OVER,
     PHASE,
     POWER,
@@ -40,9 +43,6 @@ from flowsim.midlines import (
     TURN_BEFORE,
     command_at,
 )
-from flowsim.scales import FEWEST_CELLS, blockage, thickness
-from flowsim.state import State
-from flowsim.swimmers import Swimmer
 
 DEFAULT_CFL = {"ab2": 0.5, "euler": 0.1}
 STABLE_DECAY = {"ab2": 1.0, "euler": 2.0}
@@ -532,8 +532,9 @@ class Simulation(State):
         """Say resolution, thickness of bodies, blockage, penalty and step size in a line; each thin body adds a line.
 
         The thickness is the diameter of the largest circle that fits into a body; in a union, into its thinnest part
-        (:func:`flowsim.scales.thickness`). The blockage is the largest share of a cross-section of the box that bodies
-        cover, where they are now, in the worst simulation of the batch (:func:`flowsim.scales.blockage`).
+        (:func:`flowsim.bodies.resolution.thickness`). The blockage is the largest share of a cross-section of the box
+        that bodies cover, where they are now, in the worst simulation of the batch
+        (:func:`flowsim.bodies.resolution.blockage`).
         """
         dt, h = self.cfl * self.grid.h, self.grid.h
         cells = [thickness(body) / h for body in self.bodies]

@@ -99,6 +99,20 @@ def test_every_module_of_coupling_is_in_a_room_and_none_imports_one_above_it() -
         assert rooms_of(coupling / f"{name}.py") <= FOR_ALL
 
 
+AT_MOST = 12
+"""Rooms and modules at the root of a package, without ``__init__`` and ``__main__``."""
+
+
+@pytest.mark.parametrize("package", ["flowsim"])
+def test_a_package_has_at_most_a_dozen_entries(package: str) -> None:
+    entries = {
+        entry.stem
+        for entry in (ROOT / package).iterdir()
+        if entry.suffix == ".py" or list(entry.glob("*.py"))
+    }
+    assert len(entries - {"__init__", "__main__"}) <= AT_MOST, sorted(entries)
+
+
 LATER = {
     ("rl_agent.config.agent", "rl_agent.config.every"): (
         "the settings of all algorithms are built on what all share, which refuses those of others"

@@ -54,7 +54,7 @@ from cases.flow_env import FlowEnv, FlowVectorEnv
 from cases.flow_task import FlowTask
 from cases.options import FlowOptions, SideOptions
 from flowsim import Ellipse, HalfDisk, Sides, Simulation
-from flowsim.viz import Outline, Scene, outline
+from flowsim.render.fields import Outline, Scene, outline
 
 BOX = (8.0, 4.0)
 CYLINDER = (1.8, 2.0)

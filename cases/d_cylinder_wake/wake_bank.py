@@ -16,9 +16,9 @@ import filelock
 import numpy as np
 import numpy.typing as npt
 
-import flowsim
 from flowsim import Simulation
-from flowsim.user_cache import cache_folder
+from flowsim.backend.sources import digest_of, sources_of
+from flowsim.backend.user_cache import cache_folder
 
 Arrays = dict[str, npt.NDArray[Any]]
 
@@ -28,17 +28,6 @@ DEVELOPMENT_TIME = 80.0
 SPACING = 1.9
 """Time between snapshots: 24 of them cover nine to fourteen shedding periods, and no two the same phase."""
 LOCK_TIMEOUT = 3600.0
-
-_NO_PHYSICS = {
-    "viz.py",
-    "painting.py",
-    "films.py",
-    "io.py",
-    "bench.py",
-    "validate.py",
-    "user_cache.py",
-    "__init__.py",
-}
 
 
 class WakeBank:
@@ -63,12 +52,8 @@ class WakeBank:
 
 def solver_fingerprint() -> str:
     """Return a hash of the solver's own source, so that a bank never outlives the solver that made it."""
-    folder = Path(flowsim.__file__).parent
-    digest = hashlib.sha256()
-    for path in sorted(folder.rglob("*.py")):
-        if path.name not in _NO_PHYSICS:
-            digest.update(path.read_bytes())
-    return digest.hexdigest()
+    physics = ("flowsim.simulation", "flowsim.backend.cpu", "flowsim.backend.cuda")
+    return digest_of(sources_of(*physics)).hex()
 
 
 def load_or_build(

@@ -30,7 +30,7 @@ from cases.flow_env import FlowEnv, FlowVectorEnv
 from cases.flow_task import FlowTask
 from cases.options import FlowOptions
 from flowsim import Ellipse, Sides, Simulation
-from flowsim.viz import Outline, Scene, outline
+from flowsim.render.fields import Outline, Scene, outline
 
 BOX = (4.0, 4.0)
 MARGIN = 0.5

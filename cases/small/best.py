@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cases.small.env import Chain, Glide, LinearQuadratic
-from flowsim.kept import at_once
+from flowsim.backend.jit_cache import at_once
 
 __all__ = ["TASKS", "Reference", "chain", "glide", "linear_quadratic", "pendulum"]
 

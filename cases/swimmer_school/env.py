@@ -26,9 +26,9 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from cases.options import parse_options
 from flowsim import Contact, Grid, Sides, Simulation
-from flowsim.midlines import PHASE, TWIST, WORK
-from flowsim.swimmers import carangiform, slender
-from flowsim.viz import Caption, Outline, Picture, Scene, draw_panel
+from flowsim.bodies.swimmers import carangiform, slender
+from flowsim.kernels.midline import PHASE, TWIST, WORK
+from flowsim.render.fields import Caption, Outline, Picture, Scene, draw_panel
 
 FloatArray = npt.NDArray[np.float64]
 Observations = dict[str, npt.NDArray[np.float32]]

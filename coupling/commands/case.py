@@ -11,7 +11,7 @@ from cases.sentences import sentence_of
 from coupling.errors import ConfigError
 from coupling.settings.content import apply_overrides, find_preset, read_yaml
 from flowsim import Body, Disk, Ellipse, Grid, HalfDisk, Sides, Simulation, Union, polygon
-from flowsim.motions import Motion, added, oscillation, ramp, rotation
+from flowsim.bodies.motions import Motion, added, oscillation, ramp, rotation
 
 __all__ = ["CaseConfig", "load_case", "smaller_step"]
 
@@ -22,7 +22,7 @@ class _Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
-# --- motions: what flowsim.motions takes, about the center and angle of the body -------------------------------------
+# --- motions: what flowsim.bodies.motions takes, about the center and angle of the body --------------------------
 
 
 class _Word(_Settings):

@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING
 from coupling.errors import ConfigError
 
 if TYPE_CHECKING:
-    from flowsim.quantities import Quantity
+    from flowsim.render.quantities import Quantity
 
 __all__ = ["quantities"]
 
 
 def quantities(names: str | None, ranges: str | None) -> "list[Quantity]":
     """Return what a film shall show."""
-    from flowsim.quantities import choose
+    from flowsim.render.quantities import choose
 
     try:
         return choose(names or "vorticity", ranges)

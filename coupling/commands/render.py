@@ -22,7 +22,7 @@ from coupling.settings.config import on_another_task
 from coupling.worker.environments import make_vector
 from coupling.worker.guard import OwnFolder
 from coupling.worker.named import is_flow, load_task
-from flowsim.films import FPS
+from flowsim.render.films import FPS
 from rl_agent.seeds import EVALUATION_SEED, Purpose, episode_seed
 
 __all__ = ["evaluated", "render"]

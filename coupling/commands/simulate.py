@@ -13,10 +13,10 @@ from coupling.commands.simulation_files import ForceTable, SimulationFiles
 from coupling.errors import ConfigError, RunError, describe_os_error
 from coupling.signals import Interrupted, number_of
 from flowsim import Simulation
-from flowsim.films import FPS, write_films
 from flowsim.io import read_restart
-from flowsim.quantities import VORTICITY, Quantity
-from flowsim.viz import Caption, Outline, Picture, Scene, draw_panel, outline
+from flowsim.render.fields import Caption, Outline, Picture, Scene, draw_panel, outline
+from flowsim.render.films import FPS, write_films
+from flowsim.render.quantities import VORTICITY, Quantity
 
 __all__ = ["Ending", "simulate"]
 

@@ -19,8 +19,8 @@ from coupling.errors import ConfigError, RunError
 from coupling.run.evaluate import Controller
 from coupling.worker.environments import make_single
 from coupling.worker.guard import FailureError
-from flowsim.films import FPS, write_films
-from flowsim.viz import Caption, Picture, frame_picture
+from flowsim.render.fields import Caption, Picture, frame_picture
+from flowsim.render.films import FPS, write_films
 
 __all__ = ["film_task"]
 

@@ -31,8 +31,8 @@ from coupling.errors import ConfigError, RunError, describe_os_error
 from coupling.files import private_opener
 from coupling.run.folder import RunFolder
 from coupling.run.log import read_status
-from flowsim.glimpse import unpack_glimpse
-from flowsim.viz import draw_panel
+from flowsim.render.fields import draw_panel
+from flowsim.render.snapshot import unpack_glimpse
 
 __all__ = ["Watch", "serve"]
 

@@ -60,7 +60,7 @@ class Window:
         episodes = _episodes(vector)
         if episodes is None or not self._is_wanted():
             return
-        from flowsim.glimpse import pack_glimpse
+        from flowsim.render.snapshot import pack_glimpse
 
         try:
             write_atomically(self._file, pack_glimpse(episodes.task.scene(0), episodes.caption(0)))

@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flowsim.bodies import Body, Disk, Ellipse, HalfDisk, SignedDistance
+from flowsim.bodies.motions import oscillation, rotation
 from flowsim.boundary import Sides
 from flowsim.forces import ControlVolumes
 from flowsim.grid import Grid
-from flowsim.motions import oscillation, rotation
 from flowsim.simulation import Simulation
 from flowsim.validation.cylinder import CHANNEL
 from flowsim.validation.result import Curve, Effort, Plot, Result, Setup, advance, follow, judge

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from flowsim.quantities import VORTICITY
+from flowsim.render.fields import Outline, Scene, draw_legends, field_picture, text_size
+from flowsim.render.quantities import VORTICITY
 from flowsim.validation import CASES, store
 from flowsim.validation.result import Picture, Plot
-from flowsim.viz import Outline, Scene, draw_legends, field_picture, text_size
 
 INTRODUCTION = """# Validation
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from flowsim.scales import blockage
+from flowsim.bodies.resolution import blockage
+from flowsim.render.fields import outline
 from flowsim.simulation import Simulation
-from flowsim.viz import outline
 
 Reference = float | tuple[float, float] | None
 """A published or exact number, an interval of published numbers, or nothing."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from flowsim.bodies.swimmers import anguilliform
 from flowsim.boundary import Sides
 from flowsim.grid import Grid
 from flowsim.simulation import Simulation
-from flowsim.swimmers import anguilliform
 from flowsim.validation.result import (
     Curve,
     Effort,

@@ -8,9 +8,9 @@ import pytest
 from cases import film
 from cases.baselines import PD, ZeroController
 from cases.film import render_film
-from flowsim import painting, viz
-from flowsim.quantities import choose
-from flowsim.viz import draw_panel
+from flowsim.render import fields, scene
+from flowsim.render.fields import draw_panel
+from flowsim.render.quantities import choose
 
 OPTIONS = {"cells_per_diameter": 8, "start": "impulsive"}
 
@@ -82,7 +82,7 @@ def test_every_start_is_one_that_the_environment_has(tmp_path, make):
         assert ending.episode_return == pytest.approx(total)
     assert {ending.lost for ending in endings} == {True, False}
     picture = imageio.imread(tmp_path / "film.png").astype(int)
-    red, green = ((picture == colour).all(axis=2).sum() for colour in (viz._LOST, viz._HELD))
+    red, green = ((picture == colour).all(axis=2).sum() for colour in (fields._LOST, fields._HELD))
     assert red > 1000
     assert green > 1000
     film = imageio.imread(tmp_path / "film.mp4")
@@ -179,8 +179,7 @@ def test_the_camera_keeps_the_agent_in_the_middle(tmp_path):
             imageio.imread(file)[24:344] for file in sorted(tmp_path.glob(f"{follow}-*.png"))
         ]
         places = [
-            np.argwhere((picture == painting.AGENT).all(axis=2)).mean(axis=0)
-            for picture in pictures
+            np.argwhere((picture == scene.AGENT).all(axis=2)).mean(axis=0) for picture in pictures
         ]
         middles[follow] = np.abs(np.array(places) - 160).max(axis=1)
     assert middles[True].max() < 6
@@ -215,4 +214,4 @@ def test_a_film_of_three_quantities_is_as_much_taller(tmp_path):
             quantities=choose(names),
         )
         shapes.append(imageio.imread(tmp_path / "film.png").shape)
-    assert shapes[1][0] == shapes[0][0] + 2 * 160 + 2 * 3 * viz.text_size(320)
+    assert shapes[1][0] == shapes[0][0] + 2 * 160 + 2 * 3 * fields.text_size(320)

@@ -10,7 +10,7 @@ import pytest
 import cases  # noqa: F401  # registers the tasks
 from cases.swimmer_school.env import OBSERVATIONS, SwimmerSchool, parallel_env
 from coupling.worker.worlds import JointWorld
-from flowsim.viz import Scene
+from flowsim.render.fields import Scene
 
 TINY = {"swimmers": 3, "columns": 2, "cells_per_length": 16, "box": (4.0, 2.0), "thickness": 0.08}
 

@@ -9,7 +9,7 @@ from test_commands import command
 
 from cases import film
 from coupling.commands import simulate
-from flowsim.quantities import SPEED
+from flowsim.render.quantities import SPEED
 
 COARSE = "env_options.cells_per_diameter=8"
 CASE = """\

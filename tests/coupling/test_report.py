@@ -18,7 +18,7 @@ from coupling.commands.plot import plot_runs
 from coupling.run import agents
 from coupling.run.agents import find_agent
 from coupling.run.folder import RunFolder
-from flowsim.films import write_mp4
+from flowsim.render.films import write_mp4
 from rl_agent.colours import METHODS
 
 PIXEL = base64.b64decode("R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7")  # a GIF

@@ -20,7 +20,7 @@ from coupling.commands import watch
 from coupling.files import Table
 from coupling.run.folder import RunFolder
 from coupling.worker.window import FRESH, Window
-from flowsim.glimpse import unpack_glimpse
+from flowsim.render.snapshot import unpack_glimpse
 
 FLOW = ["d_cylinder_wake/sketch", "env_options.start=impulsive", "workers.agents=2", "workers.processes=1",
         "run.name=run", "agent.algorithm=vracer", "agent.network=mlp", "agent.hidden=[8]"]  # fmt: skip

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from flowsim import Disk, Ellipse, Grid, HalfDisk, Sides, SignedDistance, Simulation
-from flowsim.swimmers import anguilliform, carangiform, slender
+from flowsim.bodies.swimmers import anguilliform, carangiform, slender
 
 CASES = {
     "wake": (

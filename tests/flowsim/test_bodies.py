@@ -17,8 +17,8 @@ from flowsim import (
     Union,
     polygon,
 )
-from flowsim.motions import added, oscillation, ramp, rotation
-from flowsim.stencils import surface_share
+from flowsim.bodies.motions import added, oscillation, ramp, rotation
+from flowsim.kernels.cell import surface_share
 
 
 @pytest.mark.parametrize("distance", [0.1, 0.3, 0.9])

@@ -12,7 +12,7 @@ from numba import njit
 
 from flowsim.backend.cpu import flow
 from flowsim.backend.cpu.compiling import OPTIONS
-from flowsim.columns import CLOCK_COLUMNS
+from flowsim.kernels.layout import CLOCK_COLUMNS
 
 pytestmark = pytest.mark.timeout(1800)  # a busy machine may take long to compile
 
@@ -53,7 +53,7 @@ def four(x):
 SCRIPT = """
 import numpy as np, sys
 import compiled_here as module
-from flowsim.backend.cpu.ahead import compile_ahead
+from flowsim.backend.cpu.precompile import compile_ahead
 from flowsim.backend.cpu.compiling import noting_needs
 
 x = np.zeros(1)

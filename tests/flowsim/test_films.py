@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageSequence
 
-from flowsim import films, viz
+from flowsim.render import fields, films
 
 
 def test_films_are_read_back(tmp_path):
@@ -75,7 +75,7 @@ def test_gif_shrinks_until_it_fits(tmp_path):
 def test_a_ramp_of_vorticity_keeps_its_colours(tmp_path, kind, colours, step):
     """White stays white, both ends stay dark, and between them there are no bands."""
     ramp = np.tile(np.linspace(-8.0, 8.0, 600)[:, None], (1, 300))
-    picture = np.asarray(viz.field_picture(viz.Scene(ramp, (2.0, 1.0)), 600))
+    picture = np.asarray(fields.field_picture(fields.Scene(ramp, (2.0, 1.0)), 600))
     file = tmp_path / f"film.{kind}"
     films.write_films([picture] * 4, **{kind: file})
     read = imageio.imread(file)
@@ -98,8 +98,8 @@ def test_pictures_need_no_display(tmp_path):
     """Also where matplotlib is told to open windows and cannot."""
     code = (
         "import numpy as np; from pathlib import Path; from flowsim import films, viz;"
-        "scene = viz.Scene(np.zeros((8, 4)), (2.0, 1.0)); caption = viz.Caption(0.0, title='t', action=(0.0,));"
-        "films.write_films([viz.draw_panel(scene, caption)], png=Path('film.png'))"
+        "scene = fields.Scene(np.zeros((8, 4)), (2.0, 1.0)); caption = fields.Caption(0.0, title='t', action=(0.0,));"
+        "films.write_films([fields.draw_panel(scene, caption)], png=Path('film.png'))"
     )
     environment = {name: value for name, value in os.environ.items() if "DISPLAY" not in name} | {
         "MPLBACKEND": "TkAgg"

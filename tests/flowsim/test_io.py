@@ -9,8 +9,8 @@ from vtkmodules.util.numpy_support import vtk_to_numpy
 from vtkmodules.vtkIOHDF import vtkHDFReader
 
 from flowsim import Disk, Ellipse, Grid, HalfDisk, Sides, Simulation, Union, polygon
+from flowsim.bodies.motions import added, oscillation, ramp, rotation
 from flowsim.io import FieldSeries, pack_fields, read_restart, write_fields, write_restart
-from flowsim.motions import added, oscillation, ramp, rotation
 
 GRID = Grid(24, 16, 0.25)
 

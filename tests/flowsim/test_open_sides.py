@@ -7,7 +7,7 @@ import pytest
 
 from flowsim import Disk, Grid, Sides, Simulation
 from flowsim.grid import GHOSTS as G
-from flowsim.stencils import OPEN, ghost_along, open_side_rate
+from flowsim.kernels.cell import OPEN, ghost_along, open_side_rate
 from flowsim.validation.cylinder import disturb_wake, drag_and_lift, shedding_values
 from flowsim.validation.result import Effort, follow
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from flowsim import Grid, Sides, Simulation
-from flowsim.quantities import PRESSURE, QUANTITIES, SPEED, VORTICITY, choose
+from flowsim.render.quantities import PRESSURE, QUANTITIES, SPEED, VORTICITY, choose
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ from flowsim import Disk, Ellipse, Grid, Simulation
 from flowsim.backend import cpu
 from flowsim.backend.cpu.compiling import use_threads
 from flowsim.backend.cpu.device import CACHE_LINE, MARGIN
+from flowsim.backend.state import memory_needed
 from flowsim.boundary import Side
-from flowsim.columns import CLOCK_COLUMNS, DT, RATIO, VISCOSITY
 from flowsim.grid import GHOSTS
-from flowsim.state import memory_needed
+from flowsim.kernels.layout import CLOCK_COLUMNS, DT, RATIO, VISCOSITY
 
 NX, NY = 24, 32
 FACES, CELLS = (1, NX + 2 * GHOSTS, NY + 2 * GHOSTS), (1, NX, NY)

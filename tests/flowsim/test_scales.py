@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from flowsim import Disk, Ellipse, Grid, HalfDisk, Sides, SignedDistance, Simulation, Union, polygon
-from flowsim.scales import blockage, thickness
+from flowsim.bodies.resolution import blockage, thickness
 
 PERIODIC = Sides("inflow", "outflow", "periodic", "periodic")
 

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from flowsim import Simulation, bench
+from flowsim import Simulation
+from flowsim.backend import bench
 
 
 def test_rows_tell_what_a_swimmer_costs_beside_none(monkeypatch) -> None:

@@ -3,9 +3,13 @@
 import numpy as np
 import pytest
 
-from flowsim import Disk, Grid, Sides, Simulation, body_arrays, swimmers
-from flowsim.body_arrays import BodyTable
-from flowsim.midlines import (
+from flowsim import Disk, Grid, Sides, Simulation
+from flowsim.bodies import swimmers
+from flowsim.bodies import table as body_table
+from flowsim.bodies.swimmers import Swimmer, anguilliform, carangiform, slender
+from flowsim.bodies.table import BodyTable
+from flowsim.kernels.body_geometry import body_distance
+from flowsim.kernels.midline import (
     AGE,
     BEND_RATE,
     COS,
@@ -29,8 +33,6 @@ from flowsim.midlines import (
     deformation_velocity,
     nearest,
 )
-from flowsim.swimmers import Swimmer, anguilliform, carangiform, slender
-from flowsim.whereabouts import body_distance
 
 FISH = {"eel": anguilliform(), "fish": carangiform(half_width=lambda s: 1.5 * slender(s))}
 
@@ -87,7 +89,7 @@ def test_velocities_are_the_rates_of_places() -> None:
 
 def test_the_field_inside_is_free_of_divergence(monkeypatch: pytest.MonkeyPatch) -> None:
     """Far more than that of a strip whose cross-sections just turn, kappa_t d, up to the coarseness of the midline."""
-    for module in (body_arrays, swimmers):
+    for module in (body_table, swimmers):
         monkeypatch.setattr(module, "POINTS", 257)
     table, _, _, line = bent(carangiform(half_width=lambda s: 1.5 * slender(s)))
     step, found, without = 0.003, [], []

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from PIL import ImageDraw
 
-from flowsim import Disk, Ellipse, HalfDisk, SignedDistance, Union, polygon, traces, viz
-from flowsim.quantities import VORTICITY
+from flowsim import Disk, Ellipse, HalfDisk, SignedDistance, Union, polygon
+from flowsim.render import action_plot, fields
+from flowsim.render.quantities import VORTICITY
 
 
 def scene(vorticity, **changes):
-    return viz.Scene(values=vorticity, size=(2.0, 1.0), **changes)
+    return fields.Scene(values=vorticity, size=(2.0, 1.0), **changes)
 
 
 def test_colours_tell_the_sense_of_rotation():
@@ -19,7 +20,7 @@ def test_colours_tell_the_sense_of_rotation():
     vorticity = np.zeros((40, 20))
     vorticity[:20, 10:] = 5.0
     vorticity[20:, :10] = -5.0
-    picture = np.asarray(viz.field_picture(scene(vorticity), 200)).astype(int)
+    picture = np.asarray(fields.field_picture(scene(vorticity), 200)).astype(int)
     assert picture.shape == (100, 200, 3)
     red, blue, still = picture[25, 50], picture[75, 150], picture[25, 150]
     assert red[0] > red[2] + 50
@@ -30,26 +31,26 @@ def test_colours_tell_the_sense_of_rotation():
 def test_range_is_fixed_and_not_a_number_is_survived():
     vorticity = np.full((8, 4), 1e9)
     vorticity[0, 0] = np.nan
-    brightest = np.asarray(viz.field_picture(scene(vorticity), 64))
-    limit = np.asarray(viz.field_picture(scene(np.full((8, 4), 8.0)), 64))
+    brightest = np.asarray(fields.field_picture(scene(vorticity), 64))
+    limit = np.asarray(fields.field_picture(scene(np.full((8, 4), 8.0)), 64))
     np.testing.assert_array_equal(brightest[:8, -8:], limit[:8, -8:])
 
 
 def test_outlines_are_the_bodies():
-    around = viz.outline(Ellipse(major=2.0, aspect=0.5), np.array([1.0, 2.0]), np.pi / 2)
+    around = fields.outline(Ellipse(major=2.0, aspect=0.5), np.array([1.0, 2.0]), np.pi / 2)
     np.testing.assert_allclose((around - (1.0, 2.0)) ** 2 @ (1 / 0.25, 1.0), 1.0, atol=1e-12)
-    half = viz.outline(HalfDisk(diameter=1.0), np.array([0.0, 0.0]), 0.0)
+    half = fields.outline(HalfDisk(diameter=1.0), np.array([0.0, 0.0]), 0.0)
     assert half[:, 0].max() == pytest.approx(0.0)
     assert half[:, 0].min() == pytest.approx(-0.5, abs=1e-3)
     np.testing.assert_allclose(np.hypot(*half.T), 0.5)
 
 
 def test_body_covers_its_place_and_no_more():
-    body = viz.Outline(
-        viz.outline(Ellipse(major=1.0, aspect=0.4), np.array([1.0, 0.5]), 0.0), agent=True
+    body = fields.Outline(
+        fields.outline(Ellipse(major=1.0, aspect=0.4), np.array([1.0, 0.5]), 0.0), agent=True
     )
-    bare = np.asarray(viz.field_picture(scene(np.zeros((40, 20))), 400)).astype(int)
-    drawn = np.asarray(viz.field_picture(scene(np.zeros((40, 20)), outlines=[body]), 400))
+    bare = np.asarray(fields.field_picture(scene(np.zeros((40, 20))), 400)).astype(int)
+    drawn = np.asarray(fields.field_picture(scene(np.zeros((40, 20)), outlines=[body]), 400))
     changed = (np.abs(drawn.astype(int) - bare).sum(axis=2) > 60).sum() / 200.0**2
     assert changed == pytest.approx(np.pi * 0.5 * 0.2, rel=0.15)  # and its outline
 
@@ -66,9 +67,9 @@ TRIANGLE = [(-0.4, -0.2), (0.4, -0.2), (0.0, 0.3)]
 def test_any_shape_is_drawn_where_it_is(body):
     """The outline lies on the surface, and the picture is full inside of it and nowhere else."""
     position, angle = np.array([1.1, 0.55]), 0.4
-    around = viz.outline(body, position, angle)
-    still = scene(np.zeros((40, 20)), outlines=[viz.Outline(around)])
-    picture = np.asarray(viz.field_picture(still, 400)).astype(int)
+    around = fields.outline(body, position, angle)
+    still = scene(np.zeros((40, 20)), outlines=[fields.Outline(around)])
+    picture = np.asarray(fields.field_picture(still, 400)).astype(int)
 
     def distance(points):
         x, y = (points - position).T
@@ -89,10 +90,10 @@ def test_any_shape_is_drawn_where_it_is(body):
 
 
 def test_still_water_is_white_and_the_range_symmetric():
-    picture = np.asarray(viz.field_picture(scene(np.zeros((40, 20))), 200))
+    picture = np.asarray(fields.field_picture(scene(np.zeros((40, 20))), 200))
     assert (picture[1:-1, 1:-1] == 255).all()  # within the frame
     darkest = [
-        np.asarray(viz.field_picture(scene(np.full((40, 20), sign * 8.0)), 200))[50, 100]
+        np.asarray(fields.field_picture(scene(np.full((40, 20), sign * 8.0)), 200))[50, 100]
         for sign in (-1, 1)
     ]
     luminance = np.array(darkest) @ (0.2126, 0.7152, 0.0722)
@@ -103,7 +104,7 @@ def test_still_water_is_white_and_the_range_symmetric():
 def test_a_smooth_vorticity_has_no_bands():
     """Along a ramp the colour changes by what eight bits have to change, never more."""
     ramp = np.tile(np.linspace(-8.0, 8.0, 1000)[:, None], (1, 500))
-    row = np.asarray(viz.field_picture(scene(ramp), 1000))[250, 1:-1].astype(int)
+    row = np.asarray(fields.field_picture(scene(ramp), 1000))[250, 1:-1].astype(int)
     assert len(np.unique(row, axis=0)) > 600
     assert np.abs(np.diff(row, axis=0)).max() <= 4
 
@@ -114,12 +115,12 @@ def rows_of(change) -> np.ndarray:
     return np.flatnonzero((before != after).any(axis=(1, 2)))
 
 
-@pytest.mark.parametrize("draw", [viz.draw_panel, viz.draw_small_panel])
+@pytest.mark.parametrize("draw", [fields.draw_panel, fields.draw_small_panel])
 def test_nothing_that_is_written_covers_the_flow(draw):
     """The rows that change with the verdict are none of those that change with the flow."""
 
     def panel(vorticity=0.0, **words):
-        caption = viz.Caption(
+        caption = fields.Caption(
             time=1.0, episode_return=-2.0, action=(0.5, -1.0, 0.0), title="trained", **words
         )
         return draw(scene(np.full((40, 20), vorticity)), caption, 322)
@@ -134,10 +135,10 @@ def test_nothing_that_is_written_covers_the_flow(draw):
 
 
 def test_the_legend_has_the_colours_from_end_to_end_and_a_bar_of_one_length():
-    legend = viz.draw_legends(640, 18, 80.0, [VORTICITY])
+    legend = fields.draw_legends(640, 18, 80.0, [VORTICITY])
     bar = legend[18]
     colours = [
-        np.asarray(viz.field_picture(scene(np.full((8, 4), w)), 64))[16, 32]
+        np.asarray(fields.field_picture(scene(np.full((8, 4), w)), 64))[16, 32]
         for w in (-8.0, 0.0, 8.0)
     ]
     places = [np.flatnonzero((bar == colour).all(axis=1)) for colour in colours]
@@ -147,24 +148,24 @@ def test_the_legend_has_the_colours_from_end_to_end_and_a_bar_of_one_length():
     ink = np.flatnonzero((bar[:200] < 60).all(axis=1))
     assert np.ptp(ink) == pytest.approx(80, abs=2)
     assert not (
-        viz.draw_legends(640, 18, 80.0, [replace(VORTICITY, limit=5.0)]) == legend
+        fields.draw_legends(640, 18, 80.0, [replace(VORTICITY, limit=5.0)]) == legend
     ).all()  # the numbers below the colours
-    assert not (viz.draw_legends(640, 18, 80.0, [VORTICITY], "L") == legend).all()  # the unit
+    assert not (fields.draw_legends(640, 18, 80.0, [VORTICITY], "L") == legend).all()  # the unit
 
 
 @pytest.mark.parametrize(("width", "scale", "length"), [(720, 720.0, 0.2), (720, 90.0, 1.0)])
 def test_the_bar_that_tells_the_scale_leaves_room_for_the_colours(width, scale, length):
-    row = viz.draw_legends(width, 18, scale, [VORTICITY])[18]
+    row = fields.draw_legends(width, 18, scale, [VORTICITY])[18]
     ink = np.flatnonzero((row[: width // 3] < 60).all(axis=1))
     assert np.ptp(ink) == pytest.approx(length * scale, abs=2)
-    assert (row[width // 3 : width // 2] == viz.BACKGROUND).all()
+    assert (row[width // 3 : width // 2] == fields.BACKGROUND).all()
 
 
 def test_panel_has_even_sides_and_a_caption():
-    caption = viz.Caption(
+    caption = fields.Caption(
         time=1.0, episode_return=-2.0, action=(0.5, -1.0, 0.0), title="trained", note="left the box"
     )
-    panel = viz.draw_panel(scene(np.zeros((40, 20))), caption, width=322)
+    panel = fields.draw_panel(scene(np.zeros((40, 20))), caption, width=322)
     assert panel.dtype == np.uint8
     assert panel.shape[0] % 2 == panel.shape[1] % 2 == 0
     assert (panel[:14] < 100).any()  # ink
@@ -172,11 +173,11 @@ def test_panel_has_even_sides_and_a_caption():
 
 def test_a_white_picture_of_somebody_else_has_a_frame():
     white = np.full((100, 100, 3), 255, np.uint8)
-    picture = viz.frame_picture(white, viz.Caption(0.0, title="reacher"), "", 200)
-    strip = 2 * viz.text_size(200)
+    picture = fields.frame_picture(white, fields.Caption(0.0, title="reacher"), "", 200)
+    strip = 2 * fields.text_size(200)
     inside = picture[strip : strip + 200]
     for side in (inside[0], inside[-1], inside[:, 0], inside[:, -1]):
-        assert (side == viz.FAINT).all()
+        assert (side == fields.FAINT).all()
     assert (inside[1:-1, 1:-1] == 255).all()
 
 
@@ -189,7 +190,7 @@ def test_the_axes_of_the_actions_are_named(monkeypatch):
         return text(self, place, what, *args, **kwargs)
 
     monkeypatch.setattr(ImageDraw.ImageDraw, "text", heard)
-    history = traces.History()
+    history = action_plot.History()
     history.add(0.0, (0.5, -0.5, 0.1))
-    traces.draw_traces(history, 1.0, 7.0, 330, 13)
+    action_plot.draw_traces(history, 1.0, 7.0, 330, 13)
     assert {"action", "a", "effort", "|a|²", "force x", "force y", "torque"} <= set(words)

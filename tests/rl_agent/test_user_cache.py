@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-import flowsim.user_cache
+import flowsim.backend.user_cache
 import rl_agent.user_cache
 from rl_agent.user_cache import COMPILED, KEPT, cache_folder, cached
 
@@ -68,7 +68,7 @@ def base(tmp_path, monkeypatch):
 
 def test_both_packages_have_the_same_rule():
     assert (
-        Path(flowsim.user_cache.__file__).read_text()
+        Path(flowsim.backend.user_cache.__file__).read_text()
         == Path(rl_agent.user_cache.__file__).read_text()
     )
 

@@ -44,8 +44,8 @@ def bench(
 
     if part is Part.solver:
         from flowsim.backend import cuda_is_there
-        from flowsim.bench import bench_solver, printed
-        from flowsim.bench_cuda import bench_cuda
+        from flowsim.backend.bench import bench_solver, printed
+        from flowsim.backend.bench_cuda import bench_cuda
 
         rows = bench_solver(say, full=full) + (bench_cuda() if cuda_is_there() else [])
         if not as_json:

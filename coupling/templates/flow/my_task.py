@@ -16,7 +16,7 @@ from cases.flow_env import FlowEnv, FlowVectorEnv
 from cases.flow_task import FlowTask
 from cases.options import FlowOptions
 from flowsim import Ellipse, Sides, Simulation
-from flowsim.viz import Outline, Scene, outline
+from flowsim.render.fields import Outline, Scene, outline
 
 BOX = (6.0, 3.0)
 GOAL = (2.0, 1.5)

@@ -1,4 +1,4 @@
-"""The CPU backend: numba sweeps of :mod:`flowsim.stencils` over NumPy arrays.
+"""The CPU backend: numba sweeps of :mod:`flowsim.kernels.cell` over NumPy arrays.
 
 Every sweep takes the numbers of the ``active`` simulations. With several threads it runs in parallel over simulations
 or, when they are fewer than the threads, over blocks of rows of each. A simulation in a batch equals the same

@@ -10,9 +10,22 @@ from numba import prange
 
 from flowsim.backend.cpu.compiling import inner, row_loop, small, sweep
 from flowsim.backend.cpu.shares import write_shares, yield_to_others
-from flowsim.body_arrays import TOUCHES_BOX
+from flowsim.bodies.table import TOUCHES_BOX
 from flowsim.boundary import BOTTOM, LEFT
-from flowsim.columns import (
+from flowsim.grid import GHOSTS as G
+from flowsim.kernels.body_geometry import (
+    body_distance,
+    diffusion_at_surface,
+    near_others,
+    sensor_point,
+    touches_box,
+    whereabouts,
+    within,
+    wrapped,
+)
+from flowsim.kernels.cell import mask, velocity_at
+from flowsim.kernels.distances import MIDLINE
+from flowsim.kernels.layout import (
     ANGLE,
     DT,
     FLUID_INERTIA,
@@ -24,22 +37,9 @@ from flowsim.columns import (
     TORQUE,
     VISCOSITY,
 )
-from flowsim.distances import MIDLINE
-from flowsim.grid import GHOSTS as G
-from flowsim.midlines import bend as bend_midline
-from flowsim.midlines import bends, deformation_velocity, note_box, note_deformation
-from flowsim.rigid import RIGID, follow_fluid, move_free_bodies, respond
-from flowsim.stencils import mask, velocity_at
-from flowsim.whereabouts import (
-    body_distance,
-    diffusion_at_surface,
-    near_others,
-    sensor_point,
-    touches_box,
-    whereabouts,
-    within,
-    wrapped,
-)
+from flowsim.kernels.midline import bend as bend_midline
+from flowsim.kernels.midline import bends, deformation_velocity, note_box, note_deformation
+from flowsim.kernels.rigid import RIGID, follow_fluid, move_free_bodies, respond
 
 Array = Any
 
@@ -62,7 +62,7 @@ def _add_moments(values: Array, shares: Array, n: int, r: float, step: float) ->
 def _moments(f: Array, share: Array, along_x: bool, where: Any, h: float) -> Any:
     """Return the sums of w, w r, w r^2, w f, w r f over a window, r being the lever arm of f about the centre.
 
-    f is u (``along_x``) or v, and ``where`` what :func:`flowsim.whereabouts.whereabouts` says of the body.
+    f is u (``along_x``) or v, and ``where`` what :func:`flowsim.kernels.body_geometry.whereabouts` says of the body.
     """
     _, _, xc, yc, (i0, i1, j0, j1) = where
     centre = yc if along_x else xc
@@ -204,7 +204,7 @@ def penalize(
 ) -> None:
     """Move free bodies, give them their new velocity, drag the fluid under every body along, add up what that takes.
 
-    ``bodies`` is a :class:`flowsim.body_arrays.BodyTable`; without ``moves`` free bodies stay and keep their velocity.
+    ``bodies`` is a :class:`flowsim.bodies.table.BodyTable`; without ``moves`` free bodies stay and keep their velocity.
     The force on the body is the penalty integral plus the rate of change of momentum of the fluid inside. ``shares``
     and ``drifts`` (2, B, ...), of u and v, are room for what share of the faces a body has and for its velocity of
     deformation, in the frame of which one that bends is penalised as a rigid one. ``rows`` is that room of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from flowsim.backend.cpu.compiling import small
-from flowsim.stepping import begin, end, note_speed
+from flowsim.kernels.time import begin, end, note_speed
 
 Array = Any
 
@@ -20,7 +20,7 @@ def begin_step(
     stable_decay: float,
     multistep: bool,
 ) -> None:
-    """See :func:`flowsim.stepping.begin`."""
+    """See :func:`flowsim.kernels.time.begin`."""
     for b in active:
         begin(clock[b], state[b], h, cfl, stable_decay, multistep)
 
@@ -37,6 +37,6 @@ def find_speed(active: Array, blocks: int, speeds: Array, clock: Array, flags: A
 
 @small
 def end_step(active: Array, clock: Array, steps: Array, flags: Array, state: Array) -> None:
-    """See :func:`flowsim.stepping.end`."""
+    """See :func:`flowsim.kernels.time.end`."""
     for b in active:
         end(b, clock, steps, flags, state)

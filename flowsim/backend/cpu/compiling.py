@@ -14,8 +14,8 @@ import numba
 from numba import njit
 from numba.extending import register_jitable
 
-from flowsim.kept import CALLED, OPTIONS, cache_folder
-from flowsim.user_cache import cached
+from flowsim.backend.jit_cache import CALLED, OPTIONS, cache_folder
+from flowsim.backend.user_cache import cached
 
 CACHE_FOLDER = cache_folder()
 ENCLOSED = OPTIONS | {"no_cfunc_wrapper": True, "no_cpython_wrapper": True}

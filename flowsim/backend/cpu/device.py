@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from flowsim.backend.cpu.ahead import compile_ahead
 from flowsim.backend.cpu.compiling import noting_needs, use_threads
 from flowsim.backend.cpu.far_field import FarField
+from flowsim.backend.cpu.precompile import compile_ahead
 from flowsim.grid import Grid
-from flowsim.vortices import blocks_in, points_along
+from flowsim.kernels.far_field import blocks_in, points_along
 
 Array = Any
 Layout = dict[str, tuple[tuple[int, ...], DTypeLike]]

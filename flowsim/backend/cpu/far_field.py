@@ -10,8 +10,8 @@ from numba import prange
 from flowsim.backend.cpu.compiling import inner, row_loop, sweep
 from flowsim.boundary import SIDES, normal_to_x
 from flowsim.grid import GHOSTS as G
-from flowsim.stencils import FAR_FIELD, OUTFLOW
-from flowsim.vortices import (
+from flowsim.kernels.cell import FAR_FIELD, OUTFLOW
+from flowsim.kernels.far_field import (
     BLOCK_SPACINGS,
     cubic,
     induced_by,

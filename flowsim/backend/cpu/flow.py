@@ -9,9 +9,8 @@ from numba import prange
 
 from flowsim.backend.cpu.compiling import row_loop, rows_of, small, sweep
 from flowsim.boundary import BOTTOM, LEFT, RIGHT, TOP
-from flowsim.columns import DT, RATIO, VISCOSITY
 from flowsim.grid import GHOSTS as G
-from flowsim.stencils import (
+from flowsim.kernels.cell import (
     HALF,
     OPEN,
     PERIODIC,
@@ -20,6 +19,7 @@ from flowsim.stencils import (
     net_outflow,
     velocity_at,
 )
+from flowsim.kernels.layout import DT, RATIO, VISCOSITY
 
 Array = Any
 

@@ -13,8 +13,8 @@ from flowsim.backend.cpu.device import Device
 from flowsim.backend.cpu.flow import divergence
 from flowsim.backend.cpu.lanes import LANES, load, store
 from flowsim.backend.cpu.transform import ROWS, TransformTables, buffer_size, change_rows
-from flowsim.poisson import PoissonPlan
-from flowsim.stencils import line_of_constants
+from flowsim.backend.poisson import PoissonPlan
+from flowsim.kernels.cell import line_of_constants
 
 Array = Any
 
@@ -202,7 +202,7 @@ def solve_systems(
     held_low: bool,
     held_high: bool,
 ) -> None:
-    """Solve the systems along x of :class:`flowsim.poisson.PoissonPlan` in place, mode by mode.
+    """Solve the systems along x of :class:`flowsim.backend.poisson.PoissonPlan` in place, mode by mode.
 
     ``zero`` (B, nx) float64 is room for the mode that has no pivots, if it is ``constant``.
     """

@@ -8,12 +8,17 @@ from typing import Any
 import numpy as np
 
 from flowsim.backend.cpu.compiling import inner, row_loop
-from flowsim.columns import ANGLE, AXIS_A, AXIS_B, SHAPE, SIDE, START
-from flowsim.distances import TABLE, signed_distance
 from flowsim.grid import GHOSTS as G
-from flowsim.midlines import bends, midline_distance
-from flowsim.stencils import mask, penalized_share
-from flowsim.whereabouts import body_distance, claimed_by_others, share_at_surface, wrapped
+from flowsim.kernels.body_geometry import (
+    body_distance,
+    claimed_by_others,
+    share_at_surface,
+    wrapped,
+)
+from flowsim.kernels.cell import mask, penalized_share
+from flowsim.kernels.distances import TABLE, signed_distance
+from flowsim.kernels.layout import ANGLE, AXIS_A, AXIS_B, SHAPE, SIDE, START
+from flowsim.kernels.midline import bends, midline_distance
 
 Array = Any
 
@@ -82,8 +87,8 @@ def write_shares(
 ) -> None:
     """Write the penalised share of every face of u (``along_x``) or v in the window of body k of simulation n.
 
-    ``where`` is what :func:`flowsim.whereabouts.whereabouts` says of it, and ``rows`` room for the distances of three
-    rows, each a point longer than the window at both ends.
+    ``where`` is what :func:`flowsim.kernels.body_geometry.whereabouts` says of it, and ``rows`` room for the distances
+    of three rows, each a point longer than the window at both ends.
     """
     x, y, _, _, (i0, i1, j0, j1) = where
     dx, dy = (0.0, 0.5) if along_x else (0.5, 0.0)

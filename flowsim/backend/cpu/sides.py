@@ -8,11 +8,11 @@ from numba import prange
 
 from flowsim.backend.cpu.compiling import sweep
 from flowsim.boundary import BOTTOM, LEFT, RIGHT, SIDES, TOP, is_low, normal_to_x
-from flowsim.columns import DT, RATIO, VISCOSITY
-from flowsim.ghosts import fill_normal, fill_tangential
 from flowsim.grid import GHOSTS as G
-from flowsim.mass_balance import balance_sides, set_sides
-from flowsim.stencils import HALF, OPEN, PERIODIC, adams_bashforth, flux, open_side_rate
+from flowsim.kernels.cell import HALF, OPEN, PERIODIC, adams_bashforth, flux, open_side_rate
+from flowsim.kernels.ghosts import fill_normal, fill_tangential
+from flowsim.kernels.layout import DT, RATIO, VISCOSITY
+from flowsim.kernels.mass_balance import balance_sides, set_sides
 
 Array = Any
 

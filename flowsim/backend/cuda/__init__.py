@@ -1,4 +1,4 @@
-"""The CUDA backend: sweeps of :mod:`flowsim.stencils` by numba on arrays of CuPy.
+"""The CUDA backend: sweeps of :mod:`flowsim.kernels.cell` by numba on arrays of CuPy.
 
 ``active`` is a flag for each simulation on the device; a simulation without it is left alone. Nothing here waits for
 the device, and nothing allocates, so that a sequence of sweeps can be captured as a graph.

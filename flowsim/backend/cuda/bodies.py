@@ -9,27 +9,10 @@ import numpy as np
 from numba import cuda
 
 from flowsim.backend.cuda.launching import SIMULATED, THREADS, Kernel, block_sums
-from flowsim.body_arrays import TOUCHES_BOX
+from flowsim.bodies.table import TOUCHES_BOX
 from flowsim.boundary import BOTTOM, LEFT
-from flowsim.columns import (
-    ANGLE,
-    DT,
-    FLUID_INERTIA,
-    FREE,
-    MASS_LAG,
-    SHAPE,
-    SPIN,
-    TIME,
-    TORQUE,
-    VISCOSITY,
-)
-from flowsim.distances import MIDLINE
 from flowsim.grid import GHOSTS as G
-from flowsim.midlines import bend as bend_midline
-from flowsim.midlines import bends, deformation_velocity, note_box, note_deformation
-from flowsim.rigid import RIGID, follow_fluid, move_free_bodies, respond
-from flowsim.stencils import mask, penalized_share, velocity_at
-from flowsim.whereabouts import (
+from flowsim.kernels.body_geometry import (
     body_distance,
     claimed_by_others,
     diffusion_at_surface,
@@ -41,6 +24,23 @@ from flowsim.whereabouts import (
     within,
     wrapped,
 )
+from flowsim.kernels.cell import mask, penalized_share, velocity_at
+from flowsim.kernels.distances import MIDLINE
+from flowsim.kernels.layout import (
+    ANGLE,
+    DT,
+    FLUID_INERTIA,
+    FREE,
+    MASS_LAG,
+    SHAPE,
+    SPIN,
+    TIME,
+    TORQUE,
+    VISCOSITY,
+)
+from flowsim.kernels.midline import bend as bend_midline
+from flowsim.kernels.midline import bends, deformation_velocity, note_box, note_deformation
+from flowsim.kernels.rigid import RIGID, follow_fluid, move_free_bodies, respond
 
 Array = Any
 

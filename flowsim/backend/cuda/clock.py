@@ -9,7 +9,7 @@ import numpy as np
 from numba import cuda
 
 from flowsim.backend.cuda.launching import THREADS, Kernel
-from flowsim.stepping import begin, end, note_speed
+from flowsim.kernels.time import begin, end, note_speed
 
 Array = Any
 
@@ -57,7 +57,7 @@ def _end(active: Array, clock: Array, steps: Array, flags: Array, state: Array) 
 
 
 def begin_step(active: Array, *arguments: Any) -> None:
-    """See :func:`flowsim.stepping.begin`."""
+    """See :func:`flowsim.kernels.time.begin`."""
     _begin.launch((math.ceil(len(active) / THREADS),), (THREADS,), active, *arguments)
 
 
@@ -67,5 +67,5 @@ def find_speed(active: Array, blocks: int, speeds: Array, clock: Array, flags: A
 
 
 def end_step(active: Array, *arguments: Any) -> None:
-    """See :func:`flowsim.stepping.end`."""
+    """See :func:`flowsim.kernels.time.end`."""
     _end.launch((math.ceil(len(active) / THREADS),), (THREADS,), active, *arguments)

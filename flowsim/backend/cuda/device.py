@@ -17,7 +17,7 @@ from numpy.typing import DTypeLike, NDArray
 from flowsim.backend.cuda.far_field import FarField
 from flowsim.backend.cuda.launching import ROWS, SIMULATED, cell_blocks
 from flowsim.grid import Grid
-from flowsim.vortices import blocks_in, points_along
+from flowsim.kernels.far_field import blocks_in, points_along
 
 cupy: Any = None
 if not SIMULATED:

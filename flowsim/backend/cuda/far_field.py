@@ -11,8 +11,8 @@ from numba import cuda
 from flowsim.backend.cuda.launching import THREADS, Kernel, block_sums
 from flowsim.boundary import SIDES, normal_to_x
 from flowsim.grid import GHOSTS as G
-from flowsim.stencils import FAR_FIELD, OUTFLOW
-from flowsim.vortices import (
+from flowsim.kernels.cell import FAR_FIELD, OUTFLOW
+from flowsim.kernels.far_field import (
     BLOCK_SPACINGS,
     circulation,
     cubic,

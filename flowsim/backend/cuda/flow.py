@@ -15,9 +15,8 @@ from numba import cuda
 
 from flowsim.backend.cuda.launching import ROWS, THREADS, TILE, Kernel, cell_blocks
 from flowsim.boundary import BOTTOM, LEFT, RIGHT
-from flowsim.columns import DT, RATIO, VISCOSITY
 from flowsim.grid import GHOSTS as G
-from flowsim.stencils import (
+from flowsim.kernels.cell import (
     HALF,
     OPEN,
     PERIODIC,
@@ -26,6 +25,7 @@ from flowsim.stencils import (
     net_outflow,
     velocity_at,
 )
+from flowsim.kernels.layout import DT, RATIO, VISCOSITY
 
 Array = Any
 PER_BLOCK = TILE[0] * TILE[1]

@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 from flowsim.backend.cuda.device import Device, Transform
 from flowsim.backend.cuda.flow import cell_index, cell_outflow, place_along_y, sign_along_y
 from flowsim.backend.cuda.launching import SIMULATED, TILE, Kernel, cell_blocks
-from flowsim.poisson import eigenvalues
-from flowsim.stencils import line_of_constants
+from flowsim.backend.poisson import eigenvalues
+from flowsim.kernels.cell import line_of_constants
 
 Array = Any
 MODES, PIECES = (2, 4) if SIMULATED else (16, 32)

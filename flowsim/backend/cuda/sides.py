@@ -10,11 +10,11 @@ from numba import cuda
 from flowsim.backend.cuda.flow import cell_index
 from flowsim.backend.cuda.launching import THREADS, Kernel, block_sums
 from flowsim.boundary import BOTTOM, LEFT, RIGHT, SIDES, TOP, is_low, normal_to_x
-from flowsim.columns import DT, RATIO, VISCOSITY
-from flowsim.ghosts import fill_normal, fill_tangential
 from flowsim.grid import GHOSTS as G
-from flowsim.mass_balance import balance_sides, faces_of, set_sides
-from flowsim.stencils import HALF, OPEN, PERIODIC, adams_bashforth, flux, open_side_rate
+from flowsim.kernels.cell import HALF, OPEN, PERIODIC, adams_bashforth, flux, open_side_rate
+from flowsim.kernels.ghosts import fill_normal, fill_tangential
+from flowsim.kernels.layout import DT, RATIO, VISCOSITY
+from flowsim.kernels.mass_balance import balance_sides, faces_of, set_sides
 
 Array = Any
 

@@ -10,7 +10,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 from PIL import Image, ImageDraw
 
-from flowsim.viz import EFFORT, FAINT, INK, TROUGH, Picture, component_colour, component_names, font
+from flowsim.render.fields import (
+    EFFORT,
+    FAINT,
+    INK,
+    TROUGH,
+    Picture,
+    component_colour,
+    component_names,
+    font,
+)
 
 
 @dataclass

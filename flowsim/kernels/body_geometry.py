@@ -1,8 +1,9 @@
 """Where one body is on the grid and how far points are from it, written once for every backend.
 
-Like :mod:`flowsim.stencils`, plain functions that a backend compiles. Windows are ranges of faces [i0, i1) x [j0, j1);
-over a periodic side they may reach beyond the box, by less than its length, and :func:`wrapped` brings an index back.
-How bodies move is in :mod:`flowsim.rigid`.
+Like :mod:`flowsim.kernels.cell`, plain functions that a backend compiles. Windows are ranges of faces
+[i0, i1) x [j0, j1); over a periodic side they may reach beyond the box, by less than its length, and :func:`wrapped`
+brings an index back.
+How bodies move is in :mod:`flowsim.kernels.rigid`.
 """
 
 from __future__ import annotations
@@ -10,9 +11,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from flowsim.body_arrays import TOUCHES_BODY
+from flowsim.bodies.table import TOUCHES_BODY
 from flowsim.boundary import BOTTOM, LEFT, RIGHT, SIDES, Side
-from flowsim.columns import (
+from flowsim.kernels.cell import PERIODIC, mask, penalized_share, surface_share
+from flowsim.kernels.device_function import device_function
+from flowsim.kernels.distances import TABLE, signed_distance, tabulated_distance
+from flowsim.kernels.layout import (
     ANGLE,
     AXIS_A,
     AXIS_B,
@@ -24,16 +28,13 @@ from flowsim.columns import (
     X,
     Y,
 )
-from flowsim.distances import TABLE, signed_distance, tabulated_distance
-from flowsim.midlines import bends, bent_distance, bent_extent, out_of_reach
-from flowsim.shared import shared
-from flowsim.stencils import PERIODIC, mask, penalized_share, surface_share
+from flowsim.kernels.midline import bends, bent_distance, bent_extent, out_of_reach
 
 Array = Any
 FIRST_WALL = int(Side.SLIP)
 
 
-@shared
+@device_function
 def wrapped(i: int, n: int) -> int:
     """Return the index of a face of a periodic box; windows reach at most one box length beyond."""
     if i >= n:
@@ -41,19 +42,19 @@ def wrapped(i: int, n: int) -> int:
     return i + n if i < 0 else i
 
 
-@shared
+@device_function
 def within(x: float, length: float, side: int) -> float:
     """Return a coordinate, brought into the box if that is periodic."""
     return x - math.floor(x / length) * length if side == PERIODIC else x
 
 
-@shared
+@device_function
 def image(x: float, near: float, length: float, side: int) -> float:
     """Return the image of coordinate x that is nearest to another one, in a box that may be periodic."""
     return x + length * math.floor((near - x) / length + 0.5) if side == PERIODIC else x
 
 
-@shared
+@device_function
 def face_range(x: float, reach: float, h: float, n: int, side: int) -> tuple[int, int]:
     """Return the range of faces [i0, i1) that a body reaching ``reach`` to both sides of x can touch."""
     i0, i1 = int(math.floor((x - reach) / h)), int(math.ceil((x + reach) / h)) + 1
@@ -62,7 +63,7 @@ def face_range(x: float, reach: float, h: float, n: int, side: int) -> tuple[int
     return min(max(i0, 0), n), max(min(i1, n), 0)
 
 
-@shared
+@device_function
 def body_window(
     bodies: Any,
     n: int,
@@ -89,7 +90,7 @@ def body_window(
     return i0, i1, j0, j1
 
 
-@shared
+@device_function
 def body_distance(
     bodies: Any, n: int, k: int, rx: float, ry: float, cos: float, sin: float
 ) -> float:
@@ -104,7 +105,7 @@ def body_distance(
     return signed_distance(shape, a, b, x, y)
 
 
-@shared
+@device_function
 def diffusion_at_surface(bodies: Any, k: int, nu: float, dt: float, h: float) -> float:
     """Return nu dt / h^2, or 0 for a body so thin that its surface is no wall.
 
@@ -114,7 +115,7 @@ def diffusion_at_surface(bodies: Any, k: int, nu: float, dt: float, h: float) ->
     return 0.0 if thin else nu * dt / h**2
 
 
-@shared
+@device_function
 def share_at_surface(
     distance: float,
     beside: tuple[float, float, float, float],
@@ -138,7 +139,7 @@ def share_at_surface(
     )
 
 
-@shared
+@device_function
 def whereabouts(
     n: int,
     k: int,
@@ -161,7 +162,7 @@ def whereabouts(
     return x, y, xc, yc, body_window(bodies, n, k, x, y, theta, h, nx, ny, sides)
 
 
-@shared
+@device_function
 def reach_towards(bodies: Any, n: int, k: int, direction: float, angle: float) -> float:
     """Return how far body k of simulation n reaches from its reference point in a direction of the box."""
     if bends(bodies.midlines, bodies, k):
@@ -176,7 +177,7 @@ def reach_towards(bodies: Any, n: int, k: int, direction: float, angle: float) -
     return (1.0 - weight) * support[m % count] + weight * support[(m + 1) % count]
 
 
-@shared
+@device_function
 def touches_box(
     bodies: Any,
     n: int,
@@ -208,14 +209,14 @@ def touches_box(
     return False
 
 
-@shared
+@device_function
 def sensor_point(body: Array, sensor: Array) -> tuple[float, float]:
     """Return where a sensor (its coordinates in the body's frame) is in the box."""
     c, s = math.cos(body[ANGLE]), math.sin(body[ANGLE])
     return body[X] + c * sensor[0] - s * sensor[1], body[Y] + s * sensor[0] + c * sensor[1]
 
 
-@shared
+@device_function
 def near_others(
     rank: int,
     bodies: Any,
@@ -243,7 +244,7 @@ def near_others(
     return False
 
 
-@shared
+@device_function
 def claimed_by_others(
     n: int,
     rank: int,

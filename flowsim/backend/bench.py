@@ -22,10 +22,10 @@ from flowsim.backend.cpu import most_threads, use_threads
 from flowsim.backend.cpu import poisson as pressure
 from flowsim.backend.cpu.compiling import sweep
 from flowsim.bodies import Ellipse, HalfDisk
+from flowsim.bodies.swimmers import carangiform
 from flowsim.boundary import Sides
 from flowsim.grid import Grid
 from flowsim.simulation import Simulation
-from flowsim.swimmers import carangiform
 
 CASES: tuple[tuple[int, int, int], ...] = (
     (128, 64, 1),

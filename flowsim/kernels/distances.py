@@ -6,7 +6,7 @@ import math
 from enum import IntEnum
 from typing import Any
 
-from flowsim.shared import shared
+from flowsim.kernels.device_function import device_function
 
 
 class Shape(IntEnum):
@@ -23,7 +23,7 @@ HALF_DISK, ELLIPSE, TABLE = int(Shape.HALF_DISK), int(Shape.ELLIPSE), int(Shape.
 MIDLINE = int(Shape.MIDLINE)
 
 
-@shared
+@device_function
 def signed_distance(shape: int, a: Any, b: Any, x: Any, y: Any) -> Any:
     """Return the signed distance (negative inside) of the point (x, y) of the body's own frame from its surface.
 
@@ -42,7 +42,7 @@ def signed_distance(shape: int, a: Any, b: Any, x: Any, y: Any) -> Any:
     return distance
 
 
-@shared
+@device_function
 def tabulated_distance(table: Any, start: int, side: int, reach: Any, x: Any, y: Any) -> Any:
     """Return the distance at (x, y) by bilinear interpolation in a square table over [-reach, reach]^2.
 

@@ -10,8 +10,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from flowsim.bodies import Body, mesh
-from flowsim.columns import (
+from flowsim.bodies.shapes import Body, mesh
+from flowsim.bodies.swimmers import POINTS, Swimmer
+from flowsim.kernels.distances import Shape
+from flowsim.kernels.layout import (
     ANGLE,
     APPLIED_TORQUE,
     APPLIED_X,
@@ -25,9 +27,7 @@ from flowsim.columns import (
     VX,
     X,
 )
-from flowsim.distances import Shape
-from flowsim.midlines import MIDLINE_COLUMNS, NODE_COLUMNS, WAVE_COLUMNS
-from flowsim.swimmers import POINTS, Swimmer
+from flowsim.kernels.midline import MIDLINE_COLUMNS, NODE_COLUMNS, WAVE_COLUMNS
 
 FloatArray = NDArray[np.float64]
 SUPPORT_ANGLES = 256
@@ -50,7 +50,7 @@ class BodyTable(NamedTuple):
     Attributes
     ----------
     traits, kinds : (K, 10) float64, (K, 4) int64
-        See :mod:`flowsim.columns`.
+        See :mod:`flowsim.kernels.layout`.
     order : (K,) int64
         The bodies from the least movable to the lightest.
     support : (K, n) float64
@@ -58,7 +58,7 @@ class BodyTable(NamedTuple):
     distances : (m,) float64
         Tables of distances, one after the other.
     nodes, waves : (K, M, 6), (K, 7) float64
-        What bodies that bend are: see :mod:`flowsim.midlines`. Empty if there are none, like the following two.
+        What bodies that bend are: see :mod:`flowsim.kernels.midline`. Empty if there are none, like the following two.
     midlines, boxes : (B, K, M, 9), (B, K, 4) float64
         How they are bent now, and x0, x1, y0, y1 of a box about each, which the sweeps write.
     """

@@ -1,7 +1,7 @@
 """How one rigid body moves with the fluid under it, written once for every backend.
 
-Like :mod:`flowsim.stencils`, plain functions that a backend compiles. Where a body is on the grid is in
-:mod:`flowsim.whereabouts`. The state of a body is a row with the columns of :mod:`flowsim.columns`.
+Like :mod:`flowsim.kernels.cell`, plain functions that a backend compiles. Where a body is on the grid is in
+:mod:`flowsim.kernels.body_geometry`. The state of a body is a row with the columns of :mod:`flowsim.kernels.layout`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from flowsim.columns import (
+from flowsim.kernels.device_function import device_function
+from flowsim.kernels.layout import (
     ANGLE,
     ANGLE_BEFORE,
     APPLIED_TORQUE,
@@ -38,14 +39,13 @@ from flowsim.columns import (
     X,
     Y,
 )
-from flowsim.shared import shared
 
 Array = Any
 RIGID = 1e9
 """lambda dt under which everything moves with the body."""
 
 
-@shared
+@device_function
 def move_free_body(traits: Array, body: Array, dt: float) -> None:
     """Move a free body: its centre of mass goes straight, the reference point turns around it."""
     x, y, turn = traits[CENTROID_X], traits[CENTROID_Y], body[SPIN]
@@ -60,7 +60,7 @@ def move_free_body(traits: Array, body: Array, dt: float) -> None:
     body[VX], body[VY] = u + turn * new_ry, v - turn * new_rx
 
 
-@shared
+@device_function
 def move_free_bodies(bodies: Any, states: Array, dt: float) -> None:
     """Move the free bodies of a simulation, whose states these are."""
     for k in range(len(bodies.order)):
@@ -68,7 +68,7 @@ def move_free_bodies(bodies: Any, states: Array, dt: float) -> None:
             move_free_body(bodies.traits[k], states[k], dt)
 
 
-@shared
+@device_function
 def free_motion(
     masses: Any, dt: float, su: Any, sv: Any, motion: Any, force: Any, follow: Any
 ) -> tuple[float, float, float]:
@@ -96,13 +96,13 @@ def free_motion(
     return (rx + su[1] * omega) / a, (ry - sv[1] * omega) / b, omega
 
 
-@shared
+@device_function
 def _acceleration_under(body: Array) -> tuple[float, float, float]:
     """Return the acceleration of the fluid under a light body."""
     return body[FLUID_ACCELERATION], body[FLUID_ACCELERATION + 1], body[FLUID_ACCELERATION + 2]
 
 
-@shared
+@device_function
 def respond(
     traits: Array,
     free: bool,
@@ -177,7 +177,7 @@ def respond(
     return new_vx, new_vy, new_omega
 
 
-@shared
+@device_function
 def follow_fluid(traits: Array, body: Array, su: Any, sv: Any, dt: float) -> None:
     """Note the rigid motion of the fluid under a light body, and its rate."""
     if min(su[0], sv[0]) < 0.1 * traits[FLUID_MASS]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from flowsim.boundary import BOTTOM, RIGHT, TOP, is_low, normal_to_x, outwards
 from flowsim.grid import GHOSTS as G
-from flowsim.shared import shared
+from flowsim.kernels.device_function import device_function
 
 Array = Any
 
@@ -15,7 +15,7 @@ BLOCK_SPACINGS = 2
 """Side of a block of vortices, in spacings of the points on the sides."""
 
 
-@shared
+@device_function
 def circulation(u: Array, v: Array, i: int, j: int, h: float) -> float:
     """Return the circulation around the corner (i, j) of the cells."""
     return (
@@ -23,13 +23,13 @@ def circulation(u: Array, v: Array, i: int, j: int, h: float) -> float:
     )
 
 
-@shared
+@device_function
 def turn(west: Any, east: Any, below: Any, above: Any) -> Any:
     """Return the circulation per cell size around a corner, from v on its left and right and u below and above it."""
     return (east - west) - (above - below)
 
 
-@shared
+@device_function
 def induced_by(
     zx: float, zy: float, g: float, dx: float, dy: float, qx: float, qy: float
 ) -> tuple[float, float]:
@@ -48,7 +48,7 @@ def induced_by(
     return bx * cy + by * cx, bx * cx - by * cy
 
 
-@shared
+@device_function
 def induced_by_departed(
     x: float,
     y: float,
@@ -77,7 +77,7 @@ def induced_by_departed(
     return near * (lack * zx + total * zy) + sink * fx, near * (lack * zy - total * zx) + sink * fy
 
 
-@shared
+@device_function
 def lack_at(
     u: Array, v: Array, nx: int, ny: int, h: float, side: int, m: int, stream: float
 ) -> tuple[float, float]:
@@ -104,13 +104,13 @@ def lack_at(
     return flux, speed * (1.0 - speed / stream) * h
 
 
-@shared
+@device_function
 def outward(stream: Array, side: int) -> float:
     """Return the speed of the stream out of the box through a side."""
     return float(stream[0] if normal_to_x(side) else stream[1]) * outwards(side)
 
 
-@shared
+@device_function
 def side_point(side: int, point: int, nx: int, ny: int, h: float) -> tuple[float, float]:
     """Return the place of corner ``point`` along a side."""
     along = float(point) * h
@@ -125,7 +125,7 @@ def blocks_in(nx: int, ny: int, spacing: int) -> int:
     return -(-(nx - 1) // block) * -(-(ny - 1) // block)
 
 
-@shared
+@device_function
 def points_along(cells: int, spacing: int) -> int:
     """Return how many points there are along a side of so many cells, its ghosts included.
 
@@ -134,7 +134,7 @@ def points_along(cells: int, spacing: int) -> int:
     return (cells + 2 * G - 1) // spacing + 4
 
 
-@shared
+@device_function
 def cubic(points: Array, low: int, share: float) -> float:
     """Return what lies between points ``low + 1`` and ``low + 2``, a share of the way: the cubic of four points."""
     before, beyond = share + 1.0, share - 2.0

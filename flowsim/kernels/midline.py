@@ -15,9 +15,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from flowsim.columns import AXIS_A, AXIS_B, SHAPE, SIDE, START
-from flowsim.distances import MIDLINE
-from flowsim.shared import shared
+from flowsim.kernels.device_function import device_function
+from flowsim.kernels.distances import MIDLINE
+from flowsim.kernels.layout import AXIS_A, AXIS_B, SHAPE, SIDE, START
 
 Array = Any
 
@@ -56,14 +56,14 @@ STEEPEST = 0.95
 """Bound of the slope of a lateral displacement over the arc length."""
 
 
-@shared
+@device_function
 def blend(x: float) -> tuple[float, float]:
     """Return a smooth step from 0 to 1 over [0, 1], and its slope."""
     x = min(max(x, 0.0), 1.0)
     return x * x * (3.0 - 2.0 * x), 6.0 * x * (1.0 - x)
 
 
-@shared
+@device_function
 def command_at(gait: Array, time: float) -> tuple[float, float, float]:
     """Return the turn, its rate, and the phases per time."""
     over = max(gait[OVER], 1e-12)
@@ -73,7 +73,7 @@ def command_at(gait: Array, time: float) -> tuple[float, float, float]:
     return turn, turn_rate, gait[RATE_BEFORE] + done * (gait[RATE] - gait[RATE_BEFORE])
 
 
-@shared
+@device_function
 def _write_angles(nodes: Array, waves: Array, gait: Array, time: float, line: Array) -> None:
     """Write the angle of the midline and its rate to the columns X and SPIN."""
     turn, turn_rate, rate = command_at(gait, time)
@@ -105,7 +105,7 @@ def _write_angles(nodes: Array, waves: Array, gait: Array, time: float, line: Ar
             line[i, SPIN] -= q_rate / math.sqrt(1.0 - q * q)
 
 
-@shared
+@device_function
 def _write_curve(nodes: Array, line: Array) -> None:
     """Write curvatures, directions, places and velocities, from the angles; the head rests at the origin."""
     points = len(nodes)
@@ -130,7 +130,7 @@ def _write_curve(nodes: Array, line: Array) -> None:
         line[i, COS], line[i, SIN] = math.cos(angle), math.sin(angle)
 
 
-@shared
+@device_function
 def _centre(nodes: Array, line: Array) -> tuple[float, float, float, float]:
     """Return the centre of mass and its velocity: the integrals of x and u over the strip, over its area."""
     area, cx, cy, cu, cv = 0.0, 0.0, 0.0, 0.0, 0.0
@@ -147,7 +147,7 @@ def _centre(nodes: Array, line: Array) -> tuple[float, float, float, float]:
     return cx / area, cy / area, cu / area, cv / area
 
 
-@shared
+@device_function
 def _momenta(nodes: Array, line: Array) -> tuple[float, float, float]:
     """Return moment of inertia, angular momentum and energy about the origin."""
     inertia, momentum, energy = 0.0, 0.0, 0.0
@@ -170,7 +170,7 @@ def _momenta(nodes: Array, line: Array) -> tuple[float, float, float]:
     return inertia, momentum, energy
 
 
-@shared
+@device_function
 def bend(
     nodes: Array, waves: Array, gait: Array, form: Array, line: Array, before: float, dt: float
 ) -> None:
@@ -209,7 +209,7 @@ def bend(
     form[INERTIA], form[ENERGY] = inertia, energy
 
 
-@shared
+@device_function
 def _on_piece(line: Array, i: int, x: float, y: float) -> tuple[float, float]:
     """Return how far along a piece of a midline (x, y) lies, in lengths of the piece, and how far beside it."""
     ex, ey = line[i + 1, X] - line[i, X], line[i + 1, Y] - line[i, Y]
@@ -218,7 +218,7 @@ def _on_piece(line: Array, i: int, x: float, y: float) -> tuple[float, float]:
     return (rx * ex + ry * ey) / square, (ex * ry - ey * rx) / math.sqrt(square)
 
 
-@shared
+@device_function
 def nearest(line: Array, x: float, y: float, far: float) -> tuple[int, float, float]:
     """Return the piece of a midline that is nearest to (x, y), the place on it from 0 to 1, and the lateral distance.
 
@@ -246,7 +246,7 @@ def nearest(line: Array, x: float, y: float, far: float) -> tuple[int, float, fl
     return piece, place, lateral
 
 
-@shared
+@device_function
 def strip_distance(table: Array, start: int, side: int, waves: Array, s: float, d: float) -> float:
     """Return the distance from the straight body, whose upper half is tabulated, at arc length s and offset d."""
     margin, spacing = waves[MARGIN], waves[SPACING]
@@ -261,7 +261,7 @@ def strip_distance(table: Array, start: int, side: int, waves: Array, s: float, 
     return (1.0 - q) * low + q * high + spacing * math.sqrt((a - a0) ** 2 + (b - b0) ** 2)
 
 
-@shared
+@device_function
 def midline_distance(
     nodes: Array,
     waves: Array,
@@ -285,7 +285,7 @@ def midline_distance(
     return strip_distance(table, start, side, waves, s, lateral)
 
 
-@shared
+@device_function
 def deformation_velocity(
     nodes: Array, line: Array, rx: float, ry: float, cos: float, sin: float
 ) -> tuple[float, float]:
@@ -306,7 +306,7 @@ def deformation_velocity(
     return cos * u - sin * v, sin * u + cos * v
 
 
-@shared
+@device_function
 def note_deformation(
     form: Array, torque: float, work: float, spins: tuple[float, float], inertia: float, dt: float
 ) -> float:
@@ -329,7 +329,7 @@ def note_deformation(
     return torque + ((form[INERTIA] - inertia) * new - (form[INERTIA_BEFORE] - inertia) * old) / dt
 
 
-@shared
+@device_function
 def midline_extent(
     nodes: Array, line: Array, cos: float, sin: float
 ) -> tuple[float, float, float, float]:
@@ -346,7 +346,7 @@ def midline_extent(
 # can tell: numba leaves out what hangs on an argument that is None, and what follows is not compiled.
 
 
-@shared
+@device_function
 def bends(midlines: Any, bodies: Any, k: int) -> bool:
     """Return whether body k has a midline."""
     if midlines is None:
@@ -354,7 +354,7 @@ def bends(midlines: Any, bodies: Any, k: int) -> bool:
     return bodies.kinds[k, SHAPE] == MIDLINE
 
 
-@shared
+@device_function
 def bent_distance(midlines: Any, bodies: Any, n: int, k: int, x: float, y: float) -> float:
     """Return the signed distance of a point of the body's frame from body k of simulation n."""
     if midlines is None:
@@ -364,13 +364,13 @@ def bent_distance(midlines: Any, bodies: Any, n: int, k: int, x: float, y: float
     return midline_distance(nodes, waves, line, half, bodies.distances, start, side, x, y)
 
 
-@shared
+@device_function
 def note_box(nodes: Array, line: Array, box: Array) -> None:
     """Note :func:`midline_extent` in the frame of the body."""
     box[0], box[1], box[2], box[3] = midline_extent(nodes, line, 1.0, 0.0)
 
 
-@shared
+@device_function
 def out_of_reach(
     midlines: Any, bodies: Any, n: int, k: int, rx: float, ry: float, angle: float, margin: float
 ) -> bool:
@@ -389,7 +389,7 @@ def out_of_reach(
     return y < box[2] - margin or y > box[3] + margin
 
 
-@shared
+@device_function
 def bent_extent(
     midlines: Any, bodies: Any, n: int, k: int, cos: float, sin: float
 ) -> tuple[float, float, float, float]:

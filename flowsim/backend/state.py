@@ -11,9 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from flowsim.backend import load_backend
 from flowsim.bodies import Body
-from flowsim.body_arrays import BodyState, BodyTable
+from flowsim.bodies.table import BodyState, BodyTable
 from flowsim.boundary import Side, Sides
-from flowsim.columns import (
+from flowsim.grid import GHOSTS as G
+from flowsim.grid import Grid
+from flowsim.kernels.distances import Shape
+from flowsim.kernels.layout import (
     AXIS_A,
     CENTROID_X,
     CLOCK_COLUMNS,
@@ -28,10 +31,16 @@ from flowsim.columns import (
     X_LOW,
     Y_HIGH,
 )
-from flowsim.distances import Shape
-from flowsim.grid import GHOSTS as G
-from flowsim.grid import Grid
-from flowsim.midlines import COS, FORM_COLUMNS, GAIT_COLUMNS, HALF_WIDTH, INERTIA, SIN, X, Y
+from flowsim.kernels.midline import (
+    COS,
+    FORM_COLUMNS,
+    GAIT_COLUMNS,
+    HALF_WIDTH,
+    INERTIA,
+    SIN,
+    X,
+    Y,
+)
 
 FAR_FIELD_SPACINGS = 32
 """Spacings of the points on the longer side of the box where the velocity on its ``far_field`` sides is found."""
@@ -45,9 +54,9 @@ class Near:
     """The small arrays where the sweeps see them, on the host or on a device.
 
     Of each simulation its clock, steps and flags, the states of its bodies and what they touch, and how those that bend
-    do (columns as in :mod:`flowsim.columns` and :mod:`flowsim.midlines`); the velocity at the sensors; what never
-    changes: the table of the bodies, the kinds of the sides, the stream, gravity, and the sensors with the numbers of
-    the bodies that carry them.
+    do (columns as in :mod:`flowsim.kernels.layout` and :mod:`flowsim.kernels.midline`); the velocity at the sensors;
+    what never changes: the table of the bodies, the kinds of the sides, the stream, gravity, and the sensors with the
+    numbers of the bodies that carry them.
     """
 
     clock: Array

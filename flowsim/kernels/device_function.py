@@ -4,5 +4,5 @@ from typing import Any
 
 from numba.extending import register_jitable
 
-shared: Any = register_jitable(no_cfunc_wrapper=True)
+device_function: Any = register_jitable(no_cfunc_wrapper=True)
 """Nobody calls them from C, and the wrappers for that took a tenth of the time to compile."""

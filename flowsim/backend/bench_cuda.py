@@ -1,7 +1,7 @@
 """Speed of the CUDA backend: whole steps over grids and batches, and what every kernel of a step takes.
 
-The floor of a step is the same traffic of memory as on the CPU (:mod:`flowsim.bench`), over the bandwidth of a copy
-from device to device in the same run.
+The floor of a step is the same traffic of memory as on the CPU (:mod:`flowsim.backend.bench`), over the bandwidth of a
+copy from device to device in the same run.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from flowsim.bench import BYTES_PER_CELL
+from flowsim.backend.bench import BYTES_PER_CELL
+from flowsim.backend.state import memory_needed
 from flowsim.bodies import Ellipse, HalfDisk
 from flowsim.boundary import Sides
 from flowsim.grid import Grid
 from flowsim.simulation import Simulation
-from flowsim.state import memory_needed
 
 CASES: tuple[tuple[int, int, int], ...] = (
     (128, 64, 1), (128, 64, 24), (128, 64, 256), (256, 128, 1), (256, 128, 24), (256, 128, 256), (512, 256, 1),
@@ -51,8 +51,8 @@ def bench_cuda(
     Returns
     -------
     list of dict
-        The keys of :func:`flowsim.bench.bench_solver` without a peer, ``us_per_step``, ``gib`` (memory of the batch)
-        and ``of_bandwidth`` (bytes of the floor per second over the bandwidth of a copy).
+        The keys of :func:`flowsim.backend.bench.bench_solver` without a peer, ``us_per_step``, ``gib`` (memory of the
+        batch) and ``of_bandwidth`` (bytes of the floor per second over the bandwidth of a copy).
     """
     bandwidth = copy_bandwidth()
     rows: list[dict[str, Any]] = []

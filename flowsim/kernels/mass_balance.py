@@ -12,13 +12,13 @@ import numpy as np
 
 from flowsim.boundary import BOTTOM, LEFT, SIDES, normal_to_x, outwards
 from flowsim.grid import GHOSTS as G
-from flowsim.shared import shared
-from flowsim.stencils import FAR_FIELD, OPEN, OUTFLOW, PERIODIC, convected
+from flowsim.kernels.cell import FAR_FIELD, OPEN, OUTFLOW, PERIODIC, convected
+from flowsim.kernels.device_function import device_function
 
 Array = Any
 
 
-@shared
+@device_function
 def faces_of(side: int, nx: int, ny: int, b: int) -> tuple[int, int, int, int]:
     """Return start and step of the line of normal faces on a side, the step inwards, and their number; flat indices."""
     wide, high = nx + 2 * G, ny + 2 * G
@@ -30,7 +30,7 @@ def faces_of(side: int, nx: int, ny: int, b: int) -> tuple[int, int, int, int]:
     return start + G * high + column, high, 1 if side == BOTTOM else -1, nx
 
 
-@shared
+@device_function
 def set_sides(
     b: int,
     velocity: tuple[Array, Array],
@@ -73,7 +73,7 @@ def set_sides(
     return net
 
 
-@shared
+@device_function
 def balance_sides(
     b: int,
     new_velocity: tuple[Array, Array],

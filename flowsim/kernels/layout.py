@@ -2,8 +2,8 @@
 
 Few arrays with columns stand in the place of many: each array costs every compiled function that sees it, and every
 call, time (docs/decisions/solver_speed.md). Users see the columns under names of their own, as views:
-:class:`flowsim.body_arrays.BodyState`, ``Simulation.time`` and so on. Those of bodies that bend are in
-:mod:`flowsim.midlines`.
+:class:`flowsim.bodies.table.BodyState`, ``Simulation.time`` and so on. Those of bodies that bend are in
+:mod:`flowsim.kernels.midline`.
 """
 
 # clocks (B, 6)
@@ -25,8 +25,8 @@ the parts that follow the fluid (docs/bodies.md), zero unless a body is lighter 
 
 # kinds (K, 4)
 SHAPE, FREE, START, SIDE = range(4)
-"""Its :class:`~flowsim.distances.Shape`, 1 if it moves freely, where its table of distances begins, and how many
-entries a side of that has."""
+"""Its :class:`~flowsim.kernels.distances.Shape`, 1 if it moves freely, where its table of distances begins, and how
+many entries a side of that has."""
 
 # states (B, K, 29): where bodies are and what acts on them
 X, Y, ANGLE, VX, VY, SPIN = range(6)

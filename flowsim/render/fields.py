@@ -1,6 +1,6 @@
 """Pictures of a flow, drawn with a table of colours and Pillow: some milliseconds each.
 
-A picture is a scene (:mod:`flowsim.painting`) with title, numbers, actions and legends around it.
+A picture is a scene (:mod:`flowsim.render.scene`) with title, numbers, actions and legends around it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
-from flowsim.painting import (
+from flowsim.render.quantities import HALF, VORTICITY, Quantity
+from flowsim.render.scene import (
     AGENT,
     ARROW,
     BACKGROUND,
@@ -29,7 +30,6 @@ from flowsim.painting import (
     field_picture,
     outline,
 )
-from flowsim.quantities import HALF, VORTICITY, Quantity
 
 __all__ = [
     "EFFORT",
@@ -151,7 +151,7 @@ def draw_panel(
     others : sequence of Scene
         The same with other quantities, below the first.
     traces : uint8, shape (rows, width, 3)
-        What was done so far, below it (:mod:`flowsim.traces`).
+        What was done so far, below it (:mod:`flowsim.render.action_plot`).
     legend : bool
         Whether scale and colours are explained below it, too.
 

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from flowsim.quantities import VORTICITY, Quantity
-from flowsim.viz import Picture, palette
+from flowsim.render.fields import Picture, palette
+from flowsim.render.quantities import VORTICITY, Quantity
 
 _SMALL_FRAMES = 200
 _SMALL_SIZES = (

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from PIL import Image, ImageChops, ImageDraw
 
 from flowsim.bodies import Body
-from flowsim.quantities import HALF, VORTICITY, Quantity
+from flowsim.render.quantities import HALF, VORTICITY, Quantity
 
 Colour = tuple[int, int, int]
 Point = tuple[float, float]

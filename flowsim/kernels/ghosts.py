@@ -8,13 +8,13 @@ from __future__ import annotations
 from typing import Any
 
 from flowsim.grid import GHOSTS as G
-from flowsim.shared import shared
-from flowsim.stencils import PERIODIC, ghost_across, ghost_along
+from flowsim.kernels.cell import PERIODIC, ghost_across, ghost_along
+from flowsim.kernels.device_function import device_function
 
 Array = Any
 
 
-@shared
+@device_function
 def fill_normal(f: Array, start: int, step: int, n: int, kind_low: int, kind_high: int) -> None:
     """Fill the ghost points at both ends of a line of f, the velocity normal to the two sides.
 
@@ -32,7 +32,7 @@ def fill_normal(f: Array, start: int, step: int, n: int, kind_low: int, kind_hig
     f[last + 2 * step] = ghost_across(kind_high, f[last + step], f[last])
 
 
-@shared
+@device_function
 def fill_beyond(
     f: Array, inside: int, outwards: int, kind: int, wall: Any, turn: Any, enters: bool
 ) -> None:
@@ -42,7 +42,7 @@ def fill_beyond(
     f[inside + 2 * outwards] = ghost_along(kind, f[inside - outwards], wall, three * turn, enters)
 
 
-@shared
+@device_function
 def fill_tangential(
     f: Array,
     normal: Array,

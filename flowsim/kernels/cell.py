@@ -13,7 +13,7 @@ import numpy as np
 
 from flowsim.boundary import Side
 from flowsim.grid import GHOSTS as G
-from flowsim.shared import shared
+from flowsim.kernels.device_function import device_function
 
 ONE = np.float32(1)
 TWO = np.float32(2)
@@ -33,7 +33,7 @@ NO_SLIP, FAR_FIELD = int(Side.NO_SLIP), int(Side.FAR_FIELD)
 Real = Any  # a float32 or float64 scalar, whichever the arrays hold
 
 
-@shared
+@device_function
 def flux(c: Real, mm: Real, m: Real, p: Real, pp: Real, per_12: Real, nu_per_h: Real) -> Real:
     """Return the flux of f by advection and diffusion through the middle between m and p, at speed c.
 
@@ -46,7 +46,7 @@ def flux(c: Real, mm: Real, m: Real, p: Real, pp: Real, per_12: Real, nu_per_h: 
     return (c * central + abs(c) * dissipation) * per_12 - nu_per_h * (p - m)
 
 
-@shared
+@device_function
 def adams_bashforth(f: Real, rate: Real, old_rate: Real, dt: Real, ratio: Real) -> Real:
     """Advance f by dt with the second-order, variable-step Adams-Bashforth formula.
 
@@ -55,7 +55,7 @@ def adams_bashforth(f: Real, rate: Real, old_rate: Real, dt: Real, ratio: Real) 
     return f + dt * (rate + HALF * ratio * (rate - old_rate))
 
 
-@shared
+@device_function
 def ghost_across(kind: int, edge: Real, inside: Real) -> Real:
     """Return the velocity normal to a side as far beyond it as ``inside`` is before it; ``edge`` is that on it.
 
@@ -64,7 +64,7 @@ def ghost_across(kind: int, edge: Real, inside: Real) -> Real:
     return edge if kind == OUTFLOW or kind == OPEN else TWO * edge - inside
 
 
-@shared
+@device_function
 def ghost_along(kind: int, inside: Real, wall: Real, turn: Real, enters: bool) -> Real:
     """Return the velocity tangential to a side as far beyond it as ``inside`` is before it.
 
@@ -78,7 +78,7 @@ def ghost_along(kind: int, inside: Real, wall: Real, turn: Real, enters: bool) -
     return inside + turn if kind == FAR_FIELD else inside
 
 
-@shared
+@device_function
 def convected(outwards: Real, edge: Real, inside: Real, courant: Real) -> Real:
     """Return the velocity on an outflow side after a step, carried outwards with the stream, but never inwards.
 
@@ -88,7 +88,7 @@ def convected(outwards: Real, edge: Real, inside: Real, courant: Real) -> Real:
     return outwards * max(outwards * (edge - courant * (edge - inside)), ZERO)
 
 
-@shared
+@device_function
 def open_side_rate(
     outwards: Real, edge: Real, centre: Real, before: Real, after: Real, outside: Real, per_h: Real
 ) -> Real:
@@ -113,7 +113,7 @@ def open_side_rate(
     return per_h * (TWO * outwards * (centre - (edge * edge - stress)) + (before - after))
 
 
-@shared
+@device_function
 def line_of_constants(
     slope: float, value: float, n: int, periodic: bool, held_low: bool, held_high: bool
 ) -> Any:
@@ -131,13 +131,13 @@ def line_of_constants(
     return 0.0, 0.5 * slope - value if held_high else 0.0
 
 
-@shared
+@device_function
 def mask(distance: Real, h: Real) -> Real:
     """Return chi, the share of a cell of side h that lies inside, from the signed distance of its centre."""
     return min(max(0.5 - distance / h, 0.0), 1.0)
 
 
-@shared
+@device_function
 def penalized_share(chi: Real, lambda_dt: Real) -> Real:
     """Return w in u <- u + w (u_s - u): the implicit penalisation of the solid share chi of a cell.
 
@@ -146,7 +146,7 @@ def penalized_share(chi: Real, lambda_dt: Real) -> Real:
     return chi * lambda_dt / (1.0 + lambda_dt)
 
 
-@shared
+@device_function
 def surface_share(distance: Real, depth: Real, diffusion: Real) -> Real:
     """Return w of a point outside a body, some of whose four neighbours lie inside, so that the surface is the wall.
 
@@ -169,13 +169,13 @@ def surface_share(distance: Real, depth: Real, diffusion: Real) -> Real:
     return min(diffusion * depth / (distance + diffusion * depth), 0.5)
 
 
-@shared
+@device_function
 def net_outflow(west: Real, east: Real, south: Real, north: Real) -> Real:
     """Return h div u of a cell from the normal velocities of its four faces."""
     return (east - west) + (north - south)
 
 
-@shared
+@device_function
 def _interpolated(f: Any, x: float, y: float) -> float:
     """Interpolate f (nx + 2G, ny + 2G) between its entries, at fractional inner indices."""
     i, j = int(math.floor(x)), int(math.floor(y))
@@ -186,7 +186,7 @@ def _interpolated(f: Any, x: float, y: float) -> float:
     return (1.0 - t) * low + t * high
 
 
-@shared
+@device_function
 def velocity_at(u: Any, v: Any, x: float, y: float, h: float) -> tuple[float, float]:
     """Return the velocity at a point by bilinear interpolation; a point outside the box is moved to its edge."""
     nx, ny = u.shape[0] - 2 * G, u.shape[1] - 2 * G

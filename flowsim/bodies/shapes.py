@@ -11,8 +11,8 @@ import numpy as np
 from contourpy import contour_generator
 from numpy.typing import NDArray
 
-from flowsim.distances import Shape
-from flowsim.elementwise import write_distances
+from flowsim.kernels.distances import Shape
+from flowsim.kernels.elementwise import write_distances
 
 FloatArray = NDArray[np.float64]
 Motion = str | Callable[[float], tuple[float, float, float, float, float, float]]
@@ -65,7 +65,7 @@ class Body:
 
     @property
     def semi_axes(self) -> tuple[float, float]:
-        """The lengths a and b of :func:`flowsim.distances.signed_distance`."""
+        """The lengths a and b of :func:`flowsim.kernels.distances.signed_distance`."""
         raise NotImplementedError
 
     @property

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from flowsim.state import State
+    from flowsim.backend.state import State
 
 Table = NDArray[np.uint8]
 Values = NDArray[np.floating[Any]]

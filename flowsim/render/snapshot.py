@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from flowsim.viz import Caption, Outline, Scene
+from flowsim.render.fields import Caption, Outline, Scene
 
 
 def pack_glimpse(scene: Scene, caption: Caption) -> bytes:

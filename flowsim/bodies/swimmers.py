@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.interpolate import CubicSpline
 
-from flowsim.bodies import Body, Motion
-from flowsim.distances import Shape
-from flowsim.midlines import (
+from flowsim.bodies.shapes import Body, Motion
+from flowsim.kernels.distances import Shape
+from flowsim.kernels.midline import (
     AMPLITUDE,
     ARC,
     GAP,
@@ -127,7 +127,7 @@ class Swimmer(Body):
 
     @functools.cached_property
     def nodes(self) -> FloatArray:
-        """What it is at the points of its midline, (POINTS, NODE_COLUMNS): see :mod:`flowsim.midlines`."""
+        """What it is at the points of its midline, (POINTS, NODE_COLUMNS): see :mod:`flowsim.kernels.midline`."""
         s = 0.5 - 0.5 * np.cos(np.linspace(0.0, np.pi, POINTS))
         nodes = np.zeros((POINTS, NODE_COLUMNS))
         scale = self.length if self.lateral else 1.0 / self.length
@@ -184,7 +184,7 @@ class Swimmer(Body):
         return [np.concatenate([np.stack([s, w], axis=-1), np.stack([s, -w], axis=-1)[-2:0:-1]])]
 
     def wave(self, h: float) -> FloatArray:
-        """Return its numbers for a grid of spacing h, (WAVE_COLUMNS,): see :mod:`flowsim.midlines`."""
+        """Return its numbers for a grid of spacing h, (WAVE_COLUMNS,): see :mod:`flowsim.kernels.midline`."""
         wave = np.zeros(WAVE_COLUMNS)
         wave[WAVELENGTH], wave[LATERAL], wave[LENGTH] = (
             self.wavelength * self.length,

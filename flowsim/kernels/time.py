@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from flowsim.columns import (
+from flowsim.kernels.device_function import device_function
+from flowsim.kernels.layout import (
     ANGLE,
     ANGLE_BEFORE,
     DIVERGED,
@@ -36,7 +37,6 @@ from flowsim.columns import (
     X,
     Y,
 )
-from flowsim.shared import shared
 
 Array = Any
 
@@ -44,7 +44,7 @@ ABSURD_SPEED = 1e3
 """A flow faster than this many U has blown up."""
 
 
-@shared
+@device_function
 def time_step(
     speed: float, nu: float, h: float, cfl: float, stable_decay: float, left: float
 ) -> float:
@@ -63,7 +63,7 @@ def time_step(
     return dt
 
 
-@shared
+@device_function
 def begin(
     clock: Array, bodies: Array, h: float, cfl: float, stable_decay: float, multistep: bool
 ) -> None:
@@ -80,14 +80,14 @@ def begin(
         bodies[k, SPIN_BEFORE], bodies[k, ANGLE_BEFORE] = bodies[k, SPIN], bodies[k, ANGLE]
 
 
-@shared
+@device_function
 def note_speed(b: int, fastest: float, clock: Array, flags: Array) -> None:
     """Keep the largest |u| + |v| of simulation b, and whether it has blown up."""
     clock[b, SPEED] = fastest
     flags[DIVERGED, b] = not fastest < ABSURD_SPEED
 
 
-@shared
+@device_function
 def end(b: int, clock: Array, steps: Array, flags: Array, bodies: Array) -> None:
     """Let time go by, add up the forces, and stop at the end of the time, at a fence, or after a blow-up."""
     step = clock[b, DT]

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from flowsim.bodies import Body, Disk, Ellipse, HalfDisk, Union
-from flowsim.swimmers import Swimmer
+from flowsim.bodies.shapes import Body, Disk, Ellipse, HalfDisk, Union
+from flowsim.bodies.swimmers import Swimmer
 
 if TYPE_CHECKING:
-    from flowsim.state import State
+    from flowsim.backend.state import State
 
 FloatArray = NDArray[np.float64]
 
 FEWEST_CELLS = 4
-"""Cells across a body below which its surface is no wall (:func:`flowsim.rigid.diffusion_at_surface`)."""
+"""Cells across a body below which its surface is no wall (:func:`flowsim.kernels.rigid.diffusion_at_surface`)."""
 
 
 @functools.singledispatch

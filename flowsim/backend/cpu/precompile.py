@@ -40,7 +40,10 @@ LONGEST_FIRST = (
 TELL_EVERY = 5.0
 LOCK_TIMEOUT = 1800.0
 FUNCTION_TIMEOUT = 600.0  # a function takes seconds, or a minute where a machine is very busy
-_CHILD = "import sys; sys.path[:] = sys.argv[1:]; from flowsim.backend.cpu.ahead import compile_as_told as go; go()"
+_CHILD = (
+    "import sys; sys.path[:] = sys.argv[1:]; "
+    "from flowsim.backend.cpu.precompile import compile_as_told; compile_as_told()"
+)
 
 
 def cores() -> int:

@@ -12,30 +12,11 @@ from typing import Any
 import llvmlite.binding
 import numba
 
-from flowsim import user_cache
+from flowsim.backend import user_cache
+from flowsim.backend.sources import digest_of, sources_of
 
 # NaN must stay visible, so the two flags that assume it away are left out
 FAST = {"contract", "reassoc", "nsz", "arcp"}
-SHARED = (
-    "grid",
-    "boundary",
-    "columns",
-    "ghosts",
-    "distances",
-    "elementwise",
-    "midlines",
-    "body_arrays",
-    "kept",
-    "shared",
-    "stencils",
-    "rigid",
-    "stepping",
-    "user_cache",
-    "vortices",
-    "mass_balance",
-    "whereabouts",
-)
-"""Modules of flowsim whose functions are compiled, into the sweeps or by themselves, or that say how."""
 OPTIONS: dict[str, Any] = {"fastmath": FAST, "nogil": True, "error_model": "numpy"}
 """How every sweep is compiled."""
 
@@ -49,15 +30,9 @@ def cache_folder() -> Path:
 
     numba looks for changes in the file of the compiled function alone, not in those of the functions that it calls.
     """
-    root = Path(__file__).parent
-    digest = hashlib.sha256(numba.__version__.encode())
-    digest.update(
-        f"{llvmlite.binding.get_host_cpu_name()} {os.environ.get('NUMBA_CPU_FEATURES')}".encode()
-    )
-    for source in sorted(
-        [*(root / f"{name}.py" for name in SHARED), *(root / "backend" / "cpu").glob("*.py")]
-    ):
-        digest.update(source.read_bytes())
+    digest = hashlib.sha256(digest_of(sources_of("flowsim.backend.cpu")))
+    digest.update(f"{numba.__version__} {llvmlite.binding.get_host_cpu_name()} ".encode())
+    digest.update(str(os.environ.get("NUMBA_CPU_FEATURES")).encode())
     return user_cache.cache_folder(f"compiled/{digest.hexdigest()[:16]}", user_cache.COMPILED)
 
 

@@ -1,0 +1,61 @@
+"""Source files that a module depends on, for the names of caches: of compiled code, of simulated wakes."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+_IMPORT = re.compile(
+    r"^\s*(?:from (flowsim[\w.]*) import (\([^)]*\)|[^\n]*)|import (flowsim[\w.]*))", re.MULTILINE
+)
+
+
+def sources_of(*modules: str) -> list[Path]:
+    """Return the files of modules and of all of flowsim that they import, directly or through others.
+
+    Parameters
+    ----------
+    modules : str
+        Dotted names, ``flowsim.kernels.cell``. A package stands for its own file and those of all its modules.
+
+    Returns
+    -------
+    list of Path
+        Sorted. The packages that an imported module lies in are not among them: nothing of theirs is called.
+    """
+    found: set[Path] = set()
+    waiting = [file for module in modules for file in _files_of(module)]
+    while waiting:
+        file = waiting.pop()
+        if file not in found:
+            found.add(file)
+            waiting += _imported_by(file)
+    return sorted(found)
+
+
+def digest_of(files: list[Path]) -> bytes:
+    """Return a SHA-256 hash of files, with their names within the package."""
+    digest = hashlib.sha256()
+    for file in files:
+        digest.update(file.relative_to(ROOT).as_posix().encode() + b"\0" + file.read_bytes())
+    return digest.digest()
+
+
+def _files_of(module: str) -> list[Path]:
+    """Return the file of a module, or all files of a package."""
+    path = ROOT.joinpath(*module.split("."))
+    return sorted(path.glob("*.py")) if path.is_dir() else [path.with_suffix(".py")]
+
+
+def _imported_by(file: Path) -> list[Path]:
+    """Return the files of flowsim that a file imports."""
+    files = []
+    for package, names, module in _IMPORT.findall(file.read_text(encoding="utf-8")):
+        whole = [module or package]
+        parts = [f"{package}.{name}" for name in re.findall(r"[^\W\d]\w*", names)]
+        for dotted in whole + parts:
+            path = ROOT.joinpath(*dotted.split("."))
+            files += [path.with_suffix(".py"), path / "__init__.py"]
+    return [candidate for candidate in files if candidate.is_file()]
