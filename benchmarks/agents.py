@@ -38,7 +38,7 @@ from coupling.run.policies import write_agent  # noqa: E402
 from coupling.settings.config import RunConfig, dump_config  # noqa: E402
 from coupling.worker.environments import describe_task  # noqa: E402
 from rl_agent import Learner, Policy  # noqa: E402
-from rl_agent.seeds import EVALUATION_SEED  # noqa: E402
+from rl_agent.rollout.seeds import EVALUATION_SEED  # noqa: E402
 
 AGENTS = ROOT / "coupling" / "agents"
 FLOWSIM = str(Path(sys.executable).parent / "flowsim")

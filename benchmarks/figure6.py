@@ -34,8 +34,8 @@ from cases.film import render_film  # noqa: E402
 from coupling.files import write_atomically  # noqa: E402
 from coupling.run.screen import progress_bar  # noqa: E402
 from rl_agent import Policy  # noqa: E402
-from rl_agent.colours import styles_of  # noqa: E402
-from rl_agent.seeds import EVALUATION_SEED, Purpose, episode_seed  # noqa: E402
+from rl_agent.config.colours import styles_of  # noqa: E402
+from rl_agent.rollout.seeds import EVALUATION_SEED, Purpose, episode_seed  # noqa: E402
 
 NAME = "figure6"
 STARTS = 6

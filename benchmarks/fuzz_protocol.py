@@ -38,7 +38,7 @@ from coupling.service.experience import ExperienceLog
 from coupling.service.server import Server, Terms
 from coupling.wire import protocol
 from coupling.wire.protocol import HEADER_SIZE, Header, Hello, Kind, ProtocolError, Step
-from rl_agent.running import Decision
+from rl_agent.rollout.open_episodes import Decision
 
 RESULT = Path(__file__).parent / "results" / "coupling" / "fuzz.json"
 WORKERS, ENVIRONMENTS, SIZE, ACTIONS = 4, 2, 3, 3

@@ -120,7 +120,7 @@ def jax_cfd() -> dict[str, Any]:
 
 def learner() -> dict[str, Any]:
     """Gradient steps per second; an algorithm that fails is named."""
-    from rl_agent.bench import CASES, bench_learner
+    from coupling.commands.bench_learner import CASES, bench_learner
 
     rows: list[dict[str, Any]] = []
     failed: dict[str, str] = {}

@@ -38,7 +38,7 @@ from coupling.worker.environments import make_vector  # noqa: E402
 from flowsim import Ellipse, Grid, Sides, Simulation  # noqa: E402
 from flowsim.render.fields import EFFORT, component_colour, component_names  # noqa: E402
 from flowsim.validation.cylinder import disturb_wake  # noqa: E402
-from rl_agent.seeds import EVALUATION_SEED, Purpose, episode_seed  # noqa: E402
+from rl_agent.rollout.seeds import EVALUATION_SEED, Purpose, episode_seed  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results" / "learned"
 STARTS = 24

@@ -29,7 +29,7 @@ from cases.baselines import PD, PDController  # noqa: E402
 from coupling.files import write_atomically  # noqa: E402
 from coupling.origin import machine, provenance  # noqa: E402
 from coupling.run.evaluate import evaluate  # noqa: E402
-from rl_agent.seeds import EVALUATION_SEED, Purpose, episode_seed  # noqa: E402
+from rl_agent.rollout.seeds import EVALUATION_SEED, Purpose, episode_seed  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results" / "linear_feedback"
 TASK, PRESET = "flowsim/DCylinderWake-v0", "quick"

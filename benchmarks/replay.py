@@ -39,7 +39,7 @@ from benchmarks.learning.plan import Suite, jobs_of, read_plan  # noqa: E402
 from benchmarks.learning.settings import differences  # noqa: E402
 from coupling.files import write_atomically  # noqa: E402
 from coupling.origin import provenance  # noqa: E402
-from rl_agent.colours import styles_of  # noqa: E402
+from rl_agent.config.colours import styles_of  # noqa: E402
 
 NAME = "replay"
 PAPER = {

@@ -42,7 +42,7 @@ from coupling.run.policies import load_controller  # noqa: E402
 from flowsim import Ellipse, HalfDisk, Sides, Simulation  # noqa: E402
 from flowsim.validation.cylinder import disturb_wake  # noqa: E402
 from rl_agent import Policy  # noqa: E402
-from rl_agent.seeds import EVALUATION_SEED  # noqa: E402
+from rl_agent.rollout.seeds import EVALUATION_SEED  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results" / "resolution"
 CELLS = (8, 12, 16, 24, 32, 48, 64)

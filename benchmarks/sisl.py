@@ -24,7 +24,7 @@ from benchmarks.learning.page import Seeds, curve_at, read_curve  # noqa: E402
 from benchmarks.learning.plan import Suite  # noqa: E402
 from benchmarks.learning.settings import differences  # noqa: E402
 from coupling.files import Table, write_atomically  # noqa: E402
-from rl_agent.colours import styles_of  # noqa: E402
+from rl_agent.config.colours import styles_of  # noqa: E402
 
 NAME = "sisl"
 PAPER = {

@@ -34,7 +34,7 @@ from coupling.files import write_atomically  # noqa: E402
 from coupling.origin import machine, provenance  # noqa: E402
 from coupling.run.evaluate import PolicyController, evaluate  # noqa: E402
 from rl_agent import Policy  # noqa: E402
-from rl_agent.seeds import EVALUATION_SEED, Purpose, episode_seed  # noqa: E402
+from rl_agent.rollout.seeds import EVALUATION_SEED, Purpose, episode_seed  # noqa: E402
 
 RESULT = ROOT / "benchmarks" / "results" / "starts.json"
 POLICIES = ROOT / "benchmarks" / "results" / "figure6"

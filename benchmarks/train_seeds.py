@@ -31,7 +31,7 @@ from coupling.run.evaluate import evaluate  # noqa: E402
 from coupling.run.evaluation_pool import EvaluationPool  # noqa: E402
 from coupling.run.folder import RunFolder  # noqa: E402
 from coupling.run.policies import load_controller  # noqa: E402
-from rl_agent.seeds import EVALUATION_SEED  # noqa: E402
+from rl_agent.rollout.seeds import EVALUATION_SEED  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results"
 

@@ -4,12 +4,12 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rl_agent.checkpoint import CheckpointError
     from rl_agent.config import AgentConfig
     from rl_agent.learner import Learner
     from rl_agent.policy import Policy
+    from rl_agent.rollout.statistics import EpisodeRecord
+    from rl_agent.saving.checkpoint import CheckpointError
     from rl_agent.serial import evaluate, train_serial
-    from rl_agent.statistics import EpisodeRecord
 
 __all__ = [
     "AgentConfig",
@@ -23,8 +23,8 @@ __all__ = [
 
 _HOMES = {
     "AgentConfig": "config",
-    "CheckpointError": "checkpoint",
-    "EpisodeRecord": "statistics",
+    "CheckpointError": "saving.checkpoint",
+    "EpisodeRecord": "rollout.statistics",
     "Learner": "learner",
     "Policy": "policy",
     "evaluate": "serial",

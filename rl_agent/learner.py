@@ -2,7 +2,7 @@
 
 A learner serves any number of agents, each in an environment of its own, and is driven from outside: whoever owns the
 environments calls ``begin``, ``act`` and ``observe``, and ``update`` whenever ``updates_due()`` says so. When that is,
-the schedule of the algorithm says (``rl_agent/schedules.py``): in the paper's ratio to the environment steps, or in
+the schedule of the algorithm says (``rl_agent/schedule.py``): in the paper's ratio to the environment steps, or in
 iterations. It is one class in one file, for its steps hand the same few parts to each other: memory, running episodes,
 scales and counters.
 """
@@ -20,13 +20,9 @@ import numpy.typing as npt
 import scipy.linalg  # noqa: F401  (loads the BLAS that numba calls, so that the thread limit reaches it)
 from threadpoolctl import threadpool_limits
 
-from rl_agent import joint, later, saving
 from rl_agent.algorithms import make_algorithm
-from rl_agent.averaging import make_average
-from rl_agent.checkpoint import made_from, read_checkpoint, write_checkpoint
 from rl_agent.config import AgentConfig
-from rl_agent.device import check_device
-from rl_agent.exploration import Exploration
+from rl_agent.networks.optim.averaging import make_average
 from rl_agent.policy import Policy
 from rl_agent.replay import (
     Drawn,
@@ -35,12 +31,24 @@ from rl_agent.replay import (
     RememberForget,
     Source,
     make_sampler,
-    worlds,
+    multi_agent,
 )
 from rl_agent.replay.performance import Performance
-from rl_agent.running import Decision, RunningEpisodes
-from rl_agent.scaling import LARGEST_NUMBER, RewardScale, StateScale, action_map_of, sizes_of
-from rl_agent.statistics import EpisodeRecord, Statistics
+from rl_agent.rollout import joint
+from rl_agent.rollout.exploration import Exploration
+from rl_agent.rollout.normalization import (
+    LARGEST_NUMBER,
+    RewardScale,
+    StateScale,
+    action_map_of,
+    sizes_of,
+)
+from rl_agent.rollout.open_episodes import Decision, RunningEpisodes
+from rl_agent.rollout.statistics import EpisodeRecord, Statistics
+from rl_agent.runtime import lazy_torch
+from rl_agent.runtime.device import check_device
+from rl_agent.saving import learner_state
+from rl_agent.saving.checkpoint import made_from, read_checkpoint, write_checkpoint
 
 __all__ = ["Learner"]
 
@@ -81,8 +89,8 @@ class Learner:
         Seed of the first weights, of the exploration and of the draws from the memory.
     world
         Agents that act together in one environment (N). From outside such a world looks like one agent, with joint
-        spaces, observations and actions (``rl_agent/joint.py``); settings and counters are in its steps. Inside, its
-        members are numbered one after the other.
+        spaces, observations and actions (``rl_agent/rollout/joint.py``); settings and counters are in its steps.
+        Inside, its members are numbered one after the other.
 
     Attributes
     ----------
@@ -113,7 +121,7 @@ class Learner:
         _check_worlds(config, world)
         check_device(config.device)
         threadpool_limits(config.threads)
-        later.use_threads(config.threads)
+        lazy_torch.use_threads(config.threads)
         self.config = config
         self.agents, self.world = agents, world
         self.sizes = sizes
@@ -330,7 +338,7 @@ class Learner:
         """Tell which observations, shape (n, S), can be learned from: whoever serves asks before it hands them over.
 
         Others are beyond ``LARGEST_NUMBER`` or, once the scales of the states are known, beyond ``FARTHEST``
-        (``rl_agent/scaling.py``).
+        (``rl_agent/rollout/normalization.py``).
         """
         array = np.asarray(observations, np.float32)
         fine = (np.abs(array) <= LARGEST_NUMBER).all(axis=1)
@@ -414,7 +422,7 @@ class Learner:
             own = np.where(
                 self.memory.terminated[rows], np.float32(0.0), self.memory.final_value[rows]
             )
-            self.memory.final_value[rows] = worlds.mean_of_each(own, self.world)
+            self.memory.final_value[rows] = multi_agent.mean_of_each(own, self.world)
 
     def experiences(self) -> I64:
         """Places of all stored steps in which the agents took part."""
@@ -451,7 +459,7 @@ class Learner:
     def _remember(self, episodes: list[Episode]) -> None:
         """Store what all agents of a world did together."""
         if self.config.is_cooperative:
-            episodes = worlds.cooperate(episodes)
+            episodes = multi_agent.cooperate(episodes)
         self.memory.add(episodes, self.gamma, self.reward_scale.value)
 
     def store_pieces(self, agents: I64, piece: int) -> None:
@@ -495,7 +503,7 @@ class Learner:
     # --- reporting ---------------------------------------------------------------------------------------
 
     def statistics(self) -> dict[str, float]:
-        """Statistics since the last call (section 6 of the algorithm notes); see ``rl_agent.statistics``."""
+        """Statistics since the last call (section 6 of the algorithm notes); see ``rl_agent.rollout.statistics``."""
         places = self.experiences()
         stored = max(1, len(places))
         step = self.counters.received
@@ -548,7 +556,7 @@ class Learner:
         OSError
             If it cannot be written; an older file at ``path`` is then untouched.
         """
-        write_checkpoint(path, *saving.contents(self))
+        write_checkpoint(path, *learner_state.contents(self))
 
     @classmethod
     def load(cls, path: Path, device: str | None = None) -> Learner:
@@ -576,8 +584,8 @@ class Learner:
                 meta["config"]["device"] = device
             config = AgentConfig.model_validate(meta["config"])
             numbers = {"agents": meta["agents"], "world": meta.get("world", 1)}
-            learner = cls(config, *saving.spaces(arrays, meta), **numbers, seed=0)
-            saving.restore(learner, arrays, meta)
+            learner = cls(config, *learner_state.spaces(arrays, meta), **numbers, seed=0)
+            learner_state.restore(learner, arrays, meta)
             return learner
 
     # --- checks ------------------------------------------------------------------------------------------

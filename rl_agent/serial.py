@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from rl_agent.learner import Learner
 from rl_agent.policy import Policy
-from rl_agent.scaling import task_actions
-from rl_agent.seeds import EVALUATION_SEED, Purpose, episode_seed
+from rl_agent.rollout.normalization import task_actions
+from rl_agent.rollout.seeds import EVALUATION_SEED, Purpose, episode_seed
 
 __all__ = ["SerialRun", "evaluate", "train_serial"]
 
@@ -28,7 +28,7 @@ class SerialRun:
         A vector environment that resets in the same step (``AutoresetMode.SAME_STEP``).
     seed
         Seeds the first reset: one number, to which each environment adds its own, or a list with one for each. Numbers
-        below 2^31 are not those of an evaluation (:mod:`rl_agent.seeds`).
+        below 2^31 are not those of an evaluation (:mod:`rl_agent.rollout.seeds`).
     """
 
     def __init__(
@@ -107,7 +107,7 @@ def evaluate(
     *,
     deterministic: bool = True,
 ) -> npt.NDArray[np.float64]:
-    """Measure the returns of held-out episodes (:mod:`rl_agent.seeds`) under a fixed policy, shape (episodes,)."""
+    """Measure the returns of held-out episodes (:mod:`rl_agent.rollout.seeds`) under a fixed policy, shape (episodes,)."""
     rng = np.random.default_rng(seed)
     returns = np.zeros(episodes)
     for episode in range(episodes):

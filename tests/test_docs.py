@@ -27,9 +27,9 @@ import typer
 import yaml
 from browser import CHROMIUM, CUT, DESKTOP, PHONE, browser, paper_and_contrast
 
+from coupling.commands.bench_learner import SAMPLERS
 from coupling.commands.cli import app
 from coupling.settings.config import load_config
-from rl_agent.bench import SAMPLERS
 from rl_agent.config import ALGORITHMS
 
 ROOT = Path(__file__).parents[1]

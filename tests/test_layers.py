@@ -41,13 +41,12 @@ def test_imports_run_downwards(package: str) -> None:
         assert not upwards, f"{file.relative_to(ROOT)} imports {', '.join(sorted(upwards))}"
 
 
-def test_gradients_by_hand_have_no_torch_and_a_loss_beside_them() -> None:
-    folder = ROOT / "rl_agent" / "algorithms"
-    files = sorted((folder / "by_hand").glob("[!_]*.py"))
+def test_analytic_gradients_have_no_torch_and_a_loss_beside_them() -> None:
+    files = sorted((ROOT / "rl_agent" / "algorithms").glob("*/gradient.py"))
     assert len(files) > 4
     for file in files:
         assert not brings_torch(file), file
-        assert file.name == "critics.py" or brings_torch(folder / file.name), file
+        assert brings_torch(file.with_name("loss.py")), file
 
 
 def brings_torch(file: Path) -> bool:
@@ -55,7 +54,9 @@ def brings_torch(file: Path) -> bool:
     nodes = [
         node for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.ImportFrom)
     ]
-    return "torch" in imported(file) or any(node.module == "rl_agent.later" for node in nodes)
+    return "torch" in imported(file) or any(
+        node.module == "rl_agent.runtime.lazy_torch" for node in nodes
+    )
 
 
 def test_the_check_sees_an_upward_import(tmp_path: Path) -> None:
@@ -103,7 +104,7 @@ AT_MOST = 12
 """Rooms and modules at the root of a package, without ``__init__`` and ``__main__``."""
 
 
-@pytest.mark.parametrize("package", ["flowsim"])
+@pytest.mark.parametrize("package", ["flowsim", "rl_agent"])
 def test_a_package_has_at_most_a_dozen_entries(package: str) -> None:
     entries = {
         entry.stem
@@ -117,7 +118,7 @@ LATER = {
     ("rl_agent.config.agent", "rl_agent.config.every"): (
         "the settings of all algorithms are built on what all share, which refuses those of others"
     ),
-    ("rl_agent.networks.parts", "rl_agent.networks.written_out"): (
+    ("rl_agent.networks.parameter_views", "rl_agent.networks.autograd_function"): (
         "it brings torch, which is not loaded before somebody learns"
     ),
 }

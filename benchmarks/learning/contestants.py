@@ -16,7 +16,7 @@ from benchmarks.learning.page import Seeds, curve_at, interquartile_mean, interv
 from benchmarks.learning.plan import Suite, read_results
 from benchmarks.learning.settings import row_name
 from benchmarks.pages import save_plot
-from rl_agent.colours import styles_of
+from rl_agent.config.colours import styles_of
 
 __all__ = [
     "POINTS",

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.learning.plan import Job
-from rl_agent.checkpoint import read_checkpoint
 from rl_agent.learner import Learner
+from rl_agent.saving.checkpoint import read_checkpoint
 
 __all__ = ["draws_of", "read_draws", "table_of_draws"]
 

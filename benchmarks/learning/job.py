@@ -28,7 +28,7 @@ from coupling.run.evaluate import Controller, PolicyController, evaluate
 from coupling.worker.environments import describe_task, make_vector
 from rl_agent.config import DEFAULTS, AgentConfig
 from rl_agent.learner import Learner
-from rl_agent.seeds import EVALUATION_SEED, Purpose, episode_seed
+from rl_agent.rollout.seeds import EVALUATION_SEED, Purpose, episode_seed
 from rl_agent.serial import SerialRun
 
 ROWS = 200  # of a curve

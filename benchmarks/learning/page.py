@@ -19,7 +19,7 @@ from benchmarks.learning.settings import differences, row_name
 from benchmarks.pages import save_plot
 from coupling.run.aggregate import interquartile_mean, interval
 from coupling.settings.content import find_preset, read_yaml
-from rl_agent.colours import styles_of
+from rl_agent.config.colours import styles_of
 
 __all__ = ["Seeds", "curve_at", "interquartile_mean", "interval", "read_curve", "write_page"]
 

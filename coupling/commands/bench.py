@@ -20,7 +20,7 @@ from coupling.service.server import Learning, Server, Terms
 from coupling.wire.connection import Connection, read_connection, task_hash, write_connection
 from coupling.wire.protocol import HEADER_SIZE
 from coupling.wire.security import Guard, Keys, secure_client
-from rl_agent.running import Decision
+from rl_agent.rollout.open_episodes import Decision
 
 __all__ = ["NullLearner", "NullVectorEnv", "bench_coupling", "standard_rows"]
 

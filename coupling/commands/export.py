@@ -50,7 +50,7 @@ def export(run: RunFolder, output: Path) -> str:
 
 def _export_onnx(run: RunFolder, output: Path) -> str:
     """Write an ONNX file and evaluate it beside the policy."""
-    from rl_agent.onnx_export import export_onnx, largest_difference
+    from rl_agent.saving.onnx_export import export_onnx, largest_difference
 
     policy, config = load_policy(run), run.config()
     notes = {"task": config.env, "flowsim_version": flowsim_version()}

@@ -14,7 +14,7 @@ from matplotlib.ticker import EngFormatter
 from coupling.errors import ConfigError, RunError
 from coupling.run.aggregate import interquartile_mean, interval, name_of, seeds_of_each
 from coupling.run.folder import RunFolder, episodes_table
-from rl_agent.colours import method_name, styles_of
+from rl_agent.config.colours import method_name, styles_of
 
 __all__ = ["QUANTITIES", "Curve", "curves_of", "draw_curves", "plot_runs", "refuse_other_endings"]
 

@@ -23,7 +23,7 @@ from coupling.worker.environments import make_vector
 from coupling.worker.guard import OwnFolder
 from coupling.worker.named import is_flow, load_task
 from flowsim.render.films import FPS
-from rl_agent.seeds import EVALUATION_SEED, Purpose, episode_seed
+from rl_agent.rollout.seeds import EVALUATION_SEED, Purpose, episode_seed
 
 __all__ = ["evaluated", "render"]
 

@@ -16,7 +16,7 @@ from coupling.files import private_opener
 from coupling.launch.tally import Alike, Tally
 from coupling.worker.parent import PARENT_VARIABLE
 from coupling.worker.process import HOPELESS
-from rl_agent.user_cache import settle
+from rl_agent.runtime.user_cache import settle
 
 __all__ = [
     "Death",

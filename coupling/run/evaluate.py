@@ -12,7 +12,7 @@ from coupling.errors import RunError
 from coupling.run.evaluation import Evaluation
 from coupling.run.evaluation_pool import Draws, EvaluationPool
 from coupling.worker.environments import Numbered, make_vector
-from rl_agent.seeds import EVALUATION_SEED
+from rl_agent.rollout.seeds import EVALUATION_SEED
 
 __all__ = [
     "SAMPLED",
@@ -116,7 +116,7 @@ def evaluate(
         How many episodes count.
     seed
         Of the evaluation. The initial conditions depend on it alone, so two controllers are compared on the same ones;
-        no training has them (:mod:`rl_agent.seeds`).
+        no training has them (:mod:`rl_agent.rollout.seeds`).
     progress
         Called after every action with the number of episodes that are over and the actions of those under way.
     pool

@@ -29,7 +29,7 @@ from coupling.worker.environments import make_vector, time_limit
 from coupling.worker.guard import FailureError, failures_of, reset_failures_of
 from coupling.worker.named import is_flow
 from coupling.worker.parent import die_with_parent
-from rl_agent.seeds import Purpose, episode_seed
+from rl_agent.rollout.seeds import Purpose, episode_seed
 
 __all__ = ["Draws", "EvaluationPool"]
 

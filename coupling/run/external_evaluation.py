@@ -28,8 +28,8 @@ from coupling.wire.address import endpoint_to_bind
 from coupling.wire.security import Keys
 from coupling.worker.environments import describe_task
 from rl_agent.policy import Policy
-from rl_agent.running import Decision
-from rl_agent.seeds import Purpose, episode_seed
+from rl_agent.rollout.open_episodes import Decision
+from rl_agent.rollout.seeds import Purpose, episode_seed
 
 __all__ = ["Acting", "evaluate_external"]
 

@@ -6,8 +6,8 @@ from coupling.errors import ConfigError, RunError
 from coupling.files import make_folders, write_atomically
 from coupling.run.evaluate import PolicyController
 from coupling.run.folder import RunFolder
-from rl_agent.checkpoint import CheckpointError, read_checkpoint
 from rl_agent.policy import Policy
+from rl_agent.saving.checkpoint import CheckpointError, read_checkpoint
 
 __all__ = ["load_controller", "load_policy", "refuse_policy_alone", "write_agent"]
 

@@ -21,18 +21,18 @@ from coupling.run.policies import refuse_policy_alone
 from coupling.run.screen import told_if_long
 from coupling.run.training import Screen, Signals, Training
 from coupling.run.trust import note_training
+from coupling.run.warmup import rehearse
 from coupling.settings import EXTERNAL
 from coupling.settings.config import RunConfig, fitted, load_config, with_overrides
 from coupling.settings.content import folder_name, preset_name
 from coupling.signals import Interrupted, number_of
 from coupling.worker.environments import Task, describe_task
 from coupling.worker.named import PARALLEL
-from rl_agent.checkpoint import CheckpointError
-from rl_agent.defaults import doubts
-from rl_agent.device import DeviceError
+from rl_agent.config.defaults import doubts
 from rl_agent.learner import Learner
-from rl_agent.rehearsal import rehearse
-from rl_agent.seeds import EVALUATION_SEED
+from rl_agent.rollout.seeds import EVALUATION_SEED
+from rl_agent.runtime.device import DeviceError
+from rl_agent.saving.checkpoint import CheckpointError
 
 __all__ = ["is_complete", "resume", "train"]
 

@@ -29,7 +29,7 @@ from coupling.worker.outbox import read_outbox
 from rl_agent.config import OnPolicyConfig
 from rl_agent.learner import Learner
 from rl_agent.replay.refer import FarWatch
-from rl_agent.seeds import Purpose, episode_seed
+from rl_agent.rollout.seeds import Purpose, episode_seed
 
 __all__ = ["Screen", "Signals", "Training"]
 

@@ -22,7 +22,7 @@ import numpy as np
 from coupling.errors import FULL, RunError
 from coupling.files import private_opener, write_atomically
 from coupling.wire.protocol import Kind, ProtocolError, decode
-from rl_agent.running import Decision
+from rl_agent.rollout.open_episodes import Decision
 
 __all__ = [
     "Answered",

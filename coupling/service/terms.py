@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 
 from coupling.wire.protocol import HEADER_SIZE, MAX_BODY, VERSION, Hello
-from rl_agent.running import Decision
+from rl_agent.rollout.open_episodes import Decision
 
 __all__ = ["Learning", "Terms"]
 

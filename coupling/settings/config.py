@@ -20,7 +20,7 @@ from coupling.settings.external import EXTERNAL
 from coupling.settings.suggestions import meant_key, meant_module
 from coupling.wire.address import is_loopback
 from rl_agent.config import DEFAULTS, AgentConfig, AnyAgentConfig, VRacerConfig, with_algorithm
-from rl_agent.defaults import fit
+from rl_agent.config.defaults import fit
 
 __all__ = [
     "AgentConfig",

@@ -25,7 +25,7 @@ from coupling.worker.guard import FailureError, Guarded, GuardedBatch, failures_
 from coupling.worker.named import PARALLEL, draws_itself, registered, unregistered, world_maker
 from coupling.worker.spaces import Numbered, flattened, notes_on
 from coupling.worker.worlds import JointWorld
-from rl_agent.joint import ActionSpace
+from rl_agent.rollout.joint import ActionSpace
 
 __all__ = [
     "Numbered",
@@ -49,7 +49,7 @@ class Task:
     ----------
     observation_space, action_space
         Spaces of one environment: a flat box, and a flat box or discrete. Those of a world are joint ones
-        (``rl_agent/joint.py``).
+        (``rl_agent/rollout/joint.py``).
     episode_steps
         Longest episode in steps, where the task says so.
     world

@@ -1,4 +1,4 @@
-"""The learning rules, one file per algorithm."""
+"""The learning rules: a folder for each algorithm, with its loss as the paper writes it and its analytic gradient."""
 
 from __future__ import annotations
 
@@ -7,12 +7,22 @@ from typing import Any
 
 import numpy as np
 
-from rl_agent.actor import Actor
-from rl_agent.algorithms import a3c, acer, ddpg, dqn, naf, ppo, sac, stretches, td3, tis, vracer
+from rl_agent.algorithms import segments
+from rl_agent.algorithms.a3c import loss as a3c
+from rl_agent.algorithms.acer import loss as acer
 from rl_agent.algorithms.algorithm import Algorithm, Evaluation, Source
-from rl_agent.algorithms.vracer import VRacer
+from rl_agent.algorithms.ddpg import loss as ddpg
+from rl_agent.algorithms.dqn import loss as dqn
+from rl_agent.algorithms.naf import loss as naf
+from rl_agent.algorithms.ppo import loss as ppo
+from rl_agent.algorithms.sac import loss as sac
+from rl_agent.algorithms.td3 import loss as td3
+from rl_agent.algorithms.tis import loss as tis
+from rl_agent.algorithms.vracer import loss as vracer
+from rl_agent.algorithms.vracer.loss import VRacer
 from rl_agent.config import AgentConfig
-from rl_agent.scaling import Sizes
+from rl_agent.networks.actor import Actor
+from rl_agent.rollout.normalization import Sizes
 
 __all__ = ["Algorithm", "Evaluation", "Source", "VRacer", "make_actor", "make_algorithm"]
 
@@ -20,13 +30,13 @@ ALGORITHMS: dict[str, tuple[Callable[[Any, Sizes], Actor], type[Any]]] = {
     "vracer": (vracer.make_actor, vracer.VRacer),
     "ddpg": (ddpg.make_actor, ddpg.DDPG),
     "naf": (naf.make_actor, naf.NAF),
-    "acer": (stretches.make_actor, acer.ACER),
-    "tis": (stretches.make_actor, tis.TIS),
-    "trust-tis": (stretches.make_actor, tis.TIS),
+    "acer": (segments.make_actor, acer.ACER),
+    "tis": (segments.make_actor, tis.TIS),
+    "trust-tis": (segments.make_actor, tis.TIS),
     "td3": (td3.make_actor, td3.TD3),
     "sac": (sac.make_actor, sac.SAC),
-    "a3c": (stretches.make_actor, a3c.A3C),
-    "trust-a3c": (stretches.make_actor, a3c.A3C),
+    "a3c": (segments.make_actor, a3c.A3C),
+    "trust-a3c": (segments.make_actor, a3c.A3C),
     "ppo": (ppo.make_actor, ppo.PPO),
     "dqn": (dqn.make_actor, dqn.DQN),
     "rainbow": (dqn.make_actor, dqn.DQN),

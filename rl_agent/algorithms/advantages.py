@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from rl_agent.later import torch
+from rl_agent.runtime.lazy_torch import torch
 
 __all__ = ["FORMS", "count_coefficients", "gaussian", "loss", "lower_triangular", "quadratic"]
 

@@ -4,7 +4,7 @@ An algorithm keeps all its weights in one flat vector, those of its ``Actor`` fi
 that vector and of a batch; whatever must not carry a gradient is detached there, so that one scalar trains all the
 networks. ``GradientStep`` differentiates it, on either device, and an ``Optimiser`` descends. Where the networks are
 small, more than half of such a step on a CPU is autograd's own work; there an algorithm may have its gradient written
-out, too (``by_hand``), with which it descends by itself.
+out, too (``gradient.py``), with which it descends by itself.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from rl_agent import densities
-from rl_agent.actor import Acting, Actor
 from rl_agent.config import ActorCritic, AgentConfig, HasTarget
-from rl_agent.gradient_step import GradientStep
-from rl_agent.later import torch
+from rl_agent.distributions import densities
 from rl_agent.networks import Parts
-from rl_agent.optimiser import Optimiser
+from rl_agent.networks.actor import Acting, Actor
+from rl_agent.networks.optim.gradient_step import GradientStep
+from rl_agent.networks.optim.optimizer import Optimiser
 from rl_agent.replay.refer import Rules
 from rl_agent.replay.sampler import Source
-from rl_agent.scaling import Sizes
-from rl_agent.schedules import Ratio, Schedule
+from rl_agent.rollout.normalization import Sizes
+from rl_agent.runtime.lazy_torch import torch
+from rl_agent.schedule import Ratio, Schedule
 
 __all__ = [
     "Algorithm",
@@ -180,9 +180,9 @@ class Algorithm(ABC):
         dL/dw of the last step whose gradient was written out, shape of ``weights``.
     host_weights, host_target, host_gradient
         ``weights``, ``target`` and ``last_gradient`` cut into the blocks of the networks.
-    by_hand
+    analytic_gradient
         Where the gradient is written out, what writes dL/dw of a batch into ``last_gradient`` in the place of autograd
-        (``rl_agent/algorithms/by_hand``); arguments of ``update`` without the learning rate.
+        (``rl_agent/algorithms/NAME/gradient.py``); arguments of ``update`` without the learning rate.
     uses_value_targets
         Whether it learns from the stored V_tbc.
     schedule
@@ -191,7 +191,7 @@ class Algorithm(ABC):
 
     uses_value_targets = False
     schedule: type[Schedule] = Ratio
-    by_hand: Callable[[Any, Rules, F32 | None], Evaluation] | None = None
+    analytic_gradient: Callable[[Any, Rules, F32 | None], Evaluation] | None = None
 
     def __init__(
         self,
@@ -280,8 +280,8 @@ class Algorithm(ABC):
         """
         rates = self.rates(learning_rate / self.config.learning_rate)
         self.due = frozenset(rates)
-        if self.by_hand is not None:
-            evaluation = self.by_hand(batch, rules, weight)
+        if self.analytic_gradient is not None:
+            evaluation = self.analytic_gradient(batch, rules, weight)
             self.optimiser.descend(self.last_gradient, rates, self.target_rate())
             return evaluation
         inputs = self.inputs(batch, weight) | rules._asdict()

@@ -12,7 +12,6 @@ settings of an algorithm are beside those of its family: ``single_steps.py``, ``
 from rl_agent.config.agent import AgentConfig, Algorithm, Sampler
 from rl_agent.config.choices import DQNConfig, RainbowConfig
 from rl_agent.config.every import ALGORITHMS, DEFAULTS, AnyAgentConfig, with_algorithm
-from rl_agent.config.horizon import A3CConfig, OnPolicyConfig, PPOConfig, TrustA3CConfig
 from rl_agent.config.kinds import (
     ActorCritic,
     DrawsSteps,
@@ -22,8 +21,9 @@ from rl_agent.config.kinds import (
     WithPolicy,
     WithTarget,
 )
+from rl_agent.config.on_policy import A3CConfig, OnPolicyConfig, PPOConfig, TrustA3CConfig
+from rl_agent.config.segments import ACERConfig, StretchConfig, TISConfig, TrustTISConfig
 from rl_agent.config.single_steps import DDPGConfig, NAFConfig, SACConfig, TD3Config, VRacerConfig
-from rl_agent.config.stretches import ACERConfig, StretchConfig, TISConfig, TrustTISConfig
 
 __all__ = [
     "ALGORITHMS",

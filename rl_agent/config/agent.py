@@ -59,8 +59,9 @@ class AgentConfig(BaseModel):
     ``AgentConfig(algorithm="sac", ...)`` and ``AgentConfig.model_validate`` make a :class:`SACConfig`, as
     :class:`pathlib.Path` makes the path of its system.
 
-    What is not named has the paper's value, until ``rl_agent.defaults.fit`` fits it to a run. ``model_fields_set`` is
-    what was named. A written configuration has the settings of all algorithms, those of others at their defaults.
+    What is not named has the paper's value, until ``rl_agent.config.defaults.fit`` fits it to a run.
+    ``model_fields_set`` is what was named. A written configuration has the settings of all algorithms, those of others
+    at their defaults.
 
     Attributes
     ----------
@@ -68,7 +69,7 @@ class AgentConfig(BaseModel):
         The learning rule; see ``rl_agent/algorithms``.
     defaults
         Where a run takes settings from that are not named: ``run`` fits them to its length and that of its episodes
-        (``rl_agent/defaults.py``), ``paper`` leaves them as published.
+        (``rl_agent/config/defaults.py``), ``paper`` leaves them as published.
     network
         ``mlp`` (softsign layers), ``lstm`` (recurrent layers, trained on windows) or ``conv`` (convolutions of
         pictures, which the memory holds as ``uint8``).

@@ -10,10 +10,10 @@ from rl_agent.config.agent import (
     AgentConfig,
 )
 from rl_agent.config.choices import DQNConfig, RainbowConfig
-from rl_agent.config.horizon import A3CConfig, PPOConfig, TrustA3CConfig
 from rl_agent.config.kinds import ActorCritic, DrawsSteps, HasTarget, Remembering, WithPolicy
+from rl_agent.config.on_policy import A3CConfig, PPOConfig, TrustA3CConfig
+from rl_agent.config.segments import ACERConfig, TISConfig, TrustTISConfig
 from rl_agent.config.single_steps import DDPGConfig, NAFConfig, SACConfig, TD3Config, VRacerConfig
-from rl_agent.config.stretches import ACERConfig, TISConfig, TrustTISConfig
 
 AnyAgentConfig = Annotated[
     VRacerConfig

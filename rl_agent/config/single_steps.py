@@ -53,7 +53,7 @@ class VRacerConfig(DrawsSteps):
         grows by the same factor in each. ``None`` (the paper) has ``gamma`` from the beginning.
     decay
         Lambda of the value targets, in [0, 1]: with less than 1 (the paper) they believe V more than the rewards far in
-        the future (Retrace(lambda), ``rl_agent/returns.py``).
+        the future (Retrace(lambda), ``rl_agent/replay/targets.py``).
     """
 
     serves_worlds: ClassVar[bool] = True

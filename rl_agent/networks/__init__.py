@@ -14,14 +14,14 @@ forget gate's (1, so that a cell starts by remembering; the paper is silent).
 """
 
 from rl_agent.config import AgentConfig
-from rl_agent.networks.abreast import Abreast
-from rl_agent.networks.along import AlongPass, is_written_out, outputs_along
 from rl_agent.networks.conv import Conv, Encoder
-from rl_agent.networks.each import Each
 from rl_agent.networks.lstm import LSTM, WindowLSTM
 from rl_agent.networks.mlp import MLP
 from rl_agent.networks.network import Network
-from rl_agent.networks.parts import Arrays, Parts, Pass, Views
+from rl_agent.networks.parallel import Abreast
+from rl_agent.networks.parameter_views import Arrays, Parts, Pass, Views
+from rl_agent.networks.per_agent import Each
+from rl_agent.networks.unroll import AlongPass, is_written_out, outputs_along
 
 __all__ = [
     "LSTM",

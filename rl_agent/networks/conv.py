@@ -14,8 +14,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from rl_agent.later import torch
 from rl_agent.networks.network import Network, fill_glorot, fill_near_zero
+from rl_agent.runtime.lazy_torch import torch
 
 __all__ = ["Conv", "Encoder", "TorchNetwork"]
 

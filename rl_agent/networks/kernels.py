@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from rl_agent.compiling import FUSED, compiled
+from rl_agent.runtime.jit import FUSED, compiled
 
 __all__ = [
     "add_bias",

@@ -8,9 +8,9 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from rl_agent.later import torch
 from rl_agent.networks import kernels
 from rl_agent.networks.network import Network, beside, fill_glorot, fill_near_zero
+from rl_agent.runtime.lazy_torch import torch
 
 __all__ = ["LSTM", "LastStep", "Tape", "WindowLSTM", "begun_by"]
 

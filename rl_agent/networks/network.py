@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rl_agent.later import torch
+from rl_agent.runtime.lazy_torch import torch
 
 __all__ = ["Network", "Several", "beside", "fill_glorot", "fill_near_zero"]
 

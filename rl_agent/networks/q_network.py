@@ -12,9 +12,9 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from rl_agent.later import torch
 from rl_agent.networks.conv import Blocks, Encoder, TorchNetwork, Weights
 from rl_agent.networks.network import fill_glorot, fill_near_zero
+from rl_agent.runtime.lazy_torch import torch
 
 __all__ = ["QNetwork", "squashed_noise"]
 

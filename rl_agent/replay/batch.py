@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from rl_agent.compiling import compiled
-from rl_agent.returns import believed
+from rl_agent.replay.targets import believed
+from rl_agent.runtime.jit import compiled
 
 __all__ = ["Batch", "Transitions", "gather_following", "gather_steps", "gather_windows"]
 

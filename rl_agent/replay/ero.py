@@ -31,7 +31,7 @@ from rl_agent.replay.features import Features, Findings
 from rl_agent.replay.memory import EpisodeMemory
 from rl_agent.replay.sampler import Drawn, Sampler, Source, effective_share
 from rl_agent.replay.score_network import ScoreNetwork
-from rl_agent.scaling import Sizes
+from rl_agent.rollout.normalization import Sizes
 
 __all__ = ["EROSampler"]
 

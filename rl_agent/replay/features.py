@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rl_agent.replay.sampler import Drawn, Source
-from rl_agent.scaling import Sizes
+from rl_agent.rollout.normalization import Sizes
 
 __all__ = ["FEATURES", "Features", "Findings"]
 

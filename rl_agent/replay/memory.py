@@ -23,9 +23,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rl_agent import returns
-from rl_agent.compiling import compiled
+from rl_agent.replay import targets
 from rl_agent.replay.batch import Batch, Transitions, gather_following, gather_steps, gather_windows
+from rl_agent.runtime.jit import compiled
 
 __all__ = ["Episode", "EpisodeMemory"]
 
@@ -113,7 +113,7 @@ class EpisodeMemory:
     world
         Agents that act together (N). ``capacity`` is in steps of a world; each has N places.
     decay
-        Lambda of the value targets (``rl_agent/returns.py``).
+        Lambda of the value targets (``rl_agent/replay/targets.py``).
     dtype
         Of the observations: ``uint8`` for pictures, of which a million of 84 x 84 then take 7 GB.
 
@@ -508,7 +508,7 @@ class EpisodeMemory:
         """
         self.store(places, value, rho, kl, far, advantage)
         ordered = np.sort(places)
-        returns.sweep_drawn(
+        targets.sweep_drawn(
             ordered,
             self.rows(ordered),
             self.position[ordered],
@@ -531,7 +531,7 @@ class EpisodeMemory:
 
     def estimate_advantages(self, gamma: float, decay: float, reward_scale: float) -> None:
         """Write V + A of the generalised advantage estimate into ``v_tbc`` of every stored step."""
-        returns.lambda_returns(
+        targets.lambda_returns(
             self.all_rows(),
             self.start,
             self.length,
@@ -581,7 +581,7 @@ class EpisodeMemory:
             self.n_far = int(np.count_nonzero(self.far[places]))
 
     def _sweep(self, rows: I64, gamma: float, reward_scale: float) -> None:
-        returns.sweep_all(
+        targets.sweep_all(
             rows,
             self.start,
             self.length,

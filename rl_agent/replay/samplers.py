@@ -22,7 +22,7 @@ from rl_agent.replay.ners import NERSSampler
 from rl_agent.replay.prioritised import ProportionalSampler, RankSampler
 from rl_agent.replay.sampler import Sampler
 from rl_agent.replay.score_network import PICTURE_HIDDEN, PICTURE_OUTPUTS, ScoreNetwork
-from rl_agent.scaling import Sizes
+from rl_agent.rollout.normalization import Sizes
 
 __all__ = ["EpochSampler", "SegmentSampler", "UniformSampler", "make_sampler"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from rl_agent.adam import Adam
 from rl_agent.networks import MLP, Network, Parts
 from rl_agent.networks.network import fill_glorot
+from rl_agent.networks.optim.adam import Adam
 
 __all__ = ["PICTURE_HIDDEN", "PICTURE_OUTPUTS", "ScoreNetwork"]
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from rl_agent.bench import warm_learner
+from coupling.commands.bench_learner import warm_learner
 from rl_agent.config import AgentConfig
 from rl_agent.replay.score_network import ScoreNetwork
 

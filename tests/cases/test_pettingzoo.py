@@ -10,7 +10,7 @@ from coupling.worker.environments import describe_task
 from coupling.worker.named import world_maker
 from coupling.worker.worlds import JointWorld
 from rl_agent import AgentConfig, Learner
-from rl_agent.joint import unpack
+from rl_agent.rollout.joint import unpack
 
 PETTINGZOO = pytest.importorskip(
     "pettingzoo.test", reason="PettingZoo is not installed: pip install 'flowsim-rl[sisl]'"

@@ -8,7 +8,7 @@ import cases  # noqa: F401  (registers the tasks)
 from coupling.settings.config import load_config
 from coupling.settings.content import shipped_presets
 from coupling.worker.environments import describe_task
-from rl_agent.defaults import doubts, fit
+from rl_agent.config.defaults import doubts, fit
 
 PRESETS = [name for name in shipped_presets() if name.startswith("replay/")]
 

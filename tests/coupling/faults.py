@@ -114,8 +114,8 @@ def arm_learner():
     from coupling.service.experience import Answered, ExperienceLog, Taken
     from coupling.service.server import Server
     from coupling.wire.protocol import Kind
-    from rl_agent import checkpoint
     from rl_agent.learner import Learner
+    from rl_agent.saving import checkpoint
 
     def is_of(kind):
         return lambda log, record: isinstance(record, kind)

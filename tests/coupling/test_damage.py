@@ -23,8 +23,8 @@ from coupling.run.policies import load_controller
 from coupling.run.run import _evaluated, load_learner
 from coupling.service.experience import Closed, ExperienceLog, Opened, Taken
 from coupling.settings.config import load_config
-from rl_agent import saving
 from rl_agent.learner import Learner
+from rl_agent.saving.learner_state import learner_state
 
 FLIPS = 40
 RECORDS = [Opened(7, 8, 0, 0, 2), *(Taken([bytes([n]) * 40]) for n in range(20)), Closed(7)]
@@ -136,12 +136,12 @@ def test_a_damaged_configuration_is_refused(copy):
 @pytest.mark.slow
 def test_a_damaged_checkpoint_is_refused_or_the_same(copy):
     folder = copy()
-    arrays, meta = saving.contents(load_learner(folder))
+    arrays, meta = learner_state.contents(load_learner(folder))
     for content in damaged(folder.checkpoint, 2):
         folder.checkpoint.write_bytes(content)
         got = outcome(lambda: load_learner(folder))
         if not isinstance(got, str):
-            again, notes = saving.contents(got)
+            again, notes = learner_state.contents(got)
             assert notes == meta
             assert all(np.array_equal(again[name], arrays[name]) for name in arrays)
         outcome(lambda: load_controller(folder, deterministic=True, seed=0))

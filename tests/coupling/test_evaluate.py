@@ -5,7 +5,7 @@ import numpy as np
 
 import cases  # noqa: F401  (registers the tasks)
 from coupling.run.evaluate import evaluate
-from rl_agent.seeds import Purpose, episode_seed
+from rl_agent.rollout.seeds import Purpose, episode_seed
 
 ENV = "flowsim/DCylinderWake-v0"
 OPTIONS = {"preset": "sketch", "start": "impulsive", "episode_actions": 12}

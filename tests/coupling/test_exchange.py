@@ -10,7 +10,7 @@ from coupling.service.experience import ExperienceLog
 from coupling.service.ledger import Verdict
 from coupling.wire import protocol
 from coupling.wire.protocol import Header, Kind, ProtocolError
-from rl_agent.running import Decision
+from rl_agent.rollout.open_episodes import Decision
 
 SIZE = 2
 

@@ -22,7 +22,7 @@ from coupling.service.experience import (
     keep_trying,
 )
 from coupling.wire.protocol import Header, Kind, encode
-from rl_agent.running import Decision
+from rl_agent.rollout.open_episodes import Decision
 
 ROOT = Path(__file__).parents[2]
 

@@ -6,7 +6,7 @@ import gymnasium as gym
 import noting  # noqa: F401  (registers the task)
 import numpy as np
 
-from rl_agent.seeds import Purpose, episode_seed
+from rl_agent.rollout.seeds import Purpose, episode_seed
 
 AGENTS, EPISODES = 24, 5
 

@@ -17,7 +17,7 @@ from gymnasium.spaces import Box
 
 import coupling.run.run
 from rl_agent import AgentConfig
-from rl_agent.rehearsal import rehearse
+from coupling.run.warmup import rehearse
 
 box = Box(-1.0, 1.0, (2,), np.float32)
 small = {"hidden": (4,), "threads": 1}

@@ -19,7 +19,7 @@ from coupling.service.experience import ExperienceLog
 from coupling.settings.config import load_config
 from coupling.wire.connection import read_connection
 from coupling.worker.outbox import Outbox
-from rl_agent.checkpoint import write_checkpoint
+from rl_agent.saving.checkpoint import write_checkpoint
 
 SHARED_BY_ITS_FOLDER = "tensorboard"  # TensorBoard writes it, and no session number
 

@@ -19,7 +19,7 @@ from coupling.run import agents
 from coupling.run.agents import find_agent
 from coupling.run.folder import RunFolder
 from flowsim.render.films import write_mp4
-from rl_agent.colours import METHODS
+from rl_agent.config.colours import METHODS
 
 PIXEL = base64.b64decode("R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7")  # a GIF
 

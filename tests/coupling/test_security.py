@@ -26,7 +26,7 @@ from coupling.wire.connection import Connection, read_connection, task_hash, wri
 from coupling.wire.protocol import MAGIC, Kind, Status, decode, encode_control
 from coupling.wire.security import Guard, Keys, RefusedError, Watch, is_loopback, secure_client
 from coupling.worker.line import Line
-from rl_agent.running import Decision
+from rl_agent.rollout.open_episodes import Decision
 
 
 class Learner:

@@ -16,7 +16,7 @@ from coupling.settings.config import dump_config, fitted, load_config
 from coupling.settings.content import shipped_presets
 from coupling.worker.environments import describe_task, make_vector
 from coupling.worker.named import PARALLEL
-from rl_agent.defaults import doubts
+from rl_agent.config.defaults import doubts
 from rl_agent.learner import Learner
 from rl_agent.serial import SerialRun
 

@@ -12,7 +12,7 @@ from coupling.run.trust import note_training
 from coupling.settings.config import load_config
 from coupling.worker.environments import describe_task, make_single
 from rl_agent.learner import Learner
-from rl_agent.seeds import EVALUATION_SEED, Purpose, episode_seed
+from rl_agent.rollout.seeds import EVALUATION_SEED, Purpose, episode_seed
 
 
 def a_run(env: str, name: str = "one") -> RunFolder:

@@ -9,7 +9,7 @@ import zmq
 from coupling.service.experience import ExperienceLog
 from coupling.wire import protocol
 from coupling.wire.protocol import Header, Hello, Kind, Step
-from rl_agent.running import Decision
+from rl_agent.rollout.open_episodes import Decision
 
 
 class Recorder:

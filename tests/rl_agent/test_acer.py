@@ -20,7 +20,7 @@ from scipy.optimize import minimize
 
 from rl_agent import AgentConfig, Learner
 from rl_agent.algorithms import Source
-from rl_agent.algorithms.stretches import retrace, trust_region_step
+from rl_agent.algorithms.segments import retrace, trust_region_step
 from rl_agent.replay import SegmentSampler
 
 

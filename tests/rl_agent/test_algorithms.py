@@ -23,8 +23,8 @@ from learners import (
 
 from rl_agent import AgentConfig, Learner
 from rl_agent.algorithms import Source, make_algorithm
-from rl_agent.algorithms.naf import q_value
-from rl_agent.scaling import Sizes
+from rl_agent.algorithms.naf.loss import q_value
+from rl_agent.rollout.normalization import Sizes
 
 # --- what is gathered ------------------------------------------------------------------------------------------------
 

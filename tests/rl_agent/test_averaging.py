@@ -6,7 +6,7 @@ from scipy.special import comb
 from test_checkpoint import make_run
 
 from rl_agent import AgentConfig, Learner, Policy
-from rl_agent.averaging import EVERY
+from rl_agent.networks.optim.averaging import EVERY
 
 SHARE = 0.2
 

@@ -10,7 +10,8 @@ from scipy.integrate import quad
 from scipy.special import log_ndtr
 from scipy.stats import norm
 
-from rl_agent import AgentConfig, Learner, clipped_normal, densities, distributions, gaussians
+from rl_agent import AgentConfig, Learner
+from rl_agent.distributions import clipped_normal, comparison, densities, sampling
 
 CASES = [  # m, sigma, m_mu, sigma_mu, low, high
     (0.3, 0.5, -0.2, 0.7, -1.0, 1.0),
@@ -116,7 +117,7 @@ def test_gradients_equal_finite_differences(action):
 
 def test_draws_have_the_distribution():
     n, m, s = 40_000, 0.7, 0.5
-    drawn = distributions.draw_clipped(
+    drawn = sampling.draw_clipped(
         np.full((n, 1), m, np.float32), np.float32([s]), np.random.default_rng(0)
     )[:, 0]
     edges = [-1.0, 0.0, 0.5, 1.0]
@@ -139,7 +140,7 @@ def test_the_comparison_sums_over_components_and_is_one_for_equals():
         rng.uniform(0.3, 1.0, (6, 3)).astype(np.float32),
     )
     action = np.clip(1.5 * rng.normal(size=(6, 3)), -1.0, 1.0).astype(np.float32)
-    found, kl = gaussians.compare(mean, sigma, action, mu_mean, mu_std, True)
+    found, kl = comparison.compare(mean, sigma, action, mu_mean, mu_std, True)
     tensors = [
         torch.tensor(x, dtype=torch.float64)
         for x in (mean, np.repeat(sigma, 6, 0), action, mu_mean, mu_std)
@@ -149,7 +150,7 @@ def test_the_comparison_sums_over_components_and_is_one_for_equals():
     log_rho -= densities.clipped_log_density(tensors[2], *mu, -1.0, 1.0)
     np.testing.assert_allclose(found, log_rho, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(kl, densities.clipped_kl(*mu, *pi, -1.0, 1.0), rtol=1e-4, atol=1e-6)
-    same, kl = gaussians.compare(mu_mean, mu_std, action, mu_mean, mu_std, True)
+    same, kl = comparison.compare(mu_mean, mu_std, action, mu_mean, mu_std, True)
     np.testing.assert_array_equal(same, 0.0)
     np.testing.assert_allclose(kl, 0.0, atol=1e-6)
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from rl_agent.colours import METHODS, method_name, styles_of
 from rl_agent.config import ALGORITHMS
+from rl_agent.config.colours import METHODS, method_name, styles_of
 
 
 def test_every_algorithm_has_a_name_and_a_colour():

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from rl_agent import AgentConfig
 from rl_agent.config import ALGORITHMS, OnPolicyConfig
-from rl_agent.defaults import doubts, fit
+from rl_agent.config.defaults import doubts, fit
 
 ON_POLICY = [name for name, kind in ALGORITHMS.items() if issubclass(kind, OnPolicyConfig)]
 NETWORKS = {"dqn": ("mlp",), "rainbow": ("mlp",)}

@@ -3,7 +3,7 @@ import pytest
 import torch
 from scipy.integrate import quad
 
-from rl_agent import densities, distributions
+from rl_agent.distributions import densities, sampling
 
 T = torch.distributions
 
@@ -83,7 +83,7 @@ def test_gradients_equal_finite_differences(function):
 
 def test_choices_are_drawn_with_their_probabilities():
     probabilities = np.tile(np.array([0.5, 0.0, 0.2, 0.3], np.float32), (40_000, 1))
-    drawn = distributions.draw_choice(probabilities, np.random.default_rng(0))
+    drawn = sampling.draw_choice(probabilities, np.random.default_rng(0))
     assert drawn.shape == (40_000, 1)
     counts = np.bincount(drawn[:, 0].astype(int), minlength=4)
     assert counts[1] == 0
@@ -94,5 +94,5 @@ def test_choices_are_drawn_with_their_probabilities():
 
 def test_softmax_survives_large_logits():
     np.testing.assert_allclose(
-        distributions.softmax(np.array([[1000.0, 1000.0, -1000.0]])), [[0.5, 0.5, 0.0]]
+        sampling.softmax(np.array([[1000.0, 1000.0, -1000.0]])), [[0.5, 0.5, 0.0]]
     )

@@ -3,9 +3,9 @@ import numpy as np
 import pytest
 import torch
 
+from coupling.commands.bench_learner import warm_learner
 from rl_agent import AgentConfig, Learner
-from rl_agent.bench import warm_learner
-from rl_agent.device import DeviceError
+from rl_agent.runtime.device import DeviceError
 
 GPU = pytest.mark.skipif(
     not torch.cuda.is_available(), reason="needs a CUDA device, torch finds none"

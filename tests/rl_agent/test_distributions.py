@@ -2,12 +2,12 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from rl_agent import distributions
+from rl_agent.distributions import sampling
 
 
 def test_draws_follow_the_normal_truncated_at_three_standard_deviations():
     mean, std = np.full((200_000, 1), 2.0), np.array([0.5])
-    z = (distributions.draw(mean, std, np.random.default_rng(0)) - mean) / std
+    z = (sampling.draw(mean, std, np.random.default_rng(0)) - mean) / std
     assert np.abs(z).max() <= 3.0
     assert np.abs(z).max() > 2.95
     assert scipy.stats.kstest(z[:, 0], scipy.stats.truncnorm(-3, 3).cdf).pvalue > 1e-3
@@ -17,6 +17,6 @@ def test_draws_follow_the_normal_truncated_at_three_standard_deviations():
 
 def test_softplus_and_its_inverse():
     for sigma in (1e-3, 0.2**0.5, 1.0, 30.0):
-        x = np.array([distributions.inverse_softplus(sigma)])
-        assert distributions.softplus(x)[0] == pytest.approx(sigma, rel=1e-12)
-    assert np.isfinite(distributions.softplus(np.array([1e4, -1e4], np.float32))).all()
+        x = np.array([sampling.inverse_softplus(sigma)])
+        assert sampling.softplus(x)[0] == pytest.approx(sigma, rel=1e-12)
+    assert np.isfinite(sampling.softplus(np.array([1e4, -1e4], np.float32))).all()

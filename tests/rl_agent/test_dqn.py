@@ -8,7 +8,7 @@ from learners import RULES, a_batch, a_learner, loss_and_gradient
 from test_samplers import source_of
 
 from rl_agent import AgentConfig, Learner
-from rl_agent.algorithms.dqn import project
+from rl_agent.algorithms.dqn.loss import project
 from rl_agent.networks.q_network import QNetwork
 from rl_agent.replay import EpisodeMemory
 

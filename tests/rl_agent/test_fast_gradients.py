@@ -23,7 +23,7 @@ FAST = {
 @pytest.mark.parametrize("net", ["mlp", "lstm"])
 @pytest.mark.parametrize("name", FAST)
 def test_the_fast_path_equals_the_reference_of_autograd(name, net):
-    """Single precision runs the written-out passes, double precision plain torch (``rl_agent/networks/parts.py``)."""
+    """Single precision runs the written-out passes, double precision plain torch (``rl_agent/networks/parameter_views.py``)."""
     if (name, net) == ("ppo", "lstm"):
         pytest.skip("PPO has no lstm")
     learner = a_learner(name.split(",")[0], network=net, **FAST[name])
@@ -94,7 +94,7 @@ def test_the_gradient_that_is_written_out_equals_autograd(name, net):
         else None
     )
     random = algorithm._rng.bit_generator.state
-    found = algorithm.by_hand(batch, rules, weight)
+    found = algorithm.analytic_gradient(batch, rules, weight)
     algorithm._rng.bit_generator.state = random
     _, results, expected = loss_and_gradient(
         algorithm, batch, rules, inputs=algorithm.inputs(batch, weight)
@@ -122,7 +122,7 @@ def test_the_gradient_of_acer_that_is_written_out_equals_autograd(choices, net):
     for seed in (1, 2):  # the second with what the first has left in the passes
         _, batch = a_batch(learner, seed)
         random = algorithm._rng.bit_generator.state
-        found = algorithm.by_hand(batch, rules, None)
+        found = algorithm.analytic_gradient(batch, rules, None)
         algorithm._rng.bit_generator.state = random
         _, results, expected = loss_and_gradient(
             algorithm, batch, rules, inputs=algorithm.inputs(batch, None)
@@ -143,7 +143,7 @@ def test_the_gradient_of_ppo_that_is_written_out_equals_autograd(choices):
     for seed in (1, 2):  # the second with what the first has left in the passes
         _, batch = a_batch(learner, seed)
         assert batch.q_ret.min() < 0 < batch.q_ret.max()
-        found = algorithm.by_hand(batch, rules, None)
+        found = algorithm.analytic_gradient(batch, rules, None)
         _, results, expected = loss_and_gradient(algorithm, batch, rules)
         assert_each_part_agrees(algorithm, expected, least=1e-3)
         assert found.gradient_norm == pytest.approx(np.linalg.norm(expected), rel=1e-4)
@@ -154,7 +154,7 @@ def test_the_gradient_of_ppo_that_is_written_out_equals_autograd(choices):
 def test_updates_by_either_way_move_weights_and_target_alike(name):
     """Five of them: TD3 moves its policy and its targets in two."""
     fast, slow = (a_learner(name) for _ in range(2))
-    slow.algorithm.by_hand = None
+    slow.algorithm.analytic_gradient = None
     before = {kind: array.copy() for kind, array in fast.algorithm.arrays().items()}
     for _ in range(5):
         fast.update()

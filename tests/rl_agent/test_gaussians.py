@@ -6,15 +6,15 @@ import torch
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from rl_agent import gaussians
+from rl_agent.distributions import comparison
 
 F32, NONE = np.float32, np.float32(np.inf)
 
 
 def compared(mean, sigma, action, mu_mean, mu_std, c_max=NONE, rho_clip=NONE):
     arrays = (np.atleast_2d(np.asarray(x, F32)) for x in (mean, sigma, action, mu_mean, mu_std))
-    log_rho, kl = gaussians.compare(*arrays)
-    rho, far, moved = gaussians.weigh(log_rho, F32(c_max), F32(rho_clip))
+    log_rho, kl = comparison.compare(*arrays)
+    rho, far, moved = comparison.weigh(log_rho, F32(c_max), F32(rho_clip))
     return rho, kl, far, moved
 
 

@@ -1,7 +1,7 @@
 import numpy as np
 
-from rl_agent.gradient_step import GradientStep
-from rl_agent.optimiser import Optimiser
+from rl_agent.networks.optim.gradient_step import GradientStep
+from rl_agent.networks.optim.optimizer import Optimiser
 
 
 def test_a_step_moves_what_is_due_and_lets_the_target_follow():

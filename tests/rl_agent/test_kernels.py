@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from rl_agent import adam
 from rl_agent.networks import kernels
+from rl_agent.networks.optim import adam
 
 N = 301
 

@@ -10,7 +10,7 @@ from rl_agent.replay.features import FEATURES, Features, Findings
 from rl_agent.replay.ners import NERSSampler
 from rl_agent.replay.performance import Performance
 from rl_agent.replay.score_network import ScoreNetwork
-from rl_agent.scaling import Sizes
+from rl_agent.rollout.normalization import Sizes
 
 CAPACITY = 40
 MEAN, PER_STD = np.array([0.3, -0.2], np.float32), np.array([1.5, 0.5], np.float32)

@@ -3,8 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rl_agent import returns
-from rl_agent.replay import Episode, EpisodeMemory, UniformSampler
+from rl_agent.replay import Episode, EpisodeMemory, UniformSampler, targets
 
 GAMMA, SCALE = 0.9, 2.0
 
@@ -45,7 +44,7 @@ def check(memory, expected):
         np.testing.assert_array_equal(memory.final_observation[row], episode.final_observation)
         final = 0.0 if episode.terminated else np.float32(episode.final_value)
         assert memory.final_value[row] == final
-        target = returns.v_tbc(
+        target = targets.v_tbc(
             episode.reward / np.float32(SCALE),
             memory.value[own],
             memory.rho[own],

@@ -1,8 +1,8 @@
 import numpy as np
 import torch
 
-from rl_agent.adam import Adam, step_on_device
-from rl_agent.optimiser import Optimiser
+from rl_agent.networks.optim.adam import Adam, step_on_device
+from rl_agent.networks.optim.optimizer import Optimiser
 
 
 def test_adam_on_a_device_is_the_compiled_one_and_torchs_own():

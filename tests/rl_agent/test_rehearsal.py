@@ -6,9 +6,9 @@ import pytest
 from gymnasium.spaces import Box
 from numba.core import event
 
+from coupling.run.warmup import rehearse
 from rl_agent.config import AgentConfig
 from rl_agent.learner import Learner
-from rl_agent.rehearsal import rehearse
 
 OBSERVATIONS, ACTIONS = Box(-np.inf, np.inf, (4,), np.float32), Box(-1.0, 1.0, (2,), np.float32)
 

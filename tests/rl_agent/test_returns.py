@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from rl_agent import returns
+from rl_agent.replay import targets
 
 
 def brute_force(rewards, values, rho, final_value, gamma, decay=1.0):
@@ -25,7 +25,7 @@ def episode(rng, length=40):
 @pytest.mark.parametrize(("final_value", "decay"), [(0.0, 1.0), (3.5, 1.0), (3.5, 0.8), (3.5, 0.0)])
 def test_sweep_equals_the_recursion(final_value, decay):
     r, v, rho = episode(np.random.default_rng(0))
-    target = returns.v_tbc(r, v, rho, final_value, 0.97, decay=decay)
+    target = targets.v_tbc(r, v, rho, final_value, 0.97, decay=decay)
     expected = brute_force(
         r.astype(float), v.astype(float), rho.astype(float), final_value, 0.97, decay
     )
@@ -34,22 +34,22 @@ def test_sweep_equals_the_recursion(final_value, decay):
 
 def test_on_policy_targets_are_discounted_returns():
     r, v, _ = episode(np.random.default_rng(1))
-    target = returns.v_tbc(r, v, np.ones_like(r), 2.0, 0.9)
+    target = targets.v_tbc(r, v, np.ones_like(r), 2.0, 0.9)
     discounted = sum(0.9**k * x for k, x in enumerate(r)) + 0.9 ** len(r) * 2.0
     assert target[0] == pytest.approx(discounted, rel=1e-5)
-    np.testing.assert_array_equal(target, returns.v_tbc(r, v, np.full_like(r, 50.0), 2.0, 0.9))
+    np.testing.assert_array_equal(target, targets.v_tbc(r, v, np.full_like(r, 50.0), 2.0, 0.9))
 
 
 def test_on_policy_targets_with_decay_are_lambda_returns():
     """TD(lambda) of Sutton & Barto, section 12.1, through the other sweep."""
     r, v, _ = episode(np.random.default_rng(1), 6)
-    target = returns.v_tbc(r, v, np.ones_like(r), 2.0, 0.9, decay=0.7)
+    target = targets.v_tbc(r, v, np.ones_like(r), 2.0, 0.9, decay=0.7)
     np.testing.assert_allclose(target, lambda_returns(r, v, 2.0, 0.9, 0.7), rtol=1e-5, atol=1e-6)
 
 
 def test_impossible_actions_leave_the_value_alone():
     r, v, _ = episode(np.random.default_rng(2))
-    np.testing.assert_array_equal(returns.v_tbc(r, v, np.zeros_like(r), 2.0, 0.9), v)
+    np.testing.assert_array_equal(targets.v_tbc(r, v, np.zeros_like(r), 2.0, 0.9), v)
 
 
 def lambda_returns(rewards, values, final, gamma, decay, start=0):
@@ -60,7 +60,7 @@ def lambda_returns(rewards, values, final, gamma, decay, start=0):
     reward, value, target = ring(0), ring(0), ring(0)
     reward[places], value[places] = rewards, values
     row = np.array([0])
-    returns.lambda_returns(
+    targets.lambda_returns(
         row,
         np.array([start]),
         np.array([length]),

@@ -16,7 +16,7 @@ from rl_agent.replay import (
 from rl_agent.replay.ero import EROSampler
 from rl_agent.replay.ners import NERSSampler
 from rl_agent.replay.prioritised import SORT_INTERVAL, ProportionalSampler, RankSampler
-from rl_agent.scaling import Sizes
+from rl_agent.rollout.normalization import Sizes
 
 KINDS = {"proportional": ProportionalSampler, "rank": RankSampler}
 

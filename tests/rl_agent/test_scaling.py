@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from learners import a_learner
 
-from rl_agent.scaling import EPSILON, RewardScale
+from rl_agent.rollout.normalization import EPSILON, RewardScale
 
 
 def of(*rewards: float) -> np.ndarray:

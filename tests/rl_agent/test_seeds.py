@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from rl_agent.seeds import EVALUATION_SEED, Purpose, episode_seed
+from rl_agent.rollout.seeds import EVALUATION_SEED, Purpose, episode_seed
 
 PAIRS = list(itertools.combinations(Purpose, 2))
 

@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 
 import flowsim.backend.user_cache
-import rl_agent.user_cache
-from rl_agent.user_cache import COMPILED, KEPT, cache_folder, cached
+import rl_agent.runtime.user_cache
+from rl_agent.runtime.user_cache import COMPILED, KEPT, cache_folder, cached
 
 ROOT = Path(__file__).parents[2]
 DOUBLED = """
 import os, sys
 from pathlib import Path
 from numba.extending import intrinsic
-from rl_agent.user_cache import cached
+from rl_agent.runtime.user_cache import cached
 
 @intrinsic
 def note(typing_context, x):
@@ -31,7 +31,7 @@ def doubled(x):
 print(cached(doubled, Path(sys.argv[1]))(21.0))
 """
 ASKING = """
-from rl_agent.user_cache import COMPILED, KEPT, cache_folder, settle
+from rl_agent.runtime.user_cache import COMPILED, KEPT, cache_folder, settle
 settle()
 print(cache_folder("wakes", KEPT))
 print(cache_folder("compiled/0123", COMPILED))
@@ -69,7 +69,7 @@ def base(tmp_path, monkeypatch):
 def test_both_packages_have_the_same_rule():
     assert (
         Path(flowsim.backend.user_cache.__file__).read_text()
-        == Path(rl_agent.user_cache.__file__).read_text()
+        == Path(rl_agent.runtime.user_cache.__file__).read_text()
     )
 
 

@@ -10,7 +10,7 @@ from rl_agent import AgentConfig, Learner
 from rl_agent.algorithms import VRacer
 from rl_agent.replay import Batch, UniformSampler
 from rl_agent.replay.refer import Rules
-from rl_agent.scaling import Sizes
+from rl_agent.rollout.normalization import Sizes
 
 RULES = Rules(c_max=4.0, beta=0.4, rule_1=True, rho_clip=math.inf)
 
@@ -81,7 +81,7 @@ def test_fast_gradient_equals_autograd(network, rules, settings):
     weight = None
     if "sampler" in settings:
         weight = np.random.default_rng(3).uniform(0.2, 1.0, len(batch.action)).astype(np.float32)
-    fast = algorithm.by_hand(batch, rules, weight)
+    fast = algorithm.analytic_gradient(batch, rules, weight)
     expected, reference = by_autograd(algorithm, batch, rules, weight)
     assert 0.05 < fast.far_fraction < 0.8
     scale = np.abs(expected).max()
@@ -170,20 +170,20 @@ def numpy_outputs(algorithm, weights, observations):
 def test_far_policy_steps_give_exactly_no_gradient_of_the_loss(network):
     algorithm = vracer(network)
     batch = batch_for(algorithm)
-    far = algorithm.by_hand(batch, RULES, None).far
+    far = algorithm.analytic_gradient(batch, RULES, None).far
     gradient = algorithm.last_gradient.copy()
     # targets of far-policy steps may be anything: not one bit of the gradient moves
     wild = np.where(far, np.float32(1e6), np.float32(0.0))
     changed = Batch(**vars(batch) | {"q_ret": batch.q_ret + wild, "v_tbc": batch.v_tbc - wild})
-    algorithm.by_hand(changed, RULES, None)
+    algorithm.analytic_gradient(changed, RULES, None)
     np.testing.assert_array_equal(algorithm.last_gradient, gradient)
     near = Batch(**vars(batch) | {"q_ret": batch.q_ret + np.where(far, 0, 1).astype(np.float32)})
-    algorithm.by_hand(near, RULES, None)
+    algorithm.analytic_gradient(near, RULES, None)
     assert np.abs(algorithm.last_gradient - gradient).max() > 1e-3
 
     # and a batch of nothing else, without the penalty, gives zero
     nowhere = Batch(**vars(batch) | {"action": batch.action + 50.0})
-    evaluation = algorithm.by_hand(nowhere, RULES._replace(beta=1.0), None)
+    evaluation = algorithm.analytic_gradient(nowhere, RULES._replace(beta=1.0), None)
     assert evaluation.far.all()
     assert np.isfinite(evaluation.rho).all()
     assert not algorithm.last_gradient.any()
@@ -192,13 +192,13 @@ def test_far_policy_steps_give_exactly_no_gradient_of_the_loss(network):
 def test_a_step_makes_good_actions_likelier_and_bad_ones_rarer():
     algorithm = vracer(batch=4, learning_rate=1e-3)
     batch = batch_for(algorithm, far_out=0.05)
-    value = algorithm.by_hand(batch, RULES, None).value
+    value = algorithm.analytic_gradient(batch, RULES, None).value
     advantage = np.array([5.0, -5.0, 5.0, -5.0], np.float32)
     batch = Batch(**vars(batch) | {"q_ret": value + advantage, "v_tbc": value})
-    before = algorithm.by_hand(batch, RULES._replace(beta=1.0), None).rho
+    before = algorithm.analytic_gradient(batch, RULES._replace(beta=1.0), None).rho
     for _ in range(3):
         algorithm.optimiser.descend(algorithm.last_gradient, {"all": 1e-3})
-    after = algorithm.by_hand(batch, RULES._replace(beta=1.0), None).rho
+    after = algorithm.analytic_gradient(batch, RULES._replace(beta=1.0), None).rho
     assert np.mean(np.sign(advantage) * np.log(after / before)) > 0.01
 
 
@@ -209,9 +209,9 @@ def test_the_penalty_alone_pulls_the_policy_to_the_behaviour():
     batch = Batch(
         **vars(batch) | {"behaviour_mean": mean, "behaviour_std": np.full_like(mean, 0.7)}
     )
-    first = algorithm.by_hand(batch, RULES._replace(beta=0.0), None).mean_kl
+    first = algorithm.analytic_gradient(batch, RULES._replace(beta=0.0), None).mean_kl
     for _ in range(1500):
-        last = algorithm.by_hand(batch, RULES._replace(beta=0.0), None).mean_kl
+        last = algorithm.analytic_gradient(batch, RULES._replace(beta=0.0), None).mean_kl
         algorithm.optimiser.descend(algorithm.last_gradient, {"all": 3e-3})
     assert last < 0.01 * first
     np.testing.assert_allclose(std_of(algorithm), 0.7, atol=0.03)
@@ -224,7 +224,7 @@ def test_importance_weights_cannot_overflow():
         **vars(batch)
         | {"behaviour_std": np.full_like(batch.behaviour_std, 1e-4), "action": batch.action * 0}
     )
-    evaluation = algorithm.by_hand(tight, RULES._replace(rule_1=False), None)
+    evaluation = algorithm.analytic_gradient(tight, RULES._replace(rule_1=False), None)
     assert np.isfinite(evaluation.rho).all()
     assert np.isfinite(algorithm.last_gradient).all()
     assert evaluation.rho.max() <= np.exp(20.0) * 1.0001
@@ -350,9 +350,11 @@ def test_a_full_update_equals_a_slow_one_written_from_the_paper(decay, beta_rate
 def test_a_common_shift_of_the_advantages_does_not_move_a_centred_policy():
     algorithm = vracer(center_advantages=True)
     batch = batch_for(algorithm)
-    algorithm.by_hand(batch, RULES, None)
+    algorithm.analytic_gradient(batch, RULES, None)
     gradient = algorithm.last_gradient.copy()
-    algorithm.by_hand(Batch(**vars(batch) | {"q_ret": batch.q_ret + np.float32(3.0)}), RULES, None)
+    algorithm.analytic_gradient(
+        Batch(**vars(batch) | {"q_ret": batch.q_ret + np.float32(3.0)}), RULES, None
+    )
     np.testing.assert_allclose(
         algorithm.last_gradient, gradient, atol=1e-5 * np.abs(gradient).max()
     )

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from learners import by_autograd
 
-from rl_agent import AgentConfig, Learner, Policy, joint
+from rl_agent import AgentConfig, Learner, Policy
 from rl_agent.algorithms import Source
 from rl_agent.replay.refer import Rules
+from rl_agent.rollout import joint
 
 N, S, A = 3, 2, 2
 GAMMA = 0.9
@@ -282,8 +283,8 @@ def test_targets_are_those_of_equation_6(lived):
     places, batch = learner.algorithm.gather(
         source_of(learner), memory.places()[memory.serial[memory.places()] % N == 0]
     )
-    learner.algorithm.by_hand(batch, learner.refer.rules(0), None)
-    e = learner.algorithm.by_hand(batch, learner.refer.rules(0), None)
+    learner.algorithm.analytic_gradient(batch, learner.refer.rules(0), None)
+    e = learner.algorithm.analytic_gradient(batch, learner.refer.rules(0), None)
     memory.store(places, e.value, e.rho, e.kl, e.far)
     learner.refresh_final_values()
     memory.sweep(GAMMA, learner.reward_scale.value)
@@ -349,7 +350,7 @@ def test_the_gradient_is_that_of_equations_10_to_16(lived):
     scale = np.abs(numeric).max()
     gradient, evaluation = by_autograd(algorithm, batch, rules)
     np.testing.assert_allclose(gradient / scale, numeric / scale, atol=2e-6)
-    fast = algorithm.by_hand(batch, rules, None)
+    fast = algorithm.analytic_gradient(batch, rules, None)
     np.testing.assert_allclose(algorithm.last_gradient / scale, numeric / scale, atol=2e-5)
     np.testing.assert_array_equal(fast.far, evaluation.far)
     for name in ("value", "rho", "kl"):
@@ -373,10 +374,10 @@ def test_one_agent_is_the_plain_learner_to_the_bit(variant):
     np.testing.assert_array_equal(alone.algorithm.weights, plain.algorithm.weights)
     _, batch = plain.algorithm.gather(source_of(plain), plain.memory.places()[:16])
     rules = plain.refer.rules(0)
-    by_plain = plain.algorithm.by_hand(batch, rules, None)
+    by_plain = plain.algorithm.analytic_gradient(batch, rules, None)
     gradient = plain.algorithm.last_gradient.copy()
     # and so is the way of worlds with one agent in each
-    by_worlds = alone.algorithm.by_hand(
+    by_worlds = alone.algorithm.analytic_gradient(
         dataclasses.replace(batch, present=np.ones(16, np.float32)), rules, None
     )
     np.testing.assert_array_equal(alone.algorithm.last_gradient, gradient)
@@ -397,7 +398,7 @@ def test_own_policies_of_one_kind_are_the_shared_one():
     _, batch = own.algorithm.gather(source_of(own), own.memory.places()[:16])
     rules = own.refer.rules(0)
     for learner in (own, shared):
-        learner.algorithm.by_hand(batch, rules, None)
+        learner.algorithm.analytic_gradient(batch, rules, None)
     gradient = own.algorithm.last_gradient
     expected = np.concatenate(
         [
@@ -417,7 +418,7 @@ def test_an_agent_that_ended_moves_nothing():
     assert len(absent) > 0
     _, batch = learner.algorithm.gather(source_of(learner), absent)
     rules = learner.refer.rules(0)
-    learner.algorithm.by_hand(batch, rules, None)
+    learner.algorithm.analytic_gradient(batch, rules, None)
     gradient = learner.algorithm.last_gradient.copy()
     gone = batch.present == 0
     wild = dataclasses.replace(
@@ -426,7 +427,7 @@ def test_an_agent_that_ended_moves_nothing():
         v_tbc=np.where(gone, -1e6, batch.v_tbc).astype(np.float32),
         action=np.where(gone[:, None], 5.0, batch.action).astype(np.float32),
     )
-    learner.algorithm.by_hand(wild, rules, None)
+    learner.algorithm.analytic_gradient(wild, rules, None)
     np.testing.assert_array_equal(learner.algorithm.last_gradient, gradient)
 
 

@@ -58,7 +58,7 @@ def bench(
         if not as_json:
             rows = [printed_task(row) for row in rows]
     elif part is Part.learner:
-        from rl_agent.bench import bench_learner
+        from coupling.commands.bench_learner import bench_learner
 
         rows = bench_learner(say, full=full)
     else:

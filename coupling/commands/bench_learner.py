@@ -1,0 +1,284 @@
+"""Speed of the learner: gradient steps per second, with everything that belongs to one.
+
+A row's ``updates_per_second`` counts whole calls of ``Learner.update``: drawing, gathering, gradient,
+Adam, refresh of V and rho, backward sweeps. V-RACER's peer is the plain PyTorch way to do the gradient alone on a
+fixed batch: ``torch.nn`` modules, ``torch.distributions``, autograd and fused Adam, on as many threads and the same
+device. TD3's, SAC's, PPO's and DQN's are those of stable-baselines3, where it is installed, with the same networks and
+batch. Rows with a sampler have a batch of 128; the one with ``uniform`` is what a sampler's own cost is measured by.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, Literal
+
+import gymnasium
+import numpy as np
+import torch
+
+from coupling.commands.bench_sb3 import measure_sb3, sb3_is_there
+from rl_agent.config import ALGORITHMS, AgentConfig, Algorithm, OnPolicyConfig, Sampler
+from rl_agent.learner import Learner
+
+__all__ = ["bench_learner", "measure_peer", "measure_updates", "warm_learner"]
+
+AGENTS = 24
+EPISODE_STEPS = 400
+SAMPLERS: tuple[Sampler, ...] = ("uniform", "proportional", "rank", "ero", "ners")
+HOSTS: tuple[Algorithm, ...] = ("sac", "td3", "dqn", "rainbow", "ddpg", "naf", "vracer")
+"""Algorithms that take all of these samplers."""
+USUAL_HOSTS = 2
+SAMPLED_BATCH = 128
+Case = tuple[Algorithm, Literal["mlp", "lstm"], int, int]
+CASES: tuple[Case, ...] = (
+    ("vracer", "mlp", 17, 6),
+    ("vracer", "lstm", 14, 3),
+    ("ddpg", "mlp", 17, 6),
+    ("naf", "mlp", 17, 6),
+    ("td3", "mlp", 17, 6),
+    ("sac", "mlp", 17, 6),
+    ("acer", "mlp", 17, 6),
+    ("ppo", "mlp", 17, 6),
+    ("tis", "mlp", 17, 6),
+    ("a3c", "mlp", 17, 6),
+    ("dqn", "mlp", 17, 6),
+    ("rainbow", "mlp", 17, 6),
+    ("ddpg", "lstm", 14, 3),
+    ("naf", "lstm", 14, 3),
+    ("td3", "lstm", 14, 3),
+    ("sac", "lstm", 14, 3),
+    ("acer", "lstm", 14, 3),
+)
+"""Algorithm, network, observation and action sizes of the rows: HalfCheetah, and the flow tasks."""
+USUAL = 10
+"""So many of them are measured unless all are asked for."""
+FILLED: dict[str, Any] = {"memory": 2**15, "start": 2**14}
+PEER = f"PyTorch {torch.__version__.split('+')[0]}, autograd and fused Adam, gradient only"
+DEVICES: tuple[Literal["cpu"], Literal["cuda"]] = ("cpu", "cuda")
+
+
+def bench_learner(
+    say: Callable[[str], None],
+    *,
+    full: bool = False,
+    seconds: float = 4.0,
+    threads: int = 1,
+    devices: tuple[Literal["cpu", "cuda"], ...] | None = None,
+    cases: tuple[Case, ...] | None = None,
+) -> list[dict[str, Any]]:
+    """Measure the learner beside its peer.
+
+    Parameters
+    ----------
+    say
+        Told what is measured, before each row.
+    full
+        The LSTMs of all algorithms, too, in place of V-RACER's alone, and samplers under all that take them, in
+        place of SAC and TD3 alone.
+    seconds
+        Time spent on each measurement.
+    threads
+        Threads of the linear algebra.
+    devices
+        Where; None: the CPU, and a CUDA device where there is one.
+    cases
+        Of ``CASES``; None: the usual ones, or all where ``full`` says so.
+
+    Returns
+    -------
+    list of dict
+        One row per case and device: ``algorithm``, ``network``, ``sampler``, ``batch``, ``observation``, ``action``,
+        ``threads``, ``device``, ``updates_per_second``, ``peer``, ``peer_updates_per_second`` (``None`` without one).
+        Behind them, where the CPU is measured, one for each host and sampler.
+    """
+    rows: list[dict[str, Any]] = []
+    devices = devices or (DEVICES if torch.cuda.is_available() else DEVICES[:1])
+    cases = cases or (CASES if full else CASES[:USUAL])
+    for device in devices:
+        for algorithm, network, observation, action in cases:
+            say(f"{len(rows) + 1}/{len(devices) * len(cases)}: {algorithm}, {network}, {device}")
+            is_on_policy = issubclass(ALGORITHMS[algorithm], OnPolicyConfig)
+            memory: dict[str, Any] = {} if is_on_policy else FILLED
+            config = AgentConfig(
+                algorithm=algorithm, network=network, threads=threads, device=device, **memory
+            )
+            rows.append(
+                _row(
+                    config,
+                    observation,
+                    action,
+                    seconds,
+                    _peer(config, observation, action, seconds),
+                )
+            )
+    hosts = HOSTS if full else HOSTS[:USUAL_HOSTS]
+    for algorithm in hosts if "cpu" in devices else ():
+        for sampler in SAMPLERS:
+            say(f"{algorithm}, {sampler}, cpu")
+            config = AgentConfig(
+                algorithm=algorithm,
+                sampler=sampler,
+                replay="none",
+                batch=SAMPLED_BATCH,
+                threads=threads,
+                **FILLED,
+            )
+            rows.append(_row(config, 17, 6, seconds, (None, None)))
+    return rows
+
+
+def _row(
+    config: AgentConfig,
+    observation: int,
+    action: int,
+    seconds: float,
+    peer: tuple[str | None, float | None],
+) -> dict[str, Any]:
+    return {
+        "algorithm": config.algorithm,
+        "network": config.network,
+        "sampler": config.sampler,
+        "batch": config.draws,
+        "observation": observation,
+        "action": action,
+        "threads": config.threads,
+        "device": config.device,
+        "updates_per_second": _speed(config, observation, action, seconds),
+        "peer": peer[0],
+        "peer_updates_per_second": peer[1],
+    }
+
+
+def _speed(config: AgentConfig, observation: int, action: int, seconds: float) -> float:
+    learner = warm_learner(config, observation, action)
+    return (
+        _measure_iterations(learner, seconds)
+        if isinstance(config, OnPolicyConfig)
+        else measure_updates(learner.update, seconds)
+    )
+
+
+def _peer(
+    config: AgentConfig, observation: int, action: int, seconds: float
+) -> tuple[str | None, float | None]:
+    """Return what a learner is measured beside, and its gradient steps per second."""
+    if config.algorithm == "vracer":
+        return PEER, measure_peer(config, observation, action, seconds)
+    return (
+        measure_sb3(config, observation, action, seconds) if sb3_is_there(config) else (None, None)
+    )
+
+
+def warm_learner(config: AgentConfig, observation: int, action: int) -> Learner:
+    """Build a learner whose memory is filled to ``start`` by random episodes, ready to update."""
+    rng = np.random.default_rng(0)
+    learner = Learner(
+        config,
+        gymnasium.spaces.Box(-np.inf, np.inf, (observation,), np.float32),
+        gymnasium.spaces.Box(-1.0, 1.0, (action,), np.float32)
+        if ALGORITHMS[config.algorithm].serves_boxes
+        else gymnasium.spaces.Discrete(action),
+        agents=AGENTS,
+        seed=0,
+    )
+    while learner.memory.steps < config.start and not learner.updates_due():
+        _play(learner, rng)
+    return learner
+
+
+def _play(learner: Learner, rng: np.random.Generator) -> None:
+    """Let every agent live through a random episode, up to the next iteration of an on-policy learner."""
+    agents = np.arange(AGENTS)
+    nobody = np.zeros(AGENTS, np.bool_)
+    shape = AGENTS, learner.sizes.observation
+    learner.begin(agents, rng.standard_normal(shape))
+    for step in range(EPISODE_STEPS):
+        if isinstance(learner.config, OnPolicyConfig) and learner.updates_due():
+            return
+        learner.act(agents)
+        rewards, observations = rng.standard_normal(AGENTS), rng.standard_normal(shape)
+        learner.observe(agents, rewards, nobody, nobody | (step == EPISODE_STEPS - 1), observations)
+
+
+def _measure_iterations(learner: Learner, seconds: float) -> float:
+    """Count gradient steps per second of PPO or A3C, which do them between its horizons; playing does not count."""
+    rng, updates, spent = np.random.default_rng(1), 0, 0.0
+    while spent < seconds:
+        while not learner.updates_due():
+            _play(learner, rng)
+        due, began = learner.updates_due(), time.perf_counter()
+        for _ in range(due):
+            learner.update()
+        spent += time.perf_counter() - began
+        updates += due
+    return round(updates / spent, 1)
+
+
+def measure_updates(update: Callable[[], None], seconds: float) -> float:
+    """Count calls of ``update`` per second: the best of ten runs, after one that is not counted."""
+    best = 0.0
+    for run in range(11):
+        calls, begin = 0, time.perf_counter()
+        while time.perf_counter() - begin < seconds / 11:
+            update()
+            calls += 1
+        if run > 0:
+            best = max(best, calls / (time.perf_counter() - begin))
+    return round(best, 1)
+
+
+def measure_peer(config: AgentConfig, observation: int, action: int, seconds: float) -> float:
+    """Count gradient steps per second of plain PyTorch on a fixed batch of the same shapes."""
+    torch.set_num_threads(config.threads)
+    with torch.device(config.device):
+        update = _peer_update(config, observation, action)
+    return measure_updates(update, seconds)
+
+
+def _peer_update(config: AgentConfig, observation: int, action: int) -> Callable[[], None]:
+    body: torch.nn.Module
+    if config.network == "mlp":
+        first, second = config.hidden_sizes
+        body = torch.nn.Sequential(
+            torch.nn.Linear(observation, first),
+            torch.nn.Softsign(),
+            torch.nn.Linear(first, second),
+            torch.nn.Softsign(),
+        )
+        inputs = torch.randn(config.batch, observation)
+    else:
+        body = torch.nn.LSTM(
+            observation, config.hidden_sizes[0], num_layers=len(config.hidden_sizes)
+        )
+        inputs = torch.randn(config.window + 1, config.batch, observation)
+    head = torch.nn.Linear(config.hidden_sizes[-1], 1 + action)
+    raw_sigma = torch.nn.Parameter(torch.zeros(action))
+    adam = torch.optim.Adam(
+        [*body.parameters(), *head.parameters(), raw_sigma], lr=1e-6, fused=True
+    )
+    v_tbc, q_ret, actions = (
+        torch.randn(config.batch),
+        torch.randn(config.batch),
+        torch.randn(config.batch, action),
+    )
+    mu = torch.distributions.Normal(
+        torch.zeros(config.batch, action), torch.ones(config.batch, action)
+    )
+
+    def update() -> None:
+        features = body(inputs) if config.network == "mlp" else body(inputs)[0][-1]
+        outputs = head(features)
+        value = outputs[:, 0]
+        pi = torch.distributions.Normal(outputs[:, 1:], torch.nn.functional.softplus(raw_sigma))
+        rho = (pi.log_prob(actions) - mu.log_prob(actions)).sum(1).exp()
+        loss = -rho * (q_ret - value.detach()) + 0.5 * (value - v_tbc) ** 2
+        kl = torch.distributions.kl_divergence(mu, pi).sum(1)
+        near = (rho > 1 / config.c) & (rho < config.c)
+        adam.zero_grad()
+        (0.5 * torch.where(near, loss, 0.0) + 0.5 * kl).mean().backward()
+        adam.step()
+        if config.device == "cuda":
+            torch.cuda.synchronize()  # the host waits for V and rho of every step
+
+    return update

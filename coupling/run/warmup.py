@@ -1,0 +1,71 @@
+"""A few steps of a small learner, after which all that a run calls is compiled and loaded."""
+
+from __future__ import annotations
+
+import gymnasium
+import numpy as np
+
+from rl_agent.config import AgentConfig
+from rl_agent.learner import Learner
+from rl_agent.rollout.joint import ActionSpace
+
+__all__ = ["rehearse"]
+
+_EPISODE = 3
+_START = 12
+
+
+def rehearse(
+    config: AgentConfig,
+    observation_space: gymnasium.spaces.Box,
+    action_space: ActionSpace,
+    world: int = 1,
+) -> None:
+    """Act, store, learn once and sweep the memory, as a run with these settings does: what is compiled is compiled.
+
+    The types of what is compiled depend on the settings and on the kind of actions, not on any size.
+
+    Parameters
+    ----------
+    config
+        The settings of the run. Those for a GPU are not rehearsed: its graphs are those of one learner.
+    observation_space, action_space, world
+        As of :class:`rl_agent.learner.Learner`.
+    """
+    if config.device != "cpu":
+        return
+    small = config.model_copy(
+        update={
+            "memory": 4 * _START,
+            "start": _START,
+            "horizon": _START,
+            "first_horizon": None,
+            "batch": min(config.batch, _START),
+            "epochs": 1,
+        }
+    )
+    learner = Learner(small, observation_space, action_space, agents=2, seed=0, world=world)
+    shape = observation_space.shape[0]
+    rng = np.random.default_rng(0)
+    both = np.arange(2)
+    learner.begin(both, np.abs(rng.normal(size=(2, shape))))  # not negative, as pictures are
+    has_learned = False
+    for step in range(1, 3 * _START):
+        for agents in (both[:1], both[1:]) if step % 2 else (both,):
+            learner.act(agents)
+            ended = step % _EPISODE == 0
+            # one agent fails, the other runs out of time
+            terminated, truncated = (agents == 0) & ended, (agents == 1) & ended
+            observations = np.abs(rng.normal(size=(len(agents), shape)))
+            learner.observe(
+                agents, rng.normal(size=len(agents)), terminated, truncated, observations
+            )
+            if ended:
+                learner.begin(agents, observations)
+        while learner.updates_due():
+            learner.update()
+        if learner.gradient_steps and step % _EPISODE == 0:
+            if has_learned:  # for the episodes of one more, by which samplers learn
+                break
+            has_learned = True
+    learner.sweep_memory()

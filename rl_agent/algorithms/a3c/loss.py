@@ -1,0 +1,76 @@
+"""A3C (Mnih et al. 2016) as the ACER paper compares itself with it, and Trust-A3C, synchronous and batched.
+
+Where A3C has threads that send their gradients as they come, here all agents take steps until there are ``horizon`` of
+them, the running episodes are cut there, and one gradient averages over all of these steps: advantage actor-critic. An
+agent's stretch has about ``horizon`` / agents steps (the k of eq. 2). With the networks of that moment, to its end k:
+
+    G_t  = r_{t+1} + gamma r_{t+2} + ... + gamma^(k-t) V(s_k),  V = 0 after a terminal state
+    g    = ( G_t - V(s_t) ) grad_phi log f(a_t|phi)                                                         (eq. 2)
+    z    = g;  in a trust region  g - max( 0, (k'g - delta) / |k|^2 ) k                                    (eq. 12)
+    L    = - phi' z  +  ( G_t - V(s_t) )^2 / 2,  z and G constant
+
+with phi the mean of a Gaussian of fixed sigma or the probabilities of discrete actions, and k the gradient by phi of
+D_KL( f(.|phi_a) || f(.|phi) ) of the average policy, whose weights follow: w_a <- (1 - alpha) w_a + alpha w.
+
+Defaults are those of the ACER paper: sigma 0.3, delta 1, alpha 0.005 (section 6), stretches of 20 steps (section 4) of
+24 agents; the other settings are those of the other algorithms here. A run takes its own where none are named
+(``rl_agent/config/defaults.py``).
+
+Done otherwise than there: one synchronous gradient in place of asynchronous threads, Adam in place of a shared RMSProp,
+separate networks for policy and value, no bonus for entropy. An action that was out when the steps were cut belongs to
+the next iteration; states and rewards are scaled as in ``rl_agent/algorithms/ppo/loss.py``, by a longer first horizon
+where one is named.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rl_agent.algorithms import segments
+from rl_agent.algorithms.algorithm import Tensors, nearness
+from rl_agent.algorithms.on_policy import OnHorizon
+from rl_agent.config import A3CConfig, HasTrustRegion
+from rl_agent.networks import Parts, make_network
+from rl_agent.rollout.normalization import Sizes
+from rl_agent.runtime.lazy_torch import torch
+
+__all__ = ["A3C"]
+
+
+class A3C(OnHorizon):
+    """A policy and a value network, and the policy's average where there is a trust region; see the module."""
+
+    config: A3CConfig
+
+    def __init__(self, config: A3CConfig, sizes: Sizes, rng: np.random.Generator) -> None:
+        actor = segments.make_actor(config, sizes)
+        parts = Parts(policy=actor.network, value=make_network(config, sizes.observation, 1))
+        places = {name: (name, name) for name in ("policy", "value")}
+        super().__init__(config, sizes, actor, parts, places, rng)
+
+    def loss(self, weights: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, Tensors]:
+        """L of a batch."""
+        windows, lengths, config = inputs["windows"], inputs["lengths"], self.config
+        views, choices = self.parts.views(weights), self.sizes.choices
+        outputs = self.parts("policy", views, windows, lengths)
+        phi = segments.statistics(outputs, choices)
+        rho, _, kl = segments.compare(inputs, outputs, config.sigma, choices)
+        with torch.no_grad():
+            z = inputs["q_ret"][:, None] * segments.slope_of_log(
+                phi, inputs["action"], config.sigma, choices
+            )
+            if isinstance(config, HasTrustRegion):
+                target = self.parts.views(inputs["target_weights"])
+                average = segments.statistics(
+                    self.parts("policy", target, windows, lengths), choices
+                )
+                k = segments.slope_of_divergence(phi, average, config.sigma, choices)
+                z = segments.trust_region_step(z, k, config.trust_region)
+        value = self.parts("value", views, windows, lengths)[:, 0]
+        losses = {
+            "policy_loss": -(phi * z).sum(1).mean(),
+            "value_loss": 0.5 * ((inputs["v_tbc"] - value) ** 2).mean(),
+        }
+        far, _ = nearness(rho, inputs)
+        results = {"value": value, "rho": rho, "kl": kl, "far": far} | losses
+        return losses["policy_loss"] + losses["value_loss"], results

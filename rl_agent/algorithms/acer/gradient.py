@@ -1,0 +1,227 @@
+"""The gradient of ACER by hand; its losses are in ``rl_agent/algorithms/acer/loss.py``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rl_agent.algorithms.algorithm import Algorithm, Evaluation, evaluation_of
+from rl_agent.config import ACERConfig
+from rl_agent.distributions import comparison
+from rl_agent.distributions.densities import LOG_RHO_BOUND
+from rl_agent.distributions.sampling import softmax
+from rl_agent.networks import AlongPass, Network
+from rl_agent.replay.refer import Rules
+from rl_agent.runtime.jit import compiled
+
+__all__ = ["Gradient"]
+
+F32 = npt.NDArray[np.float32]
+I64 = npt.NDArray[np.int64]
+
+LEAST_P = np.float32(1e-6)
+"""Least probability that is divided by."""
+
+
+class Gradient:
+    """Writes dL/dw of a batch into the ``last_gradient`` of an algorithm.
+
+    Parameters
+    ----------
+    of
+        Its networks are ``policy`` and ``critic``, and ``advantage`` where actions are continuous.
+    config
+        Its settings.
+    """
+
+    def __init__(self, of: Algorithm, config: ACERConfig) -> None:
+        self._of, self._config = of, config
+        self._passes: dict[str, AlongPass] = {}
+        for name, part in of.parts.parts.items():
+            assert isinstance(part, Network)
+            self._passes[name] = AlongPass(part)
+
+    def __call__(self, batch: Any, rules: Rules, weight: F32 | None) -> Evaluation:
+        """Write dL/dw of a batch of ``Stretches``, all of whose places are steps."""
+        total, n, _ = batch.sequences.shape
+        after = (total - 1) * n + np.arange(n)
+        steps = batch.place + (total - 1 - len(batch.exists)) * n
+        rows = np.full(batch.exists.size, -1)
+        rows[batch.place] = np.arange(len(batch.place))
+        differentiate = self._discrete if self._of.sizes.choices else self._continuous
+        near, value, losses = differentiate(batch, rules, steps, after, rows.reshape(-1, n))
+        norm = np.asarray(np.linalg.norm(self._of.last_gradient))
+        policy_loss, value_loss = (np.asarray(loss / len(steps)) for loss in losses)
+        results = {
+            "value": value,
+            "policy_loss": policy_loss,
+            "value_loss": value_loss,
+            "gradient_norm": norm,
+        }
+        return evaluation_of(near | results)
+
+    def _forward(
+        self,
+        name: str,
+        batch: Any,
+        place: I64,
+        actions: F32 | None = None,
+        *,
+        average: bool = False,
+    ) -> F32:
+        weights = self._of.host_target if average else self._of.host_weights
+        return self._passes[name].forward(
+            weights[name], batch.sequences, batch.lengths, place, actions
+        )
+
+    def _backward(self, name: str, slope: F32) -> None:
+        self._passes[name].backward(slope, self._of.host_gradient[name])
+
+    def _continuous(
+        self, batch: Any, rules: Rules, steps: I64, after: I64, rows: I64
+    ) -> tuple[dict[str, npt.NDArray[Any]], F32, tuple[float, float]]:
+        """Differentiate by the outputs of policy, value and advantage; returns rho, kl and far, V and both losses."""
+        config, action, m = self._config, batch.action, len(batch.action)
+        noise = self._of.inputs(batch, None)["noise"]
+        average = self._forward("policy", batch, steps, average=True).copy()
+        mean = self._forward("policy", batch, steps)
+        std = np.full((1, action.shape[1]), config.sigma, np.float32)
+        behaviour = batch.behaviour_mean, batch.behaviour_std
+        log_rho, kl = comparison.compare(mean, std, action, *behaviour)
+        rho, far, _ = comparison.weigh(log_rho, np.float32(rules.c_max), np.float32(np.inf))
+        drawn = mean + std * noise
+        log_rho_drawn, _ = comparison.compare(mean, std, drawn[0], *behaviour)
+        rho_drawn = np.exp(log_rho_drawn.clip(-LOG_RHO_BOUND, LOG_RHO_BOUND))
+
+        advantages = self._forward(
+            "advantage", batch, steps, np.concatenate([action[None], drawn[1:]])
+        ).reshape(-1, m)
+        advantage_drawn = np.zeros(m, np.float32)  # asked for where the correction is not zero
+        is_cut = np.flatnonzero(rho_drawn > config.truncation)
+        if len(is_cut) > 0:
+            aside = self._passes["advantage"].forward_aside(
+                batch.sequences, steps[is_cut], drawn[:1, is_cut]
+            )
+            advantage_drawn[is_cut] = aside[:, 0]
+        centre = advantages[1:].mean(0)
+        values = self._forward("critic", batch, np.concatenate([steps, after]))[:, 0]
+        value = values[:m].copy()
+        q, q_drawn = value + advantages[0] - centre, value + advantage_drawn - centre
+        trace = (
+            np.minimum(rho, 1.0)
+            if action.shape[1] == 1
+            else np.minimum(rho ** (1.0 / action.shape[1]), 1.0)
+        )
+        known = batch.reward, value, q, trace.astype(np.float32), values[m:] * batch.goes_on, rows
+        q_ret = _retrace(*known, np.float32(config.gamma), False)
+        q_opc = _retrace(*known, np.float32(config.gamma), True)
+
+        cut, bound = np.float32(config.truncation), np.float32(config.trust_region)
+        g = (np.minimum(rho, cut) * (q_opc - value))[:, None] * (action - mean)
+        g += (np.maximum(1.0 - cut / rho_drawn, 0.0) * (q_drawn - value))[:, None] * (
+            drawn[0] - mean
+        )
+        g /= std**2
+        z = _project(g, (mean - average) / std**2, bound)
+        error, share = q_ret - q, np.float32(1.0 / m)
+        of_target = np.minimum(rho, 1.0) * error
+        losses = -float((mean * z).sum()), 0.5 * float((error**2 + of_target**2).sum())
+        self._backward("policy", -share * z)
+        of_value = np.zeros_like(values)
+        of_value[:m] = -share * (error + of_target)
+        self._backward("critic", of_value[:, None])
+        of_advantages = np.empty_like(advantages)
+        of_advantages[0] = -share * error
+        of_advantages[1:] = share / np.float32(len(advantages) - 1) * error
+        self._backward("advantage", of_advantages.reshape(-1, 1))
+        return {"rho": rho, "kl": kl, "far": far}, value, losses
+
+    def _discrete(
+        self, batch: Any, rules: Rules, steps: I64, after: I64, rows: I64
+    ) -> tuple[dict[str, npt.NDArray[Any]], F32, tuple[float, float]]:
+        """Differentiate by the outputs of policy and critic; returns rho, kl and far, V and both losses."""
+        config, m, mu = self._config, len(batch.action), batch.behaviour_mean
+        both, taken = np.concatenate([steps, after]), batch.action[:, 0].astype(np.int64)
+        each = np.arange(m)
+        average = softmax(self._forward("policy", batch, steps, average=True))
+        logits = self._forward("policy", batch, both)
+        every_phi, every_q = softmax(logits), self._forward("critic", batch, both)
+        every_value = (every_phi * every_q).sum(1)
+        phi, q_all, value = every_phi[:m], every_q[:m], every_value[:m]
+        p, q = np.maximum(phi, LEAST_P), q_all[each, taken]
+        rho_all = p / np.maximum(mu, LEAST_P)
+        rho = rho_all[each, taken]
+        far = ~((rho > 1.0 / np.float32(rules.c_max)) & (rho < np.float32(rules.c_max)))
+        last = every_value[m:] * batch.goes_on
+        q_ret = _retrace(
+            batch.reward,
+            value,
+            q,
+            np.minimum(rho, np.float32(1.0)),
+            last,
+            rows,
+            np.float32(config.gamma),
+            False,
+        )
+
+        cut = np.float32(config.truncation)
+        g = np.maximum(1.0 - cut / rho_all, 0.0) * (q_all - value[:, None])
+        g[each, taken] += np.minimum(rho, cut) * (q_ret - value) / p[each, taken]
+        z = _project(g, -average / p, np.float32(config.trust_region))
+        error, share = q_ret - q, np.float32(1.0 / m)
+        log_phi = logits[:m] - logits[:m].max(1, keepdims=True)
+        log_phi -= np.log(np.exp(log_phi).sum(1, keepdims=True))
+        kl = (mu * (np.log(np.maximum(mu, np.float32(1e-30))) - log_phi)).sum(1)
+        losses = -float((phi * z).sum()), 0.5 * float((error**2).sum())
+        of_logits, of_q = np.zeros_like(logits), np.zeros_like(every_q)
+        of_logits[:m] = -share * phi * (z - (phi * z).sum(1, keepdims=True))
+        of_q[each, taken] = -share * error
+        self._backward("policy", of_logits)
+        self._backward("critic", of_q)
+        return {"rho": rho, "kl": kl, "far": far}, value, losses
+
+
+@compiled()
+def _retrace(
+    reward: F32,
+    value: F32,
+    q: F32,
+    trace: F32,
+    last: F32,
+    rows: I64,
+    gamma: np.float32,
+    untraced: bool,
+) -> F32:
+    """Compute the targets of ``rl_agent.algorithms.segments.retrace`` for M gathered steps, shape (M,).
+
+    ``rows`` (T, n) tells which of them lies where in the grid of stretches, -1 where none does; ``untraced`` takes 1 as
+    the trace.
+    """
+    targets = np.empty_like(reward)
+    for b in range(rows.shape[1]):
+        following = last[b]
+        for t in range(rows.shape[0] - 1, -1, -1):
+            k = rows[t, b]
+            if k < 0:
+                break
+            target = reward[k] + gamma * following
+            targets[k] = target
+            following = (target - q[k]) * (np.float32(1.0) if untraced else trace[k]) + value[k]
+    return targets
+
+
+@compiled(error_model="numpy")
+def _project(g: F32, k: F32, delta: np.float32) -> F32:
+    """Solve the quadratic programs of ``rl_agent.algorithms.segments.trust_region_step``, shape (M, A)."""
+    z = g.copy()
+    for b in range(g.shape[0]):
+        along, norm = -delta, np.float32(1e-12)
+        for j in range(g.shape[1]):
+            along += k[b, j] * g[b, j]
+            norm += k[b, j] * k[b, j]
+        if along > np.float32(0.0):
+            for j in range(g.shape[1]):
+                z[b, j] -= along / norm * k[b, j]
+    return z

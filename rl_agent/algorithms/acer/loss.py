@@ -1,0 +1,203 @@
+"""ACER (Wang et al. 2017): actor-critic with experience replay on stretches of episodes, continuous and discrete.
+
+For a stretch s_0, a_0, r_1, ... s_k of at most ``segment`` steps, with rho_i = pi(a_i|s_i) / mu(a_i|s_i), from its end:
+
+    Qret <- r_{i+1} + gamma Qret,  starting from V(s_k) (0 after a terminal state);  the same for Qopc
+    g    <- min(c, rho_i) (Qopc - V_i) grad_phi log f(a_i|phi) + the correction of what c cuts off          (eq. 16)
+    k    <- grad_phi D_KL( f(.|phi_a) || f(.|phi) ),  phi_a of the average policy network                  (section 3.3)
+    z    <- g - max( 0, (k'g - delta) / |k|^2 ) k                                                         (eq. 12)
+    Qret <- c_i (Qret - Q_i) + V_i,    Qopc <- (Qopc - Q_i) + V_i
+
+The policy's loss is -phi' z with z constant. Averages: w_a <- (1 - alpha) w_a + alpha w.
+
+Continuous actions (algorithm 3). Networks for the policy's mean phi = m(s) (fixed sigma), V(s) and A(s, a):
+
+    Q~(s, a) = V(s) + A(s, a) - mean_j A(s, u_j),  u_1 ... u_n ~ pi( . | s), n = 5                           (eq. 13)
+    c_i      = min( 1, rho_i^(1/d) )
+    correction: [1 - c / rho'_i]+ ( Q~(s_i, a'_i) - V_i ) grad_phi log f(a'_i|phi),  a'_i ~ pi( . | s_i)
+    L_Q      = ( Qret - Q~(s_i, a_i) )^2 / 2 + ( V_target - V(s_i) )^2 / 2,
+    V_target = V_i + min(1, rho_i) ( Qret - Q~_i )                                                         (eq. 14)
+
+Discrete actions (algorithm 2). Networks for phi = pi(.|s) and Q(s, .); V_i = sum_a pi(a|s_i) Q(s_i, a);
+c_i = min(1, rho_i); Qret in the place of Qopc; and as
+correction sum_a [1 - c / rho_i(a)]+ pi(a|s_i) ( Q(s_i, a) - V_i ) grad_phi log pi(a|s_i).
+Calls alternate (algorithm 1): one on-policy, on the segments that were collected since the last one, each of which is
+learned from so exactly once, then Poisson(``replay_ratio``) on the memory.
+
+Defaults are those of Novati & Koumoutsakos 2019 (appendix A): memory 1e5, 24 episodes a gradient, alpha 0.001, c = 5,
+delta = 1, learning rates 1e-4 (V, A, Q) and 1e-5 (policy). A run takes fewer episodes a gradient, a gradient per four
+steps, and its own learning rates, gamma, memory, start and annealing where none are named
+(``rl_agent/config/defaults.py``).
+
+Done otherwise than there:
+
+1. Stretches have at most 50 steps (the k of the ACER paper's continuous tasks); ``segment`` 1000 takes whole episodes.
+2. (Q(x, a) in the correction where algorithm 2 prints Q(x, a_i): the latter would not correct anything.)
+3. One gradient for all stretches, averaged over their steps, in place of asynchronous threads; no entropy bonus.
+   ``steps_per_update`` sets the pace of the calls: where an on-policy call would find nothing collected, a further
+   replay call takes its place. Continuous actions are learned from in replay alone (ReF-ER paper).
+4. An lstm runs once along a stretch, from zero at up to ``window`` steps before it; with ``acting`` ``window`` it sees
+   the window that ends at each step, as for the other algorithms.
+
+``loss`` is for autograd, which a GPU runs; on a CPU its gradient is written out (``gradient.py``).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rl_agent.algorithms.acer import gradient
+from rl_agent.algorithms.algorithm import Tensors
+from rl_agent.algorithms.segments import (
+    OnStretches,
+    Stretches,
+    between,
+    make_actor,
+    places,
+    retrace,
+    trust_region_step,
+)
+from rl_agent.config import ACERConfig
+from rl_agent.distributions import densities
+from rl_agent.networks import Parts, Views, is_written_out, make_network
+from rl_agent.rollout.normalization import Sizes
+from rl_agent.runtime.lazy_torch import torch
+
+__all__ = ["ACER", "make_actor"]
+
+F32 = npt.NDArray[np.float32]
+I64 = npt.NDArray[np.int64]
+
+
+class ACER(OnStretches):
+    """A policy with its average, and critics; see the module."""
+
+    config: ACERConfig
+
+    def __init__(self, config: ACERConfig, sizes: Sizes, rng: np.random.Generator) -> None:
+        actor = make_actor(config, sizes)
+        state = sizes.observation
+        if sizes.choices:
+            parts = Parts(policy=actor.network, critic=make_network(config, state, sizes.choices))
+        else:
+            hidden = (
+                config.hidden_sizes if config.advantage_hidden is None else config.advantage_hidden
+            )
+            advantage = make_network(
+                config.model_copy(update={"hidden": hidden}), state + sizes.action, 1
+            )
+            parts = Parts(
+                policy=actor.network, advantage=advantage, critic=make_network(config, state, 1)
+            )
+        first = "critic" if sizes.choices else "advantage"
+        groups = {"policy": ("policy", "policy"), "critic": (first, "critic")}
+        super().__init__(config, sizes, actor, parts, groups, rng)
+        if config.device == "cpu" and is_written_out(self.network):
+            self.analytic_gradient = gradient.Gradient(self, config)
+
+    def inputs(self, batch: Stretches, weight: F32 | None) -> dict[str, Any]:
+        """Add the noise of a' and of u_1 ... u_n."""
+        inputs = super().inputs(batch, weight)
+        if not self.sizes.choices:
+            shape = (1 + self.config.dueling_samples, *batch.action.shape)
+            inputs["noise"] = self._rng.standard_normal(shape, np.float32)
+        return inputs
+
+    def loss(self, weights: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, Tensors]:
+        """Loss of the policy and the critics over all steps of the stretches."""
+        return (
+            self._discrete(weights, inputs)
+            if self.sizes.choices
+            else self._continuous(weights, inputs)
+        )
+
+    def _continuous(self, weights: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, Tensors]:
+        action, config = inputs["action"], self.config
+        m = len(action)
+        views, (steps, after) = self.parts.views(weights), places(inputs)
+        mean, average = self._policies(views, inputs, steps)
+        std = torch.full_like(mean[0], config.sigma)
+        behaviour = inputs["behaviour_mean"], inputs["behaviour_std"]
+        # a' first, then u_1 ... u_n
+        drawn = mean.detach() + std * inputs["noise"]
+        weight_of = lambda a: densities.importance_weight(  # noqa: E731
+            densities.gaussian_log_density(a, mean.detach(), std),
+            densities.gaussian_log_density(a, *behaviour),
+        )
+        rho, rho_drawn = weight_of(action), weight_of(drawn[0])
+
+        values = self.along("critic", views, inputs, torch.cat([steps, after]))[:, 0]
+        value, last = values[:m], values[m:].detach() * inputs["goes_on"]
+        every = torch.cat([action[None], drawn])
+        raw = self.along("advantage", views, inputs, steps, every)[..., 0]
+        centre = raw[2:].mean(0)
+        q, q_drawn = value + raw[0] - centre, (value + raw[1] - centre).detach()
+
+        with torch.no_grad():
+            grid, flat = between(inputs)
+            trace = (
+                rho.clamp(max=1.0)
+                if action.shape[1] == 1
+                else (rho ** (1.0 / action.shape[1])).clamp(max=1.0)
+            )
+            known = grid(inputs["reward"]), grid(value), grid(q)
+            q_ret = flat(retrace(*known, grid(trace), last, config.gamma))
+            q_opc = flat(retrace(*known, grid(torch.ones_like(trace)), last, config.gamma))
+            g = (
+                (rho.clamp(max=config.truncation) * (q_opc - value))[:, None]
+                * (action - mean)
+                / std**2
+            )
+            share = (1.0 - config.truncation / rho_drawn).clamp(min=0.0)
+            g = g + (share * (q_drawn - value))[:, None] * (drawn[0] - mean) / std**2
+            z = trust_region_step(g, (mean - average) / std**2, config.trust_region)
+            target = value + rho.clamp(max=1.0) * (q_ret - q)
+        policy_loss = -(mean * z).sum(1)
+        error = q_ret - q
+        value_loss = 0.5 * (error**2 + (target - value) ** 2)
+        kl = densities.gaussian_kl(*behaviour, mean, std)
+        return self.averaged(
+            policy_loss, value_loss, inputs, {"value": value, "rho": rho, "kl": kl}
+        )
+
+    def _discrete(self, weights: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, Tensors]:
+        action, config = inputs["action"].long(), self.config
+        views, (steps, after) = self.parts.views(weights), places(inputs)
+        logits, average_logits = self._policies(views, inputs, steps)
+        phi, average = torch.softmax(logits, -1), torch.softmax(average_logits, -1)
+        q_all = self.along("critic", views, inputs, steps)
+        q = q_all.gather(1, action).squeeze(1)
+        with torch.no_grad():
+            p = phi.clamp(min=1e-6)
+            value = (phi * q_all).sum(1)
+            next_p = torch.softmax(self.along("policy", views, inputs, after), -1)
+            last = (next_p * self.along("critic", views, inputs, after)).sum(1) * inputs["goes_on"]
+            rho_all = p / inputs["behaviour_mean"].clamp(min=1e-6)
+            rho = rho_all.gather(1, action).squeeze(1)
+            grid, flat = between(inputs)
+            known = grid(inputs["reward"]), grid(value), grid(q)
+            q_ret = flat(retrace(*known, grid(rho.clamp(max=1.0)), last, config.gamma))
+            # grad_phi log f(a|phi) is 1 / phi_a in the place of a
+            taken = torch.zeros_like(p).scatter(1, action, 1.0)
+            g = taken * (rho.clamp(max=config.truncation) * (q_ret - value))[:, None] / p
+            g = g + (1.0 - config.truncation / rho_all).clamp(min=0.0) * (q_all - value[:, None])
+            z = trust_region_step(g, -average / p, config.trust_region)
+        policy_loss = -(phi * z).sum(1)
+        value_loss = 0.5 * (q_ret - q) ** 2
+        kl = densities.categorical_kl(inputs["behaviour_mean"], logits)
+        return self.averaged(
+            policy_loss, value_loss, inputs, {"value": value, "rho": rho, "kl": kl}
+        )
+
+    def _policies(
+        self, views: Views, inputs: Tensors, steps: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Compute the outputs of the policy and of its average."""
+        with torch.no_grad():
+            average = self.along(
+                "policy", self.parts.views(inputs["target_weights"]), inputs, steps
+            )
+        return self.along("policy", views, inputs, steps), average

@@ -1,0 +1,108 @@
+"""What the written-out gradients of the algorithms with critics Q(s, a) share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rl_agent.algorithms.algorithm import Algorithm, Evaluation, evaluation_of
+from rl_agent.config import ActorCritic
+from rl_agent.distributions import comparison
+from rl_agent.networks import Pass
+from rl_agent.replay.batch import Transitions
+from rl_agent.replay.refer import Rules
+
+__all__ = ["Windows", "compare_behaviour", "evaluate", "fit", "least_q"]
+
+F32 = npt.NDArray[np.float32]
+Windows = tuple[F32, npt.NDArray[np.int64]]
+"""Windows (T, B, S) and their lengths (B,)."""
+
+
+def compare_behaviour(
+    batch: Transitions, mean: F32, std: F32, rules: Rules
+) -> tuple[dict[str, npt.NDArray[Any]], F32]:
+    """Compare a Gaussian policy with the stored behaviour.
+
+    Returns
+    -------
+    near, kept
+        rho, kl and far by name, and 1 for the steps that rule 1 keeps for the update, else 0, shape (B,).
+    """
+    behaviour = batch.action, batch.behaviour_mean, batch.behaviour_std
+    log_rho, kl = comparison.compare(mean, std, *behaviour)
+    rho, far, _ = comparison.weigh(log_rho, np.float32(rules.c_max), np.float32(np.inf))
+    return {"rho": rho, "kl": kl, "far": far}, (~(far & rules.rule_1)).astype(np.float32)
+
+
+def fit(
+    algorithm: Algorithm,
+    critic: Pass,
+    name: str,
+    windows: Windows,
+    action: F32,
+    q_target: F32,
+    share: F32,
+) -> F32:
+    """Write the gradient of sum_b share_b (q_b - Q(s_b, a_b))^2 / 2 + l/2 |w|^2 by the weights of the critic ``name``.
+
+    Returns
+    -------
+    F32
+        Q(s, a), shape (B,).
+    """
+    q = critic.forward(algorithm.host_weights[name], *windows, action[None])[:, 0].copy()
+    critic.backward((share * (q - q_target))[:, None], algorithm.host_gradient[name])
+    config = algorithm.config
+    if isinstance(config, ActorCritic) and config.critic_l2:
+        place = algorithm.parts.places[name]
+        algorithm.last_gradient[place] += np.float32(config.critic_l2) * algorithm.weights[place]
+    return q
+
+
+def least_q(
+    algorithm: Algorithm, critics: dict[str, Pass], windows: Windows, action: F32, share: F32
+) -> tuple[F32, F32]:
+    """Evaluate actions by the lesser of some critics.
+
+    Returns
+    -------
+    q, slope
+        min Q(s, a), shape (B,), and the gradient of sum_b share_b min Q(s_b, a_b) by the actions, shape (B, A).
+    """
+    values = [
+        one.forward(algorithm.host_weights[name], *windows, action[None])[:, 0]
+        for name, one in critics.items()
+    ]
+    least = np.minimum.reduce(values)
+    slope, total = np.empty((1, *action.shape), np.float32), np.zeros_like(action)
+    for one, value in zip(critics.values(), values, strict=True):
+        of_value = share if len(values) == 1 else np.where(value == least, share, np.float32(0.0))
+        one.backward(of_value[:, None], None, slope)
+        total += slope[0]
+    return least, total
+
+
+def evaluate(
+    algorithm: Algorithm,
+    near: dict[str, npt.NDArray[Any]],
+    value: F32,
+    error: F32,
+    kept: F32,
+    policy_loss: F32,
+    value_loss: F32,
+) -> Evaluation:
+    """Collect an ``Evaluation``; ``near`` holds rho, kl and far, the losses are those of each step, shape (B,)."""
+    count = max(1.0, float(kept.sum()))
+    return evaluation_of(
+        near
+        | {
+            "value": value,
+            "td_error": error,
+            "policy_loss": np.asarray(policy_loss.sum() / count),
+            "value_loss": np.asarray(value_loss.sum() / count),
+            "gradient_norm": np.asarray(np.linalg.norm(algorithm.last_gradient)),
+        }
+    )

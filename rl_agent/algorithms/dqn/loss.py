@@ -1,0 +1,236 @@
+"""DQN (Mnih et al. 2015) and Rainbow (Hessel et al. 2018), whose parts are settings of the same file.
+
+With n steps on (``steps_ahead``), m of them until the episode ended, if it did:
+
+    R_t   = sum_{k=0}^{m-1} gamma^k r_{t+k+1}
+    a*    = argmax_a Q~(s_{t+m}, a), or with ``double`` argmax_a Q(s_{t+m}, a)        (van Hasselt et al. 2016, eq. 4)
+    q_t   = R_t + gamma^m Q~(s_{t+m}, a*),   without the second term after a terminal state
+    L     = h( q_t - Q(s_t, a_t) ),   h(x) = x^2 / 2 up to |x| = 1, then |x| - 1/2    the error cut at 1 of its methods
+
+With a distribution of returns over z_1 ... z_N (``atoms``; Bellemare et al. 2017, eq. 7 and algorithm 1):
+
+    Q     = sum_i z_i p_i(s, a),   p = softmax of the network's logits
+    m_j   = sum_i clip( 1 - | clip( R_t + gamma^m z_i ) - z_j | / dz, 0, 1 ) p~_i(s_{t+m}, a*)
+    L     = - sum_j m_j log p_j(s_t, a_t)
+
+``dueling`` and ``noisy`` are in ``rl_agent/networks/q_network.py``. Actions are the best by Q, or with the chance
+epsilon any; epsilon falls from 1 in ``epsilon_steps``. With noise on the weights epsilon is 0, and the noise is drawn
+anew for every gradient step: for Q, for Q~ and for what is acted with until the next one. A policy at rest has none.
+
+Defaults of ``dqn``: Mnih et al. 2015, extended data table 1, as far as they carry over. Those of ``rainbow``: the
+data-efficient ones of van Hasselt et al. 2019, appendix E, as in the NERS paper, table B.1: double, duelling, noise
+0.1, 20 steps, 51 atoms in [-10, 10], batch 32, learning rate 1e-4, Adam's epsilon 1.5e-4, gradients of norm 10 at most,
+a new target every 2000 updates, prioritised replay (alpha 0.5, beta 0.4), learning from 1600 steps on.
+A run takes its own where none are named (``rl_agent/config/defaults.py``).
+
+Done otherwise than in the papers:
+
+1. Adam takes the place of RMSProp in ``dqn``.
+2. Rewards are clipped only where ``clip_rewards`` says so; else they are scaled as everywhere here.
+3. Noise is that of a gradient step, not of an action; all agents act with the same.
+4. Priorities of the distribution are its loss, as in Rainbow; ``td_error`` of both is that of the means.
+5. Whole episodes enter the memory when they end (or pieces of them), so the newest steps are not drawn yet.
+6. Initialisation of layers without noise.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rl_agent.algorithms.algorithm import Algorithm, Tensors
+from rl_agent.config import DQNConfig
+from rl_agent.networks import Parts, make_encoder
+from rl_agent.networks.actor import Acting, Actor, Head
+from rl_agent.networks.q_network import QNetwork, squashed_noise
+from rl_agent.replay.batch import Transitions
+from rl_agent.replay.sampler import Source
+from rl_agent.rollout.normalization import Sizes
+from rl_agent.runtime.lazy_torch import torch
+
+__all__ = ["DQN", "make_actor", "project"]
+
+F32 = npt.NDArray[np.float32]
+I64 = npt.NDArray[np.int64]
+
+
+def make_actor(config: DQNConfig, sizes: Sizes) -> Actor:
+    """Build the policy: the best action by Q, or with the chance epsilon, a loose parameter, any."""
+    network, atoms = _make_network(config, sizes), _atoms(config)
+
+    def q_values(outputs: torch.Tensor) -> torch.Tensor:
+        return _q_values(outputs, sizes.choices, torch.from_numpy(atoms))
+
+    def statistics(outputs: F32, loose: F32) -> tuple[F32, F32, F32]:
+        q = q_values(torch.from_numpy(outputs)).numpy()
+        probabilities = np.full(q.shape, loose[0] / sizes.choices, np.float32)
+        probabilities[np.arange(len(q)), q.argmax(axis=1)] += 1.0 - loose[0]
+        return q.max(axis=1), probabilities, np.zeros((len(q), 0), np.float32)
+
+    return Actor(network, 1, Head(statistics, q_values), noise=network.noise_size)
+
+
+def _make_network(config: DQNConfig, sizes: Sizes) -> QNetwork:
+    encoder = make_encoder(config) if config.network == "conv" else None
+    return QNetwork(
+        sizes.observation,
+        0 if encoder is None else config.window,
+        config.hidden_sizes,
+        sizes.choices,
+        config.atoms,
+        encoder=encoder,
+        is_dueling=config.dueling,
+        sigma=config.noise_sigma if config.noisy else None,
+    )
+
+
+def _atoms(config: DQNConfig) -> F32:
+    return np.linspace(-config.value_limit, config.value_limit, config.atoms, dtype=np.float32)
+
+
+def _q_values(outputs: torch.Tensor, choices: int, atoms: torch.Tensor) -> torch.Tensor:
+    """Q of every action, shape (B, K), from the network's outputs."""
+    if len(atoms) == 1:
+        return outputs
+    return torch.softmax(outputs.view(-1, choices, len(atoms)), 2) @ atoms.to(outputs)
+
+
+def project(probabilities: torch.Tensor, places: torch.Tensor, atoms: torch.Tensor) -> torch.Tensor:
+    """Put a distribution back onto the atoms (Bellemare et al. 2017, eq. 7).
+
+    Parameters
+    ----------
+    probabilities, places
+        Of each atom and where it has come to, shape (B, N).
+    atoms
+        z, shape (N,), evenly spaced.
+
+    Returns
+    -------
+    Tensor
+        Probabilities of the atoms, shape (B, N).
+    """
+    places = places.clamp(atoms[0], atoms[-1])
+    distance = (places[:, :, None] - atoms).abs() / (atoms[1] - atoms[0])
+    return (probabilities[:, :, None] * (1.0 - distance).clamp(0.0, 1.0)).sum(1)
+
+
+class DQN(Algorithm):
+    """Q of discrete actions and its target; see the module."""
+
+    config: DQNConfig
+
+    def __init__(self, config: DQNConfig, sizes: Sizes, rng: np.random.Generator) -> None:
+        actor = make_actor(config, sizes)
+        assert isinstance(actor.network, QNetwork)
+        self.q_network = actor.network
+        self._atoms = torch.from_numpy(_atoms(config))
+        self.acting_noise: F32 = np.zeros(self.q_network.noise_size, np.float32)
+        super().__init__(
+            config, sizes, actor, Parts(q=actor.network, epsilon=1), {"q": ("q", "q")}, rng
+        )
+        self.optimiser.adams["q"].epsilon = config.adam_epsilon
+        self.torch_step.max_norm = config.max_gradient_norm
+
+    def act(self, observations: F32, state: F32) -> Acting:
+        """Tell what the newest policy says, with the noise and the epsilon of now."""
+        self.torch_step.to_host()
+        self.host_weights["epsilon"][""][:] = self.epsilon
+        if len(self.acting_noise):
+            self.host_weights["q"]["noise"][:] = self.acting_noise
+        return self._act(observations, state)
+
+    @property
+    def epsilon(self) -> float:
+        """Chance of an action at random: from 1 to ``config.epsilon`` in ``epsilon_steps`` environment steps."""
+        config, steps = self.config, self.optimiser.adams["q"].steps * self.config.steps_per_update
+        if config.noisy:
+            return 0.0
+        share = min(1.0, steps / config.epsilon_steps)
+        return (1.0 - share) + share * config.epsilon
+
+    def statistics(self) -> dict[str, float]:
+        """``epsilon``."""
+        return {"epsilon": self.epsilon}
+
+    def gather(self, source: Source, places: I64) -> tuple[I64, Transitions]:
+        """Gather steps with what came ``steps_ahead`` later; ``goes_on`` holds gamma^(m-1), 0 at terminal states."""
+        config = self.config
+        return source.memory.gather_ahead(
+            places,
+            self.network.history,
+            source.mean,
+            source.per_std,
+            config.steps_ahead,
+            config.gamma,
+            None if config.clip_rewards else source.reward_scale,
+        )
+
+    def inputs(self, batch: Any, weight: F32 | None) -> dict[str, Any]:
+        """Add the noise of the weights of both networks, and draw that which is acted with next."""
+        inputs, size = super().inputs(batch, weight), self.q_network.noise_size
+        if size:
+            inputs |= {name: squashed_noise(size, self._rng) for name in ("noise", "target_noise")}
+            self.acting_noise = squashed_noise(size, self._rng)
+        return inputs
+
+    def target_rate(self) -> float:
+        """Move the target every ``target_every`` gradient steps."""
+        is_due = (self.optimiser.adams["q"].steps + 1) % self.config.target_every == 0
+        return self.config.target_rate if is_due else 0.0
+
+    def loss(self, weights: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, Tensors]:
+        """L of a batch of transitions."""
+        views, held = self.parts.views(weights)["q"], self.parts.views(weights.detach())["q"]
+        target = self.parts.views(inputs["target_weights"])["q"]
+        if "noise" in inputs:
+            views, held = ({**of, "noise": inputs["noise"]} for of in (views, held))
+            target = {**target, "noise": inputs["target_noise"]}
+        atoms, rows = (
+            self._atoms.to(weights),
+            torch.arange(len(inputs["action"]), device=weights.device),
+        )
+        choices, taken = self.sizes.choices, inputs["action"][:, 0].long()
+        outputs = self.q_network.reference(views, inputs["windows"], inputs["lengths"])
+        q = _q_values(outputs, choices, atoms)[rows, taken]
+        gamma = self.config.gamma * inputs["goes_on"]
+        with torch.no_grad():
+            after = inputs["next_windows"], inputs["next_lengths"]
+            following = self.q_network.reference(target, *after)
+            of_target = _q_values(following, choices, atoms)
+            by = (
+                _q_values(self.q_network.reference(held, *after), choices, atoms)
+                if self.config.double
+                else of_target
+            )
+            best = by.argmax(1)
+            q_target = inputs["reward"] + gamma * of_target[rows, best]
+        error = q_target - q
+        if len(atoms) == 1:
+            each = torch.nn.functional.huber_loss(q, q_target, reduction="none")
+            priority = error
+        else:
+            with torch.no_grad():
+                each_after = torch.softmax(following.view(-1, choices, len(atoms))[rows, best], 1)
+                aim = project(each_after, inputs["reward"][:, None] + gamma[:, None] * atoms, atoms)
+            each = -(
+                aim * torch.log_softmax(outputs.view(-1, choices, len(atoms))[rows, taken], 1)
+            ).sum(1)
+            priority = each
+        ones, zeros = torch.ones_like(q), torch.zeros_like(q)
+        results = {
+            "value": q,
+            "rho": ones,
+            "kl": zeros,
+            "far": zeros,
+            "td_error": error,
+            "priority": priority,
+        }
+        results |= {"policy_loss": -q.mean(), "value_loss": each.mean()}
+        return (inputs["weight"] * each).mean(), results
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Arrays of a checkpoint, with the noise that is acted with."""
+        return super().arrays() | {"acting_noise": self.acting_noise}

@@ -1,0 +1,37 @@
+"""What algorithms share that learn from a horizon of steps, with V of a network of its own, and then forget them."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from rl_agent.algorithms.algorithm import Algorithm, Source
+from rl_agent.replay.batch import Batch
+from rl_agent.runtime.lazy_torch import torch
+from rl_agent.schedule import Iterations
+
+__all__ = ["OnHorizon"]
+
+F32 = npt.NDArray[np.float32]
+I64 = npt.NDArray[np.int64]
+
+
+class OnHorizon(Algorithm):
+    """Learns in iterations; its part ``value`` is V."""
+
+    schedule = Iterations
+
+    def values(self, windows: F32, lengths: I64) -> F32:
+        """V at the end of windows, shape (n,)."""
+        self.torch_step.to_host()
+        with torch.no_grad():
+            views = self.parts.views(torch.from_numpy(self.weights))
+            outputs = self.parts(
+                "value", views, torch.from_numpy(windows), torch.from_numpy(lengths)
+            )
+        return outputs[:, 0].numpy()
+
+    def gather(self, source: Source, places: I64) -> tuple[I64, Batch]:
+        """Gather drawn steps; ``v_tbc`` holds G_t and ``q_ret`` A_t, standardised where the algorithm asks for it."""
+        places, batch = source.memory.gather(places, self.network.history, *source[1:])
+        return places, Batch(**vars(batch) | {"q_ret": source.memory.advantage[places]})

@@ -1,0 +1,105 @@
+"""The gradient of PPO by hand; its loss is in ``rl_agent/algorithms/ppo/loss.py``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from rl_agent.algorithms.algorithm import Algorithm, Evaluation
+from rl_agent.distributions import comparison
+from rl_agent.distributions.densities import LOG_RHO_BOUND
+from rl_agent.distributions.std import Deviation
+from rl_agent.replay.batch import Batch
+from rl_agent.replay.refer import Rules
+
+__all__ = ["Gradient"]
+
+F32 = npt.NDArray[np.float32]
+
+Compared: TypeAlias = "tuple[F32, F32, Callable[[F32], None]]"
+"""log rho and D_KL(mu || pi), shape (B,), and what writes the policy's gradient when it is given that by log pi."""
+
+
+class Gradient:
+    """Writes dL/dw of a batch into the ``last_gradient`` of an algorithm.
+
+    Parameters
+    ----------
+    of
+        Its networks are ``policy`` and ``value``, its loose parameters ``sigma``.
+    deviation
+        Of the Gaussian; None where actions are discrete.
+    clip
+        epsilon.
+    """
+
+    def __init__(self, of: Algorithm, deviation: Deviation | None, clip: float) -> None:
+        self._of, self._deviation, self._clip = of, deviation, np.float32(clip)
+        self._policy, self._value = of.parts.passes("policy"), of.parts.passes("value")
+
+    def __call__(self, batch: Batch, rules: Rules, weight: F32 | None) -> Evaluation:
+        """Write d(L_pi + L_V)/dw of a batch, which has no weights and no rules."""
+        of, seen = self._of, (batch.windows, batch.lengths)
+        outputs = self._policy.forward(of.host_weights["policy"], *seen)
+        value = self._value.forward(of.host_weights["value"], *seen)[:, 0]
+        share, one = np.float32(1.0 / len(value)), np.float32(1.0)
+        advantage, error = batch.q_ret, batch.v_tbc - value
+        compare = self._choices if self._deviation is None else self._gaussian
+        log_rho, kl, write = compare(batch, outputs)
+        bound = np.float32(LOG_RHO_BOUND)
+        rho = np.exp(log_rho.clip(-bound, bound))
+        clipped = rho.clip(one - self._clip, one + self._clip)
+        gain = np.minimum(rho * advantage, clipped * advantage)
+        # where the clipped term is the smaller one nothing moves; d rho = rho d log pi
+        moves = (rho * advantage <= gain) & (np.abs(log_rho) <= bound)
+        write(-share * advantage * rho * moves)
+        self._value.backward(-share * error[:, None], of.host_gradient["value"])
+        far = rho != clipped
+        return Evaluation(
+            value=value.copy(),
+            rho=rho,
+            kl=kl,
+            far=far,
+            policy_loss=-float(gain.mean()),
+            value_loss=0.5 * float(error @ error) * float(share),
+            mean_rho=float(rho.mean()),
+            mean_kl=float(kl.mean()),
+            far_fraction=float(far.mean()),
+            gradient_norm=math.sqrt(float(of.last_gradient @ of.last_gradient)),
+        )
+
+    def _gaussian(self, batch: Batch, mean: F32) -> Compared:
+        of, deviation = self._of, self._deviation
+        assert deviation is not None
+        place = of.parts.places["sigma"]
+        sigma: F32 = deviation(mean[:, :0], of.weights[place])
+        behaviour = batch.action, batch.behaviour_mean, batch.behaviour_std
+        log_rho, kl = comparison.compare(mean, sigma[None], *behaviour)
+
+        def write(of_log_pi: F32) -> None:
+            z = (batch.action - mean) / sigma
+            of_mean: F32 = (of_log_pi[:, None] * z / sigma).astype(np.float32, copy=False)
+            of_sigma = (of_mean * z).sum(0) - of_log_pi.sum() / sigma
+            of.last_gradient[place] = of_sigma * deviation.slope(sigma)
+            self._policy.backward(of_mean, of.host_gradient["policy"])
+
+        return log_rho, kl, write
+
+    def _choices(self, batch: Batch, logits: F32) -> Compared:
+        of, mu = self._of, batch.behaviour_mean
+        each, taken = np.arange(len(logits)), batch.action[:, 0].astype(np.int64)
+        log_pi = logits - logits.max(1, keepdims=True)
+        log_pi -= np.log(np.exp(log_pi).sum(1, keepdims=True))
+        log_mu = np.log(np.maximum(mu, np.float32(1e-30)))
+        kl = (mu * (log_mu - log_pi)).sum(1)
+
+        def write(of_log_pi: F32) -> None:
+            slopes: F32 = -of_log_pi[:, None] * np.exp(log_pi)
+            slopes[each, taken] += of_log_pi
+            self._policy.backward(slopes, of.host_gradient["policy"])
+
+        return log_pi[each, taken] - log_mu[each, taken], kl, write

@@ -1,0 +1,247 @@
+"""What algorithms share that learn from stretches of episodes: their steps follow one another up to a bootstrap.
+
+The policy is a Gaussian with a fixed sigma, or categorical. Its statistics phi, the mean or the probabilities, are the
+space of the trust region of the ACER paper (section 3.3): the policy's loss is -phi' z with z constant, where z is the
+policy gradient g by phi, or where there is a trust region what is left of it there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rl_agent.algorithms.algorithm import Algorithm, Source, Tensors, nearness
+from rl_agent.config import AgentConfig, StretchConfig
+from rl_agent.distributions import densities
+from rl_agent.networks import Views, make_network, outputs_along
+from rl_agent.networks.actor import Actor, categorical_head, gaussian_head
+from rl_agent.rollout.normalization import Sizes
+from rl_agent.runtime.lazy_torch import torch
+
+__all__ = [
+    "OnStretches",
+    "Stretches",
+    "between",
+    "compare",
+    "make_actor",
+    "places",
+    "retrace",
+    "slope_of_divergence",
+    "slope_of_log",
+    "statistics",
+    "trust_region_step",
+]
+
+F32 = npt.NDArray[np.float32]
+I64 = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Stretches:
+    """n drawn stretches of up to T steps, aligned at their ends in a grid (T, n); M of its places are gathered.
+
+    Attributes
+    ----------
+    sequences, lengths
+        Up to ``network.history`` observations before each stretch, its own and the one that followed, aligned at their
+        ends, zeros before an episode, shape (H + T + 1, n, S); and how many of them exist, not growing, shape (n,).
+    action, behaviour_mean, behaviour_std, reward
+        Shape (M, ...); the reward in scaled units.
+    place
+        Where each of the M lies in the grid, counted along its rows, shape (M,).
+    exists
+        1 for steps of a stretch, 0 for places before it begins, shape (T, n).
+    goes_on
+        0 where a terminal state follows the stretch, else 1, shape (n,).
+    """
+
+    sequences: F32
+    lengths: I64
+    action: F32
+    behaviour_mean: F32
+    behaviour_std: F32
+    reward: F32
+    place: I64
+    exists: F32
+    goes_on: F32
+
+
+def make_actor(config: AgentConfig, sizes: Sizes) -> Actor:
+    """Build the policy: the mean of a Gaussian with a fixed sigma, or logits."""
+    network = make_network(config, sizes.observation, sizes.choices or sizes.action)
+    if sizes.choices:
+        return Actor(network, 0, categorical_head(sizes.choices))
+    std = np.full(sizes.action, config.sigma, np.float32)
+    return Actor(network, 0, gaussian_head(sizes.action, lambda tail, loose: std))
+
+
+def retrace(
+    reward: torch.Tensor,
+    value: torch.Tensor,
+    q: torch.Tensor,
+    trace: torch.Tensor,
+    last: torch.Tensor,
+    gamma: float,
+) -> torch.Tensor:
+    """Q_i = r_{i+1} + gamma [ trace_{i+1} (Q_{i+1} - q_{i+1}) + V_{i+1} ] along stretches (Retrace; 1 as trace: Q opc).
+
+    Parameters
+    ----------
+    reward, value, q, trace
+        r_{i+1}, V(s_i), Q(s_i, a_i) and the trace's coefficient, shape (T, n).
+    last
+        Value of what followed the last steps, shape (n,).
+    gamma
+        Discount factor.
+
+    Returns
+    -------
+    Tensor
+        Shape (T, n).
+    """
+    targets, following = [], last
+    for i in range(len(reward) - 1, -1, -1):
+        target = reward[i] + gamma * following
+        targets.append(target)
+        following = trace[i] * (target - q[i]) + value[i]
+    return torch.stack(targets[::-1])
+
+
+def trust_region_step(g: torch.Tensor, k: torch.Tensor, delta: float) -> torch.Tensor:
+    """Solve min_z |g - z|^2 / 2 subject to k'z <= delta over the last axis (eqs. 11, 12)."""
+    excess = ((k * g).sum(-1, keepdim=True) - delta).clamp(min=0.0)
+    return g - excess / (k * k).sum(-1, keepdim=True).clamp(min=1e-12) * k
+
+
+def statistics(outputs: torch.Tensor, choices: int) -> torch.Tensor:
+    """Turn outputs of the policy into phi: the mean, or the probabilities of ``choices`` actions."""
+    return torch.softmax(outputs, -1) if choices else outputs
+
+
+def slope_of_log(
+    phi: torch.Tensor, action: torch.Tensor, sigma: float, choices: int
+) -> torch.Tensor:
+    """Gradient of log f(a|phi) by phi, shape of phi: (a - m) / sigma^2, or 1 / p_a in the place of a."""
+    if choices:
+        return torch.zeros_like(phi).scatter(1, action.long(), 1.0) / phi.clamp(min=1e-6)
+    return (action - phi) / sigma**2
+
+
+def slope_of_divergence(
+    phi: torch.Tensor, average: torch.Tensor, sigma: float, choices: int
+) -> torch.Tensor:
+    """Gradient k of D_KL( f(.|average) || f(.|phi) ) by phi, shape of phi."""
+    return -average / phi.clamp(min=1e-6) if choices else (phi - average) / sigma**2
+
+
+def compare(
+    inputs: Tensors, outputs: torch.Tensor, sigma: float, choices: int
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Compare the policy with the stored behaviour; returns rho (held constant), log rho and D_KL(mu || pi), (M,)."""
+    action, mu = inputs["action"], inputs["behaviour_mean"]
+    if choices:
+        log_pi = densities.categorical_log_density(action, outputs)
+        log_rho = log_pi - torch.log(mu.gather(-1, action.long()).squeeze(-1).clamp(min=1e-6))
+        kl = densities.categorical_kl(mu, outputs)
+    else:
+        std, behaviour = torch.full_like(outputs[:1], sigma), (mu, inputs["behaviour_std"])
+        log_rho = densities.gaussian_log_density(action, outputs, std)
+        log_rho = log_rho - densities.gaussian_log_density(action, *behaviour)
+        kl = densities.gaussian_kl(*behaviour, outputs, std)
+    log_rho = log_rho.detach()
+    return densities.importance_weight(log_rho, torch.zeros_like(log_rho)), log_rho, kl
+
+
+def between(
+    inputs: Tensors,
+) -> tuple[Callable[[torch.Tensor], torch.Tensor], Callable[[torch.Tensor], torch.Tensor]]:
+    """Ways from what is gathered, shape (M,), to the grid of ``Stretches``, and back."""
+    shape, place = inputs["exists"].shape, inputs["place"].long()
+
+    def grid(x: torch.Tensor) -> torch.Tensor:
+        return x.new_zeros(shape.numel()).index_copy(0, place, x).reshape(shape)
+
+    return grid, lambda y: y.reshape(-1)[place]
+
+
+def places(inputs: Tensors) -> tuple[torch.Tensor, torch.Tensor]:
+    """Where in ``sequences`` the M steps lie, and what followed the n last ones."""
+    total, n, _ = inputs["sequences"].shape
+    before = total - 1 - len(inputs["exists"])
+    after = (total - 1) * n + torch.arange(n, device=inputs["place"].device)
+    return inputs["place"].long() + before * n, after
+
+
+class OnStretches(Algorithm):
+    """Gathers stretches of up to ``segment`` steps, and averages losses over their steps."""
+
+    config: StretchConfig
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._is_step: npt.NDArray[np.bool_] = np.zeros(0, np.bool_)
+
+    def gather(self, source: Source, places: I64) -> tuple[I64, Stretches]:
+        """Gather the stretches that end at ``places``, those with the longest past first."""
+        memory, history, count = source.memory, self.network.history, len(places)
+        longest = self.config.segment
+        if self.config.device == "cpu":  # a graph needs the same shapes every time
+            longest = min(longest, int(memory.position[places].max()) + 1)
+        else:  # or one of a few, filled up with stretches of no steps
+            places = np.resize(places, -(-count // self.config.episodes) * self.config.episodes)
+        known = np.minimum(memory.position[places] + 2, history + longest + 1)
+        order = np.argsort(-known, kind="stable")
+        ends, known = places[order], known[order]
+        back = np.arange(longest - 1, -1, -1)[:, None]
+        exists = (memory.position[ends] >= back) & (order < count)
+        is_gathered = exists if self.config.device == "cpu" else np.ones_like(exists)
+        place = np.flatnonzero(is_gathered)
+        places = (np.where(exists, ends - back, ends) % memory.capacity).reshape(-1)[place]
+        rows = memory.rows(ends)
+        is_last = memory.position[ends] + 1 == memory.length[rows]
+        self._is_step = exists.reshape(-1)[place]
+        return places[self._is_step], Stretches(
+            sequences=memory.following(ends, history + longest + 1, source.mean, source.per_std),
+            lengths=known,
+            action=memory.action[places],
+            behaviour_mean=memory.behaviour_mean[places],
+            behaviour_std=memory.behaviour_std[places],
+            reward=memory.reward[places] * np.float32(1.0 / source.reward_scale),
+            place=place,
+            exists=exists.astype(np.float32),
+            goes_on=(~(memory.terminated[rows] & is_last)).astype(np.float32),
+        )
+
+    def sorted_results(self, results: dict[str, Any]) -> dict[str, Any]:
+        """Leave out the rows that are no steps."""
+        return {
+            name: array[self._is_step] if np.ndim(array) else array
+            for name, array in results.items()
+        }
+
+    def along(
+        self,
+        name: str,
+        views: Views,
+        inputs: Tensors,
+        place: torch.Tensor,
+        actions: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """Compute the outputs of a network at steps of the stretches."""
+        return outputs_along(
+            self.parts, name, views, inputs["sequences"], inputs["lengths"], place, actions
+        )
+
+    def averaged(
+        self, policy_loss: torch.Tensor, value_loss: torch.Tensor, inputs: Tensors, results: Tensors
+    ) -> tuple[torch.Tensor, Tensors]:
+        """Average over the steps that exist."""
+        exists = inputs["exists"].reshape(-1)[inputs["place"].long()]
+        mean = lambda x: (x * exists).sum() / exists.sum()  # noqa: E731
+        far, _ = nearness(results["rho"], inputs)
+        losses = {"policy_loss": mean(policy_loss), "value_loss": mean(value_loss)}
+        return losses["policy_loss"] + losses["value_loss"], results | losses | {"far": far}

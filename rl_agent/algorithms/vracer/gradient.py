@@ -1,0 +1,182 @@
+"""The gradient of V-RACER by hand; its loss is in ``rl_agent/algorithms/vracer/loss.py``."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from rl_agent.algorithms.algorithm import Algorithm, Evaluation, mean_of_present
+from rl_agent.distributions import clipped_normal, comparison
+from rl_agent.distributions.sampling import BOUND
+from rl_agent.distributions.std import Deviation
+from rl_agent.replay import multi_agent
+from rl_agent.replay.batch import Batch
+from rl_agent.replay.refer import Rules
+from rl_agent.runtime.jit import compiled
+
+__all__ = ["Gradient"]
+
+F32 = npt.NDArray[np.float32]
+Flags = npt.NDArray[np.bool_]
+
+
+class Gradient:
+    """Writes dL/dw of a batch into the ``last_gradient`` of an algorithm."""
+
+    def __init__(self, of: Algorithm, deviation: Deviation) -> None:
+        self._of, self._pass, self._deviation = of, of.parts.passes("network"), deviation
+
+    def __call__(self, batch: Batch, rules: Rules, weight: F32 | None) -> Evaluation:
+        """Write dL/dw of a batch; steps above ``rho_clip`` have no gradient of L_pi."""
+        of = self._of
+        outputs = self._pass.forward(of.host_weights["network"], batch.windows, batch.lengths)
+        tail, free = outputs[:, 1 + of.sizes.action :], of.weights[of.parts.places["sigma"]]
+        # a row for each step, or one for all
+        sigma = self._deviation(tail, free).reshape(-1, of.sizes.action)
+        value, kl, rho, far, moved = self._compare(batch, rules, outputs, sigma)
+        advantage = self._advantage(batch, value, rho * ~far)
+        kept, of_kl = _kept(batch, rules, far, weight)
+        count, size = max(1.0, float(kept.sum())), len(far)
+        self._propagate(
+            batch,
+            outputs,
+            sigma,
+            advantage,
+            rho * moved,
+            np.float32(rules.beta / size) * kept,
+            np.float32((1.0 - rules.beta) / size) * of_kl,
+        )
+        error = batch.v_tbc - outputs[:, 0]
+        return Evaluation(
+            value=multi_agent.mean_of_each(value, of.sizes.world)
+            if of.config.is_cooperative
+            else value.copy(),
+            rho=rho,
+            kl=kl,
+            far=far,
+            policy_loss=-float((rho * advantage) @ kept) / count,
+            value_loss=0.5 * float(error**2 @ kept) / count,
+            mean_rho=mean_of_present(rho, batch.present),
+            mean_kl=mean_of_present(kl, batch.present),
+            far_fraction=mean_of_present(far, batch.present),
+            gradient_norm=math.sqrt(float(of.last_gradient @ of.last_gradient)),
+            td_error=None if of.config.sampler == "uniform" else error,
+        )
+
+    def _compare(
+        self, batch: Batch, rules: Rules, outputs: F32, sigma: F32
+    ) -> tuple[F32, F32, F32, Flags, Flags]:
+        """Return V(s), KL, and rho, far and moved as of ``comparison.weigh``; for an agent that is absent 0, 0 and 1."""
+        of, value = self._of, outputs[:, 0]
+        behaviour = batch.action, batch.behaviour_mean, batch.behaviour_std
+        log_rho, kl = comparison.compare(outputs[:, 1:], sigma, *behaviour, of.config.is_clipped)
+        if batch.present is not None:
+            log_rho, kl, value = log_rho * batch.present, kl * batch.present, value * batch.present
+            if of.config.has_full_dynamics:
+                log_rho = multi_agent.sum_of_each(log_rho, of.sizes.world)
+        bounds = np.float32(rules.c_max), np.float32(rules.rho_clip)
+        return value, kl, *comparison.weigh(log_rho, *bounds)
+
+    def _advantage(self, batch: Batch, value: F32, near: F32) -> F32:
+        """Return Q_ret - V(s), less its mean weighted by ``near`` where it is centered; 0 for an absent agent."""
+        advantage = batch.q_ret - value
+        if self._of.config.center_advantages:
+            near = near if batch.present is None else near * batch.present
+            advantage -= near @ advantage / max(near.sum(), np.float32(1e-6))
+        return advantage if batch.present is None else advantage * batch.present
+
+    def _propagate(
+        self,
+        batch: Batch,
+        outputs: F32,
+        sigma: F32,
+        advantage: F32,
+        rho: F32,
+        loss_share: F32,
+        kl_share: F32,
+    ) -> None:
+        """Write dL/dw, from the outputs to the weights; arguments as of ``_output_gradients``."""
+        of, deviation, d_outputs = self._of, self._deviation, np.empty_like(outputs)
+        # the weight of every agent moves with the action of each
+        if batch.present is not None and of.config.has_full_dynamics:
+            advantage = multi_agent.sum_of_each(advantage, of.sizes.world)
+        behaviour = batch.action, batch.behaviour_mean, batch.behaviour_std
+        d_sigma = _output_gradients(
+            outputs,
+            sigma,
+            *behaviour,
+            batch.v_tbc,
+            advantage,
+            rho,
+            loss_share,
+            kl_share,
+            d_outputs,
+            of.config.is_clipped,
+        )
+        d_free = d_sigma * deviation.slope(sigma)
+        sums = d_free.reshape(-1, deviation.parameters).sum(axis=0)
+        of.last_gradient[of.parts.places["sigma"]] = sums
+        if deviation.outputs:
+            d_outputs[:, 1 + of.sizes.action :] = d_free
+        self._pass.backward(d_outputs, of.host_gradient["network"])
+
+
+def _kept(batch: Batch, rules: Rules, far: Flags, weight: F32 | None) -> tuple[F32, F32]:
+    """Return how much the losses and the KL of every step count: 1 or 0, times what the sampler weighs it with."""
+    kept, of_kl = (~(far & rules.rule_1)).astype(np.float32), np.ones(len(far), np.float32)
+    for factor in (batch.present, weight):
+        if factor is not None:
+            kept, of_kl = kept * factor, of_kl * factor
+    return kept, of_kl
+
+
+@compiled(error_model="numpy")
+def _output_gradients(
+    outputs: F32,
+    sigma: F32,
+    action: F32,
+    mu_mean: F32,
+    mu_std: F32,
+    v_tbc: F32,
+    advantage: F32,
+    rho: F32,
+    loss_share: F32,
+    kl_share: F32,
+    d_outputs: F32,
+    clipped: bool,
+) -> F32:
+    """Differentiate the mean loss with respect to V, m (into ``d_outputs``) and sigma (the result, of its shape).
+
+    ``sigma`` has a row for each step, or one for all, shape (B, A) or (1, A).
+
+    With z = (a - m) / sigma:  d log pi / dm = z / sigma,  d log pi / dsigma = (z^2 - 1) / sigma, and
+    d KL / dm = (m - m_mu) / sigma^2,  d KL / dsigma = 1 / sigma - (sigma_mu^2 + (m_mu - m)^2) / sigma^3,
+    unless the policies are ``clipped`` (``rl_agent/distributions/clipped_normal.py``).
+    ``rho`` is 0 where a clip cuts its gradient off; the shares are the weights of a sample's terms.
+    """
+    one = np.float32(1.0)
+    batch, size = action.shape
+    d_sigma = np.zeros(sigma.shape, np.float32)
+    for b in range(batch):
+        row = b if sigma.shape[0] > 1 else 0
+        d_outputs[b, 0] = loss_share[b] * (outputs[b, 0] - v_tbc[b])
+        of_log_pi = -loss_share[b] * rho[b] * advantage[b]
+        for j in range(size):
+            s, s_mu = sigma[row, j], mu_std[b, j]
+            m, m_mu = outputs[b, 1 + j], mu_mean[b, j]
+            if clipped:
+                of_m, of_s, kl_m, kl_s = clipped_normal.slopes(
+                    action[b, j], m, s, m_mu, s_mu, -BOUND, BOUND
+                )
+                d_outputs[b, 1 + j] = np.float32(of_log_pi * of_m + kl_share[b] * kl_m)
+                d_sigma[row, j] += np.float32(of_log_pi * of_s + kl_share[b] * kl_s)
+                continue
+            z = (action[b, j] - m) / s
+            d_outputs[b, 1 + j] = of_log_pi * z / s + kl_share[b] * (m - m_mu) / (s * s)
+            d_sigma[row, j] += (
+                of_log_pi * (z * z - one) / s
+                + kl_share[b] * (one - (s_mu * s_mu + (m_mu - m) ** 2) / (s * s)) / s
+            )
+    return d_sigma

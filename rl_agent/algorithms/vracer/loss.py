@@ -1,0 +1,225 @@
+"""V-RACER (Novati & Koumoutsakos 2019, section 2 and algorithm 3), with Remember-and-Forget (section 3).
+
+One network gives V(s) and the mean m(s) of a Gaussian policy; its standard deviation sigma is a
+parameter shared by all states. With the importance weight rho_t = pi(a_t|s_t) / mu_t(a_t|s_t) and
+rho_bar_t = min(1, rho_t):
+
+    V_tbc_t = V(s_t) + rho_bar_t [ r_{t+1} + gamma V_tbc_{t+1} - V(s_t) ]        value target (eq. 8)
+    Q_ret_t = r_{t+1} + gamma V_tbc_{t+1}
+
+    L_pi  = -rho_t ( Q_ret_t - V(s_t) ),  the bracket held constant               policy (eqs. 6, 7)
+    L_tbc = ( V(s_t) - V_tbc_t )^2 / 2,   the target held constant                value (eq. 9)
+    L     = beta ( L_pi + L_tbc ) [near-policy] + (1 - beta) D_KL( mu_t || pi )    ReF-ER (eq. 10)
+
+averaged over a batch of steps drawn from the memory. The targets come from the V_tbc stored there;
+afterwards V, rho and KL of the drawn steps are refreshed, and V_tbc of these and all earlier steps of
+their episodes is corrected by a backward sweep (``rl_agent/replay/targets.py``).
+
+Implementation details that the paper leaves open:
+
+1. Log importance weights are clipped to +-20 before the exponential (overflow), far outside of any c_max.
+2. The policy gradient takes the current network's V(s_t) in its bracket; Q_ret is the stored one.
+3. Options that the paper does not have: ``center_advantages``, ``sigma_min``, ``deviation`` (a sigma for each state),
+   ``trunks`` (V and the policy share no weights), ``gamma_first`` (a horizon that grows), ``episode_share``,
+   ``beta_rate`` and ``decay`` (Retrace(lambda), ``rl_agent/replay/targets.py``); see ``rl_agent/config/``.
+4. The densities are those of untruncated normals (``rl_agent/distributions/densities.py``), or with ``policy``
+``clipped`` those of
+   normals clipped to the range of the actions (Weber et al. 2022, appendix B).
+5. A run takes its own gamma, learning rate, memory, start, annealing and first beta (1, not 0.3) where none are named
+   (``rl_agent/config/defaults.py``).
+
+Discrete actions (Weber et al. 2022, appendix A): the network gives V(s) and the logits of pi(a|s), with ``policy``
+``boltzmann`` also the inverse temperature of their distribution (``rl_agent/networks/actor.py``, ``categorical_head``).
+
+Closed-form advantages (appendix E), with ``advantage`` ``quadratic`` or ``gaussian``: the network also gives the
+coefficients of A(s, a), the targets hold Q = V + A (eqs. 6, 7), and L_adv (eq. 23) is added to L (``advantages.py``).
+
+Several agents in a world (Weber et al. 2022, section 2), each with this policy and V(s):
+``rl_agent/replay/multi_agent.py``. One network and sigma serve all of them, or with ``policies`` ``own`` each has its
+own.
+
+``loss`` is L as the paper writes it, for autograd: the program that a GPU runs
+(``rl_agent/networks/optim/gradient_step.py``), and the reference that the tests hold the fast way on a CPU to, which is
+written out (``gradient.py``).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from rl_agent.algorithms import advantages
+from rl_agent.algorithms.algorithm import Algorithm, Source, Tensors, centered, nearness
+from rl_agent.algorithms.vracer import gradient
+from rl_agent.config import VRacerConfig
+from rl_agent.distributions import densities, sampling
+from rl_agent.distributions.std import Deviation
+from rl_agent.networks import Abreast, Each, Network, Parts, Views, make_network
+from rl_agent.networks.actor import Actor, categorical_head, gaussian_head
+from rl_agent.replay.batch import Batch
+from rl_agent.rollout.normalization import Sizes
+from rl_agent.runtime.lazy_torch import torch
+
+__all__ = ["VRacer", "make_actor"]
+
+F32 = npt.NDArray[np.float32]
+I64 = npt.NDArray[np.int64]
+
+
+def make_actor(config: VRacerConfig, sizes: Sizes) -> Actor:
+    """Build the policy: outputs V(s), the policy's own, and the coefficients of the advantage, if any."""
+    own, deviation = sizes.choices or sizes.action, _deviation(config, sizes)
+    has_temperature = config.policy == "boltzmann"
+    coefficients = advantages.count_coefficients(config.advantage, sizes.action)
+    further = int(has_temperature) if sizes.choices else deviation.outputs + coefficients
+    network: Network
+    if config.trunks == "separate":
+        parts = (1, own + further)
+        network = Abreast(*(make_network(config, sizes.observation, outputs) for outputs in parts))
+    else:
+        network = make_network(config, sizes.observation, 1 + own + further)
+    if deviation.policies > 1:
+        network = Each(network, deviation.policies)
+    if sizes.choices:
+        head = categorical_head(own, has_value=True, has_temperature=has_temperature)
+        return Actor(network, 0, head)
+    return Actor(network, deviation.parameters, gaussian_head(own, deviation, has_value=True))
+
+
+def _deviation(config: VRacerConfig, sizes: Sizes) -> Deviation:
+    """Build sigma, for each agent of a world if they have a policy each."""
+    policies = sizes.world if config.policies == "own" else 1
+    return Deviation(sizes.action, config.sigma_min, policies, of_state=config.deviation == "state")
+
+
+class VRacer(Algorithm):
+    """Weights of V-RACER, and one gradient of them.
+
+    Parameters
+    ----------
+    config
+        The learner's settings.
+    sizes
+        Of the task.
+    rng
+        Draws the first weights.
+
+    Attributes
+    ----------
+    weights
+        Flat vector: the network's weights, then the A parameters of sigma (before the softplus) for a Gaussian, as many
+        for each policy.
+    network
+        Its outputs are V(s), m_1(s), ... m_A(s), or V(s) and the logits of the choices; then, if they depend on the
+        state, what is added to the parameters of sigma, and the coefficients of A(s, a).
+    """
+
+    config: VRacerConfig
+
+    uses_value_targets = True
+
+    def __init__(self, config: VRacerConfig, sizes: Sizes, rng: np.random.Generator) -> None:
+        actor, self._deviation = make_actor(config, sizes), _deviation(config, sizes)
+        loose = actor.size - actor.network.size
+        super().__init__(
+            config,
+            sizes,
+            actor,
+            Parts(network=actor.network, sigma=loose),
+            {"all": ("network", "sigma")},
+            rng,
+        )
+        self.weights[actor.network.size :] = sampling.inverse_softplus(
+            config.sigma - config.sigma_min
+        )
+        self.torch_step.to_device()
+        plain = config.advantage == "none" and not sizes.choices
+        self.analytic_gradient = (
+            gradient.Gradient(self, self._deviation) if plain and config.device == "cpu" else None
+        )
+
+    def values(self, windows: F32, lengths: I64) -> F32:
+        """V at the end of windows of any lengths, shape (n,)."""
+        self.torch_step.to_host()
+        return self.network.evaluate(self.host_weights["network"], windows, lengths)[:, 0]
+
+    def gather(self, source: Source, places: I64) -> tuple[I64, Batch]:
+        """Gather drawn steps with their stored targets."""
+        return source.memory.gather(places, self.network.history, *source[1:])
+
+    def loss(self, weights: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, Tensors]:
+        """L of a batch as a torch graph of ``weights``.
+
+        Parameters
+        ----------
+        weights
+            Flat weights, shape of ``self.weights``.
+        inputs
+            The arrays of a ``Batch``, ``weight`` (B,), ``c_max``, ``beta``, ``rule_1`` (1 or 0) and ``rho_clip``.
+
+        Returns
+        -------
+        loss
+            L, a scalar.
+        results
+            ``value``, ``rho``, ``kl``, ``far`` (1 or 0) and ``td_error`` of shape (B,), ``policy_loss`` and
+            ``value_loss``; with a closed form ``advantage``.
+        """
+        action, beta = inputs["action"], inputs["beta"]
+        views = self.parts.views(weights)
+        outputs = self.parts("network", views, inputs["windows"], inputs["lengths"])
+        value = outputs[:, 0]
+        if self.sizes.choices:
+            log_pi, log_mu, kl = densities.compare_choices(
+                action, inputs["behaviour_mean"], self._logits(outputs)
+            )
+        else:
+            mean, sigma, coefficients = self._normal(views, outputs)
+            behaviour = inputs["behaviour_mean"], inputs["behaviour_std"]
+            log_pi, log_mu, kl = densities.compare_normals(
+                action, behaviour, (mean, sigma), self.config.is_clipped
+            )
+        present = inputs.get("present", torch.ones_like(value))
+        kl = kl * present
+        log_pi, log_mu, world = log_pi * present, log_mu * present, self.sizes.world
+        if self.config.has_full_dynamics:
+            log_pi, log_mu = (densities.sum_of_each(log, world) for log in (log_pi, log_mu))
+        rho = torch.minimum(densities.importance_weight(log_pi, log_mu), inputs["rho_clip"])
+        far, kept = nearness(rho, inputs)
+        kept = kept * inputs["weight"] * present
+        advantage = inputs["q_ret"] - value.detach()
+        if self.config.center_advantages:
+            advantage = centered(advantage, (1.0 - far) * rho.detach() * present)
+        policy_loss = -rho * advantage * kept
+        error = inputs["v_tbc"] - value
+        value_loss = 0.5 * error**2 * kept
+        both, v_f = policy_loss + value_loss, value * present
+        if self.config.is_cooperative:
+            v_f = densities.mean_of_each(v_f, world)
+        results = {"value": v_f, "rho": rho, "kl": kl, "far": far, "td_error": error}
+        if "present" in inputs:
+            results["present"] = present
+        if self.config.advantage != "none":
+            form = advantages.FORMS[self.config.advantage]
+            results["advantage"] = form(coefficients, action, mean.detach(), sigma.detach())
+            both = both + kept * advantages.loss(results["advantage"], value, inputs["q_ret"], rho)
+        loss = (beta * both + (1.0 - beta) * kl * inputs["weight"]).mean()
+        count = kept.sum().clamp(min=1.0)
+        return loss, results | {
+            "policy_loss": policy_loss.sum() / count,
+            "value_loss": value_loss.sum() / count,
+        }
+
+    def _logits(self, outputs: torch.Tensor) -> torch.Tensor:
+        """Logits of the choices, shape (B, K), multiplied by the inverse temperature where there is one."""
+        logits, tail = outputs[:, 1 : 1 + self.sizes.choices], outputs[:, 1 + self.sizes.choices :]
+        is_boltzmann = self.config.policy == "boltzmann"
+        return logits * torch.nn.functional.softplus(tail) if is_boltzmann else logits
+
+    def _normal(
+        self, views: Views, outputs: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Sort the outputs into m and sigma, shapes (B, A), and the coefficients of the advantage."""
+        size, deviation = self.sizes.action, self._deviation
+        mean, tail = outputs[:, 1 : 1 + size], outputs[:, 1 + size :]
+        return mean, deviation.tensor(tail, views["sigma"][""]), tail[:, deviation.outputs :]

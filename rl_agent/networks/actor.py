@@ -1,0 +1,160 @@
+"""The part of an algorithm that acts: a network, and what its outputs mean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from rl_agent.distributions import sampling
+from rl_agent.networks import Network
+from rl_agent.runtime.lazy_torch import torch
+
+__all__ = ["Acting", "Actor", "Head", "categorical_head", "gaussian_head"]
+
+F32 = npt.NDArray[np.float32]
+
+
+class Head(NamedTuple):
+    """What the outputs of a network mean.
+
+    Attributes
+    ----------
+    statistics
+        From the network's outputs (n, O) and the loose parameters to V (n,) and the statistics of the policy.
+    mode
+        From the outputs to the mean of a Gaussian policy (n, A), or to scores of discrete actions (n, K) whose largest
+        one is the likeliest action, as a torch graph.
+    """
+
+    statistics: Callable[[F32, F32], tuple[F32, F32, F32]]
+    mode: Callable[[torch.Tensor], torch.Tensor]
+
+
+def gaussian_head(size: int, std: Callable[[F32, F32], F32], *, has_value: bool = False) -> Head:
+    """Make the head of a Gaussian policy, whose mean is an output.
+
+    Parameters
+    ----------
+    size
+        Components of an action (A).
+    std
+        From the outputs behind the mean, shape (n, ...), and the loose parameters to the standard deviation.
+    has_value
+        Whether V(s) is an output, the first one.
+    """
+    first = int(has_value)
+
+    def statistics(outputs: F32, loose: F32) -> tuple[F32, F32, F32]:
+        mean, tail = outputs[:, first : first + size], outputs[:, first + size :]
+        return _value(outputs, has_value), mean, std(tail, loose)
+
+    return Head(statistics, lambda outputs: outputs[:, first : first + size])
+
+
+def categorical_head(
+    choices: int, *, has_value: bool = False, has_temperature: bool = False
+) -> Head:
+    """Make the head of a policy of discrete actions, whose logits are outputs.
+
+    They are minus the energies of a Boltzmann distribution (Weber et al. 2022, appendix A).
+
+    Parameters
+    ----------
+    choices
+        Number of actions (K).
+    has_value
+        Whether V(s) is an output, the first one.
+    has_temperature
+        Whether its inverse temperature, by which the logits are multiplied, is the output behind them (after a
+        softplus); otherwise it is one.
+    """
+    first = int(has_value)
+
+    def statistics(outputs: F32, loose: F32) -> tuple[F32, F32, F32]:
+        logits, tail = outputs[:, first : first + choices], outputs[:, first + choices :]
+        if has_temperature:
+            logits = (logits * sampling.softplus(tail)).astype(np.float32)
+        nothing = np.zeros((len(outputs), 0), np.float32)
+        return _value(outputs, has_value), sampling.softmax(logits), nothing
+
+    return Head(statistics, lambda outputs: outputs[:, first : first + choices])
+
+
+def _value(outputs: F32, has_value: bool) -> F32:
+    return outputs[:, 0] if has_value else np.zeros(len(outputs), np.float32)
+
+
+class Acting(NamedTuple):
+    """What an actor says about n observations.
+
+    Attributes
+    ----------
+    value
+        V(s), shape (n,); zero where the acting network has no value.
+    mean, std
+        Statistics of the policy: of a Gaussian, shapes (n, A) and (n, A) or (A,); for discrete actions the
+        probabilities, shape (n, K), and nothing, shape (n, 0).
+    state
+        The next recurrent states.
+    """
+
+    value: F32
+    mean: F32
+    std: F32
+    state: F32
+
+
+class Actor:
+    """A policy as a function of weights and observations.
+
+    Parameters
+    ----------
+    network
+        Its weights come first in the flat vector of the algorithm.
+    loose
+        Number of parameters that follow them and belong to the policy too (such as those of a shared sigma).
+    head
+        What the outputs mean.
+    noise
+        Weights of the network, its last ones, that hold the noise it is acted with while learning.
+
+    Attributes
+    ----------
+    size
+        How many of the weights are read, the first ones.
+    """
+
+    def __init__(self, network: Network, loose: int, head: Head, noise: int = 0) -> None:
+        self.network, self.head = network, head
+        self._noise = slice(network.size - noise, network.size)
+        self.size = network.size + loose
+
+    def at_rest(self, weights: F32) -> F32:
+        """Copy the weights that are read, without their noise."""
+        still = weights[: self.size].copy()
+        still[self._noise] = 0.0
+        return still
+
+    def reference_mode(
+        self, weights: torch.Tensor, observations: torch.Tensor, state: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Compute the policy's mode (see :class:`Head`) and the next states as a torch graph."""
+        views = self.network.views(weights[: self.network.size])
+        outputs, following = self.network.reference_step(views, observations, state)
+        return self.head.mode(outputs), following
+
+    def bind(self, weights: F32) -> Callable[[F32, F32], Acting]:
+        """Act with ``weights`` (their later changes included): from observations (n, S) and states to ``Acting``."""
+        views, loose = (
+            self.network.views(weights[: self.network.size]),
+            weights[self.network.size : self.size],
+        )
+
+        def act(observations: F32, state: F32) -> Acting:
+            outputs, following = self.network.step(views, observations, state)
+            return Acting(*self.head.statistics(outputs, loose), following)
+
+        return act

@@ -1,0 +1,1 @@
+"""Adam, gradient steps, the target network and the average of the policy."""

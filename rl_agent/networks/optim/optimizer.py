@@ -1,0 +1,102 @@
+"""Flat weights and what moves them against a gradient: Adam, and a target network that follows.
+
+Groups of the weights (a policy, a critic) have moments and a learning rate of their own, and may sit out a step. After
+each step the target follows: w~ <- (1 - alpha) w~ + alpha w.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from rl_agent.networks.optim.adam import Adam, follow, follow_on_device, step_on_device
+from rl_agent.runtime.lazy_torch import torch
+
+__all__ = ["Optimiser"]
+
+F32 = npt.NDArray[np.float32]
+Tensors: TypeAlias = "dict[str, torch.Tensor]"
+
+
+class Optimiser:
+    """Weights on the host with their moments and target, and a step of them there or of their copies on a device.
+
+    Parameters
+    ----------
+    weights
+        Flat vector, which is moved in place.
+    groups
+        By name, where the weights lie that share moments and a learning rate.
+    target
+        Weights of the target network, if there is one, shape of ``weights``.
+
+    Attributes
+    ----------
+    adams
+        Moments of each group.
+    """
+
+    def __init__(
+        self, weights: F32, groups: Mapping[str, slice], target: F32 | None = None
+    ) -> None:
+        self.weights, self.groups, self.target = weights, dict(groups), target
+        self.adams = {name: Adam(len(weights[place])) for name, place in groups.items()}
+
+    def arrays(self) -> dict[str, F32]:
+        """All that a step moves, the arrays themselves: what a checkpoint keeps, and a device has copies of."""
+        arrays = {"weights": self.weights}
+        for name, adam in self.adams.items():
+            arrays |= {f"adam/{name}/first": adam.first, f"adam/{name}/second": adam.second}
+        return arrays if self.target is None else arrays | {"target": self.target}
+
+    def descend(self, gradient: F32, rates: Mapping[str, float], target_rate: float = 0.0) -> None:
+        """Take a step on the host.
+
+        Parameters
+        ----------
+        gradient
+            Shape of the weights.
+        rates
+            Learning rates of the groups that move; the others sit out this step.
+        target_rate
+            Share of the weights that enters the target network.
+        """
+        for name, rate in rates.items():
+            place = self.groups[name]
+            self.adams[name].step(self.weights[place], gradient[place], rate)
+        if self.target is not None and target_rate > 0.0:
+            follow(self.target, self.weights, np.float32(target_rate))
+
+    def count_step(self, rates: Mapping[str, float], target_rate: float = 0.0) -> dict[str, float]:
+        """Count a step that a device takes; returns the numbers that ``descend_on_device`` needs for it."""
+        numbers: dict[str, float] = {}
+        for name, adam in self.adams.items():
+            is_due = name in rates
+            adam.steps += is_due
+            rate, per_root = adam.corrected(rates.get(name, 0.0))
+            numbers[f"due/{name}"] = float(is_due)
+            numbers[f"rate/{name}"], numbers[f"per_root/{name}"] = rate, per_root
+        return numbers | {"target_rate": target_rate}
+
+    def descend_on_device(
+        self, copies: Tensors, gradient: torch.Tensor, numbers: Mapping[str, torch.Tensor]
+    ) -> None:
+        """Take the step of ``descend`` on copies of ``arrays()``, as operations that a CUDA graph can hold."""
+        for name, place in self.groups.items():
+            first, second = (copies[f"adam/{name}/{moment}"] for moment in ("first", "second"))
+            due, rate, per_root = (numbers[f"{of}/{name}"] for of in ("due", "rate", "per_root"))
+            step_on_device(
+                copies["weights"][place],
+                gradient[place],
+                first,
+                second,
+                due,
+                rate,
+                per_root,
+                self.adams[name].epsilon,
+            )
+        if self.target is not None:
+            follow_on_device(copies["target"], copies["weights"], numbers["target_rate"])

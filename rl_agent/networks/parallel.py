@@ -1,0 +1,111 @@
+"""Networks that read the same and share no weight, which look like one network from outside."""
+
+from __future__ import annotations
+
+from itertools import accumulate, pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rl_agent.networks.network import Network, Several
+from rl_agent.runtime.lazy_torch import torch
+
+__all__ = ["Abreast"]
+
+F32 = npt.NDArray[np.float32]
+I64 = npt.NDArray[np.int64]
+
+
+class Abreast(Several):
+    """Networks whose outputs stand side by side.
+
+    Parameters
+    ----------
+    *networks
+        Of the same inputs and history; they have no actions beside their observations.
+    """
+
+    def __init__(self, *networks: Network) -> None:
+        self._columns = [slice(*ends) for ends in pairwise(_ends(net.outputs for net in networks))]
+        sizes = [net.state_shape[0] for net in networks]
+        self._states = [slice(*ends) for ends in pairwise(_ends(sizes))]
+        self.state_shape = (sum(sizes),)
+        super().__init__("part", networks, sum(net.outputs for net in networks))
+
+    def reference(
+        self,
+        weights: torch.Tensor | dict[str, torch.Tensor],
+        windows: torch.Tensor,
+        lengths: torch.Tensor,
+    ) -> torch.Tensor:
+        """Compute outputs of shape (B, outputs)."""
+        blocks = weights if isinstance(weights, dict) else self.views(weights)
+        outputs = [
+            network.reference(self._own(blocks, k), windows, lengths)
+            for k, network in enumerate(self.networks)
+        ]
+        return torch.cat(outputs, dim=1)
+
+    def tape(self, steps: int, batch: int, actions: int = 0) -> list[Any]:
+        """Allocate the tape of each."""
+        return [network.tape(steps, batch, actions) for network in self.networks]
+
+    def forward(
+        self,
+        weights: dict[str, F32],
+        windows: F32,
+        lengths: I64,
+        tape: list[Any],
+        actions: F32 | None = None,
+    ) -> F32:
+        """Compute outputs of shape (B, outputs)."""
+        outputs = [
+            network.forward(self._own(weights, k), windows, lengths, tape[k], actions)
+            for k, network in enumerate(self.networks)
+        ]
+        return np.concatenate(outputs, axis=1)
+
+    def backward(
+        self,
+        weights: dict[str, F32],
+        tape: list[Any],
+        lengths: I64,
+        d_outputs: F32,
+        gradient: dict[str, F32] | None,
+        d_actions: F32 | None = None,
+    ) -> None:
+        """Write the gradient of each."""
+        for k, (network, columns) in enumerate(zip(self.networks, self._columns, strict=True)):
+            of = None if gradient is None else self._own(gradient, k)
+            d = np.ascontiguousarray(d_outputs[:, columns])
+            network.backward(self._own(weights, k), tape[k], lengths, d, of, d_actions)
+
+    def step(self, weights: dict[str, F32], observations: F32, state: F32) -> tuple[F32, F32]:
+        """Act: outputs and next states of all."""
+        outputs = np.empty((len(observations), self.outputs), np.float32)
+        following = np.empty_like(state)
+        for k, (network, columns) in enumerate(zip(self.networks, self._columns, strict=True)):
+            own, place = self._own(weights, k), self._states[k]
+            outputs[:, columns], following[:, place] = network.step(
+                own, observations, np.ascontiguousarray(state[:, place])
+            )
+        return outputs, following
+
+    def reference_step(
+        self, weights: dict[str, torch.Tensor], observations: torch.Tensor, state: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Compute the same as ``step`` as a torch graph."""
+        outputs, following = zip(
+            *(
+                network.reference_step(self._own(weights, k), observations, state[:, place])
+                for k, (network, place) in enumerate(zip(self.networks, self._states, strict=True))
+            ),
+            strict=True,
+        )
+        return torch.cat(outputs, dim=1), torch.cat(following, dim=1)
+
+
+def _ends(sizes: Any) -> list[int]:
+    """Return where pieces of these sizes begin, and where the last one ends."""
+    return [0, *accumulate(sizes)]

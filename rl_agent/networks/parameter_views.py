@@ -1,0 +1,178 @@
+"""The networks of an algorithm in one flat vector, as functions that autograd knows.
+
+In single precision on a CPU the two written-out passes of a network do the work, as one node of the
+graph per network; elsewhere (on a GPU, and in the double precision of the tests) their ``reference`` does.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from rl_agent.networks.network import Network
+from rl_agent.runtime.lazy_torch import torch
+
+__all__ = ["Arrays", "Parts", "Pass", "Views"]
+
+F32 = npt.NDArray[np.float32]
+
+Views: TypeAlias = "dict[str, dict[str, torch.Tensor]]"
+"""Blocks of weights by the name of their network and their own."""
+
+Arrays = dict[str, dict[str, F32]]
+"""The same as arrays of the host."""
+
+
+class Parts:
+    """Several networks and loose parameters, one after the other in a flat vector.
+
+    Parameters
+    ----------
+    **parts
+        By name, a network or a number of loose parameters.
+
+    Attributes
+    ----------
+    places
+        Where each part lies in the flat vector.
+    size
+        Length of the flat vector.
+    """
+
+    def __init__(self, **parts: Network | int) -> None:
+        self.parts = parts
+        self.places: dict[str, slice] = {}
+        self.size = 0
+        for name, part in parts.items():
+            end = self.size + (part if isinstance(part, int) else part.size)
+            self.places[name] = slice(self.size, end)
+            self.size = end
+        self._blocks: list[tuple[str, str, tuple[int, ...]]] = []
+        for name, part in parts.items():
+            blocks = [("", (part,))] if isinstance(part, int) else part.blocks
+            self._blocks += [(name, block, shape) for block, shape in blocks]
+        self._sizes = [math.prod(shape) for _, _, shape in self._blocks]
+
+    def initialise(self, rng: np.random.Generator) -> F32:
+        """Draw fresh weights of the networks; loose parameters are zero."""
+        return np.concatenate(
+            [
+                np.zeros(part, np.float32) if isinstance(part, int) else part.initialise(rng)
+                for part in self.parts.values()
+            ]
+        )
+
+    def views(self, weights: torch.Tensor) -> Views:
+        """Cut a flat vector into the blocks of every network, and the loose parameters (under the name ``""``).
+
+        One cut for all blocks is one node of the graph; a slice for each would add up as many full-size gradients.
+        """
+        out: Views = {name: {} for name in self.parts}
+        pieces = torch.split(weights, self._sizes)
+        for (name, block, shape), piece in zip(self._blocks, pieces, strict=True):
+            out[name][block] = piece.view(shape)
+        return out
+
+    def arrays(self, weights: F32) -> Arrays:
+        """Cut a flat vector of the host like ``views``; the pieces are views of it."""
+        return {
+            name: {"": weights[place]}
+            if isinstance(part := self.parts[name], int)
+            else part.views(weights[place])
+            for name, place in self.places.items()
+        }
+
+    def passes(self, name: str) -> Pass:
+        """Make the two written-out passes of a network."""
+        network = self.parts[name]
+        assert isinstance(network, Network)
+        return Pass(network)
+
+    def __call__(
+        self,
+        name: str,
+        views: Views,
+        windows: torch.Tensor,
+        lengths: torch.Tensor,
+        actions: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """Compute the outputs of a network.
+
+        Parameters
+        ----------
+        name
+            Of the network.
+        views
+            All blocks of weights, of which it takes its own.
+        windows, lengths
+            Windows (T, B, S) with ``lengths`` observations each, in any order.
+        actions
+            What a critic evaluates, shape (B, A), or several for each window, shape (K, B, A).
+
+        Returns
+        -------
+        Tensor
+            Shape (B, outputs), or (K, B, outputs) for several actions.
+        """
+        network = self.parts[name]
+        assert isinstance(network, Network)
+        if actions is not None and actions.ndim == 2:
+            return self(name, views, windows, lengths, actions[None])[0]
+        if windows.device.type == "cpu" and windows.dtype == torch.float32:
+            blocks = [views[name][block] for block, _ in network.blocks]
+            from rl_agent.networks.autograd_function import WrittenOut
+
+            outputs: torch.Tensor = WrittenOut.apply(network, windows, lengths, actions, *blocks)
+            return outputs if actions is None else outputs.view(*actions.shape[:2], -1)
+        if actions is None:
+            return network.reference(views[name], windows, lengths)
+        seen = [_with_action(windows, action) for action in actions]
+        return torch.stack([network.reference(views[name], both, lengths) for both in seen])
+
+
+class Pass:
+    """A network forward and backward on the host, with a tape that is kept from batch to batch.
+
+    Parameters
+    ----------
+    network
+        Its weights come with every batch.
+    """
+
+    def __init__(self, network: Network) -> None:
+        self.network = network
+        self._shape = (0, 0, 0)
+        self._tape: Any = None
+
+    def forward(
+        self,
+        weights: dict[str, F32],
+        windows: F32,
+        lengths: npt.NDArray[np.int64],
+        actions: F32 | None = None,
+    ) -> F32:
+        """Compute the outputs (``Network.forward``)."""
+        shape = len(windows), windows.shape[1], 0 if actions is None else len(actions)
+        if shape != self._shape:
+            self._tape, self._shape = self.network.tape(*shape), shape
+        self._weights, self._lengths = weights, lengths
+        return self.network.forward(weights, windows, lengths, self._tape, actions)
+
+    def backward(
+        self, d_outputs: F32, gradient: dict[str, F32] | None, d_actions: F32 | None = None
+    ) -> None:
+        """Write the gradients of the last ``forward`` (``Network.backward``)."""
+        self.network.backward(
+            self._weights, self._tape, self._lengths, d_outputs, gradient, d_actions
+        )
+
+
+def _with_action(windows: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
+    """Windows of a critic Q(s, a): the action (B, A) beside the last observation, zeros beside the earlier ones."""
+    beside = torch.zeros(
+        *windows.shape[:2], action.shape[-1], dtype=windows.dtype, device=windows.device
+    )
+    return torch.cat([windows, torch.cat([beside[:-1], action[None]])], dim=-1)

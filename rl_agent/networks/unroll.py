@@ -1,0 +1,292 @@
+"""Networks at the steps of stretches of episodes, which follow one another.
+
+A recurrent network that carries its state runs once along a stretch, after up to ``window`` steps of history; others
+see at every step the window that ends there. An LSTM's critic reads the stretch without actions, and branches off at
+every step with each action that it evaluates there, as it does at the end of a window (``rl_agent/networks/lstm.py``).
+
+Like the networks themselves this is there twice: for autograd (``outputs_along``), and written out (``AlongPass``),
+which a test holds together.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeGuard
+
+import numpy as np
+import numpy.typing as npt
+
+from rl_agent.networks import kernels
+from rl_agent.networks.lstm import LSTM, LastStep, Tape, WindowLSTM, begun_by
+from rl_agent.networks.mlp import MLP
+from rl_agent.networks.network import Network, beside
+from rl_agent.networks.parameter_views import Parts, Pass, Views
+from rl_agent.runtime.lazy_torch import torch
+
+__all__ = ["AlongPass", "is_written_out", "outputs_along"]
+
+F32 = npt.NDArray[np.float32]
+I64 = npt.NDArray[np.int64]
+
+
+def outputs_along(
+    parts: Parts,
+    name: str,
+    views: Views,
+    sequences: torch.Tensor,
+    lengths: torch.Tensor,
+    place: torch.Tensor,
+    actions: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Compute the outputs of a network at M steps of stretches.
+
+    Parameters
+    ----------
+    parts, name, views
+        As of ``Parts.__call__``.
+    sequences, lengths
+        Observations (T, n, S) aligned at their ends, and how many of each sequence exist; zeros before.
+    place
+        Where the M steps lie in (T, n), counted along its rows; each has at least ``network.history`` rows before it.
+    actions
+        What a critic evaluates at each step, shape (M, A), or several, shape (K, M, A).
+
+    Returns
+    -------
+    Tensor
+        Shape (M, outputs), or (K, M, outputs) for several actions.
+    """
+    network = parts.parts[name]
+    if _runs_on(network):
+        if actions is not None and actions.ndim == 2:
+            return outputs_along(parts, name, views, sequences, lengths, place, actions[None])[0]
+        return _run(network, views[name], sequences, lengths, place, actions)
+    assert isinstance(network, Network)
+    steps, n, _ = sequences.shape
+    back = torch.arange(-network.history, 1, device=place.device)[:, None] * n
+    windows = sequences.reshape(steps * n, -1)[place + back]
+    known = lengths[place % n] - (steps - 1 - torch.div(place, n, rounding_mode="floor"))
+    return parts(name, views, windows, known.clamp(max=network.history + 1), actions)
+
+
+def is_written_out(network: Network) -> bool:
+    """Tell whether ``AlongPass`` knows a network: an MLP, or an LSTM that carries its state."""
+    return isinstance(network, MLP) or _runs_on(network)
+
+
+def _runs_on(network: Any) -> TypeGuard[LSTM]:
+    return isinstance(network, LSTM) and not isinstance(network, WindowLSTM)
+
+
+def _run(
+    network: LSTM,
+    weights: dict[str, torch.Tensor],
+    sequences: torch.Tensor,
+    lengths: torch.Tensor,
+    place: torch.Tensor,
+    actions: torch.Tensor | None,
+) -> torch.Tensor:
+    """Run an LSTM along sequences once; arguments of ``outputs_along``, ``actions`` with three axes."""
+    steps, n, size = sequences.shape
+    h = [sequences.new_zeros(n, width) for width in network.hidden]
+    c = list(h)
+    unknown = sequences.new_zeros(n, network.inputs - size)
+    befores, tops = [], []
+    for t in range(steps):
+        befores.append([*h, *c])
+        begun = (lengths >= steps - t).to(sequences.dtype)[:, None]
+        h, c = _cells(network, weights, torch.cat([sequences[t], unknown], dim=1), h, c)
+        h, c = [x * begun for x in h], [x * begun for x in c]
+        tops.append(h[-1])
+    if actions is None:
+        top = torch.cat(tops)[place]
+    else:
+        before = [torch.cat(every)[place] for every in zip(*befores, strict=True)]
+        before = [x.expand(len(actions), *x.shape) for x in before]
+        seen = sequences.reshape(steps * n, size)[place].expand(len(actions), -1, -1)
+        layers = len(network.hidden)
+        h, _ = _cells(
+            network, weights, torch.cat([seen, actions], dim=-1), before[:layers], before[layers:]
+        )
+        top = h[-1]
+    return top @ weights["weight"].T + weights["bias"]
+
+
+def _cells(
+    network: LSTM,
+    weights: dict[str, torch.Tensor],
+    x: torch.Tensor,
+    h: list[torch.Tensor],
+    c: list[torch.Tensor],
+) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    """Take all layers one step further."""
+    h, c = list(h), list(c)
+    one = x.new_ones(*x.shape[:-1], 1)
+    for layer in range(len(network.hidden)):
+        gates = torch.cat([x, h[layer], one], dim=-1) @ weights[f"cell{layer}"].T
+        i, f, o, g = gates.chunk(4, dim=-1)
+        c[layer] = f.sigmoid() * c[layer] + i.sigmoid() * g.tanh()
+        h[layer] = o.sigmoid() * c[layer].tanh()
+        x = h[layer]
+    return h, c
+
+
+class AlongPass:
+    """The written-out passes of a network at steps of stretches; see ``outputs_along``.
+
+    Parameters
+    ----------
+    network
+        An MLP, or an LSTM that carries its state; its weights come with every batch.
+    """
+
+    def __init__(self, network: Network) -> None:
+        assert is_written_out(network)
+        self.network = network
+        self._plain, self._aside = Pass(network), Pass(network)
+
+    @property
+    def _lstm(self) -> LSTM:
+        assert isinstance(self.network, LSTM)
+        return self.network
+
+    def forward(
+        self,
+        weights: dict[str, F32],
+        sequences: F32,
+        lengths: I64,
+        place: I64,
+        actions: F32 | None = None,
+    ) -> F32:
+        """Compute the outputs at the steps of ``place``, shape (M, outputs), a critic's (K M, outputs).
+
+        The ``lengths`` of the sequences must not grow.
+        """
+        self._weights, self._place = weights, place
+        steps, n, size = sequences.shape
+        if not isinstance(self.network, LSTM):
+            return self._evaluate(self._plain, sequences, place, actions)
+        self._begun = begun_by(lengths, steps)
+        self._tape = tape = Tape((self.network.inputs, *self.network.hidden), steps, n, 0)
+        x = tape.layers[0].x
+        x[:-1, :size] = sequences.transpose(0, 2, 1)
+        x[:-1, size : self.network.inputs] = 0.0
+        for number, (layer, above) in enumerate(zip(tape.layers, tape.above, strict=True)):
+            cell = weights[f"cell{number}"]
+            kernels.scan_forward(
+                self._begun, cell, layer.x, layer.gates, layer.c, layer.tanh_c, above
+            )
+        self._branches: list[LastStep] = []
+        if actions is None:
+            self._top = _columns(tape.above[-1], place)
+        else:
+            self._top, self._branches = self._branch(sequences, place, actions)
+        return self._outputs(self._top)
+
+    def forward_aside(self, sequences: F32, place: I64, actions: F32) -> F32:
+        """Evaluate actions at further steps of the stretches of the last ``forward``, without a ``backward``."""
+        if not isinstance(self.network, LSTM):
+            return self._evaluate(self._aside, sequences, place, actions)
+        return self._outputs(self._branch(sequences, place, actions)[0])
+
+    def _evaluate(self, one: Pass, sequences: F32, place: I64, actions: F32 | None) -> F32:
+        """Compute the outputs of an MLP."""
+        steps, n, size = sequences.shape
+        rows = sequences.reshape(1, steps * n, size)
+        if len(place) < steps * n:
+            rows = rows[:, place]
+        return one.forward(self._weights, rows, np.ones(len(place), np.int64), actions)
+
+    def _outputs(self, top: F32) -> F32:
+        return np.ascontiguousarray((self._weights["weight"] @ top).T) + self._weights["bias"]
+
+    def _branch(self, sequences: F32, place: I64, actions: F32) -> tuple[F32, list[LastStep]]:
+        """Go on from the states before each step with every action; returns the output of the last layer."""
+        count, branches = len(actions), []
+        below = np.ascontiguousarray(
+            beside(sequences.reshape(-1, sequences.shape[2])[place], actions).T
+        )
+        for number, layer in enumerate(self._tape.layers):
+            width, rows = self._lstm.hidden[number], below.shape[1]
+            h = np.tile(_columns(layer.x[:, -1 - width : -1], place), count)
+            c = np.tile(_columns(layer.c, place), count)
+            x = np.concatenate([below, h, np.ones((1, rows), np.float32)])
+            gates, tanh_c, after = (
+                self._weights[f"cell{number}"] @ x,
+                np.empty_like(c),
+                np.empty_like(c),
+            )
+            below = np.empty_like(c)
+            kernels.cell_forward(
+                gates.reshape(4, -1), *(a.reshape(-1) for a in (c, after, tanh_c, below))
+            )
+            branches.append(LastStep(x, gates, c, tanh_c))
+        return below, branches
+
+    def backward(self, d_outputs: F32, gradient: dict[str, F32]) -> None:
+        """Write the gradient of a loss with dL/d(outputs) ``d_outputs`` by the weights; uses up the tape."""
+        if not isinstance(self.network, LSTM):
+            self._plain.backward(d_outputs, gradient)
+            return
+        np.matmul(d_outputs.T, self._top.T, out=gradient["weight"])
+        kernels.column_sums(d_outputs, gradient["bias"])
+        layers, steps = self._tape.layers, self._tape.steps
+        d_top = self._weights["weight"].T @ d_outputs.T
+        if self._branches:
+            dh, dc_each = self._branch_backward(d_top, gradient)
+        else:
+            dh = [np.zeros_like(layer.dh) for layer in layers]
+            _scatter(d_top, self._place, dh[-1])
+            dc_each = [np.empty((0, *layer.dh.shape[1:]), np.float32) for layer in layers]
+            for number in range(len(layers)):
+                gradient[f"cell{number}"][...] = 0.0
+        for number in range(len(layers) - 1, -1, -1):
+            layer, cell = layers[number], self._weights[f"cell{number}"]
+            if number == len(layers) - 1:
+                layer.dh[...] = dh[number]
+            else:
+                layer.dh[...] += dh[number]
+            kernels.scan_backward(
+                self._begun[:steps],
+                np.ascontiguousarray(cell.T),
+                layer.x,
+                layer.gates,
+                layer.c,
+                layer.tanh_c,
+                layer.dh,
+                np.zeros(layer.dh.shape[1:], np.float32),
+                dc_each[number],
+                gradient[f"cell{number}"],
+                layers[number - 1].dh if number > 0 else self._tape.nothing,
+            )
+
+    def _branch_backward(self, d: F32, gradient: dict[str, F32]) -> tuple[list[F32], list[F32]]:
+        """Reverse ``_branch``; returns dL/dh and dL/dc of every step of every layer, shape (T, H, n) each."""
+        n = self._tape.batch
+        dh, dc_each = ([np.zeros_like(layer.dh) for layer in self._tape.layers] for _ in range(2))
+        has_state = self._place >= n  # the state before the first step is zero
+        before = self._place[has_state] - n
+        for number in range(len(self._branches) - 1, -1, -1):
+            branch, width = self._branches[number], self._lstm.hidden[number]
+            through = np.zeros_like(branch.c)
+            flat = (
+                a.reshape(-1) for a in (branch.c, branch.tanh_c, np.ascontiguousarray(d), through)
+            )
+            kernels.cell_backward(branch.gates.reshape(4, -1), *flat)
+            np.matmul(branch.gates, branch.x.T, out=gradient[f"cell{number}"])
+            dx = self._weights[f"cell{number}"][:, :-1].T @ branch.gates
+            for of, out in ((dx[-width:], dh[number]), (through, dc_each[number])):
+                _scatter(of.reshape(width, -1, len(self._place)).sum(1)[:, has_state], before, out)
+            d = dx[:-width]
+        return dh, dc_each
+
+
+def _columns(array: F32, place: I64) -> F32:
+    """Take from (T, H, n) the columns of the steps at ``place``: shape (H, M)."""
+    n = array.shape[2]
+    return np.ascontiguousarray(array[place // n, :, place % n].T)
+
+
+def _scatter(columns: F32, place: I64, out: F32) -> None:
+    """Reverse ``_columns`` into ``out``, whose other columns stay."""
+    n = out.shape[2]
+    out[place // n, :, place % n] = columns.T

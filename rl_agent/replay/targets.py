@@ -1,0 +1,245 @@
+"""Value targets as compiled backward sweeps over contiguous arrays: V_tbc of V-RACER, and PPO's lambda return.
+
+Eq. 8 of the ReF-ER paper, with r_{t+1} divided by the reward scale and rho_bar = min(1, rho):
+
+    V_tbc_t = V(s_t) + rho_bar_t [ r_{t+1} + gamma V_tbc_{t+1} - V(s_t) - A(s_t, a_t) ]
+
+with A = 0 unless the advantage has a closed form of its own (eqs. 6 and 7 with Q = V + A). The last step
+looks at the value of the final observation: 0 where the episode terminated, V(s_T) where it was truncated.
+With a ``decay`` lambda below 1 (Retrace(lambda), Munos et al. 2016) V(s_{t+1}) + lambda (V_tbc_{t+1} - V(s_{t+1}))
+stands in the place of V_tbc_{t+1}: what is far in the future is believed from V.
+Episodes lie in a ring, so a step's place is ``(start + position) mod capacity``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from rl_agent.runtime.jit import compiled
+
+__all__ = ["believed", "lambda_returns", "sweep_all", "sweep_drawn", "v_tbc"]
+
+F32 = npt.NDArray[np.float32]
+I64 = npt.NDArray[np.int64]
+
+
+@njit(inline="always")
+def _target(value: np.float32, advantage: np.float32, rho: np.float32, q: np.float32) -> np.float32:
+    return value + min(np.float32(1.0), rho) * (q - value - advantage)
+
+
+@njit(inline="always")
+def believed(target: np.float32, value: np.float32, decay: np.float32) -> np.float32:
+    """Return what a step before believes of a state: V + lambda (V_tbc - V), to the bit V_tbc where lambda is 1."""
+    return target if decay == 1 else value + decay * (target - value)
+
+
+@compiled()
+def _sweep(
+    start: int,
+    position: int,
+    v_next: np.float32,
+    reward: F32,
+    value: F32,
+    advantage: F32,
+    rho: F32,
+    target: F32,
+    gamma: np.float32,
+    per_scale: np.float32,
+    decay: np.float32,
+    stop_when_unchanged: bool,
+) -> None:
+    """Recompute ``target`` from ``position`` back to the first step of the episode beginning at ``start``.
+
+    The step before ``position`` looks at the refreshed V itself, unless ``decay`` is 1; the others only at its target.
+    """
+    capacity = reward.shape[0]
+    for t in range(position, -1, -1):
+        k = start + t
+        if k >= capacity:
+            k -= capacity
+        new = _target(value[k], advantage[k], rho[k], reward[k] * per_scale + gamma * v_next)
+        if stop_when_unchanged and new == target[k] and (t < position or decay == 1):
+            return
+        target[k] = new
+        v_next = believed(new, value[k], decay)
+
+
+@compiled()
+def sweep_drawn(
+    places: I64,
+    row: I64,
+    position: I64,
+    starts: I64,
+    lengths: I64,
+    finals: F32,
+    reward: F32,
+    value: F32,
+    advantage: F32,
+    rho: F32,
+    target: F32,
+    gamma: np.float32,
+    per_scale: np.float32,
+    decay: np.float32,
+) -> None:
+    """Carry refreshed values and weights of drawn steps to their V_tbc and to those of all earlier steps.
+
+    A sweep ends as soon as a target comes out unchanged to the bit: every earlier target depends on the
+    refreshed step only through that one, so the result equals a full recomputation. Going through the
+    steps from the last to the first makes most sweeps of a shared episode end at once.
+
+    Parameters
+    ----------
+    places
+        Places of the drawn steps, shape (B,), sorted in ascending order for speed.
+    row
+        Per drawn step, the row of its episode in the episode table, shape (B,).
+    position
+        Per drawn step, its position in the episode, shape (B,).
+    starts, lengths, finals
+        Episode table: place of the first step, number of steps, value of the final observation.
+    reward, value, advantage, rho, target
+        Ring arrays of shape (capacity,); ``target`` (V_tbc) is written.
+    gamma
+        Discount factor.
+    per_scale
+        One over the reward scale.
+    decay
+        Lambda of Retrace(lambda); 1 in the paper.
+    """
+    capacity = reward.shape[0]
+    for b in range(places.shape[0] - 1, -1, -1):
+        e, t = row[b], position[b]
+        after = (places[b] + 1) % capacity
+        v_next = finals[e] if t + 1 == lengths[e] else believed(target[after], value[after], decay)
+        _sweep(
+            starts[e],
+            t,
+            v_next,
+            reward,
+            value,
+            advantage,
+            rho,
+            target,
+            gamma,
+            per_scale,
+            decay,
+            True,
+        )
+
+
+@compiled()
+def sweep_all(
+    rows: I64,
+    starts: I64,
+    lengths: I64,
+    finals: F32,
+    reward: F32,
+    value: F32,
+    advantage: F32,
+    rho: F32,
+    target: F32,
+    gamma: np.float32,
+    per_scale: np.float32,
+    decay: np.float32,
+) -> None:
+    """Recompute V_tbc of every step of the episodes in ``rows`` of the table (see ``sweep_drawn``)."""
+    for e in rows:
+        last, final = lengths[e] - 1, finals[e]
+        _sweep(
+            starts[e],
+            last,
+            final,
+            reward,
+            value,
+            advantage,
+            rho,
+            target,
+            gamma,
+            per_scale,
+            decay,
+            False,
+        )
+
+
+def v_tbc(
+    rewards: F32,
+    values: F32,
+    rho: F32,
+    final_value: float,
+    gamma: float,
+    advantages: F32 | None = None,
+    decay: float = 1.0,
+) -> F32:
+    """V_tbc of one whole episode.
+
+    Parameters
+    ----------
+    rewards
+        Rewards r_{t+1}, already divided by the reward scale, shape (L,).
+    values
+        V(s_t), shape (L,).
+    rho
+        Importance weights, shape (L,).
+    final_value
+        V(s_L): 0 where the episode terminated.
+    gamma
+        Discount factor.
+    advantages
+        A(s_t, a_t), shape (L,); zero if left out.
+    decay
+        Lambda of Retrace(lambda).
+
+    Returns
+    -------
+    F32
+        Shape (L,).
+    """
+    target = np.empty(len(rewards), np.float32)
+    _sweep(
+        0,
+        len(rewards) - 1,
+        np.float32(final_value),
+        rewards,
+        values,
+        np.zeros_like(values) if advantages is None else advantages,
+        rho,
+        target,
+        np.float32(gamma),
+        np.float32(1),
+        np.float32(decay),
+        False,
+    )
+    return target
+
+
+@compiled()
+def lambda_returns(
+    rows: I64,
+    starts: I64,
+    lengths: I64,
+    finals: F32,
+    reward: F32,
+    value: F32,
+    target: F32,
+    gamma: np.float32,
+    per_scale: np.float32,
+    decay: np.float32,
+) -> None:
+    """Write V(s_t) + A_t into ``target``, A_t being the generalised advantage estimate (Schulman et al. 2016, eq. 16).
+
+    A_t = delta_t + gamma lambda A_{t+1} with delta_t = r_{t+1} + gamma V(s_{t+1}) - V(s_t); ``decay`` is lambda, the
+    other arguments are those of ``sweep_all``.
+    """
+    capacity = reward.shape[0]
+    for e in rows:
+        v_next, advantage = finals[e], np.float32(0.0)
+        for t in range(lengths[e] - 1, -1, -1):
+            k = (starts[e] + t) % capacity
+            advantage = (
+                reward[k] * per_scale + gamma * v_next - value[k] + gamma * decay * advantage
+            )
+            target[k] = value[k] + advantage
+            v_next = value[k]

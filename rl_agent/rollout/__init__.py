@@ -1,0 +1,1 @@
+"""Acting: open episodes, exploration, normalization, statistics and seeds."""

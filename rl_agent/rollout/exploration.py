@@ -1,0 +1,88 @@
+"""How actions are drawn around what the policy says."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from rl_agent.config import AgentConfig, DDPGConfig
+from rl_agent.distributions import sampling
+
+__all__ = ["Exploration", "draw_action"]
+
+F32 = npt.NDArray[np.float32]
+I64 = npt.NDArray[np.int64]
+
+THETA = 0.15
+"""Pull of the Ornstein-Uhlenbeck noise to zero, per step (ReF-ER paper, appendix A)."""
+
+
+def draw_action(mean: F32, std: F32, rng: np.random.Generator, *, clipped: bool = False) -> F32:
+    """Draw from a policy by its statistics.
+
+    Parameters
+    ----------
+    mean, std
+        As of ``Acting``: a Gaussian, or probabilities and nothing.
+    rng
+        Source of randomness.
+    clipped
+        Whether the Gaussian is clipped to the range of the actions.
+
+    Returns
+    -------
+    F32
+        Raw actions, shape (n, A); for discrete ones their number from 0 on, shape (n, 1).
+    """
+    if std.shape[-1] == 0:
+        return sampling.draw_choice(mean, rng)
+    return sampling.draw_clipped(mean, std, rng) if clipped else sampling.draw(mean, std, rng)
+
+
+class Exploration:
+    """Draws the actions of many agents.
+
+    Parameters
+    ----------
+    config
+        Reads ``noise``, ``policy``, ``sigma``, ``squash`` and ``random_start``.
+    agents, action_size
+        Number of agents, and of the components of an action.
+
+    Attributes
+    ----------
+    noise
+        State of the Ornstein-Uhlenbeck process of each agent, shape (agents, A).
+    """
+
+    def __init__(self, config: AgentConfig, agents: int, action_size: int) -> None:
+        self.config = config
+        self.noise: F32 = np.zeros((agents, action_size), np.float32)
+
+    def begin(self, agents: I64) -> None:
+        """Forget the noise of agents that start an episode."""
+        self.noise[agents] = 0.0
+
+    def draw(
+        self, agents: I64, mean: F32, std: F32, rng: np.random.Generator, *, has_learned: bool
+    ) -> F32:
+        """Draw actions of ``agents``; arguments and result as of ``draw_action``."""
+        if self.config.random_start and not has_learned:
+            return self._anywhere(mean, std, rng)
+        if not isinstance(self.config, DDPGConfig) or self.config.noise == "gaussian":
+            return draw_action(mean, std, rng, clipped=self.config.is_clipped)
+        kick = rng.standard_normal(mean.shape).astype(np.float32)
+        self.noise[agents] += (
+            np.float32(self.config.sigma) * kick - np.float32(THETA) * self.noise[agents]
+        )
+        return mean + self.noise[agents]
+
+    def _anywhere(self, mean: F32, std: F32, rng: np.random.Generator) -> F32:
+        """Draw uniformly over all actions of the task."""
+        if std.shape[-1] == 0:
+            return sampling.draw_choice(np.full_like(mean, 1.0 / mean.shape[1]), rng)
+        uniform = rng.uniform(-1.0, 1.0, mean.shape)
+        # an action of exactly 1 would be infinite before the tanh
+        return (np.arctanh(0.999 * uniform) if self.config.squash == "tanh" else uniform).astype(
+            np.float32
+        )

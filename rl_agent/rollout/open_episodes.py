@@ -1,0 +1,246 @@
+"""Episodes that are still running: one per agent, filled step by step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rl_agent.replay.memory import EPISODE_STEP_FIELDS as PER_STEP
+from rl_agent.replay.memory import Episode
+from rl_agent.rollout.statistics import EpisodeRecord
+
+__all__ = ["Decision", "RunningEpisodes"]
+
+F32 = npt.NDArray[np.float32]
+I64 = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Actions drawn for the current observations of n agents, with all that it takes to draw them no second time.
+
+    Attributes
+    ----------
+    agents
+        Their numbers, shape (n,).
+    action
+        Raw actions, shape (n, A).
+    mean, std
+        The policy that they were drawn from, shape (n, A), or probabilities (n, K) and nothing (n, 0).
+    value
+        Values of the observations, shape (n,).
+    state
+        Recurrent state after the observations, shape (n, H).
+    noise
+        State of the Ornstein-Uhlenbeck process, shape (n, A).
+    random
+        State of the random generator after the draw.
+    """
+
+    agents: I64
+    action: F32
+    mean: F32
+    std: F32
+    value: F32
+    state: F32
+    noise: F32
+    random: dict[str, Any]
+
+
+PER_AGENT = (
+    "length",
+    "is_open",
+    "is_waiting",
+    "state",
+    "earlier_return",
+    "earlier_steps",
+    "gone_after",
+)
+
+
+class RunningEpisodes:
+    """Room for one running episode per agent, growing with the longest.
+
+    Parameters
+    ----------
+    agents
+        Number of agents.
+    observation_size, action_size, state_size
+        Components of an observation, an action and a recurrent state.
+    choices
+        Number of discrete actions; 0 for continuous ones.
+    dtype
+        Of the observations.
+
+    Attributes
+    ----------
+    length
+        Completed steps (with outcome) of each agent's episode, shape (agents,). The current observation
+        of an agent lies at ``observation[agent, length[agent]]``.
+    is_open
+        Whether an agent has a running episode, shape (agents,).
+    is_waiting
+        Whether an action was issued whose outcome is not yet known, shape (agents,).
+    state
+        Recurrent state after the last observation that an action was issued for, shape (agents, state_size).
+    earlier_return, earlier_steps
+        Rewards and steps of the parts of the episode that were split off, shape (agents,).
+    gone_after
+        Steps after which an agent reached a terminal state while others of its world went on, -1 if it has not, shape
+        (agents,). Nothing that stands in the steps after these is an experience.
+    """
+
+    def __init__(
+        self,
+        agents: int,
+        observation_size: int,
+        action_size: int,
+        state_size: int,
+        choices: int = 0,
+        dtype: npt.DTypeLike = np.float32,
+    ) -> None:
+        self.agents = agents
+        room = 64
+        self.observation: npt.NDArray[Any] = np.zeros((agents, room, observation_size), dtype)
+        self.action = np.zeros((agents, room, action_size), np.float32)
+        self.behaviour_mean = np.zeros((agents, room, choices or action_size), np.float32)
+        self.behaviour_std = np.zeros((agents, room, 0 if choices else action_size), np.float32)
+        self.reward = np.zeros((agents, room), np.float32)
+        self.value = np.zeros((agents, room), np.float32)
+        self.length = np.zeros(agents, np.int64)
+        self.is_open = np.zeros(agents, np.bool_)
+        self.is_waiting = np.zeros(agents, np.bool_)
+        self.state = np.zeros((agents, state_size), np.float32)
+        self.earlier_return = np.zeros(agents)
+        self.earlier_steps = np.zeros(agents, np.int64)
+        self.gone_after = np.full(agents, -1)
+
+    def begin(self, agents: I64, observations: F32) -> None:
+        """Start episodes with their first observations, shape (n, S)."""
+        self.length[agents] = 0
+        self.is_open[agents] = True
+        self.is_waiting[agents] = False
+        self.state[agents] = 0.0
+        self.earlier_return[agents] = 0.0
+        self.earlier_steps[agents] = 0
+        self.gone_after[agents] = -1
+        self.observation[agents, 0] = observations
+
+    def current(self, agents: I64) -> F32:
+        """Observations that the agents see now, shape (n, S)."""
+        return self.observation[agents, self.length[agents]]
+
+    def issue(self, decision: Decision) -> None:
+        """Record actions drawn for the current observations."""
+        agents = decision.agents
+        at = (agents, self.length[agents])
+        self.action[at] = decision.action
+        self.behaviour_mean[at] = decision.mean
+        self.behaviour_std[at] = decision.std
+        self.value[at] = decision.value
+        self.state[agents] = decision.state
+        self.is_waiting[agents] = True
+
+    def receive(self, agents: I64, rewards: F32, observations: F32) -> None:
+        """Record outcomes of the issued actions: rewards (n,) and resulting observations (n, S)."""
+        self.reward[agents, self.length[agents]] = rewards
+        self.length[agents] += 1
+        self.is_waiting[agents] = False
+        if self.length.max() >= self.observation.shape[1]:
+            self._grow()
+        self.observation[agents, self.length[agents]] = observations
+
+    def close(self, agent: int, final_value: float, terminated: bool) -> Episode:
+        """End an agent's episode (of at least one step) at its current observation, and hand it over."""
+        episode = self._so_far(agent, final_value, terminated)
+        self.drop(agent)
+        return episode
+
+    def split(self, agent: int, final_value: float = 0.0) -> Episode:
+        """Hand over the steps of an agent's episode as a truncated one; the episode goes on from there."""
+        episode = self._so_far(agent, final_value, False)
+        steps = int(self.length[agent])
+        self.earlier_return[agent] += float(episode.reward.sum(dtype=np.float64))
+        self.earlier_steps[agent] += steps
+        for name in PER_STEP:  # an action may be out already
+            array = getattr(self, name)
+            array[agent, 0] = array[agent, steps]
+        self.length[agent] = 0
+        if self.gone_after[agent] >= 0:
+            self.gone_after[agent] = max(0, self.gone_after[agent] - steps)
+        return episode
+
+    def earlier(self, agent: int) -> tuple[float, int]:
+        """Return and length of the parts of an agent's episode that were split off."""
+        return float(self.earlier_return[agent]), int(self.earlier_steps[agent])
+
+    def records(self, world: int, step: int) -> list[EpisodeRecord]:
+        """Tell of the episodes of at least one step what they have so far, their earlier parts included.
+
+        Parameters
+        ----------
+        world
+            Agents that act together; their episodes are one, whose return is the mean over them.
+        step
+            Environment steps of the learner.
+        """
+        is_step = np.arange(self.reward.shape[1]) < self.length[:, None]
+        returns = self.earlier_return + self.reward.sum(axis=1, dtype=np.float64, where=is_step)
+        returns = returns.reshape(-1, world).mean(axis=1)
+        lengths = (self.earlier_steps + self.length)[::world]
+        under_way = np.flatnonzero(self.is_open[::world] & (lengths > 0))
+        return [
+            EpisodeRecord(int(agent), step, float(returns[agent]), int(lengths[agent]), False)
+            for agent in under_way
+        ]
+
+    def _so_far(self, agent: int, final_value: float, terminated: bool) -> Episode:
+        steps = int(self.length[agent])
+        arrays = {name: getattr(self, name)[agent, :steps].copy() for name in PER_STEP}
+        is_gone = self.gone_after[agent] >= 0
+        present = min(steps, int(self.gone_after[agent])) if is_gone else steps
+        for name in ("action", "behaviour_mean", "reward", "value"):
+            arrays[name][present:] = 0.0
+        # logarithms are taken of them, and weighted with zero afterwards: they must be finite
+        is_discrete = arrays["behaviour_std"].shape[1] == 0
+        arrays["behaviour_mean" if is_discrete else "behaviour_std"][present:] = 1.0
+        terminated = terminated or is_gone
+        return Episode(
+            **arrays,
+            final_observation=self.observation[agent, steps].copy(),
+            final_value=0.0 if terminated else final_value,
+            terminated=terminated,
+            present=present,
+        )
+
+    def drop(self, agent: int) -> None:
+        """End an agent's episode without keeping it."""
+        self.length[agent] = 0
+        self.is_open[agent] = False
+        self.is_waiting[agent] = False
+
+    def save(self) -> dict[str, npt.NDArray[Any]]:
+        """Arrays that ``restore`` needs."""
+        used = int(self.length.max()) + 1
+        return {name: getattr(self, name)[:, :used] for name in PER_STEP} | {
+            name: getattr(self, name) for name in PER_AGENT
+        }
+
+    def restore(self, arrays: dict[str, npt.NDArray[Any]]) -> None:
+        """Take over the result of ``save``."""
+        used = arrays["reward"].shape[1]
+        while self.observation.shape[1] < used:
+            self._grow()
+        for name in PER_STEP:
+            getattr(self, name)[:, :used] = arrays[name]
+        for name in PER_AGENT:
+            if name in arrays:  # checkpoints from before there were worlds have no ``gone_after``
+                getattr(self, name)[:] = arrays[name]
+
+    def _grow(self) -> None:
+        for name in PER_STEP:
+            array = getattr(self, name)
+            setattr(self, name, np.concatenate([array, np.zeros_like(array)], axis=1))

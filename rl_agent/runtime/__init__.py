@@ -1,0 +1,1 @@
+"""Compiled functions and their cache, devices, and torch when it is needed."""

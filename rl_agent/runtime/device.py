@@ -1,0 +1,30 @@
+"""Where the updates run: the CPU, or a CUDA device."""
+
+from __future__ import annotations
+
+from rl_agent.runtime.lazy_torch import torch
+
+__all__ = ["DeviceError", "check_device"]
+
+
+class DeviceError(ValueError):
+    """The device that a learner asks for is not there."""
+
+
+def check_device(device: str) -> None:
+    """Refuse a device that this machine does not have.
+
+    Raises
+    ------
+    DeviceError
+        With one sentence that says what was looked for.
+    """
+    if device == "cuda" and not torch.cuda.is_available():
+        built = (
+            f"is built for CUDA {torch.version.cuda} but finds no device"
+            if torch.version.cuda
+            else "has no CUDA"
+        )
+        raise DeviceError(
+            f"device = 'cuda' needs a CUDA device, but torch {torch.__version__} here {built}"
+        )

@@ -1,0 +1,207 @@
+"""A policy as an ONNX file: one network that any runtime evaluates, without flowsim or torch.
+
+Inputs and outputs are named. ``observation`` (n, S) is unscaled, and ``action`` is what the task takes: (n, A) within
+its bounds, or the numbers of discrete actions, int64 (n,). It is the deterministic one: the mean of a Gaussian policy,
+the likeliest discrete action. A policy with a memory (an LSTM, a stack of frames) has ``state`` and ``next_state``,
+shape (n, state size); zeros begin an episode. Of a multi-agent task each row is one agent's, the agents of an
+environment next to each other.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import logging
+import os
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rl_agent.algorithms import make_actor
+from rl_agent.rollout import joint
+from rl_agent.rollout.normalization import ActionMap
+
+if TYPE_CHECKING:
+    from rl_agent.policy import Policy
+
+__all__ = ["export_onnx", "largest_difference"]
+
+F32 = npt.NDArray[np.float32]
+
+STEPS_COMPARED = 8
+"""Steps of an episode over which a file is compared with its policy."""
+
+
+def export_onnx(policy: Policy, path: Path, notes: dict[str, Any] | None = None) -> None:
+    """Write a policy as an ONNX model; an older file at ``path`` is replaced only when the new one is complete.
+
+    Parameters
+    ----------
+    policy
+        What to write.
+    path
+        The file.
+    notes
+        What its metadata shall say besides the sizes and bounds, by name; values are written as JSON.
+
+    Raises
+    ------
+    ModuleNotFoundError
+        If ``onnx`` or ``onnxscript`` is not installed.
+    OSError
+        If the file cannot be written.
+    """
+    import onnx
+    import onnxscript  # noqa: F401  (torch would say that it is missing in a traceback of its own)
+    import torch
+
+    rows, size = 2 * policy.sizes.world, policy.state_size
+    names = ["observation", "state"][: 1 + bool(size)]
+    widths = (policy.sizes.observation, size)[: len(names)]
+    given = tuple(torch.zeros(rows, width) for width in widths)
+    batch = torch.export.Dim("batch")
+    if policy.sizes.world > 1:  # networks of their own take whole environments at a time
+        batch = policy.sizes.world * batch
+    module = _module(policy)
+    with _quiet(), torch.no_grad():
+        program = torch.onnx.export(
+            module, given, input_names=names, output_names=["action", "next_state"][: len(names)],
+            dynamic_shapes=({0: batch},) * len(names), dynamo=True, verbose=False,
+        )  # fmt: skip
+    assert program is not None
+    model = program.model_proto
+    metadata = {
+        "action_low": policy.action_low.tolist(),
+        "action_high": policy.action_high.tolist(),
+        "agents_of_an_environment": policy.sizes.world,
+        "algorithm": policy.config.algorithm,
+        **(notes or {}),
+    }
+    model.producer_name = "flowsim"
+    for name, value in metadata.items():
+        model.metadata_props.add(
+            key=name, value=value if isinstance(value, str) else json.dumps(value)
+        )
+    onnx.checker.check_model(model)
+    temporary = path.with_name(f".{path.name}.tmp")
+    try:
+        temporary.write_bytes(model.SerializeToString())
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _module(policy: Policy) -> Any:
+    """Return the policy's deterministic action as a torch module."""
+    import torch
+
+    actor = make_actor(policy.config, policy.sizes)
+    action_map = policy.action_map
+
+    class Deterministic(torch.nn.Module):
+        """From observations, and states if there are any, to actions and the next states."""
+
+        weights: torch.Tensor
+        mean: torch.Tensor
+        per_std: torch.Tensor
+        low: torch.Tensor
+        high: torch.Tensor
+
+        def __init__(self) -> None:
+            super().__init__()
+            tensors = {
+                "weights": policy.weights,
+                "mean": policy.state_mean,
+                "per_std": policy.state_per_std,
+                "low": policy.action_low,
+                "high": policy.action_high,
+            }
+            for name, array in tensors.items():
+                self.register_buffer(name, torch.from_numpy(np.array(array, np.float32)))
+
+        def forward(self, observation: torch.Tensor, state: torch.Tensor | None = None) -> Any:
+            scaled = (observation - self.mean) * self.per_std
+            before = observation.new_zeros(observation.shape[0], 0) if state is None else state
+            mode, after = actor.reference_mode(self.weights, scaled, before)
+            if isinstance(action_map, ActionMap):
+                raw = torch.tanh(mode) if action_map.squash == "tanh" else mode
+                centre, half = (torch.from_numpy(a) for a in (action_map.centre, action_map.half))
+                action = torch.minimum(torch.maximum(centre + half * raw, self.low), self.high)
+            else:
+                action = mode.argmax(dim=1) + int(action_map.low[0])
+            return action if state is None else (action, after)
+
+    return Deterministic().eval()
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Silence what the exporter says of its own progress."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
+
+
+def largest_difference(policy: Policy, path: Path, environments: int = 5) -> float:
+    """Evaluate a file with ONNX Runtime on random observations, and compare it with the policy.
+
+    Observations are drawn from the distribution that the policy was standardized for, over several steps, so that the
+    memory of a recurrent policy takes part.
+
+    Parameters
+    ----------
+    policy
+        What the file was written from.
+    path
+        The file.
+    environments
+        Rows at once, each of one environment.
+
+    Returns
+    -------
+    float
+        The largest difference between actions, in units of the range of each action; of discrete actions the share of
+        the rows that differ.
+
+    Raises
+    ------
+    ModuleNotFoundError
+        If ``onnxruntime`` is not installed.
+    """
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    rng, world = np.random.default_rng(0), policy.sizes.world
+    rows, largest = environments * world, 0.0
+    state = np.zeros((rows, policy.state_size), np.float32)
+    ours = policy.initial_state(environments)
+    for _ in range(STEPS_COMPARED):
+        normal = rng.standard_normal((rows, policy.sizes.observation), np.float32)
+        seen = policy.state_mean + normal / policy.state_per_std
+        fed = {"observation": seen} | ({"state": state} if policy.state_size else {})
+        action, *following = session.run(None, fed)
+        if world > 1:
+            nothing = np.zeros(rows)
+            seen = joint.pack(seen, nothing, nothing).reshape(environments, -1)
+        expected, ours = policy.act(seen, ours, deterministic=True)
+        if policy.sizes.choices:
+            differs = action.reshape(environments, -1) != expected
+            largest = max(largest, float(differs.mean()))
+        else:
+            # float32 bounds of 1e38 would overflow
+            width = np.tile(policy.action_high.astype(np.float64) - policy.action_low, world)
+            gap = np.abs(action.reshape(environments, -1).astype(np.float64) - expected) / width
+            largest = max(largest, float(gap.max()))
+        if policy.state_size:
+            state = following[0]
+    return largest
