@@ -107,7 +107,7 @@ def evaluate(
     *,
     deterministic: bool = True,
 ) -> npt.NDArray[np.float64]:
-    """Measure the returns of held-out episodes (:mod:`rl_agent.rollout.seeds`) under a fixed policy, shape (episodes,)."""
+    """Measure returns of held-out episodes (:mod:`rl_agent.rollout.seeds`) under a fixed policy, shape (episodes,)."""
     rng = np.random.default_rng(seed)
     returns = np.zeros(episodes)
     for episode in range(episodes):

@@ -23,7 +23,7 @@ FAST = {
 @pytest.mark.parametrize("net", ["mlp", "lstm"])
 @pytest.mark.parametrize("name", FAST)
 def test_the_fast_path_equals_the_reference_of_autograd(name, net):
-    """Single precision runs the written-out passes, double precision plain torch (``rl_agent/networks/parameter_views.py``)."""
+    """Single precision runs the analytic passes, double precision plain torch (``networks/parameter_views.py``)."""
     if (name, net) == ("ppo", "lstm"):
         pytest.skip("PPO has no lstm")
     learner = a_learner(name.split(",")[0], network=net, **FAST[name])

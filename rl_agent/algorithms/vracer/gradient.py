@@ -68,7 +68,7 @@ class Gradient:
     def _compare(
         self, batch: Batch, rules: Rules, outputs: F32, sigma: F32
     ) -> tuple[F32, F32, F32, Flags, Flags]:
-        """Return V(s), KL, and rho, far and moved as of ``comparison.weigh``; for an agent that is absent 0, 0 and 1."""
+        """Return V(s), KL, and rho, far and moved as of ``comparison.weigh``; for an absent agent 0, 0 and 1."""
         of, value = self._of, outputs[:, 0]
         behaviour = batch.action, batch.behaviour_mean, batch.behaviour_std
         log_rho, kl = comparison.compare(outputs[:, 1:], sigma, *behaviour, of.config.is_clipped)

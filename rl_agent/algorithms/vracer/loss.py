@@ -23,8 +23,7 @@ Implementation details that the paper leaves open:
    ``trunks`` (V and the policy share no weights), ``gamma_first`` (a horizon that grows), ``episode_share``,
    ``beta_rate`` and ``decay`` (Retrace(lambda), ``rl_agent/replay/targets.py``); see ``rl_agent/config/``.
 4. The densities are those of untruncated normals (``rl_agent/distributions/densities.py``), or with ``policy``
-``clipped`` those of
-   normals clipped to the range of the actions (Weber et al. 2022, appendix B).
+   ``clipped`` those of normals clipped to the range of the actions (Weber et al. 2022, appendix B).
 5. A run takes its own gamma, learning rate, memory, start, annealing and first beta (1, not 0.3) where none are named
    (``rl_agent/config/defaults.py``).
 
