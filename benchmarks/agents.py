@@ -28,11 +28,11 @@ from benchmarks.evidence import clean_commit  # noqa: E402
 from benchmarks.learning.plan import Job, jobs_of, read_plan  # noqa: E402
 from benchmarks.pages import fill_in  # noqa: E402
 from coupling.errors import RunError  # noqa: E402
+from coupling.evaluation.evaluate import PolicyController, evaluate, evaluate_with_baselines  # noqa: E402
+from coupling.evaluation.pool import EvaluationPool  # noqa: E402
 from coupling.files import write_atomically  # noqa: E402
 from coupling.origin import machine, provenance  # noqa: E402
 from coupling.run.agents import describe_agents  # noqa: E402
-from coupling.run.evaluate import PolicyController, evaluate, evaluate_with_baselines  # noqa: E402
-from coupling.run.evaluation_pool import EvaluationPool  # noqa: E402
 from coupling.run.folder import RunFolder  # noqa: E402
 from coupling.run.policies import write_agent  # noqa: E402
 from coupling.settings.config import RunConfig, dump_config  # noqa: E402

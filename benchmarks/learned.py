@@ -31,9 +31,9 @@ from benchmarks.resolution import agent_of, flow, record  # noqa: E402
 from cases.baselines import Controller  # noqa: E402
 from cases.d_cylinder_wake.env import CYLINDER, STREAM  # noqa: E402
 from cases.ellipse_agent import ASPECT_RATIO  # noqa: E402
+from coupling.evaluation.result import bootstrap_interval  # noqa: E402
 from coupling.files import write_atomically  # noqa: E402
 from coupling.origin import machine, provenance  # noqa: E402
-from coupling.run.evaluation import bootstrap_interval  # noqa: E402
 from coupling.worker.environments import make_vector  # noqa: E402
 from flowsim import Ellipse, Grid, Sides, Simulation  # noqa: E402
 from flowsim.render.fields import EFFORT, component_colour, component_names  # noqa: E402

@@ -26,9 +26,9 @@ sys.path[0] = str(ROOT)
 import cases  # noqa: E402, F401
 from benchmarks.pages import fill_in  # noqa: E402
 from cases.baselines import PD, PDController  # noqa: E402
+from coupling.evaluation.evaluate import evaluate  # noqa: E402
 from coupling.files import write_atomically  # noqa: E402
 from coupling.origin import machine, provenance  # noqa: E402
-from coupling.run.evaluate import evaluate  # noqa: E402
 from rl_agent.rollout.seeds import EVALUATION_SEED, Purpose, episode_seed  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results" / "linear_feedback"

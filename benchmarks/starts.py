@@ -30,9 +30,9 @@ sys.path[0] = str(ROOT)
 from benchmarks.pages import fill_in  # noqa: E402
 from cases.baselines import Controller  # noqa: E402
 from cases.episodes import Episodes  # noqa: E402
+from coupling.evaluation.evaluate import PolicyController, evaluate  # noqa: E402
 from coupling.files import write_atomically  # noqa: E402
 from coupling.origin import machine, provenance  # noqa: E402
-from coupling.run.evaluate import PolicyController, evaluate  # noqa: E402
 from rl_agent import Policy  # noqa: E402
 from rl_agent.rollout.seeds import EVALUATION_SEED, Purpose, episode_seed  # noqa: E402
 

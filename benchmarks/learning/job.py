@@ -22,9 +22,9 @@ import numpy as np
 from filelock import FileLock
 
 from benchmarks.learning.plan import Job
+from coupling.evaluation.evaluate import Controller, PolicyController, evaluate
 from coupling.files import Table, write_atomically
 from coupling.origin import machine, provenance
-from coupling.run.evaluate import Controller, PolicyController, evaluate
 from coupling.worker.environments import describe_task, make_vector
 from rl_agent.config import DEFAULTS, AgentConfig
 from rl_agent.learner import Learner

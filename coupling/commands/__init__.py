@@ -19,7 +19,7 @@ def run_command(words: Sequence[str]) -> int:
         0, 1 for a failure, 2 for bad input, 130 for Ctrl-C; the reason is on stderr.
     """
     from coupling.commands.cli import app
-    from coupling.commands.ending import exit_code
+    from coupling.commands.exit_codes import exit_code
     from coupling.commands.lean_torch import leave_out_meta_kernels
 
     leave_out_meta_kernels()

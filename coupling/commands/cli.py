@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from coupling.commands.ending import run_to_end
+from coupling.commands.exit_codes import run_to_end
 from coupling.commands.lean_torch import leave_out_meta_kernels
 from coupling.commands.verbs import (
     agents,

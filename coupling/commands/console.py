@@ -12,7 +12,7 @@ from typing import ParamSpec, TypeVar
 
 import typer
 
-from coupling.commands import hints
+from coupling.commands import next_steps
 from coupling.errors import (
     ConfigError,
     RunError,
@@ -104,6 +104,6 @@ def _counting(tick: float) -> Iterator[None]:
 
 def print_next(commands: list[tuple[str, str]], trust: bool = False) -> None:
     """Print what a person does next, one command a line."""
-    commands = hints.trusting(commands) if trust else commands
+    commands = next_steps.trusting(commands) if trust else commands
     for number, (command, why) in enumerate(commands):
         print(f"{'next: ' if number == 0 else '  or: '}{printable(command)}   ({why})")

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from coupling.commands import hints
+from coupling.commands import next_steps
 from coupling.commands.console import print_next
 from coupling.files import making_sense_of, read_json
 
@@ -36,7 +36,7 @@ def print_outcome(folder: "RunFolder") -> None:
             rows = {name: evaluation[which] for which, name in names.items() if which in evaluation}
             after = evaluation.get("after", {})
             print_results(rows | after.get("baselines", {}), after.get("seed"))
-    print_next(hints.after_training(hints.RunState.of(folder.path, folder)))
+    print_next(next_steps.after_training(next_steps.RunState.of(folder.path, folder)))
 
 
 def print_presets() -> None:

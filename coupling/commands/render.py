@@ -11,17 +11,17 @@ from cases.baselines import Controller, baselines
 from cases.film import Ending, check_films, render_film
 from coupling.commands.task_film import film_task
 from coupling.errors import RAISED, ConfigError, RunError, describe_failure, is_theirs
+from coupling.evaluation.evaluate import baselines_of
 from coupling.files import making_sense_of, read_json
 from coupling.run.agents import find_agent
-from coupling.run.evaluate import baselines_of
 from coupling.run.folder import RunFolder
 from coupling.run.policies import load_controller
 from coupling.run.screen import progress_bar
 from coupling.run.trust import refuse_unknown_code
 from coupling.settings.config import on_another_task
+from coupling.worker.env_registry import is_flow, load_task
 from coupling.worker.environments import make_vector
 from coupling.worker.guard import OwnFolder
-from coupling.worker.named import is_flow, load_task
 from flowsim.render.films import FPS
 from rl_agent.rollout.seeds import EVALUATION_SEED, Purpose, episode_seed
 

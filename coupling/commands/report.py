@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 
-from coupling.commands.hints import film_line
+from coupling.commands.next_steps import film_line
 from coupling.commands.plot import QUANTITIES, Curve, curves_of, draw_curves
 from coupling.commands.tables import RESULTS, number, result_cells
 from coupling.files import making_sense_of, read_json, write_atomically

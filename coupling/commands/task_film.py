@@ -16,7 +16,7 @@ from gymnasium.spaces import Box
 from cases.arrangement import Arrangement, Lines
 from cases.film import HOLD_SECONDS, Ending
 from coupling.errors import ConfigError, RunError
-from coupling.run.evaluate import Controller
+from coupling.evaluation.evaluate import Controller
 from coupling.worker.environments import make_single
 from coupling.worker.guard import FailureError
 from flowsim.render.fields import Caption, Picture, frame_picture

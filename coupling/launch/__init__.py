@@ -11,7 +11,7 @@ from coupling.settings.config import WorkerSettings
 from coupling.wire.address import endpoint_to_bind
 
 if TYPE_CHECKING:
-    from coupling.launch.standby import Standby
+    from coupling.launch.prewarm import Standby
 
 __all__ = ["Death", "Launcher", "check_launcher", "make_launcher"]
 
@@ -84,7 +84,7 @@ def make_launcher(
         When the engine is not there, or refuses the settings.
     """
     if workers.launcher == "none":
-        from coupling.launch.hands import ByHand
+        from coupling.launch.manual import ByHand
 
         return ByHand(connection, workers.agents_of_each(), external=external)
     if workers.launcher == "ray":

@@ -13,7 +13,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from coupling.errors import RunError
 from coupling.files import private_opener
-from coupling.launch.tally import Alike, Tally
+from coupling.launch.failure_window import Alike, Tally
 from coupling.worker.parent import PARENT_VARIABLE
 from coupling.worker.process import HOPELESS
 from rl_agent.runtime.user_cache import settle

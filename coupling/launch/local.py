@@ -20,7 +20,7 @@ from coupling.launch.launcher import (
 )
 
 if TYPE_CHECKING:
-    from coupling.launch.standby import Standby
+    from coupling.launch.prewarm import Standby
 
 __all__ = ["LocalLauncher"]
 

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from coupling.errors import ConfigError, RunError
-from coupling.launch.hands import ByHand
-from coupling.run.evaluation import Evaluation
-from coupling.run.evaluation_pool import MOST_ACTIONS
+from coupling.evaluation.pool import MOST_ACTIONS
+from coupling.evaluation.result import Evaluation
+from coupling.launch.manual import ByHand
 from coupling.run.folder import RunFolder
 from coupling.run.policies import load_policy
 from coupling.run.serving import terms_of, write_connection_of
@@ -199,7 +199,7 @@ def evaluate_external(
     seed: int,
     max_actions: int | None = None,
 ) -> dict[str, Any]:
-    """Let programs connect, act for them, and return what :func:`coupling.run.evaluate.evaluate_with_baselines` does.
+    """Let programs connect, act for them, and evaluate as :func:`coupling.evaluation.evaluate.evaluate_with_baselines`.
 
     The connection file is the run's, so the run must not be training meanwhile.
 
@@ -219,7 +219,7 @@ def evaluate_external(
         Of the episodes' initial conditions: environment i begins with the seed ``episode_seed(EVALUATION, seed, i)``.
     max_actions
         Most actions of an episode. None: ``env_options.episode_steps``, and as of
-        :class:`coupling.run.evaluation_pool.EvaluationPool` without it.
+        :class:`coupling.evaluation.pool.EvaluationPool` without it.
 
     Raises
     ------

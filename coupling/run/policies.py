@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from coupling.errors import ConfigError, RunError
+from coupling.evaluation.evaluate import PolicyController
 from coupling.files import make_folders, write_atomically
-from coupling.run.evaluate import PolicyController
 from coupling.run.folder import RunFolder
 from rl_agent.policy import Policy
 from rl_agent.saving.checkpoint import CheckpointError, read_checkpoint

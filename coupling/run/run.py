@@ -10,11 +10,16 @@ import numpy as np
 from gymnasium.spaces import Box
 
 from coupling.errors import ConfigError, RunError, describe_os_error
+from coupling.evaluation.evaluate import (
+    SAMPLED,
+    PolicyController,
+    evaluate,
+    evaluate_with_baselines,
+)
+from coupling.evaluation.pool import EvaluationPool
 from coupling.files import make_private, read_json, refuse_unwritable, write_atomically
 from coupling.launch import check_launcher
-from coupling.launch.standby import Standby
-from coupling.run.evaluate import SAMPLED, PolicyController, evaluate, evaluate_with_baselines
-from coupling.run.evaluation_pool import EvaluationPool
+from coupling.launch.prewarm import Standby
 from coupling.run.folder import RunFolder
 from coupling.run.log import log_evaluation
 from coupling.run.policies import refuse_policy_alone
@@ -26,8 +31,8 @@ from coupling.settings import EXTERNAL
 from coupling.settings.config import RunConfig, fitted, load_config, with_overrides
 from coupling.settings.content import folder_name, preset_name
 from coupling.signals import Interrupted, number_of
+from coupling.worker.env_registry import PARALLEL
 from coupling.worker.environments import Task, describe_task
-from coupling.worker.named import PARALLEL
 from rl_agent.config.defaults import doubts
 from rl_agent.learner import Learner
 from rl_agent.rollout.seeds import EVALUATION_SEED

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from coupling.errors import RunError, printable
+from coupling.launch.failure_window import Alike, Tally, kind_of
 from coupling.launch.launcher import Launcher
-from coupling.launch.tally import Alike, Tally, kind_of
 from coupling.service.server import Server
 from coupling.settings.config import WorkerSettings
 

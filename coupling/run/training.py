@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from coupling.errors import RunError, describe_os_error
 from coupling.launch import make_launcher
-from coupling.launch.standby import Standby
+from coupling.launch.prewarm import Standby
 from coupling.run.folder import RunFolder
 from coupling.run.log import RunLog, Speedometer, write_status
 from coupling.run.serving import terms_of, write_connection_of

@@ -14,7 +14,7 @@ import platformdirs
 
 from coupling.errors import ConfigError
 from coupling.files import write_atomically
-from coupling.worker.named import KNOWN, find_module, module_of
+from coupling.worker.env_registry import KNOWN, find_module, module_of
 
 __all__ = ["note_training", "refuse_unknown_code"]
 

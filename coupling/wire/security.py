@@ -26,7 +26,7 @@ import zmq
 from zmq.utils import z85
 
 from coupling.errors import ConfigError
-from coupling.wire.door import Door
+from coupling.wire.connection_limiter import Door
 
 if TYPE_CHECKING:
     from coupling.wire.connection import Connection

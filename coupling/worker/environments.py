@@ -21,8 +21,14 @@ from cases.sentences import did_you_mean, nearest
 from coupling.errors import RAISED, ConfigError, describe_failure
 from coupling.settings import EXTERNAL
 from coupling.settings.suggestions import meant_key, meant_module
+from coupling.worker.env_registry import (
+    PARALLEL,
+    draws_itself,
+    registered,
+    unregistered,
+    world_maker,
+)
 from coupling.worker.guard import FailureError, Guarded, GuardedBatch, failures_of
-from coupling.worker.named import PARALLEL, draws_itself, registered, unregistered, world_maker
 from coupling.worker.spaces import Numbered, flattened, notes_on
 from coupling.worker.worlds import JointWorld
 from rl_agent.rollout.joint import ActionSpace

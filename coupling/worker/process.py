@@ -49,6 +49,7 @@ from coupling.wire.protocol import (
     encode_step,
 )
 from coupling.wire.security import RefusedError
+from coupling.worker.connection import Line
 from coupling.worker.environments import final_observations, make_vector
 from coupling.worker.guard import (
     FailureError,
@@ -56,8 +57,7 @@ from coupling.worker.guard import (
     failures_of,
     reset_failures_of,
 )
-from coupling.worker.heart import Heart
-from coupling.worker.line import Line
+from coupling.worker.heartbeat import Heart
 from coupling.worker.outbox import Outbox
 from coupling.worker.parent import die_with_parent
 from coupling.worker.window import Window

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import yaml
 
-from coupling.run.evaluate import PolicyController, evaluate
+from coupling.evaluation.evaluate import PolicyController, evaluate
 from rl_agent import Policy
 
 ROOT = Path(__file__).parents[2]

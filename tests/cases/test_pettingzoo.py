@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from cases.swimmer_school.env import parallel_env
+from coupling.worker.env_registry import world_maker
 from coupling.worker.environments import describe_task
-from coupling.worker.named import world_maker
 from coupling.worker.worlds import JointWorld
 from rl_agent import AgentConfig, Learner
 from rl_agent.rollout.joint import unpack

@@ -73,7 +73,7 @@ def worker_module():
     """Return the module whose code makes this process a worker, by whatever way it was started; None in others."""
     is_one = getattr(sys.modules["__main__"].__spec__, "name", "") == "coupling.worker.__main__"
     is_one |= sys.argv[1:2] == ["worker"]  # of the command
-    stood_by = "coupling.worker.standby" in sys.modules
+    stood_by = "coupling.worker.prewarm" in sys.modules
     return sys.modules["coupling.worker.process"] if is_one or stood_by else None
 
 

@@ -13,7 +13,7 @@ from conftest import ROOT, wait_until
 from coupling.service.experience import ExperienceLog
 from coupling.service.server import Server, Terms
 from coupling.wire.connection import task_hash
-from coupling.wire.door import LOCKS, Door, lock_by_filter, lock_by_signature
+from coupling.wire.connection_limiter import LOCKS, Door, lock_by_filter, lock_by_signature
 from coupling.wire.protocol import Status, encode_control
 
 # not in front: a file there has the name of the package mujoco
@@ -286,7 +286,7 @@ def test_of_a_flood_python_hears_no_more_than_the_budget(server, ask_for_status,
 @pytest.fixture
 def no_lock(monkeypatch):
     """A kernel that permits no way to shut a door; for a server that is made after it."""
-    monkeypatch.setattr("coupling.wire.door.LOCKS", [refuse])
+    monkeypatch.setattr("coupling.wire.connection_limiter.LOCKS", [refuse])
 
 
 @pytest.mark.usefixtures("no_lock")

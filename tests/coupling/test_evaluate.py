@@ -4,7 +4,7 @@ import gymnasium
 import numpy as np
 
 import cases  # noqa: F401  (registers the tasks)
-from coupling.run.evaluate import evaluate
+from coupling.evaluation.evaluate import evaluate
 from rl_agent.rollout.seeds import Purpose, episode_seed
 
 ENV = "flowsim/DCylinderWake-v0"

@@ -8,7 +8,7 @@ import pytest
 
 from cases.baselines import RandomController
 from coupling.errors import RunError
-from coupling.run.evaluation_pool import AT_ONCE_OF_FLOWS, EvaluationPool
+from coupling.evaluation.pool import AT_ONCE_OF_FLOWS, EvaluationPool
 
 ENV = "flowsim/DCylinderWake-v0"
 OPTIONS = {"preset": "sketch", "start": "impulsive", "episode_actions": 5}

@@ -15,13 +15,13 @@ import typer
 from conftest import GUARD, complaint
 
 from cases.baselines import ZeroController
-from coupling.commands import bench, cli, hints, options
+from coupling.commands import bench, cli, next_steps, options
+from coupling.evaluation.evaluate import evaluate, evaluate_with_baselines
 from coupling.run.agents import describe_agents
-from coupling.run.evaluate import evaluate, evaluate_with_baselines
 from coupling.run.screen import ConsoleScreen
 from coupling.settings.content import shipped_presets
 from coupling.settings.presets import describe_presets
-from coupling.worker.named import draws_itself
+from coupling.worker.env_registry import draws_itself
 
 COMMANDS = typer.main.get_command(cli.app).commands
 STATUS = {
@@ -250,9 +250,9 @@ def test_what_draws_itself_is_filmed_and_nothing_is_made_to_know(env, verb, tmp_
     (tmp_path / "broken_on_import.py").write_text("raise ArithmeticError('no')")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(gymnasium, "make", lambda *words, **options: pytest.fail("it was made"))
-    monkeypatch.setattr(hints.importlib.util, "find_spec", lambda name: name)  # pygame
-    run = hints.RunState(tmp_path, env, 100, draws_itself(env), True, False, False)
-    ((line, _),) = hints.after_evaluation(run)
+    monkeypatch.setattr(next_steps.importlib.util, "find_spec", lambda name: name)  # pygame
+    run = next_steps.RunState(tmp_path, env, 100, draws_itself(env), True, False, False)
+    ((line, _),) = next_steps.after_evaluation(run)
     assert line.startswith(f"flowsim {verb} {tmp_path} ")
 
 

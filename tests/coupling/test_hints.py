@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from conftest import GUARD, wait_until
 
-from coupling.commands import hints
-from coupling.commands.hints import RunState
+from coupling.commands import next_steps
+from coupling.commands.next_steps import RunState
 from coupling.errors import ConfigError, RunError
 from coupling.files import refuse_foreign
-from coupling.launch.hands import ByHand
+from coupling.launch.manual import ByHand
 from coupling.run.folder import RunFolder
 from coupling.run.log import write_status
 from coupling.settings.config import RunConfig, load_config
@@ -248,15 +248,15 @@ RUN = RunState(Path("runs/run"), "flowsim/Reach-v0", 100, False, True, False, Fa
 def test_every_hint_is_a_command_of_flowsim_or_a_viewer(tmp_path):
     """Those that take minutes are at least known."""
     every = [
-        hints.after_bench("solver", True), hints.after_bench("solver", False),
-        hints.after_hosting(tmp_path / "connection.json"), hints.after_watching(tmp_path, False),
+        next_steps.after_bench("solver", True), next_steps.after_bench("solver", False),
+        next_steps.after_hosting(tmp_path / "connection.json"), next_steps.after_watching(tmp_path, False),
     ]  # fmt: skip
     assert every[2:] == [[], []], "there is nothing to look at"
     assert [line for group in every for line, _ in group] == [
         "flowsim bench solver --full --json > solver.json", "flowsim bench solver --full"
     ]  # fmt: skip
     runs = [Path("runs/a-seed0"), Path("runs/a-seed1")]
-    assert [line for line, _ in hints.after_seeds(runs)] == [
+    assert [line for line, _ in next_steps.after_seeds(runs)] == [
         "flowsim plot runs/a-seed0 runs/a-seed1 -o curves.png",
         "flowsim report runs/a-seed0 runs/a-seed1 -o report.html",
     ]
@@ -277,16 +277,16 @@ def test_every_hint_is_a_command_of_flowsim_or_a_viewer(tmp_path):
     ],
 )  # fmt: skip
 def test_a_run_is_told_what_its_state_allows(state, running, run, expected):
-    assert [line for line, _ in hints.after_status(run, state, running)] == expected
+    assert [line for line, _ in next_steps.after_status(run, state, running)] == expected
 
 
 def test_names_are_quoted_as_a_shell_needs_it(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     run = replace(RUN, name=Path("my runs/$x"))
-    ((line, _),) = hints.after_evaluation(run)
+    ((line, _),) = next_steps.after_evaluation(run)
     assert line == "flowsim plot 'my runs/$x' -o '$x.png'"
     here = replace(RUN, name=Path("."))
-    ((line, _),) = hints.after_evaluation(here)
+    ((line, _),) = next_steps.after_evaluation(here)
     assert line == f"flowsim plot . -o {tmp_path.name}.png"
 
 
@@ -319,13 +319,15 @@ def test_commands_within_sentences_are_quoted_as_well(tmp_path):
 
 @pytest.mark.parametrize("there", [True, False])
 def test_what_pygame_draws_is_filmed_where_it_is(there, monkeypatch):
-    monkeypatch.setattr(hints.importlib.util, "find_spec", lambda name: object() if there else None)
-    ((line, _),) = hints.after_evaluation(replace(RUN, env="CartPole-v1", draws_itself=True))
+    monkeypatch.setattr(
+        next_steps.importlib.util, "find_spec", lambda name: object() if there else None
+    )
+    ((line, _),) = next_steps.after_evaluation(replace(RUN, env="CartPole-v1", draws_itself=True))
     assert line.split()[1] == ("render" if there else "plot")
 
 
 def test_who_trusts_an_environment_this_time_has_to_say_so_again():
-    told = hints.trusting([*hints.after_training(RUN), *hints.after_plot(RUN)])
+    told = next_steps.trusting([*next_steps.after_training(RUN), *next_steps.after_plot(RUN)])
     assert [line for line, _ in told] == [
         "flowsim evaluate runs/run --trust",
         "flowsim plot runs/run -o run.png",

@@ -10,8 +10,8 @@ import gymnasium
 import pytest
 
 from coupling.errors import ConfigError, RunError
+from coupling.launch.failure_window import SAME, Alike
 from coupling.launch.launcher import Death, Mending
-from coupling.launch.tally import SAME, Alike
 from coupling.worker.environments import describe_task
 
 SCRIPT = Path(sys.executable).with_name("flowsim")

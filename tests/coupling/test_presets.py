@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from coupling.run.evaluate import PolicyController, baselines_of, evaluate
+from coupling.evaluation.evaluate import PolicyController, baselines_of, evaluate
 from coupling.settings.config import load_config
 from coupling.settings.content import shipped_presets
 from coupling.settings.presets import describe_presets

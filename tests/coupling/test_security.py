@@ -18,14 +18,14 @@ import zmq
 from conftest import GUARD, ROOT, wait_until, workers_of
 
 from coupling.errors import ConfigError
-from coupling.launch.tally import Tally
+from coupling.launch.failure_window import Tally
 from coupling.service.experience import ExperienceLog
 from coupling.service.server import Server, Terms
 from coupling.settings.config import load_config
 from coupling.wire.connection import Connection, read_connection, task_hash, write_connection
 from coupling.wire.protocol import MAGIC, Kind, Status, decode, encode_control
 from coupling.wire.security import Guard, Keys, RefusedError, Watch, is_loopback, secure_client
-from coupling.worker.line import Line
+from coupling.worker.connection import Line
 from rl_agent.rollout.open_episodes import Decision
 
 

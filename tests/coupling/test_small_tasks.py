@@ -11,11 +11,11 @@ import yaml
 
 from cases.small import best
 from cases.small.env import Chain, Glide, LinearQuadratic, Reach, Recall
-from coupling.run.evaluate import PolicyController, evaluate
+from coupling.evaluation.evaluate import PolicyController, evaluate
 from coupling.settings.config import dump_config, fitted, load_config
 from coupling.settings.content import shipped_presets
+from coupling.worker.env_registry import PARALLEL
 from coupling.worker.environments import describe_task, make_vector
-from coupling.worker.named import PARALLEL
 from rl_agent.config.defaults import doubts
 from rl_agent.learner import Learner
 from rl_agent.serial import SerialRun

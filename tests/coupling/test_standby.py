@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from coupling.launch.standby import Standby
+from coupling.launch.prewarm import Standby
 from coupling.settings.config import load_config
 from coupling.worker.environments import describe_task
 

@@ -10,7 +10,7 @@ import pytest
 from coupling.errors import ConfigError
 from coupling.run import trust
 from coupling.run.trust import note_training, refuse_unknown_code
-from coupling.worker.named import KNOWN, find_module
+from coupling.worker.env_registry import KNOWN, find_module
 
 REACH = """
 import gymnasium
@@ -121,7 +121,7 @@ def test_what_is_known_is_not_looked_for_in_the_current_folder(shell):
     """A folder may bring its own `minatar`, and name it as the environment: nobody asks, and nothing of it runs."""
     (shell.folder / "minatar").mkdir()
     (shell.folder / "minatar" / "__init__.py").write_text(REACH)
-    words = [sys.executable, "-P", "-c", "import sys; from coupling.worker.named import registered\n"
+    words = [sys.executable, "-P", "-c", "import sys; from coupling.worker.env_registry import registered\n"
              "try: registered('minatar:Own-v0')\nexcept Exception as error: print(error)"]  # fmt: skip
     shell.command = lambda *_: words
     done = shell.run()

@@ -2,7 +2,7 @@
 
 import json
 
-from coupling.commands import hints
+from coupling.commands import next_steps
 from coupling.commands.console import print_next, told_in_a_sentence
 from coupling.commands.options import Json
 
@@ -23,4 +23,4 @@ def agents(as_json: Json = False) -> None:
         print(json.dumps(rows))
         return
     print_rows(rows, spare=("seed", "episodes", "steps", "learner"))
-    print_next(hints.after_agents())
+    print_next(next_steps.after_agents())

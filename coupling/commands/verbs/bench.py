@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from coupling.commands import hints
+from coupling.commands import next_steps
 from coupling.commands.console import begin, print_next, told_in_a_sentence
 from coupling.commands.options import Json
 
@@ -69,4 +69,4 @@ def bench(
         print(json.dumps({"machine": machine(), "rows": rows}))
     else:
         print_rows(rows)
-        print_next(hints.after_bench(part, full))
+        print_next(next_steps.after_bench(part, full))

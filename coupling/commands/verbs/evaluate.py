@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from coupling.commands import hints
+from coupling.commands import next_steps
 from coupling.commands.console import loading, print_next, told_in_a_sentence
 from coupling.commands.options import Agent, Changes, EvaluationSeed, Json, Trust
 
@@ -40,14 +40,14 @@ def evaluate(
 ) -> None:
     """Evaluate a trained agent against the task's baselines, with 95 % bootstrap intervals of the mean return."""
     with loading(f"the agent of {path}"):
+        from coupling.evaluation.evaluate import SAMPLED, evaluate_with_baselines
         from coupling.run.agents import find_agent
-        from coupling.run.evaluate import SAMPLED, evaluate_with_baselines
         from coupling.run.policies import load_controller
         from coupling.run.screen import ConsoleScreen
         from coupling.run.trust import refuse_unknown_code
         from coupling.settings import EXTERNAL
         from coupling.settings.config import on_another_task
-        from coupling.worker.named import draws_itself
+        from coupling.worker.env_registry import draws_itself
 
     folder = find_agent(path)
     config = on_another_task(folder.config(), changes or [])
@@ -88,5 +88,5 @@ def evaluate(
         # after the first one, the episodes of a program outside Python are its own
         known = None if is_external else seed
         print_results({name: result} | also | result["baselines"], known)
-        state = hints.RunState.of(path, folder, draws_itself=draws_itself(config.env))
-        print_next(hints.after_evaluation(state, changes or []), trust)
+        state = next_steps.RunState.of(path, folder, draws_itself=draws_itself(config.env))
+        print_next(next_steps.after_evaluation(state, changes or []), trust)

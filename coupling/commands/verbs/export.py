@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
-from coupling.commands import hints
+from coupling.commands import next_steps
 from coupling.commands.console import loading, print_next, told_in_a_sentence
 from coupling.commands.options import Agent, written_to
 
@@ -32,4 +32,4 @@ def export(
         folder = find_agent(path)
         said = write(folder, output)
     print(said)
-    print_next(hints.after_export(hints.RunState.of(path, folder), output))
+    print_next(next_steps.after_export(next_steps.RunState.of(path, folder), output))

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from coupling.commands import hints
+from coupling.commands import next_steps
 from coupling.commands.console import print_next, told_in_a_sentence
 from coupling.commands.options import expanded
 
@@ -45,4 +45,4 @@ def init(
 
     for file in write(folder, kind):
         print(file)
-    print_next(hints.after_init(folder, kind))
+    print_next(next_steps.after_init(folder, kind))

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
-from coupling.commands import hints
+from coupling.commands import next_steps
 from coupling.commands.console import begin, print_next, told_in_a_sentence
 from coupling.commands.options import Agents, written_to
 from coupling.files import refuse_unwritable
@@ -29,4 +29,4 @@ def plot(
     folders = [find_agent(path) for path in paths]
     plot_runs(folders, output)
     print(output)
-    print_next(hints.after_plot(hints.RunState.of(paths[0], folders[0])))
+    print_next(next_steps.after_plot(next_steps.RunState.of(paths[0], folders[0])))

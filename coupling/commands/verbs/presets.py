@@ -2,7 +2,7 @@
 
 import json
 
-from coupling.commands import hints
+from coupling.commands import next_steps
 from coupling.commands.console import print_next, told_in_a_sentence
 from coupling.commands.options import Json
 from coupling.commands.outcome import print_presets
@@ -22,4 +22,4 @@ def presets(as_json: Json = False) -> None:
         print(json.dumps(describe_presets()))
         return
     print_presets()
-    print_next(hints.after_presets())
+    print_next(next_steps.after_presets())

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from coupling.commands import hints
+from coupling.commands import next_steps
 from coupling.commands.console import loading, print_next, told_in_a_sentence
 from coupling.commands.film_options import quantities
 from coupling.commands.options import (
@@ -92,5 +92,5 @@ def render(
         print(f"{who}: {how}")
     for file in files:
         print(file)
-    state = hints.RunState.of(path, find_agent(path), draws_itself=True)
-    print_next(hints.after_film(state, changes or []), trust)
+    state = next_steps.RunState.of(path, find_agent(path), draws_itself=True)
+    print_next(next_steps.after_film(state, changes or []), trust)

@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-from coupling.commands import hints
+from coupling.commands import next_steps
 from coupling.commands.console import begin, print_next, told_in_a_sentence
 from coupling.commands.options import Agents, written_to
 from coupling.errors import ConfigError, printable_lines
@@ -34,4 +34,4 @@ def report(
     for note in write_report([find_agent(path) for path in paths], output):
         print(printable_lines(f"flowsim: {note}"), file=sys.stderr)
     print(output)
-    print_next(hints.after_report(output))
+    print_next(next_steps.after_report(output))

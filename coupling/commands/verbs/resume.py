@@ -29,7 +29,7 @@ def resume(
 ) -> None:
     """Continue a run from its last checkpoint, also after kill -9."""
     with loading(str(path)):
-        from coupling.launch.standby import Standby
+        from coupling.launch.prewarm import Standby
         from coupling.run.folder import RunFolder
         from coupling.run.trust import refuse_unknown_code
         from coupling.settings.config import with_overrides

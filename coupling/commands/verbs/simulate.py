@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from coupling.commands import completion, hints
+from coupling.commands import completion, next_steps
 from coupling.commands.console import loading, print_next, told_in_a_sentence
 from coupling.commands.film_options import quantities
 from coupling.commands.options import CaseChanges, Fields, Range, expanded, written_to
@@ -103,7 +103,7 @@ def simulate(
         "--range": limits, "--follow": follow, "--fps": fps,
     }  # fmt: skip
     print_next(
-        hints.after_simulation(
+        next_steps.after_simulation(
             case,
             overrides or [],
             options,

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from coupling.commands import hints
+from coupling.commands import next_steps
 from coupling.commands.console import print_next, told_in_a_sentence
 from coupling.commands.options import Json, Run
 from coupling.errors import RunError, printable_lines
@@ -47,5 +47,5 @@ def status(
     else:
         with making_sense_of(folder.status):
             print_status(now)
-        state = hints.RunState.of(path, folder)
-        print_next(hints.after_status(state, now["state"], is_running(now)))
+        state = next_steps.RunState.of(path, folder)
+        print_next(next_steps.after_status(state, now["state"], is_running(now)))

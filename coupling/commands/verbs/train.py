@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from coupling.commands import completion, hints
+from coupling.commands import completion, next_steps
 from coupling.commands.console import loading, print_next, told_in_a_sentence
 from coupling.commands.options import Overrides, preset_or_word
 from coupling.commands.outcome import print_outcome, print_presets
@@ -48,7 +48,7 @@ def train(
         _train_each(name, words, seeds)
         return
     with loading(f"the task and the learner for {preset}"):
-        from coupling.launch.standby import Standby
+        from coupling.launch.prewarm import Standby
         from coupling.settings.config import load_config
 
         standby = Standby(load_config(name, words))
@@ -64,7 +64,7 @@ def _train_each(preset: str | None, overrides: list[str], seeds: str) -> None:
     with loading("the task and the learner for each seed"):
         from coupling.commands.report import over_seeds
         from coupling.commands.tables import print_rows
-        from coupling.launch.standby import Standby
+        from coupling.launch.prewarm import Standby
         from coupling.run import run
         from coupling.run.screen import ConsoleScreen
         from coupling.run.several import parse_seeds, train_each
@@ -87,4 +87,4 @@ def _train_each(preset: str | None, overrides: list[str], seeds: str) -> None:
     table = over_seeds(folders)
     if table["rows"]:  # none of a single seed
         print_rows([dict(zip(table["columns"], row, strict=True)) for row in table["rows"]])
-    print_next(hints.after_seeds([folder.path for folder in folders]))
+    print_next(next_steps.after_seeds([folder.path for folder in folders]))

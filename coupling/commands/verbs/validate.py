@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from coupling.commands import hints
+from coupling.commands import next_steps
 from coupling.commands.console import loading, print_next, told_in_a_sentence
 from coupling.commands.options import Json, expanded, written_to
 from coupling.errors import ConfigError
@@ -64,6 +64,6 @@ def validate(
         from flowsim.validation.report import printed
 
         print_rows([printed(row) for row in report["rows"]])
-        print_next(hints.after_validation(output))
+        print_next(next_steps.after_validation(output))
     if not all(row["passed"] for row in report["rows"]):
         raise typer.Exit(1)

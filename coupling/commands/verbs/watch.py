@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from coupling.commands import hints
+from coupling.commands import next_steps
 from coupling.commands.console import begin, print_next, told_in_a_sentence
 from coupling.commands.options import Run
 
@@ -47,4 +47,4 @@ def watch(
         with contextlib.suppress(KeyboardInterrupt):
             threading.Event().wait()
     print()  # after ^C
-    print_next(hints.after_watching(path, folder.status.exists()))
+    print_next(next_steps.after_watching(path, folder.status.exists()))

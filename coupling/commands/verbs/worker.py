@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from coupling.commands import hints
+from coupling.commands import next_steps
 from coupling.commands.console import loading, print_next, told_in_a_sentence
 from coupling.commands.options import expanded
 from coupling.errors import ConfigError, describe_os_error
@@ -57,5 +57,5 @@ def worker(
     words += [] if outbox is None else ["--outbox", str(outbox)]
     code = host(words)
     if code == 0:
-        print_next(hints.after_hosting(connect))
+        print_next(next_steps.after_hosting(connect))
     raise typer.Exit(code)

@@ -22,12 +22,12 @@ from gymnasium.spaces import Box
 
 from cases.baselines import Controller
 from coupling.errors import RAISED, RunError, describe_failure
+from coupling.evaluation.result import Evaluation
 from coupling.launch.launcher import worker_environment
-from coupling.run.evaluation import Evaluation
 from coupling.signals import ENDING
+from coupling.worker.env_registry import is_flow
 from coupling.worker.environments import make_vector, time_limit
 from coupling.worker.guard import FailureError, failures_of, reset_failures_of
-from coupling.worker.named import is_flow
 from coupling.worker.parent import die_with_parent
 from rl_agent.rollout.seeds import Purpose, episode_seed
 

@@ -9,8 +9,8 @@ from gymnasium.spaces import Box
 
 from cases.baselines import Controller, baselines
 from coupling.errors import RunError
-from coupling.run.evaluation import Evaluation
-from coupling.run.evaluation_pool import Draws, EvaluationPool
+from coupling.evaluation.pool import Draws, EvaluationPool
+from coupling.evaluation.result import Evaluation
 from coupling.worker.environments import Numbered, make_vector
 from rl_agent.rollout.seeds import EVALUATION_SEED
 
@@ -122,7 +122,7 @@ def evaluate(
     pool
         Who plays the episodes of this task; None: this process.
     max_actions
-        As of :class:`coupling.run.evaluation_pool.EvaluationPool`, if it is this process.
+        As of :class:`coupling.evaluation.pool.EvaluationPool`, if it is this process.
 
     Returns
     -------
@@ -164,7 +164,7 @@ def evaluate_with_baselines(
     """Evaluate a controller and the task's baselines on the same episodes.
 
     Without ``pool``, flows that take long are played by processes on all cores, and ``max_actions`` is as of
-    :class:`coupling.run.evaluation_pool.EvaluationPool`.
+    :class:`coupling.evaluation.pool.EvaluationPool`.
 
     Parameters
     ----------

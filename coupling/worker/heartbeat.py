@@ -11,7 +11,7 @@ import zmq
 
 from coupling.wire.protocol import Heartbeat, Welcome, encode_control
 from coupling.wire.security import RefusedError
-from coupling.worker.line import Line
+from coupling.worker.connection import Line
 from coupling.worker.parent import parent_is_gone
 
 __all__ = ["Heart"]

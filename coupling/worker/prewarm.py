@@ -1,4 +1,4 @@
-"""A worker that is started before there is anything to connect to; see ``coupling/launch/standby.py``.
+"""A worker that is started before there is anything to connect to; see ``coupling/launch/prewarm.py``.
 
 It imports no settings of runs, which would be a third of its start.
 """
@@ -12,8 +12,8 @@ from typing import IO, Any
 
 from coupling.errors import RAISED
 from coupling.files import private_opener
+from coupling.worker.env_registry import load_task
 from coupling.worker.environments import describe_task, make_vector
-from coupling.worker.named import load_task
 from coupling.worker.parent import die_with_parent
 from coupling.worker.process import Made, main
 
