@@ -24,7 +24,7 @@ from coupling.run.run import _evaluated, load_learner
 from coupling.service.experience import Closed, ExperienceLog, Opened, Taken
 from coupling.settings.config import load_config
 from rl_agent.learner import Learner
-from rl_agent.saving.learner_state import learner_state
+from rl_agent.saving import learner_state
 
 FLIPS = 40
 RECORDS = [Opened(7, 8, 0, 0, 2), *(Taken([bytes([n]) * 40]) for n in range(20)), Closed(7)]
