@@ -20,7 +20,5 @@ def run_command(words: Sequence[str]) -> int:
     """
     from coupling.commands.cli import app
     from coupling.commands.exit_codes import exit_code
-    from coupling.commands.lean_torch import leave_out_meta_kernels
 
-    leave_out_meta_kernels()
     return exit_code(app, words)

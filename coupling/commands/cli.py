@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from coupling.commands.exit_codes import run_to_end
-from coupling.commands.lean_torch import leave_out_meta_kernels
 from coupling.commands.verbs import (
     agents,
     bench,
@@ -90,7 +89,6 @@ for verb in VERBS:
 
 def main() -> None:
     """Run the command line."""
-    leave_out_meta_kernels()
     run_to_end(app)
 
 

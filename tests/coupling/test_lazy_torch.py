@@ -1,4 +1,4 @@
-"""torch comes when it is used, without what only its compilers need, and has that once they ask."""
+"""torch is imported when something of it is used, on one thread, and not before."""
 
 import subprocess
 import sys
@@ -29,20 +29,12 @@ print("torch" in sys.modules)
 import torch
 
 print(torch.get_num_threads())
-print("left out" if not hasattr(torch._meta_registrations, "register_meta") else "there")
-
-from torch.fx.experimental.proxy_tensor import make_fx
-
-function = lambda x: torch.linalg.solve_ex(x @ x, torch.nn.functional.softplus(x)).result.sum()
-traced = make_fx(function, tracing_mode="fake")(torch.eye(3) + 0.5)
-print("left out" if not hasattr(torch._meta_registrations, "register_meta") else "there")
-print(traced(torch.eye(3) + 0.25).item() == function(torch.eye(3) + 0.25).item())
 """
 
 
-def test_torch_and_its_kernels_come_when_they_are_needed() -> None:
+def test_torch_comes_when_it_is_needed() -> None:
     process = subprocess.run(
         [sys.executable, "-c", CODE], capture_output=True, text=True, timeout=300
     )
     assert process.returncode == 0, process.stderr
-    assert process.stdout.splitlines()[1:] == ["False", "True", "1", "left out", "there", "True"]
+    assert process.stdout.splitlines()[1:] == ["False", "True", "1"]
