@@ -7,7 +7,7 @@
 
 Each run is ``flowsim bench PART --json`` of the other checkout and then of this one, or the other way round, in the
 environment of this interpreter. A row's ratio is that of its speed here over its speed there; kept are all of them.
-Parts that are not measured anew keep their rows, with the commit that these were measured on.
+Parts that are not measured again keep their rows, with the commit that these were measured on.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def main() -> int:
     parser.add_argument("--only", nargs="+", choices=list(SPEED), default=list(SPEED))
     parser.add_argument("--runs", type=int, default=3, help="of each part and checkout")
     parser.add_argument("-o", "--output", type=Path, default=RESULT)
-    parser.add_argument("--page", action="store_true", help="only write the table anew")
+    parser.add_argument("--page", action="store_true", help="only write the table again")
     options = parser.parse_args()
     if not options.page:
         if options.other is None or not (options.other / "pyproject.toml").exists():

@@ -70,7 +70,7 @@ LIMITS = {
 
 
 def ship(run: RunFolder, folder: Path) -> None:
-    """Keep settings, policy, evaluation, episodes and origin of a finished run, in place of what lay in the folder.
+    """Keep settings, policy, evaluation, episodes and origin of a finished run, instead of what lay in the folder.
 
     Raises
     ------

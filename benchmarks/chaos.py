@@ -2,7 +2,7 @@
 
     make chaos
     python benchmarks/chaos.py --seconds 300 --seed 5 --parts messages everything
-    python benchmarks/chaos.py --page     # only write docs/chaos.md anew from the results that are there
+    python benchmarks/chaos.py --page     # only write docs/chaos.md again from the results that are there
 
 Each part is one run of the oracle environment, whose journals say which steps returned. It is killed, stopped and cut
 off as the part says, resumed whenever it died, and finished in peace; then memory and journals are compared, and the
@@ -45,7 +45,7 @@ def processes(siege: Siege, seconds: float) -> None:
 
 
 def points(siege: Siege, seconds: float) -> None:
-    """Kill the learner and workers at each labelled point, by turns, after a random number of passes."""
+    """Kill the learner and workers at each labelled point, in turn, after a random number of passes."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         for point in [*LEARNER, *WORKER]:
@@ -287,7 +287,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=None, help="of all moments; drawn unless given")
     parser.add_argument("--parts", nargs="+", choices=list(PARTS), default=list(PARTS))
     parser.add_argument("-o", "--output", type=Path, default=RESULTS)
-    parser.add_argument("--page", action="store_true", help="only write docs/chaos.md anew")
+    parser.add_argument("--page", action="store_true", help="only write docs/chaos.md again")
     options = parser.parse_args()
     if options.page:
         write_page(options.output)

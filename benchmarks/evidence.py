@@ -1,9 +1,9 @@
-"""Make the evidence anew on one clean commit: validation, chaos, fuzz, benches and the demo.
+"""Make the evidence again on one clean commit: validation, chaos, fuzz, benches and the demo.
 
     make evidence                                  # all parts that this commit lacks, then results and pages
     python benchmarks/evidence.py --only demo      # some parts
     python benchmarks/evidence.py --list           # what there is, and which commit it is of
-    python benchmarks/evidence.py --page           # only write docs/evidence.md anew
+    python benchmarks/evidence.py --page           # only write docs/evidence.md again
 
 A part writes into runs/evidence/COMMIT, which git ignores, so the tree stays clean while the others run. After an
 interruption the parts that are done stay done. A part counts only when the tree is clean before and after it, and at

@@ -159,7 +159,7 @@ def _header_field(rng: random.Random, frame: bytes) -> bytes:
 
 
 def _map_value(rng: random.Random, frame: bytes) -> bytes:
-    """Put an odd value in place of one in a map, or add or drop a key."""
+    """Put an odd value instead of one in a map, or add or drop a key."""
     try:
         content = msgspec.msgpack.decode(frame[HEADER_SIZE:])
     except (ValueError, RecursionError):
@@ -481,7 +481,7 @@ class Siege:
         raise SystemExit(f"an honest worker got no {wanted.name} within {WAIT:g} s")
 
     def live(self) -> None:
-        """Join in the place of the worker before, step under attack, and leave with something in the outbox."""
+        """Join instead of the worker before, step under attack, and leave with something in the outbox."""
         slot = self._rng.randrange(WORKERS)
         with self.dealer() as socket:
             greeting = hello(self._rng, slot, recovered=self._left.pop(slot, b""))

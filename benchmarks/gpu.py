@@ -146,7 +146,7 @@ def task(preset: str) -> Any:
 def actions() -> dict[str, Any]:
     """Actions per second of 24 agents in one batch, small random actions, starts and transfers included.
 
-    ``start_ms`` is what one of the batch takes to begin anew, ``advance_ms`` an action of all of them in the solver,
+    ``start_ms`` is what one of the batch takes to start again, ``advance_ms`` an action of all of them in the solver,
     which takes ``most_steps`` of it.
     """
     import numpy as np

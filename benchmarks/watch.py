@@ -2,7 +2,7 @@
 
     python benchmarks/watch.py                 # a minute, into benchmarks/results/watch.json
 
-A run of the wake with 24 agents is watched by turns: with the page open (state once, flow five times a second, drawn
+A run of the wake with 24 agents is watched in turn: with the page open (state once, flow five times a second, drawn
 and sent), and with `flowsim watch` running but nobody who asks. Steps a second depend on what else the machine does,
 and the page itself is something else; the processor time of learner and workers a step depends on it less, and what a
 worker spends on a picture hardly.
@@ -88,7 +88,7 @@ def window_milliseconds(folder: Path, pictures: int = 200) -> float:
 def measure(
     folder: RunFolder, run: psutil.Process, turns: int, seconds: float
 ) -> list[dict[str, Any]]:
-    """Watch by turns, and return the rates of each turn."""
+    """Watch in turn, and return the rates of each turn."""
     rows = []
     command = [sys.executable, "-m", "coupling.commands.cli", "watch", str(folder.path)]
     with subprocess.Popen(

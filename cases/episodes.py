@@ -42,7 +42,7 @@ class Loads:
         self._place = np.zeros((*shape, 3))
 
     def clear(self, index: int | None = None) -> None:
-        """Start averaging anew, in one simulation or in all."""
+        """Start averaging again, in one simulation or in all."""
         which = slice(None) if index is None else index
         self._task.simulation.body_state.impulse[which] = 0.0
         self._begin[which] = self._task.simulation.time[which]

@@ -49,7 +49,7 @@ def _autoreset_mode(value: AutoresetMode | str) -> AutoresetMode:
 
 
 class _Portable:
-    """Copies and pickles of an environment: options and state travel, and the simulation is built anew from them."""
+    """Copies and pickles of an environment: options and state travel, and the simulation is built again from them."""
 
     episodes: Episodes
     task: FlowTask[Any]

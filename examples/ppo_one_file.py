@@ -21,7 +21,7 @@ GAMMA, LAMBDA, CLIP, EPOCHS, BATCHES, RATE = 0.97, 0.95, 0.2, 10, 8, 1e-3
 
 
 def make(env: str, count: int) -> gymnasium.vector.VectorEnv:
-    """Return a batch of environments that begin anew within the step that ends an episode."""
+    """Return a batch of environments that start again within the step that ends an episode."""
     if gymnasium.spec(env).vector_entry_point:  # the flows of a batch are simulated together
         options = {"preset": "sketch"} if env.startswith("flowsim/DCylinderWake") else {}
         mode = AutoresetMode.SAME_STEP

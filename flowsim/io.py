@@ -93,7 +93,7 @@ class FieldSeries:
     dtype : str or dtype
         Precision of the simulation.
     until : float, optional
-        Go on with the series that is there, after this time; begin it anew unless given.
+        Go on with the series that is there, after this time; begin it again unless given.
 
     Attributes
     ----------

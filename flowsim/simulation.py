@@ -298,7 +298,7 @@ class Simulation(State):
         self._sweeps.end_step(active, s.clock, s.steps, s.flags, s.state)
 
     def _settle_all(self) -> None:
-        """Penalise and project by turns."""
+        """Penalise and project in turn."""
         active = self._device.active(self._near.flags[RUNNING])
         for _ in range(SETTLING_SWEEPS):
             self._sweeps.copy_velocity(active, self.u, self.v, self._new_u, self._new_v)
@@ -423,7 +423,7 @@ class Simulation(State):
         return self.sensed
 
     def reset(self, which: BoolArray | None = None) -> None:
-        """Start anew, impulsively: the stream everywhere, every body where it was specified, and settled.
+        """Start again, impulsively: the stream everywhere, every body where it was specified, and settled.
 
         Parameters
         ----------
@@ -454,7 +454,7 @@ class Simulation(State):
     def settle(self, which: BoolArray | None = None) -> None:
         """Let the flow meet bodies that appear in it or change speed at once: the impulsive start.
 
-        Penalises and projects by turns, without advancing time and without moving any body, until the flow outside is
+        Penalises and projects in turn, without advancing time and without moving any body, until the flow outside is
         the potential flow that the bodies' velocities demand on top of the vorticity that was there. Call it after
         placing a body by hand. Clears ``diverged`` of these simulations and their multi-step history.
         """

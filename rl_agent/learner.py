@@ -407,7 +407,7 @@ class Learner:
         self.memory.classify(self.refer.c_max(self.counters.received))
 
     def refresh_final_values(self) -> None:
-        """Compute V(s_T) of the truncated episodes anew."""
+        """Compute V(s_T) of the truncated episodes again."""
         rows = self.memory.truncated_rows()
         if len(rows) > 0:
             scale, steps = self.state_scale, self.algorithm.network.history + 1

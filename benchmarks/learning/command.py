@@ -30,8 +30,8 @@ def add_run_and_list(
         "--tasks", nargs="+", help="such as HalfCheetah-v5; all of the suite when left out"
     )
     common.add_argument("--contestants", nargs="+", help="by name; all of the suite when left out")
-    common.add_argument("--seeds", type=int, help="how many, in place of the suite's")
-    common.add_argument("--steps", type=int, help="of each job, in place of the suite's")
+    common.add_argument("--seeds", type=int, help="how many, instead of the suite's")
+    common.add_argument("--steps", type=int, help="of each job, instead of the suite's")
     run = commands.add_parser("run", parents=[common], help="train what is not complete yet")
     run.add_argument("-j", "--processes", type=int, default=1, help="jobs at a time")
     run.add_argument("--checkpoint-every", type=float, default=120.0, help="seconds")

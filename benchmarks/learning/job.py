@@ -264,7 +264,7 @@ def carry_out(
         for path in (kept, folder / "settings.json"):
             if path.exists() and not _is_of(json.loads(path.read_text()), job):
                 raise ValueError(
-                    f"{path} is of a training with other settings; move it away to train anew"
+                    f"{path} is of a training with other settings; move it away to train again"
                 )
         write_atomically(
             folder / "settings.json", json.dumps({"settings": job.settings()}, indent=1).encode()

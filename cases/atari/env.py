@@ -2,7 +2,7 @@
 
 The screen goes through Gymnasium's own wrappers: no-ops at the start, every fourth frame, the maximum of the last two,
 grey, 84 x 84 (Mnih et al. 2015; Machado et al. 2018, section 3). Sticky actions (Machado et al. 2018, section 5.2)
-repeat the last action with probability 0.25 in the place of the new one, frame by frame; the papers before have none.
+repeat the last action with probability 0.25 instead of the new one, frame by frame; the papers before have none.
 Episodes end after 27,000 actions at the latest, half an hour of the game.
 """
 
@@ -42,7 +42,7 @@ class AtariOptions(BaseModel):
     size: int = Field(84, ge=8, le=210, description="height and width of a picture")
     life_loss: bool = Field(False, description="whether a lost life ends the episode")
     full_actions: bool = Field(
-        False, description="all 18 actions, in the place of those that the game knows"
+        False, description="all 18 actions, instead of those that the game knows"
     )
 
 

@@ -223,7 +223,7 @@ class DCylinderWakeEnv(FlowEnv):
     (or when the simulation diverges, see `info["diverged"]`), and truncated after 400 actions.
 
     These are the numbers of the preset `quick`, which `gymnasium.make` takes unless another one is named (`preset=`
-    `default`, `fine` or `paper`: wider starts, finer grids, hours in place of minutes; `sketch`: coarser, 40 actions).
+    `default`, `fine` or `paper`: wider starts, finer grids, hours instead of minutes; `sketch`: coarser, 40 actions).
     Options: the fields of `WakeOptions`. What `info` holds: `FlowEnv`.
     """
 
@@ -234,7 +234,7 @@ class DCylinderWakeVectorEnv(FlowVectorEnv):
     """flowsim/DCylinderWake-v0, a batch of agents in one simulation.
 
     Observations (num_envs, 14), actions (num_envs, 3), rewards and options are those of `DCylinderWakeEnv`; how
-    episodes begin anew: `FlowVectorEnv`.
+    episodes start again: `FlowVectorEnv`.
     """
 
     task_class = DCylinderWake

@@ -122,7 +122,7 @@ def _read(path: Path) -> WakeBank | None:
     except Exception:  # whatever a flipped bit makes of the header of an array or of the archive
         expected, states = "", {}
     if not states or content_hash(states) != expected:
-        warnings.warn(f"the wake bank {path} is damaged and is built anew", stacklevel=2)
+        warnings.warn(f"the wake bank {path} is damaged and is built again", stacklevel=2)
         return None
     return WakeBank(states)
 

@@ -206,7 +206,7 @@ class EllipticalSwimmerVectorEnv(FlowVectorEnv):
     """flowsim/EllipticalSwimmer-v0, a batch of agents in one simulation.
 
     Observations (num_envs, 14), actions (num_envs, 3), rewards and options are those of `EllipticalSwimmerEnv`; how
-    episodes begin anew: `FlowVectorEnv`.
+    episodes start again: `FlowVectorEnv`.
     """
 
     task_class = EllipticalSwimmer

@@ -41,7 +41,7 @@ class NullVectorEnv(VectorEnv[Any, Any, Any]):
     num_envs
         Number of environments.
     step_seconds
-        How long a step of all environments sleeps, in place of a simulation.
+        How long a step of all environments sleeps, instead of a simulation.
     """
 
     metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}  # noqa: RUF012
@@ -238,7 +238,7 @@ def standard_rows(say: Callable[[str], None], *, full: bool = False) -> list[dic
     say
         Told what is measured, before each row.
     full
-        Every number of agents over every kind of connection, in place of those that differ most.
+        Every number of agents over every kind of connection, instead of those that differ most.
     """
     lines: list[dict[str, Any]] = [
         {"transport": "tcp"},

@@ -74,7 +74,7 @@ def bench_learner(
     say
         Told what is measured, before each row.
     full
-        The LSTMs of all algorithms, too, in place of V-RACER's alone, and samplers under all that take them, in
+        The LSTMs of all algorithms, too, instead of V-RACER's alone, and samplers under all that take them, in
         place of SAC and TD3 alone.
     seconds
         Time spent on each measurement.

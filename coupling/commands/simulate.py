@@ -67,7 +67,7 @@ def simulate(
         after its time: output never changes the size of a step.
     restart_from
         A ``restart.h5``, from which a run continues bit for bit, however long it is and however many frames and
-        snapshots it takes. Forces and fields beside it are continued when they are in ``output``, and begun anew
+        snapshots it takes. Forces and fields beside it are continued when they are in ``output``, and started again
         elsewhere; the films show what is simulated now, and carry the time from which they do so in their names.
     max_size
         Bytes that the folder never exceeds. Where forces or fields would, every other row or time is dropped and from

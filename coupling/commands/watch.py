@@ -57,7 +57,7 @@ class _Tail:
         self.rows: list[list[str]] = []
 
     def update(self) -> None:
-        """Read what is new; all of it where the file was written anew."""
+        """Read what is new; all of it where the file was written again."""
         if not self._path.exists():
             return
         with self._path.open("rb") as file:

@@ -163,7 +163,7 @@ class EvaluationPool:
                     if played is not None:
                         done[number] = played
 
-        # made anew for each controller: an environment may remember what it has seen
+        # made again for each controller: an environment may remember what it has seen
         with contextlib.closing(make_vector(self._env, self._env_options, size)) as vector:
             while todo:
                 part = todo.popleft()

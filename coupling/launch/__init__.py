@@ -84,9 +84,9 @@ def make_launcher(
         When the engine is not there, or refuses the settings.
     """
     if workers.launcher == "none":
-        from coupling.launch.manual import ByHand
+        from coupling.launch.manual import ManualLauncher
 
-        return ByHand(connection, workers.agents_of_each(), external=external)
+        return ManualLauncher(connection, workers.agents_of_each(), external=external)
     if workers.launcher == "ray":
         from coupling.launch.ray import RayLauncher
 

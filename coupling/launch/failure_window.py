@@ -3,7 +3,7 @@
 import re
 from collections import deque
 
-__all__ = ["SAME", "Alike", "Tally", "kind_of"]
+__all__ = ["SAME", "Alike", "FailureWindow", "kind_of"]
 
 _WINDOW = 600.0  # seconds
 _NUMBER = re.compile(r"-?(\d[\d.]*(e[+-]?\d+)?|\binf\b|\bnan\b)")
@@ -24,14 +24,14 @@ class Alike:
         self._last = ""
 
     def note(self, reason: str, *, fresh: bool = False) -> bool:
-        """Count a failure, anew when it differs from the last one or is ``fresh``; tell whether it is too often."""
+        """Count a failure, again when it differs from the last one or is ``fresh``; tell whether it is too often."""
         kind = kind_of(reason)
         self.count = 1 if fresh or kind != self._last else self.count + 1
         self._last = kind
         return self.count >= SAME
 
 
-class Tally:
+class FailureWindow:
     """Counts events of the last ten minutes.
 
     Parameters
@@ -51,7 +51,7 @@ class Tally:
             self._times.popleft()
 
     def forget(self) -> None:
-        """Count anew."""
+        """Count again."""
         self._times.clear()
 
     @property

@@ -13,7 +13,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from coupling.errors import RunError
 from coupling.files import private_opener
-from coupling.launch.failure_window import Alike, Tally
+from coupling.launch.failure_window import Alike, FailureWindow
 from coupling.worker.parent import PARENT_VARIABLE
 from coupling.worker.process import HOPELESS
 from rl_agent.runtime.user_cache import settle
@@ -125,7 +125,7 @@ class Mending:
     """
 
     def __init__(self, workers: int, allowed: int) -> None:
-        self._deaths = [Tally(allowed) for _ in range(workers)]
+        self._deaths = [FailureWindow(allowed) for _ in range(workers)]
         self._hopeless = [Alike() for _ in range(workers)]
 
     def restart_at(self, death: Death) -> float:

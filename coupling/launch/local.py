@@ -50,7 +50,7 @@ class LocalLauncher(MendingLauncher[_Place]):
     restarts
         How many deaths of one worker within ten minutes are mended.
     devices
-        Numbers of GPUs that workers see, one each, by turns; all GPUs that this process sees unless given.
+        Numbers of GPUs that workers see, one each, in turn; all GPUs that this process sees unless given.
     outboxes
         Whether workers have outboxes, in ``folder``.
     standby

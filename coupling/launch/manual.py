@@ -6,7 +6,7 @@ from pathlib import Path
 
 from coupling.launch.launcher import Death
 
-__all__ = ["ByHand"]
+__all__ = ["ManualLauncher"]
 
 
 class Loss(Death):
@@ -16,7 +16,7 @@ class Loss(Death):
         return f"worker {self.slot} is lost ({self.reason}): start it again if it does not come back by itself"
 
 
-class ByHand:
+class ManualLauncher:
     """Tells how workers are started, and reports those that are given up.
 
     Parameters

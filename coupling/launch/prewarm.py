@@ -2,8 +2,9 @@
 
 A process that hosts environments takes as long to begin as the learner: it imports Gymnasium and the solver, has
 compiled what is not yet, and makes its environments. So a run starts one first, with nothing but the task, which tells
-what the learner has to know of it; the others start when it has, lest they keep the cores from the two. Each becomes a
-worker when the launcher has a connection file for it. What such a process does is in ``coupling/worker/prewarm.py``.
+what the learner has to know of it; the others start when it has, so that they do not take the cores from the two. Each
+becomes a worker when the launcher has a connection file for it. What such a process does is in
+``coupling/worker/prewarm.py``.
 """
 
 import contextlib

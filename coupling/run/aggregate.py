@@ -28,7 +28,7 @@ def interval(strata: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     Parameters
     ----------
     strata
-        Per task the scores of its seeds, at least two, shape (seeds, ...); seeds are drawn anew within each task.
+        Per task the scores of its seeds, at least two, shape (seeds, ...); seeds are drawn again within each task.
 
     Returns
     -------

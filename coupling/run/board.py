@@ -34,7 +34,7 @@ class Board:
     folder
         Where its files are.
     purge_step
-        Step from which on a resumed run writes anew; TensorBoard then forgets what it had read beyond it.
+        Step from which on a resumed run writes again; TensorBoard then forgets what it had read beyond it.
     """
 
     def __init__(self, folder: Path, purge_step: int | None) -> None:

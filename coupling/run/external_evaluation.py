@@ -15,7 +15,7 @@ import numpy as np
 from coupling.errors import ConfigError, RunError
 from coupling.evaluation.pool import MOST_ACTIONS
 from coupling.evaluation.result import Evaluation
-from coupling.launch.manual import ByHand
+from coupling.launch.manual import ManualLauncher
 from coupling.run.folder import RunFolder
 from coupling.run.policies import load_policy
 from coupling.run.serving import terms_of, write_connection_of
@@ -256,7 +256,7 @@ def evaluate_external(
         stack.callback(lambda: server.close("the evaluation is over", _FAREWELL))
         write_connection_of(folder, config, config.env_options, server.endpoint, keys)
         stack.callback(lambda: folder.connection.unlink(missing_ok=True))
-        launcher = ByHand(folder.connection, layout, external=True)
+        launcher = ManualLauncher(folder.connection, layout, external=True)
         supervisor = Supervisor(server, launcher, workers, screen.say)
         screen.say(
             f"each environment begins with a held-out seed (evaluation seed {seed}); its later episodes are up to "

@@ -26,14 +26,14 @@ from coupling.run.policies import refuse_policy_alone
 from coupling.run.screen import told_if_long
 from coupling.run.training import Screen, Signals, Training
 from coupling.run.trust import note_training
-from coupling.run.warmup import rehearse
+from coupling.run.warmup import run_warmup
 from coupling.settings import EXTERNAL
 from coupling.settings.config import RunConfig, fitted, load_config, with_overrides
 from coupling.settings.content import folder_name, preset_name
 from coupling.signals import Interrupted, number_of
 from coupling.worker.env_registry import PARALLEL
 from coupling.worker.environments import Task, describe_task
-from rl_agent.config.defaults import doubts
+from rl_agent.config.defaults import warnings_of
 from rl_agent.learner import Learner
 from rl_agent.rollout.seeds import EVALUATION_SEED
 from rl_agent.runtime.device import DeviceError
@@ -98,8 +98,10 @@ def train(
         screen.say(f"env = {config.env!r}: {note}")
     if task.episode_steps is None:
         screen.say(f"warning: env = {config.env!r} {_without_an_end(config.env)}")
-    for doubt in doubts(config.agent, config.run.steps, task.episode_steps, config.workers.agents):
-        screen.say(f"warning: {doubt}")
+    for warning in warnings_of(
+        config.agent, config.run.steps, task.episode_steps, config.workers.agents
+    ):
+        screen.say(f"warning: {warning}")
     _carry_through(folder, config, task, learner, screen, standby)
     return folder
 
@@ -194,14 +196,14 @@ def _prepare(config: RunConfig, screen: Screen, standby: Standby | None) -> Task
     # what takes so long is most likely a flow that is compiled
     if task is None and standby and standby.is_busy:
         with told_if_long(compiles, screen.say), contextlib.suppress(ValueError):
-            rehearse(config.agent, *_LIKELY_SPACES)
+            run_warmup(config.agent, *_LIKELY_SPACES)
             rehearsed = True
         task = standby.task(seconds=60.0 + config.workers.step_timeout)
     task = task or describe_task(config.env, config.options_in_training)
     if not (rehearsed and isinstance(task.action_space, Box)):
         # Learner says what does not fit
         with told_if_long(compiles, screen.say), contextlib.suppress(ValueError):
-            rehearse(config.agent, task.observation_space, task.action_space, task.world)
+            run_warmup(config.agent, task.observation_space, task.action_space, task.world)
     return task
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from coupling.errors import RunError, printable
-from coupling.launch.failure_window import Alike, Tally, kind_of
+from coupling.launch.failure_window import Alike, FailureWindow, kind_of
 from coupling.launch.launcher import Launcher
 from coupling.service.server import Server
 from coupling.settings.config import WorkerSettings
@@ -28,7 +28,7 @@ class Supervisor:
     launcher
         Which starts and ends processes.
     workers
-        How many there are, and what is borne with.
+        How many there are, and which failures are tolerated.
     say
         Told what a person should know.
 
@@ -51,7 +51,9 @@ class Supervisor:
         self._waiting_told = ""
         self._alone_since = time.monotonic()
         self._refusals_told = 0
-        self._failures = {slot: Tally(workers.restarts) for slot in range(workers.processes)}
+        self._failures = {
+            slot: FailureWindow(workers.restarts) for slot in range(workers.processes)
+        }
         self._failures_told: dict[int, int] = {}
         self._kinds_told: set[str] = set()
         self._alike = {slot: Alike() for slot in range(workers.processes)}
@@ -116,7 +118,7 @@ class Supervisor:
             )
 
     def _note_failures(self, slot: int, failures: int, latest: str) -> None:
-        """Report environments that failed and began anew; too many of them stop the run.
+        """Report environments that failed and started again; too many of them stop the run.
 
         Raises
         ------
@@ -143,4 +145,4 @@ class Supervisor:
             )
         if kind_of(latest) not in self._kinds_told:
             self._kinds_told.add(kind_of(latest))
-            self._say(f"worker {slot}: an environment failed and begins anew: {latest}")
+            self._say(f"worker {slot}: an environment failed and starts again: {latest}")

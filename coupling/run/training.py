@@ -46,10 +46,10 @@ class Screen(Protocol):
         """Show a line that stays."""
 
     def progress(self, status: dict[str, Any]) -> None:
-        """Show the present status in place of the last one."""
+        """Show the present status instead of the last one."""
 
     def evaluating(self, name: str, over: int, episodes: int, actions: int) -> None:
-        """Show how far the evaluation of a controller is, in place of what was shown last."""
+        """Show how far the evaluation of a controller is, instead of what was shown last."""
 
 
 class Signals:
@@ -195,7 +195,7 @@ class Training:
         """End the workers and write down how it ended.
 
         A folder that is full, gone or can no longer be written to keeps none of that from being done, and is not told
-        in the place of the reason for the end.
+        instead of the reason for the end.
         """
         with contextlib.suppress(OSError):
             self._folder.connection.unlink(missing_ok=True)  # nobody listens there any more

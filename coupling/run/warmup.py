@@ -9,13 +9,13 @@ from rl_agent.config import AgentConfig
 from rl_agent.learner import Learner
 from rl_agent.rollout.joint import ActionSpace
 
-__all__ = ["rehearse"]
+__all__ = ["run_warmup"]
 
 _EPISODE = 3
 _START = 12
 
 
-def rehearse(
+def run_warmup(
     config: AgentConfig,
     observation_space: gymnasium.spaces.Box,
     action_space: ActionSpace,

@@ -109,7 +109,7 @@ class Liveness:
     def _may_be_in_a_step(self, session: Session) -> bool:
         """Tell whether a worker that is silent may do nothing but step: that may hold all of its process's threads.
 
-        Where its process can be looked at, that tells. Elsewhere a step is believed in until another process claims
+        Where its process can be looked at, that tells. Elsewhere a step is assumed to run until another process claims
         the worker's place and hears nothing of it for a while.
         """
         if session.entry.waiting:

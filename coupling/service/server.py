@@ -297,7 +297,7 @@ class Server:
         session = self.liveness.heard(header.session)
         if session is None:
             self.counts.strangers += 1
-            reason = "this session is not known: another process has taken its place, or the learner has begun anew"
+            reason = "this session is not known: another process has taken its place, or the learner has started again"
             if header.session in self.liveness:
                 reason = "this session is over: its worker has said that it leaves"
             self._send(

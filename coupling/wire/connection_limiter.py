@@ -21,7 +21,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 
-__all__ = ["LOCKS", "Door", "lock_by_filter", "lock_by_signature"]
+__all__ = ["LOCKS", "ConnectionLimiter", "lock_by_filter", "lock_by_signature"]
 
 _BACKLOG = 128  # connections that wait to be accepted
 _STRANGERS = 64  # connections a second that are let in beside those of the workers,
@@ -36,7 +36,7 @@ Lock = Callable[[socket.socket, Iterable[int] | None], None]
 """Has the kernel drop requests for a connection from all but these IPv4 addresses, or none of them if given None."""
 
 
-class Door:
+class ConnectionLimiter:
     """A listening TCP socket that lets in a bounded number of connections a second.
 
     When more than the budget have come within a second, only those from addresses known to be of workers are let in for
@@ -155,7 +155,7 @@ class Door:
                 lock = self._locks.pop(0)
                 with contextlib.suppress(
                     OSError
-                ):  # a filter that was there before does not stay for ever
+                ):  # a filter that was there before does not stay forever
                     lock(self._listener, None)
 
 

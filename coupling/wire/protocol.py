@@ -199,7 +199,7 @@ def decode(frame: bytes) -> tuple[Header, bytes]:
 
 
 def _checksum(frame: memoryview) -> int:
-    """Return the CRC-32 of a frame with zeros in place of its checksum."""
+    """Return the CRC-32 of a frame with zeros instead of its checksum."""
     before = zlib.crc32(
         bytes(_CHECKSUM.stop - _CHECKSUM.start), zlib.crc32(frame[: _CHECKSUM.start])
     )
@@ -266,7 +266,7 @@ class Hello(_Control, frozen=True, forbid_unknown_fields=True):
     versions
         Lowest and highest major version that the worker speaks.
     incarnation
-        Drawn by each process of a worker anew: a HELLO said twice has the same one.
+        Drawn by each process of a worker again: a HELLO said twice has the same one.
     slot
         Number of the worker, which decides its agents; None takes a free one with as many environments.
     pid, host

@@ -26,7 +26,7 @@ import zmq
 from zmq.utils import z85
 
 from coupling.errors import ConfigError
-from coupling.wire.connection_limiter import Door
+from coupling.wire.connection_limiter import ConnectionLimiter
 
 if TYPE_CHECKING:
     from coupling.wire.connection import Connection
@@ -158,7 +158,7 @@ class Guard:
         self.accepted = self.refused = 0
         self.refusals: list[str] = []
         self._socket, self._endpoint, self._keys = socket, endpoint, keys
-        self._door: Door | None = None
+        self._door: ConnectionLimiter | None = None
         socket.set(zmq.HANDSHAKE_IVL, _HANDSHAKE_WITHIN)  # so long may a connection be half open
         self._zap: zmq.Socket[bytes] | None = None
         if keys is not None:
@@ -189,8 +189,8 @@ class Guard:
         """
         self._clock, self._attended = clock, clock()
         host, _, port = self._endpoint.removeprefix("tcp://").rpartition(":")
-        if self._endpoint.startswith("tcp://") and Door.fits(host):
-            self._door = Door(host, 0 if port == "*" else int(port), guests, clock)
+        if self._endpoint.startswith("tcp://") and ConnectionLimiter.fits(host):
+            self._door = ConnectionLimiter(host, 0 if port == "*" else int(port), guests, clock)
             self._socket.set(zmq.USE_FD, self._door.descriptor())
             self._endpoint = f"tcp://{host}:{self._door.port}"
         self._socket.bind(self._endpoint)
@@ -199,7 +199,7 @@ class Guard:
     def attend(self) -> None:
         """Answer who may come in, and note who could not; without waiting."""
         now = self._clock()
-        if now - self._attended > _STOOD_STILL:  # peers gave up and connected anew meanwhile
+        if now - self._attended > _STOOD_STILL:  # peers gave up and connected again meanwhile
             self._excused_until = now + _EXCUSED
         self._attended = now
         with contextlib.suppress(zmq.Again):

@@ -17,7 +17,7 @@ _LOOK_AGAIN = 1000  # milliseconds for what came meanwhile to pass through ZeroM
 
 
 class Line:
-    """A connection to the learner, which can be made anew: to where the connection file says it is by then.
+    """A connection to the learner, which can be made again: to where the connection file says it is by then.
 
     Parameters
     ----------

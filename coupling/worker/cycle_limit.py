@@ -45,7 +45,7 @@ class CycleLimit:
         self._cycles = 0
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):  # so that a copy that is being made does not ask itself for ever
+        if name.startswith("_"):  # so that a copy that is being made does not ask itself forever
             raise AttributeError(name)
         return getattr(self._inner, name)
 

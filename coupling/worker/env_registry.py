@@ -171,7 +171,7 @@ def find_module(env: str) -> Path:
 
 
 def _look_in(folder: str) -> None:
-    """Let modules of a folder be imported, but no folder in it, such as a clone of ours, in the place of ours."""
+    """Let modules of a folder be imported, but no folder in it, such as a clone of ours, instead of ours."""
     if folder in sys.path:
         return
     for package in ("flowsim", "rl_agent", "coupling", "cases"):

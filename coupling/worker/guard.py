@@ -192,7 +192,7 @@ def checked_reward(given: Any) -> float:
 
 
 class Guarded(gym.Wrapper[Any, Any, Any, Any]):
-    """An environment of flat spaces whose failure costs one episode: it is made anew, and the others of a batch go on.
+    """An environment of flat spaces whose failure costs one episode: it is made again, and the others of a batch go on.
 
     A step that fails ends the episode as truncated at the observation before, and its info holds the reason as
     ``failed``. A reset that fails is tried again in a new environment; the info of one that then works holds the reason
@@ -341,7 +341,7 @@ class GuardedBatch(VectorWrapper[Any, Any, Any, Any, Any]):
     def reset(
         self, *, seed: Any = None, options: dict[str, Any] | None = None
     ) -> tuple[F32, dict[str, Any]]:
-        """Begin all episodes; after a failure, of a batch that is made anew.
+        """Begin all episodes; after a failure, of a batch that is made again.
 
         Raises
         ------

@@ -14,10 +14,10 @@ from coupling.wire.security import RefusedError
 from coupling.worker.connection import Line
 from coupling.worker.parent import parent_is_gone
 
-__all__ = ["Heart"]
+__all__ = ["HeartbeatThread"]
 
 
-class Heart(threading.Thread):
+class HeartbeatThread(threading.Thread):
     """Signs of life from beside the environment step, over a connection of its own.
 
     Parameters

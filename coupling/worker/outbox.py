@@ -1,6 +1,6 @@
 """The last message of a worker, where it outlives the worker.
 
-Two files are written by turns, so that a message torn by a kill leaves the one before. Their room is taken when they
+Two files are written in turn, so that a message torn by a kill leaves the one before. Their room is taken when they
 are opened: a full disk is noticed then, and no longer by the step whose message must not be lost.
 """
 
@@ -78,7 +78,7 @@ class Outbox:
             os.posix_fallocate(handle, 0, _HEAD.size + room)
 
     def write(self, message: bytes) -> None:
-        """Keep a message in place of the one before the last."""
+        """Keep a message instead of the one before the last."""
         self._number += 1
         content = _HEAD.pack(self._number, len(message), _checksum(self._number, message)) + message
         handle = self._handles[self._number % 2]

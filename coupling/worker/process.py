@@ -57,7 +57,7 @@ from coupling.worker.guard import (
     failures_of,
     reset_failures_of,
 )
-from coupling.worker.heartbeat import Heart
+from coupling.worker.heartbeat import HeartbeatThread
 from coupling.worker.outbox import Outbox
 from coupling.worker.parent import die_with_parent
 from coupling.worker.window import Window
@@ -163,7 +163,7 @@ class Worker:
         """Begin the session of a WELCOME, without a message yet."""
         self._session = welcome.session
         self._later_seeds = np.random.default_rng(welcome.seeds)
-        self._heart = Heart(self._context, self._file, welcome)
+        self._heart = HeartbeatThread(self._context, self._file, welcome)
 
     def _reset(self, seeds: Sequence[int]) -> np.ndarray:
         """Reset all environments.
@@ -200,7 +200,7 @@ class Worker:
     # --- environments -------------------------------------------------------------------------------------
 
     def _step(self, actions: np.ndarray) -> Step:
-        """Clip the actions to the task's bounds and step all environments; one that fails begins anew."""
+        """Clip the actions to the task's bounds and step all environments; one that fails starts again."""
         self._heart.step_began = time.monotonic()
         clipped = np.clip(actions, self._low, self._high).astype(self._action_dtype)
         try:
@@ -232,7 +232,7 @@ class Worker:
         return self._all_anew(step) if is_batch and failed.any() else step
 
     def _all_anew(self, step: Step) -> Step:
-        """Begin a batch anew of which a part failed, for no part of it can alone; the other episodes are cut."""
+        """Begin a batch again of which a part failed, for no part of it can alone; the other episodes are cut."""
         resulting = np.array(step.observations)
         resulting[step.ended] = step.final
         seeds = [int(seed) for seed in self._later_seeds.integers(2**31, size=self._count)]
@@ -249,7 +249,7 @@ class Worker:
 
     def _note_failure(self, reason: str) -> None:
         print(
-            f"worker {self._slot}: an environment failed and begins anew: {reason}",
+            f"worker {self._slot}: an environment failed and starts again: {reason}",
             file=sys.stderr,
             flush=True,
         )

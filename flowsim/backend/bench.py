@@ -78,7 +78,7 @@ def bench_solver(
     say
         Told what is measured, before each row.
     full
-        Every number of threads, in place of the largest alone.
+        Every number of threads, instead of the largest alone.
     seconds
         Time spent on each measurement.
     threads
@@ -285,7 +285,7 @@ def _peer_step(nx: int, ny: int) -> Callable[[int], None] | None:
 def _medians(
     ours: Callable[[int], Any], peer: Callable[[int], Any] | None, seconds: float
 ) -> tuple[float, float | None]:
-    """Median seconds per step of blocks of ten steps, by turns."""
+    """Median seconds per step of blocks of ten steps, in turn."""
     runs = [ours] if peer is None else [ours, peer]
     times: list[list[float]] = [[] for _ in runs]
     for run in runs:

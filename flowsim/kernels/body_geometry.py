@@ -140,7 +140,7 @@ def share_at_surface(
 
 
 @device_function
-def whereabouts(
+def locate_body(
     n: int,
     k: int,
     bodies: Any,

@@ -165,7 +165,7 @@ def surface_share(distance: Real, depth: Real, diffusion: Real) -> Real:
     diffusion : float
         nu dt / h^2.
     """
-    # no more than on the surface itself, lest forces jump when it passes a point
+    # no more than on the surface itself, so that forces do not jump when it passes a point
     return min(diffusion * depth / (distance + diffusion * depth), 0.5)
 
 

@@ -1,6 +1,6 @@
 """Columns of the arrays that every sweep sees: clocks, bodies and how they move.
 
-Few arrays with columns stand in the place of many: each array costs every compiled function that sees it, and every
+Few arrays with columns stand instead of many: each array costs every compiled function that sees it, and every
 call, time (docs/decisions/solver_speed.md). Users see the columns under names of their own, as views:
 :class:`flowsim.bodies.table.BodyState`, ``Simulation.time`` and so on. Those of bodies that bend are in
 :mod:`flowsim.kernels.midline`.

@@ -342,7 +342,7 @@ def midline_extent(
     return x0, x1, y0, y1
 
 
-# The table of bodies has None in the place of all that belongs to bodies that bend where there are none and the backend
+# The table of bodies has None instead of all that belongs to bodies that bend where there are none and the backend
 # can tell: numba leaves out what hangs on an argument that is None, and what follows is not compiled.
 
 

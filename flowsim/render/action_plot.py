@@ -99,7 +99,7 @@ class _Plot:
     high: float
 
     def places(self, times: ArrayLike, values: ArrayLike) -> list[float]:
-        """Return the pixels of times and values, x and y by turns."""
+        """Return the pixels of times and values, x and y in turn."""
         left, top, right, bottom = self.box
         share = (np.clip(values, self.low, self.high) - self.low) / (self.high - self.low)
         x, y = (

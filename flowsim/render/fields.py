@@ -63,7 +63,7 @@ _HELD: Colour = (205, 236, 205)
 _LOST: Colour = (252, 205, 200)
 EFFORT: Colour = (90, 96, 108)
 _COMPONENTS: tuple[Colour, ...] = (ARROW, (196, 88, 16), (118, 66, 168))
-"""Of the components of an action, by turns."""
+"""Of the components of an action, in turn."""
 
 
 @dataclass(frozen=True)

@@ -62,8 +62,8 @@ def make_actor(config: AgentConfig, sizes: Sizes) -> Actor:
             f"algorithm = {config.algorithm} needs continuous actions (a Box), but the task has {sizes.choices} "
             "discrete ones; use dqn, rainbow, vracer, acer, tis, a3c or ppo"
         )
-    for misfit in config.misfits_of_actions(sizes.choices):
-        raise ValueError(misfit)
+    for problem in config.incompatibilities_with_actions(sizes.choices):
+        raise ValueError(problem)
     return ALGORITHMS[config.algorithm][0](config, sizes)
 
 

@@ -38,7 +38,7 @@ __all__ = [
     "compare_gaussians",
     "evaluation_of",
     "mean_of_present",
-    "nearness",
+    "near_policy_masks",
 ]
 
 F32 = npt.NDArray[np.float32]
@@ -67,7 +67,7 @@ class Evaluation:
     advantage
         A(s_t, a_t), where it has a closed form, shape (B,).
     priority
-        What a prioritised sampler goes by in the place of ``td_error``, shape (B,).
+        What a prioritised sampler goes by instead of ``td_error``, shape (B,).
     """
 
     value: F32
@@ -111,7 +111,7 @@ def evaluation_of(results: Mapping[str, npt.NDArray[Any]]) -> Evaluation:
     )
 
 
-def nearness(rho: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, torch.Tensor]:
+def near_policy_masks(rho: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, torch.Tensor]:
     """Tell which steps are far-policy, and which steps rule 1 keeps for the update, both as 1 or 0 of shape (B,)."""
     far = 1.0 - ((rho > 1.0 / inputs["c_max"]) & (rho < inputs["c_max"])).to(rho.dtype)
     return far, 1.0 - inputs["rule_1"] * far
@@ -139,12 +139,12 @@ def compare_gaussians(
     rho, kl
         Importance weight (held constant) and D_KL(mu || pi), shape (B,).
     far, kept
-        As of ``nearness``.
+        As of ``near_policy_masks``.
     """
     action, behaviour = inputs["action"], (inputs["behaviour_mean"], inputs["behaviour_std"])
     log_pi, log_mu, kl = densities.compare_normals(action, behaviour, (mean, std))
     rho = densities.importance_weight(log_pi, log_mu).detach()
-    return rho, kl, *nearness(rho, inputs)
+    return rho, kl, *near_policy_masks(rho, inputs)
 
 
 class Algorithm(ABC):
@@ -181,7 +181,7 @@ class Algorithm(ABC):
     host_weights, host_target, host_gradient
         ``weights``, ``target`` and ``last_gradient`` cut into the blocks of the networks.
     analytic_gradient
-        Where the gradient is written out, what writes dL/dw of a batch into ``last_gradient`` in the place of autograd
+        Where the gradient is written out, what writes dL/dw of a batch into ``last_gradient`` instead of autograd
         (``rl_agent/algorithms/NAME/gradient.py``); arguments of ``update`` without the learning rate.
     uses_value_targets
         Whether it learns from the stored V_tbc.

@@ -10,13 +10,13 @@ from rl_agent.replay.batch import Batch
 from rl_agent.runtime.lazy_torch import torch
 from rl_agent.schedule import Iterations
 
-__all__ = ["OnHorizon"]
+__all__ = ["OnPolicy"]
 
 F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
 
 
-class OnHorizon(Algorithm):
+class OnPolicy(Algorithm):
     """Learns in iterations; its part ``value`` is V."""
 
     schedule = Iterations

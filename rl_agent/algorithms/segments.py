@@ -1,4 +1,4 @@
-"""What algorithms share that learn from stretches of episodes: their steps follow one another up to a bootstrap.
+"""What algorithms share that learn from segments of episodes: their steps follow one another up to a bootstrap.
 
 The policy is a Gaussian with a fixed sigma, or categorical. Its statistics phi, the mean or the probabilities, are the
 space of the trust region of the ACER paper (section 3.3): the policy's loss is -phi' z with z constant, where z is the
@@ -14,17 +14,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rl_agent.algorithms.algorithm import Algorithm, Source, Tensors, nearness
-from rl_agent.config import AgentConfig, StretchConfig
+from rl_agent.algorithms.algorithm import Algorithm, Source, Tensors, near_policy_masks
+from rl_agent.config import AgentConfig, SegmentConfig
 from rl_agent.distributions import densities
-from rl_agent.networks import Views, make_network, outputs_along
+from rl_agent.networks import Views, make_network, unrolled_outputs
 from rl_agent.networks.actor import Actor, categorical_head, gaussian_head
 from rl_agent.rollout.normalization import Sizes
 from rl_agent.runtime.lazy_torch import torch
 
 __all__ = [
     "OnStretches",
-    "Stretches",
+    "Segments",
     "between",
     "compare",
     "make_actor",
@@ -41,22 +41,22 @@ I64 = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Stretches:
-    """n drawn stretches of up to T steps, aligned at their ends in a grid (T, n); M of its places are gathered.
+class Segments:
+    """n drawn segments of up to T steps, aligned at their ends in a grid (T, n); M of its places are gathered.
 
     Attributes
     ----------
     sequences, lengths
-        Up to ``network.history`` observations before each stretch, its own and the one that followed, aligned at their
+        Up to ``network.history`` observations before each segment, its own and the one that followed, aligned at their
         ends, zeros before an episode, shape (H + T + 1, n, S); and how many of them exist, not growing, shape (n,).
     action, behaviour_mean, behaviour_std, reward
         Shape (M, ...); the reward in scaled units.
     place
         Where each of the M lies in the grid, counted along its rows, shape (M,).
     exists
-        1 for steps of a stretch, 0 for places before it begins, shape (T, n).
+        1 for steps of a segment, 0 for places before it begins, shape (T, n).
     goes_on
-        0 where a terminal state follows the stretch, else 1, shape (n,).
+        0 where a terminal state follows the segment, else 1, shape (n,).
     """
 
     sequences: F32
@@ -87,7 +87,7 @@ def retrace(
     last: torch.Tensor,
     gamma: float,
 ) -> torch.Tensor:
-    """Q_i = r_{i+1} + gamma [ trace_{i+1} (Q_{i+1} - q_{i+1}) + V_{i+1} ] along stretches (Retrace; 1 as trace: Q opc).
+    """Q_i = r_{i+1} + gamma [ trace_{i+1} (Q_{i+1} - q_{i+1}) + V_{i+1} ] along segments (Retrace; 1 as trace: Q opc).
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def statistics(outputs: torch.Tensor, choices: int) -> torch.Tensor:
 def slope_of_log(
     phi: torch.Tensor, action: torch.Tensor, sigma: float, choices: int
 ) -> torch.Tensor:
-    """Gradient of log f(a|phi) by phi, shape of phi: (a - m) / sigma^2, or 1 / p_a in the place of a."""
+    """Gradient of log f(a|phi) by phi, shape of phi: (a - m) / sigma^2, or 1 / p_a instead of a."""
     if choices:
         return torch.zeros_like(phi).scatter(1, action.long(), 1.0) / phi.clamp(min=1e-6)
     return (action - phi) / sigma**2
@@ -159,7 +159,7 @@ def compare(
 def between(
     inputs: Tensors,
 ) -> tuple[Callable[[torch.Tensor], torch.Tensor], Callable[[torch.Tensor], torch.Tensor]]:
-    """Ways from what is gathered, shape (M,), to the grid of ``Stretches``, and back."""
+    """Ways from what is gathered, shape (M,), to the grid of ``Segments``, and back."""
     shape, place = inputs["exists"].shape, inputs["place"].long()
 
     def grid(x: torch.Tensor) -> torch.Tensor:
@@ -177,21 +177,21 @@ def places(inputs: Tensors) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 class OnStretches(Algorithm):
-    """Gathers stretches of up to ``segment`` steps, and averages losses over their steps."""
+    """Gathers segments of up to ``segment`` steps, and averages losses over their steps."""
 
-    config: StretchConfig
+    config: SegmentConfig
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self._is_step: npt.NDArray[np.bool_] = np.zeros(0, np.bool_)
 
-    def gather(self, source: Source, places: I64) -> tuple[I64, Stretches]:
-        """Gather the stretches that end at ``places``, those with the longest past first."""
+    def gather(self, source: Source, places: I64) -> tuple[I64, Segments]:
+        """Gather the segments that end at ``places``, those with the longest past first."""
         memory, history, count = source.memory, self.network.history, len(places)
         longest = self.config.segment
         if self.config.device == "cpu":  # a graph needs the same shapes every time
             longest = min(longest, int(memory.position[places].max()) + 1)
-        else:  # or one of a few, filled up with stretches of no steps
+        else:  # or one of a few, filled up with segments of no steps
             places = np.resize(places, -(-count // self.config.episodes) * self.config.episodes)
         known = np.minimum(memory.position[places] + 2, history + longest + 1)
         order = np.argsort(-known, kind="stable")
@@ -204,7 +204,7 @@ class OnStretches(Algorithm):
         rows = memory.rows(ends)
         is_last = memory.position[ends] + 1 == memory.length[rows]
         self._is_step = exists.reshape(-1)[place]
-        return places[self._is_step], Stretches(
+        return places[self._is_step], Segments(
             sequences=memory.following(ends, history + longest + 1, source.mean, source.per_std),
             lengths=known,
             action=memory.action[places],
@@ -231,8 +231,8 @@ class OnStretches(Algorithm):
         place: torch.Tensor,
         actions: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """Compute the outputs of a network at steps of the stretches."""
-        return outputs_along(
+        """Compute the outputs of a network at steps of the segments."""
+        return unrolled_outputs(
             self.parts, name, views, inputs["sequences"], inputs["lengths"], place, actions
         )
 
@@ -242,6 +242,6 @@ class OnStretches(Algorithm):
         """Average over the steps that exist."""
         exists = inputs["exists"].reshape(-1)[inputs["place"].long()]
         mean = lambda x: (x * exists).sum() / exists.sum()  # noqa: E731
-        far, _ = nearness(results["rho"], inputs)
+        far, _ = near_policy_masks(results["rho"], inputs)
         losses = {"policy_loss": mean(policy_loss), "value_loss": mean(value_loss)}
         return losses["policy_loss"] + losses["value_loss"], results | losses | {"far": far}

@@ -5,7 +5,7 @@ Replay", appendices A and B, and table B.1 of NERS for SAC and TD3) unless a fie
 them and name what differs.
 
 :class:`AgentConfig` (``agent.py``) is what every learner reads; what some have in common is in ``kinds.py``, and the
-settings of an algorithm are beside those of its family: ``single_steps.py``, ``stretches.py``, ``horizon.py`` and
+settings of an algorithm are beside those of its family: ``single_steps.py``, ``segments.py``, ``horizon.py`` and
 ``choices.py``.
 """
 
@@ -22,7 +22,7 @@ from rl_agent.config.kinds import (
     WithTarget,
 )
 from rl_agent.config.on_policy import A3CConfig, OnPolicyConfig, PPOConfig, TrustA3CConfig
-from rl_agent.config.segments import ACERConfig, StretchConfig, TISConfig, TrustTISConfig
+from rl_agent.config.segments import ACERConfig, SegmentConfig, TISConfig, TrustTISConfig
 from rl_agent.config.single_steps import DDPGConfig, NAFConfig, SACConfig, TD3Config, VRacerConfig
 
 __all__ = [
@@ -46,7 +46,7 @@ __all__ = [
     "Remembering",
     "SACConfig",
     "Sampler",
-    "StretchConfig",
+    "SegmentConfig",
     "TD3Config",
     "TISConfig",
     "TrustA3CConfig",

@@ -42,7 +42,7 @@ Steps = Annotated[int, Field(ge=2)]
 Few = Annotated[int, Field(ge=1, le=1000)]
 Hidden = Annotated[tuple[Count, ...], Field(min_length=1)]
 Layer = tuple[Count, Count, Count]
-Deviation = Annotated[float, Field(gt=0.0, le=100.0)]
+PositiveStd = Annotated[float, Field(gt=0.0, le=100.0)]
 Positive = Annotated[float, Field(gt=0.0)]
 NotNegative = Annotated[float, Field(ge=0.0)]
 Rate = Annotated[float, Field(gt=0.0, lt=1.0)]
@@ -207,7 +207,7 @@ class AgentConfig(BaseModel):
     d: Share = 0.1
     beta: Share = 0.3
     beta_rate: Rate | None = None
-    sigma: Deviation = math.sqrt(0.2)
+    sigma: PositiveStd = math.sqrt(0.2)
     sigma_min: float = Field(default=0.0, ge=0.0, le=100.0)
     center_advantages: bool = False
     acting: Literal["carried", "window"] = "carried"
@@ -289,11 +289,11 @@ class AgentConfig(BaseModel):
 
     @model_validator(mode="after")
     def _parts_fit_together(self) -> Self:
-        for misfit in self._misfits():
-            raise ValueError(misfit)
+        for problem in self._incompatibilities():
+            raise ValueError(problem)
         return self
 
-    def _misfits(self) -> Iterator[str]:
+    def _incompatibilities(self) -> Iterator[str]:
         """Say which settings do not go together, and why, a sentence each."""
         if self.sampler != "uniform" and self.replay in ("refer", "refer-2"):
             yield (
@@ -318,7 +318,7 @@ class AgentConfig(BaseModel):
         if self.sigma <= self.sigma_min:
             yield f"sigma = {self.sigma} must be above its floor, sigma_min = {self.sigma_min}"
 
-    def misfits_of_actions(self, choices: int) -> Iterator[str]:
+    def incompatibilities_with_actions(self, choices: int) -> Iterator[str]:
         """Say which settings do not go with a task's actions: ``choices`` discrete ones, or with 0 continuous ones."""
         yield from ()
 

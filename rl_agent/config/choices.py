@@ -77,7 +77,7 @@ class DQNConfig(WithTarget):
     max_gradient_norm: Positive | None = None
     clip_rewards: bool = True
 
-    def _misfits(self) -> Iterator[str]:
+    def _incompatibilities(self) -> Iterator[str]:
         if self.replay != "none":
             yield (
                 f"algorithm = {self.algorithm} has no policy whose importance weights could be remembered or "
@@ -85,7 +85,7 @@ class DQNConfig(WithTarget):
             )
         if self.network == "lstm":
             yield f"algorithm = {self.algorithm} reads single states or stacked pictures; use network = mlp or conv"
-        yield from super()._misfits()
+        yield from super()._incompatibilities()
 
 
 class RainbowConfig(DQNConfig):

@@ -19,10 +19,10 @@ from rl_agent.config import (
     OnPolicyConfig,
     PPOConfig,
     Remembering,
-    StretchConfig,
+    SegmentConfig,
 )
 
-__all__ = ["doubts", "fit"]
+__all__ = ["fit", "warnings_of"]
 
 Config = TypeVar("Config", bound=AgentConfig)
 
@@ -119,7 +119,7 @@ def _rules(
         yield "horizon", horizon
         yield "first_horizon", max(horizon, _start(config, steps))
         return
-    if isinstance(config, StretchConfig):
+    if isinstance(config, SegmentConfig):
         length = min(config.segment, episode_steps or config.segment)
         yield "episodes", math.ceil(256 / length)
         yield "steps_per_update", 4.0
@@ -187,7 +187,7 @@ def _memory(config: AgentConfig, steps: int) -> int:
     return max(2, min(config.memory, max(steps, 2**12)))
 
 
-def doubts(
+def warnings_of(
     config: AgentConfig, steps: int, episode_steps: int | None = None, agents: int = 1
 ) -> list[str]:
     """Say which settings do not fit a run.
@@ -251,7 +251,7 @@ def _doubts(config: AgentConfig, steps: int, episode_steps: int | None) -> Itera
             f"agent.steps_per_update = {config.steps_per_update:g} leaves {updates:.0f} gradient steps in "
             f"run.steps = {steps}; agent.steps_per_update={fitting.steps_per_update:g} fits"
         )
-    if config.batch > config.start and not isinstance(config, StretchConfig):
+    if config.batch > config.start and not isinstance(config, SegmentConfig):
         later = f"agent.start={config.batch}"
         fits = later if config.batch <= steps // 2 else f"agent.batch={config.start}"
         yield (
@@ -294,7 +294,7 @@ def _doubts_of_every_run(
             f"agent.a={min(fitting.a, 5.0 / steps):.2g} fits"
         )
     if episode_steps is not None and config.gamma > max(fitting.gamma, 1.0 - 0.5 / episode_steps):
-        ahead = "for ever" if config.gamma == 1.0 else f"{1.0 / (1.0 - config.gamma):.0f} steps"
+        ahead = "forever" if config.gamma == 1.0 else f"{1.0 / (1.0 - config.gamma):.0f} steps"
         yield (
             f"agent.gamma = {config.gamma:g} looks {ahead} ahead, but an episode has at most {episode_steps}; "
             f"agent.gamma={fitting.gamma:g} fits"

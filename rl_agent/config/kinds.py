@@ -32,8 +32,8 @@ class Remembering(AgentConfig):
     piece: Steps | None = None
     policy_average: Share = 0.0
 
-    def _misfits(self) -> Iterator[str]:
-        yield from super()._misfits()
+    def _incompatibilities(self) -> Iterator[str]:
+        yield from super()._incompatibilities()
         if self.start > self.memory:
             yield f"start = {self.start} must not be above memory = {self.memory}: learning would never start"
 
@@ -50,8 +50,8 @@ class DrawsSteps(Remembering):
 
     episode_share: Share = 0.0
 
-    def _misfits(self) -> Iterator[str]:
-        yield from super()._misfits()
+    def _incompatibilities(self) -> Iterator[str]:
+        yield from super()._incompatibilities()
         if self.episode_share > 0.0 and self.sampler != "uniform":
             yield (
                 f"episode_share = {self.episode_share} is a share of a uniform batch, which sampler = {self.sampler} "
@@ -110,8 +110,8 @@ class ActorCritic(WithTarget, WithPolicy):
 
     critic_l2: Share = 0.0
 
-    def _misfits(self) -> Iterator[str]:
-        yield from super()._misfits()
+    def _incompatibilities(self) -> Iterator[str]:
+        yield from super()._incompatibilities()
         if self.network == "conv":
             yield (
                 f"algorithm = {self.algorithm} has critics of actions, and network = conv reads pictures alone; "

@@ -8,9 +8,9 @@ from typing import ClassVar, Literal
 from rl_agent.config.agent import (
     Activation,
     Count,
-    Deviation,
     Few,
     Hidden,
+    PositiveStd,
     Rate,
     Replay,
     Share,
@@ -25,7 +25,7 @@ class OnPolicyConfig(WithPolicy):
     Attributes
     ----------
     horizon
-        Steps collected for an iteration, over all agents (in place of ``memory`` and ``start``).
+        Steps collected for an iteration, over all agents (instead of ``memory`` and ``start``).
     first_horizon
         Steps of the first iteration, whose statistics scale the states from then on; ``None`` (the papers, which do not
         scale them) takes ``horizon``. Where it is short, the first few steps of every episode would scale all others.
@@ -58,7 +58,7 @@ class OnPolicyConfig(WithPolicy):
         """Environment steps per gradient step."""
         return self.draws / self.passes
 
-    def _misfits(self) -> Iterator[str]:
+    def _incompatibilities(self) -> Iterator[str]:
         name = self.algorithm
         if self.replay != "none" or self.sampler != "uniform":
             yield (
@@ -72,14 +72,14 @@ class OnPolicyConfig(WithPolicy):
             )
         if self.first_horizon is not None and self.first_horizon < self.horizon:
             yield f"first_horizon = {self.first_horizon} must not be below horizon = {self.horizon}"
-        yield from super()._misfits()
+        yield from super()._incompatibilities()
 
 
 class A3CConfig(OnPolicyConfig):
-    """Synchronous A3C, which learns from its whole horizon at once, in place of ``batch``."""
+    """Synchronous A3C, which learns from its whole horizon at once, instead of ``batch``."""
 
     algorithm: Literal["a3c"] = "a3c"
-    sigma: Deviation = 0.3
+    sigma: PositiveStd = 0.3
 
     @property
     def draws(self) -> int:
@@ -94,7 +94,7 @@ class TrustA3CConfig(A3CConfig, HasTrustRegion):
 
 
 class PPOConfig(OnPolicyConfig):
-    """PPO, which takes ``batch`` steps a gradient, in place of ``steps_per_update``.
+    """PPO, which takes ``batch`` steps a gradient, instead of ``steps_per_update``.
 
     Attributes
     ----------
@@ -125,7 +125,7 @@ class PPOConfig(OnPolicyConfig):
         """Lambda of the advantage estimate."""
         return self.gae_lambda
 
-    def _misfits(self) -> Iterator[str]:
+    def _incompatibilities(self) -> Iterator[str]:
         if self.horizon < self.batch:
             yield f"horizon = {self.horizon} must not be below batch = {self.batch}"
-        yield from super()._misfits()
+        yield from super()._incompatibilities()

@@ -1,4 +1,4 @@
-"""Algorithms that draw stretches of episodes: ACER and truncated importance sampling."""
+"""Algorithms that draw segments of episodes: ACER and truncated importance sampling."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from pydantic import Field
 
 from rl_agent.config.agent import (
     Count,
-    Deviation,
     Few,
     Hidden,
     Positive,
+    PositiveStd,
     Replay,
     Steps,
 )
 from rl_agent.config.kinds import HasTrustRegion, Remembering, WithPolicy
 
 
-class StretchConfig(Remembering, WithPolicy):
-    """What learns from stretches of episodes.
+class SegmentConfig(Remembering, WithPolicy):
+    """What learns from segments of episodes.
 
     Attributes
     ----------
     truncation
         c of the importance weights.
     episodes, segment
-        Episodes drawn for a gradient (in place of ``batch``), and most steps taken of each, one after the other (the k
+        Episodes drawn for a gradient (instead of ``batch``), and most steps taken of each, one after the other (the k
         of the ACER paper).
     """
 
@@ -38,10 +38,10 @@ class StretchConfig(Remembering, WithPolicy):
     episodes: int = Field(default=24, ge=1, le=100_000)
     segment: int = Field(default=50, ge=1, le=100_000)
 
-    def _misfits(self) -> Iterator[str]:
+    def _incompatibilities(self) -> Iterator[str]:
         if self.sampler != "uniform":
             yield (
-                f"algorithm = {self.algorithm} draws stretches of whole episodes, where the priorities of single steps "
+                f"algorithm = {self.algorithm} draws segments of whole episodes, where the priorities of single steps "
                 f"(sampler = {self.sampler}) say nothing; use sampler = uniform"
             )
         if self.replay != "none":
@@ -49,7 +49,7 @@ class StretchConfig(Remembering, WithPolicy):
                 f"algorithm = {self.algorithm} bounds its updates by truncated weights{self._and_so}, so replay must "
                 f"be none, not {self.replay}"
             )
-        yield from super()._misfits()
+        yield from super()._incompatibilities()
 
     @property
     def _and_so(self) -> str:
@@ -58,11 +58,11 @@ class StretchConfig(Remembering, WithPolicy):
 
     @property
     def draws(self) -> int:
-        """How many stretches of episodes the sampler draws for a gradient."""
+        """How many segments of episodes the sampler draws for a gradient."""
         return self.episodes
 
 
-class ACERConfig(StretchConfig, HasTrustRegion):
+class ACERConfig(SegmentConfig, HasTrustRegion):
     """ACER.
 
     Attributes
@@ -83,7 +83,7 @@ class ACERConfig(StretchConfig, HasTrustRegion):
     advantage_hidden: Hidden | None = None
     replay_ratio: float = Field(default=4.0, ge=0.0, le=1000.0)
 
-    def misfits_of_actions(self, choices: int) -> Iterator[str]:
+    def incompatibilities_with_actions(self, choices: int) -> Iterator[str]:
         """Say which settings do not go with the actions of a task."""
         if not choices and self.network == "conv":
             yield "algorithm = acer with network = conv needs discrete actions; use vracer or ppo"
@@ -94,11 +94,11 @@ class ACERConfig(StretchConfig, HasTrustRegion):
             )
 
 
-class TISConfig(StretchConfig):
+class TISConfig(SegmentConfig):
     """Truncated importance sampling."""
 
     algorithm: Literal["tis"] = "tis"
-    sigma: Deviation = 0.3
+    sigma: PositiveStd = 0.3
 
 
 class TrustTISConfig(TISConfig, HasTrustRegion):

@@ -11,10 +11,10 @@ from rl_agent.config.agent import (
     Activation,
     AgentConfig,
     Count,
-    Deviation,
     Few,
     Hidden,
     NotNegative,
+    PositiveStd,
     Rate,
     Replay,
     Share,
@@ -70,7 +70,7 @@ class VRacerConfig(DrawsSteps):
     gamma_steps: Count | None = None
     decay: Share = 1.0
 
-    def _misfits(self) -> Iterator[str]:
+    def _incompatibilities(self) -> Iterator[str]:
         if self.is_clipped and self.squash != "none":
             yield f"policy = clipped has its bounds by itself: squash must be none, not {self.squash}"
         if self.is_clipped and self.advantage != "none":
@@ -88,9 +88,9 @@ class VRacerConfig(DrawsSteps):
                 f"gamma_first = {self.gamma_first} must not be above gamma = {self.gamma}, which must be below 1 then: "
                 "the horizon grows from the one to the other"
             )
-        yield from super()._misfits()
+        yield from super()._incompatibilities()
 
-    def misfits_of_actions(self, choices: int) -> Iterator[str]:
+    def incompatibilities_with_actions(self, choices: int) -> Iterator[str]:
         """Say which settings do not go with the actions of a task."""
         if choices and self.advantage != "none":
             yield f"advantage = {self.advantage} is a form of continuous actions; with discrete ones use none"
@@ -142,7 +142,7 @@ class DDPGConfig(ActorCritic):
     algorithm: Literal["ddpg"] = "ddpg"
     batch: Count = 128
     critic_l2: Share = 1e-4
-    sigma: Deviation = 0.2
+    sigma: PositiveStd = 0.2
     noise: Literal["gaussian", "ou"] = "gaussian"
 
     @classmethod
@@ -151,8 +151,8 @@ class DDPGConfig(ActorCritic):
         plain = {"noise": "ou", "a": 0.0} if named.get("replay") == "none" else {}
         return super()._usual(named) | plain
 
-    def _misfits(self) -> Iterator[str]:
-        yield from super()._misfits()
+    def _incompatibilities(self) -> Iterator[str]:
+        yield from super()._incompatibilities()
         if self.noise == "ou" and self.replay != "none":
             yield (
                 f"noise = ou is correlated in time, so the importance weights of replay = {self.replay} would be "
@@ -168,7 +168,7 @@ class NAFConfig(WithTarget):
     is_stochastic: ClassVar[bool] = False
 
     algorithm: Literal["naf"] = "naf"
-    sigma: Deviation = 0.2
+    sigma: PositiveStd = 0.2
 
 
 class TwoCritics(ActorCritic):
@@ -202,13 +202,13 @@ class TD3Config(TwoCritics):
     is_stochastic: ClassVar[bool] = False
 
     algorithm: Literal["td3"] = "td3"
-    sigma: Deviation = 0.1
+    sigma: PositiveStd = 0.1
     policy_delay: Few = 2
     target_noise: float = Field(default=0.2, ge=0.0, le=10.0)
     target_noise_clip: float = Field(default=0.5, ge=0.0, le=10.0)
 
-    def _misfits(self) -> Iterator[str]:
-        yield from super()._misfits()
+    def _incompatibilities(self) -> Iterator[str]:
+        yield from super()._incompatibilities()
         yield from _tanh_inside(self)
 
 
@@ -223,13 +223,13 @@ class SACConfig(TwoCritics):
     """
 
     algorithm: Literal["sac"] = "sac"
-    sigma: Deviation = 1.0
+    sigma: PositiveStd = 1.0
     squash: Squash = "tanh"
     temperature: float = Field(default=0.2, gt=0.0, le=1e3)
     target_entropy: float | None = None
 
-    def _misfits(self) -> Iterator[str]:
-        yield from super()._misfits()
+    def _incompatibilities(self) -> Iterator[str]:
+        yield from super()._incompatibilities()
         if self.squash != "tanh":
             yield f"algorithm = sac draws from a squashed Gaussian: squash must be tanh, not {self.squash}"
 

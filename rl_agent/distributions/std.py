@@ -8,12 +8,12 @@ import numpy.typing as npt
 from rl_agent.distributions import sampling
 from rl_agent.runtime.lazy_torch import torch
 
-__all__ = ["Deviation"]
+__all__ = ["PolicyStd"]
 
 F32 = npt.NDArray[np.float32]
 
 
-class Deviation:
+class PolicyStd:
     """A softplus of free parameters above a floor, shared by all states or with a share of each.
 
     Parameters

@@ -18,28 +18,28 @@ from rl_agent.networks.conv import Conv, Encoder
 from rl_agent.networks.lstm import LSTM, WindowLSTM
 from rl_agent.networks.mlp import MLP
 from rl_agent.networks.network import Network
-from rl_agent.networks.parallel import Abreast
+from rl_agent.networks.parallel import Parallel
 from rl_agent.networks.parameter_views import Arrays, Parts, Pass, Views
-from rl_agent.networks.per_agent import Each
-from rl_agent.networks.unroll import AlongPass, is_written_out, outputs_along
+from rl_agent.networks.per_agent import PerAgent
+from rl_agent.networks.unroll import UnrolledPass, is_written_out, unrolled_outputs
 
 __all__ = [
     "LSTM",
     "MLP",
-    "Abreast",
-    "AlongPass",
     "Arrays",
     "Conv",
-    "Each",
     "Network",
+    "Parallel",
     "Parts",
     "Pass",
+    "PerAgent",
+    "UnrolledPass",
     "Views",
     "WindowLSTM",
     "is_written_out",
     "make_encoder",
     "make_network",
-    "outputs_along",
+    "unrolled_outputs",
 ]
 
 

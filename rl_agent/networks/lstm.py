@@ -60,7 +60,7 @@ class Tape:
     above, last_above
         What takes the output of each layer: the input of the next one, and at last an array of its own.
     nothing
-        In the place of dL/d(input), which nobody reads, shape (T, 0, B).
+        Instead of dL/d(input), which nobody reads, shape (T, 0, B).
     """
 
     def __init__(self, widths: tuple[int, ...], steps: int, batch: int, actions: int) -> None:

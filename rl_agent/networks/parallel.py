@@ -11,13 +11,13 @@ import numpy.typing as npt
 from rl_agent.networks.network import Network, Several
 from rl_agent.runtime.lazy_torch import torch
 
-__all__ = ["Abreast"]
+__all__ = ["Parallel"]
 
 F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
 
 
-class Abreast(Several):
+class Parallel(Several):
     """Networks whose outputs stand side by side.
 
     Parameters

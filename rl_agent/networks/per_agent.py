@@ -10,13 +10,13 @@ import numpy.typing as npt
 from rl_agent.networks.network import Network, Several
 from rl_agent.runtime.lazy_torch import torch
 
-__all__ = ["Each"]
+__all__ = ["PerAgent"]
 
 F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
 
 
-class Each(Several):
+class PerAgent(Several):
     """N networks of one kind: row k of whatever comes goes through network k mod N.
 
     So the rows have to be those of whole worlds, the agents of a world next to each other

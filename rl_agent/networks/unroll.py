@@ -1,11 +1,11 @@
-"""Networks at the steps of stretches of episodes, which follow one another.
+"""Networks at the steps of segments of episodes, which follow one another.
 
-A recurrent network that carries its state runs once along a stretch, after up to ``window`` steps of history; others
-see at every step the window that ends there. An LSTM's critic reads the stretch without actions, and branches off at
+A recurrent network that carries its state runs once along a segment, after up to ``window`` steps of history; others
+see at every step the window that ends there. An LSTM's critic reads the segment without actions, and branches off at
 every step with each action that it evaluates there, as it does at the end of a window (``rl_agent/networks/lstm.py``).
 
-Like the networks themselves this is there twice: for autograd (``outputs_along``), and written out (``AlongPass``),
-which a test holds together.
+Like the networks themselves this is there twice: for autograd (``unrolled_outputs``), and written out
+(``UnrolledPass``), which a test holds together.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from rl_agent.networks.network import Network, beside
 from rl_agent.networks.parameter_views import Parts, Pass, Views
 from rl_agent.runtime.lazy_torch import torch
 
-__all__ = ["AlongPass", "is_written_out", "outputs_along"]
+__all__ = ["UnrolledPass", "is_written_out", "unrolled_outputs"]
 
 F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
 
 
-def outputs_along(
+def unrolled_outputs(
     parts: Parts,
     name: str,
     views: Views,
@@ -37,7 +37,7 @@ def outputs_along(
     place: torch.Tensor,
     actions: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Compute the outputs of a network at M steps of stretches.
+    """Compute the outputs of a network at M steps of segments.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def outputs_along(
     network = parts.parts[name]
     if _runs_on(network):
         if actions is not None and actions.ndim == 2:
-            return outputs_along(parts, name, views, sequences, lengths, place, actions[None])[0]
+            return unrolled_outputs(parts, name, views, sequences, lengths, place, actions[None])[0]
         return _run(network, views[name], sequences, lengths, place, actions)
     assert isinstance(network, Network)
     steps, n, _ = sequences.shape
@@ -69,7 +69,7 @@ def outputs_along(
 
 
 def is_written_out(network: Network) -> bool:
-    """Tell whether ``AlongPass`` knows a network: an MLP, or an LSTM that carries its state."""
+    """Tell whether ``UnrolledPass`` knows a network: an MLP, or an LSTM that carries its state."""
     return isinstance(network, MLP) or _runs_on(network)
 
 
@@ -85,7 +85,7 @@ def _run(
     place: torch.Tensor,
     actions: torch.Tensor | None,
 ) -> torch.Tensor:
-    """Run an LSTM along sequences once; arguments of ``outputs_along``, ``actions`` with three axes."""
+    """Run an LSTM along sequences once; arguments of ``unrolled_outputs``, ``actions`` with three axes."""
     steps, n, size = sequences.shape
     h = [sequences.new_zeros(n, width) for width in network.hidden]
     c = list(h)
@@ -130,8 +130,8 @@ def _cells(
     return h, c
 
 
-class AlongPass:
-    """The written-out passes of a network at steps of stretches; see ``outputs_along``.
+class UnrolledPass:
+    """The written-out passes of a network at steps of segments; see ``unrolled_outputs``.
 
     Parameters
     ----------
@@ -183,7 +183,7 @@ class AlongPass:
         return self._outputs(self._top)
 
     def forward_aside(self, sequences: F32, place: I64, actions: F32) -> F32:
-        """Evaluate actions at further steps of the stretches of the last ``forward``, without a ``backward``."""
+        """Evaluate actions at further steps of the segments of the last ``forward``, without a ``backward``."""
         if not isinstance(self.network, LSTM):
             return self._evaluate(self._aside, sequences, place, actions)
         return self._outputs(self._branch(sequences, place, actions)[0])

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from rl_agent.replay.targets import believed
+from rl_agent.replay.targets import lambda_mix
 from rl_agent.runtime.jit import compiled
 
 __all__ = ["Batch", "Transitions", "gather_following", "gather_steps", "gather_windows"]
@@ -189,7 +189,7 @@ def gather_steps(
     action, behaviour_mean, behaviour_std
         Shape (B, A) for Gaussians; see ``EpisodeMemory``.
     v_tbc, q_ret
-        V_tbc_t and Q_ret_t = r_{t+1} + gamma V_tbc_{t+1}, shape (B,); see ``believed`` for lambda below 1.
+        V_tbc_t and Q_ret_t = r_{t+1} + gamma V_tbc_{t+1}, shape (B,); see ``lambda_mix`` for lambda below 1.
     """
     capacity, size = action.shape
     batch = places.shape[0]
@@ -211,7 +211,7 @@ def gather_steps(
         v_next = (
             finals[e]
             if position[k] + 1 == lengths[e]
-            else believed(v_tbc[after], value[after], decay)
+            else lambda_mix(v_tbc[after], value[after], decay)
         )
         targets[b] = v_tbc[k]
         q_ret[b] = reward[k] * per_scale + gamma * v_next

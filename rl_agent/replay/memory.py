@@ -545,7 +545,7 @@ class EpisodeMemory:
         )
 
     def classify(self, c_max: float) -> None:
-        """Set every far-policy flag anew from the stored importance weights."""
+        """Set every far-policy flag again from the stored importance weights."""
         places = self.places()
         rho = self.rho[places]
         far = ~((rho > 1.0 / c_max) & (rho < c_max))

@@ -91,7 +91,7 @@ class NERSSampler(ProportionalSampler):
         return places
 
     def learn(self, drawn: Drawn) -> None:
-        """Score drawn steps anew; the scores are their priorities."""
+        """Score drawn steps again; the scores are their priorities."""
         self._findings.take(drawn)
         scores = self._score(drawn.source, drawn.places)
         self._priorities.take(drawn.places, scores)

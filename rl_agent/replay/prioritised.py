@@ -234,7 +234,7 @@ def _set(tree: F64, leaves: int, places: I64, values: F64) -> None:
         tree[k] = values[b]
         k >>= 1
         while k >= 1:
-            # the sum anew, not a difference added: round-off must not gather over the years
+            # the sum again, not a difference added: round-off must not gather over the years
             tree[k] = tree[2 * k] + tree[2 * k + 1]
             k >>= 1
 

@@ -12,7 +12,7 @@ from rl_agent.config import (
     AgentConfig,
     DrawsSteps,
     OnPolicyConfig,
-    StretchConfig,
+    SegmentConfig,
 )
 from rl_agent.networks import Conv, make_encoder
 from rl_agent.replay.ero import EROSampler
@@ -64,7 +64,7 @@ class UniformSampler(Sampler):
 
 
 class SegmentSampler(UniformSampler):
-    """Draws the last steps of stretches of episodes, for ACER and TIS.
+    """Draws the last steps of segments of episodes, for ACER and TIS.
 
     In replay, episodes are equally likely, whatever their length (ReF-ER paper, appendix A: "uniformly sampled
     episodes"), and so are the segments of at most ``segment`` steps of an episode.
@@ -220,7 +220,7 @@ def make_sampler(config: AgentConfig, sizes: Sizes, rng: np.random.Generator) ->
     rng
         Draws the first weights of a sampler that has a network.
     """
-    if isinstance(config, StretchConfig):
+    if isinstance(config, SegmentConfig):
         ratio = config.replay_ratio if sizes.choices and isinstance(config, ACERConfig) else None
         return SegmentSampler(config.segment, ratio)
     if isinstance(config, OnPolicyConfig):

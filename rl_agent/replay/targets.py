@@ -7,7 +7,7 @@ Eq. 8 of the ReF-ER paper, with r_{t+1} divided by the reward scale and rho_bar 
 with A = 0 unless the advantage has a closed form of its own (eqs. 6 and 7 with Q = V + A). The last step
 looks at the value of the final observation: 0 where the episode terminated, V(s_T) where it was truncated.
 With a ``decay`` lambda below 1 (Retrace(lambda), Munos et al. 2016) V(s_{t+1}) + lambda (V_tbc_{t+1} - V(s_{t+1}))
-stands in the place of V_tbc_{t+1}: what is far in the future is believed from V.
+stands instead of V_tbc_{t+1}: so that V stands for what is far in the future.
 Episodes lie in a ring, so a step's place is ``(start + position) mod capacity``.
 """
 
@@ -19,7 +19,7 @@ from numba import njit
 
 from rl_agent.runtime.jit import compiled
 
-__all__ = ["believed", "lambda_returns", "sweep_all", "sweep_drawn", "v_tbc"]
+__all__ = ["lambda_mix", "lambda_returns", "sweep_all", "sweep_drawn", "v_tbc"]
 
 F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
@@ -31,8 +31,8 @@ def _target(value: np.float32, advantage: np.float32, rho: np.float32, q: np.flo
 
 
 @njit(inline="always")
-def believed(target: np.float32, value: np.float32, decay: np.float32) -> np.float32:
-    """Return what a step before believes of a state: V + lambda (V_tbc - V), to the bit V_tbc where lambda is 1."""
+def lambda_mix(target: np.float32, value: np.float32, decay: np.float32) -> np.float32:
+    """Return V + lambda (V_tbc - V), which is V_tbc to the bit where lambda is 1."""
     return target if decay == 1 else value + decay * (target - value)
 
 
@@ -64,7 +64,7 @@ def _sweep(
         if stop_when_unchanged and new == target[k] and (t < position or decay == 1):
             return
         target[k] = new
-        v_next = believed(new, value[k], decay)
+        v_next = lambda_mix(new, value[k], decay)
 
 
 @compiled()
@@ -113,7 +113,9 @@ def sweep_drawn(
     for b in range(places.shape[0] - 1, -1, -1):
         e, t = row[b], position[b]
         after = (places[b] + 1) % capacity
-        v_next = finals[e] if t + 1 == lengths[e] else believed(target[after], value[after], decay)
+        v_next = (
+            finals[e] if t + 1 == lengths[e] else lambda_mix(target[after], value[after], decay)
+        )
         _sweep(
             starts[e],
             t,

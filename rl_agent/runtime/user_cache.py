@@ -100,7 +100,7 @@ def _make_private(folder: Path) -> None:
 
 
 def _instead_of(folder: Path, error: OSError, variables: tuple[str, ...]) -> Path:
-    """Return a folder of this process in the place of one that cannot be used, and say so."""
+    """Return a folder of this process instead of one that cannot be used, and say so."""
     try:
         instead = tempfile.mkdtemp(prefix="flowsim-")
     except OSError:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["AVERAGE", "contents", "own_spaces", "restore", "spaces"]
 
 AVERAGE = "average"
-"""Of a learner that averages its policy: the weights to take in place of the newest."""
+"""Of a learner that averages its policy: the weights to take instead of the newest."""
 
 OwnSpaces = tuple[gymnasium.spaces.Box, gymnasium.spaces.Box | gymnasium.spaces.Discrete]
 

@@ -17,7 +17,7 @@ def wake_cache(tmp_path_factory):
     """Short banks in a folder of this session's own."""
     with pytest.MonkeyPatch.context() as patch:
         folder = tmp_path_factory.mktemp("cache")
-        # what is compiled stays where it is: a process with an empty folder would compile everything anew
+        # what is compiled stays where it is: a process with an empty folder would compile everything again
         patch.setenv("NUMBA_CACHE_DIR", str(compiling.CACHE_FOLDER.parents[1]))
         patch.setenv("FLOWSIM_CACHE", str(folder))
         patch.setattr(wake_bank, "DEVELOPMENT_TIME", 8.0)
@@ -37,7 +37,7 @@ def make():
 
 @pytest.fixture
 def make_vec():
-    """Make a batch of tiny environments that begin anew within the step, unless told otherwise."""
+    """Make a batch of tiny environments that start again within the step, unless told otherwise."""
 
     def _make(env_id=IDS[0], num_envs=3, **options):
         options = {"autoreset_mode": gymnasium.vector.AutoresetMode.SAME_STEP} | options

@@ -74,7 +74,7 @@ def test_batch_equals_single_environments_to_the_bit(env_id, make, make_vec, act
 
 @pytest.mark.parametrize("env_id", IDS)
 def test_batch_that_resets_in_the_next_step_is_gymnasiums_own(env_id, actions):
-    """Values, types and information of SyncVectorEnv, through steps in which one, some and all begin anew."""
+    """Values, types and information of SyncVectorEnv, through steps in which one, some and all start again."""
     options = {"episode_actions": 3} | TINY
     ours = gymnasium.make_vec(
         env_id, num_envs=3, vectorization_mode="vector_entry_point", **options
@@ -286,7 +286,7 @@ def test_copies_of_a_batch_go_on_to_the_bit(copied, actions):
     env.reset(seed=1)
     env.step(actions[0])
     env.step(actions[1])
-    twin = copied(env)  # between the end of all episodes and the step that begins anew
+    twin = copied(env)  # between the end of all episodes and the step that starts again
     for action in actions[2:5]:
         assert data_equivalence(env.step(action), twin.step(action), exact=True)
 

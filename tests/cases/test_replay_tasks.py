@@ -8,7 +8,7 @@ import cases  # noqa: F401  (registers the tasks)
 from coupling.settings.config import load_config
 from coupling.settings.content import shipped_presets
 from coupling.worker.environments import describe_task
-from rl_agent.config.defaults import doubts, fit
+from rl_agent.config.defaults import fit, warnings_of
 
 PRESETS = [name for name in shipped_presets() if name.startswith("replay/")]
 
@@ -56,7 +56,7 @@ def test_presets_are_those_of_table_b_1(preset):
     assert (agent.score_learning_rate, agent.score_steps) == (1e-4, 128)
     halfway = agent.importance_correction(config.run.steps // 2)
     assert halfway == pytest.approx(0.4 * 0.5 + 1.0 * 0.5)
-    assert doubts(agent, config.run.steps, 1000) == []
+    assert warnings_of(agent, config.run.steps, 1000) == []
 
 
 def test_the_presets_are_all_there():

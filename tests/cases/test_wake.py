@@ -147,7 +147,7 @@ def test_a_blown_up_simulation_ends_its_episode_and_harms_no_other(make_vec, act
     wanted = untouched.step(0.1 * actions[0])
     assert (rewards[1], terminated[1], truncated[1]) == (-100.0, True, False)
     assert infos["final_info"]["diverged"][1]
-    assert not infos["diverged"].any()  # it has begun anew
+    assert not infos["diverged"].any()  # it has started again
     assert env.single_observation_space.contains(infos["final_obs"][1])
     assert np.isfinite(observations).all()
     for n in (0, 2):

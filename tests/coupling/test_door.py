@@ -13,7 +13,12 @@ from conftest import ROOT, wait_until
 from coupling.service.experience import ExperienceLog
 from coupling.service.server import Server, Terms
 from coupling.wire.connection import task_hash
-from coupling.wire.connection_limiter import LOCKS, Door, lock_by_filter, lock_by_signature
+from coupling.wire.connection_limiter import (
+    LOCKS,
+    ConnectionLimiter,
+    lock_by_filter,
+    lock_by_signature,
+)
 from coupling.wire.protocol import Status, encode_control
 
 # not in front: a file there has the name of the package mujoco
@@ -21,7 +26,7 @@ sys.path.append(str(ROOT / "benchmarks"))
 import flooder
 
 pytestmark = pytest.mark.skipif(
-    not Door.fits("127.0.0.1"), reason="only Linux has filters of sockets"
+    not ConnectionLimiter.fits("127.0.0.1"), reason="only Linux has filters of sockets"
 )
 
 
@@ -72,7 +77,7 @@ def make(clock, request):
             if locks is None and "lock" in request.fixturenames:
                 locks = [request.getfixturevalue("lock")]
             return stack.enter_context(
-                contextlib.closing(Door("127.0.0.1", 0, guests, clock, locks))
+                contextlib.closing(ConnectionLimiter("127.0.0.1", 0, guests, clock, locks))
             )
 
         yield make

@@ -1,4 +1,4 @@
-"""A learner that ends: every worker hears of it, late ones and those that connect anew, too."""
+"""A learner that ends: every worker hears of it, late ones and those that connect again, too."""
 
 import socket
 import threading

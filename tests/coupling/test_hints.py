@@ -16,7 +16,7 @@ from coupling.commands import next_steps
 from coupling.commands.next_steps import RunState
 from coupling.errors import ConfigError, RunError
 from coupling.files import refuse_foreign
-from coupling.launch.manual import ByHand
+from coupling.launch.manual import ManualLauncher
 from coupling.run.folder import RunFolder
 from coupling.run.log import write_status
 from coupling.settings.config import RunConfig, load_config
@@ -307,7 +307,7 @@ def test_commands_within_sentences_are_quoted_as_well(tmp_path):
     run.chmod(0o777)
     with pytest.raises(RunError) as foreign:
         refuse_foreign(run)
-    waiting = ByHand(run / "connection.json", [2]).waits_for()
+    waiting = ManualLauncher(run / "connection.json", [2]).waits_for()
     for told, words in (
         (str(exists.value), ["flowsim", "resume", str(run)]),
         (str(foreign.value), ["chmod", "-R", "go-w", str(run)]),

@@ -17,13 +17,13 @@ from gymnasium.spaces import Box
 
 import coupling.run.run
 from rl_agent import AgentConfig
-from coupling.run.warmup import rehearse
+from coupling.run.warmup import run_warmup
 
 box = Box(-1.0, 1.0, (2,), np.float32)
 small = {"hidden": (4,), "threads": 1}
-rehearse(AgentConfig(algorithm="vracer", **small), box, box)
+run_warmup(AgentConfig(algorithm="vracer", **small), box, box)
 print("torch" in sys.modules)
-rehearse(AgentConfig(algorithm="ppo", **small), box, box)
+run_warmup(AgentConfig(algorithm="ppo", **small), box, box)
 print("torch" in sys.modules)
 
 import torch

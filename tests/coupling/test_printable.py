@@ -23,7 +23,7 @@ def test_each_character_that_drives_a_terminal_is_spelled_out():
 
 
 def hostile(value):
-    """The same status with a hostile text in the place of every text and key."""
+    """The same status with a hostile text instead of every text and key."""
     if isinstance(value, dict):
         return {key: hostile(part) for key, part in value.items()} | {HOSTILE: HOSTILE}
     if isinstance(value, list):

@@ -294,7 +294,7 @@ def test_a_process_that_is_killed_while_it_waits(lay):
 # --- a learner by hand ------------------------------------------------------------------------------------------
 
 
-class ByHand:
+class ManualLauncher:
     """A ROUTER that says what a learner may say."""
 
     def __init__(self, folder):
@@ -354,7 +354,7 @@ class ByHand:
 
 @pytest.fixture
 def by_hand(tmp_path):
-    learner = ByHand(tmp_path)
+    learner = ManualLauncher(tmp_path)
     yield learner
     learner.close()
 

@@ -18,7 +18,7 @@ import zmq
 from conftest import GUARD, ROOT, wait_until, workers_of
 
 from coupling.errors import ConfigError
-from coupling.launch.failure_window import Tally
+from coupling.launch.failure_window import FailureWindow
 from coupling.service.experience import ExperienceLog
 from coupling.service.server import Server, Terms
 from coupling.settings.config import load_config
@@ -418,7 +418,7 @@ def test_a_refusal_is_known_after_a_few_handshakes(make, tmp_path, case):
     line = Line(context, service.invite(presented), look_again=0.0)
     with pytest.raises(RefusedError, match="connection file"):
         line.receive(GUARD)
-    refused = service.server.refused  # by now: the line goes on to connect anew
+    refused = service.server.refused  # by now: the line goes on to connect again
     wait_until(lambda: service.server.refusals)
     # 0.1 s lies between the first two, and at most twice as much after each
     assert refused <= 5
@@ -427,7 +427,7 @@ def test_a_refusal_is_known_after_a_few_handshakes(make, tmp_path, case):
 
 
 def is_answered_at_last(line):
-    """Ask for the status until the learner answers; what was sent before a line was made anew is lost."""
+    """Ask for the status until the learner answers; what was sent before a line was made again is lost."""
 
     def answered():
         line.send(encode_control(Status()))
@@ -491,7 +491,7 @@ def test_a_frame_that_is_longer_than_the_run_needs_is_not_taken(make, tmp_path):
 
 
 def test_an_absurd_number_of_failures_takes_no_room():
-    tally = Tally(3)
+    tally = FailureWindow(3)
     tally.note(2**62, 0.0)  # as large as HEARTBEAT may say
     assert tally.exceeded
 

@@ -16,7 +16,7 @@ from coupling.settings.config import dump_config, fitted, load_config
 from coupling.settings.content import shipped_presets
 from coupling.worker.env_registry import PARALLEL
 from coupling.worker.environments import describe_task, make_vector
-from rl_agent.config.defaults import doubts
+from rl_agent.config.defaults import warnings_of
 from rl_agent.learner import Learner
 from rl_agent.serial import SerialRun
 
@@ -147,7 +147,7 @@ def test_the_shipped_presets_fit_their_runs(name):
     registered = None if config.env.startswith(PARALLEL) else gym.spec(config.env).max_episode_steps
     limit = registered or options.get("max_cycles") or options["episode_actions"]
     resolved = fitted(config, limit)
-    assert doubts(resolved.agent, config.run.steps, limit, config.workers.agents) == []
+    assert warnings_of(resolved.agent, config.run.steps, limit, config.workers.agents) == []
     if not name.startswith("small/"):
         assert resolved == config  # they are tuned on top of the published values
 

@@ -60,7 +60,7 @@ def test_a_worker_shows_its_flow_while_somebody_looks(flows, tmp_path):
     window = Window(tmp_path, 0.2, clocks.process, clocks.files)
 
     def step(seconds: float) -> bool:
-        """Step, and tell whether the flow was shown anew."""
+        """Step, and tell whether the flow was shown again."""
         file.unlink(missing_ok=True)
         flows.step(np.array([[0.5, -0.25, 0.0], [0.0, 0.0, 0.0]]))
         clocks.now += seconds

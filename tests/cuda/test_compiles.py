@@ -18,7 +18,7 @@ HOPPER = (9, 0)
 
 @pytest.fixture
 def compiled(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[Any, ...], int]:
-    """Length of the PTX of every kernel and types that were launched: it is compiled in place of that."""
+    """Length of the PTX of every kernel and types that were launched: it is compiled instead of that."""
     if config.ENABLE_CUDASIM:
         pytest.skip("the simulator compiles nothing")
     reason = "needs flowsim-rl[cuda13], but no GPU"
@@ -33,7 +33,7 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[Any, ...], int]:
     monkeypatch.setattr(
         dispatcher, "get_current_device", lambda: types.SimpleNamespace(compute_capability=HOPPER)
     )
-    # arrays of NumPy in the place of CuPy's have the same types
+    # arrays of NumPy instead of CuPy's have the same types
     monkeypatch.setattr(device, "SIMULATED", True)
     found: dict[tuple[Any, ...], int] = {}
 

@@ -34,7 +34,7 @@ def test_an_action_is_the_same_on_both_backends(tiny: bool) -> None:
 
 @pytest.mark.gpu
 def test_losing_an_agent_is_the_same_on_both_backends() -> None:
-    """One agent leaves the box in the first step of an action, and starts anew within it."""
+    """One agent leaves the box in the first step of an action, and starts again within it."""
     seen = []
     for backend in ("cpu", "cuda"):
         options = {

@@ -1,4 +1,4 @@
-"""Open sides: what leaves is not disturbed, what enters brings no energy, and a wake between them sheds for ever."""
+"""Open sides: what leaves is not disturbed, what enters brings no energy, and a wake between them sheds forever."""
 
 import itertools
 

@@ -140,7 +140,7 @@ def test_places_before_an_episode_change_nothing():
 
 @pytest.mark.parametrize("choices", [0, 3])
 def test_acer_is_its_pseudo_code(choices):
-    """Algorithms 2 and 3 stretch by stretch: dtheta and dtheta_v as they are accumulated there."""
+    """Algorithms 2 and 3 segment by segment: dtheta and dtheta_v as they are accumulated there."""
     settings = {
         "truncation": 1.2,
         "trust_region": 0.05,

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from rl_agent import AgentConfig
 from rl_agent.config import ALGORITHMS, OnPolicyConfig
-from rl_agent.config.defaults import doubts, fit
+from rl_agent.config.defaults import fit, warnings_of
 
 ON_POLICY = [name for name, kind in ALGORITHMS.items() if issubclass(kind, OnPolicyConfig)]
 NETWORKS = {"dqn": ("mlp",), "rainbow": ("mlp",)}
@@ -64,13 +64,15 @@ def test_a_policy_of_its_own_follows_the_learning_rate_that_was_named():
 def test_what_is_fitted_fits(algorithm, network):
     for steps, episode in itertools.product([2000, 60_000, 10**6, 10**8], [None, 4, 50, 1000]):
         agent = fit(AgentConfig(algorithm=algorithm, network=network), steps, episode)
-        assert doubts(agent, steps, episode) == []
+        assert warnings_of(agent, steps, episode) == []
 
 
 @pytest.mark.parametrize("algorithm", ON_POLICY)
 def test_what_is_fitted_fits_who_is_on_policy(algorithm):
     for steps, episode in itertools.product([2000, 60_000, 10**6], [None, 4, 1000]):
-        assert doubts(fit(AgentConfig(algorithm=algorithm), steps, episode), steps, episode) == []
+        assert (
+            warnings_of(fit(AgentConfig(algorithm=algorithm), steps, episode), steps, episode) == []
+        )
 
 
 BALLS = {"memory": 16384, "start": 1000, "defaults": "paper"}
@@ -78,17 +80,17 @@ BALLS = {"memory": 16384, "start": 1000, "defaults": "paper"}
 
 def test_more_agents_than_the_run_has_episodes_for_are_too_many():
     whole = fit(AgentConfig(piece=None), 5000, 200)
-    assert doubts(whole, 5000, 200, agents=12) == []
-    (told,) = doubts(whole, 5000, 200, agents=24)
+    assert warnings_of(whole, 5000, 200, agents=12) == []
+    (told,) = warnings_of(whole, 5000, 200, agents=24)
     assert "workers.agents = 24 with episodes of up to 200 steps may take 4800 steps" in told
-    assert doubts(fit(AgentConfig(), 5000, 200), 5000, 200, agents=24) == []
+    assert warnings_of(fit(AgentConfig(), 5000, 200), 5000, 200, agents=24) == []
 
 
 def test_episodes_without_a_limit_are_waited_for_as_well():
-    assert doubts(fit(AgentConfig(), 2400), 2400, agents=24) == []  # pieces of 50 steps
-    (told,) = doubts(fit(AgentConfig(), 800), 800, agents=24)
+    assert warnings_of(fit(AgentConfig(), 2400), 2400, agents=24) == []  # pieces of 50 steps
+    (told,) = warnings_of(fit(AgentConfig(), 800), 800, agents=24)
     assert "24 with episodes without a limit of time may take 1200 steps" in told
-    assert doubts(fit(AgentConfig(piece=None), 800), 800, agents=24) == []  # nobody knows
+    assert warnings_of(fit(AgentConfig(piece=None), 800), 800, agents=24) == []  # nobody knows
 
 
 def test_long_episodes_are_learned_from_in_pieces():
@@ -206,8 +208,8 @@ def test_what_is_far_from_the_policy_of_sac_is_farther_where_nothing_holds_it():
 def test_a_setting_that_does_not_fit_is_named_with_one_that_does(
     settings, steps, episode, sentence
 ):
-    told = doubts(fit(AgentConfig(**settings), steps, episode), steps, episode)
-    assert [doubt for doubt in told if re.search(sentence, doubt)], told
+    told = warnings_of(fit(AgentConfig(**settings), steps, episode), steps, episode)
+    assert [warning for warning in told if re.search(sentence, warning)], told
 
 
 ODD = [
@@ -228,7 +230,9 @@ def test_what_is_said_to_fit_fits(algorithm, steps):
             agent = fit(AgentConfig(**named), steps, 20)
         except ValidationError:  # no setting of this learner
             continue
-        for told in doubts(agent, steps, 20, agents=0):  # of their number there is another test
+        for told in warnings_of(
+            agent, steps, 20, agents=0
+        ):  # of their number there is another test
             words = re.findall(r"(\w+)\.(\w+)=([\d.e+-]+)(?: or more)? fits$", told)
             assert words, told
             ((section, key, value),) = words
@@ -238,8 +242,11 @@ def test_what_is_said_to_fit_fits(algorithm, steps):
             else:
                 again[key] = type(getattr(agent, key))(float(value))
             about = told.split(" = ")[0]
-            left = doubts(fit(AgentConfig(**again), longer, 20), longer, 20, agents=0)
-            assert not [doubt for doubt in left if doubt.startswith(f"{about} = ")], (told, left)
+            left = warnings_of(fit(AgentConfig(**again), longer, 20), longer, 20, agents=0)
+            assert not [warning for warning in left if warning.startswith(f"{about} = ")], (
+                told,
+                left,
+            )
             seen += 1
     assert seen
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from rl_agent import AgentConfig, Learner
-from rl_agent.networks import LSTM, MLP, Abreast, Parts, make_network
+from rl_agent.networks import LSTM, MLP, Parallel, Parts, make_network
 
 NETWORKS = {
     "mlp": MLP(5, (16, 8), 3),
@@ -16,8 +16,8 @@ NETWORKS = {
 }
 # without actions beside their observations
 ABREAST = {
-    "mlps abreast": Abreast(MLP(5, (16, 8), 1), MLP(5, (8,), 3)),
-    "lstms abreast": Abreast(LSTM(5, (8, 6), 1, window=4), LSTM(5, (4,), 2, window=4)),
+    "mlps abreast": Parallel(MLP(5, (16, 8), 1), MLP(5, (8,), 3)),
+    "lstms abreast": Parallel(LSTM(5, (8, 6), 1, window=4), LSTM(5, (4,), 2, window=4)),
 }
 
 

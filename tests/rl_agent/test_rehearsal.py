@@ -6,7 +6,7 @@ import pytest
 from gymnasium.spaces import Box
 from numba.core import event
 
-from coupling.run.warmup import rehearse
+from coupling.run.warmup import run_warmup
 from rl_agent.config import AgentConfig
 from rl_agent.learner import Learner
 
@@ -22,7 +22,7 @@ def test_a_run_compiles_nothing_after_it(settings):
     config = AgentConfig(
         **settings, hidden=(8, 8), memory=256, start=40, batch=16, steps_per_update=1.0
     )
-    rehearse(config, Box(-1.0, 1.0, (3,), np.float32), Box(-1.0, 1.0, (1,), np.float32))
+    run_warmup(config, Box(-1.0, 1.0, (3,), np.float32), Box(-1.0, 1.0, (1,), np.float32))
     with event.install_recorder("numba:compile") as recorder:
         learner = Learner(config, OBSERVATIONS, ACTIONS, agents=5, seed=1)
         agents, rng = np.arange(5), np.random.default_rng(0)
@@ -52,5 +52,5 @@ def test_it_learns_whatever_the_first_horizon(algorithm, monkeypatch):
     updates = []
     update = Learner.update
     monkeypatch.setattr(Learner, "update", lambda self: (updates.append(1), update(self)))
-    rehearse(AgentConfig(algorithm=algorithm, first_horizon=5000), OBSERVATIONS, ACTIONS)
+    run_warmup(AgentConfig(algorithm=algorithm, first_horizon=5000), OBSERVATIONS, ACTIONS)
     assert updates

@@ -96,7 +96,7 @@ def test_steps_are_drawn_with_the_probabilities_of_the_paper(kind):
         for _ in range(SORT_INTERVAL - 1):  # the next draw sorts
             sampler.draw(memory, 1, rng)
     probabilities = priority**0.7 / np.sum(priority**0.7)
-    # a draw for each batch: the stretches of one batch are not independent
+    # a draw for each batch: the segments of one batch are not independent
     drawn = np.concatenate([sampler.draw(memory, 1, rng) for _ in range(20_000)])
     counts = np.bincount(drawn, minlength=40)
     assert counts[32:].sum() == 0

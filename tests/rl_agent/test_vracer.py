@@ -283,13 +283,13 @@ def test_a_full_update_equals_a_slow_one_written_from_the_paper(decay, beta_rate
     v, rho = memory.value[:75].astype(float), memory.rho[:75].astype(float)
     ends = {29: 0.0, 54: float(memory.final_value[1]), 74: 0.0}
 
-    def believed(target, t):
+    def lambda_mix(target, t):
         return decay * target[t] + (1 - decay) * v[t]
 
     def targets():
         out = np.zeros(75)
         for t in reversed(range(75)):
-            following = ends[t] if t in ends else believed(out, t + 1)
+            following = ends[t] if t in ends else lambda_mix(out, t + 1)
             out[t] = v[t] + min(1.0, rho[t]) * (r[t] + 0.9 * following - v[t])
         return out
 
@@ -318,7 +318,7 @@ def test_a_full_update_equals_a_slow_one_written_from_the_paper(decay, beta_rate
 
     held, held_rho, _ = statistics(weights)
     q_ret = np.array(
-        [r[k] + 0.9 * (ends[k] if k in ends else believed(old, k + 1)) for k in places]
+        [r[k] + 0.9 * (ends[k] if k in ends else lambda_mix(old, k + 1)) for k in places]
     )
 
     def loss(w):

@@ -9,17 +9,17 @@ import numpy as np
 from numba import prange
 
 from flowsim.backend.cpu.compiling import inner, row_loop, small, sweep
-from flowsim.backend.cpu.shares import write_shares, yield_to_others
+from flowsim.backend.cpu.shares import resolve_overlap, write_shares
 from flowsim.bodies.table import TOUCHES_BOX
 from flowsim.boundary import BOTTOM, LEFT
 from flowsim.grid import GHOSTS as G
 from flowsim.kernels.body_geometry import (
     body_distance,
     diffusion_at_surface,
+    locate_body,
     near_others,
     sensor_point,
     touches_box,
-    whereabouts,
     within,
     wrapped,
 )
@@ -62,7 +62,7 @@ def _add_moments(values: Array, shares: Array, n: int, r: float, step: float) ->
 def _moments(f: Array, share: Array, along_x: bool, where: Any, h: float) -> Any:
     """Return the sums of w, w r, w r^2, w f, w r f over a window, r being the lever arm of f about the centre.
 
-    f is u (``along_x``) or v, and ``where`` what :func:`flowsim.kernels.body_geometry.whereabouts` says of the body.
+    f is u (``along_x``) or v, and ``where`` what :func:`flowsim.kernels.body_geometry.locate_body` says of the body.
     """
     _, _, xc, yc, (i0, i1, j0, j1) = where
     centre = yc if along_x else xc
@@ -222,7 +222,7 @@ def penalize(
             k = bodies.order[rank]
             body = state[n, k]
             theta, spin = body[ANGLE], body[SPIN]
-            where = whereabouts(n, k, bodies, body, h, nx, ny, sides)
+            where = locate_body(n, k, bodies, body, h, nx, ny, sides)
             x, y = where[0], where[1]
             if touches_box(bodies, n, k, x, y, theta, h, nx, ny, sides):
                 contact[n, k] |= TOUCHES_BOX
@@ -232,8 +232,8 @@ def penalize(
             write_shares(share_v, False, where, theta, bodies, n, k, h, c, diffusion, room)
             if rank > 0 and near_others(rank, bodies, x, y, state[n], h, nx, ny, sides):
                 states, touched = state[n], contact[n]
-                yield_to_others(share_u, True, where, bodies, n, rank, states, h, c, sides, touched)
-                yield_to_others(
+                resolve_overlap(share_u, True, where, bodies, n, rank, states, h, c, sides, touched)
+                resolve_overlap(
                     share_v, False, where, bodies, n, rank, states, h, c, sides, touched
                 )
             lines, bent = bodies.midlines, bends(bodies.midlines, bodies, k)
@@ -281,7 +281,7 @@ def follow_light_bodies(
                 continue
             body = state[n, k]
             theta = body[ANGLE]
-            where = whereabouts(n, k, bodies, body, h, nx, ny, sides)
+            where = locate_body(n, k, bodies, body, h, nx, ny, sides)
             write_shares(share_u, True, where, theta, bodies, n, k, h, RIGID, 0.0, room)
             write_shares(share_v, False, where, theta, bodies, n, k, h, RIGID, 0.0, room)
             su = _moments(u[n], share_u, True, where, h)
@@ -299,7 +299,7 @@ def cover(active: Array, chi: Array, bodies: Any, state: Array, h: float, sides:
         for k in range(len(bodies.order)):
             body = state[n, k]
             cos, sin = math.cos(body[ANGLE]), math.sin(body[ANGLE])
-            x, y, _, _, window = whereabouts(n, k, bodies, body, h, nx, ny, sides)
+            x, y, _, _, window = locate_body(n, k, bodies, body, h, nx, ny, sides)
             i0, i1, j0, j1 = window
             for i in range(i0, i1):
                 for j in range(j0, j1):

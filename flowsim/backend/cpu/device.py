@@ -66,7 +66,7 @@ class Device:
         return np.ascontiguousarray(values)
 
     def if_any(self, values: NDArray[Any]) -> Array | None:
-        """Return values of the host, or None in the place of an empty array: what needs them is not compiled then."""
+        """Return values of the host, or None instead of an empty array: what needs them is not compiled then."""
         return self.array(values) if values.size else None
 
     def to_host(self, array: Array) -> NDArray[Any]:

@@ -3,7 +3,7 @@
 numba compiles a function when it is first called, one after the other and in every process that calls it. Here the
 missing ones are compiled together before, by processes that leave them in numba's cache. The process that asks takes
 them from there like all later ones and does not compile itself: where a process has compiled a row loop, the linker
-binds the sweeps to that copy in the place of their own, and the two differ in the last bits.
+binds the sweeps to that copy instead of their own, and the two differ in the last bits.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ def write_shares(
 ) -> None:
     """Write the penalised share of every face of u (``along_x``) or v in the window of body k of simulation n.
 
-    ``where`` is what :func:`flowsim.kernels.body_geometry.whereabouts` says of it, and ``rows`` room for the distances
+    ``where`` is what :func:`flowsim.kernels.body_geometry.locate_body` says of it, and ``rows`` room for the distances
     of three rows, each a point longer than the window at both ends.
     """
     x, y, _, _, (i0, i1, j0, j1) = where
@@ -122,7 +122,7 @@ def write_shares(
 
 
 @inner
-def yield_to_others(
+def resolve_overlap(
     share: Array,
     along_x: bool,
     where: Any,

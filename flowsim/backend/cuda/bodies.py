@@ -16,11 +16,11 @@ from flowsim.kernels.body_geometry import (
     body_distance,
     claimed_by_others,
     diffusion_at_surface,
+    locate_body,
     near_others,
     sensor_point,
     share_at_surface,
     touches_box,
-    whereabouts,
     within,
     wrapped,
 )
@@ -147,7 +147,7 @@ def _penalize(
         body = state[n, k]
         theta = body[ANGLE]
         cos, sin = math.cos(theta), math.sin(theta)
-        x, y, xc, yc, (i0, i1, j0, j1) = whereabouts(n, k, bodies, body, h, nx, ny, sides)
+        x, y, xc, yc, (i0, i1, j0, j1) = locate_body(n, k, bodies, body, h, nx, ny, sides)
         if t == 0 and touches_box(bodies, n, k, x, y, theta, h, nx, ny, sides):
             contact[n, k] |= TOUCHES_BOX
         crowded = rank > 0 and near_others(rank, bodies, x, y, state[n], h, nx, ny, sides)
@@ -252,7 +252,7 @@ def _follow_light_bodies(
             continue
         body = state[n, k]
         cos, sin = math.cos(body[ANGLE]), math.sin(body[ANGLE])
-        x, y, xc, yc, (i0, i1, j0, j1) = whereabouts(n, k, bodies, body, h, nx, ny, sides)
+        x, y, xc, yc, (i0, i1, j0, j1) = locate_body(n, k, bodies, body, h, nx, ny, sides)
         of_u = of_v = (0.0, 0.0, 0.0, 0.0, 0.0)
         width = j1 - j0
         for face in range(t, (i1 - i0) * width, cuda.blockDim.x):
@@ -286,7 +286,7 @@ def _cover(active: Array, chi: Array, bodies: Any, state: Array, h: float, sides
     for k in range(len(bodies.order)):
         body = state[n, k]
         cos, sin = math.cos(body[ANGLE]), math.sin(body[ANGLE])
-        x, y, _, _, (i0, i1, j0, j1) = whereabouts(n, k, bodies, body, h, nx, ny, sides)
+        x, y, _, _, (i0, i1, j0, j1) = locate_body(n, k, bodies, body, h, nx, ny, sides)
         width = j1 - j0
         for cell in range(t, (i1 - i0) * width, threads):
             i, j = i0 + cell // width, j0 + cell % width

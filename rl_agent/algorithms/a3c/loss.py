@@ -2,7 +2,7 @@
 
 Where A3C has threads that send their gradients as they come, here all agents take steps until there are ``horizon`` of
 them, the running episodes are cut there, and one gradient averages over all of these steps: advantage actor-critic. An
-agent's stretch has about ``horizon`` / agents steps (the k of eq. 2). With the networks of that moment, to its end k:
+agent's segment has about ``horizon`` / agents steps (the k of eq. 2). With the networks of that moment, to its end k:
 
     G_t  = r_{t+1} + gamma r_{t+2} + ... + gamma^(k-t) V(s_k),  V = 0 after a terminal state
     g    = ( G_t - V(s_t) ) grad_phi log f(a_t|phi)                                                         (eq. 2)
@@ -12,11 +12,11 @@ agent's stretch has about ``horizon`` / agents steps (the k of eq. 2). With the 
 with phi the mean of a Gaussian of fixed sigma or the probabilities of discrete actions, and k the gradient by phi of
 D_KL( f(.|phi_a) || f(.|phi) ) of the average policy, whose weights follow: w_a <- (1 - alpha) w_a + alpha w.
 
-Defaults are those of the ACER paper: sigma 0.3, delta 1, alpha 0.005 (section 6), stretches of 20 steps (section 4) of
+Defaults are those of the ACER paper: sigma 0.3, delta 1, alpha 0.005 (section 6), segments of 20 steps (section 4) of
 24 agents; the other settings are those of the other algorithms here. A run takes its own where none are named
 (``rl_agent/config/defaults.py``).
 
-Done otherwise than there: one synchronous gradient in place of asynchronous threads, Adam in place of a shared RMSProp,
+Done otherwise than there: one synchronous gradient instead of asynchronous threads, Adam instead of a shared RMSProp,
 separate networks for policy and value, no bonus for entropy. An action that was out when the steps were cut belongs to
 the next iteration; states and rewards are scaled as in ``rl_agent/algorithms/ppo/loss.py``, by a longer first horizon
 where one is named.
@@ -27,8 +27,8 @@ from __future__ import annotations
 import numpy as np
 
 from rl_agent.algorithms import segments
-from rl_agent.algorithms.algorithm import Tensors, nearness
-from rl_agent.algorithms.on_policy import OnHorizon
+from rl_agent.algorithms.algorithm import Tensors, near_policy_masks
+from rl_agent.algorithms.on_policy import OnPolicy
 from rl_agent.config import A3CConfig, HasTrustRegion
 from rl_agent.networks import Parts, make_network
 from rl_agent.rollout.normalization import Sizes
@@ -37,7 +37,7 @@ from rl_agent.runtime.lazy_torch import torch
 __all__ = ["A3C"]
 
 
-class A3C(OnHorizon):
+class A3C(OnPolicy):
     """A policy and a value network, and the policy's average where there is a trust region; see the module."""
 
     config: A3CConfig
@@ -71,6 +71,6 @@ class A3C(OnHorizon):
             "policy_loss": -(phi * z).sum(1).mean(),
             "value_loss": 0.5 * ((inputs["v_tbc"] - value) ** 2).mean(),
         }
-        far, _ = nearness(rho, inputs)
+        far, _ = near_policy_masks(rho, inputs)
         results = {"value": value, "rho": rho, "kl": kl, "far": far} | losses
         return losses["policy_loss"] + losses["value_loss"], results

@@ -12,7 +12,7 @@ from rl_agent.config import ACERConfig
 from rl_agent.distributions import comparison
 from rl_agent.distributions.densities import LOG_RHO_BOUND
 from rl_agent.distributions.sampling import softmax
-from rl_agent.networks import AlongPass, Network
+from rl_agent.networks import Network, UnrolledPass
 from rl_agent.replay.refer import Rules
 from rl_agent.runtime.jit import compiled
 
@@ -38,13 +38,13 @@ class Gradient:
 
     def __init__(self, of: Algorithm, config: ACERConfig) -> None:
         self._of, self._config = of, config
-        self._passes: dict[str, AlongPass] = {}
+        self._passes: dict[str, UnrolledPass] = {}
         for name, part in of.parts.parts.items():
             assert isinstance(part, Network)
-            self._passes[name] = AlongPass(part)
+            self._passes[name] = UnrolledPass(part)
 
     def __call__(self, batch: Any, rules: Rules, weight: F32 | None) -> Evaluation:
-        """Write dL/dw of a batch of ``Stretches``, all of whose places are steps."""
+        """Write dL/dw of a batch of ``Segments``, all of whose places are steps."""
         total, n, _ = batch.sequences.shape
         after = (total - 1) * n + np.arange(n)
         steps = batch.place + (total - 1 - len(batch.exists)) * n
@@ -196,7 +196,7 @@ def _retrace(
 ) -> F32:
     """Compute the targets of ``rl_agent.algorithms.segments.retrace`` for M gathered steps, shape (M,).
 
-    ``rows`` (T, n) tells which of them lies where in the grid of stretches, -1 where none does; ``untraced`` takes 1 as
+    ``rows`` (T, n) tells which of them lies where in the grid of segments, -1 where none does; ``untraced`` takes 1 as
     the trace.
     """
     targets = np.empty_like(reward)

@@ -1,6 +1,6 @@
-"""ACER (Wang et al. 2017): actor-critic with experience replay on stretches of episodes, continuous and discrete.
+"""ACER (Wang et al. 2017): actor-critic with experience replay on segments of episodes, continuous and discrete.
 
-For a stretch s_0, a_0, r_1, ... s_k of at most ``segment`` steps, with rho_i = pi(a_i|s_i) / mu(a_i|s_i), from its end:
+For a segment s_0, a_0, r_1, ... s_k of at most ``segment`` steps, with rho_i = pi(a_i|s_i) / mu(a_i|s_i), from its end:
 
     Qret <- r_{i+1} + gamma Qret,  starting from V(s_k) (0 after a terminal state);  the same for Qopc
     g    <- min(c, rho_i) (Qopc - V_i) grad_phi log f(a_i|phi) + the correction of what c cuts off          (eq. 16)
@@ -19,7 +19,7 @@ Continuous actions (algorithm 3). Networks for the policy's mean phi = m(s) (fix
     V_target = V_i + min(1, rho_i) ( Qret - Q~_i )                                                         (eq. 14)
 
 Discrete actions (algorithm 2). Networks for phi = pi(.|s) and Q(s, .); V_i = sum_a pi(a|s_i) Q(s_i, a);
-c_i = min(1, rho_i); Qret in the place of Qopc; and as
+c_i = min(1, rho_i); Qret instead of Qopc; and as
 correction sum_a [1 - c / rho_i(a)]+ pi(a|s_i) ( Q(s_i, a) - V_i ) grad_phi log pi(a|s_i).
 Calls alternate (algorithm 1): one on-policy, on the segments that were collected since the last one, each of which is
 learned from so exactly once, then Poisson(``replay_ratio``) on the memory.
@@ -31,12 +31,12 @@ steps, and its own learning rates, gamma, memory, start and annealing where none
 
 Done otherwise than there:
 
-1. Stretches have at most 50 steps (the k of the ACER paper's continuous tasks); ``segment`` 1000 takes whole episodes.
+1. Segments have at most 50 steps (the k of the ACER paper's continuous tasks); ``segment`` 1000 takes whole episodes.
 2. (Q(x, a) in the correction where algorithm 2 prints Q(x, a_i): the latter would not correct anything.)
-3. One gradient for all stretches, averaged over their steps, in place of asynchronous threads; no entropy bonus.
+3. One gradient for all segments, averaged over their steps, instead of asynchronous threads; no entropy bonus.
    ``steps_per_update`` sets the pace of the calls: where an on-policy call would find nothing collected, a further
    replay call takes its place. Continuous actions are learned from in replay alone (ReF-ER paper).
-4. An lstm runs once along a stretch, from zero at up to ``window`` steps before it; with ``acting`` ``window`` it sees
+4. An lstm runs once along a segment, from zero at up to ``window`` steps before it; with ``acting`` ``window`` it sees
    the window that ends at each step, as for the other algorithms.
 
 ``loss`` is for autograd, which a GPU runs; on a CPU its gradient is written out (``gradient.py``).
@@ -53,7 +53,7 @@ from rl_agent.algorithms.acer import gradient
 from rl_agent.algorithms.algorithm import Tensors
 from rl_agent.algorithms.segments import (
     OnStretches,
-    Stretches,
+    Segments,
     between,
     make_actor,
     places,
@@ -98,7 +98,7 @@ class ACER(OnStretches):
         if config.device == "cpu" and is_written_out(self.network):
             self.analytic_gradient = gradient.Gradient(self, config)
 
-    def inputs(self, batch: Stretches, weight: F32 | None) -> dict[str, Any]:
+    def inputs(self, batch: Segments, weight: F32 | None) -> dict[str, Any]:
         """Add the noise of a' and of u_1 ... u_n."""
         inputs = super().inputs(batch, weight)
         if not self.sizes.choices:
@@ -107,7 +107,7 @@ class ACER(OnStretches):
         return inputs
 
     def loss(self, weights: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, Tensors]:
-        """Loss of the policy and the critics over all steps of the stretches."""
+        """Loss of the policy and the critics over all steps of the segments."""
         return (
             self._discrete(weights, inputs)
             if self.sizes.choices
@@ -180,7 +180,7 @@ class ACER(OnStretches):
             grid, flat = between(inputs)
             known = grid(inputs["reward"]), grid(value), grid(q)
             q_ret = flat(retrace(*known, grid(rho.clamp(max=1.0)), last, config.gamma))
-            # grad_phi log f(a|phi) is 1 / phi_a in the place of a
+            # grad_phi log f(a|phi) is 1 / phi_a instead of a
             taken = torch.zeros_like(p).scatter(1, action, 1.0)
             g = taken * (rho.clamp(max=config.truncation) * (q_ret - value))[:, None] / p
             g = g + (1.0 - config.truncation / rho_all).clamp(min=0.0) * (q_all - value[:, None])

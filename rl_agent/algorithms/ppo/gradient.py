@@ -12,7 +12,7 @@ import numpy.typing as npt
 from rl_agent.algorithms.algorithm import Algorithm, Evaluation
 from rl_agent.distributions import comparison
 from rl_agent.distributions.densities import LOG_RHO_BOUND
-from rl_agent.distributions.std import Deviation
+from rl_agent.distributions.std import PolicyStd
 from rl_agent.replay.batch import Batch
 from rl_agent.replay.refer import Rules
 
@@ -37,7 +37,7 @@ class Gradient:
         epsilon.
     """
 
-    def __init__(self, of: Algorithm, deviation: Deviation | None, clip: float) -> None:
+    def __init__(self, of: Algorithm, deviation: PolicyStd | None, clip: float) -> None:
         self._of, self._deviation, self._clip = of, deviation, np.float32(clip)
         self._policy, self._value = of.parts.passes("policy"), of.parts.passes("value")
 

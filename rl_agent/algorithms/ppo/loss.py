@@ -30,11 +30,11 @@ import numpy as np
 import numpy.typing as npt
 
 from rl_agent.algorithms.algorithm import Tensors
-from rl_agent.algorithms.on_policy import OnHorizon
+from rl_agent.algorithms.on_policy import OnPolicy
 from rl_agent.algorithms.ppo import gradient
 from rl_agent.config import PPOConfig
 from rl_agent.distributions import densities, sampling
-from rl_agent.distributions.std import Deviation
+from rl_agent.distributions.std import PolicyStd
 from rl_agent.networks import Parts, make_network
 from rl_agent.networks.actor import Actor, categorical_head, gaussian_head
 from rl_agent.rollout.normalization import Sizes
@@ -50,11 +50,11 @@ def make_actor(config: PPOConfig, sizes: Sizes) -> Actor:
     network = make_network(config, sizes.observation, sizes.choices or sizes.action)
     if sizes.choices:
         return Actor(network, 0, categorical_head(sizes.choices))
-    deviation = Deviation(sizes.action, config.sigma_min)
+    deviation = PolicyStd(sizes.action, config.sigma_min)
     return Actor(network, deviation.parameters, gaussian_head(sizes.action, deviation))
 
 
-class PPO(OnHorizon):
+class PPO(OnPolicy):
     """A policy and a value network; see the module."""
 
     config: PPOConfig
@@ -72,7 +72,7 @@ class PPO(OnHorizon):
         )
         self.torch_step.to_device()
         if config.device == "cpu":
-            deviation = None if sizes.choices else Deviation(sizes.action, config.sigma_min)
+            deviation = None if sizes.choices else PolicyStd(sizes.action, config.sigma_min)
             self.analytic_gradient = gradient.Gradient(self, deviation, config.clip)
 
     def loss(self, weights: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, Tensors]:

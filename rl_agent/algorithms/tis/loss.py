@@ -1,7 +1,7 @@
 """TIS and Trust-TIS, the baselines with replay of the ACER paper (Wang et al. 2017, appendix E.2; Wawrzynski 2009).
 
-A3C on stretches of episodes from a memory, weighted by the product of importance weights up to the end of the stretch.
-For a stretch s_0, a_0, r_1, ... s_k of at most ``segment`` steps, with rho_i = pi(a_i|s_i) / mu(a_i|s_i):
+A3C on segments of episodes from a memory, weighted by the product of importance weights up to the end of the segment.
+For a segment s_0, a_0, r_1, ... s_k of at most ``segment`` steps, with rho_i = pi(a_i|s_i) / mu(a_i|s_i):
 
     G_t  = r_{t+1} + gamma r_{t+2} + ... + gamma^(k-t) V(s_k),  V = 0 after a terminal state
     w_t  = min( c, rho_t rho_{t+1} ... rho_{k-1} )
@@ -12,13 +12,13 @@ For a stretch s_0, a_0, r_1, ... s_k of at most ``segment`` steps, with rho_i = 
 with phi the mean of a Gaussian of fixed sigma or the probabilities of discrete actions, and k the gradient by phi of
 D_KL( f(.|phi_a) || f(.|phi) ) of the average policy, whose weights follow: w_a <- (1 - alpha) w_a + alpha w.
 
-Defaults are those of the ACER paper (section 6): c 5, stretches of 50 steps, sigma 0.3, delta 1, alpha 0.005; memory,
-start and 24 stretches a gradient are ACER's here. A run takes its own where none are named
+Defaults are those of the ACER paper (section 6): c 5, segments of 50 steps, sigma 0.3, delta 1, alpha 0.005; memory,
+start and 24 segments a gradient are ACER's here. A run takes its own where none are named
 (``rl_agent/config/defaults.py``).
 
-Done otherwise than there: the returns and products of a stretch end with it, as in A3C, where the appendix has k steps
-after each; one gradient for all stretches, averaged over their steps, in place of asynchronous threads; separate
-networks for policy and value; no bonus for entropy. An lstm runs along the stretches (``rl_agent/networks/unroll.py``).
+Done otherwise than there: the returns and products of a segment end with it, as in A3C, where the appendix has k steps
+after each; one gradient for all segments, averaged over their steps, instead of asynchronous threads; separate
+networks for policy and value; no bonus for entropy. An lstm runs along the segments (``rl_agent/networks/unroll.py``).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class TIS(segments.OnStretches):
         super().__init__(config, sizes, actor, parts, places, rng)
 
     def loss(self, weights: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, Tensors]:
-        """L over all steps of the stretches."""
+        """L over all steps of the segments."""
         config, choices, m = self.config, self.sizes.choices, len(inputs["action"])
         views, (steps, after) = self.parts.views(weights), segments.places(inputs)
         outputs = self.along("policy", views, inputs, steps)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from rl_agent.algorithms.algorithm import Algorithm, Evaluation, mean_of_present
 from rl_agent.distributions import clipped_normal, comparison
 from rl_agent.distributions.sampling import BOUND
-from rl_agent.distributions.std import Deviation
+from rl_agent.distributions.std import PolicyStd
 from rl_agent.replay import multi_agent
 from rl_agent.replay.batch import Batch
 from rl_agent.replay.refer import Rules
@@ -25,7 +25,7 @@ Flags = npt.NDArray[np.bool_]
 class Gradient:
     """Writes dL/dw of a batch into the ``last_gradient`` of an algorithm."""
 
-    def __init__(self, of: Algorithm, deviation: Deviation) -> None:
+    def __init__(self, of: Algorithm, deviation: PolicyStd) -> None:
         self._of, self._pass, self._deviation = of, of.parts.passes("network"), deviation
 
     def __call__(self, batch: Batch, rules: Rules, weight: F32 | None) -> Evaluation:

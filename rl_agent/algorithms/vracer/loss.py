@@ -48,12 +48,12 @@ import numpy as np
 import numpy.typing as npt
 
 from rl_agent.algorithms import advantages
-from rl_agent.algorithms.algorithm import Algorithm, Source, Tensors, centered, nearness
+from rl_agent.algorithms.algorithm import Algorithm, Source, Tensors, centered, near_policy_masks
 from rl_agent.algorithms.vracer import gradient
 from rl_agent.config import VRacerConfig
 from rl_agent.distributions import densities, sampling
-from rl_agent.distributions.std import Deviation
-from rl_agent.networks import Abreast, Each, Network, Parts, Views, make_network
+from rl_agent.distributions.std import PolicyStd
+from rl_agent.networks import Network, Parallel, Parts, PerAgent, Views, make_network
 from rl_agent.networks.actor import Actor, categorical_head, gaussian_head
 from rl_agent.replay.batch import Batch
 from rl_agent.rollout.normalization import Sizes
@@ -74,21 +74,21 @@ def make_actor(config: VRacerConfig, sizes: Sizes) -> Actor:
     network: Network
     if config.trunks == "separate":
         parts = (1, own + further)
-        network = Abreast(*(make_network(config, sizes.observation, outputs) for outputs in parts))
+        network = Parallel(*(make_network(config, sizes.observation, outputs) for outputs in parts))
     else:
         network = make_network(config, sizes.observation, 1 + own + further)
     if deviation.policies > 1:
-        network = Each(network, deviation.policies)
+        network = PerAgent(network, deviation.policies)
     if sizes.choices:
         head = categorical_head(own, has_value=True, has_temperature=has_temperature)
         return Actor(network, 0, head)
     return Actor(network, deviation.parameters, gaussian_head(own, deviation, has_value=True))
 
 
-def _deviation(config: VRacerConfig, sizes: Sizes) -> Deviation:
+def _deviation(config: VRacerConfig, sizes: Sizes) -> PolicyStd:
     """Build sigma, for each agent of a world if they have a policy each."""
     policies = sizes.world if config.policies == "own" else 1
-    return Deviation(sizes.action, config.sigma_min, policies, of_state=config.deviation == "state")
+    return PolicyStd(sizes.action, config.sigma_min, policies, of_state=config.deviation == "state")
 
 
 class VRacer(Algorithm):
@@ -184,7 +184,7 @@ class VRacer(Algorithm):
         if self.config.has_full_dynamics:
             log_pi, log_mu = (densities.sum_of_each(log, world) for log in (log_pi, log_mu))
         rho = torch.minimum(densities.importance_weight(log_pi, log_mu), inputs["rho_clip"])
-        far, kept = nearness(rho, inputs)
+        far, kept = near_policy_masks(rho, inputs)
         kept = kept * inputs["weight"] * present
         advantage = inputs["q_ret"] - value.detach()
         if self.config.center_advantages:

@@ -1,6 +1,6 @@
 """A gradient step by autograd, on the CPU or captured as a CUDA graph.
 
-The loss of an algorithm is a function of tensors alone. On the CPU it is called anew for every step, and the optimiser
+The loss of an algorithm is a function of tensors alone. On the CPU it is called again for every step, and the optimiser
 descends on the host (``rl_agent/networks/optim/optimizer.py``); on a CUDA device the whole step (loss, its gradient,
 Adam) is captured once for fixed shapes and replayed: one copy of the inputs to the device, one launch, one copy of the
 results back. Without the graph the hundreds of small kernels of a step would each wait for their launch.
