@@ -1,6 +1,6 @@
 """What a person does next: the closing lines of the commands, by the state of what was just made.
 
-Each line is a command that is accepted as it stands: tests/coupling/test_hints.py runs them all.
+Each line is a command that is accepted as it stands: tests/coupling/test_next_steps.py runs them all.
 """
 
 import importlib.util
