@@ -24,7 +24,7 @@ memory. With leave to reorder, the two differ in the last bit, and a training ta
 def cache_folder() -> Path:
     """Return a folder that changes with the sources: numba looks for changes in the file of a function alone."""
     digest = hashlib.sha256()
-    for source in sorted(Path(__file__).parent.rglob("*.py")):
+    for source in sorted(Path(__file__).parents[1].rglob("*.py")):
         digest.update(source.read_bytes())
     part = f"compiled/rl_agent-{digest.hexdigest()[:16]}"
     return user_cache.cache_folder(part, user_cache.COMPILED)

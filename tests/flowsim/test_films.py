@@ -97,7 +97,7 @@ def test_the_film_says_how_its_colours_are_coded(tmp_path):
 def test_pictures_need_no_display(tmp_path):
     """Also where matplotlib is told to open windows and cannot."""
     code = (
-        "import numpy as np; from pathlib import Path; from flowsim import films, viz;"
+        "import numpy as np; from pathlib import Path; from flowsim.render import fields, films;"
         "scene = fields.Scene(np.zeros((8, 4)), (2.0, 1.0)); caption = fields.Caption(0.0, title='t', action=(0.0,));"
         "films.write_films([fields.draw_panel(scene, caption)], png=Path('film.png'))"
     )
