@@ -362,7 +362,7 @@ def main() -> int:
     parser.add_argument(
         "--list", action="store_true", help="say which commit each part is of, and run nothing"
     )
-    parser.add_argument("--page", action="store_true", help=f"only write {PAGE} anew")
+    parser.add_argument("--page", action="store_true", help=f"only write {PAGE} again")
     options = parser.parse_args()
     record = _read(ROOT / RECORD)
     if options.page:

@@ -247,9 +247,11 @@ class Exchange:
         if gone.any():
             self._learner.abandon(agents[gone])
             self.counts.failed += int(failed.sum())
-        anew = ended | gone
-        if anew.any():
-            self._learner.begin(agents[anew], self._seen(agents[anew], first[anew]))
+        restarting = ended | gone
+        if restarting.any():
+            self._learner.begin(
+                agents[restarting], self._seen(agents[restarting], first[restarting])
+            )
             self.counts.diverged += int(sum(step.diverged.sum() for _, step in steps))
         self.agent_steps[agents[came]] += 1
 

@@ -84,12 +84,12 @@ def sound(tmp_path_factory):
 
 @pytest.fixture
 def copy(sound, tmp_path):
-    def anew():
+    def fresh_copy():
         shutil.rmtree(tmp_path / "run", ignore_errors=True)
         shutil.copytree(sound.path, tmp_path / "run")
         return RunFolder(tmp_path / "run")
 
-    return anew
+    return fresh_copy
 
 
 def damaged(path, seed):

@@ -1,4 +1,4 @@
-"""After the rehearsal nothing is compiled any more."""
+"""After the warm-up nothing more is compiled."""
 
 import numba
 import numpy as np

@@ -15,7 +15,7 @@ With a distribution of returns over z_1 ... z_N (``atoms``; Bellemare et al. 201
 
 ``dueling`` and ``noisy`` are in ``rl_agent/networks/q_network.py``. Actions are the best by Q, or with the chance
 epsilon any; epsilon falls from 1 in ``epsilon_steps``. With noise on the weights epsilon is 0, and the noise is drawn
-anew for every gradient step: for Q, for Q~ and for what is acted with until the next one. A policy at rest has none.
+again for every gradient step: for Q, for Q~ and for what is acted with until the next one. A policy at rest has none.
 
 Defaults of ``dqn``: Mnih et al. 2015, extended data table 1, as far as they carry over. Those of ``rainbow``: the
 data-efficient ones of van Hasselt et al. 2019, appendix E, as in the NERS paper, table B.1: double, duelling, noise

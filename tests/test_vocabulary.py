@@ -1,0 +1,58 @@
+"""Words that this project no longer uses stay out of its code, pages and messages; docs/glossary.md has the field's."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+RETIRED = {
+    "yield_to_others": "resolve_overlap",
+    "misfits": "incompatibilities",
+    "doubts": "warnings",
+    "whereabouts": "locate_body, or body geometry",
+    "believed": "lambda_mix",
+    "nearness": "near-policy mask",
+    "Abreast": "Parallel",
+    "rehearse": "warm up",
+    "rehearsal": "warm-up",
+    "anew": "again",
+    "lest": "so that ... not",
+    "for ever": "forever",
+    "by turns": "in turn",
+    "in the place of": "instead of",
+}
+"""Words, and what is said instead."""
+PATTERN = re.compile(r"\b(" + "|".join(map(re.escape, RETIRED)) + r")\b")
+
+
+def pages() -> list[Path]:
+    """Collect code, pages and settings; results and the changelog say what was."""
+    listed = subprocess.run(
+        ["git", "ls-files", "*.py", "*.md", "*.yaml", "*.html"],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if listed.returncode:
+        pytest.skip("there is a copy without git here")
+    old = ("benchmarks/results/", "coupling/agents/", "CHANGELOG.md", "tests/test_vocabulary.py")
+    return [
+        ROOT / name
+        for name in listed.stdout.split()
+        if not name.startswith(old) and (ROOT / name).exists()
+    ]
+
+
+def test_retired_words_are_gone() -> None:
+    found = [
+        f"{page.relative_to(ROOT)}:{number}: {match[0]!r}: say {RETIRED[match[0]]!r}"
+        for page in pages()
+        for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1)
+        for match in PATTERN.finditer(line)
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_every_retired_word_would_be_found() -> None:
+    assert all(PATTERN.search(f"it is {word}, so") for word in RETIRED)
+    assert not PATTERN.search("the latest nearnesses")
