@@ -29,9 +29,7 @@ TRIALS = RESULTS.with_name("demo_trials")
 TRIED = {
     "c4_memory_16384": ("agent.c=4", "agent.memory=16384"),
     "c16_memory_16384": ("agent.c=16", "agent.memory=16384"),
-    "c64_memory_16384": ("agent.c=64", "agent.memory=16384"),
     "no_refer_memory_16384": ("agent.replay=none", "agent.memory=16384"),
-    "c16_memory_8192": ("agent.c=16", "agent.memory=8192"),
 }
 """Changes of the preset of each trial."""
 TRIAL_EVALUATION_SEED = 777
