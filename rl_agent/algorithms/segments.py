@@ -55,7 +55,7 @@ class Segments:
         Where each of the M lies in the grid, counted along its rows, shape (M,).
     exists
         1 for steps of a segment, 0 for places before it begins, shape (T, n).
-    goes_on
+    nonterminal
         0 where a terminal state follows the segment, else 1, shape (n,).
     """
 
@@ -67,7 +67,7 @@ class Segments:
     reward: F32
     place: I64
     exists: F32
-    goes_on: F32
+    nonterminal: F32
 
 
 def make_actor(config: AgentConfig, sizes: Sizes) -> Actor:
@@ -213,7 +213,7 @@ class OnStretches(Algorithm):
             reward=memory.reward[places] * np.float32(1.0 / source.reward_scale),
             place=place,
             exists=exists.astype(np.float32),
-            goes_on=(~(memory.terminated[rows] & is_last)).astype(np.float32),
+            nonterminal=(~(memory.terminated[rows] & is_last)).astype(np.float32),
         )
 
     def sorted_results(self, results: dict[str, Any]) -> dict[str, Any]:

@@ -57,7 +57,7 @@ class Transitions:
         r_{t+1} in scaled units, shape (B,).
     next_windows, next_lengths
         The same windows moved on to s_{t+1}, shapes (T, B, S) and (B,).
-    goes_on
+    nonterminal
         0 where s_{t+1} is a terminal state, else 1 (also where the episode was cut short), shape (B,).
     """
 
@@ -69,7 +69,7 @@ class Transitions:
     reward: F32
     next_windows: F32
     next_lengths: I64
-    goes_on: F32
+    nonterminal: F32
 
 
 @compiled()

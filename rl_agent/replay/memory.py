@@ -339,7 +339,7 @@ class EpisodeMemory:
             reward=self.reward[places] * np.float32(1.0 / reward_scale),
             next_windows=following,
             next_lengths=np.minimum(self.position[places] + 1, window) + 1,
-            goes_on=(~is_terminal).astype(np.float32),
+            nonterminal=(~is_terminal).astype(np.float32),
         )
 
     def gather_ahead(
@@ -366,7 +366,7 @@ class EpisodeMemory:
         Returns
         -------
         places, transitions
-            As of ``gather_transitions``, with sum_k gamma^k r_{t+k+1} for the reward and gamma^(m-1) in ``goes_on``.
+            As of ``gather_transitions``, with sum_k gamma^k r_{t+k+1} as reward, gamma^(m-1) in ``nonterminal``.
         """
         places, now = self.gather_transitions(places, window, mean, per_std, 1.0)
         rows = self.rows(places)
@@ -383,7 +383,7 @@ class EpisodeMemory:
             reward=reward,
             next_windows=self.following(places, window + 1, mean, per_std, ahead),
             next_lengths=np.minimum(self.position[places] + ahead, window) + 1,
-            goes_on=np.where(is_terminal, 0.0, gamma ** (ahead - 1)).astype(np.float32),
+            nonterminal=np.where(is_terminal, 0.0, gamma ** (ahead - 1)).astype(np.float32),
         )
 
     def following(

@@ -108,7 +108,9 @@ def test_stretches_of_acer_are_those_of_the_episodes():
         places, np.where(exists, ends - np.arange(5, -1, -1)[:, None], -1)[exists]
     )
     is_last = memory.position[ends] + 1 == memory.length[memory.rows(ends)]
-    np.testing.assert_array_equal(batch.goes_on, ~(is_last & memory.terminated[memory.rows(ends)]))
+    np.testing.assert_array_equal(
+        batch.nonterminal, ~(is_last & memory.terminated[memory.rows(ends)])
+    )
     after = np.where(
         is_last[:, None],
         memory.final_observation[memory.rows(ends)],
@@ -173,7 +175,7 @@ def test_acer_is_its_pseudo_code(choices):
         last = batch.sequences[-1, b].astype(float)
         q_ret = (
             phi_of(last, held) @ value_of(last, held) if choices else value_of(last, held)[0]
-        ) * batch.goes_on[b]
+        ) * batch.nonterminal[b]
         q_opc = q_ret
         for i in range(steps - 1, -1, -1):
             if batch.exists[i, b] < 0.5:

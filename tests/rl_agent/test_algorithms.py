@@ -58,7 +58,7 @@ def test_transitions_end_where_the_episode_did(network):
             )
             assert not windows[: window - (now - first), b].any()
         is_terminal = position == length - 1 and memory.terminated[row]
-        assert batch.goes_on[b] == 1.0 - is_terminal
+        assert batch.nonterminal[b] == 1.0 - is_terminal
         assert batch.reward[b] == pytest.approx(memory.reward[place] / 1.7)
         kinds.add((position == length - 1, bool(memory.terminated[row])))
     assert kinds == set(itertools.product((False, True), repeat=2))
@@ -76,7 +76,7 @@ def step(batch, b):
         "behaviour_mean",
         "behaviour_std",
         "reward",
-        "goes_on",
+        "nonterminal",
     )
     s, after, *rest = (getattr(batch, n).astype(float) for n in names)
     return s[0, b], after[0, b], *(array[b] for array in rest)
@@ -96,12 +96,13 @@ def test_ddpg_is_algorithm_4():
     def critics_loss(flat):
         total = 0.0
         for b in range(16):
-            s, after, a, m_mu, s_mu, r, goes_on = step(batch, b)
+            s, after, a, m_mu, s_mu, r, nonterminal = step(batch, b)
             q_next = critic(after, actor(after, algorithm.target), algorithm.target)
             rho = gaussian(a, actor(s, held), 0.2) / gaussian(a, m_mu, s_mu)
             if 1 / 3 < rho < 3:
                 total += (
-                    0.5 * (critic(s, np.clip(a, -1, 1), flat) - (r + GAMMA * goes_on * q_next)) ** 2
+                    0.5
+                    * (critic(s, np.clip(a, -1, 1), flat) - (r + GAMMA * nonterminal * q_next)) ** 2
                 )
         return total / 16 + 0.01 / 2 * np.sum(flat[algorithm.parts.places["critic"]] ** 2)
 
@@ -139,7 +140,7 @@ def test_td3_is_its_algorithm_1():
     def critics_loss(flat):
         total, lesser = 0.0, set()
         for b in range(16):
-            s, after, a, _, _, r, goes_on = step(batch, b)
+            s, after, a, _, _, r, nonterminal = step(batch, b)
             chosen = np.clip(actor(after, algorithm.target) + inputs["noise"][b], -1, 1)
             both = [
                 critic(name, after, chosen, algorithm.target) for name in ("critic_1", "critic_2")
@@ -147,7 +148,7 @@ def test_td3_is_its_algorithm_1():
             lesser.add(int(np.argmin(both)))
             for name in ("critic_1", "critic_2"):
                 q = critic(name, s, np.clip(a, -1, 1), flat)
-                total += 0.5 * (q - r - GAMMA * goes_on * min(both)) ** 2
+                total += 0.5 * (q - r - GAMMA * nonterminal * min(both)) ** 2
         assert lesser == {0, 1}
         return total / 16
 
@@ -214,9 +215,9 @@ def test_sac_is_its_three_losses():
     def critics_loss(flat):
         total = 0.0
         for b in range(16):
-            s, after, raw, _, _, r, goes_on = step(batch, b)
+            s, after, raw, _, _, r, nonterminal = step(batch, b)
             a, log_pi = draw(after, inputs["next_noise"][b], held)
-            target = r + GAMMA * goes_on * (
+            target = r + GAMMA * nonterminal * (
                 lesser(after, a, algorithm.target) - temperature * log_pi
             )
             for name in ("critic_1", "critic_2"):
@@ -263,7 +264,7 @@ def test_naf_is_q_learning_with_a_quadratic_q():
     def loss(flat):
         total = 0.0
         for b in range(16):
-            s, after, a, m_mu, s_mu, r, goes_on = step(batch, b)
+            s, after, a, m_mu, s_mu, r, nonterminal = step(batch, b)
             outputs, held_m = (
                 network(algorithm, "network", s, flat),
                 network(algorithm, "network", s, held)[1:3],
@@ -272,7 +273,9 @@ def test_naf_is_q_learning_with_a_quadratic_q():
             softplus = lambda x: np.log1p(np.exp(x))  # noqa: E731
             lower = np.array([[softplus(entries[0]), 0.0], [entries[1], softplus(entries[2])]])
             q = outputs[0] - (a - m) @ lower @ lower.T @ (a - m)
-            target = r + GAMMA * goes_on * network(algorithm, "network", after, algorithm.target)[0]
+            target = (
+                r + GAMMA * nonterminal * network(algorithm, "network", after, algorithm.target)[0]
+            )
             rho = gaussian(a, held_m, 0.2) / gaussian(a, m_mu, s_mu)
             total += 0.4 * 0.5 * (q - target) ** 2 * (1 / 3 < rho < 3) + 0.6 * divergence(
                 m_mu, s_mu, m, 0.2

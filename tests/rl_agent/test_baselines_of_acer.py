@@ -96,7 +96,7 @@ def test_tis_is_appendix_e2(name, choices):
     steps, targets, cut = [], [], 0
     for b in range(n):
         after = batch.sequences[-1, b].astype(float)
-        total, product = network(algorithm, "value", after)[0] * batch.goes_on[b], 1.0
+        total, product = network(algorithm, "value", after)[0] * batch.nonterminal[b], 1.0
         for t in range(len(batch.exists) - 1, -1, -1):
             if t * n + b not in row_of:
                 continue

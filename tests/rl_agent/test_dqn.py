@@ -62,7 +62,7 @@ def test_the_loss_of_dqn_is_that_of_a_loop(double):
             for of in (target.astype(np.float32), algorithm.weights)
         )
         best = after[by.argmax()] if double else after.max()
-        error = batch.reward[b] + 0.9 * batch.goes_on[b] * best - q[int(batch.action[b, 0])]
+        error = batch.reward[b] + 0.9 * batch.nonterminal[b] * best - q[int(batch.action[b, 0])]
         assert results["td_error"][b] == pytest.approx(error, rel=1e-5, abs=1e-6)
         total += 0.5 * error**2 if abs(error) < 1 else abs(error) - 0.5
     assert loss == pytest.approx(total / 16, rel=1e-5)
@@ -85,7 +85,7 @@ def test_the_loss_of_rainbow_is_that_of_a_loop():
         )
         best, aim = (by @ z).argmax(), np.zeros(5)
         for p, place_of in zip(after[best], z, strict=True):
-            to = np.clip(batch.reward[b] + 0.9 * batch.goes_on[b] * place_of, -3, 3)
+            to = np.clip(batch.reward[b] + 0.9 * batch.nonterminal[b] * place_of, -3, 3)
             at = (to + 3) / 1.5
             low, high = int(np.floor(at)), int(np.ceil(at))
             aim[low] += p * (1 - (at - low))
@@ -93,7 +93,7 @@ def test_the_loss_of_rainbow_is_that_of_a_loop():
         taken = now[int(batch.action[b, 0])]
         losses.append(-aim @ np.log(taken))
         assert results["value"][b] == pytest.approx(taken @ z, rel=1e-4, abs=1e-5)
-        mean = batch.reward[b] + 0.9 * batch.goes_on[b] * after[best] @ z
+        mean = batch.reward[b] + 0.9 * batch.nonterminal[b] * after[best] @ z
         assert results["td_error"][b] == pytest.approx(mean - taken @ z, rel=1e-4, abs=1e-5)
     np.testing.assert_allclose(results["priority"], losses, rtol=1e-4)
     assert loss == pytest.approx(np.mean(losses), rel=1e-4)
@@ -134,7 +134,7 @@ def test_steps_ahead_are_those_of_a_loop_over_the_episodes(window):
             assert found.reward[b] == pytest.approx(
                 np.sum(rewards * 0.9 ** np.arange(m)), rel=1e-5, abs=1e-6
             )
-            assert found.goes_on[b] == pytest.approx(
+            assert found.nonterminal[b] == pytest.approx(
                 0.0 if memory.terminated[e] and m == left else 0.9 ** (m - 1)
             )
             for back in range(window + 1):

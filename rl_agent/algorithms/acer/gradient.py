@@ -114,7 +114,14 @@ class Gradient:
             if action.shape[1] == 1
             else np.minimum(rho ** (1.0 / action.shape[1]), 1.0)
         )
-        known = batch.reward, value, q, trace.astype(np.float32), values[m:] * batch.goes_on, rows
+        known = (
+            batch.reward,
+            value,
+            q,
+            trace.astype(np.float32),
+            values[m:] * batch.nonterminal,
+            rows,
+        )
         q_ret = _retrace(*known, np.float32(config.gamma), False)
         q_opc = _retrace(*known, np.float32(config.gamma), True)
 
@@ -154,7 +161,7 @@ class Gradient:
         rho_all = p / np.maximum(mu, LEAST_P)
         rho = rho_all[each, taken]
         far = ~((rho > 1.0 / np.float32(rules.c_max)) & (rho < np.float32(rules.c_max)))
-        last = every_value[m:] * batch.goes_on
+        last = every_value[m:] * batch.nonterminal
         q_ret = _retrace(
             batch.reward,
             value,

@@ -130,7 +130,7 @@ class ACER(OnStretches):
         rho, rho_drawn = weight_of(action), weight_of(drawn[0])
 
         values = self.along("critic", views, inputs, torch.cat([steps, after]))[:, 0]
-        value, last = values[:m], values[m:].detach() * inputs["goes_on"]
+        value, last = values[:m], values[m:].detach() * inputs["nonterminal"]
         every = torch.cat([action[None], drawn])
         raw = self.along("advantage", views, inputs, steps, every)[..., 0]
         centre = raw[2:].mean(0)
@@ -174,7 +174,9 @@ class ACER(OnStretches):
             p = phi.clamp(min=1e-6)
             value = (phi * q_all).sum(1)
             next_p = torch.softmax(self.along("policy", views, inputs, after), -1)
-            last = (next_p * self.along("critic", views, inputs, after)).sum(1) * inputs["goes_on"]
+            last = (next_p * self.along("critic", views, inputs, after)).sum(1) * inputs[
+                "nonterminal"
+            ]
             rho_all = p / inputs["behaviour_mean"].clamp(min=1e-6)
             rho = rho_all.gather(1, action).squeeze(1)
             grid, flat = between(inputs)

@@ -156,7 +156,7 @@ class DQN(Algorithm):
         return {"epsilon": self.epsilon}
 
     def gather(self, source: Source, places: I64) -> tuple[I64, Transitions]:
-        """Gather steps with what came ``steps_ahead`` later; ``goes_on`` holds gamma^(m-1), 0 at terminal states."""
+        """Gather steps with what came ``steps_ahead`` later; ``nonterminal`` is gamma^(m-1), 0 at terminal states."""
         config = self.config
         return source.memory.gather_ahead(
             places,
@@ -195,7 +195,7 @@ class DQN(Algorithm):
         choices, taken = self.sizes.choices, inputs["action"][:, 0].long()
         outputs = self.q_network.reference(views, inputs["windows"], inputs["lengths"])
         q = _q_values(outputs, choices, atoms)[rows, taken]
-        gamma = self.config.gamma * inputs["goes_on"]
+        gamma = self.config.gamma * inputs["nonterminal"]
         with torch.no_grad():
             after = inputs["next_windows"], inputs["next_lengths"]
             following = self.q_network.reference(target, *after)
