@@ -25,7 +25,7 @@ class Gradient:
 
     def __call__(self, batch: Transitions, rules: Rules, weight: F32 | None) -> Evaluation:
         """Write d(L_Q + L_m)/dw of a batch of transitions."""
-        of, (policy, critic, held) = self._of, self._passes
+        of, (policy, critic, detached) = self._of, self._passes
         w, target, size = of.host_weights, of.host_target, np.float32(len(batch.action))
         now, after = (batch.windows, batch.lengths), (batch.next_windows, batch.next_lengths)
         best = np.tanh(policy.forward(target["policy"], *after))
@@ -38,7 +38,7 @@ class Gradient:
         of_error = kept if weight is None else kept * weight
         q = fit(of, critic, "critic", now, batch.action.clip(-1.0, 1.0), q_target, of_error / size)
         q_of_policy, of_mean = least_q(
-            of, {"critic": held}, now, mean, kept * np.float32(-rules.beta) / size
+            of, {"critic": detached}, now, mean, kept * np.float32(-rules.beta) / size
         )
         of_mean += np.float32(1.0 - rules.beta) / size * (mean - batch.behaviour_mean) / std**2
         policy.backward(of_mean * (np.float32(1.0) - mean * mean), of.host_gradient["policy"])

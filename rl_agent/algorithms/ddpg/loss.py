@@ -71,7 +71,7 @@ class DDPG(Algorithm):
     def loss(self, weights: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, Tensors]:
         """L_Q + L_m of a batch of transitions."""
         windows, lengths, action = inputs["windows"], inputs["lengths"], inputs["action"]
-        views, held = self.parts.views(weights), self.parts.views(weights.detach())
+        views, detached = self.parts.views(weights), self.parts.views(weights.detach())
         with torch.no_grad():
             target, after = (
                 self.parts.views(inputs["target_weights"]),
@@ -87,7 +87,7 @@ class DDPG(Algorithm):
         q = self.parts("critic", views, windows, lengths, action.clamp(-1.0, 1.0))[:, 0]
         error = q_target - q
         value_loss = 0.5 * inputs["weight"] * error**2 * kept
-        policy_loss = -self.parts("critic", held, windows, lengths, mean)[:, 0] * kept
+        policy_loss = -self.parts("critic", detached, windows, lengths, mean)[:, 0] * kept
         loss = value_loss + inputs["beta"] * policy_loss + (1.0 - inputs["beta"]) * kl
         count = kept.sum().clamp(min=1.0)
         results = {"value": q, "rho": rho, "kl": kl, "far": far, "td_error": error}

@@ -183,10 +183,10 @@ class DQN(Algorithm):
 
     def loss(self, weights: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, Tensors]:
         """L of a batch of transitions."""
-        views, held = self.parts.views(weights)["q"], self.parts.views(weights.detach())["q"]
+        views, detached = self.parts.views(weights)["q"], self.parts.views(weights.detach())["q"]
         target = self.parts.views(inputs["target_weights"])["q"]
         if "noise" in inputs:
-            views, held = ({**of, "noise": inputs["noise"]} for of in (views, held))
+            views, detached = ({**of, "noise": inputs["noise"]} for of in (views, detached))
             target = {**target, "noise": inputs["target_noise"]}
         atoms, rows = (
             self._atoms.to(weights),
@@ -201,7 +201,7 @@ class DQN(Algorithm):
             following = self.q_network.reference(target, *after)
             of_target = _q_values(following, choices, atoms)
             by = (
-                _q_values(self.q_network.reference(held, *after), choices, atoms)
+                _q_values(self.q_network.reference(detached, *after), choices, atoms)
                 if self.config.double
                 else of_target
             )

@@ -103,13 +103,13 @@ class SAC(Algorithm):
     def loss(self, weights: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, Tensors]:
         """L_Q + L_pi + L_T of a batch of transitions."""
         windows, lengths, action = inputs["windows"], inputs["lengths"], inputs["action"]
-        views, held = self.parts.views(weights), self.parts.views(weights.detach())
+        views, detached = self.parts.views(weights), self.parts.views(weights.detach())
         target = self.parts.views(inputs["target_weights"])
         log_temperature = views["temperature"][""]
         temperature = log_temperature.detach().exp()
         with torch.no_grad():
             after, after_lengths = inputs["next_windows"], inputs["next_lengths"]
-            raw, log_pi, _, _ = self._draw(held, after, after_lengths, inputs["next_noise"])
+            raw, log_pi, _, _ = self._draw(detached, after, after_lengths, inputs["next_noise"])
             soft = self._lesser_q(target, after, after_lengths, raw) - temperature * log_pi
             q_target = inputs["reward"] + self.config.gamma * inputs["nonterminal"] * soft
         raw, log_pi, mean, std = self._draw(views, windows, lengths, inputs["noise"])
@@ -122,7 +122,9 @@ class SAC(Algorithm):
         )
         error = q_target - q_1
         value_loss = 0.5 * inputs["weight"] * (error**2 + (q_target - q_2) ** 2) * kept
-        policy_loss = (temperature * log_pi - self._lesser_q(held, windows, lengths, raw)) * kept
+        policy_loss = (
+            temperature * log_pi - self._lesser_q(detached, windows, lengths, raw)
+        ) * kept
         entropy_loss = -(log_temperature * (log_pi.detach() + self._target_entropy))
         loss = (
             value_loss + inputs["beta"] * policy_loss + (1.0 - inputs["beta"]) * kl + entropy_loss

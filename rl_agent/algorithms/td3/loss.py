@@ -78,7 +78,7 @@ class TD3(Algorithm):
     def loss(self, weights: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, Tensors]:
         """L_Q + L_m of a batch of transitions."""
         windows, lengths, action = inputs["windows"], inputs["lengths"], inputs["action"]
-        views, held = self.parts.views(weights), self.parts.views(weights.detach())
+        views, detached = self.parts.views(weights), self.parts.views(weights.detach())
         with torch.no_grad():
             target, after = (
                 self.parts.views(inputs["target_weights"]),
@@ -92,7 +92,7 @@ class TD3(Algorithm):
             )
             following = torch.minimum(*both)
             q_target = inputs["reward"] + self.config.gamma * inputs["nonterminal"] * following
-        learns = views if "policy" in self.due else held
+        learns = views if "policy" in self.due else detached
         mean = torch.tanh(self.parts("policy", learns, windows, lengths))
         std = torch.full_like(mean[0], self.config.sigma)
         rho, kl, far, kept = compare_gaussians(inputs, mean, std)
@@ -104,7 +104,7 @@ class TD3(Algorithm):
         )
         error = q_target - q_1
         value_loss = 0.5 * inputs["weight"] * (error**2 + (q_target - q_2) ** 2) * kept
-        policy_loss = -self.parts("critic_1", held, windows, lengths, mean)[:, 0] * kept
+        policy_loss = -self.parts("critic_1", detached, windows, lengths, mean)[:, 0] * kept
         loss = value_loss + inputs["beta"] * policy_loss + (1.0 - inputs["beta"]) * kl
         count = kept.sum().clamp(min=1.0)
         results = {"value": q_1, "rho": rho, "kl": kl, "far": far, "td_error": error}
