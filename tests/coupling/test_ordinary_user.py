@@ -12,7 +12,7 @@ import sys
 import pytest
 from conftest import GUARD, HERE, ROOT
 
-SERVICE = ["door", "server", "places", "outbox", "protocol", "stale_sequences", "security", "permissions",
+SERVICE = ["connection_limiter", "server", "places", "outbox", "protocol", "stale_sequences", "security", "permissions",
            "farewell", "second_client", "worker"]  # fmt: skip
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="these tests run as an ordinary user")
