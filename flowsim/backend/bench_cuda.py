@@ -142,7 +142,7 @@ def copy_bandwidth() -> float:
 
 
 def _seconds_per_step(sim: Simulation, seconds: float) -> float:
-    """Median of stretches of steps, each ended by a transfer to the host."""
+    """Median of blocks of steps, each ended by a transfer to the host."""
     sim.advance_steps(32)  # compiles and captures
     taken: list[float] = []
     end = time.perf_counter() + seconds
