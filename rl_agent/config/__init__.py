@@ -5,7 +5,7 @@ Replay", appendices A and B, and table B.1 of NERS for SAC and TD3) unless a fie
 them and name what differs.
 
 :class:`AgentConfig` (``agent.py``) is what every learner reads; what some have in common is in ``kinds.py``, and the
-settings of an algorithm are beside those of its family: ``single_steps.py``, ``segments.py``, ``horizon.py`` and
+settings of an algorithm are beside those of its family: ``single_steps.py``, ``segments.py``, ``on_policy.py`` and
 ``choices.py``.
 """
 

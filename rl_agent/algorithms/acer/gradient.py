@@ -1,4 +1,4 @@
-"""The gradient of ACER by hand; its losses are in ``rl_agent/algorithms/acer/loss.py``."""
+"""The analytic gradient of ACER; its losses are in ``rl_agent/algorithms/acer/loss.py``."""
 
 from __future__ import annotations
 

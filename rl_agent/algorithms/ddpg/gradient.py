@@ -1,4 +1,4 @@
-"""The gradient of DDPG by hand; its loss is in ``rl_agent/algorithms/ddpg/loss.py``."""
+"""The analytic gradient of DDPG; its loss is in ``rl_agent/algorithms/ddpg/loss.py``."""
 
 from __future__ import annotations
 

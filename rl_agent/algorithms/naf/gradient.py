@@ -1,4 +1,4 @@
-"""The gradient of NAF by hand; its loss is in ``rl_agent/algorithms/naf/loss.py``."""
+"""The analytic gradient of NAF; its loss is in ``rl_agent/algorithms/naf/loss.py``."""
 
 from __future__ import annotations
 

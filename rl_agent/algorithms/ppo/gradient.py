@@ -1,4 +1,4 @@
-"""The gradient of PPO by hand; its loss is in ``rl_agent/algorithms/ppo/loss.py``."""
+"""The analytic gradient of PPO; its loss is in ``rl_agent/algorithms/ppo/loss.py``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The gradient of SAC by hand; its losses are in ``rl_agent/algorithms/sac/loss.py``."""
+"""The analytic gradient of SAC; its losses are in ``rl_agent/algorithms/sac/loss.py``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The gradient of TD3 by hand; its loss is in ``rl_agent/algorithms/td3/loss.py``."""
+"""The analytic gradient of TD3; its loss is in ``rl_agent/algorithms/td3/loss.py``."""
 
 from __future__ import annotations
 

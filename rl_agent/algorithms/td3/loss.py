@@ -16,8 +16,8 @@ Done otherwise than in the papers:
 2. The gradient of the policy is taken at the critics before their step, not after.
 3. Initialisation, scaling of states and rewards, and the remarks 1, 4 and 5 of DDPG.
 
-``gradient`` is the sum of the losses differentiated by hand, for the CPU; ``loss`` is the same for autograd, which the
-tests hold it to and a GPU runs.
+``gradient`` is the analytic gradient of the sum of the losses, for the CPU; ``loss`` is the same for autograd, which
+the tests hold it to and a GPU runs.
 """
 
 from __future__ import annotations

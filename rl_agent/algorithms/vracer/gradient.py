@@ -1,4 +1,4 @@
-"""The gradient of V-RACER by hand; its loss is in ``rl_agent/algorithms/vracer/loss.py``."""
+"""The analytic gradient of V-RACER; its loss is in ``rl_agent/algorithms/vracer/loss.py``."""
 
 from __future__ import annotations
 
