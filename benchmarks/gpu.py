@@ -30,7 +30,7 @@ PRESETS = ("quick", "default", "fine", "paper")
 ACTION_SECONDS = 6.0
 EFFORT = 0.1
 """Standard deviation of the random actions, as in ``flowsim bench tasks``."""
-TEST_WORKERS = 6
+TEST_WORKERS = 12
 TEST_TIMEOUT = 240.0
 STEPS = 6000
 """Actions of the short training."""
