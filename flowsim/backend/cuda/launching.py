@@ -18,6 +18,8 @@ Array = Any
 SIMULATED = bool(config.ENABLE_CUDASIM)  # type: ignore[attr-defined]
 THREADS = 8 if SIMULATED else 256
 """Threads of a block that sweeps the sides or the bodies of one simulation."""
+WARP = 1 if SIMULATED else 32
+"""Threads that run in step and can add up without a barrier; the simulator has no such thing."""
 TILE = (4, 2) if SIMULATED else (64, 4)
 """Threads of a block along y and x in sweeps over all cells."""
 ROWS = 2 if SIMULATED else 8
@@ -75,17 +77,32 @@ def cell_blocks(nx: int, ny: int, batch: int, rows: int = 1) -> tuple[int, int, 
 
 
 @cuda.jit(device=True)
+def warp_sum(value: float) -> float:
+    """Return the sum of a value over the threads of a warp, to each of them, added in a fixed order."""
+    away = WARP // 2
+    while away > 0:
+        value += cuda.shfl_xor_sync(0xFFFFFFFF, value, away)
+        away //= 2
+    return value
+
+
+@cuda.jit(device=True)
 def block_sums(values: Any, scratch: Array) -> None:
-    """Add up values of all threads of a block into column 0 of ``scratch`` (values, threads), in a fixed order."""
-    t = cuda.threadIdx.x
+    """Add up values of all threads of a block into column 0 of ``scratch`` (values, threads), in a fixed order.
+
+    Every value is added up by one warp, so that there is one barrier in between and not one for each halving.
+    """
+    t, threads = cuda.threadIdx.x, cuda.blockDim.x
     cuda.syncthreads()
     for n in range(len(values)):
         scratch[n, t] = values[n]
-    width = cuda.blockDim.x // 2
-    while width > 0:
-        cuda.syncthreads()
-        if t < width:
-            for n in range(len(values)):
-                scratch[n, t] += scratch[n, t + width]
-        width //= 2
+    cuda.syncthreads()
+    lane = t % WARP
+    for n in range(t // WARP, len(values), threads // WARP):
+        total = 0.0
+        for other in range(lane, threads, WARP):
+            total += scratch[n, other]
+        total = warp_sum(total)
+        if lane == 0:
+            scratch[n, 0] = total
     cuda.syncthreads()
