@@ -86,7 +86,9 @@ def assert_equal(cpu: Simulation, cuda: Simulation, tolerance: float) -> None:
     for name in FIELDS:
         for b in range(2):
             expected, got = cpu.get_state(b)[name], cuda.get_state(b)[name]
-            assert np.abs(expected - got).max() <= tolerance * np.abs(expected).max(), name
+            # the pressure undoes the rounding of velocities within a step, and the last is a fifth of the others
+            bound = 5 * tolerance if name == "pressure" and cpu.dtype == np.float32 else tolerance
+            assert np.abs(expected - got).max() <= bound * np.abs(expected).max(), name
     for name, expected in vars(cpu.body_state).items():
         got = getattr(cuda.body_state, name)
         assert np.abs(expected - got).max(initial=0.0) <= tolerance * max(
@@ -108,7 +110,8 @@ def assert_equal(cpu: Simulation, cuda: Simulation, tolerance: float) -> None:
 def test_steps_are_the_same(name: str, dtype: str, tiny: bool) -> None:
     """Fields to 1e-10 in double and 1e-4 in single precision, after two steps in the simulator and 100 on a GPU.
 
-    Then one of the batch goes on alone.
+    Then one of the batch goes on alone. The pressure in single precision to 5e-4: two runs on the CPU that begin a
+    rounding apart differ by up to 2e-4.
     """
     tolerance = 1e-10 if dtype == "float64" else 1e-4
     sims = pair(name, dtype, tiny)

@@ -18,8 +18,8 @@ def _sum_twice(numbers: Any, sums: Any) -> None:
     b, t = cuda.blockIdx.x, cuda.threadIdx.x
     x = numbers[b, t]
     block_sums((x, 2 * x, 3 * x, 4 * x, 5 * x, 6 * x, 7 * x, 8 * x, 9 * x, 10 * x, 11 * x), scratch)
-    if t < VALUES:
-        sums[b, t] = scratch[t, 0]
+    for n in range(t, VALUES, cuda.blockDim.x):
+        sums[b, n] = scratch[n, 0]
     block_sums((x * x,), scratch)
     if t == 0:
         sums[b, VALUES] = scratch[0, 0]
