@@ -160,9 +160,10 @@ class Simulation(State):
             grid.nx, grid.ny, self.sides.periodic, self.sides.held, self.dtype, batch, self._device
         )
         self.control_volumes: ControlVolumes | None = None
-        self._step = self._take_step if self._driven else self._device.program(self._take_step)
-        self._settle = self._device.program(self._settle_all)
-        self._sense = self._device.program(self._sense_all)
+        program = self._device.program
+        self._step = self._take_step if self._driven else program(self._take_step, self._settings)
+        self._settle = program(self._settle_all, self._settings)
+        self._sense = program(self._sense_all, self._settings)
         self._device.prepare(self._every_sweep)
         self.reset()
 
@@ -185,6 +186,10 @@ class Simulation(State):
             raise ValueError(
                 "the stream enters the box but cannot leave it: one side must be outflow, open or far_field"
             )
+
+    def _settings(self) -> tuple[str, float, float]:
+        """Return what sweeps are called with that may be written at any time."""
+        return self.integrator, self.cfl, self.penalty
 
     # --- the algorithm -------------------------------------------------------------------------------------------
 
@@ -387,8 +392,10 @@ class Simulation(State):
     def _on_the_device(self) -> Iterator[None]:
         """Hand the small arrays to the sweeps, and afterwards back to the host."""
         self._device.send_state()
-        yield
-        self._device.fetch_state()
+        try:
+            yield
+        finally:
+            self._device.fetch_state()
 
     @contextmanager
     def _on_the_host(self) -> Iterator[None]:

@@ -102,7 +102,7 @@ class State:
         self._sweeps = load_backend(backend)
         needed = memory_needed(grid, batch, dtype)
         self._device = self._sweeps.Device(threads, needed // batch)
-        self._device.reserve(needed, f"{batch} x {grid.nx} x {grid.ny} cells in {dtype}")
+        self._device.reserve(batch, grid, dtype, needed)
         self._side_kinds = self.sides.kinds()
         self._far_field = bool((self._side_kinds == Side.FAR_FIELD).any())
         self._table = BodyTable.of(self.bodies, grid.h, batch)

@@ -93,8 +93,8 @@ class Device:
         """Return in how many blocks of rows each simulation is cut, to occupy all threads."""
         return 1 if len(active) >= self.threads else self.threads
 
-    def reserve(self, needed: int, what: str) -> None:
-        """Make sure that so many bytes can be had: the memory of the host is left to the operating system."""
+    def reserve(self, batch: int, grid: Grid, dtype: str, needed: int) -> None:
+        """Make sure that the bytes of a batch can be had: the memory of the host is left to the operating system."""
 
     def speeds(self, batch: int, grid: Grid, dtype: DTypeLike) -> Array:
         """Return room for the largest speed of each block."""
@@ -122,7 +122,9 @@ class Device:
             sweeps()
         compile_ahead(needs)
 
-    def program(self, sweeps: Callable[[], None]) -> Callable[[], None]:
+    def program(
+        self, sweeps: Callable[[], None], settings: Callable[[], Any]
+    ) -> Callable[[], None]:
         """Return a function that runs a sequence of sweeps."""
         return sweeps
 

@@ -6,7 +6,9 @@ on the host and one on the device, so that one transfer brings all of them over.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import math
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -15,9 +17,10 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from flowsim.backend.cuda.far_field import FarField
-from flowsim.backend.cuda.launching import ROWS, SIMULATED, cell_blocks
-from flowsim.grid import Grid
+from flowsim.backend.cuda.launching import ROWS, SIMULATED, TILE, cell_blocks
+from flowsim.grid import GHOSTS, Grid
 from flowsim.kernels.far_field import blocks_in, points_along
+from flowsim.kernels.layout import DT, RUNNING, TIME, UNTIL
 
 cupy: Any = None
 if not SIMULATED:
@@ -34,7 +37,58 @@ Layout = dict[str, tuple[tuple[int, ...], DTypeLike]]
 STEPS_AT_ONCE = 8
 """Steps in a graph. Fewer waste less after the last step of an action, more cost less to launch."""
 LOOK_AHEAD = 2
-"""Graphs that are queued before the host looks whether anything is still running."""
+"""Launches of a program that are queued before the host waits for what it saw after the first of them."""
+
+MOST_BLOCKS = 2**16 - 1
+"""Blocks of threads that CUDA takes along y or z of a grid: simulations are one of these, rows of cells the other."""
+MOST_VALUES = 2**31 - 1
+"""Values of a field of a batch that cuFFT's plans and 32-bit indices reach."""
+
+
+def check_size(batch: int, grid: Grid) -> None:
+    """Make sure that the kernels can be launched for a batch, and their indices reach all of it.
+
+    Raises
+    ------
+    ValueError
+        Naming the limit.
+    """
+    if batch > MOST_BLOCKS:
+        raise ValueError(
+            f"batch = {batch}: the cuda backend takes at most {MOST_BLOCKS} simulations in one batch"
+        )
+    longest = MOST_BLOCKS * TILE[1] - 2 * GHOSTS
+    if grid.nx > longest:
+        raise ValueError(f"nx = {grid.nx}: the cuda backend takes at most {longest} cells along x")
+    values = batch * math.prod(grid.padded_shape)
+    if values > MOST_VALUES:
+        raise ValueError(
+            f"{batch} x {grid.nx} x {grid.ny} cells are {values} values of a field with its ghost points, and the "
+            f"cuda backend takes at most {MOST_VALUES}: take fewer simulations at once, or a coarser grid"
+        )
+
+
+def steps_to_queue(clock: NDArray[np.float64], running: NDArray[np.bool_], queued: int) -> int:
+    """Return how many steps to queue next, at most :data:`STEPS_AT_ONCE`.
+
+    Whole steps fill the time to ``UNTIL``, and their size changes little from one to the next, so the last one tells
+    how many are left: a step too many takes as long as the launch of its kernels, one too few a look of the host.
+
+    Parameters
+    ----------
+    clock : (B, CLOCK_COLUMNS)
+        As the host has seen it last.
+    running : (B,)
+        Likewise; at least one simulation is running.
+    queued : int
+        Steps that were queued since. If they should do there is none to queue before the host has looked again.
+    """
+    slow = clock[running]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        left = ((slow[:, UNTIL] - slow[:, TIME]) / slow[:, DT]).max() - 1e-6 - queued
+    if not left < STEPS_AT_ONCE:  # nor is it known before the first step
+        return STEPS_AT_ONCE
+    return max(math.ceil(left), 0 if queued else 1)
 
 
 class Device:
@@ -64,17 +118,24 @@ class Device:
         # One that the null stream waits for, and that waits for it: fields are written and looked at there, and a body
         # that a function drives is moved by launches there.
         self._stream = cupy.cuda.Stream()
+        # One that the null stream does not wait for, where other threads (a learner) may work during a capture. It
+        # lasts as long as the device, since the plans of transforms remember it.
+        self._capturing = cupy.cuda.Stream(non_blocking=True)
 
-    def reserve(self, needed: int, what: str) -> None:
-        """Make sure that so many bytes can be had.
+    def reserve(self, batch: int, grid: Grid, dtype: str, needed: int) -> None:
+        """Make sure that a batch has no more simulations and cells than can be, and that its bytes can be had.
 
         Raises
         ------
+        ValueError
+            Naming the limit.
         MemoryError
-            Naming what they are for, how many are needed and how many there are.
+            Naming what the bytes are for, how many are needed and how many there are.
         """
+        check_size(batch, grid)
         if SIMULATED:
             return
+        what = f"{batch} x {grid.nx} x {grid.ny} cells in {dtype}"
         cupy.get_default_memory_pool().free_all_blocks()
         free, total = cupy.cuda.runtime.memGetInfo()
         if needed > free:
@@ -125,7 +186,12 @@ class Device:
                 )
             return arrays
 
-        return views(self._host), views(self._near)
+        host, near = views(self._host), views(self._near)
+        self._clock, self._running = host["clock"], host["flags"][RUNNING]
+        if not SIMULATED:
+            parts = near["clock"], near["flags"][RUNNING]
+            self._looks = [_Look(*parts, self._stream) for _ in range(LOOK_AHEAD)]
+        return host, near
 
     def send_state(self) -> None:
         """Let the sweeps see what the host wrote to the small arrays."""
@@ -170,15 +236,20 @@ class Device:
     def prepare(self, sweeps: Callable[[], None]) -> None:
         """Do nothing: kernels are compiled when they are first launched."""
 
-    def program(self, sweeps: Callable[[], None]) -> Callable[[], None]:
-        """Return a function that queues a sequence of sweeps."""
-        return sweeps if SIMULATED else _Program(sweeps, self._stream)
+    def program(
+        self, sweeps: Callable[[], None], settings: Callable[[], Any]
+    ) -> Callable[[], None]:
+        """Return a function that queues a sequence of sweeps.
+
+        ``settings`` tells the numbers, apart from arrays, that the sweeps are launched with and that may change.
+        """
+        return sweeps if SIMULATED else _Program(sweeps, settings, self._stream, self._capturing)
 
     def repeat(self, step: Callable[[], None], running: Array, steps: int | None) -> None:
         """Run a program a number of times, or until no simulation is running.
 
-        The host looks at the flags of a graph while the next ones run, so that the device never waits; steps after the
-        last one find nothing to do.
+        The host looks at the clocks and the flags after a launch while the next one runs, so that the device never
+        waits; steps after the last one find nothing to do.
         """
         if SIMULATED:
             while (steps is None and running.any()) or (steps is not None and steps > 0):
@@ -187,63 +258,104 @@ class Device:
             return
         assert isinstance(step, _Program)
         if steps is not None:
-            for _ in range(steps // STEPS_AT_ONCE):
-                step.several()
-            for _ in range(steps % STEPS_AT_ONCE):
-                step()
+            step.queue(steps)
             return
-        size = running.nbytes
-        flags = [
-            np.frombuffer(cupy.cuda.alloc_pinned_memory(size), np.bool_, size)
-            for _ in range(LOOK_AHEAD + 1)
+        clock, is_running, seen, queued = self._clock, self._running, 0, 0
+        spare: list[_Look] = list(self._looks)
+        pending: deque[tuple[_Look, int]] = deque()
+        while is_running.any():
+            count = steps_to_queue(clock, is_running, queued - seen)
+            if count > 0:
+                step.queue(count)
+                queued += count
+                look = spare.pop()
+                look.order()
+                pending.append((look, queued))
+            if count == 0 or not spare:
+                look, seen = pending.popleft()
+                clock, is_running = look.wait()
+                spare.append(look)
+
+
+class _Look:
+    """What the host sees of one moment on the stream: the clocks, and which simulations are running."""
+
+    def __init__(self, clock: Array, running: Array, stream: Any) -> None:
+        self._near, self._stream = (clock, running), stream
+        self._host = [
+            np.frombuffer(cupy.cuda.alloc_pinned_memory(part.nbytes), part.dtype, part.size)
+            for part in self._near
         ]
-        pending: deque[tuple[Any, NDArray[np.bool_]]] = deque()
-        while True:
-            step.several()
-            seen = flags[0]
-            flags.append(flags.pop(0))
-            running.data.copy_to_host_async(seen.ctypes.data, size, self._stream)
-            done = cupy.cuda.Event(disable_timing=True)
-            done.record(self._stream)
-            pending.append((done, seen))
-            if len(pending) > LOOK_AHEAD - 1:
-                event, seen = pending.popleft()
-                event.synchronize()
-                if not seen.any():
-                    return
+        self._done = cupy.cuda.Event(disable_timing=True)
+
+    def order(self) -> None:
+        """Queue the transfer."""
+        for near, host in zip(self._near, self._host, strict=True):
+            near.data.copy_to_host_async(host.ctypes.data, host.nbytes, self._stream)
+        self._done.record(self._stream)
+
+    def wait(self) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """Return clocks and flags, when the stream has come this far."""
+        self._done.synchronize()
+        clock, running = self._host
+        return clock.reshape(self._near[0].shape).copy(), running.copy()
 
 
 class _Program:
-    """A sequence of sweeps on a stream, captured as a graph after it has run once (and been compiled)."""
+    """A sequence of sweeps on a stream, captured as graphs after it has run once (and been compiled).
 
-    def __init__(self, sweeps: Callable[[], None], stream: Any) -> None:
-        self._sweeps, self._stream = sweeps, stream
-        self._compiled = False
+    Parameters
+    ----------
+    sweeps : callable
+        The sequence.
+    settings : callable
+        Tells the numbers that its launches hold. It begins anew, also compiling, when they have changed.
+    stream, capturing : cupy.cuda.Stream
+        Where it runs, and where it is captured.
+    """
+
+    def __init__(
+        self, sweeps: Callable[[], None], settings: Callable[[], Any], stream: Any, capturing: Any
+    ) -> None:
+        self._sweeps, self._settings = sweeps, settings
+        self._stream, self._capturing = stream, capturing
+        self._compiled_for: Any = None
         self._graphs: dict[int, Any] = {}
 
     def __call__(self) -> None:
         """Queue the sequence once."""
-        self._launch(1)
+        self.queue(1)
 
-    def several(self) -> None:
-        """Queue it STEPS_AT_ONCE times."""
-        self._launch(STEPS_AT_ONCE)
+    def queue(self, times: int) -> None:
+        """Queue the sequence a number of times, in graphs of STEPS_AT_ONCE or one by one."""
+        settings = self._settings()
+        if times > 0 and settings != self._compiled_for:
+            self._graphs.clear()
+            with self._stream:  # a capture cannot load modules
+                self._sweeps()
+            self._compiled_for, times = settings, times - 1
+        for size, launches in (STEPS_AT_ONCE, times // STEPS_AT_ONCE), (1, times % STEPS_AT_ONCE):
+            for _ in range(launches):
+                if size not in self._graphs:
+                    self._graphs[size] = self._capture(size)
+                self._graphs[size].launch(self._stream)
 
-    def _launch(self, times: int) -> None:
-        with self._stream:
-            if not self._compiled:  # a capture cannot load modules
+    def _capture(self, times: int) -> Any:
+        """Return a graph of the sequence, a number of times; a capture that is interrupted leaves none.
+
+        CuPy's mode of capture, relaxed, forbids nothing to other threads.
+        """
+        stream = self._capturing
+        with stream:
+            try:
+                stream.begin_capture()
                 for _ in range(times):
                     self._sweeps()
-                self._compiled = True
-                return
-            if times not in self._graphs:
-                self._stream.begin_capture()
-                try:
-                    for _ in range(times):
-                        self._sweeps()
-                finally:
-                    self._graphs[times] = self._stream.end_capture()
-            self._graphs[times].launch(self._stream)
+                return stream.end_capture()
+            except BaseException:
+                with contextlib.suppress(Exception):
+                    stream.end_capture()
+                raise
 
 
 class Transform:
