@@ -1,8 +1,9 @@
 """Sweeps over the whole grid: advection and diffusion, divergence, correction.
 
-Threads of a block lie along y, where memory is contiguous. A simulation that is not active is left by its threads at
-once. Sweeps over all cells see flat arrays through unsigned indices: numba lets negative ones count from the end, and
-what that takes for each access, in 64 bits, is more than all the arithmetic of a cell.
+Threads of a block lie along y, where memory is contiguous, and each goes through a few rows, from one to the next along
+x, with the neighbours there in registers. A simulation that is not active is left by its threads at once. Sweeps over
+all cells see flat arrays through unsigned indices, to which a row is added: numba lets negative ones count from the
+end, and what that takes for each access, in 64 bits, is more than all the arithmetic of a cell.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 from numba import cuda
 
-from flowsim.backend.cuda.launching import ROWS, THREADS, TILE, Kernel, cell_blocks
+from flowsim.backend.cuda.launching import ROWS, THREADS, TILE, Kernel, cell_blocks, rows_each
 from flowsim.boundary import BOTTOM, LEFT, RIGHT
 from flowsim.grid import GHOSTS as G
 from flowsim.kernels.cell import (
@@ -43,6 +44,13 @@ def cell_index(b: int, i: int, j: int, nx: int, ny: int) -> Any:
     return np.uint64((b * nx + i) * ny + j)
 
 
+@cuda.jit(device=True)
+def rows_of_thread(nx: int, rows: int) -> tuple[int, int]:
+    """Return the first of the rows that this thread goes through, and where they end."""
+    first = (cuda.blockIdx.y * cuda.blockDim.y + cuda.threadIdx.y) * rows
+    return first, min(first + rows, nx)
+
+
 @Kernel
 def _predict(
     active: Array,
@@ -58,38 +66,54 @@ def _predict(
     sides: Array,
     clock: Array,
     over_h: float,
+    rows: int,
 ) -> None:
-    j, i, b = cuda.grid(3)
-    if i >= nx or j >= ny or not active[b]:
+    b, j = cuda.blockIdx.z, cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x
+    first, stop = rows_of_thread(nx, rows)
+    if first >= nx or j >= ny or not active[b]:
         return
     real = u.dtype.type
     dt = clock[b, DT]
     per_12, per_h, nu_per_h = real(1.0 / 12.0), real(over_h), real(clock[b, VISCOSITY] * over_h)
     step, r, dth = real(dt), real(clock[b, RATIO]), real(dt * over_h)
-    o, one, two = face_index(b, i, j, nx, ny), np.uint64(1), np.uint64(2)
+    o, one, two = face_index(b, first, j, nx, ny), np.uint64(1), np.uint64(2)
     e, ee = np.uint64(ny + 2 * G), np.uint64(2 * (ny + 2 * G))  # from one row to the next ones
-    u0, uw, ue, us, un = u[o], u[o - e], u[o + e], u[o - one], u[o + one]
-    v0, vw, ve, vs, vn = v[o], v[o - e], v[o + e], v[o - one], v[o + one]
-    here = p[cell_index(b, i, j, nx, ny)]
-    # u flows through the cell centres, v through the corners
-    if i > 0 or sides[LEFT] == PERIODIC:
-        west = flux(HALF * (uw + u0), u[o - ee], uw, u0, ue, per_12, nu_per_h)
-        east = flux(HALF * (u0 + ue), uw, u0, ue, u[o + ee], per_12, nu_per_h)
-        south = flux(HALF * (vw + v0), u[o - two], us, u0, un, per_12, nu_per_h)
-        north = flux(HALF * (v[o - e + one] + vn), us, u0, un, u[o + two], per_12, nu_per_h)
-        rate = per_h * ((west - east) + (south - north))
-        behind = p[cell_index(b, i - 1 if i > 0 else nx - 1, j, nx, ny)]
-        new_u[o] = adams_bashforth(u0, rate, old_u[o], step, r) - dth * (here - behind)
-        old_u[o] = rate
-    if j > 0 or sides[BOTTOM] == PERIODIC:
-        west = flux(HALF * (us + u0), v[o - ee], vw, v0, ve, per_12, nu_per_h)
-        east = flux(HALF * (u[o + e - one] + ue), vw, v0, ve, v[o + ee], per_12, nu_per_h)
-        south = flux(HALF * (vs + v0), v[o - two], vs, v0, vn, per_12, nu_per_h)
-        north = flux(HALF * (v0 + vn), vs, v0, vn, v[o + two], per_12, nu_per_h)
-        rate = per_h * ((west - east) + (south - north))
-        below = p[cell_index(b, i, j - 1 if j > 0 else ny - 1, nx, ny)]
-        new_v[o] = adams_bashforth(v0, rate, old_v[o], step, r) - dth * (here - below)
-        old_v[o] = rate
+    cell, row = cell_index(b, first, j, nx, ny), np.uint64(ny)
+    below = cell - one if j > 0 else cell + np.uint64(ny - 1)
+    behind = p[cell - row if first > 0 else cell + np.uint64((nx - 1) * ny)]
+    # the normal velocity on a side is not that of the sweep, unless the side is periodic
+    changes_u = first > 0 or sides[LEFT] == PERIODIC
+    changes_v = j > 0 or sides[BOTTOM] == PERIODIC
+    uw, u0, ue, us, vnw = u[o - e], u[o], u[o + e], u[o - one], v[o - e + one]
+    vw, v0, ve = v[o - e], v[o], v[o + e]
+    # u flows through the cell centres, v through the corners; what leaves a row enters the next
+    u_west = flux(HALF * (uw + u0), u[o - ee], uw, u0, ue, per_12, nu_per_h)
+    v_west = flux(HALF * (us + u0), v[o - ee], vw, v0, ve, per_12, nu_per_h)
+    for _ in range(first, stop):
+        uee, use, uss, un, unn = u[o + ee], u[o + e - one], u[o - two], u[o + one], u[o + two]
+        vee, vss, vs, vn, vnn = v[o + ee], v[o - two], v[o - one], v[o + one], v[o + two]
+        here = p[cell]
+        east = flux(HALF * (u0 + ue), uw, u0, ue, uee, per_12, nu_per_h)
+        south = flux(HALF * (vw + v0), uss, us, u0, un, per_12, nu_per_h)
+        north = flux(HALF * (vnw + vn), us, u0, un, unn, per_12, nu_per_h)
+        rate = per_h * ((u_west - east) + (south - north))
+        if changes_u:
+            new_u[o] = adams_bashforth(u0, rate, old_u[o], step, r) - dth * (here - behind)
+            old_u[o] = rate
+        u_west = east
+        east = flux(HALF * (use + ue), vw, v0, ve, vee, per_12, nu_per_h)
+        south = flux(HALF * (vs + v0), vss, vs, v0, vn, per_12, nu_per_h)
+        north = flux(HALF * (v0 + vn), vs, v0, vn, vnn, per_12, nu_per_h)
+        rate = per_h * ((v_west - east) + (south - north))
+        if changes_v:
+            new_v[o] = adams_bashforth(v0, rate, old_v[o], step, r) - dth * (here - p[below])
+            old_v[o] = rate
+        v_west = east
+        changes_u = True
+        uw, u0, ue, us, vnw = u0, ue, uee, use, vn
+        vw, v0, ve = v0, ve, vee
+        behind = here
+        o, cell, below = o + e, cell + row, below + row
 
 
 def predict(
@@ -109,13 +133,14 @@ def predict(
 ) -> None:
     """Write to new_u, new_v the velocity after advection, diffusion and the last pressure gradient.
 
-    ``old_u``, ``old_v`` hold the rates of the previous step and receive those of this one. Every thread finds all four
-    fluxes of its faces: that is cheaper than the traffic of sharing them.
+    ``old_u``, ``old_v`` hold the rates of the previous step and receive those of this one. Fluxes along x are handed
+    from row to row; those along y are found on either side of a face, which is cheaper than to share them.
     """
     batch, nx, ny = p.shape
     flat = [field.reshape(-1) for field in (u, v, new_u, new_v, old_u, old_v, p)]
-    tiles = cell_blocks(nx, ny, batch)
-    _predict.launch(tiles, (*TILE, 1), active, *flat, nx, ny, sides, clock, 1.0 / h)
+    each = rows_each(nx, ny, batch)
+    tiles = cell_blocks(nx, ny, batch, each)
+    _predict.launch(tiles, (*TILE, 1), active, *flat, nx, ny, sides, clock, 1.0 / h, each)
 
 
 @cuda.jit(device=True)

@@ -22,8 +22,10 @@ WARP = 1 if SIMULATED else 32
 """Threads that run in step and can add up without a barrier; the simulator has no such thing."""
 TILE = (4, 2) if SIMULATED else (64, 4)
 """Threads of a block along y and x in sweeps over all cells."""
-ROWS = 2 if SIMULATED else 8
-"""Rows that each thread of a sweep with a reduction goes through."""
+ROWS = 3 if SIMULATED else 8
+"""Rows that each thread of a sweep over all cells goes through at most."""
+FULL = 32 if SIMULATED else 2**17
+"""Threads that occupy a device: each goes through more than one row only where there are so many."""
 
 
 def _views(argument: Any) -> Any:
@@ -74,6 +76,11 @@ class Kernel:
 def cell_blocks(nx: int, ny: int, batch: int, rows: int = 1) -> tuple[int, int, int]:
     """Return the number of blocks along y, x and the batch that cover nx by ny cells, ``rows`` for each thread."""
     return -(-ny // TILE[0]), -(-nx // (TILE[1] * rows)), batch
+
+
+def rows_each(nx: int, ny: int, batch: int) -> int:
+    """Return how many rows each thread goes through, so that all occupy the device."""
+    return min(max(nx * ny * batch // FULL, 1), ROWS)
 
 
 @cuda.jit(device=True)
