@@ -50,7 +50,7 @@ class GradientStep:
     Attributes
     ----------
     max_norm
-        Gradients that are longer are shortened to it.
+        Gradients that are longer are shortened to it. It may be written at any time.
     """
 
     def __init__(self, optimiser: Optimiser, loss: Loss, device: str) -> None:
@@ -65,6 +65,7 @@ class GradientStep:
             }
         self._stale = False
         self._programs: dict[tuple[Any, ...], _Program] = {}
+        self._held: tuple[float | None, ...] = ()
 
     def __call__(
         self,
@@ -92,6 +93,10 @@ class GradientStep:
         self._stale = True
         numbers = self._optimiser.count_step(rates, target_rate)
         arrays |= {name: np.asarray(value, np.float32) for name, value in numbers.items()}
+        held = (self.max_norm, *(adam.epsilon for adam in self._optimiser.adams.values()))
+        if held != self._held:  # numbers that captured steps hold
+            self._programs.clear()
+            self._held = held
         program = (tuple(rates), *((name, array.shape) for name, array in arrays.items()))
         if program not in self._programs:
             self._programs[program] = _Program(
@@ -182,18 +187,21 @@ class _Program:
         before = [tensor.clone() for tensor in state]
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            for _ in range(WARM_UP_STEPS):
-                results = compute(inputs)
-        torch.cuda.current_stream().wait_stream(stream)
-        for tensor, saved in zip(state, before, strict=True):
-            tensor.copy_(saved)
+        try:
+            with torch.cuda.stream(stream):
+                for _ in range(WARM_UP_STEPS):
+                    results = compute(inputs)
+        finally:  # also where somebody interrupts it
+            torch.cuda.current_stream().wait_stream(stream)
+            for tensor, saved in zip(state, before, strict=True):
+                tensor.copy_(saved)
         self._shapes = {name: tuple(result.shape) for name, result in results.items()}
         self._returned = torch.empty(
             sum(result.numel() for result in results.values()), pin_memory=True
         )
         self._graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self._graph):
+        # what other threads do meanwhile (a flow on the same device) is their own affair
+        with torch.cuda.graph(self._graph, capture_error_mode="thread_local"):
             results = compute(inputs)
             self._results = torch.cat(
                 [results[name].to(torch.float32).reshape(-1) for name in self._shapes]
