@@ -215,7 +215,7 @@ class Simulation(State):
         fields = (self.u, self.v, self._new_u, self._new_v, self._rate_u, self._rate_v)
         self._sweeps.fill_ghosts(active, self.u, self.v, s.sides, self._given)
         self._sweeps.predict(
-            active, blocks, *fields, self.pressure, s.sides, s.clock, h, self._rows
+            active, blocks, *fields, self.pressure, s.sides, s.clock, h, self._room
         )
         if any(self.sides.held):
             self._sweeps.predict_open_sides(
@@ -249,7 +249,7 @@ class Simulation(State):
         fields = (self._new_u, self._new_v, self._shares, self._drifts)
         self._sweeps.penalize(
             active,
-            self._rows,
+            self._room,
             *fields,
             s.form,
             s.bodies,
@@ -294,7 +294,7 @@ class Simulation(State):
         s = self._near
         fields = (self.u, self.v, self._shares)
         self._sweeps.follow_light_bodies(
-            active, self._rows, *fields, s.bodies, s.state, s.clock, self.grid.h, s.sides
+            active, self._room, *fields, s.bodies, s.state, s.clock, self.grid.h, s.sides
         )
 
     def _end_step(self, active: Any) -> None:

@@ -125,7 +125,7 @@ class State:
         self._far_spacing = max(2, max(grid.nx, grid.ny) // FAR_FIELD_SPACINGS)
         self._vortices = device.far_field(batch, grid, self._far_spacing, self.dtype)
         self._speeds = device.speeds(batch, grid, self.dtype)
-        self._rows = device.rows(batch, grid, self.dtype)
+        self._room = device.room(batch, grid, self._table, self.dtype)
         bending = len(self._table.nodes)
         self._drifts = device.zeros((2, *padded) if bending else (2, batch, 0, 0), self.dtype)
         host, near = device.state(

@@ -64,6 +64,24 @@ def face_range(x: float, reach: float, h: float, n: int, side: int) -> tuple[int
 
 
 @device_function
+def ranges_meet(a0: int, a1: int, b0: int, b1: int, n: int, side: int) -> bool:
+    """Return whether two ranges of faces [a0, a1) and [b0, b1) share any, around a side of n that may be periodic."""
+    if a0 < b1 and b0 < a1:
+        return True
+    if side != PERIODIC:
+        return False
+    return (a0 + n < b1 and b0 < a1 + n) or (a0 - n < b1 and b0 < a1 - n)
+
+
+@device_function
+def windows_meet(one: Array, other: Array, nx: int, ny: int, sides: Array) -> bool:
+    """Return whether two windows i0, i1, j0, j1 share faces."""
+    return ranges_meet(one[0], one[1], other[0], other[1], nx, sides[LEFT]) and ranges_meet(
+        one[2], one[3], other[2], other[3], ny, sides[BOTTOM]
+    )
+
+
+@device_function
 def body_window(
     bodies: Any,
     n: int,

@@ -12,6 +12,7 @@ from numpy.typing import DTypeLike, NDArray
 from flowsim.backend.cpu.compiling import noting_needs, use_threads
 from flowsim.backend.cpu.far_field import FarField
 from flowsim.backend.cpu.precompile import compile_ahead
+from flowsim.bodies.table import BodyTable
 from flowsim.grid import Grid
 from flowsim.kernels.far_field import blocks_in, points_along
 
@@ -100,8 +101,8 @@ class Device:
         """Return room for the largest speed of each block."""
         return self.zeros((batch, self.threads), dtype)
 
-    def rows(self, batch: int, grid: Grid, dtype: DTypeLike) -> Array:
-        """Return room for a few rows of each task."""
+    def room(self, batch: int, grid: Grid, table: BodyTable, dtype: DTypeLike) -> Array:
+        """Return room for a few rows of each task, which the sweeps need beside the fields."""
         return self.zeros((max(batch, self.threads), 5, grid.ny + 16), dtype)
 
     def far_field(self, batch: int, grid: Grid, spacing: int, dtype: DTypeLike) -> FarField:

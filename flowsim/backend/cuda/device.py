@@ -16,8 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from flowsim.backend.cuda.bodies import BodyRoom, body_room
 from flowsim.backend.cuda.far_field import FarField
 from flowsim.backend.cuda.launching import ROWS, SIMULATED, TILE, cell_blocks
+from flowsim.bodies.table import BodyTable
 from flowsim.grid import GHOSTS, Grid
 from flowsim.kernels.far_field import blocks_in, points_along
 from flowsim.kernels.layout import DT, RUNNING, TIME, UNTIL
@@ -223,9 +225,9 @@ class Device:
         across, along, _ = cell_blocks(grid.nx, grid.ny, batch, ROWS)
         return self.zeros((batch, across * along), dtype)
 
-    def rows(self, batch: int, grid: Grid, dtype: DTypeLike) -> Array:
-        """Return None: what a row needs stays in registers."""
-        return None
+    def room(self, batch: int, grid: Grid, table: BodyTable, dtype: DTypeLike) -> BodyRoom:
+        """Return room for what the sweeps over bodies tell each other."""
+        return body_room(table, batch, grid, self.zeros)
 
     def far_field(self, batch: int, grid: Grid, spacing: int, dtype: DTypeLike) -> FarField:
         """Return room for what the far field is made of, with points ``spacing`` cells apart."""
