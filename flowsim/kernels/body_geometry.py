@@ -65,12 +65,10 @@ def face_range(x: float, reach: float, h: float, n: int, side: int) -> tuple[int
 
 @device_function
 def ranges_meet(a0: int, a1: int, b0: int, b1: int, n: int, side: int) -> bool:
-    """Return whether two ranges of faces [a0, a1) and [b0, b1) share any, around a side of n that may be periodic."""
-    if a0 < b1 and b0 < a1:
-        return True
-    if side != PERIODIC:
-        return False
-    return (a0 + n < b1 and b0 < a1 + n) or (a0 - n < b1 and b0 < a1 - n)
+    """Return whether ranges of faces [a0, a1) and [b0, b1), neither empty, share any, of n that may be a ring."""
+    if side == PERIODIC:
+        return (b0 - a0) % n < a1 - a0 or (a0 - b0) % n < b1 - b0
+    return a0 < b1 and b0 < a1
 
 
 @device_function

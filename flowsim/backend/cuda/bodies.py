@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import cuda
 
-from flowsim.backend.cuda.launching import SIMULATED, THREADS, Kernel, block_sums
+from flowsim.backend.cuda.launching import SIMULATED, Kernel, block_sums
 from flowsim.bodies.table import TOUCHES_BOX, BodyTable
 from flowsim.boundary import BOTTOM, LEFT
 from flowsim.grid import GHOSTS as G
@@ -61,6 +61,8 @@ from flowsim.kernels.rigid import RIGID, follow_fluid, move_free_body, respond
 Array = Any
 _Table: Any = BodyTable
 
+THREADS = 8 if SIMULATED else 128
+"""Threads of a block: what a face under a body takes is 160 registers, and so three blocks share a multiprocessor."""
 LANES = 4 if SIMULATED else 32
 """Threads that go along a row of a window; the others of a block take further rows."""
 FACES_ALONG = 1 if SIMULATED else 4
@@ -397,9 +399,7 @@ def _adding_up(view: Callable[[BodyTable], BodyTable]) -> Kernel:
         diffusion = diffusion_at_surface(bodies, k, clock[n, VISCOSITY], dt, h)
         about = n, k, seen, bodies, h, penalty * dt, diffusion, nx, ny, sides
         part = _my_part(room, chunk, cuda.gridDim.x)
-        sums = _add_up(
-            part, window, middle, about, None, u, v, shares[0, n], shares[1, n], drifts
-        )
+        sums = _add_up(part, window, middle, about, None, u, v, shares[0, n], shares[1, n], drifts)
         if _sum_of_parts(sums, scratch, room, n, k) and cuda.threadIdx.x == 0:
             su, sv = _moments(scratch, 0, h), _moments(scratch, 5, h)
             body, motion = state[n, k], room.motions[n, k]
@@ -472,9 +472,7 @@ def _taking_turns(view: Callable[[BodyTable], BodyTable]) -> Kernel:
             x, y = seen[0], seen[1]
             if near_others(rank, bodies, x, y, state[n], h, nx, ny, sides):
                 others = rank, state[n], contact[n]
-                sums = _add_up(
-                    part, window, middle, about, others, u, v, share_u, share_v, drifts
-                )
+                sums = _add_up(part, window, middle, about, others, u, v, share_u, share_v, drifts)
             else:
                 sums = _add_up(part, window, middle, about, None, u, v, share_u, share_v, drifts)
             spin = body[SPIN]  # before it is given its new value
