@@ -124,7 +124,6 @@ class State:
         self._given = device.zeros((batch, 4, 2, max(grid.padded_shape)), self.dtype)
         self._far_spacing = max(2, max(grid.nx, grid.ny) // FAR_FIELD_SPACINGS)
         self._vortices = device.far_field(batch, grid, self._far_spacing, self.dtype)
-        self._speeds = device.speeds(batch, grid, self.dtype)
         self._room = device.room(batch, grid, self._table, self.dtype)
         bending = len(self._table.nodes)
         self._drifts = device.zeros((2, *padded) if bending else (2, batch, 0, 0), self.dtype)
@@ -140,6 +139,7 @@ class State:
                 "sensed": ((batch, sensors, 2), np.float64),
             }
         )
+        self._speeds = device.speeds(batch, grid, self.dtype, near["flags"])
         clock, flags, self._states = host["clock"], host["flags"], host["state"]
         self.time, self.dt, self._until = clock[:, TIME], clock[:, DT], clock[:, UNTIL]
         self._speed, self.viscosity = clock[:, SPEED], clock[:, VISCOSITY]

@@ -97,7 +97,7 @@ class Device:
     def reserve(self, batch: int, grid: Grid, dtype: str, needed: int) -> None:
         """Make sure that the bytes of a batch can be had: the memory of the host is left to the operating system."""
 
-    def speeds(self, batch: int, grid: Grid, dtype: DTypeLike) -> Array:
+    def speeds(self, batch: int, grid: Grid, dtype: DTypeLike, flags: Array) -> Array:
         """Return room for the largest speed of each block."""
         return self.zeros((batch, self.threads), dtype)
 

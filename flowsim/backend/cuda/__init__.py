@@ -5,10 +5,17 @@ the device, and nothing allocates, so that a sequence of sweeps can be captured 
 """
 
 from flowsim.backend.cuda.bodies import bend, cover, follow_light_bodies, penalize, sense
-from flowsim.backend.cuda.clock import begin_step, end_step, find_speed
+from flowsim.backend.cuda.clock import begin_step, end_step
 from flowsim.backend.cuda.device import Device
 from flowsim.backend.cuda.far_field import far_field
-from flowsim.backend.cuda.flow import copy_velocity, correct, divergence, predict, sample
+from flowsim.backend.cuda.flow import (
+    copy_velocity,
+    correct,
+    divergence,
+    find_speed,
+    predict,
+    sample,
+)
 from flowsim.backend.cuda.poisson import PressureSolver
 from flowsim.backend.cuda.sides import fill_ghosts, predict_open_sides, update_sides
 

@@ -18,7 +18,8 @@ from numpy.typing import DTypeLike, NDArray
 
 from flowsim.backend.cuda.bodies import BodyRoom, body_room
 from flowsim.backend.cuda.far_field import FarField
-from flowsim.backend.cuda.launching import ROWS, SIMULATED, TILE, cell_blocks
+from flowsim.backend.cuda.flow import Speeds
+from flowsim.backend.cuda.launching import SIMULATED, TILE
 from flowsim.bodies.table import BodyTable
 from flowsim.grid import GHOSTS, Grid
 from flowsim.kernels.far_field import blocks_in, points_along
@@ -220,10 +221,9 @@ class Device:
         """Return 1: the sweeps see for themselves how to occupy the device."""
         return 1
 
-    def speeds(self, batch: int, grid: Grid, dtype: DTypeLike) -> Array:
-        """Return room for the largest speed of each block of threads."""
-        across, along, _ = cell_blocks(grid.nx, grid.ny, batch, ROWS)
-        return self.zeros((batch, across * along), dtype)
+    def speeds(self, batch: int, grid: Grid, dtype: DTypeLike, flags: Array) -> Speeds:
+        """Return where the largest speed of each simulation is found, and who has blown up."""
+        return Speeds(self.zeros((batch,), np.float64), self.zeros((batch,), np.int32), flags)
 
     def room(self, batch: int, grid: Grid, table: BodyTable, dtype: DTypeLike) -> BodyRoom:
         """Return room for what the sweeps over bodies tell each other."""

@@ -9,13 +9,21 @@ end, and what that takes for each access, in 64 bits, is more than all the arith
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import cuda
 
-from flowsim.backend.cuda.launching import ROWS, THREADS, TILE, Kernel, cell_blocks, rows_each
-from flowsim.boundary import BOTTOM, LEFT, RIGHT
+from flowsim.backend.cuda.launching import (
+    THREADS,
+    TILE,
+    WARP,
+    Kernel,
+    cell_blocks,
+    rows_each,
+    warp_max,
+)
+from flowsim.boundary import BOTTOM, LEFT, RIGHT, TOP
 from flowsim.grid import GHOSTS as G
 from flowsim.kernels.cell import (
     HALF,
@@ -27,9 +35,21 @@ from flowsim.kernels.cell import (
     velocity_at,
 )
 from flowsim.kernels.layout import DT, RATIO, VISCOSITY
+from flowsim.kernels.time import note_speed
 
 Array = Any
-PER_BLOCK = TILE[0] * TILE[1]
+WARPS = TILE[0] * TILE[1] // WARP
+
+
+class Speeds(NamedTuple):
+    """Where the blocks of a sweep find the largest speed of each simulation.
+
+    The largest so far and how many blocks have brought theirs, zeros between sweeps; the flags of all simulations.
+    """
+
+    largest: Array
+    arrived: Array
+    flags: Array
 
 
 @cuda.jit(device=True)
@@ -203,63 +223,78 @@ def _correct(
     clock: Array,
     h: float,
     keep_pressure: bool,
-    speeds: Array,
+    speeds: Speeds,
+    rows: int,
 ) -> None:
-    b = cuda.blockIdx.z
+    b, j = cuda.blockIdx.z, cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x
     if not active[b]:
         return
     real = u.dtype.type
-    largest = cuda.shared.array(PER_BLOCK, np.float64)
-    scale = real(h / clock[b, DT]) if keep_pressure else real(0)
-    j = cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x
-    first = cuda.blockIdx.y * cuda.blockDim.y * ROWS + cuda.threadIdx.y
-    one, e = np.uint64(1), np.uint64(ny + 2 * G)
+    first, stop = rows_of_thread(nx, rows)
     fastest = real(0)
-    # phi is zero on an open side, half a cell from the centres
-    low_x, high_x = real(2 if sides[LEFT] == OPEN else 0), real(2 if sides[RIGHT] == OPEN else 0)
-    at_y = real(2 if sides[BOTTOM] == OPEN else 0)
-    if j < ny:
-        place, below = (
-            place_along_y(j, ny, sides),
-            place_along_y(j - 1 if j > 0 else ny - 1, ny, sides),
+    if first < nx and j < ny:
+        scale = real(h / clock[b, DT]) if keep_pressure else real(0)
+        o, one, e = face_index(b, first, j, nx, ny), np.uint64(1), np.uint64(ny + 2 * G)
+        corner, row = cell_index(b, first, 0, nx, ny), np.uint64(ny)
+        cell, at = corner + np.uint64(j), corner + np.uint64(place_along_y(j, ny, sides))
+        sign = real(sign_along_y(j, sides))
+        # beyond an open side phi is odd about the side, beyond others even, unless they are periodic
+        low_x, high_x = (
+            real(-1 if sides[LEFT] == OPEN else 1),
+            real(2 if sides[RIGHT] == OPEN else 0),
         )
-        sign, sign_below = real(sign_along_y(j, sides)), real(sign_along_y(j - 1, sides))
-        for row in range(ROWS):
-            i = first + row * cuda.blockDim.y
-            if i >= nx:
-                break
-            o, cell = face_index(b, i, j, nx, ny), cell_index(b, i, j, nx, ny)
-            here = sign * phi[cell_index(b, i, place, nx, ny)]
-            across, along = new_u[o], new_v[o]
-            if i > 0 or sides[LEFT] == PERIODIC:
-                across -= (
-                    here - sign * phi[cell_index(b, i - 1 if i > 0 else nx - 1, place, nx, ny)]
-                )
-            else:
-                across -= low_x * here
-            if j > 0 or sides[BOTTOM] == PERIODIC:
-                along -= here - sign_below * phi[cell_index(b, i, below, nx, ny)]
-            else:
-                along -= at_y * here
+        low_y, high_y = (
+            real(-1 if sides[BOTTOM] == OPEN else 1),
+            real(2 if sides[TOP] == OPEN else 0),
+        )
+        below, sign_below = at, sign * low_y
+        if j > 0 or sides[BOTTOM] == PERIODIC:
+            before = j - 1 if j > 0 else ny - 1
+            below = corner + np.uint64(place_along_y(before, ny, sides))
+            sign_below = real(sign_along_y(before, sides))
+        if first > 0:
+            west = sign * phi[at - row]
+        elif sides[LEFT] == PERIODIC:
+            west = sign * phi[at + np.uint64((nx - 1) * ny)]
+        else:
+            west = low_x * sign * phi[at]
+        on_top = j == ny - 1 and sides[BOTTOM] != PERIODIC
+        for _ in range(first, stop):
+            here = sign * phi[at]
+            across, along = new_u[o] - (here - west), new_v[o] - (here - sign_below * phi[below])
             u[o], v[o] = across, along
             p[cell] += scale * here
-            if i == nx - 1 and sides[LEFT] != PERIODIC:
-                u[o + e] = new_u[o + e] + high_x * here
-            if j == ny - 1 and sides[BOTTOM] != PERIODIC:
-                v[o + one] = new_v[o + one] + at_y * here
+            if on_top:
+                v[o + one] = new_v[o + one] + high_y * here
             s = abs(across) + abs(along)
             if not s <= fastest:  # NaN included
                 fastest = s if s == s else real(math.inf)
+            west = here
+            o, cell, at, below = o + e, cell + row, at + row, below + row
+        if stop == nx and sides[LEFT] != PERIODIC:
+            u[o] = new_u[o] + high_x * west
+    fastest = warp_max(fastest)
+    largest = cuda.shared.array(WARPS, np.float64)
     t = cuda.threadIdx.y * cuda.blockDim.x + cuda.threadIdx.x
-    largest[t] = fastest
-    width = PER_BLOCK // 2
-    while width > 0:
-        cuda.syncthreads()
-        if t < width:
-            largest[t] = max(largest[t], largest[t + width])
-        width //= 2
+    if t % WARP == 0:
+        largest[t // WARP] = fastest
+    cuda.syncthreads()
     if t == 0:
-        speeds[b, cuda.blockIdx.y * cuda.gridDim.x + cuda.blockIdx.x] = largest[0]
+        for warp in range(1, WARPS):
+            largest[0] = max(largest[0], largest[warp])
+        _note_block(b, largest[0], cuda.gridDim.x * cuda.gridDim.y, speeds, clock)
+
+
+@cuda.jit(device=True)
+def _note_block(b: int, fastest: float, blocks: int, speeds: Speeds, clock: Array) -> None:
+    """Join in the largest speed of a simulation; its last block notes it, and leaves all as it was before the first."""
+    cuda.atomic.max(speeds.largest, b, fastest)
+    cuda.threadfence()
+    if cuda.atomic.add(speeds.arrived, b, 1) == blocks - 1:
+        cuda.threadfence()
+        # not from a cache
+        note_speed(b, cuda.atomic.max(speeds.largest, b, 0.0), clock, speeds.flags)
+        speeds.largest[b], speeds.arrived[b] = 0.0, 0
 
 
 def correct(
@@ -275,19 +310,24 @@ def correct(
     clock: Array,
     h: float,
     keep_pressure: bool,
-    speeds: Array,
+    speeds: Speeds,
 ) -> None:
-    """Write the projected velocity to u, v, add phi to the pressure, and find the largest |u| + |v| of each block.
+    """Write the projected velocity to u, v, add phi to the pressure, and find the largest |u| + |v|, who has blown up.
 
     ``phi`` is dt/h times the change of p, in the order of :func:`place_along_y`; the pressure is left as it is without
-    ``keep_pressure``. ``speeds`` (B, blocks) receives infinity where a velocity is not finite.
+    ``keep_pressure``. A velocity that is not finite is of infinite speed.
     """
     batch, nx, ny = p.shape
     flat = [field.reshape(-1) for field in (new_u, new_v, u, v, phi, p)]
-    tiles = cell_blocks(nx, ny, batch, ROWS)
+    each = rows_each(nx, ny, batch)
+    tiles = cell_blocks(nx, ny, batch, each)
     _correct.launch(
-        tiles, (*TILE, 1), active, *flat, nx, ny, sides, clock, h, keep_pressure, speeds
+        tiles, (*TILE, 1), active, *flat, nx, ny, sides, clock, h, keep_pressure, speeds, each
     )
+
+
+def find_speed(active: Array, blocks: int, speeds: Speeds, clock: Array, flags: Array) -> None:
+    """Do nothing: :func:`correct` has noted the speed."""
 
 
 @Kernel

@@ -94,6 +94,16 @@ def warp_sum(value: float) -> float:
 
 
 @cuda.jit(device=True)
+def warp_max(value: Any) -> Any:
+    """Return the largest of a value, not NaN, over the threads of a warp, to each of them."""
+    away = WARP // 2
+    while away > 0:
+        value = max(value, cuda.shfl_xor_sync(0xFFFFFFFF, value, away))
+        away //= 2
+    return value
+
+
+@cuda.jit(device=True)
 def block_sums(values: Any, scratch: Array) -> None:
     """Add up values of all threads of a block into column 0 of ``scratch`` (values, threads), in a fixed order.
 
