@@ -1,6 +1,9 @@
 """Ghost points beyond the sides of the box, line by line, written once for every backend.
 
 Fields of faces are flat here. A line goes from one side to the one opposite; entry m of it is ``f[start + m * step]``.
+
+Normal velocity is filled from faces in the box and on its sides alone. Tangential velocity is filled from that of the
+same line, which in a ghost line is found by :func:`fill_normal`, and from the normal velocity on the sides.
 """
 
 from __future__ import annotations
@@ -43,6 +46,20 @@ def fill_beyond(
 
 
 @device_function
+def face_of_side(at: int, lines: int, ring: bool) -> int:
+    """Return the face of a side that stands for face ``at`` of it, which may lie beyond its ends.
+
+    Those beyond the ends belong to nothing, but in a ring, where it is one that no sweep over ghost points writes.
+    """
+    if not ring:
+        return min(max(at, G), lines - G - 1)
+    faces = lines - 2 * G
+    if at < G:
+        return at + faces
+    return at - faces if at >= G + faces else at
+
+
+@device_function
 def fill_tangential(
     f: Array,
     normal: Array,
@@ -71,11 +88,12 @@ def fill_tangential(
         f[last + 2 * step] = f[first + step]
         return
     across, before = 1 - component, max(at - 1, 0)
-    # the two normal faces beside the line; those beyond the ends of a side belong to nothing, but in a ring
+    # the two normal faces beside the line
     ring = sides[2 - low] == PERIODIC
-    lowest, highest = 0 if ring else G, lines - 1 if ring else lines - G - 1
-    one = (min(max(at - 1, lowest), highest) - at) * to_next
-    other = (min(max(at, lowest), highest) - at) * to_next
+    one, other = (
+        (face_of_side(before, lines, ring) - at) * to_next,
+        (face_of_side(at, lines, ring) - at) * to_next,
+    )
     enters = -(normal[first + one] + normal[first + other]) < 0
     turn = given[b, low, across, at] - given[b, low, across, before]
     fill_beyond(f, first, -step, sides[low], given[b, low, component, at], -turn, enters)

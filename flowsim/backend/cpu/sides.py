@@ -9,7 +9,7 @@ from numba import prange
 from flowsim.backend.cpu.compiling import sweep
 from flowsim.boundary import BOTTOM, LEFT, RIGHT, SIDES, TOP, is_low, normal_to_x
 from flowsim.grid import GHOSTS as G
-from flowsim.kernels.cell import HALF, OPEN, PERIODIC, adams_bashforth, flux, open_side_rate
+from flowsim.kernels.cell import HALF, OPEN, adams_bashforth, flux, open_side_rate
 from flowsim.kernels.ghosts import fill_normal, fill_tangential
 from flowsim.kernels.layout import DT, RATIO, VISCOSITY
 from flowsim.kernels.mass_balance import balance_sides, set_sides
@@ -33,8 +33,7 @@ def fill_ghosts(active: Array, u: Array, v: Array, sides: Array, given: Array) -
             fill_normal(flat_u, start + j, high, nx, sides[LEFT], sides[RIGHT])
         for i in range(wide):
             fill_normal(flat_v, start + i * high, 1, ny, sides[BOTTOM], sides[TOP])
-        # what looks whether flow enters through a ring comes after the ring is closed
-        for direction in (LEFT, BOTTOM) if sides[LEFT] == PERIODIC else (BOTTOM, LEFT):
+        for direction in (LEFT, BOTTOM):
             across = direction == LEFT
             f, normal = (flat_v, flat_u) if across else (flat_u, flat_v)
             lines, to_next, step = (high, 1, high) if across else (wide, high, 1)

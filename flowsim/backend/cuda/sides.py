@@ -8,41 +8,66 @@ import numpy as np
 from numba import cuda
 
 from flowsim.backend.cuda.flow import cell_index
-from flowsim.backend.cuda.launching import THREADS, Kernel, block_sums
+from flowsim.backend.cuda.launching import SIMULATED, THREADS, Kernel, block_sums
 from flowsim.boundary import BOTTOM, LEFT, RIGHT, SIDES, TOP, is_low, normal_to_x
 from flowsim.grid import GHOSTS as G
-from flowsim.kernels.cell import HALF, OPEN, PERIODIC, adams_bashforth, flux, open_side_rate
+from flowsim.kernels.cell import HALF, OPEN, adams_bashforth, flux, open_side_rate
 from flowsim.kernels.ghosts import fill_normal, fill_tangential
 from flowsim.kernels.layout import DT, RATIO, VISCOSITY
 from flowsim.kernels.mass_balance import balance_sides, faces_of, set_sides
 
 Array = Any
+LINES = 8 if SIMULATED else 64
+"""Threads of a block that has a line or a face for each of them: few, so that there are many blocks."""
 
 
 @Kernel
 def _fill_ghosts(
-    active: Array, u: Array, v: Array, nx: int, ny: int, sides: Array, given: Array
+    active: Array,
+    u: Array,
+    v: Array,
+    nx: int,
+    ny: int,
+    sides: Array,
+    given: Array,
+    along_x: int,
 ) -> None:
-    b, t = cuda.blockIdx.x, cuda.threadIdx.x
+    """Fill both ends of lines, a thread for each: ``along_x`` blocks of a simulation have those along x.
+
+    Nothing here depends on which block runs first. Normal velocity is filled from faces that nobody writes. Tangential
+    velocity in ghost lines needs the normal velocity there; each thread that does finds it itself, and others write
+    the same values to the same places.
+    """
+    b, block = cuda.blockIdx.x, cuda.blockIdx.y
     if not active[b]:
         return
     wide, high = nx + 2 * G, ny + 2 * G
     start = b * wide * high
-    for j in range(t, high, cuda.blockDim.x):
-        fill_normal(u, start + j, high, nx, sides[LEFT], sides[RIGHT])
-    for i in range(t, wide, cuda.blockDim.x):
-        fill_normal(v, start + i * high, 1, ny, sides[BOTTOM], sides[TOP])
-    for turn in range(2):
-        cuda.syncthreads()
-        # what looks whether flow enters through a ring comes after the ring is closed
-        if (turn == 0) == (sides[LEFT] == PERIODIC):
-            for j in range(t, high, cuda.blockDim.x):
-                fill_tangential(v, u, start + j, high, nx, sides, LEFT, given, b, 1, j, 1, high)
+    if block < along_x:
+        line = block * cuda.blockDim.x + cuda.threadIdx.x
+        if line >= high:
+            return
+        if G <= line < G + ny:
+            fill_normal(u, start + line, high, nx, sides[LEFT], sides[RIGHT])
         else:
-            for i in range(t, wide, cuda.blockDim.x):
-                fill_tangential(
-                    u, v, start + i * high, 1, ny, sides, BOTTOM, given, b, 0, i, high, wide
-                )
+            for end in range(2):
+                for i in range(2):
+                    column = start + (G + end * (nx - 2) + i) * high
+                    fill_normal(v, column, 1, ny, sides[BOTTOM], sides[TOP])
+        fill_tangential(v, u, start + line, high, nx, sides, LEFT, given, b, 1, line, 1, high)
+        return
+    line = (block - along_x) * cuda.blockDim.x + cuda.threadIdx.x
+    if line >= wide:
+        return
+    first = start + line * high
+    if G <= line < G + nx:
+        fill_normal(v, first, 1, ny, sides[BOTTOM], sides[TOP])
+    else:
+        for end in range(2):
+            for j in range(2):
+                row = start + G + end * (ny - 2) + j
+                fill_normal(u, row, high, nx, sides[LEFT], sides[RIGHT])
+    fill_tangential(u, v, first, 1, ny, sides, BOTTOM, given, b, 0, line, high, wide)
 
 
 def fill_ghosts(active: Array, u: Array, v: Array, sides: Array, given: Array) -> None:
@@ -50,9 +75,21 @@ def fill_ghosts(active: Array, u: Array, v: Array, sides: Array, given: Array) -
 
     ``given`` (B, 4, 2, n) is the velocity (u, v) on each side, at the padded indices of the faces there.
     """
-    nx, ny = u.shape[1] - 2 * G, u.shape[2] - 2 * G
+    batch, wide, high = u.shape
+    nx, ny = wide - 2 * G, high - 2 * G
+    along_x, along_y = -(-high // LINES), -(-wide // LINES)
+    flat_u, flat_v = u.reshape(-1), v.reshape(-1)
     _fill_ghosts.launch(
-        (len(active),), (THREADS,), active, u.reshape(-1), v.reshape(-1), nx, ny, sides, given
+        (batch, along_x + along_y),
+        (LINES,),
+        active,
+        flat_u,
+        flat_v,
+        nx,
+        ny,
+        sides,
+        given,
+        along_x,
     )
 
 
@@ -73,7 +110,11 @@ def _predict_open_sides(
     clock: Array,
     over_h: float,
 ) -> None:
-    b, side = cuda.blockIdx.x, cuda.blockIdx.y
+    b, side, m = (
+        cuda.blockIdx.x,
+        cuda.blockIdx.y,
+        cuda.blockIdx.z * cuda.blockDim.x + cuda.threadIdx.x,
+    )
     if sides[side] != OPEN or not active[b]:
         return
     real = u.dtype.type
@@ -87,21 +128,20 @@ def _predict_open_sides(
     behind = start if low else start + inwards
     up = inwards if low else -inwards
     first_cell = 0 if low else (nx - 1 if normal_to_x(side) else ny - 1)
-    for m in range(cuda.threadIdx.x, cells, cuda.blockDim.x):
-        o, c = start + m * step, behind + m * step
-        before = flux(along[c], f[o - 2 * step], f[o - step], f[o], f[o + step], per_12, nu_per_h)
-        after = flux(
-            along[c + step], f[o - step], f[o], f[o + step], f[o + 2 * step], per_12, nu_per_h
-        )
-        centre = flux(
-            HALF * (f[c] + f[c + up]), f[c - up], f[c], f[c + up], f[c + 2 * up], per_12, nu_per_h
-        )
-        outside = given[b, side, component, m + G]
-        rate = open_side_rate(outwards, f[o], centre, before, after, outside, per_h)
-        i, j = (first_cell, m) if normal_to_x(side) else (m, first_cell)
-        pressure = p[cell_index(b, i, j, nx, ny)]
-        new[o] = adams_bashforth(f[o], rate, old[o], dt, r) + outwards * two_dth * pressure
-        old[o] = rate
+    if m >= cells:
+        return
+    o, c = start + m * step, behind + m * step
+    before = flux(along[c], f[o - 2 * step], f[o - step], f[o], f[o + step], per_12, nu_per_h)
+    after = flux(along[c + step], f[o - step], f[o], f[o + step], f[o + 2 * step], per_12, nu_per_h)
+    centre = flux(
+        HALF * (f[c] + f[c + up]), f[c - up], f[c], f[c + up], f[c + 2 * up], per_12, nu_per_h
+    )
+    outside = given[b, side, component, m + G]
+    rate = open_side_rate(outwards, f[o], centre, before, after, outside, per_h)
+    i, j = (first_cell, m) if normal_to_x(side) else (m, first_cell)
+    pressure = p[cell_index(b, i, j, nx, ny)]
+    new[o] = adams_bashforth(f[o], rate, old[o], dt, r) + outwards * two_dth * pressure
+    old[o] = rate
 
 
 def predict_open_sides(
@@ -121,9 +161,9 @@ def predict_open_sides(
     """Do what :func:`predict` does for the normal velocity on ``open`` sides, from the half cells behind them."""
     _, nx, ny = p.shape
     flat = [field.reshape(-1) for field in (u, v, new_u, new_v, old_u, old_v, p)]
-    blocks = (len(active), SIDES)
+    blocks = (len(active), SIDES, -(-max(nx, ny) // LINES))
     _predict_open_sides.launch(
-        blocks, (THREADS,), active, *flat, nx, ny, sides, given, clock, 1.0 / h
+        blocks, (LINES,), active, *flat, nx, ny, sides, given, clock, 1.0 / h
     )
 
 
