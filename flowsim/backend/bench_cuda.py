@@ -124,11 +124,11 @@ def wake(nx: int, ny: int, batch: int, dtype: str = "float32") -> Simulation:
     )
 
 
-def copy_bandwidth() -> float:
-    """Return bytes read and written per second by a copy from device to device, the best of ten."""
+def copy_bandwidth(size: int = COPY_BYTES) -> float:
+    """Return bytes read and written per second by a copy of ``size`` bytes on the device, the best of ten."""
     import cupy
 
-    source = cupy.random.random(COPY_BYTES // 4, dtype=cupy.float32)
+    source = cupy.random.random(size // 4, dtype=cupy.float32)
     target = cupy.empty_like(source)
     best = np.inf
     for _ in range(10):
