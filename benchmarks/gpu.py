@@ -206,8 +206,10 @@ def training(output: Path, note: Note) -> Found:
     """The flow of `fine` with SAC and ReF-ER-1, 24 agents in one worker, the learner on the device, then evaluated."""
     flowsim = [sys.executable, "-m", "coupling.commands.cli"]
     runs, log, verdict = output / "runs", output / "training.log", output / "evaluation.log"
-    train = [*flowsim, "train", "d_cylinder_wake/fine", "env_options.backend=cuda", "workers.processes=1",
-             "agent.device=cuda", *SAC, f"run.steps={TRAINING_STEPS}", f"run.folder={runs}", "run.name=fine"]  # fmt: skip
+    train = [
+        *flowsim, "train", "d_cylinder_wake/fine", "env_options.backend=cuda", "workers.processes=1",
+        "agent.device=cuda", *SAC, f"run.steps={TRAINING_STEPS}", f"run.folder={runs}", "run.name=fine",
+    ]  # fmt: skip
     found: Found = {"command": train[1:], "steps": TRAINING_STEPS}
     found["training"] = ended(start(train, log), log, TRAINING_SECONDS)
     found["actions_per_second"] = TRAINING_STEPS / found["training"]["seconds"]
