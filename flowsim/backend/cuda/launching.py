@@ -57,13 +57,16 @@ class Kernel:
     ----------
     function : callable
         The kernel.
+    **options
+        Of ``cuda.jit``, such as ``launch_bounds``; the simulator needs none.
     """
 
-    def __init__(self, function: Callable[..., None]) -> None:
+    def __init__(self, function: Callable[..., None], **options: Any) -> None:
         self.__doc__ = function.__doc__
         self.name = function.__name__
         self.function = function
-        self._compiled = cuda.jit(function)
+        self.options = {} if SIMULATED else options
+        self._compiled = cuda.jit(**self.options)(function)
 
     def launch(self, blocks: tuple[int, ...], threads: tuple[int, ...], *arguments: Any) -> None:
         """Launch so many blocks of so many threads."""
