@@ -27,7 +27,8 @@ CASES: tuple[tuple[int, int, int], ...] = (
 )  # fmt: skip
 """Cells along x and y, and simulations in the batch, of the rows."""
 TRAFFIC = {
-    "_predict": 36, "_transformable_divergence": 12, "forward": 8, "_solve_systems": 8, "backward": 8, "_correct": 28,
+    "_predict": 36, "_transformable_divergence": 12, "forward": 8, "_solve_systems": 8,
+    "solve_long_systems": 8, "backward": 8, "_correct": 28,
 }  # fmt: skip
 """Least bytes per cell that a sweep over all cells moves in float32."""
 REPEATS = 20
