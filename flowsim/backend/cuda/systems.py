@@ -213,7 +213,7 @@ def systems_kernel(length: int, entries: int, dtype: np.dtype) -> Kernel:
         if not inside:
             mode = modes - 1
         start, last = np.int32(piece * length), np.int32(pieces - 1)
-        count = np.int32(min(length, n - start))
+        count = np.int32(min(length, n - piece * length))
         first = np.uint64(((b * n + start) * modes + mode) * 2)
         entry = np.uint32(2 * mode)
 
