@@ -155,6 +155,23 @@ def steps(output: Path, note: Note) -> Found:
     return found
 
 
+def systems(output: Path, note: Note) -> Found:
+    """The systems along x, cut in all ways that fit: the three quickest and the one in use, for each size."""
+    from flowsim.backend.bench_cuda import systems_times
+
+    found: Found = {}
+    for nx, ny, batch in ((512, 256, 24), (256, 128, 1), (4096, 2048, 1)):
+        rows, used = systems_times(nx, ny, batch)
+        found[f"{batch} x {nx}x{ny}"] = rows
+        note(found)
+        for n, row in enumerate(rows):
+            ours = (row["rows"], row["entries"]) == used
+            if n < 3 or ours:
+                print(f"{batch} x {nx}x{ny}: {row['us']:6.1f} us, pieces of {row['rows']} rows, blocks of "
+                      f"{row['entries']} entries{' (in use)' if ours else ''}")  # fmt: skip
+    return found
+
+
 def actions(output: Path, note: Note) -> Found:
     """Actions per second of 24 and 96 agents in one batch, small random actions, starts and transfers included.
 
@@ -263,11 +280,11 @@ def validation(output: Path, note: Note) -> Found:
 
 PARTS: dict[str, Callable[[Path, Note], Found]] = {
     part.__name__: part
-    for part in (machine, tests, steps, actions, training, learner, jax_cfd, validation)
+    for part in (machine, tests, steps, systems, actions, training, learner, jax_cfd, validation)
 }
 LIMITS = {
-    "machine": 40.0, "tests": 150.0, "steps": 90.0, "actions": 110.0, "training": 230.0, "learner": 60.0,
-    "jax_cfd": 40.0, "validation": 90.0,
+    "machine": 40.0, "tests": 150.0, "steps": 90.0, "systems": 60.0, "actions": 110.0, "training": 230.0,
+    "learner": 60.0, "jax_cfd": 40.0, "validation": 90.0,
 }  # fmt: skip
 """Seconds of each part."""
 

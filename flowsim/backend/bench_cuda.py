@@ -106,7 +106,7 @@ def kernel_times(sim: Simulation) -> list[dict[str, Any]]:
     bandwidth, cells = copy_bandwidth(), sim.grid.nx * sim.grid.ny * sim.batch
     rows: list[dict[str, Any]] = []
     for name, call in _launches(sim):
-        taken = _graph_seconds(sim, call)
+        taken = _graph_seconds(sim._device, call)
         traffic = TRAFFIC.get(name, 0) * sim.dtype.itemsize / 4
         row = {"kernel": name.lstrip("_"), "us": 1e6 * taken, "bytes_per_cell": traffic or None}
         rows.append(
@@ -114,6 +114,54 @@ def kernel_times(sim: Simulation) -> list[dict[str, Any]]:
         )
     whole = sum(row["us"] for row in rows)
     return [row | {"share": row["us"] / whole} for row in rows]
+
+
+def systems_times(
+    nx: int, ny: int, batch: int, dtype: str = "float32"
+) -> tuple[list[dict[str, Any]], tuple[int, int] | None]:
+    """Measure the systems along x, cut into pieces and blocks in all ways that fit.
+
+    Returns
+    -------
+    list of dict
+        ``rows`` of a piece, ``entries`` of a block, ``us``, and ``difference`` of the solution from that of the cutting
+        in use, over its largest value; the quickest first.
+    (int, int)
+        The cutting in use.
+    """
+    import cupy
+
+    from flowsim.backend.cuda import Device
+    from flowsim.backend.cuda.poisson import Systems
+    from flowsim.backend.cuda.systems import cut, threads_of
+
+    device, real = Device(), np.dtype(dtype)
+    box = nx, ny, (False, False), (False, True, False, False)
+    active = device.array(np.ones(batch, bool))
+    values = np.random.default_rng(0).normal(size=(batch, nx, ny // 2 + 1, 2)).astype(real)
+
+    def solution(systems: Systems) -> Any:
+        spectrum = device.array(values)
+        with device._stream:
+            systems.solve(active, spectrum)
+        device._stream.synchronize()
+        return spectrum
+
+    right = solution(Systems(*box, real, device))
+    scale = float(cupy.abs(right).max())
+    rows: list[dict[str, Any]] = []
+    for length in (4, 8, 16, 32):
+        for entries in (2, 4, 8, 16, 32):
+            if -(-nx // length) * entries > threads_of(length, entries, real)[0]:
+                continue
+            systems = Systems(*box, real, device, (length, entries))
+            difference = float(cupy.abs(solution(systems) - right).max()) / scale
+            spectrum = cupy.zeros_like(right)  # solved again and again
+            taken = _graph_seconds(device, functools.partial(systems.solve, active, spectrum))
+            rows.append(
+                {"rows": length, "entries": entries, "us": 1e6 * taken, "difference": difference}
+            )
+    return sorted(rows, key=lambda row: float(row["us"])), cut(nx, real)
 
 
 def wake(nx: int, ny: int, batch: int, dtype: str = "float32") -> Simulation:
@@ -195,11 +243,11 @@ def _recorded(calls: list[tuple[str, Callable[[], Any]]]) -> Iterator[None]:
             setattr(owner, name, original)
 
 
-def _graph_seconds(sim: Simulation, call: Callable[[], Any]) -> float:
+def _graph_seconds(device: Any, call: Callable[[], Any]) -> float:
     """Return the seconds of one launch among many in a graph, the best of five."""
     import cupy
 
-    stream = sim._device._stream
+    stream = device._stream
     with stream:
         call()
         stream.begin_capture()

@@ -69,15 +69,22 @@ def system_tables(
     return np.stack([*parts[: len(columns)], turn, *parts[len(columns) :]])
 
 
+def threads_of(length: int, entries: int, dtype: Any) -> tuple[int, int]:
+    """Return the threads of a block and its blocks that a multiprocessor has registers and shared memory for."""
+    size = np.dtype(dtype).itemsize
+    most = min(MOST_THREADS * 4 // size, MOST_THREADS * LENGTH * 4 // (length * size))
+    threads = min(THREADS, most) if entries > FEW_ENTRIES else most
+    return threads, most // threads
+
+
 def cut(n: int, dtype: Any) -> tuple[int, int] | None:
     """Return rows of a piece and entries of a block for rows of n, or None where they do not fit into a block."""
-    pieces, most = -(-n // LENGTH), MOST_THREADS * 4 // np.dtype(dtype).itemsize
-    if 2 * pieces > most:
-        return None
     entries = ENTRIES
-    while entries > 2 and pieces * entries > (THREADS if entries > FEW_ENTRIES else most):
+    while entries >= 2:
+        if -(-n // LENGTH) * entries <= threads_of(LENGTH, entries, dtype)[0]:
+            return LENGTH, entries
         entries //= 2
-    return LENGTH, entries
+    return None
 
 
 @cuda.jit(device=True)
@@ -147,11 +154,8 @@ def systems_kernel(length: int, entries: int, dtype: np.dtype) -> Kernel:
     are unrolled and the arrays stay in registers.
     """
     real = dtype.type
-    threads, most = THREADS, MOST_THREADS * 4 // dtype.itemsize
-    if entries <= FEW_ENTRIES:
-        threads = most
-    # where registers for the threads of two blocks are enough
-    bounds = (threads, most // threads)
+    bounds = threads_of(length, entries, dtype)
+    threads = bounds[0]
     told_size, zero_threads = 8 * threads, min(threads, THREADS)
     sums_shape = (3, zero_threads)
     zero_length = -(-(threads // entries) * length // zero_threads)
