@@ -9,7 +9,7 @@ import pytest
 from numba import config
 from numpy.typing import NDArray
 
-from flowsim import Sides
+from flowsim import Grid, Sides
 from flowsim.backend import load_backend
 from flowsim.grid import GHOSTS as G
 from flowsim.kernels.layout import CLOCK_COLUMNS, DT, RATIO, VISCOSITY
@@ -116,3 +116,28 @@ def test_sides(box: tuple[str, ...], dtype: str) -> None:
         )
         it.sweeps.update_sides(it.active, *velocities[:4], it.sides, f["given"], it.clock, 0.25)
     assert_same(flows, before, eps)
+
+
+@pytest.mark.parametrize("shape", [(12, 10), (10, 26)])
+@pytest.mark.parametrize("spacing", [2, 3])
+@pytest.mark.parametrize(
+    "box",
+    [
+        ("far_field", "outflow", "far_field", "far_field"),
+        ("far_field", "far_field", "far_field", "outflow"),
+        ("far_field", "far_field", "slip", "far_field"),
+    ],
+    ids="-".join,
+)
+def test_far_field(box: tuple[str, ...], spacing: int, shape: tuple[int, int]) -> None:
+    """What the vorticity induces: blocks of it that are cut off by the box, and several pieces of a side."""
+    flows = [Flows(backend, box, "float64", shape) for backend in ("cpu", "cuda")]
+    before = flows[1].seen()
+    for it in flows:
+        f, grid = it.fields, Grid(*shape, 0.25)
+        room = it.device.far_field(3, grid, spacing, np.float64)
+        stream = it.device.array(np.array([1.0, 0.1]))
+        it.sweeps.far_field(
+            it.active, f["u"], f["v"], f["given"], it.sides, stream, 0.25, spacing, room
+        )
+    assert_same(flows, before, float(np.finfo(np.float64).eps))

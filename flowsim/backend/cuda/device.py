@@ -22,7 +22,7 @@ from flowsim.backend.cuda.flow import Speeds
 from flowsim.backend.cuda.launching import SIMULATED, TILE
 from flowsim.bodies.table import BodyTable
 from flowsim.grid import GHOSTS, Grid
-from flowsim.kernels.far_field import blocks_in, points_along
+from flowsim.kernels.far_field import blocks_in
 from flowsim.kernels.layout import DT, RUNNING, TIME, UNTIL
 
 cupy: Any = None
@@ -231,8 +231,8 @@ class Device:
 
     def far_field(self, batch: int, grid: Grid, spacing: int, dtype: DTypeLike) -> FarField:
         """Return room for what the far field is made of, with points ``spacing`` cells apart."""
-        points = points_along(max(grid.nx, grid.ny), spacing)
-        shapes = (batch, blocks_in(grid.nx, grid.ny, spacing), 7), (batch, 4, 2), (batch, 4, points)
+        blocks = blocks_in(grid.nx, grid.ny, spacing)
+        shapes = (batch, 7, blocks), (batch, 4, 2)
         return FarField(*(self.zeros(shape, np.float64) for shape in shapes))
 
     def prepare(self, sweeps: Callable[[], None]) -> None:

@@ -1,4 +1,4 @@
-"""What the vorticity in the box induces on its sides, in three sweeps: gather, induce, interpolate."""
+"""What the vorticity in the box induces on its sides, in two sweeps: gather, induce."""
 
 from __future__ import annotations
 
@@ -8,82 +8,108 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import cuda
 
-from flowsim.backend.cuda.launching import THREADS, Kernel, block_sums
+from flowsim.backend.cuda.launching import THREADS, WARP, Kernel, block_sums, warp_sum
 from flowsim.boundary import SIDES, normal_to_x
 from flowsim.grid import GHOSTS as G
 from flowsim.kernels.cell import FAR_FIELD, OUTFLOW
 from flowsim.kernels.far_field import (
     BLOCK_SPACINGS,
-    circulation,
     cubic,
     induced_by,
     induced_by_departed,
     lack_at,
     outward,
     side_point,
+    turn,
 )
 
 Array = Any
 
 
+SPACINGS = 5
+"""Spacings between points in a piece of a side. With one point before them and two behind them there are eight, as many
+as there are warps in a block."""
+POINTS = SPACINGS + 3
+
+
 class FarField(NamedTuple):
-    """Room for blocks of vortices (B, blocks, 7), lacks of wakes (B, 4, 2), and velocities at points (B, 4, points)."""
+    """Room for blocks of vortices (B, 7, blocks), and what the wakes lack that leave through the sides (B, 4, 2)."""
 
     vortices: Array
     lacks: Array
-    points: Array
 
 
 @Kernel
-def _gather(active: Array, u: Array, v: Array, h: float, block: int, vortices: Array) -> None:
-    """Write the multipoles of blocks of vorticity about their middles, one block of threads for each."""
-    n, b, t = cuda.blockIdx.x, cuda.blockIdx.y, cuda.threadIdx.x
+def _gather(
+    active: Array,
+    u: Array,
+    v: Array,
+    flat_u: Array,
+    flat_v: Array,
+    h: float,
+    block: int,
+    sides: Array,
+    stream: Array,
+    vortices: Array,
+    lacks: Array,
+) -> None:
+    """Write the multipoles of blocks of vorticity about their middles, and what wakes lack that leave the box.
+
+    A block of threads for each block of vorticity, and one more for each side.
+    """
+    b, n, t = cuda.blockIdx.x, cuda.blockIdx.y, cuda.threadIdx.x
     if not active[b]:
         return
     scratch = cuda.shared.array((5, THREADS), np.float64)
     nx, ny = u.shape[1] - 2 * G, u.shape[2] - 2 * G
+    if n >= vortices.shape[2]:
+        side = n - vortices.shape[2]
+        if sides[side] != OUTFLOW:
+            return
+        lack, kept = 0.0, 0.0
+        for m in range(1 + t, ny if normal_to_x(side) else nx, cuda.blockDim.x):
+            flux, momentum = lack_at(u[b], v[b], nx, ny, h, side, m, outward(stream, side))
+            lack += flux
+            kept += momentum
+        block_sums((lack, kept), scratch)
+        if t == 0:
+            lacks[b, side, 0], lacks[b, side, 1] = scratch[0, 0], scratch[1, 0]
+        return
     across = (ny + block - 2) // block
     first, low = 1 + (n // across) * block, 1 + (n % across) * block
     last, high = min(first + block, nx), min(low + block, ny)
-    width, corners = high - low, max(last - first, 0) * max(high - low, 0)
     xm, ym = 0.5 * (first + last - 1) * h, 0.5 * (low + high - 1) * h
+    # each warp has some rows, each of its threads some corners of them: those along x come first, as on the CPU
+    lane, warps = t % WARP, cuda.blockDim.x // WARP
+    rows = (block + warps - 1) // warps
+    start = first + t // WARP * rows
+    stop = min(start + rows, last)
     g, dx, dy, qx, qy = 0.0, 0.0, 0.0, 0.0, 0.0
-    for corner in range(t, corners, cuda.blockDim.x):
-        i, j = first + corner // width, low + corner % width
-        gamma = circulation(u[b], v[b], i, j, h)
-        x, y = i * h - xm, j * h - ym
-        g += gamma
-        dx += gamma * x
-        dy += gamma * y
-        qx += gamma * (x * x - y * y)
-        qy += gamma * 2.0 * x * y
+    if start < stop:
+        one, row = np.uint64(1), np.uint64(ny + 2 * G)
+        for j in range(low + lane, high, WARP):
+            o = np.uint64((b * (nx + 2 * G) + start + G) * (ny + 2 * G) + j + G)
+            west = flat_v[o - row]
+            gammas, firsts, seconds = 0.0, 0.0, 0.0
+            for i in range(start, stop):
+                east = flat_v[o]
+                gamma, x = float(turn(west, east, flat_u[o - one], flat_u[o])), i * h - xm
+                gammas += gamma
+                firsts += gamma * x
+                seconds += gamma * (x * x)
+                west = east
+                o += row
+            y = j * h - ym
+            g += gammas
+            dx += firsts
+            dy += gammas * y
+            qx += seconds - gammas * (y * y)
+            qy += 2.0 * firsts * y
     block_sums((g, dx, dy, qx, qy), scratch)
-    if t < 5:
-        vortices[b, n, 2 + t] = scratch[t, 0]
-    elif t == 5:
-        vortices[b, n, 0] = xm
-    elif t == 6:
-        vortices[b, n, 1] = ym
-
-
-@Kernel
-def _measure_wakes(
-    active: Array, u: Array, v: Array, h: float, sides: Array, stream: Array, lacks: Array
-) -> None:
-    """Find what the wakes lack that leave through the sides, one block of threads for each side."""
-    side, b, t = cuda.blockIdx.x, cuda.blockIdx.y, cuda.threadIdx.x
-    if not active[b] or sides[side] != OUTFLOW:
-        return
-    scratch = cuda.shared.array((2, THREADS), np.float64)
-    nx, ny = u.shape[1] - 2 * G, u.shape[2] - 2 * G
-    lack, kept = 0.0, 0.0
-    for m in range(1 + t, ny if normal_to_x(side) else nx, cuda.blockDim.x):
-        flux, momentum = lack_at(u[b], v[b], nx, ny, h, side, m, outward(stream, side))
-        lack += flux
-        kept += momentum
-    block_sums((lack, kept), scratch)
-    if t < 2:
-        lacks[b, side, t] = scratch[t, 0]
+    for moment in range(t, 5, cuda.blockDim.x):
+        vortices[b, 2 + moment, n] = h * scratch[moment, 0]
+    if t == 0:
+        vortices[b, 0, n], vortices[b, 1, n] = xm, ym
 
 
 @Kernel
@@ -91,53 +117,50 @@ def _induce(
     active: Array,
     vortices: Array,
     lacks: Array,
-    points: Array,
+    given: Array,
     nx: int,
     ny: int,
     h: float,
     spacing: int,
     sides: Array,
+    stream: Array,
 ) -> None:
-    """Find the velocity normal to the sides at points ``spacing`` cells apart, one block of threads for each."""
-    point, side, b = cuda.blockIdx.x, cuda.blockIdx.y, cuda.blockIdx.z
-    if not active[b] or sides[side] != FAR_FIELD:
-        return
-    scratch = cuda.shared.array((2, THREADS), np.float64)
-    x, y = side_point(side, (point - 1) * spacing - G, nx, ny, h)
-    total, normal = 0.0, 0.0
-    for n in range(cuda.threadIdx.x, vortices.shape[1], cuda.blockDim.x):
-        vortex = vortices[b, n]
-        du, dv = induced_by(
-            x - vortex[0], y - vortex[1], vortex[2], vortex[3], vortex[4], vortex[5], vortex[6]
-        )
-        total += vortex[2]
-        normal += du if normal_to_x(side) else dv
-    block_sums((total, normal), scratch)
-    if cuda.threadIdx.x == 0:
-        normal = scratch[1, 0] * (0.5 / math.pi)
-        for other in range(SIDES):
-            if sides[other] == OUTFLOW:
-                lack, kept = lacks[b, other, 0], lacks[b, other, 1]
-                du, dv = induced_by_departed(x, y, other, nx, ny, h, lack, kept, scratch[0, 0])
-                normal += du if normal_to_x(side) else dv
-        points[b, side, point] = normal
+    """Give pieces of the sides the stream and the induced velocity, found at points ``spacing`` cells apart.
 
-
-@Kernel
-def _interpolate(
-    active: Array, points: Array, given: Array, spacing: int, sides: Array, stream: Array
-) -> None:
-    """Give the sides the stream and the induced velocity, a cubic between the points."""
-    side, b = cuda.blockIdx.x, cuda.blockIdx.y
-    if not active[b] or sides[side] != FAR_FIELD:
+    A block of threads for each piece, a warp for each point, and a cubic between them.
+    """
+    b, side, t = cuda.blockIdx.x, cuda.blockIdx.y, cuda.threadIdx.x
+    first = cuda.blockIdx.z * SPACINGS
+    faces = (ny if normal_to_x(side) else nx) + 2 * G - first * spacing
+    if not active[b] or sides[side] != FAR_FIELD or faces <= 0:
         return
+    points = cuda.shared.array(POINTS, np.float64)
+    lane = t % WARP
+    for point in range(t // WARP, POINTS, cuda.blockDim.x // WARP):
+        x, y = side_point(side, (first + point - 1) * spacing - G, nx, ny, h)
+        total, normal = 0.0, 0.0
+        for n in range(lane, vortices.shape[2], WARP):
+            zx, zy, g = x - vortices[b, 0, n], y - vortices[b, 1, n], vortices[b, 2, n]
+            dx, dy = vortices[b, 3, n], vortices[b, 4, n]
+            du, dv = induced_by(zx, zy, g, dx, dy, vortices[b, 5, n], vortices[b, 6, n])
+            total += g
+            normal += du if normal_to_x(side) else dv
+        total, normal = warp_sum(total), warp_sum(normal) * (0.5 / math.pi)
+        if lane == 0:
+            for other in range(SIDES):
+                if sides[other] == OUTFLOW:
+                    lack, kept = lacks[b, other, 0], lacks[b, other, 1]
+                    du, dv = induced_by_departed(x, y, other, nx, ny, h, lack, kept, total)
+                    normal += du if normal_to_x(side) else dv
+            points[point] = normal
+    cuda.syncthreads()
     component = 0 if normal_to_x(side) else 1
     real = given.dtype.type
-    for m in range(cuda.threadIdx.x, given.shape[3], cuda.blockDim.x):
+    for m in range(t, min(faces, SPACINGS * spacing), cuda.blockDim.x):
         low = m // spacing
         # normal faces lie half a cell beyond the corners that the points are
-        induced = cubic(points[b, side], low, (m - low * spacing + 0.5) / spacing)
-        given[b, side, component, m] = real(stream[component] + induced)
+        induced = cubic(points, low, (m - low * spacing + 0.5) / spacing)
+        given[b, side, component, first * spacing + m] = real(stream[component] + induced)
 
 
 def far_field(
@@ -154,11 +177,20 @@ def far_field(
     """Give the ``far_field`` sides the normal velocity of the unbounded flow, as on the CPU."""
     batch, nx, ny = u.shape[0], u.shape[1] - 2 * G, u.shape[2] - 2 * G
     block = BLOCK_SPACINGS * spacing
-    _gather.launch(
-        (room.vortices.shape[1], batch), (THREADS,), active, u, v, h, block, room.vortices
-    )
-    _measure_wakes.launch((4, batch), (THREADS,), active, u, v, h, sides, stream, room.lacks)
+    blocks = (batch, room.vortices.shape[2] + SIDES)
+    flat = [field.reshape(-1) for field in (u, v)]
+    _gather.launch(blocks, (THREADS,), active, u, v, *flat, h, block, sides, stream, *room)
+    pieces = -(-(max(nx, ny) + 2 * G) // (SPACINGS * spacing))
     _induce.launch(
-        (room.points.shape[2], 4, batch), (THREADS,), active, *room, nx, ny, h, spacing, sides
+        (batch, SIDES, pieces),
+        (THREADS,),
+        active,
+        *room,
+        given,
+        nx,
+        ny,
+        h,
+        spacing,
+        sides,
+        stream,
     )
-    _interpolate.launch((4, batch), (THREADS,), active, room.points, given, spacing, sides, stream)
