@@ -32,6 +32,8 @@ from flowsim.kernels.midline import bends, bent_distance, bent_extent, out_of_re
 
 Array = Any
 FIRST_WALL = int(Side.SLIP)
+FARTHEST = 1e9
+"""Cells, or lengths of a periodic box, beyond which a body is nowhere, as one at NaN is: integers would overflow."""
 
 
 @device_function
@@ -45,21 +47,31 @@ def wrapped(i: int, n: int) -> int:
 @device_function
 def within(x: float, length: float, side: int) -> float:
     """Return a coordinate, brought into the box if that is periodic."""
-    return x - math.floor(x / length) * length if side == PERIODIC else x
+    if side != PERIODIC or not abs(x) < FARTHEST * length:
+        return x
+    return x - math.floor(x / length) * length
 
 
 @device_function
 def image(x: float, near: float, length: float, side: int) -> float:
     """Return the image of coordinate x that is nearest to another one, in a box that may be periodic."""
-    return x + length * math.floor((near - x) / length + 0.5) if side == PERIODIC else x
+    if side != PERIODIC or not abs(near - x) < FARTHEST * length:
+        return x
+    return x + length * math.floor((near - x) / length + 0.5)
 
 
 @device_function
 def face_range(x: float, reach: float, h: float, n: int, side: int) -> tuple[int, int]:
-    """Return the range of faces [i0, i1) that a body reaching ``reach`` to both sides of x can touch."""
+    """Return the range of faces [i0, i1) that a body reaching ``reach`` to both sides of x can touch.
+
+    It is empty if either is not finite, or beyond :data:`FARTHEST`.
+    """
+    if not abs(x) + reach < FARTHEST * h:
+        return 0, 0
     i0, i1 = int(math.floor((x - reach) / h)), int(math.ceil((x + reach) / h)) + 1
     if side == PERIODIC:
-        return max(i0, -n), min(i1, max(i0, -n) + n)
+        i0 = min(max(i0, -n), n)
+        return i0, max(min(i1, i0 + n), i0)
     return min(max(i0, 0), n), max(min(i1, n), 0)
 
 
@@ -187,6 +199,8 @@ def reach_towards(bodies: Any, n: int, k: int, direction: float, angle: float) -
     support = bodies.support[k]
     count = len(support)
     place = (direction - angle) / (2.0 * math.pi)
+    if not math.isfinite(place):
+        return math.nan
     place = (place - math.floor(place)) * count
     m = int(place)
     weight = place - m
@@ -287,6 +301,8 @@ def claimed_by_others(
         ox = image(states[other, X], px, nx * h, sides[LEFT])
         oy = image(states[other, Y], py, ny * h, sides[BOTTOM])
         theta = states[other, ANGLE]
+        if not math.isfinite(ox + oy + theta):
+            continue  # it is nowhere
         if out_of_reach(bodies.midlines, bodies, n, other, px - ox, py - oy, theta, h):
             continue
         distance = body_distance(
