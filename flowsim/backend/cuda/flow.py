@@ -164,30 +164,52 @@ def predict(
 
 
 @cuda.jit(device=True)
-def cell_outflow(u: Array, v: Array, b: int, i: int, j: int, nx: int, ny: int, sides: Array) -> Any:
-    """Return h div u of a cell; on a periodic side the last face is the first one."""
-    east = 0 if sides[LEFT] == PERIODIC and i == nx - 1 else i + 1
-    north = 0 if sides[BOTTOM] == PERIODIC and j == ny - 1 else j + 1
-    o = face_index(b, i, j, nx, ny)
-    return net_outflow(
-        u[o], u[face_index(b, east, j, nx, ny)], v[o], v[face_index(b, i, north, nx, ny)]
-    )
+def write_outflow(
+    u: Array,
+    v: Array,
+    d: Array,
+    j: int,
+    place: int,
+    sign: Any,
+    nx: int,
+    ny: int,
+    sides: Array,
+    rows: int,
+) -> None:
+    """Write h div u of the cells j of this thread's rows, times ``sign``, to entries ``place`` of d."""
+    first, stop = rows_of_thread(nx, rows)
+    if first >= nx:
+        return
+    b = cuda.blockIdx.z
+    o, one, e = face_index(b, first, j, nx, ny), np.uint64(1), np.uint64(ny + 2 * G)
+    at, row = cell_index(b, first, place, nx, ny), np.uint64(ny)
+    # on a periodic side the last face is the first one
+    north = o - np.uint64(ny - 1) if sides[BOTTOM] == PERIODIC and j == ny - 1 else o + one
+    last, back = nx - 1 if sides[LEFT] == PERIODIC else nx, np.uint64(nx - 1) * e
+    west = u[o]
+    for i in range(first, stop):
+        east = u[o - back if i == last else o + e]
+        d[at] = sign * net_outflow(west, east, v[o], v[north])
+        west = east
+        o, north, at = o + e, north + e, at + row
 
 
 @Kernel
 def _divergence(
-    active: Array, u: Array, v: Array, d: Array, nx: int, ny: int, sides: Array
+    active: Array, u: Array, v: Array, d: Array, nx: int, ny: int, sides: Array, rows: int
 ) -> None:
-    j, i, b = cuda.grid(3)
-    if i < nx and j < ny and active[b]:
-        d[cell_index(b, i, j, nx, ny)] = cell_outflow(u, v, b, i, j, nx, ny, sides)
+    j = cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x
+    if j < ny and active[cuda.blockIdx.z]:
+        write_outflow(u, v, d, j, j, u.dtype.type(1), nx, ny, sides, rows)
 
 
 def divergence(active: Array, blocks: int, u: Array, v: Array, d: Array, sides: Array) -> None:
     """Write h div u at the cell centres."""
     batch, nx, ny = d.shape
     flat = [field.reshape(-1) for field in (u, v, d)]
-    _divergence.launch(cell_blocks(nx, ny, batch), (*TILE, 1), active, *flat, nx, ny, sides)
+    each = rows_each(nx, ny, batch)
+    tiles = cell_blocks(nx, ny, batch, each)
+    _divergence.launch(tiles, (*TILE, 1), active, *flat, nx, ny, sides, each)
 
 
 @cuda.jit(device=True)

@@ -17,8 +17,8 @@ from numba import cuda
 
 from flowsim.backend.cuda import long_systems
 from flowsim.backend.cuda.device import Device, Transform
-from flowsim.backend.cuda.flow import cell_index, cell_outflow, place_along_y, sign_along_y
-from flowsim.backend.cuda.launching import TILE, Kernel, cell_blocks
+from flowsim.backend.cuda.flow import place_along_y, sign_along_y, write_outflow
+from flowsim.backend.cuda.launching import TILE, Kernel, cell_blocks, rows_each
 from flowsim.backend.cuda.systems import cut, system_tables, systems_kernel
 
 Array = Any
@@ -28,14 +28,12 @@ MOST_BLOCKS = 65535
 
 @Kernel
 def _transformable_divergence(
-    active: Array, u: Array, v: Array, d: Array, nx: int, ny: int, sides: Array
+    active: Array, u: Array, v: Array, d: Array, nx: int, ny: int, sides: Array, rows: int
 ) -> None:
-    j, i, b = cuda.grid(3)
-    if i < nx and j < ny and active[b]:
+    j = cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x
+    if j < ny and active[cuda.blockIdx.z]:
         sign = u.dtype.type(sign_along_y(j, sides))
-        d[cell_index(b, i, place_along_y(j, ny, sides), nx, ny)] = sign * cell_outflow(
-            u, v, b, i, j, nx, ny, sides
-        )
+        write_outflow(u, v, d, j, place_along_y(j, ny, sides), sign, nx, ny, sides, rows)
 
 
 class Systems:
@@ -135,9 +133,9 @@ class PressureSolver:
         """
         batch, nx, ny = phi.shape
         flat = [field.reshape(-1) for field in (u, v, phi)]
-        _transformable_divergence.launch(
-            cell_blocks(nx, ny, batch), (*TILE, 1), active, *flat, nx, ny, sides
-        )
+        each = rows_each(nx, ny, batch)
+        tiles = cell_blocks(nx, ny, batch, each)
+        _transformable_divergence.launch(tiles, (*TILE, 1), active, *flat, nx, ny, sides, each)
         self.solve(active, phi)
 
     def solve(self, active: Array, d: Array) -> None:
