@@ -69,8 +69,7 @@ def play(
     episodes = gymnasium.make_vec(
         env, len(seeds), vectorization_mode=mode, **options
     ).unwrapped.episodes  # type: ignore[attr-defined]
-    for index, seed in enumerate(seeds):
-        episodes.start(index, seeding.np_random(seed)[0])
+    episodes.start({index: seeding.np_random(seed)[0] for index, seed in enumerate(seeds)})
     agent.reset(len(seeds) - 1)
     for _ in range(actions):
         chosen = agent(episodes.observations()[:-1])

@@ -71,7 +71,7 @@ class Flows:
 
     def start(self, seed: int) -> State:
         """Return the state of a start."""
-        self._episodes.start(0, seeding.np_random(seed)[0])
+        self._episodes.start({0: seeding.np_random(seed)[0]})
         return self._episodes.get_state(0)
 
     def branch(self, state: State) -> list[State]:

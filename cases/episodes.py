@@ -10,11 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from cases.ellipse_agent import FloatArray
-from cases.flow_task import FlowTask
+from cases.flow_task import BoolArray, FlowTask, Generators
 from flowsim import Simulation
 from flowsim.render.fields import Caption, draw_panel
 
-BoolArray = npt.NDArray[np.bool_]
 Info = dict[str, Any]
 
 
@@ -41,9 +40,8 @@ class Loads:
         self._begin = np.zeros(shape[0])
         self._place = np.zeros((*shape, 3))
 
-    def clear(self, index: int | None = None) -> None:
-        """Start averaging again, in one simulation or in all."""
-        which = slice(None) if index is None else index
+    def clear(self, which: BoolArray | slice = slice(None)) -> None:
+        """Start averaging again, in the simulations of a mask or in all."""
         self._task.simulation.body_state.impulse[which] = 0.0
         self._begin[which] = self._task.simulation.time[which]
         self._place[which] = self._places()[which]
@@ -101,14 +99,18 @@ class Episodes:
         self.solver_steps = np.zeros(batch, dtype=np.int64)
         self.start_time = np.zeros(batch)
 
-    def start(self, index: int, generator: np.random.Generator) -> None:
-        """Begin a new episode in simulation `index`."""
-        self.task.start(index, generator)
-        self.loads.clear(index)
-        self.start_time[index] = self.task.simulation.time[index]
-        self.actions_done[index] = self.solver_steps[index] = 0
-        self.returns[index] = 0.0
-        self.applied[index] = 0.0
+    def start(self, generators: Generators) -> None:
+        """Begin new episodes, all at once, in the simulations of these numbers, each from its own generator."""
+        if not generators:
+            return
+        which = np.zeros(self.task.batch, dtype=np.bool_)
+        which[list(generators)] = True
+        self.task.start(which, generators)
+        self.loads.clear(which)
+        self.start_time[which] = self.task.simulation.time[which]
+        self.actions_done[which] = self.solver_steps[which] = 0
+        self.returns[which] = 0.0
+        self.applied[which] = 0.0
 
     def play(self, actions: npt.ArrayLike, active: BoolArray | None = None) -> Outcome:
         """Hold the actions, shape (B, 3), for one action time, or until the agent is lost.

@@ -324,8 +324,7 @@ def _start(env_id: str, options: Mapping[str, Any] | None, seeds: Sequence[int])
         raise ValueError(refusal) from error
     if not isinstance(env, FlowVectorEnv):
         raise ValueError(refusal)
-    for index, seed in enumerate(seeds):
-        env.episodes.start(index, seeding.np_random(seed)[0])
+    env.episodes.start({index: seeding.np_random(seed)[0] for index, seed in enumerate(seeds)})
     return env.episodes
 
 

@@ -17,8 +17,8 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from cases.ellipse_agent import FloatArray
-from cases.episodes import BoolArray, Episodes, Info
-from cases.flow_task import FlowTask
+from cases.episodes import Episodes, Info
+from cases.flow_task import BoolArray, FlowTask
 from cases.options import parse_options
 from flowsim.render.fields import Window
 
@@ -114,7 +114,7 @@ class FlowEnv(_Portable, gymnasium.Env[npt.NDArray[np.float32], npt.NDArray[np.f
     ) -> tuple[npt.NDArray[np.float32], Info]:
         """Begin an episode whose start follows from the seed (or from the generator, without one); no options."""
         super().reset(seed=seed)
-        self.episodes.start(0, self.np_random)
+        self.episodes.start({0: self.np_random})
         self._over = False
         self._show()
         return self.episodes.observations()[0], self.episodes.info(0)
@@ -256,9 +256,9 @@ class FlowVectorEnv(
             raise ValueError(
                 f"there are {len(seeds)} seeds, but there must be {self.num_envs}, one per environment"
             )
+        self._start(mask, seeds)
         infos: Info = {}
         for index in np.flatnonzero(mask).tolist():
-            self._start(index, seeds[index])
             infos = self._add_info(infos, self.episodes.info(index), index)
         return self.episodes.observations(), infos
 
@@ -270,12 +270,16 @@ class FlowVectorEnv(
             )
         return mask
 
-    def _start(self, index: int, seed: int | None) -> None:
-        generator = self._generators[index]
-        if generator is None or seed is not None:
-            generator = self._generators[index] = seeding.np_random(seed)[0]
-        self.episodes.start(index, generator)
-        self._over[index] = self.resting[index] = False
+    def _start(self, which: BoolArray, seeds: Sequence[int | None] | None = None) -> None:
+        """Begin episodes in the environments of a mask, all at once; those with a seed get a new generator."""
+        generators = {}
+        for index in np.flatnonzero(which).tolist():
+            generator, seed = self._generators[index], seeds[index] if seeds is not None else None
+            if generator is None or seed is not None:
+                generator = self._generators[index] = seeding.np_random(seed)[0]
+            generators[index] = generator
+        self.episodes.start(generators)
+        self._over[which] = self.resting[which] = False
 
     def step(
         self, actions: npt.ArrayLike
@@ -294,8 +298,7 @@ class FlowVectorEnv(
         begun = self._over.copy()
         playing = ~(begun | self.resting)
         outcome = self.episodes.play(actions, active=playing)
-        for index in np.flatnonzero(begun & ~self.resting).tolist():
-            self._start(index, seed=None)
+        self._start(begun & ~self.resting)
         rewards = np.where(playing, outcome.reward, 0.0)
         terminated, truncated = outcome.terminated & playing, outcome.truncated & playing
         self._over[:] = terminated | truncated
@@ -306,17 +309,20 @@ class FlowVectorEnv(
             if self.autoreset_mode is AutoresetMode.SAME_STEP
             else np.zeros_like(self._over)
         )
-        for index in range(self.num_envs):
-            if at_once[index]:
-                final = {
-                    "final_obs": observations[index].copy(),
-                    "final_info": self.episodes.info(index),
-                }
-                infos = self._add_info(infos, final, index)
-                self._start(index, seed=None)
-            infos = self._add_info(infos, self.episodes.info(index), index)
-        if at_once.any():
+        finals = {
+            index: {
+                "final_obs": observations[index].copy(),
+                "final_info": self.episodes.info(index),
+            }
+            for index in np.flatnonzero(at_once).tolist()
+        }
+        if finals:
+            self._start(at_once)
             observations[at_once] = self.episodes.observations()[at_once]
+        for index in range(self.num_envs):
+            if index in finals:
+                infos = self._add_info(infos, finals[index], index)
+            infos = self._add_info(infos, self.episodes.info(index), index)
         return observations, rewards, terminated, truncated, infos
 
     def render(self) -> tuple[npt.NDArray[np.uint8], ...] | None:

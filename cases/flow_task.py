@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Generic
 
@@ -14,6 +15,10 @@ from cases.ellipse_agent import FloatArray, body_observation, observation_limits
 from cases.options import OptionsT
 from flowsim import Simulation
 from flowsim.render.fields import Scene
+
+BoolArray = npt.NDArray[np.bool_]
+Generators = Mapping[int, np.random.Generator]
+"""The generators of some simulations of a batch, by their numbers."""
 
 
 class FlowTask(ABC, Generic[OptionsT]):
@@ -52,6 +57,7 @@ class FlowTask(ABC, Generic[OptionsT]):
         self.memory: dict[str, npt.NDArray[Any]] = {}
         self.simulation: Simulation = self.build(batch)
         self.simulation.fences[:, self.agent] = self.alive_box
+        self._impulsive: dict[str, Any] | None = None
         limits = observation_limits(self.position_limit)
         self.observation_space = spaces.Box(-limits, limits, dtype=np.float32)
         self.action_space = spaces.Box(-1.0, 1.0, (3,), np.float32)
@@ -65,8 +71,16 @@ class FlowTask(ABC, Generic[OptionsT]):
         """Return the velocity of the undisturbed water, in U."""
 
     @abstractmethod
-    def start(self, index: int, generator: np.random.Generator) -> None:
-        """Put simulation `index` at a new start that is drawn from the generator and nothing else."""
+    def start(self, which: BoolArray, generators: Generators) -> None:
+        """Put several simulations at new starts, each drawn from its own generator and nothing else.
+
+        Parameters
+        ----------
+        which : (B,) bool
+            The simulations, as `reset` here and `Simulation.settle` take them: one call of each for all.
+        generators : mapping
+            The generator of each of them, by its number.
+        """
 
     @abstractmethod
     def relative_position(self) -> FloatArray:
@@ -83,6 +97,18 @@ class FlowTask(ABC, Generic[OptionsT]):
     def observe(self) -> FloatArray:
         """Return the observations, shape (B, 14), before they are made finite and clipped to their space."""
         return body_observation(self.simulation, self.agent, self.relative_position())
+
+    def reset(self, which: BoolArray) -> None:
+        """Start the flow of several simulations impulsively: `Simulation.reset`, computed once and then copied."""
+        simulation, members = self.simulation, np.flatnonzero(which).tolist()
+        viscosity = simulation.viscosity.copy()
+        if self._impulsive is None:
+            simulation.reset(np.arange(self.batch) == members[0])
+            self._impulsive = simulation.store_states(
+                {name: values[None] for name, values in simulation.get_state(members[0]).items()}
+            )
+        simulation.restore_states(members, self._impulsive, [0] * len(members))
+        simulation.viscosity[:] = viscosity
 
     def actuate(self, actions: FloatArray) -> None:
         """Apply force and torque of `actions`, shape (B, 3), to the agents until further notice."""

@@ -16,7 +16,7 @@ from pydantic import Field
 
 from cases.ellipse_agent import ASPECT_RATIO, FloatArray, sensors, vertices
 from cases.flow_env import FlowEnv, FlowVectorEnv
-from cases.flow_task import FlowTask
+from cases.flow_task import BoolArray, FlowTask, Generators
 from cases.options import FlowOptions
 from flowsim import Disk, Ellipse, Sides, Simulation
 from flowsim.render.fields import Outline, Scene, outline
@@ -82,15 +82,15 @@ class Crossing(FlowTask[CrossingOptions]):
         """Return the velocity of the undisturbed water."""
         return (1.0, 0.0)
 
-    def start(self, index: int, generator: np.random.Generator) -> None:
-        """Put the swimmer at rest near the lower bank, in a stream that has just begun."""
-        which = np.arange(self.batch) == index
-        self.simulation.reset(which)
-        state = self.simulation.body_state
-        state.position[index, self.agent] = generator.uniform(3.5, 5.0), generator.uniform(1.0, 1.5)
-        state.angle[index, self.agent] = generator.uniform(-np.pi / 8, np.pi / 8)
+    def start(self, which: BoolArray, generators: Generators) -> None:
+        """Put swimmers at rest near the lower bank, in streams that have just begun."""
+        self.reset(which)
+        position, angle = self.simulation.body_state.position, self.simulation.body_state.angle
+        for index, generator in generators.items():
+            position[index, self.agent] = generator.uniform(3.5, 5.0), generator.uniform(1.0, 1.5)
+            angle[index, self.agent] = generator.uniform(-np.pi / 8, np.pi / 8)
         self.simulation.settle(which)
-        self.memory["height"][index] = state.position[index, self.agent, 1]
+        self.memory["height"][which] = position[which, self.agent, 1]
 
     def relative_position(self) -> FloatArray:
         """Return where the swimmer is, from the cylinder."""

@@ -438,11 +438,11 @@ class Simulation(State):
             Which simulations; all unless given.
         """
         which = np.ones(self.batch, bool) if which is None else which
-        for b in np.flatnonzero(which):
-            self.u[b], self.v[b] = self.stream
-            for field in (self._rate_u, self._rate_v, self._new_u, self._new_v, self.pressure):
-                field[b] = 0
-            self._fill_given_sides(int(b))
+        where = slice(None) if which.all() else self._index(np.flatnonzero(which).tolist())
+        self.u[where], self.v[where] = self.stream
+        for field in (self._rate_u, self._rate_v, self._new_u, self._new_v, self.pressure):
+            field[where] = 0
+        self._fill_given_sides(where)
         self.time[which], self.dt[which], self.steps[which] = 0.0, 0.0, 0
         self._speed[which] = np.hypot(*self.stream)
         state = self.body_state

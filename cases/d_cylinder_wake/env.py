@@ -48,10 +48,10 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from cases.d_cylinder_wake.wake_bank import Arrays, WakeBank, load_or_build
+from cases.d_cylinder_wake.wake_bank import Arrays, load_or_build
 from cases.ellipse_agent import ASPECT_RATIO, FloatArray, sensors, vertices
 from cases.flow_env import FlowEnv, FlowVectorEnv
-from cases.flow_task import FlowTask
+from cases.flow_task import BoolArray, FlowTask, Generators
 from cases.options import FlowOptions, SideOptions
 from flowsim import Ellipse, HalfDisk, Sides, Simulation
 from flowsim.render.fields import Outline, Scene, outline
@@ -95,11 +95,12 @@ class DCylinderWake(FlowTask[WakeOptions]):
 
     def __init__(self, options: WakeOptions, batch: int) -> None:
         super().__init__(options, batch)
-        self._bank: WakeBank | None = None
+        self._wakes: Arrays | None = None
         if options.start == "developed":
-            self._bank = load_or_build(
+            wakes = load_or_build(
                 self._wake_configuration(), lambda: self._simulation(1, with_agent=False)
             )
+            self._wakes = self.simulation.store_states(_with_agent(wakes))
 
     def build(self, batch: int) -> Simulation:
         """Return the simulation with O and A."""
@@ -135,18 +136,22 @@ class DCylinderWake(FlowTask[WakeOptions]):
         """Return the velocity of the undisturbed water."""
         return STREAM
 
-    def start(self, index: int, generator: np.random.Generator) -> None:
-        """Put A at rest at a random place, in a uniform stream or a random snapshot of the wake."""
-        ranges = START_RANGES[self.options.start_range]
-        x, y, angle = (generator.uniform(low, high) for low, high in ranges)
-        simulation, which = self.simulation, np.arange(self.batch) == index
-        if self._bank is None:
-            simulation.reset(which)
+    def start(self, which: BoolArray, generators: Generators) -> None:
+        """Put each A at rest at a random place, in a uniform stream or a random snapshot of the wake."""
+        ranges, wakes = START_RANGES[self.options.start_range], self._wakes
+        simulation = self.simulation
+        places, snapshots = {}, {}
+        for index, generator in generators.items():
+            places[index] = [generator.uniform(low, high) for low, high in ranges]
+            if wakes is not None:
+                snapshots[index] = int(generator.integers(len(wakes["u"])))
+        if wakes is None:
+            self.reset(which)
         else:
-            snapshot = self._bank.snapshot(int(generator.integers(len(self._bank))))
-            simulation.set_state(index, _with_agent(snapshot))
-        simulation.body_state.position[index, self.agent] = CYLINDER[0] + x, CYLINDER[1] + y
-        simulation.body_state.angle[index, self.agent] = angle
+            simulation.restore_states(list(snapshots), wakes, list(snapshots.values()))
+        for index, (x, y, angle) in places.items():
+            simulation.body_state.position[index, self.agent] = CYLINDER[0] + x, CYLINDER[1] + y
+            simulation.body_state.angle[index, self.agent] = angle
         simulation.settle(which)
 
     def relative_position(self) -> FloatArray:
@@ -182,15 +187,15 @@ class DCylinderWake(FlowTask[WakeOptions]):
         )
 
 
-def _with_agent(snapshot: Arrays) -> Arrays:
-    """Return the state of O alone as one of O and A at time zero, with A's entries at zero."""
-    state = dict(snapshot)
-    for name, array in snapshot.items():
+def _with_agent(wakes: Arrays) -> Arrays:
+    """Return states of O alone, stacked, as ones of O and A at time zero, with A's entries at zero."""
+    states = dict(wakes)
+    for name, array in wakes.items():
         if name.startswith("body_"):
-            state[name] = np.concatenate([array, np.zeros_like(array)])
+            states[name] = np.concatenate([array, np.zeros_like(array)], axis=1)
         elif name in ("time", "steps"):
-            state[name] = np.zeros_like(array)
-    return state
+            states[name] = np.zeros_like(array)
+    return states
 
 
 class DCylinderWakeEnv(FlowEnv):

@@ -30,26 +30,6 @@ SPACING = 1.9
 LOCK_TIMEOUT = 3600.0
 
 
-class WakeBank:
-    """Snapshots of one developed wake.
-
-    Parameters
-    ----------
-    states : dict of arrays
-        What `Simulation.get_state` returns, stacked along a leading axis of snapshots.
-    """
-
-    def __init__(self, states: Arrays) -> None:
-        self._states = states
-
-    def __len__(self) -> int:
-        return len(next(iter(self._states.values())))
-
-    def snapshot(self, index: int) -> Arrays:
-        """Return the state of one snapshot, without the agent."""
-        return {name: array[index] for name, array in self._states.items()}
-
-
 def solver_fingerprint() -> str:
     """Return a hash of the solver's own source, so that a bank never outlives the solver that made it."""
     physics = ("flowsim.simulation", "flowsim.backend.cpu", "flowsim.backend.cuda")
@@ -58,8 +38,10 @@ def solver_fingerprint() -> str:
 
 def load_or_build(
     configuration: Mapping[str, Any], cylinder_alone: Callable[[], Simulation]
-) -> WakeBank:
+) -> Arrays:
     """Return the bank for a flow configuration, from the cache if it is there and sound.
+
+    It is what `Simulation.get_state` returns of the cylinder alone, stacked along a leading axis of snapshots.
 
     Parameters
     ----------
@@ -90,9 +72,8 @@ def load_or_build(
         with filelock.FileLock(path.with_suffix(".lock"), timeout=LOCK_TIMEOUT):
             bank = _read(path)
             if bank is None:
-                states = _simulate(cylinder_alone())
-                _write(path, states)
-                bank = WakeBank(states)
+                bank = _simulate(cylinder_alone())
+                _write(path, bank)
     except filelock.Timeout:
         raise TimeoutError(
             f"waited {LOCK_TIMEOUT:.0f} s for another process to build the wake bank {path}: "
@@ -111,7 +92,7 @@ def content_hash(states: Arrays) -> str:
     return digest.hexdigest()
 
 
-def _read(path: Path) -> WakeBank | None:
+def _read(path: Path) -> Arrays | None:
     """Return the bank in a file, None if there is none or if it is damaged (with a warning)."""
     if not path.exists():
         return None
@@ -124,7 +105,7 @@ def _read(path: Path) -> WakeBank | None:
     if not states or content_hash(states) != expected:
         warnings.warn(f"the wake bank {path} is damaged and is built again", stacklevel=2)
         return None
-    return WakeBank(states)
+    return states
 
 
 def _write(path: Path, states: Arrays) -> None:

@@ -20,6 +20,7 @@ simulation diverges).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +28,7 @@ from pydantic import Field
 
 from cases.ellipse_agent import ASPECT_RATIO, FloatArray, sensors, vertices
 from cases.flow_env import FlowEnv, FlowVectorEnv
-from cases.flow_task import FlowTask
+from cases.flow_task import BoolArray, FlowTask, Generators
 from cases.options import FlowOptions
 from flowsim import Ellipse, Sides, Simulation
 from flowsim.render.fields import Outline, Scene, outline
@@ -98,24 +99,25 @@ class EllipticalSwimmer(FlowTask[SwimmerOptions]):
         """Return the velocity of the undisturbed water."""
         return (self.options.stream, 0.0)
 
-    def start(self, index: int, generator: np.random.Generator) -> None:
-        """Put the body at rest somewhere, and its target somewhere else."""
-        body = _draw_point(generator)
-        target = _draw_point(generator)
-        while np.hypot(*(target - body)) < CLOSEST_TARGET:
-            target = _draw_point(generator)
-        simulation, which = self.simulation, np.arange(self.batch) == index
-        simulation.reset(which)
+    def start(self, which: BoolArray, generators: Generators) -> None:
+        """Put each body at rest somewhere, and its target somewhere else."""
+        self.reset(which)
         if self.options.vortex != 0.0:
-            self._add_vortex(index)
-        simulation.body_state.position[index, self.agent] = body
-        simulation.body_state.angle[index, self.agent] = -generator.uniform(-np.pi, np.pi)
-        simulation.settle(which)
-        self.memory["target"][index] = target
-        self.memory["distance"][index] = np.hypot(*(target - body))
+            self._add_vortex(list(generators))
+        state = self.simulation.body_state
+        for index, generator in generators.items():
+            body = _draw_point(generator)
+            target = _draw_point(generator)
+            while np.hypot(*(target - body)) < CLOSEST_TARGET:
+                target = _draw_point(generator)
+            state.position[index, self.agent] = body
+            state.angle[index, self.agent] = -generator.uniform(-np.pi, np.pi)
+            self.memory["target"][index] = target
+            self.memory["distance"][index] = np.hypot(*(target - body))
+        self.simulation.settle(which)
 
-    def _add_vortex(self, index: int) -> None:
-        """Add a Lamb-Oseen vortex in the middle of the box."""
+    def _add_vortex(self, which: Sequence[int]) -> None:
+        """Add a Lamb-Oseen vortex in the middle of these boxes."""
         grid = self.simulation.grid
         swirls = []
         for x, y in (grid.u_faces(), grid.v_faces()):
@@ -123,7 +125,7 @@ class EllipticalSwimmer(FlowTask[SwimmerOptions]):
             r2 = np.maximum(x * x + y * y, 1e-12)
             around = self.options.vortex / (2.0 * np.pi * r2) * -np.expm1(-r2 / VORTEX_CORE**2)
             swirls.append((around * -y, around * x))
-        self.simulation.add_velocity(index, swirls[0][0], swirls[1][1])
+        self.simulation.add_velocity(which, swirls[0][0], swirls[1][1])
 
     def relative_position(self) -> FloatArray:
         """Return the position of the target relative to the body."""

@@ -166,29 +166,35 @@ class State:
             "carriers": array(np.array([body for body, _ in sensors], np.int64)),
         }
 
-    def set_velocity(self, b: int, u: ArrayLike, v: ArrayLike) -> None:
-        """Write the velocity of simulation b, given on :meth:`Grid.u_faces` and :meth:`Grid.v_faces`."""
+    def set_velocity(self, b: int | Sequence[int], u: ArrayLike, v: ArrayLike) -> None:
+        """Write the velocity of simulation b, or of several, on :meth:`Grid.u_faces` and :meth:`Grid.v_faces`."""
+        where = self._index(b)
         for field, values in ((self.u, u), (self.v, v)):
-            field[b] = self._device.array(np.asarray(values).astype(self.dtype))
+            field[where] = self._device.array(np.asarray(values).astype(self.dtype))
 
-    def add_velocity(self, b: int, u: ArrayLike, v: ArrayLike) -> None:
-        """Add to the velocity of simulation b, likewise; a number adds to all faces."""
+    def add_velocity(self, b: int | Sequence[int], u: ArrayLike, v: ArrayLike) -> None:
+        """Add to the velocity of simulation b, or of several, likewise; a number adds to all faces."""
+        where = self._index(b)
         for field, values in ((self.u, u), (self.v, v)):
-            field[b] += self._device.array(np.asarray(values).astype(self.dtype))
+            field[where] += self._device.array(np.asarray(values).astype(self.dtype))
 
-    def _fill_given_sides(self, b: int) -> None:
+    def _index(self, b: int | Sequence[int]) -> Any:
+        """Return an index of one or several simulations into arrays of the sweeps."""
+        return b if isinstance(b, (int, np.integer)) else self._device.array(np.array(b, np.int64))
+
+    def _fill_given_sides(self, where: Any) -> None:
         nx, ny = self.grid.nx, self.grid.ny
         given = np.repeat(
             self.sides.velocities(self.stream)[:, :, None], self._given.shape[-1], axis=2
         )
-        self._given[b] = self._device.array(given.astype(self.dtype))
+        self._given[where] = self._device.array(given.astype(self.dtype))
         walls = (Side.INFLOW, Side.SLIP, Side.NO_SLIP, Side.FAR_FIELD)
         for side, index in ((0, G), (1, G + nx)):
             if self._side_kinds[side] in walls:
-                self.u[b, index] = given[side, 0, 0]
+                self.u[where, index] = given[side, 0, 0]
         for side, index in ((2, G), (3, G + ny)):
             if self._side_kinds[side] in walls:
-                self.v[b, :, index] = given[side, 1, 0]
+                self.v[where, :, index] = given[side, 1, 0]
 
     def extent(self, b: int, k: int) -> tuple[FloatArray, FloatArray]:
         """Return the lower left and the upper right corner, (2,) each, of a box around body k of simulation b."""
@@ -335,20 +341,75 @@ class State:
             When the state belongs to another grid, precision or set of bodies.
         """
         own = self._state_arrays()
-        if set(state) != set(own):
-            raise ValueError(
-                f"the state has the fields {sorted(state)}, this simulation has {sorted(own)}"
-            )
-        for name, array in own.items():
-            shape, dtype = np.shape(state[name]), np.asarray(state[name]).dtype
-            if shape != array[b].shape or dtype != array.dtype:
-                raise ValueError(
-                    f"the state's {name} is {shape} {dtype}, this simulation's is {array[b].shape} {array.dtype}"
-                )
+        self._check_states({name: np.asarray(values)[None] for name, values in state.items()})
         for name, array in own.items():
             array[b] = (
                 state[name] if isinstance(array, np.ndarray) else self._device.array(state[name])
             )
+
+    def store_states(self, states: dict[str, NDArray[Any]]) -> dict[str, Array]:
+        """Put states where the sweeps work, for :meth:`restore_states`.
+
+        On the host no field is copied; a device holds every field of every state, some 5 numbers a cell.
+
+        Parameters
+        ----------
+        states : dict of arrays
+            States of :meth:`get_state`, stacked along a leading axis.
+
+        Raises
+        ------
+        ValueError
+            When the states belong to another grid, precision or set of bodies.
+        MemoryError
+            When the device has too little memory.
+        """
+        self._check_states(states)
+        own, count = self._state_arrays(), len(states["u"])
+        near = {name for name, array in own.items() if not isinstance(array, np.ndarray)}
+        nx, ny = self.grid.nx, self.grid.ny
+        self._device.reserve(
+            sum(states[name].nbytes for name in near),
+            f"{count} states of {nx} x {ny} cells in {self.dtype}",
+        )
+        return {
+            name: self._device.array(values) if name in near else values
+            for name, values in states.items()
+        }
+
+    def restore_states(
+        self, which: Sequence[int], stored: dict[str, Array], numbers: Sequence[int]
+    ) -> None:
+        """Bring several simulations to stored states; each goes on as after :meth:`set_state`.
+
+        Parameters
+        ----------
+        which : sequence of int
+            The simulations.
+        stored : dict of arrays
+            From :meth:`store_states` of this simulation.
+        numbers : sequence of int
+            Which state each simulation is brought to.
+        """
+        host = np.array(which, np.int64), np.array(numbers, np.int64)
+        near = tuple(map(self._device.array, host))
+        for name, array in self._state_arrays().items():
+            to, by = host if isinstance(array, np.ndarray) else near
+            array[to] = stored[name][by]
+
+    def _check_states(self, states: dict[str, NDArray[Any]]) -> None:
+        """Refuse stacked states that belong to another grid, precision or set of bodies."""
+        own = self._state_arrays()
+        if set(states) != set(own):
+            raise ValueError(
+                f"the state has the fields {sorted(states)}, this simulation has {sorted(own)}"
+            )
+        for name, array in own.items():
+            shape, dtype = states[name].shape[1:], states[name].dtype
+            if shape != array.shape[1:] or dtype != array.dtype:
+                raise ValueError(
+                    f"the state's {name} is {shape} {dtype}, this simulation's is {array.shape[1:]} {array.dtype}"
+                )
 
 
 def memory_needed(grid: Grid, batch: int, dtype: str) -> int:

@@ -1,9 +1,12 @@
 """Tasks with their flows on the device."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import cases  # noqa: F401
+from cases.d_cylinder_wake import wake_bank
 from cases.d_cylinder_wake.env import DCylinderWakeVectorEnv
 from cases.elliptical_swimmer.env import EllipticalSwimmerVectorEnv
 
@@ -49,3 +52,27 @@ def test_losing_an_agent_is_the_same_on_both_backends() -> None:
         seen.append([observations, *env.step(np.array([[0.3, -0.2, 0.1], [-1.0, 0.0, 0.0]]))])
     assert_same(seen)
     assert seen[0][3].tolist() == [False, True]
+
+
+@pytest.mark.parametrize("start", ["developed", "impulsive"])
+def test_a_batch_starts_as_on_the_cpu(
+    start: str, tiny: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All at once and, on the device, one at a time; the wakes lie there, too."""
+    monkeypatch.setenv("FLOWSIM_CACHE", str(tmp_path))
+    monkeypatch.setattr(wake_bank, "DEVELOPMENT_TIME", 0.5)
+    monkeypatch.setattr(wake_bank, "SNAPSHOTS", 3)
+    monkeypatch.setattr(wake_bank, "SPACING", 0.25)
+    options = {"cells_per_diameter": 4 if tiny else 16, "start": start, "dtype": "float64"}
+    cpu, cuda, alone = (
+        DCylinderWakeVectorEnv(3, backend=backend, **options) for backend in ("cpu", "cuda", "cuda")
+    )
+    for env in (cpu, cuda):
+        env.episodes.start({index: np.random.default_rng(index) for index in (2, 0)})
+    for index in (2, 0):
+        alone.episodes.start({index: np.random.default_rng(index)})
+    for b in range(3):
+        one, two, three = (env.task.simulation.get_state(b) for env in (cpu, cuda, alone))
+        for name, expected in one.items():
+            np.testing.assert_allclose(two[name], expected, atol=1e-9, err_msg=name)
+            np.testing.assert_array_equal(two[name], three[name], err_msg=name)

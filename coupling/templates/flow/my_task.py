@@ -13,7 +13,7 @@ from pydantic import Field
 
 from cases.ellipse_agent import FloatArray, sensors, vertices
 from cases.flow_env import FlowEnv, FlowVectorEnv
-from cases.flow_task import FlowTask
+from cases.flow_task import BoolArray, FlowTask, Generators
 from cases.options import FlowOptions
 from flowsim import Ellipse, Sides, Simulation
 from flowsim.render.fields import Outline, Scene, outline
@@ -69,12 +69,13 @@ class MyTask(FlowTask[MyTaskOptions]):
         """Return the velocity of the undisturbed water."""
         return STREAM
 
-    def start(self, index: int, generator: np.random.Generator) -> None:
-        """Put the ellipse at rest near its goal, along the stream; all chance comes from the generator."""
-        which, state = np.arange(self.batch) == index, self.simulation.body_state
-        self.simulation.reset(which)
-        state.position[index, self.agent] = np.add(GOAL, generator.uniform(-0.3, 0.3, 2))
-        state.angle[index, self.agent] = generator.uniform(-0.2, 0.2)
+    def start(self, which: BoolArray, generators: Generators) -> None:
+        """Put ellipses at rest near their goals, along the stream; all chance comes from each one's generator."""
+        self.reset(which)
+        state = self.simulation.body_state
+        for index, generator in generators.items():
+            state.position[index, self.agent] = np.add(GOAL, generator.uniform(-0.3, 0.3, 2))
+            state.angle[index, self.agent] = generator.uniform(-0.2, 0.2)
         self.simulation.settle(which)
 
     def relative_position(self) -> FloatArray:
