@@ -367,11 +367,8 @@ class State:
         self._check_states(states)
         own, count = self._state_arrays(), len(states["u"])
         near = {name for name, array in own.items() if not isinstance(array, np.ndarray)}
-        nx, ny = self.grid.nx, self.grid.ny
-        self._device.reserve(
-            sum(states[name].nbytes for name in near),
-            f"{count} states of {nx} x {ny} cells in {self.dtype}",
-        )
+        needed = sum(states[name].nbytes for name in near)
+        self._device.reserve(count, self.grid, self.dtype.name, needed)
         return {
             name: self._device.array(values) if name in near else values
             for name, values in states.items()

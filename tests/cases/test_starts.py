@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from conftest import IDS
 from gymnasium.utils import seeding
 from gymnasium.vector import AutoresetMode
 
+IDS = ("flowsim/DCylinderWake-v0", "flowsim/EllipticalSwimmer-v0")
 KINDS = [(IDS[0], {"start": "developed"}), (IDS[0], {"start": "impulsive"}), (IDS[1], {"vortex": 2.0})]  # fmt: skip
 
 

@@ -47,6 +47,29 @@ def test_a_state_goes_on_to_the_bit(tiny: bool) -> None:
         np.testing.assert_array_equal(other.get_state(1)[name], values, err_msg=name)
 
 
+def test_stored_states_are_restored_together_as_one_by_one(tiny: bool) -> None:
+    """In two of three simulations, in another order; the third stays as it is."""
+    sim, other = make(tiny, batch=3), make(tiny, batch=3)
+    kept = [sim.get_state(0)]
+    sim.advance_steps(1)
+    kept.append(sim.get_state(0))
+    stored = sim.store_states({name: np.stack([one[name] for one in kept]) for name in kept[0]})
+    went_on = sim.get_state(1)
+    sim.restore_states([2, 0], stored, [0, 1])
+    for b, expected in ((0, kept[1]), (1, went_on), (2, kept[0])):
+        for name, values in expected.items():
+            np.testing.assert_array_equal(sim.get_state(b)[name], values, err_msg=name)
+    for b in (2, 0):
+        other.set_state(b, sim.get_state(b))
+        other.add_velocity(b, 0.125, 0.25)
+    sim.add_velocity([2, 0], 0.125, 0.25)
+    sim.reset(np.array([True, False, False]))
+    other.reset(np.array([True, False, False]))
+    for b in (0, 2):
+        for name, values in other.get_state(b).items():
+            np.testing.assert_array_equal(sim.get_state(b)[name], values, err_msg=name)
+
+
 def test_a_reset_starts_one_anew(tiny: bool) -> None:
     sim = make(tiny)
     begin = sim.get_state(0)

@@ -54,6 +54,7 @@ def test_losing_an_agent_is_the_same_on_both_backends() -> None:
     assert seen[0][3].tolist() == [False, True]
 
 
+@pytest.mark.slow  # two bodies, thread by thread
 def test_a_batch_starts_as_on_the_cpu(
     tiny: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
