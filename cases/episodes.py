@@ -50,23 +50,24 @@ class Loads:
         state = self._task.simulation.body_state
         return np.concatenate([state.position, state.angle[..., None]], axis=-1)
 
-    def averages(self, index: int) -> dict[str, FloatArray]:
-        """Return the averages for one simulation, shape (K,) each; zero before the first step."""
+    def averages(self) -> dict[str, FloatArray]:
+        """Return the averages of all simulations, shape (B, K) each; zero before the first step."""
         simulation, agent = self._task.simulation, self._task.agent
         state = simulation.body_state
-        span = simulation.time[index] - self._begin[index]
-        per_span = 1.0 / span if span > 0.0 else 0.0
-        mean = state.impulse[index] * per_span
+        span = (simulation.time - self._begin)[:, None, None]
+        per_span = np.divide(1.0, span, out=np.zeros_like(span), where=span > 0.0)
+        mean = state.impulse * per_span
         pushing = -mean
-        pushing[agent] = *state.applied_force[index, agent], state.applied_torque[index, agent]
-        moved = self._places()[index] - self._place[index]
-        moved[:, :2] -= np.asarray(self._task.stream()) * span
-        power = (pushing * moved).sum(axis=-1) * per_span
+        pushing[:, agent, :2] = state.applied_force[:, agent]
+        pushing[:, agent, 2] = state.applied_torque[:, agent]
+        moved = self._places() - self._place
+        moved[..., :2] -= np.asarray(self._task.stream()) * span
+        power = (pushing * moved).sum(axis=-1) * per_span[..., 0]
         # a diverged simulation reports no power rather than an infinite one
         return {
-            "drag": mean[:, 0],
-            "lift": mean[:, 1],
-            "torque": mean[:, 2],
+            "drag": mean[..., 0],
+            "lift": mean[..., 1],
+            "torque": mean[..., 2],
             "power": np.nan_to_num(power, posinf=0.0),
         }
 
@@ -156,16 +157,19 @@ class Episodes:
             values = np.nan_to_num(self.task.observe(), nan=0.0, posinf=np.inf, neginf=-np.inf)
         return np.clip(values, -high, high).astype(np.float32)
 
-    def info(self, index: int) -> Info:
-        """Return the information of one simulation as documented in `FlowEnv`."""
-        simulation = self.task.simulation
-        return {
-            "time": float(simulation.time[index] - self.start_time[index]),
-            "applied_action": self.applied[index].copy(),
-            **self.loads.averages(index),
-            "solver_steps": int(self.solver_steps[index]),
-            "diverged": bool(simulation.diverged[index]),
-        }
+    def infos(self) -> list[Info]:
+        """Return the information of every simulation as documented in `FlowEnv`."""
+        simulation, averages = self.task.simulation, self.loads.averages()
+        return [
+            {
+                "time": float(simulation.time[b] - self.start_time[b]),
+                "applied_action": self.applied[b].copy(),
+                **{name: values[b].copy() for name, values in averages.items()},
+                "solver_steps": int(self.solver_steps[b]),
+                "diverged": bool(simulation.diverged[b]),
+            }
+            for b in range(self.task.batch)
+        ]
 
     def caption(self, index: int) -> Caption:
         """Return the numbers written into a picture of simulation `index`."""

@@ -117,7 +117,7 @@ class FlowEnv(_Portable, gymnasium.Env[npt.NDArray[np.float32], npt.NDArray[np.f
         self.episodes.start({0: self.np_random})
         self._over = False
         self._show()
-        return self.episodes.observations()[0], self.episodes.info(0)
+        return self.episodes.observations()[0], self.episodes.infos()[0]
 
     def step(
         self, action: npt.ArrayLike
@@ -129,7 +129,7 @@ class FlowEnv(_Portable, gymnasium.Env[npt.NDArray[np.float32], npt.NDArray[np.f
         terminated, truncated = bool(outcome.terminated[0]), bool(outcome.truncated[0])
         self._over = terminated or truncated
         self._show()
-        info = self.episodes.info(0)
+        info = self.episodes.infos()[0]
         return (
             self.episodes.observations()[0],
             float(outcome.reward[0]),
@@ -258,8 +258,9 @@ class FlowVectorEnv(
             )
         self._start(mask, seeds)
         infos: Info = {}
+        each = self.episodes.infos()
         for index in np.flatnonzero(mask).tolist():
-            infos = self._add_info(infos, self.episodes.info(index), index)
+            infos = self._add_info(infos, each[index], index)
         return self.episodes.observations(), infos
 
     def _reset_mask(self, options: Info | None) -> BoolArray:
@@ -309,20 +310,17 @@ class FlowVectorEnv(
             if self.autoreset_mode is AutoresetMode.SAME_STEP
             else np.zeros_like(self._over)
         )
-        finals = {
-            index: {
-                "final_obs": observations[index].copy(),
-                "final_info": self.episodes.info(index),
-            }
-            for index in np.flatnonzero(at_once).tolist()
-        }
-        if finals:
+        last, each = observations, self.episodes.infos()
+        ended = each
+        if at_once.any():
             self._start(at_once)
-            observations[at_once] = self.episodes.observations()[at_once]
+            observations = np.where(at_once[:, None], self.episodes.observations(), last)
+            each = self.episodes.infos()
         for index in range(self.num_envs):
-            if index in finals:
-                infos = self._add_info(infos, finals[index], index)
-            infos = self._add_info(infos, self.episodes.info(index), index)
+            if at_once[index]:
+                final = {"final_obs": last[index].copy(), "final_info": ended[index]}
+                infos = self._add_info(infos, final, index)
+            infos = self._add_info(infos, each[index], index)
         return observations, rewards, terminated, truncated, infos
 
     def render(self) -> tuple[npt.NDArray[np.uint8], ...] | None:
