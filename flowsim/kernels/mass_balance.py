@@ -31,6 +31,31 @@ def faces_of(side: int, nx: int, ny: int, b: int) -> tuple[int, int, int, int]:
 
 
 @device_function
+def next_on_side(
+    kind: int, sign: Any, old: Array, edge: int, inwards: int, given: Any, courant: Any
+) -> Any:
+    """Return the normal velocity on a face of a side after a step, before the balance; the pressure sets open ones."""
+    if kind == OUTFLOW:
+        return convected(sign, old[edge], old[edge + inwards], courant)
+    return given if kind == FAR_FIELD else old[edge]
+
+
+@device_function
+def balanced_sides(nx: int, ny: int, sides: Array) -> tuple[int, int]:
+    """Return the kind of sides that takes what does not balance, and its faces: none where a side is open."""
+    outflow, far_field = 0, 0
+    for side in range(SIDES):
+        cells = ny if normal_to_x(side) else nx
+        if sides[side] == OPEN:
+            return OUTFLOW, 0
+        if sides[side] == OUTFLOW:
+            outflow += cells
+        elif sides[side] == FAR_FIELD:
+            far_field += cells
+    return (OUTFLOW, outflow) if outflow > 0 else (FAR_FIELD, far_field)
+
+
+@device_function
 def set_sides(
     b: int,
     velocity: tuple[Array, Array],
@@ -62,12 +87,8 @@ def set_sides(
         total = 0.0
         for m in range(first, cells, stride):
             edge = start + m * step
-            if kind == OUTFLOW:
-                new[edge] = convected(real(sign), old[edge], old[edge + inwards], courant)
-            elif kind == FAR_FIELD:
-                new[edge] = given[b, side, component, m + G]
-            else:
-                new[edge] = old[edge]
+            outside = given[b, side, component, m + G]
+            new[edge] = next_on_side(kind, real(sign), old, edge, inwards, outside, courant)
             total += np.float64(new[edge])
         net += sign * total
     return net
@@ -89,17 +110,10 @@ def balance_sides(
     What the vorticity induces has no net flux but by rounding. Where a side is open its pressure lets the flux out.
     """
     real = new_velocity[0].dtype.type
-    outflow, far_field = 0, 0
-    for side in range(SIDES):
-        cells = ny if normal_to_x(side) else nx
-        if sides[side] == OPEN:
-            return
-        if sides[side] == OUTFLOW:
-            outflow += cells
-        elif sides[side] == FAR_FIELD:
-            far_field += cells
-    kind = OUTFLOW if outflow > 0 else FAR_FIELD
-    correction = net / max(outflow if outflow > 0 else far_field, 1)
+    kind, faces = balanced_sides(nx, ny, sides)
+    if faces == 0:
+        return
+    correction = net / faces
     for side in range(SIDES):
         if sides[side] == kind:
             new = new_velocity[0] if normal_to_x(side) else new_velocity[1]
