@@ -33,7 +33,6 @@ PRESETS = ("quick", "default", "fine")
 ACTION_SECONDS = 5.0
 EFFORT = 0.1
 """Standard deviation of the random actions, as in ``flowsim bench tasks``."""
-TEST_WORKERS = 12
 STEP_CASES = (
     (128, 64, 24), (256, 128, 1), (256, 128, 24), (512, 256, 1), (512, 256, 24), (512, 256, 256), (4096, 2048, 1),
 )  # fmt: skip
@@ -102,10 +101,13 @@ def ended(process: subprocess.Popen[bytes], log: Path, timeout: float) -> Found:
 
 def tests(output: Path, note: Note) -> Found:
     """The tests that need a GPU, and beside them compute-sanitizer over a few steps."""
-    workers = ["-n", str(TEST_WORKERS)] if importlib.util.find_spec("xdist") else []
-    pytest = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    xdist = importlib.util.find_spec("xdist") is not None
+    pytest = [sys.executable, "-m", "pytest", "-v", "--tb=short", "-p", "no:cacheprovider"]
+    pressure = "tests/cuda/test_pressure.py"
+    skipped = [f"--ignore={name}" for name in ("tests/cuda/test_compiles.py", pressure)]
     commands = {
-        "cuda": [*pytest, "tests/cuda", "--ignore=tests/cuda/test_compiles.py", *workers],
+        "cuda": [*pytest, "tests/cuda", *skipped, *(("-n", "10") if xdist else ())],
+        "pressure": [*pytest, pressure, *(("-n", "5") if xdist else ())],
         "learner": [*pytest, "tests/rl_agent/test_device.py", "-m", "gpu"],
     }
     sanitizer = shutil.which("compute-sanitizer")
