@@ -51,7 +51,8 @@ def tabulated_distance(table: Any, start: int, side: int, reach: Any, x: Any, y:
     spacing = 2.0 * reach / (side - 1)
     inside_x, inside_y = min(max(x, -reach), reach), min(max(y, -reach), reach)
     s, t = (inside_x + reach) / spacing, (inside_y + reach) / spacing
-    i, j = min(int(s), side - 2), min(int(t), side - 2)
+    # not below the table where a body is nowhere, at NaN
+    i, j = max(min(int(s), side - 2), 0), max(min(int(t), side - 2), 0)
     s, t = s - i, t - j
     k = start + i * side + j
     low = (1.0 - s) * table[k] + s * table[k + side]

@@ -91,8 +91,6 @@ def write_shares(
     of three rows, each a point longer than the window at both ends.
     """
     x, y, _, _, (i0, i1, j0, j1) = where
-    if i1 <= i0 or j1 <= j0:  # distances from a body that is nowhere are in no table
-        return
     dx, dy = (0.0, 0.5) if along_x else (0.5, 0.0)
     nx, ny = share.shape[0] - 2 * G, share.shape[1] - 2 * G
     turn, count = (math.cos(angle), math.sin(angle)), j1 - j0 + 2
