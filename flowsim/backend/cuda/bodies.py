@@ -1,17 +1,19 @@
 """Sweeps over the windows of the bodies: many blocks of threads for each body.
 
-A step of the bodies is three launches, or four. The first moves free bodies, finds their windows, and which of them
-meet. A body whose window meets none of a less movable one is independent of all others: the second launch finds its
-solid shares and ten sums over the faces under it, in as many blocks as its window has parts, and the last block to end
-adds the parts up in their order, so that a run repeats to the bit, and gives the body its new motion; the third drags
-the fluid along. Bodies whose windows meet are left to a fourth launch, where one block of threads takes all of a
-simulation in turn.
+The first launch moves free bodies, finds their windows, and the level of each body: zero if its window meets none of a
+less movable one, one if it meets some of level zero alone, and two otherwise. Bodies of a level are independent of each
+other, and a level takes three launches. The first finds the solid shares and the sums over the faces under each body,
+in as many blocks as its window has parts, the second adds the parts up in their order, so that a run repeats to the
+bit, and gives the body its new motion, the third drags the fluid along. Of those of level two, one block of threads a
+simulation takes one after the other.
 
-What belongs to bodies that bend is compiled only for simulations that have some.
+What belongs to bodies that bend is compiled only for simulations that have some, and what resolves overlaps only for
+levels one and two.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -19,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import cuda
 
-from flowsim.backend.cuda.launching import SIMULATED, Kernel, block_sums
+from flowsim.backend.cuda.launching import SIMULATED, WARP, Kernel, block_sums, warp_sum
 from flowsim.bodies.table import TOUCHES_BOX, BodyTable
 from flowsim.boundary import BOTTOM, LEFT
 from flowsim.grid import GHOSTS as G
@@ -29,7 +31,6 @@ from flowsim.kernels.body_geometry import (
     claimed_by_others,
     diffusion_at_surface,
     locate_body,
-    near_others,
     sensor_point,
     share_at_surface,
     touches_box,
@@ -62,20 +63,20 @@ Array = Any
 _Table: Any = BodyTable
 
 THREADS = 8 if SIMULATED else 128
-"""Threads of a block: what a face under a body takes is 160 registers, and so three blocks share a multiprocessor."""
+"""Threads of a block."""
+BLOCKS_EACH = 5
+"""Blocks that a multiprocessor takes at once of the launch that finds shares: registers are limited to that."""
 LANES = 4 if SIMULATED else 32
 """Threads that go along a row of a window; the others of a block take further rows."""
-FACES_ALONG = 1 if SIMULATED else 4
-"""Faces along a row that a thread takes in a window as large as the largest body."""
 MOST_PARTS = 512
 SUMS = 10
 """Sums of w, w r, w r^2, w f, w r f over the faces of u and over those of v."""
-LINE = 16
-"""Numbers between the sums of two parts: a line of the cache for each, so that no block sees old ones of another."""
+WORK = 10
+"""Place of the work of the deformation behind those."""
 AT_X, AT_Y, COSINE, SINE, MASS_X, MASS_Y = range(6)
 """Columns of places: reference point, cosine and sine of the angle, centre of mass."""
-ALONE = 4
-"""Column of windows, after i0, i1, j0, j1: whether none of a less movable body meets it."""
+LEVEL, RANK = 4, 5
+"""Columns of windows, after i0, i1, j0, j1: the level of the body, and its rank in the order of bodies."""
 
 
 class BodyRoom(NamedTuple):
@@ -83,15 +84,13 @@ class BodyRoom(NamedTuple):
 
     Attributes
     ----------
-    windows : (B, K, 5) int32
-        i0, i1, j0, j1, and whether the body is independent of the others.
+    windows : (B, K, 6) int32
+        i0, i1, j0, j1, level and rank.
     places : (B, K, 6) float64
     motions : (B, K, 4) float64
         Velocity of the centre of mass and spin to which the fluid is dragged, and the spin before.
-    parts : (B, K, parts, 16) float64
-        Sums over the faces in each part of a window.
-    ended : (B, K) int32
-        Blocks that have ended.
+    sums : (B, K, 11, parts) float64
+        Over the faces in each part of a window.
     along : int
         Parts of a window along a row.
     """
@@ -99,8 +98,7 @@ class BodyRoom(NamedTuple):
     windows: Array
     places: Array
     motions: Array
-    parts: Array
-    ended: Array
+    sums: Array
     along: int
 
 
@@ -109,16 +107,15 @@ def body_room(table: BodyTable, batch: int, grid: Grid, zeros: Callable[..., Arr
     count = len(table.order)
     reach = float(table.traits[:, AXIS_A:CENTROID_X].max(initial=0.0))
     faces = 2.0 * reach / grid.h + 5.0
-    along = math.ceil(min(faces, grid.ny) / (LANES * FACES_ALONG))
+    along = math.ceil(min(faces, grid.ny) / LANES)
     across = math.ceil(min(faces, grid.nx) / (THREADS // LANES))
-    along = min(along, MOST_PARTS)
+    along = max(1, min(along, MOST_PARTS))
     parts = along * max(1, min(across, MOST_PARTS // along))
     return BodyRoom(
-        zeros((batch, count, 5), np.int32),
+        zeros((batch, count, 6), np.int32),
         zeros((batch, count, 6), np.float64),
         zeros((batch, count, 4), np.float64),
-        zeros((batch, count, parts, LINE), np.float64),
-        zeros((batch, count), np.int32),
+        zeros((batch, count, SUMS + 1, parts), np.float64),
         along,
     )
 
@@ -184,7 +181,7 @@ def _with_face(sums: Any, share: float, arm: float, velocity: float) -> Any:
 
 @cuda.jit(device=True)
 def _moments(sums: Array, first: int, h: float) -> tuple[float, float, float, float, float]:
-    """Return five sums over the faces under a body, from row ``first`` on, times the area of a cell."""
+    """Return five sums over the faces under a body, from column 0 of row ``first`` on, times the area of a cell."""
     area = h * h
     return (
         sums[first, 0] * area,
@@ -217,10 +214,10 @@ def _note_work(
 
 @cuda.jit(device=True)
 def _add_up(
-    part: Any, window: Any, middle: Any, about: Any, others: Any, u: Array, v: Array,
-    share_u: Array, share_v: Array, drifts: Array,
+    along_x: bool, part: Any, window: Any, middle: Any, about: Any, others: Any, field: Array, share: Array,
+    drift: Array,
 ) -> Any:  # fmt: skip
-    """Find the solid shares of a thread's faces in a window, and return their ten sums.
+    """Find the solid shares of a thread's faces of u (``along_x``) or v in a window, and return their five sums.
 
     ``part`` is where the thread begins, along x and y, and how far it goes each time; ``middle`` the centre of mass.
     What deforms is left out of the velocity until :func:`_drag_along`.
@@ -228,29 +225,22 @@ def _add_up(
     i_first, i_step, j_first, j_step = part
     i0, i1, j0, j1 = window
     xc, yc = middle
-    n, k, bodies, h, nx, ny = about[0], about[1], about[3], about[4], about[7], about[8]
-    real = u.dtype.type
+    k, bodies, h, nx, ny = about[1], about[3], about[4], about[7], about[8]
     bent = bends(bodies.midlines, bodies, k)
-    of_u = of_v = (0.0, 0.0, 0.0, 0.0, 0.0)
+    to_x, to_y = (0.0, 0.5) if along_x else (0.5, 0.0)
+    sums = (0.0, 0.0, 0.0, 0.0, 0.0)
     for i in range(i0 + i_first, i1, i_step):
         f = wrapped(i, nx) + G
         for j in range(j0 + j_first, j1, j_step):
             g = wrapped(j, ny) + G
-            px, py = i * h, (j + 0.5) * h
-            w = real(_share(True, px, py, about, others))
-            share_u[f, g] = w
+            px, py = (i + to_x) * h, (j + to_y) * h
+            w = field.dtype.type(_share(along_x, px, py, about, others))
+            share[f, g] = w
             if bent and w > 0.0:
-                drifts[0, n, f, g] = _drift(bodies.midlines, about, True, px, py)
-                u[n, f, g] -= drifts[0, n, f, g]
-            of_u = _with_face(of_u, w, py - yc, u[n, f, g])
-            px, py = (i + 0.5) * h, j * h
-            w = real(_share(False, px, py, about, others))
-            share_v[f, g] = w
-            if bent and w > 0.0:
-                drifts[1, n, f, g] = _drift(bodies.midlines, about, False, px, py)
-                v[n, f, g] -= drifts[1, n, f, g]
-            of_v = _with_face(of_v, w, px - xc, v[n, f, g])
-    return of_u + of_v
+                drift[f, g] = _drift(bodies.midlines, about, along_x, px, py)
+                field[f, g] -= drift[f, g]
+            sums = _with_face(sums, w, py - yc if along_x else px - xc, field[f, g])
+    return sums
 
 
 @cuda.jit(device=True)
@@ -284,54 +274,15 @@ def _drag_along(
 
 
 @cuda.jit(device=True)
-def _my_part(room: Any, chunk: int, chunks: int) -> tuple[int, int, int, int]:
+def _my_part(along: int, chunk: int, chunks: int) -> tuple[int, int, int, int]:
     """Return where this thread begins in a window, along x and y, and how far it goes each time."""
     t, rows = cuda.threadIdx.x, cuda.blockDim.x // LANES
-    along = room.along
-    across = chunks // along
     return (
         (chunk // along) * rows + t // LANES,
-        across * rows,
+        (chunks // along) * rows,
         (chunk % along) * LANES + t % LANES,
         along * LANES,
     )
-
-
-@cuda.jit(device=True)
-def _sum_of_parts(values: Any, scratch: Array, room: Any, n: int, k: int) -> bool:
-    """Add up values of all threads of all blocks of body k of simulation n, in a fixed order.
-
-    True in the block that ends last, which alone then has the sums in column 0 of ``scratch``.
-    """
-    t, part, parts = cuda.threadIdx.x, cuda.blockIdx.x, cuda.gridDim.x
-    last = cuda.shared.array(1, np.int32)
-    block_sums(values, scratch)
-    for m in range(t, len(values), cuda.blockDim.x):
-        room.parts[n, k, part, m] = scratch[m, 0]
-    cuda.threadfence()
-    cuda.syncthreads()
-    if t == 0:
-        last[0] = cuda.atomic.add(room.ended, (n, k), 1) == parts - 1
-        if last[0]:
-            room.ended[n, k] = 0
-    cuda.syncthreads()
-    if not last[0]:
-        return False
-    cuda.threadfence()
-    for m in range(len(values)):
-        total = 0.0
-        for other in range(t, parts, cuda.blockDim.x):
-            total += room.parts[n, k, other, m]
-        scratch[m, t] = total
-    width = cuda.blockDim.x // 2
-    while width > 0:
-        cuda.syncthreads()
-        if t < width:
-            for m in range(len(values)):
-                scratch[m, t] += scratch[m, t + width]
-        width //= 2
-    cuda.syncthreads()
-    return True
 
 
 @cuda.jit(device=True)
@@ -351,12 +302,13 @@ def _placing(view: Callable[[BodyTable], BodyTable]) -> Kernel:
         active: Array, table: Any, moves: bool, state: Array, contact: Array, clock: Array,
         h: float, nx: int, ny: int, sides: Array, room: Any,
     ) -> None:  # fmt: skip
-        """Move free bodies, note what they touch of the box, find windows, and who is independent of the others."""
+        """Move free bodies, note what they touch of the box, find their windows and levels."""
         n, t, threads = cuda.blockIdx.x, cuda.threadIdx.x, cuda.blockDim.x
         if not active[n]:
             return
         bodies = view(table)
-        for k in range(t, len(bodies.order), threads):
+        for rank in range(t, len(bodies.order), threads):
+            k = bodies.order[rank]
             body = state[n, k]
             if moves and bodies.kinds[k, FREE] != 0:
                 move_free_body(bodies.traits[k], body, clock[n, DT])
@@ -368,59 +320,105 @@ def _placing(view: Callable[[BodyTable], BodyTable]) -> Kernel:
             place[AT_X], place[AT_Y], place[MASS_X], place[MASS_Y] = x, y, xc, yc
             place[COSINE], place[SINE] = math.cos(theta), math.sin(theta)
             window[0], window[1], window[2], window[3] = i0, i1, j0, j1
-        cuda.syncthreads()
-        for rank in range(t, len(bodies.order), threads):
-            k = bodies.order[rank]
-            window, alone = room.windows[n, k], True
-            for earlier in range(rank):
-                other = room.windows[n, bodies.order[earlier]]
-                if windows_meet(window, other, nx, ny, sides):
-                    alone = False
-            window[ALONE] = alone
+            window[LEVEL], window[RANK] = 0, rank
+        for level in range(2):
+            cuda.syncthreads()
+            for rank in range(t, len(bodies.order), threads):
+                window = room.windows[n, bodies.order[rank]]
+                rises = False
+                for earlier in range(rank):
+                    other = room.windows[n, bodies.order[earlier]]
+                    if windows_meet(window, other, nx, ny, sides):
+                        rises = rises or level == 0 or other[LEVEL] > 0
+                if level == 0 and rises:
+                    window[LEVEL] = 1
+                elif level == 1 and rises:
+                    # others may see 1 or 2 here, which is the same to them
+                    window[LEVEL] = 2
 
     return _place
 
 
-def _adding_up(view: Callable[[BodyTable], BodyTable]) -> Kernel:
-    @Kernel
-    def _respond(
-        active: Array, u: Array, v: Array, shares: Array, drifts: Array, table: Any, moves: bool,
-        state: Array, gravity: Array, clock: Array, penalty: float, h: float, sides: Array,
-        room: Any,
+def _weighing(view: Callable[[BodyTable], BodyTable], others_of: Callable[..., Any]) -> Kernel:
+    @functools.partial(Kernel, launch_bounds=(THREADS, BLOCKS_EACH))
+    def _weigh(
+        active: Array, level: int, u: Array, v: Array, shares: Array, drifts: Array, table: Any,
+        state: Array, contact: Array, clock: Array, penalty: float, h: float, sides: Array, room: Any,
     ) -> None:  # fmt: skip
-        """Find the solid shares of independent bodies and the sums over them; give the bodies their new motion."""
+        """Find the solid shares of bodies of a level, and the sums over parts of their windows, of u and of v."""
         chunk, k, n = cuda.blockIdx.x, cuda.blockIdx.y, cuda.blockIdx.z
-        if not active[n] or not room.windows[n, k, ALONE]:
+        if not active[n] or room.windows[n, k, LEVEL] != level:
             return
         bodies = view(table)
-        scratch = cuda.shared.array((SUMS, THREADS), np.float64)
+        scratch = cuda.shared.array((5, THREADS), np.float64)
         nx, ny, dt = u.shape[1] - 2 * G, u.shape[2] - 2 * G, clock[n, DT]
+        chunks = cuda.gridDim.x // 2
+        along_x = chunk < chunks
+        component = 0 if along_x else 1
+        chunk -= component * chunks
         seen, middle, window = _seen(room, n, k)
         diffusion = diffusion_at_surface(bodies, k, clock[n, VISCOSITY], dt, h)
         about = n, k, seen, bodies, h, penalty * dt, diffusion, nx, ny, sides
-        part = _my_part(room, chunk, cuda.gridDim.x)
-        sums = _add_up(part, window, middle, about, None, u, v, shares[0, n], shares[1, n], drifts)
-        if _sum_of_parts(sums, scratch, room, n, k) and cuda.threadIdx.x == 0:
-            su, sv = _moments(scratch, 0, h), _moments(scratch, 5, h)
-            body, motion = state[n, k], room.motions[n, k]
-            free = moves and bodies.kinds[k, FREE] != 0
-            motion[3] = body[SPIN]
-            motion[0], motion[1], motion[2] = respond(
-                bodies.traits[k], free, body, su, sv, dt, gravity
-            )
+        part = _my_part(room.along, chunk, chunks)
+        field = u[n] if along_x else v[n]
+        others = others_of(room.windows[n, k, RANK], state[n], contact[n])
+        sums = _add_up(
+            along_x, part, window, middle, about, others, field, shares[component, n],
+            drifts[component, n],
+        )  # fmt: skip
+        block_sums(sums, scratch)
+        for m in range(cuda.threadIdx.x, 5, cuda.blockDim.x):
+            room.sums[n, k, 5 * component + m, chunk] = scratch[m, 0]
 
-    return _respond
+    return _weigh
+
+
+@device_function
+def _none(rank: int, states: Array, contact: Array) -> None:
+    """Return None: a body of level zero meets no other."""
+    return
+
+
+@device_function
+def _others(rank: int, states: Array, contact: Array) -> Any:
+    """Return what tells where the bodies before this one are."""
+    return rank, states, contact
+
+
+@Kernel
+def _respond(
+    active: Array, level: int, table: Any, moves: bool, state: Array, gravity: Array, clock: Array,
+    h: float, room: Any,
+) -> None:  # fmt: skip
+    """Add up the sums over the parts of windows, and give the bodies of a level their new motion."""
+    k, n, t = cuda.blockIdx.x, cuda.blockIdx.y, cuda.threadIdx.x
+    if not active[n] or room.windows[n, k, LEVEL] != level:
+        return
+    scratch = cuda.shared.array((SUMS, WARP), np.float64)
+    for m in range(SUMS):
+        total = 0.0
+        for chunk in range(t, room.sums.shape[3], WARP):
+            total += room.sums[n, k, m, chunk]
+        scratch[m, t] = warp_sum(total)
+    if t == 0:
+        su, sv = _moments(scratch, 0, h), _moments(scratch, 5, h)
+        body, motion = state[n, k], room.motions[n, k]
+        free = moves and table.kinds[k, FREE] != 0
+        motion[3] = body[SPIN]
+        motion[0], motion[1], motion[2] = respond(
+            table.traits[k], free, body, su, sv, clock[n, DT], gravity
+        )
 
 
 def _dragging(view: Callable[[BodyTable], BodyTable]) -> Kernel:
     @Kernel
     def _drag(
-        active: Array, u: Array, v: Array, shares: Array, drifts: Array, form: Array, table: Any,
-        state: Array, clock: Array, h: float, room: Any,
+        active: Array, level: int, u: Array, v: Array, shares: Array, drifts: Array, table: Any,
+        h: float, room: Any,
     ) -> None:  # fmt: skip
-        """Drag the fluid under independent bodies along."""
+        """Drag the fluid under bodies of a level along, and add up the work of what deforms."""
         chunk, k, n = cuda.blockIdx.x, cuda.blockIdx.y, cuda.blockIdx.z
-        if not active[n] or not room.windows[n, k, ALONE]:
+        if not active[n] or room.windows[n, k, LEVEL] != level:
             return
         bodies = view(table)
         nx, ny = u.shape[1] - 2 * G, u.shape[2] - 2 * G
@@ -428,19 +426,46 @@ def _dragging(view: Callable[[BodyTable], BodyTable]) -> Kernel:
         moved = room.motions[n, k]
         motion = moved[0], moved[1], moved[2]
         bent = bends(bodies.midlines, bodies, k)
-        part = _my_part(room, chunk, cuda.gridDim.x)
+        part = _my_part(room.along, chunk, cuda.gridDim.x)
         work = _drag_along(
             part, window, middle, motion, (n, h, nx, ny), bent, u, v, shares[0, n], shares[1, n],
             drifts,
         )  # fmt: skip
         if bent:
             scratch = cuda.shared.array((1, THREADS), np.float64)
-            if _sum_of_parts((work,), scratch, room, n, k) and cuda.threadIdx.x == 0:
-                body, inertia = state[n, k], bodies.traits[k, FLUID_INERTIA]
-                work, spins = scratch[0, 0] * h * h, (moved[3], moved[2])
-                _note_work(bodies.midlines, form[n, k], body, work, spins, inertia, clock[n, DT])
+            block_sums((work,), scratch)
+            if cuda.threadIdx.x == 0:
+                room.sums[n, k, WORK, chunk] = scratch[0, 0]
 
     return _drag
+
+
+@Kernel
+def _work(
+    active: Array,
+    level: int,
+    form: Array,
+    bodies: Any,
+    state: Array,
+    clock: Array,
+    h: float,
+    room: Any,
+) -> None:
+    """Note what the deformation of the bodies of a level gave to the fluid."""
+    k, n, t = cuda.blockIdx.x, cuda.blockIdx.y, cuda.threadIdx.x
+    if not active[n] or room.windows[n, k, LEVEL] != level:
+        return
+    if not bends(bodies.midlines, bodies, k):
+        return
+    work = 0.0
+    for chunk in range(t, room.sums.shape[3], WARP):
+        work += room.sums[n, k, WORK, chunk]
+    work = warp_sum(work)
+    if t == 0:
+        moved, inertia = room.motions[n, k], bodies.traits[k, FLUID_INERTIA]
+        spins = moved[3], moved[2]
+        body, work, dt = state[n, k], work * h * h, clock[n, DT]
+        _note_work(bodies.midlines, form[n, k], body, work, spins, inertia, dt)
 
 
 def _taking_turns(view: Callable[[BodyTable], BodyTable]) -> Kernel:
@@ -450,7 +475,7 @@ def _taking_turns(view: Callable[[BodyTable], BodyTable]) -> Kernel:
         moves: bool, state: Array, contact: Array, gravity: Array, clock: Array, penalty: float,
         h: float, sides: Array, room: Any,
     ) -> None:  # fmt: skip
-        """Do all of it for bodies that meet others, one after the other, in one block of threads a simulation."""
+        """Do all of it for bodies of level two, one after the other, in one block of threads a simulation."""
         n, t = cuda.blockIdx.x, cuda.threadIdx.x
         if not active[n]:
             return
@@ -458,25 +483,21 @@ def _taking_turns(view: Callable[[BodyTable], BodyTable]) -> Kernel:
         scratch = cuda.shared.array((SUMS, THREADS), np.float64)
         shared_motion = cuda.shared.array(3, np.float64)
         nx, ny, dt = u.shape[1] - 2 * G, u.shape[2] - 2 * G, clock[n, DT]
-        rows = cuda.blockDim.x // LANES
-        part = t // LANES, rows, t % LANES, LANES
+        part = _my_part(1, 0, 1)
         share_u, share_v = shares[0, n], shares[1, n]
         for rank in range(len(bodies.order)):
             k = bodies.order[rank]
-            if room.windows[n, k, ALONE]:
+            if room.windows[n, k, LEVEL] < 2:
                 continue
             body = state[n, k]
             seen, middle, window = _seen(room, n, k)
             diffusion = diffusion_at_surface(bodies, k, clock[n, VISCOSITY], dt, h)
             about = n, k, seen, bodies, h, penalty * dt, diffusion, nx, ny, sides
-            x, y = seen[0], seen[1]
-            if near_others(rank, bodies, x, y, state[n], h, nx, ny, sides):
-                others = rank, state[n], contact[n]
-                sums = _add_up(part, window, middle, about, others, u, v, share_u, share_v, drifts)
-            else:
-                sums = _add_up(part, window, middle, about, None, u, v, share_u, share_v, drifts)
+            others = rank, state[n], contact[n]
+            of_u = _add_up(True, part, window, middle, about, others, u[n], share_u, drifts[0, n])
+            of_v = _add_up(False, part, window, middle, about, others, v[n], share_v, drifts[1, n])
             spin = body[SPIN]  # before it is given its new value
-            block_sums(sums, scratch)
+            block_sums(of_u + of_v, scratch)
             if t == 0:
                 su, sv = _moments(scratch, 0, h), _moments(scratch, 5, h)
                 free = moves and bodies.kinds[k, FREE] != 0
@@ -501,7 +522,8 @@ def _taking_turns(view: Callable[[BodyTable], BodyTable]) -> Kernel:
 
 
 _place, _place_bent = _placing(_rigid), _placing(_all)
-_respond, _respond_bent = _adding_up(_rigid), _adding_up(_all)
+_weigh, _weigh_bent = _weighing(_rigid, _none), _weighing(_all, _none)
+_weigh_beside, _weigh_bent_beside = _weighing(_rigid, _others), _weighing(_all, _others)
 _drag, _drag_bent = _dragging(_rigid), _dragging(_all)
 _take_turns, _take_turns_bent = _taking_turns(_rigid), _taking_turns(_all)
 
@@ -513,25 +535,31 @@ def penalize(
 ) -> None:  # fmt: skip
     """Move free bodies, give them their new velocity, drag the fluid under every body along, as on the CPU."""
     bent = len(bodies.nodes) > 0
-    place, add_up, drag, take_turns = (
-        (_place_bent, _respond_bent, _drag_bent, _take_turns_bent)
-        if bent
-        else (_place, _respond, _drag, _take_turns)
-    )
-    batch, count = room.ended.shape
+    batch, count, _, parts = room.sums.shape
     nx, ny = u.shape[1] - 2 * G, u.shape[2] - 2 * G
-    parts = (room.parts.shape[2], count, batch)
+    place = _place_bent if bent else _place
     place.launch(
         (batch,), (8 if SIMULATED else 32,), active, bodies, moves, state, contact, clock, h, nx,
         ny, sides, room,
     )  # fmt: skip
     fields = u, v, shares, drifts
-    add_up.launch(
-        parts, (THREADS,), active, *fields, bodies, moves, state, gravity, clock, penalty, h,
-        sides, room,
-    )  # fmt: skip
-    drag.launch(parts, (THREADS,), active, *fields, form, bodies, state, clock, h, room)
-    if count > 1:
+    levels = (_weigh_bent, _weigh_bent_beside) if bent else (_weigh, _weigh_beside)
+    for level, weigh in enumerate(levels[:count]):
+        weigh.launch(
+            (2 * parts, count, batch), (THREADS,), active, level, *fields, bodies, state, contact,
+            clock, penalty, h, sides, room,
+        )  # fmt: skip
+        _respond.launch(
+            (count, batch), (WARP,), active, level, bodies, moves, state, gravity, clock, h, room
+        )
+        drag = _drag_bent if bent else _drag
+        drag.launch((parts, count, batch), (THREADS,), active, level, *fields, bodies, h, room)
+        if bent:
+            _work.launch(
+                (count, batch), (WARP,), active, level, form, bodies, state, clock, h, room
+            )
+    if count > 2:
+        take_turns = _take_turns_bent if bent else _take_turns
         take_turns.launch(
             (batch,), (THREADS,), active, *fields, form, bodies, moves, state, contact, gravity,
             clock, penalty, h, sides, room,
@@ -557,10 +585,10 @@ def bend(active: Array, *arguments: Any) -> None:
 
 
 @Kernel
-def _follow_light_bodies(
-    active: Array, u: Array, v: Array, bodies: Any, state: Array, clock: Array, h: float,
-    sides: Array, room: Any,
-) -> None:  # fmt: skip
+def _weigh_light_bodies(
+    active: Array, u: Array, v: Array, bodies: Any, state: Array, h: float, sides: Array, room: Any
+) -> None:
+    """Find the sums over parts of the windows of bodies lighter than the fluid, where all moves with the body."""
     chunk, k, n = cuda.blockIdx.x, cuda.blockIdx.y, cuda.blockIdx.z
     if not active[n] or bodies.traits[k, MASS_LAG] == 0.0:
         return
@@ -570,7 +598,7 @@ def _follow_light_bodies(
     cos, sin = math.cos(body[ANGLE]), math.sin(body[ANGLE])
     x, y, xc, yc, (i0, i1, j0, j1) = locate_body(n, k, bodies, body, h, nx, ny, sides)
     of_u = of_v = (0.0, 0.0, 0.0, 0.0, 0.0)
-    i_first, i_step, j_first, j_step = _my_part(room, chunk, cuda.gridDim.x)
+    i_first, i_step, j_first, j_step = _my_part(room.along, chunk, cuda.gridDim.x)
     for i in range(i0 + i_first, i1, i_step):
         f = wrapped(i, nx) + G
         for j in range(j0 + j_first, j1, j_step):
@@ -581,18 +609,40 @@ def _follow_light_bodies(
             distance = body_distance(bodies, n, k, (i + 0.5) * h - x, j * h - y, cos, sin)
             w = penalized_share(mask(distance, h), RIGID)
             of_v = _with_face(of_v, w, (i + 0.5) * h - xc, v[n, f, g])
-    if _sum_of_parts(of_u + of_v, scratch, room, n, k) and cuda.threadIdx.x == 0:
+    block_sums(of_u + of_v, scratch)
+    for m in range(cuda.threadIdx.x, SUMS, cuda.blockDim.x):
+        room.sums[n, k, m, chunk] = scratch[m, 0]
+
+
+@Kernel
+def _follow_light_bodies(
+    active: Array, bodies: Any, state: Array, clock: Array, h: float, room: Any
+) -> None:
+    """Note the rigid motion of the fluid under those bodies."""
+    k, n, t = cuda.blockIdx.x, cuda.blockIdx.y, cuda.threadIdx.x
+    if not active[n] or bodies.traits[k, MASS_LAG] == 0.0:
+        return
+    scratch = cuda.shared.array((SUMS, WARP), np.float64)
+    for m in range(SUMS):
+        total = 0.0
+        for chunk in range(t, room.sums.shape[3], WARP):
+            total += room.sums[n, k, m, chunk]
+        scratch[m, t] = warp_sum(total)
+    if t == 0:
         su, sv = _moments(scratch, 0, h), _moments(scratch, 5, h)
-        follow_fluid(bodies.traits[k], body, su, sv, clock[n, DT])
+        follow_fluid(bodies.traits[k], state[n, k], su, sv, clock[n, DT])
 
 
 def follow_light_bodies(
-    active: Array, room: BodyRoom, u: Array, v: Array, shares: Array, *arguments: Any
-) -> None:
+    active: Array, room: BodyRoom, u: Array, v: Array, shares: Array, bodies: BodyTable, state: Array, clock: Array,
+    h: float, sides: Array,
+) -> None:  # fmt: skip
     """Find the rigid motion of the fluid under every body that is lighter than it, and its rate."""
-    batch, count = room.ended.shape
-    parts = (room.parts.shape[2], count, batch)
-    _follow_light_bodies.launch(parts, (THREADS,), active, u, v, *arguments, room)
+    batch, count, _, parts = room.sums.shape
+    _weigh_light_bodies.launch(
+        (parts, count, batch), (THREADS,), active, u, v, bodies, state, h, sides, room
+    )
+    _follow_light_bodies.launch((count, batch), (WARP,), active, bodies, state, clock, h, room)
 
 
 @Kernel

@@ -179,7 +179,9 @@ def far_field(
     block = BLOCK_SPACINGS * spacing
     blocks = (batch, room.vortices.shape[2] + SIDES)
     flat = [field.reshape(-1) for field in (u, v)]
-    _gather.launch(blocks, (THREADS,), active, u, v, *flat, h, block, sides, stream, *room)
+    # a warp for every sixteen rows of a block of vorticity: there are many blocks, and each waits for its own sums
+    warps = max(1, min(block // 16, THREADS // WARP))
+    _gather.launch(blocks, (warps * WARP,), active, u, v, *flat, h, block, sides, stream, *room)
     pieces = -(-(max(nx, ny) + 2 * G) // (SPACINGS * spacing))
     _induce.launch(
         (batch, SIDES, pieces),
