@@ -57,7 +57,11 @@ def test_every_kernel_compiles(compiled: dict[tuple[Any, ...], int], dtype: str)
     from flowsim.backend import cuda
     from flowsim.backend.cuda.launching import Kernel
 
-    for sides, bodies, options in CASES.values():
+    more = [
+        (CASES[name][0], 2 * CASES[name][1], CASES[name][2])
+        for name in ("wake", "swimmers that meet")
+    ]
+    for sides, bodies, options in [*CASES.values(), *more]:
         sensors = [(len(bodies) - 1, (0.6, 0.1))] if bodies else []
         sim = Simulation(Grid(12, 10, 0.3), sides, bodies, viscosity=0.05, batch=2, dtype=dtype, backend="cuda",
                          sensors=sensors, **options)  # fmt: skip
