@@ -19,7 +19,7 @@ help:
 	@echo "make chaos  runs under siege for up to twenty minutes, audited for lost and doubled experience"
 	@echo "make docs   the site of docs/ into build/site, without network; a broken link or a warning fails it"
 	@echo "make evidence  all of these on one clean commit, and the page that says which commit each result is of"
-	@echo "make gpu    everything there is to check and measure on a GPU, in under nine minutes"
+	@echo "make gpu    everything there is to check and measure on a GPU, in under ten minutes"
 	@echo "make c-client  the client for environments in C and Fortran, with its examples, into build/c"
 	@echo "make clean  remove the virtual environment and the caches"
 

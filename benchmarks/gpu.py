@@ -227,7 +227,8 @@ def training(output: Path, note: Note) -> Found:
     runs, log, verdict = output / "runs", output / "training.log", output / "evaluation.log"
     train = [
         *flowsim, "train", "d_cylinder_wake/fine", "env_options.backend=cuda", "workers.processes=1",
-        "agent.device=cuda", *SAC, f"run.steps={TRAINING_STEPS}", f"run.folder={runs}", "run.name=fine",
+        "env_options.start=impulsive", "agent.device=cuda", *SAC, f"run.steps={TRAINING_STEPS}",
+        f"run.folder={runs}", "run.name=fine",
     ]  # fmt: skip
     found: Found = {"command": train[1:], "steps": TRAINING_STEPS}
     found["training"] = ended(start(train, log), log, TRAINING_SECONDS)
