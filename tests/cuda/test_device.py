@@ -269,7 +269,7 @@ def test_the_largest_batch_is_taken() -> None:
 
 @pytest.mark.parametrize("name", ["cfl", "penalty", "integrator"])
 def test_what_is_written_between_steps_counts(name: str) -> None:
-    """A program begins anew where its settings changed, so all that a user may write must be among them."""
+    """A program begins again where its settings changed, so all that a user may write must be among them."""
     sim = Simulation(Grid(8, 8, 0.25), viscosity=0.1, backend="cuda")
     before = sim._settings()
     setattr(sim, name, {"cfl": 0.2, "penalty": 10.0, "integrator": "euler"}[name])

@@ -311,7 +311,7 @@ class _Program:
     sweeps : callable
         The sequence.
     settings : callable
-        Tells the numbers that its launches hold. It begins anew, also compiling, when they have changed.
+        Tells the numbers that its launches hold. It begins again, also compiling, when they have changed.
     stream, capturing : cupy.cuda.Stream
         Where it runs, and where it is captured.
     """
