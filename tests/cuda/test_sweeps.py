@@ -57,8 +57,9 @@ def test_sweeps_are_the_same_where_rows_are_left_over(
         sim._sweeps.divergence(active, sim._device.blocks(active), *new, sim._phi, s.sides)
         ahead[sim.backend] = sim.to_host(sim._phi).copy()
         if sim.backend == "cuda":
-            monkeypatch.setattr(sim._pressure_solver, "solve", lambda *_: None)
-            sim._pressure_solver.solve_divergence(active, 1, *new, sim._phi, s.sides)
+            solver = sim._pressure_solver
+            monkeypatch.setattr(solver, "solve", lambda *_: None)
+            solver.solve_divergence(active, 1, *new, sim._phi, s.sides)
             expected = in_order(ahead["cuda"], sim)[[0, 2]]
             np.testing.assert_array_equal(sim.to_host(sim._phi)[[0, 2]], expected)
             sim._phi[...] = sim._device.array(in_order(ahead["cpu"], sim))

@@ -1,6 +1,6 @@
 """A body whose place is not finite is nowhere: it covers nothing, and touches nothing outside of its arrays.
 
-The same functions run on both backends; ``tests/cuda/test_lost_bodies.py`` has them in kernels.
+The same functions run on both backends; ``tests/cuda/test_lost_windows.py`` has them in kernels.
 """
 
 import math
