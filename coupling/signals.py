@@ -16,6 +16,7 @@ __all__ = [
     "deaf_streams",
     "discard",
     "interrupting",
+    "interruption_behind",
     "leave_closed_terminal",
     "number_of",
 ]
@@ -44,6 +45,17 @@ class Interrupted(KeyboardInterrupt):
 def number_of(interruption: KeyboardInterrupt) -> int:
     """Return the signal behind a KeyboardInterrupt: SIGINT unless it says otherwise."""
     return getattr(interruption, "number", signal.SIGINT)
+
+
+def interruption_behind(error: BaseException) -> KeyboardInterrupt | None:
+    """Return the interruption that an error came from, or None.
+
+    A signal in the middle of the import of a compiled module comes out of it as an ImportError.
+    """
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, KeyboardInterrupt):
+        cause = cause.__cause__ or cause.__context__
+    return cause
 
 
 @contextlib.contextmanager

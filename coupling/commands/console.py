@@ -22,7 +22,7 @@ from coupling.errors import (
     printable_lines,
 )
 from coupling.meanwhile import meanwhile
-from coupling.signals import deaf_streams, number_of
+from coupling.signals import deaf_streams, interruption_behind, number_of
 
 __all__ = ["begin", "loading", "print_next", "told_in_a_sentence"]
 
@@ -42,23 +42,30 @@ def told_in_a_sentence(command: Callable[P, R]) -> Callable[P, R]:
         except RunError as error:
             code, sentence = 1, f"flowsim: {error}"
         except KeyboardInterrupt as interruption:
-            number = number_of(interruption)
-            how = (
-                "interrupted"
-                if number == signal.SIGINT
-                else f"ended by {signal.Signals(number).name}"
-            )
-            code, sentence = 128 + number, f"flowsim: {interruption if str(interruption) else how}"
+            code, sentence = _interrupted(interruption)
         except OSError as error:
             if isinstance(error, BrokenPipeError) and deaf_streams():
                 raise  # `flowsim ... | head`, which main ends quietly
             code, sentence = 1, f"flowsim: {describe_os_error(error)}"
-        except ModuleNotFoundError as error:
-            code, sentence = 2, f"flowsim: {describe_missing(error)}"
+        except ImportError as error:
+            behind = interruption_behind(error)
+            if behind is not None:
+                code, sentence = _interrupted(behind)
+            elif isinstance(error, ModuleNotFoundError):
+                code, sentence = 2, f"flowsim: {describe_missing(error)}"
+            else:
+                raise
         print(printable_lines(sentence), file=sys.stderr)
         raise typer.Exit(code)
 
     return wrapper
+
+
+def _interrupted(interruption: KeyboardInterrupt) -> tuple[int, str]:
+    """Return the exit code after a signal, and the sentence."""
+    number = number_of(interruption)
+    how = "interrupted" if number == signal.SIGINT else f"ended by {signal.Signals(number).name}"
+    return 128 + number, f"flowsim: {interruption if str(interruption) else how}"
 
 
 def begin(what: str) -> None:

@@ -6,8 +6,10 @@ import signal
 import subprocess
 
 import pytest
+import typer
 from conftest import GUARD, wait_until, workers_of
 
+from coupling.commands.console import told_in_a_sentence
 from coupling.signals import ENDING, Interrupted, deaf_streams, interrupting, number_of
 from rl_agent.learner import Learner
 
@@ -52,7 +54,13 @@ def test_each_signal_stops_a_training_that_goes_on_from_there(shell):
     connection = shell.run_folder / "connection.json"
     wait_until(connection.exists)
     workers = [shell.start("worker", "--connect", str(connection)) for _ in range(2)]
-    wait_until(lambda: shell.status()["state"] == "training" and steps_in(shell) > more)
+    wait_until(
+        lambda: (
+            shell.status()["state"] == "training"
+            and len(shell.status()["workers"]) == 2  # one that is still waiting says no goodbye
+            and steps_in(shell) > more
+        )
+    )
     workers[0].send_signal(signal.SIGUSR1)
     _, said = workers[0].communicate(timeout=GUARD)
     assert workers[0].returncode == 128 + signal.SIGUSR1, said
@@ -163,3 +171,28 @@ def test_an_ignored_signal_stays_ignored_and_handlers_come_back():
     assert signal.getsignal(signal.SIGUSR1) is signal.SIG_DFL
     assert number_of(KeyboardInterrupt()) == signal.SIGINT
     assert not deaf_streams()
+
+
+@pytest.mark.parametrize("interruption", [KeyboardInterrupt(), Interrupted(number=signal.SIGTERM)])
+def test_a_signal_during_an_import_ends_like_any_other(capsys, interruption):
+    """Compiled modules turn what is raised while they are imported into an error of their own."""
+
+    @told_in_a_sentence
+    def command():
+        raise ImportError("initialization failed") from interruption
+
+    with pytest.raises(typer.Exit) as ended:
+        command()
+    number = number_of(interruption)
+    assert ended.value.exit_code == 128 + number
+    how = "interrupted" if number == signal.SIGINT else "ended by SIGTERM"
+    assert capsys.readouterr().err == f"flowsim: {how}\n"
+
+
+def test_an_import_that_fails_by_itself_is_no_interruption():
+    @told_in_a_sentence
+    def command():
+        raise ImportError("initialization failed")
+
+    with pytest.raises(ImportError, match="initialization failed"):
+        command()
