@@ -5,7 +5,7 @@ import pytest
 from test_equality import assert_equal
 
 from flowsim import Disk, Ellipse, Grid, Sides, Simulation
-from flowsim.backend.cuda.bodies import LEVEL
+from flowsim.backend.cuda.windows import LEVEL
 from flowsim.bodies.swimmers import carangiform, slender
 from flowsim.boundary import Side
 from flowsim.kernels.body_geometry import ranges_meet

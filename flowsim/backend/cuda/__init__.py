@@ -4,7 +4,7 @@
 the device, and nothing allocates, so that a sequence of sweeps can be captured as a graph.
 """
 
-from flowsim.backend.cuda.bodies import bend, cover, follow_light_bodies, penalize, sense
+from flowsim.backend.cuda.bodies import bend, cover, follow_light_bodies, sense
 from flowsim.backend.cuda.clock import begin_step, end_step
 from flowsim.backend.cuda.device import Device
 from flowsim.backend.cuda.far_field import far_field
@@ -16,6 +16,7 @@ from flowsim.backend.cuda.flow import (
     predict,
     sample,
 )
+from flowsim.backend.cuda.penalty import penalize
 from flowsim.backend.cuda.poisson import PressureSolver
 from flowsim.backend.cuda.sides import fill_ghosts, predict_open_sides, update_sides
 

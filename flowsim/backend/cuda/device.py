@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from flowsim.backend.cuda.bodies import BodyRoom, body_room
 from flowsim.backend.cuda.far_field import FarField
 from flowsim.backend.cuda.flow import Speeds
 from flowsim.backend.cuda.launching import SIMULATED, TILE
+from flowsim.backend.cuda.windows import BodyRoom, body_room
 from flowsim.bodies.table import BodyTable
 from flowsim.grid import GHOSTS, Grid
 from flowsim.kernels.far_field import blocks_in

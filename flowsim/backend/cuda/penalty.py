@@ -1,0 +1,476 @@
+"""Sweeps over the windows of the bodies: many blocks of threads for each body.
+
+The first launch moves free bodies, finds their windows, and the level of each body: zero if its window meets none of a
+less movable one, one if it meets some of level zero alone, and two otherwise. Bodies of a level are independent of each
+other, and a level takes three launches. The first finds the solid shares and the sums over the faces under each body,
+in as many blocks as its window has parts, the second adds the parts up in their order, so that a run repeats to the
+bit, and gives the body its new motion, the third drags the fluid along. Of those of level two, one block of threads a
+simulation takes one after the other.
+
+What belongs to bodies that bend is compiled only for simulations that have some, and what resolves overlaps only for
+levels one and two.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numba import cuda
+
+from flowsim.backend.cuda.launching import SIMULATED, WARP, Kernel, block_sums, warp_sum
+from flowsim.backend.cuda.windows import (
+    AT_X,
+    AT_Y,
+    COSINE,
+    LEVEL,
+    MASS_X,
+    MASS_Y,
+    RANK,
+    SINE,
+    SUMS,
+    THREADS,
+    WORK,
+    BodyRoom,
+    moments,
+    my_part,
+    sum_parts,
+    with_face,
+)
+from flowsim.bodies.table import TOUCHES_BOX, BodyTable
+from flowsim.grid import GHOSTS as G
+from flowsim.kernels.body_geometry import (
+    body_distance,
+    claimed_by_others,
+    diffusion_at_surface,
+    locate_body,
+    share_at_surface,
+    touches_box,
+    windows_meet,
+    wrapped,
+)
+from flowsim.kernels.cell import mask, penalized_share
+from flowsim.kernels.device_function import device_function
+from flowsim.kernels.layout import (
+    ANGLE,
+    DT,
+    FLUID_INERTIA,
+    FREE,
+    SPIN,
+    TORQUE,
+    VISCOSITY,
+)
+from flowsim.kernels.midline import bends, deformation_velocity, note_deformation
+from flowsim.kernels.rigid import move_free_body, respond
+
+Array = Any
+_Table: Any = BodyTable
+
+BLOCKS_EACH = 5
+"""Blocks that a multiprocessor takes at once of the launch that finds shares: registers are limited to that."""
+
+
+@device_function
+def _all(bodies: BodyTable) -> BodyTable:
+    """Return the table of bodies of which some bend."""
+    return bodies
+
+
+@device_function
+def _rigid(bodies: BodyTable) -> Any:
+    """Return the table of bodies of which none bends: what hangs on None is not compiled."""
+    return _Table(
+        bodies.traits, bodies.kinds, bodies.order, bodies.support, bodies.distances,
+        None, None, None, None,
+    )  # fmt: skip
+
+
+@cuda.jit(device=True)
+def _share(along_x: bool, px: float, py: float, about: Any, others: Any) -> float:
+    """Return the penalised share of a face at (px, py), less what bodies before this one claim.
+
+    ``about`` holds what is the same for all faces under a body; ``seen`` in it is place, cosine and sine of the body.
+    ``others`` is None for a body that meets none, and else its rank, states and contacts of all bodies of the
+    simulation.
+    """
+    n, k, seen, bodies, h, c, diffusion, nx, ny, sides = about
+    x, y, cos, sin = seen
+    own = body_distance(bodies, n, k, px - x, py - y, cos, sin)
+    if diffusion > 0.0 and 0.0 < own < h:
+        rx, ry = px - x, py - y
+        west = body_distance(bodies, n, k, rx - h, ry, cos, sin)
+        east = body_distance(bodies, n, k, rx + h, ry, cos, sin)
+        south = body_distance(bodies, n, k, rx, ry - h, cos, sin)
+        north = body_distance(bodies, n, k, rx, ry + h, cos, sin)
+        share = share_at_surface(own, (west, east, south, north), along_x, h, c, diffusion)
+    else:
+        share = penalized_share(mask(own, h), c)
+    if others is None:
+        return share
+    rank, states, contact = others
+    if share > 0.0 or not bends(bodies.midlines, bodies, k):
+        claimed = claimed_by_others(n, rank, bodies, px, py, own, states, h, nx, ny, sides, contact)
+        if claimed > 0.0:
+            share = min(share, penalized_share(max(1.0 - claimed, 0.0), c))
+    return share
+
+
+@cuda.jit(device=True)
+def _drift(midlines: Any, about: Any, along_x: bool, px: float, py: float) -> float:
+    """Return the velocity of deformation of a face."""
+    if midlines is None:
+        return 0.0
+    n, k, (x, y, cos, sin), bodies = about[0], about[1], about[2], about[3]
+    u, v = deformation_velocity(bodies.nodes[k], midlines[n, k], px - x, py - y, cos, sin)
+    return u if along_x else v
+
+
+@cuda.jit(device=True)
+def _note_work(
+    midlines: Any, form: Array, body: Array, work: float, spins: Any, inertia: float, dt: float
+) -> None:
+    """Note what the deformation of a body gave to the fluid."""
+    if midlines is None:
+        return
+    body[TORQUE] = note_deformation(form, body[TORQUE], work, spins, inertia, dt)
+
+
+@cuda.jit(device=True)
+def _add_up(
+    along_x: bool, part: Any, window: Any, middle: Any, about: Any, others: Any, field: Array, share: Array,
+    drift: Array,
+) -> Any:  # fmt: skip
+    """Find the solid shares of a thread's faces of u (``along_x``) or v in a window, and return their five sums.
+
+    ``part`` is where the thread begins, along x and y, and how far it goes each time; ``middle`` the centre of mass.
+    What deforms is left out of the velocity until :func:`_drag_along`.
+    """
+    i_first, i_step, j_first, j_step = part
+    i0, i1, j0, j1 = window
+    xc, yc = middle
+    k, bodies, h, nx, ny = about[1], about[3], about[4], about[7], about[8]
+    bent = bends(bodies.midlines, bodies, k)
+    to_x, to_y = (0.0, 0.5) if along_x else (0.5, 0.0)
+    sums = (0.0, 0.0, 0.0, 0.0, 0.0)
+    for i in range(i0 + i_first, i1, i_step):
+        f = wrapped(i, nx) + G
+        for j in range(j0 + j_first, j1, j_step):
+            g = wrapped(j, ny) + G
+            px, py = (i + to_x) * h, (j + to_y) * h
+            w = field.dtype.type(_share(along_x, px, py, about, others))
+            share[f, g] = w
+            if bent and w > 0.0:
+                drift[f, g] = _drift(bodies.midlines, about, along_x, px, py)
+                field[f, g] -= drift[f, g]
+            sums = with_face(sums, w, py - yc if along_x else px - xc, field[f, g])
+    return sums
+
+
+@cuda.jit(device=True)
+def _drag_along(
+    part: Any, window: Any, middle: Any, motion: Any, about: Any, bent: bool, u: Array, v: Array,
+    share_u: Array, share_v: Array, drifts: Array,
+) -> float:  # fmt: skip
+    """Drag the fluid of a thread's faces along with a body; return the work of the deformation."""
+    i_first, i_step, j_first, j_step = part
+    i0, i1, j0, j1 = window
+    xc, yc = middle
+    vx, vy, omega = motion
+    n, h, nx, ny = about
+    real = u.dtype.type
+    work = 0.0
+    for i in range(i0 + i_first, i1, i_step):
+        f = wrapped(i, nx) + G
+        for j in range(j0 + j_first, j1, j_step):
+            g = wrapped(j, ny) + G
+            gap_u = real(vx - omega * ((j + 0.5) * h - yc)) - u[n, f, g]
+            gap_v = real(vy + omega * ((i + 0.5) * h - xc)) - v[n, f, g]
+            u[n, f, g] += share_u[f, g] * gap_u
+            v[n, f, g] += share_v[f, g] * gap_v
+            if bent and share_u[f, g] > 0.0:
+                work += share_u[f, g] * drifts[0, n, f, g] * gap_u
+                u[n, f, g] += drifts[0, n, f, g]
+            if bent and share_v[f, g] > 0.0:
+                work += share_v[f, g] * drifts[1, n, f, g] * gap_v
+                v[n, f, g] += drifts[1, n, f, g]
+    return work
+
+
+@cuda.jit(device=True)
+def _seen(room: Any, n: int, k: int) -> Any:
+    """Return reference point and direction of a body, its centre of mass, and its window, as they were placed."""
+    place, window = room.places[n, k], room.windows[n, k]
+    return (
+        (place[AT_X], place[AT_Y], place[COSINE], place[SINE]),
+        (place[MASS_X], place[MASS_Y]),
+        (window[0], window[1], window[2], window[3]),
+    )
+
+
+def _placing(view: Callable[[BodyTable], BodyTable]) -> Kernel:
+    @Kernel
+    def _place(
+        active: Array, table: Any, moves: bool, state: Array, contact: Array, clock: Array,
+        h: float, nx: int, ny: int, sides: Array, room: Any,
+    ) -> None:  # fmt: skip
+        """Move free bodies, note what they touch of the box, find their windows and levels."""
+        n, t, threads = cuda.blockIdx.x, cuda.threadIdx.x, cuda.blockDim.x
+        if not active[n]:
+            return
+        bodies = view(table)
+        for rank in range(t, len(bodies.order), threads):
+            k = bodies.order[rank]
+            body = state[n, k]
+            if moves and bodies.kinds[k, FREE] != 0:
+                move_free_body(bodies.traits[k], body, clock[n, DT])
+            theta = body[ANGLE]
+            x, y, xc, yc, (i0, i1, j0, j1) = locate_body(n, k, bodies, body, h, nx, ny, sides)
+            touches = touches_box(bodies, n, k, x, y, theta, h, nx, ny, sides)
+            contact[n, k] = TOUCHES_BOX if touches else 0
+            place, window = room.places[n, k], room.windows[n, k]
+            place[AT_X], place[AT_Y], place[MASS_X], place[MASS_Y] = x, y, xc, yc
+            place[COSINE], place[SINE] = math.cos(theta), math.sin(theta)
+            window[0], window[1], window[2], window[3] = i0, i1, j0, j1
+            window[LEVEL], window[RANK] = 0, rank
+        for level in range(2):
+            cuda.syncthreads()
+            for rank in range(t, len(bodies.order), threads):
+                window = room.windows[n, bodies.order[rank]]
+                rises = False
+                for earlier in range(rank):
+                    other = room.windows[n, bodies.order[earlier]]
+                    if windows_meet(window, other, nx, ny, sides):
+                        rises = rises or level == 0 or other[LEVEL] > 0
+                if level == 0 and rises:
+                    window[LEVEL] = 1
+                elif level == 1 and rises:
+                    # others may see 1 or 2 here, which is the same to them
+                    window[LEVEL] = 2
+
+    return _place
+
+
+def _weighing(view: Callable[[BodyTable], BodyTable], others_of: Callable[..., Any]) -> Kernel:
+    @functools.partial(Kernel, launch_bounds=(THREADS, BLOCKS_EACH))
+    def _weigh(
+        active: Array, level: int, u: Array, v: Array, shares: Array, drifts: Array, table: Any,
+        state: Array, contact: Array, clock: Array, penalty: float, h: float, sides: Array, room: Any,
+    ) -> None:  # fmt: skip
+        """Find the solid shares of bodies of a level, and the sums over parts of their windows, of u and of v."""
+        chunk, k, n = cuda.blockIdx.x, cuda.blockIdx.y, cuda.blockIdx.z
+        if not active[n] or room.windows[n, k, LEVEL] != level:
+            return
+        bodies = view(table)
+        scratch = cuda.shared.array((5, THREADS), np.float64)
+        nx, ny, dt = u.shape[1] - 2 * G, u.shape[2] - 2 * G, clock[n, DT]
+        chunks = cuda.gridDim.x // 2
+        along_x = chunk < chunks
+        component = 0 if along_x else 1
+        chunk -= component * chunks
+        seen, middle, window = _seen(room, n, k)
+        diffusion = diffusion_at_surface(bodies, k, clock[n, VISCOSITY], dt, h)
+        about = n, k, seen, bodies, h, penalty * dt, diffusion, nx, ny, sides
+        part = my_part(room.along, chunk, chunks)
+        field = u[n] if along_x else v[n]
+        others = others_of(room.windows[n, k, RANK], state[n], contact[n])
+        sums = _add_up(
+            along_x, part, window, middle, about, others, field, shares[component, n],
+            drifts[component, n],
+        )  # fmt: skip
+        block_sums(sums, scratch)
+        for m in range(cuda.threadIdx.x, 5, cuda.blockDim.x):
+            room.sums[n, k, 5 * component + m, chunk] = scratch[m, 0]
+
+    return _weigh
+
+
+@device_function
+def _none(rank: int, states: Array, contact: Array) -> None:
+    """Return None: a body of level zero meets no other."""
+    return
+
+
+@device_function
+def _others(rank: int, states: Array, contact: Array) -> Any:
+    """Return what tells where the bodies before this one are."""
+    return rank, states, contact
+
+
+@Kernel
+def _respond(
+    active: Array, level: int, table: Any, moves: bool, state: Array, gravity: Array, clock: Array,
+    h: float, room: Any,
+) -> None:  # fmt: skip
+    """Add up the sums over the parts of windows, and give the bodies of a level their new motion."""
+    k, n, t = cuda.blockIdx.x, cuda.blockIdx.y, cuda.threadIdx.x
+    if not active[n] or room.windows[n, k, LEVEL] != level:
+        return
+    scratch = cuda.shared.array((SUMS, WARP), np.float64)
+    sum_parts(room, n, k, scratch)
+    if t == 0:
+        su, sv = moments(scratch, 0, h), moments(scratch, 5, h)
+        body, motion = state[n, k], room.motions[n, k]
+        free = moves and table.kinds[k, FREE] != 0
+        motion[3] = body[SPIN]
+        motion[0], motion[1], motion[2] = respond(
+            table.traits[k], free, body, su, sv, clock[n, DT], gravity
+        )
+
+
+def _dragging(view: Callable[[BodyTable], BodyTable]) -> Kernel:
+    @Kernel
+    def _drag(
+        active: Array, level: int, u: Array, v: Array, shares: Array, drifts: Array, table: Any,
+        h: float, room: Any,
+    ) -> None:  # fmt: skip
+        """Drag the fluid under bodies of a level along, and add up the work of what deforms."""
+        chunk, k, n = cuda.blockIdx.x, cuda.blockIdx.y, cuda.blockIdx.z
+        if not active[n] or room.windows[n, k, LEVEL] != level:
+            return
+        bodies = view(table)
+        nx, ny = u.shape[1] - 2 * G, u.shape[2] - 2 * G
+        _, middle, window = _seen(room, n, k)
+        moved = room.motions[n, k]
+        motion = moved[0], moved[1], moved[2]
+        bent = bends(bodies.midlines, bodies, k)
+        part = my_part(room.along, chunk, cuda.gridDim.x)
+        work = _drag_along(
+            part, window, middle, motion, (n, h, nx, ny), bent, u, v, shares[0, n], shares[1, n],
+            drifts,
+        )  # fmt: skip
+        if bent:
+            scratch = cuda.shared.array((1, THREADS), np.float64)
+            block_sums((work,), scratch)
+            if cuda.threadIdx.x == 0:
+                room.sums[n, k, WORK, chunk] = scratch[0, 0]
+
+    return _drag
+
+
+@Kernel
+def _work(
+    active: Array,
+    level: int,
+    form: Array,
+    bodies: Any,
+    state: Array,
+    clock: Array,
+    h: float,
+    room: Any,
+) -> None:
+    """Note what the deformation of the bodies of a level gave to the fluid."""
+    k, n, t = cuda.blockIdx.x, cuda.blockIdx.y, cuda.threadIdx.x
+    if not active[n] or room.windows[n, k, LEVEL] != level:
+        return
+    if not bends(bodies.midlines, bodies, k):
+        return
+    work = 0.0
+    for chunk in range(t, room.sums.shape[3], WARP):
+        work += room.sums[n, k, WORK, chunk]
+    work = warp_sum(work)
+    if t == 0:
+        moved, inertia = room.motions[n, k], bodies.traits[k, FLUID_INERTIA]
+        spins = moved[3], moved[2]
+        body, work, dt = state[n, k], work * h * h, clock[n, DT]
+        _note_work(bodies.midlines, form[n, k], body, work, spins, inertia, dt)
+
+
+def _taking_turns(view: Callable[[BodyTable], BodyTable]) -> Kernel:
+    @Kernel
+    def _take_turns(
+        active: Array, u: Array, v: Array, shares: Array, drifts: Array, form: Array, table: Any,
+        moves: bool, state: Array, contact: Array, gravity: Array, clock: Array, penalty: float,
+        h: float, sides: Array, room: Any,
+    ) -> None:  # fmt: skip
+        """Do all of it for bodies of level two, one after the other, in one block of threads a simulation."""
+        n, t = cuda.blockIdx.x, cuda.threadIdx.x
+        if not active[n]:
+            return
+        bodies = view(table)
+        scratch = cuda.shared.array((SUMS, THREADS), np.float64)
+        shared_motion = cuda.shared.array(3, np.float64)
+        nx, ny, dt = u.shape[1] - 2 * G, u.shape[2] - 2 * G, clock[n, DT]
+        part = my_part(1, 0, 1)
+        share_u, share_v = shares[0, n], shares[1, n]
+        for rank in range(len(bodies.order)):
+            k = bodies.order[rank]
+            if room.windows[n, k, LEVEL] < 2:
+                continue
+            body = state[n, k]
+            seen, middle, window = _seen(room, n, k)
+            diffusion = diffusion_at_surface(bodies, k, clock[n, VISCOSITY], dt, h)
+            about = n, k, seen, bodies, h, penalty * dt, diffusion, nx, ny, sides
+            others = rank, state[n], contact[n]
+            of_u = _add_up(True, part, window, middle, about, others, u[n], share_u, drifts[0, n])
+            of_v = _add_up(False, part, window, middle, about, others, v[n], share_v, drifts[1, n])
+            spin = body[SPIN]  # before it is given its new value
+            block_sums(of_u + of_v, scratch)
+            if t == 0:
+                su, sv = moments(scratch, 0, h), moments(scratch, 5, h)
+                free = moves and bodies.kinds[k, FREE] != 0
+                shared_motion[0], shared_motion[1], shared_motion[2] = respond(
+                    bodies.traits[k], free, body, su, sv, dt, gravity
+                )
+            cuda.syncthreads()
+            motion = shared_motion[0], shared_motion[1], shared_motion[2]
+            bent = bends(bodies.midlines, bodies, k)
+            work = _drag_along(
+                part, window, middle, motion, (n, h, nx, ny), bent, u, v, share_u, share_v, drifts
+            )
+            if bent:
+                block_sums((work,), scratch)
+                if t == 0:
+                    work, inertia = scratch[0, 0] * h * h, bodies.traits[k, FLUID_INERTIA]
+                    spins = spin, motion[2]
+                    _note_work(bodies.midlines, form[n, k], body, work, spins, inertia, dt)
+            cuda.syncthreads()
+
+    return _take_turns
+
+
+_place, _place_bent = _placing(_rigid), _placing(_all)
+_weigh, _weigh_bent = _weighing(_rigid, _none), _weighing(_all, _none)
+_weigh_beside, _weigh_bent_beside = _weighing(_rigid, _others), _weighing(_all, _others)
+_drag, _drag_bent = _dragging(_rigid), _dragging(_all)
+_take_turns, _take_turns_bent = _taking_turns(_rigid), _taking_turns(_all)
+
+
+def penalize(
+    active: Array, room: BodyRoom, u: Array, v: Array, shares: Array, drifts: Array, form: Array,
+    bodies: BodyTable, moves: bool, state: Array, contact: Array, gravity: Array, clock: Array,
+    penalty: float, h: float, sides: Array,
+) -> None:  # fmt: skip
+    """Move free bodies, give them their new velocity, drag the fluid under every body along, as on the CPU."""
+    bent = len(bodies.nodes) > 0
+    batch, count, _, parts = room.sums.shape
+    nx, ny = u.shape[1] - 2 * G, u.shape[2] - 2 * G
+    place = _place_bent if bent else _place
+    place.launch(
+        (batch,), (8 if SIMULATED else 32,), active, bodies, moves, state, contact, clock, h, nx,
+        ny, sides, room,
+    )  # fmt: skip
+    fields = u, v, shares, drifts
+    levels = (_weigh_bent, _weigh_bent_beside) if bent else (_weigh, _weigh_beside)
+    for level, weigh in enumerate(levels[:count]):
+        weigh.launch(
+            (2 * parts, count, batch), (THREADS,), active, level, *fields, bodies, state, contact,
+            clock, penalty, h, sides, room,
+        )  # fmt: skip
+        _respond.launch(
+            (count, batch), (WARP,), active, level, bodies, moves, state, gravity, clock, h, room
+        )
+        drag = _drag_bent if bent else _drag
+        drag.launch((parts, count, batch), (THREADS,), active, level, *fields, bodies, h, room)
+        if bent:
+            _work.launch(
+                (count, batch), (WARP,), active, level, form, bodies, state, clock, h, room
+            )
+    if count > 2:
+        take_turns = _take_turns_bent if bent else _take_turns
+        take_turns.launch(
+            (batch,), (THREADS,), active, *fields, form, bodies, moves, state, contact, gravity,
+            clock, penalty, h, sides, room,
+        )  # fmt: skip

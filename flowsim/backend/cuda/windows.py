@@ -1,0 +1,122 @@
+"""Windows of bodies in parts, each a block of threads: room for what the launches over them tell each other."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import cuda
+
+from flowsim.backend.cuda.launching import SIMULATED, WARP, warp_sum
+from flowsim.bodies.table import BodyTable
+from flowsim.grid import Grid
+from flowsim.kernels.layout import AXIS_A, CENTROID_X
+
+Array = Any
+
+THREADS = 8 if SIMULATED else 128
+"""Threads of a block."""
+LANES = 4 if SIMULATED else 32
+"""Threads that go along a row of a window; the others of a block take further rows."""
+MOST_PARTS = 512
+SUMS = 10
+"""Sums of w, w r, w r^2, w f, w r f over the faces of u and over those of v."""
+WORK = 10
+"""Place of the work of the deformation behind those."""
+AT_X, AT_Y, COSINE, SINE, MASS_X, MASS_Y = range(6)
+"""Columns of places: reference point, cosine and sine of the angle, centre of mass."""
+LEVEL, RANK = 4, 5
+"""Columns of windows, after i0, i1, j0, j1: the level of the body, and its rank in the order of bodies."""
+
+
+class BodyRoom(NamedTuple):
+    """Room for what the launches tell each other.
+
+    Attributes
+    ----------
+    windows : (B, K, 6) int32
+        i0, i1, j0, j1, level and rank.
+    places : (B, K, 6) float64
+    motions : (B, K, 4) float64
+        Velocity of the centre of mass and spin to which the fluid is dragged, and the spin before.
+    sums : (B, K, 11, parts) float64
+        Over the faces in each part of a window.
+    along : int
+        Parts of a window along a row.
+    """
+
+    windows: Array
+    places: Array
+    motions: Array
+    sums: Array
+    along: int
+
+
+def body_room(table: BodyTable, batch: int, grid: Grid, zeros: Callable[..., Array]) -> BodyRoom:
+    """Return room for the bodies of a batch, made by ``zeros(shape, dtype)``."""
+    count = len(table.order)
+    reach = float(table.traits[:, AXIS_A:CENTROID_X].max(initial=0.0))
+    faces = 2.0 * reach / grid.h + 5.0
+    along = math.ceil(min(faces, grid.ny) / LANES)
+    across = math.ceil(min(faces, grid.nx) / (THREADS // LANES))
+    along = max(1, min(along, MOST_PARTS))
+    parts = along * max(1, min(across, MOST_PARTS // along))
+    return BodyRoom(
+        zeros((batch, count, 6), np.int32),
+        zeros((batch, count, 6), np.float64),
+        zeros((batch, count, 4), np.float64),
+        zeros((batch, count, SUMS + 1, parts), np.float64),
+        along,
+    )
+
+
+@cuda.jit(device=True)
+def with_face(sums: Any, share: float, arm: float, velocity: float) -> Any:
+    """Add a face under a body to the sums of w, w r, w r^2, w f, w r f, r being the lever arm of the velocity f."""
+    turning = share * arm
+    s0, s1, s2, p0, p1 = sums
+    return (
+        s0 + share,
+        s1 + turning,
+        s2 + turning * arm,
+        p0 + share * velocity,
+        p1 + turning * velocity,
+    )
+
+
+@cuda.jit(device=True)
+def moments(sums: Array, first: int, h: float) -> tuple[float, float, float, float, float]:
+    """Return five sums over the faces under a body, from column 0 of row ``first`` on, times the area of a cell."""
+    area = h * h
+    return (
+        sums[first, 0] * area,
+        sums[first + 1, 0] * area,
+        sums[first + 2, 0] * area,
+        sums[first + 3, 0] * area,
+        sums[first + 4, 0] * area,
+    )
+
+
+@cuda.jit(device=True)
+def my_part(along: int, chunk: int, chunks: int) -> tuple[int, int, int, int]:
+    """Return where this thread begins in a window, along x and y, and how far it goes each time."""
+    t, rows = cuda.threadIdx.x, cuda.blockDim.x // LANES
+    return (
+        (chunk // along) * rows + t // LANES,
+        (chunks // along) * rows,
+        (chunk % along) * LANES + t % LANES,
+        along * LANES,
+    )
+
+
+@cuda.jit(device=True)
+def sum_parts(room: BodyRoom, n: int, k: int, sums: Array) -> None:
+    """Add up the sums over the parts of a window in their order, in one warp, into column 0 of ``sums`` (10, WARP)."""
+    t = cuda.threadIdx.x
+    for m in range(SUMS):
+        total = 0.0
+        for part in range(t, room.sums.shape[3], WARP):
+            total += room.sums[n, k, m, part]
+        sums[m, t] = warp_sum(total)
