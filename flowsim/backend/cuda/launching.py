@@ -17,7 +17,7 @@ Array = Any
 
 SIMULATED = bool(config.ENABLE_CUDASIM)  # type: ignore[attr-defined]
 THREADS = 8 if SIMULATED else 256
-"""Threads of a block that sweeps the sides or the bodies of one simulation."""
+"""Threads of a block, where a sweep has no number of its own."""
 WARP = 1 if SIMULATED else 32
 """Threads that run in step and can add up without a barrier; the simulator has no such thing."""
 TILE = (4, 2) if SIMULATED else (64, 4)
