@@ -297,6 +297,30 @@ class State:
         self._sweeps.sample(self._everyone, self.u, self.v, near, self.grid.h, velocity)
         return self.to_host(velocity)
 
+    def sample_pressure(self, points: ArrayLike) -> FloatArray:
+        """Pressure at given points by bilinear interpolation between cell centres; its level is that of the solver.
+
+        Parameters
+        ----------
+        points : (n, 2)
+            The same in each simulation; those beyond the outermost cell centres are moved there.
+
+        Returns
+        -------
+        (B, n) float64
+        """
+        cells = np.asarray(points, np.float64) / self.grid.h - 0.5
+        cells = np.clip(cells, 0.0, np.array([self.grid.nx, self.grid.ny]) - 1.0)
+        low = np.minimum(cells.astype(np.int64), np.array([self.grid.nx, self.grid.ny]) - 2)
+        (x, y), (i, j) = (cells - low).T, low.T
+        around = (i, j), (i + 1, j), (i, j + 1), (i + 1, j + 1)
+        corners = [
+            self.to_host(self.pressure[:, self._device.array(a), self._device.array(b)])
+            for a, b in around
+        ]
+        weights = (1 - x) * (1 - y), x * (1 - y), (1 - x) * y, x * y
+        return np.asarray(sum(w * c for w, c in zip(weights, corners, strict=True)), np.float64)
+
     def fill_ghosts(self) -> None:
         """Bring the ghost points of u and v up to date with the sides of the box."""
         self._sweeps.fill_ghosts(self._everyone, self.u, self.v, self._near.sides, self._given)

@@ -23,6 +23,8 @@ from flowsim.kernels.layout import (
     IMPULSE_TORQUE,
     IMPULSE_X,
     SPIN,
+    SPIN_RATE,
+    SPIN_TARGET,
     TORQUE,
     VX,
     X,
@@ -158,6 +160,9 @@ class BodyState:
         Force on a free body, in units of rho U^2 D.
     applied_torque : (B, K)
         Torque on a free body about its centre of mass, in units of rho U^2 D^2; the applied force acts there, too.
+    target_angular_velocity, angular_acceleration : (B, K)
+        Of a fixed body: the angular velocity about its reference point that it approaches, and how fast, which may be
+        infinite. With an acceleration of zero it keeps the angular velocity and the angle that it has.
     force, torque : (B, K, 2), (B, K)
         What the fluid did to the body in the last step, by the penalty and the momentum inside; read only.
     impulse : (B, K, 3)
@@ -174,6 +179,8 @@ class BodyState:
     angular_velocity: NDArray[np.float64]
     applied_force: NDArray[np.float64]
     applied_torque: NDArray[np.float64]
+    target_angular_velocity: NDArray[np.float64]
+    angular_acceleration: NDArray[np.float64]
     force: NDArray[np.float64] = field(repr=False)
     torque: NDArray[np.float64] = field(repr=False)
     impulse: NDArray[np.float64] = field(repr=False)
@@ -183,7 +190,7 @@ class BodyState:
 
     @classmethod
     def of(cls, states: FloatArray, contact: NDArray[np.int8]) -> BodyState:
-        """Return views of the columns of states (B, K, 29)."""
+        """Return views of the columns of states (B, K, 31)."""
         return cls(
             position=states[..., X:ANGLE],
             angle=states[..., ANGLE],
@@ -191,6 +198,8 @@ class BodyState:
             angular_velocity=states[..., SPIN],
             applied_force=states[..., APPLIED_X:APPLIED_TORQUE],
             applied_torque=states[..., APPLIED_TORQUE],
+            target_angular_velocity=states[..., SPIN_TARGET],
+            angular_acceleration=states[..., SPIN_RATE],
             force=states[..., FORCE_X:TORQUE],
             torque=states[..., TORQUE],
             impulse=states[..., IMPULSE_X : IMPULSE_TORQUE + 1],

@@ -31,6 +31,8 @@ from flowsim.kernels.layout import (
     MASS_LAG,
     SPIN,
     SPIN_BEFORE,
+    SPIN_RATE,
+    SPIN_TARGET,
     TORQUE,
     VX,
     VX_BEFORE,
@@ -61,11 +63,27 @@ def move_free_body(traits: Array, body: Array, dt: float) -> None:
 
 
 @device_function
-def move_free_bodies(bodies: Any, states: Array, dt: float) -> None:
-    """Move the free bodies of a simulation, whose states these are."""
+def turn_held_body(body: Array, dt: float) -> None:
+    """Turn a body that is held at its reference point, whose angular velocity approaches its target at a given rate."""
+    spin, most = body[SPIN], dt * body[SPIN_RATE]
+    body[SPIN] = spin + min(max(body[SPIN_TARGET] - spin, -most), most)
+    body[ANGLE] += 0.5 * dt * (spin + body[SPIN])
+
+
+@device_function
+def move_body(traits: Array, free: bool, body: Array, dt: float) -> None:
+    """Move a body that is free, or turn one that is held and told to turn."""
+    if free:
+        move_free_body(traits, body, dt)
+    elif body[SPIN_RATE] > 0.0:
+        turn_held_body(body, dt)
+
+
+@device_function
+def move_bodies(bodies: Any, states: Array, dt: float) -> None:
+    """Move the bodies of a simulation, whose states these are."""
     for k in range(len(bodies.order)):
-        if bodies.kinds[k, FREE] != 0:
-            move_free_body(bodies.traits[k], states[k], dt)
+        move_body(bodies.traits[k], bodies.kinds[k, FREE] != 0, states[k], dt)
 
 
 @device_function

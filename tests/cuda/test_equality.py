@@ -117,6 +117,9 @@ def test_steps_are_the_same(name: str, dtype: str, tiny: bool) -> None:
     sims = pair(name, dtype, tiny)
     for sim in sims:
         sim.body_state.applied_force[1, :] = (0.1, 0.2)
+        # of those that are held
+        sim.body_state.target_angular_velocity[0, :] = 0.3
+        sim.body_state.angular_acceleration[0, :] = 5.0
         sim.advance_steps(2 if tiny else 100)
         sim.advance(0.001, active=np.array([True, False]))
     assert_equal(*sims, tolerance)

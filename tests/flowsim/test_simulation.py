@@ -122,6 +122,18 @@ def test_sampling_is_exact_for_a_linear_field() -> None:
     np.testing.assert_allclose(sim.sample_velocity(points), expected, atol=1e-5)
 
 
+def test_the_pressure_at_points_is_exact_for_a_linear_field() -> None:
+    """In each simulation its own; beyond the outermost centres it is that at the edge."""
+    grid = Grid(32, 16, 1 / 8)
+    sim = Simulation(grid, Sides(), viscosity=0.1, batch=2)
+    x, y = np.meshgrid((np.arange(32) + 0.5) / 8, (np.arange(16) + 0.5) / 8, indexing="ij")
+    sim.pressure[0], sim.pressure[1] = 1 + 2 * x - 3 * y, x
+    points = np.array([[1.03, 0.77], [2.5, 1.111], [3.9375, 1.9375], [9.0, -1.0]])
+    inside = np.clip(points, 1 / 16, [4 - 1 / 16, 2 - 1 / 16])
+    expected = [1 + 2 * inside[:, 0] - 3 * inside[:, 1], inside[:, 0]]
+    np.testing.assert_allclose(sim.sample_pressure(points), expected, atol=1e-5)
+
+
 def test_vorticity_of_rigid_rotation_is_twice_its_rate() -> None:
     sim = Simulation(Grid(32, 32, 1 / 16), Sides.all("no_slip"), viscosity=0.1, stream=(0.0, 0.0))
     (_, uy), (vx, _) = sim.grid.u_faces(), sim.grid.v_faces()

@@ -39,7 +39,7 @@ from flowsim.kernels.layout import (
 )
 from flowsim.kernels.midline import bend as bend_midline
 from flowsim.kernels.midline import bends, deformation_velocity, note_box, note_deformation
-from flowsim.kernels.rigid import RIGID, follow_fluid, move_free_bodies, respond
+from flowsim.kernels.rigid import RIGID, follow_fluid, move_bodies, respond
 
 Array = Any
 
@@ -202,7 +202,7 @@ def penalize(
     h: float,
     sides: Array,
 ) -> None:
-    """Move free bodies, give them their new velocity, drag the fluid under every body along, add up what that takes.
+    """Move bodies, give free ones their new velocity, drag the fluid under every body along, add up what that takes.
 
     ``bodies`` is a :class:`flowsim.bodies.table.BodyTable`; without ``moves`` free bodies stay and keep their velocity.
     The force on the body is the penalty integral plus the rate of change of momentum of the fluid inside. ``shares``
@@ -215,7 +215,7 @@ def penalize(
         n = active[task]
         dt, un, vn, share_u, share_v = clock[n, DT], u[n], v[n], shares[0, n], shares[1, n]
         if moves:
-            move_free_bodies(bodies, state[n], dt)
+            move_bodies(bodies, state[n], dt)
         contact[n] = 0
         c = penalty * dt
         for rank in range(len(bodies.order)):

@@ -64,7 +64,7 @@ from flowsim.kernels.layout import (
     VISCOSITY,
 )
 from flowsim.kernels.midline import bends, deformation_velocity, note_deformation
-from flowsim.kernels.rigid import move_free_body, respond
+from flowsim.kernels.rigid import move_body, respond
 
 Array = Any
 _Table: Any = BodyTable
@@ -216,7 +216,7 @@ def _placing(view: Callable[[BodyTable], BodyTable]) -> Kernel:
         active: Array, table: Any, moves: bool, state: Array, contact: Array, clock: Array,
         h: float, nx: int, ny: int, sides: Array, room: Any,
     ) -> None:  # fmt: skip
-        """Move free bodies, note what they touch of the box, find their windows and levels."""
+        """Move bodies, note what they touch of the box, find their windows and levels."""
         n, t, threads = cuda.blockIdx.x, cuda.threadIdx.x, cuda.blockDim.x
         if not active[n]:
             return
@@ -224,8 +224,8 @@ def _placing(view: Callable[[BodyTable], BodyTable]) -> Kernel:
         for rank in range(t, len(bodies.order), threads):
             k = bodies.order[rank]
             body = state[n, k]
-            if moves and bodies.kinds[k, FREE] != 0:
-                move_free_body(bodies.traits[k], body, clock[n, DT])
+            if moves:
+                move_body(bodies.traits[k], bodies.kinds[k, FREE] != 0, body, clock[n, DT])
             theta = body[ANGLE]
             x, y, xc, yc, (i0, i1, j0, j1) = locate_body(n, k, bodies, body, h, nx, ny, sides)
             touches = touches_box(bodies, n, k, x, y, theta, h, nx, ny, sides)
