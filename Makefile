@@ -108,7 +108,7 @@ validate: install
 # needs a GPU, and flowsim-rl[cuda12] or flowsim-rl[cuda13] in the environment of GPU_PYTHON
 GPU_PYTHON ?= python3
 gpu:
-	$(GPU_PYTHON) benchmarks/gpu.py -o $(or $(OUTPUT),gpu)
+	$(GPU_PYTHON) benchmarks/speed/gpu.py -o $(or $(OUTPUT),gpu)
 
 bench: install
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[bench]'
@@ -136,9 +136,9 @@ c-client-test: c-client
 	$(CC) -shared $(C_BUILD)/flowsim_client.o $(C_LIBRARIES) -o $(C_BUILD)/libflowsim_client.so
 	$(C_COMPILE) -g -fsanitize=address,undefined -fno-sanitize-recover=all tests/coupling/golden_vectors.c $(C_LIBRARIES) -o $(C_BUILD)/golden_vectors
 
-# the soak of half an hour is apart: .venv/bin/python benchmarks/soak.py
+# the soak of half an hour is apart: .venv/bin/python benchmarks/service/soak.py
 chaos: install
-	$(BIN)/python benchmarks/chaos.py $(CHAOS)
+	$(BIN)/python benchmarks/service/chaos.py $(CHAOS)
 
 docs: install
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet

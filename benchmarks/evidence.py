@@ -78,23 +78,28 @@ def _bench(what: str, *besides: str) -> Part:
                 (("{out}/" + file, f"benchmarks/results/{file}"),), shown, "{out}/" + file)  # fmt: skip
 
 
-def _script(name: str, file: str, shown: str, *options: str) -> Part:
-    command = (PYTHON, f"benchmarks/{name}.py", *options)
-    return Part(name, command, (("{out}/" + file, f"benchmarks/results/{file}"),), shown)
+def _script(script: str, file: str, shown: str, *options: str) -> Part:
+    command = (PYTHON, f"benchmarks/{script}.py", *options)
+    return Part(
+        script.rpartition("/")[2],
+        command,
+        (("{out}/" + file, f"benchmarks/results/{file}"),),
+        shown,
+    )
 
 
 _DEMO = "runs/evidence-{short}/"
 
 PARTS: tuple[Part, ...] = (
     *map(_validation, CASES),
-    _script("chaos", "coupling/chaos.json",
+    _script("service/chaos", "coupling/chaos.json",
             "docs/chaos.md; docs/commands.md; docs/results.md; docs/service.md; README.md", "--seconds", "300",
             "-o", "{out}/coupling"),
-    _script("fuzz_protocol", "coupling/fuzz.json", "docs/security.md", "--frames", "200000", "--by-sockets", "10000",
-            "-o", "{out}/coupling/fuzz.json"),
+    _script("service/fuzz_protocol", "coupling/fuzz.json", "docs/security.md", "--frames", "200000",
+            "--by-sockets", "10000", "-o", "{out}/coupling/fuzz.json"),
     _bench("solver", "docs/results.md", "README.md"),
     _bench("tasks"),
-    _script("train_rate", "bench/training.json", "docs/speed.md", "-o", "{out}/bench/training.json"),
+    _script("speed/train_rate", "bench/training.json", "docs/speed.md", "-o", "{out}/bench/training.json"),
     _bench("learner", "docs/results.md"),
     _bench("coupling", "docs/results.md"),
     # what pip says of the machine is no evidence, so the installation talks to stderr
@@ -109,8 +114,8 @@ PARTS: tuple[Part, ...] = (
 
 PAGES: tuple[tuple[str, ...], ...] = (
     (FLOWSIM, "validate", "-o", "benchmarks/results/validation", "--page", "docs/validation.md"),
-    (PYTHON, "benchmarks/chaos.py", "--page"),
-    (PYTHON, "benchmarks/speed.py"),
+    (PYTHON, "benchmarks/service/chaos.py", "--page"),
+    (PYTHON, "benchmarks/speed/speed.py"),
 )
 """What writes the pages from the results."""
 
@@ -230,23 +235,27 @@ def _run(part: Part, repository: Path, out: Path, commit: str) -> dict[str, Any]
     files = [(repository / source.format(**names), target) for source, target in part.keeps]
     if code or not all(file.exists() for file, _ in files):
         return None
-    shown = [
-        word.replace(str(out), "OUT").replace(str(Path(PYTHON).parent) + "/", "")
-        for word in command
-    ]
     for file, target in files:
         kept = out / "kept" / target
         kept.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, kept)
     return {
         "commit": commit,
-        "command": " ".join(shown),
+        "command": _as_typed(command, str(out)),
         "began": began,
         "seconds": round(time.monotonic() - clock, 1),
         "machine": machine(),
         "files": [target for _, target in part.keeps],
         "shown": part.shown,
     }
+
+
+def _as_typed(command: Iterable[str], out: str) -> str:
+    """Write a command as one would type it, with OUT for the folder that it writes into."""
+    words = (
+        word.replace(out, "OUT").replace(str(Path(PYTHON).parent) + "/", "") for word in command
+    )
+    return " ".join(words)
 
 
 def publish(repository: Path, work: Path, pages: Iterable[tuple[str, ...]]) -> None:
@@ -268,9 +277,12 @@ def publish(repository: Path, work: Path, pages: Iterable[tuple[str, ...]]) -> N
 def page(repository: Path) -> str:
     """Return docs/evidence.md: which commit the results of each part, and of each long run, are of."""
     record = _read(repository / RECORD)
-    # where numbers are copied to may change without another run
+    # where numbers are copied to, and where a script lies, may change without another run
     shown = {name: item["shown"] for name, item in record.items()}
     shown |= {part.name: part.shown for part in PARTS}
+    scripts = {
+        part.name: _as_typed(part.command, "{out}") for part in PARTS if part.command[0] == PYTHON
+    }
     lines = [
         "# Which commit is the evidence of?",
         "",
@@ -285,11 +297,7 @@ def page(repository: Path) -> str:
         shared = [record[each] for each in names]
         first = shared[0]
         commits = ", ".join(sorted({f"`{item['commit'][:12]}`" for item in shared}))
-        command = (
-            first["command"].replace(f"--case {name}", "--case ...")
-            if len(shared) == 1
-            else "flowsim validate"
-        )
+        command = scripts.get(name, first["command"]) if len(shared) == 1 else "flowsim validate"
         minutes = sum(item["seconds"] for item in shared) / 60
         began = min(item["began"] for item in shared)[:16].replace("T", " ")
         lines.append(

@@ -13,39 +13,39 @@ def _page(name):
 
 
 def test_policies_in_other_flows():
-    module = importlib.import_module("benchmarks.resolution")
+    module = importlib.import_module("benchmarks.physics.resolution")
     assert module.table_of_policies(RESULTS / "resolution" / "policies") in _page("resolution.md")
 
 
 def test_linear_feedback():
-    module = importlib.import_module("benchmarks.linear_feedback")
+    module = importlib.import_module("benchmarks.learning.linear_feedback")
     found = json.loads((RESULTS / "linear_feedback" / "evaluation.json").read_text())
     assert module.table(found) in _page("learned.md")
 
 
 def test_what_was_learned():
-    module = importlib.import_module("benchmarks.learned")
+    module = importlib.import_module("benchmarks.learning.learned")
     found = [json.loads(file.read_text()) for file in sorted((RESULTS / "learned").glob("*.json"))]
     assert module.table(found) in _page("learned.md")
 
 
 def test_cards_of_agents():
-    module = importlib.import_module("benchmarks.agents")
+    module = importlib.import_module("benchmarks.learning.agents")
     assert module.cards() in _page("agents.md")
 
 
 def test_trials_of_the_defaults():
-    module = importlib.import_module("benchmarks.defaults")
-    plan = importlib.import_module("benchmarks.learning.plan")
-    suites = plan.read_plan(ROOT / "benchmarks" / "defaults.yaml")
+    module = importlib.import_module("benchmarks.learning.defaults")
+    plan = importlib.import_module("benchmarks.learning.suites.plan")
+    suites = plan.read_plan(ROOT / "benchmarks" / "learning" / "defaults.yaml")
     assert module.table(suites, RESULTS / "defaults") in _page("defaults.md")
 
 
 def test_small_tasks():
-    module = importlib.import_module("benchmarks.small")
+    module = importlib.import_module("benchmarks.learning.small")
     assert module.table(RESULTS / "small") in _page("defaults.md")
 
 
 def test_seeds_of_the_demo():
-    module = importlib.import_module("benchmarks.demo_seeds")
+    module = importlib.import_module("benchmarks.learning.demo_seeds")
     assert module.table() in _page("results.md")

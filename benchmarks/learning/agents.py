@@ -1,0 +1,284 @@
+"""Train the agents that come with the package, ship them, and write their cards.
+
+    python benchmarks/learning/agents.py train sketch   # runs/agents/sketch; goes on where it stopped, then ships it
+    python benchmarks/learning/agents.py ship wake      # what is trained already
+    python benchmarks/learning/agents.py evaluate wake  # a shipped agent again, on the held-out episodes of today
+    python benchmarks/learning/agents.py page           # docs/agents.md between its marks
+
+The wake's agent is a training of figure 6 (benchmarks/learning/figure6.py), the others are runs of `flowsim train`.
+
+A clean commit is asked for, because the card names it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[0] = str(ROOT)
+
+from benchmarks.evidence import clean_commit  # noqa: E402
+from benchmarks.learning.suites.plan import Job, jobs_of, read_plan  # noqa: E402
+from benchmarks.pages import fill_in  # noqa: E402
+from coupling.errors import RunError  # noqa: E402
+from coupling.evaluation.evaluate import PolicyController, evaluate, evaluate_with_baselines  # noqa: E402
+from coupling.evaluation.pool import EvaluationPool  # noqa: E402
+from coupling.files import write_atomically  # noqa: E402
+from coupling.origin import machine, provenance  # noqa: E402
+from coupling.run.agents import describe_agents  # noqa: E402
+from coupling.run.folder import RunFolder  # noqa: E402
+from coupling.run.policies import write_agent  # noqa: E402
+from coupling.settings.config import RunConfig, dump_config  # noqa: E402
+from coupling.worker.environments import describe_task  # noqa: E402
+from rl_agent import Learner, Policy  # noqa: E402
+from rl_agent.rollout.seeds import EVALUATION_SEED  # noqa: E402
+
+AGENTS = ROOT / "coupling" / "agents"
+FLOWSIM = str(Path(sys.executable).parent / "flowsim")
+RUNS = {
+    "pendulum": ("mujoco/inverted_double_pendulum", "run.steps=200000", "run.evaluate_episodes=48"),
+    "sketch": (
+        "d_cylinder_wake/sketch", "agent=sac", "agent.gamma=0.97", "agent.start=1024", "run.steps=40000",
+        "run.evaluate_episodes=48", "workers.processes=1",
+    ),
+    "swimmer": ("elliptical_swimmer/default", "run.evaluate_episodes=48"),
+    "wake-sac": ("d_cylinder_wake/quick", "run.steps=60000", "run.evaluate_episodes=48"),
+}  # fmt: skip
+"""Preset and changes of each run, seed 0."""
+JOBS = {
+    "wake": (
+        "--suite", "long", "--contestants", "V-RACER, a horizon that grows, separate trunks, half by episodes",
+        "--seeds", "1",
+    ),
+}  # fmt: skip
+"""Words for benchmarks/learning/figure6.py that choose one training each, seed 0."""
+LIMITS = {
+    "pendulum": "MuJoCo's own task, which needs the extra `mujoco`; one seed of one.",
+    "sketch": "A game at 8 cells per D between walls, whose flow is not the wake's; a few minutes of one core.",
+    "swimmer": "Still water at 32 cells per L, whose box has walls; three seeds, this is the first.",
+    "wake": "Trained at 16 cells per D, where the paper has 128, from starts as wide as the paper's; one seed of one.",
+    "wake-sac": "Trained from the narrow starts, an easier task than that of `wake`: do not compare the tables.",
+}
+"""What each agent is not."""
+
+
+def ship(run: RunFolder, folder: Path) -> None:
+    """Keep settings, policy, evaluation, episodes and origin of a finished run, instead of what lay in the folder.
+
+    Raises
+    ------
+    RunError
+        When the run has no evaluation.
+    """
+    if not run.evaluation.exists():
+        raise RunError(f"run {run.path} was not evaluated: train it with run.evaluate_episodes")
+    shutil.rmtree(folder, ignore_errors=True)
+    write_agent(run, folder)
+
+
+def ship_job(job: Job, results: Path, folder: Path) -> None:
+    """Keep a training of figure 6 as a run is kept, without its episodes; judge what its result lacks.
+
+    The untrained policy and the baselines are evaluated here, on the episodes that the trained one was evaluated on.
+
+    Raises
+    ------
+    RunError
+        When the training is not complete.
+    """
+    result, policy = (results / f"{job.name}.{ending}" for ending in ("json", "policy"))
+    if not (result.exists() and policy.exists()):
+        raise RunError(
+            f"the training {job.name} has no {result.name} and {policy.name}: train it first"
+        )
+    done = json.loads(result.read_text())
+    content = {
+        "env": job.env, "env_options": job.env_options, "training_options": job.training_options,
+        "agent": job.agent, "workers": {"agents": job.agents},
+        "run": {"steps": done["steps"], "seed": job.seed, "evaluate_episodes": job.evaluate_episodes},
+    }  # fmt: skip
+    config, task = RunConfig.model_validate(content), describe_task(job.env, job.env_options)
+    untrained = Learner(
+        config.agent, task.observation_space, task.action_space, agents=job.agents, seed=job.seed
+    )
+    beginner = PolicyController(untrained.policy(), deterministic=True, seed=job.seed)
+    others = evaluate_with_baselines(
+        job.env, job.env_options, beginner, episodes=job.evaluate_episodes, seed=EVALUATION_SEED
+    )
+    baselines, before = (
+        others.pop("baselines"),
+        {key: value for key, value in others.items() if key != "task"},
+    )
+    evaluation = {
+        "before": before,
+        "drawing": done["evaluation"]["drawing"],
+        "after": {"task": job.env} | done["evaluation"]["deterministic"] | {"baselines": baselines},
+    }
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    kept = RunFolder(folder)
+    Policy.load(policy).save(kept.checkpoint)
+    write_atomically(kept.config_file, dump_config(config).encode())
+    write_atomically(kept.evaluation, json.dumps(evaluation, indent=1).encode())
+    origin = {"epoch": 0, "environment_steps": 0} | {
+        key: done[key] for key in ("commit", "python", "machine", "versions")
+    }
+    write_atomically(kept.starts, (json.dumps(origin) + "\n").encode())
+
+
+def job_of(name: str) -> Job:
+    """Return the training of figure 6 that an agent is."""
+    _, suite, _, contestant, *_ = JOBS[name]
+    jobs = jobs_of(suite, read_plan(ROOT / "benchmarks" / "learning" / "figure6.yaml")[suite])
+    return next(job for job in jobs if job.contestant == contestant and job.seed == 0)
+
+
+def train(name: str) -> int:
+    """Train an agent, or go on with it, and ship it; return the exit code."""
+    run = Path("runs") / "agents" / name
+    if name in JOBS:
+        command = [sys.executable, "benchmarks/learning/figure6.py", "run", *JOBS[name]]
+    elif not (ROOT / run / "config.yaml").exists():
+        command = [FLOWSIM, "train", *RUNS[name], f"run.name={name}", "run.folder=runs/agents"]
+    else:
+        command = [FLOWSIM, "resume", str(run)]
+    ended = subprocess.run(command, cwd=ROOT).returncode
+    return ended or ship_by_name(name)
+
+
+def ship_by_name(name: str) -> int:
+    """Ship what is trained; return 0."""
+    if name in JOBS:
+        ship_job(job_of(name), ROOT / "benchmarks" / "results" / "figure6", AGENTS / name)
+    else:
+        ship(RunFolder.find(ROOT / "runs" / "agents" / name), AGENTS / name)
+    for file in (AGENTS / name).iterdir():
+        file.chmod(0o644)  # who installed the package may be another user
+    return 0
+
+
+def evaluate_again(name: str, origin: dict[str, Any]) -> int:
+    """Evaluate a shipped agent, its untrained policy and the baselines on the held-out episodes of today; return 0.
+
+    Parameters
+    ----------
+    name
+        Of the agent.
+    origin
+        Commit, versions and machine, kept beside the numbers.
+    """
+    folder = RunFolder(AGENTS / name)
+    config, episodes = folder.config(), _evaluation(folder)["after"]["episodes"]
+    task = describe_task(config.env, config.env_options)
+    spaces = task.observation_space, task.action_space
+    numbers: dict[str, Any] = {
+        "agents": config.workers.agents,
+        "seed": config.run.seed,
+        "world": task.world,
+    }
+    untrained = Learner(config.agent, *spaces, **numbers)
+    trained = Policy.load(folder.checkpoint)
+    found = {}
+    with EvaluationPool(config.env, config.env_options) as pool:
+        for key, policy, deterministic in (
+            ("before", untrained.policy(), True),
+            ("drawing", trained, False),
+        ):
+            controller = PolicyController(policy, deterministic=deterministic, seed=EVALUATION_SEED)
+            evaluation = evaluate(
+                config.env, config.env_options, controller, episodes=episodes, pool=pool
+            )
+            found[key] = evaluation.summary() | {"seed": EVALUATION_SEED}
+        controller = PolicyController(trained, deterministic=True, seed=EVALUATION_SEED)
+        found["after"] = evaluate_with_baselines(
+            config.env, config.env_options, controller, episodes=episodes, seed=EVALUATION_SEED, pool=pool
+        )  # fmt: skip
+    found["evaluated"] = origin
+    write_atomically(folder.evaluation, json.dumps(found, indent=1).encode())
+    folder.evaluation.chmod(0o644)
+    return 0
+
+
+def _evaluation(folder: RunFolder) -> dict[str, Any]:
+    """Read what was found of an agent."""
+    return dict(json.loads(folder.evaluation.read_text()))
+
+
+def episodes_of(evaluation: dict[str, Any]) -> str:
+    """Say on which episodes an agent was evaluated."""
+    after = evaluation["after"]
+    of = (
+        f"evaluation seed {after['seed']}"
+        if "seed" in after
+        else "the numbering before 26 November 2026"
+    )
+    return f"held-out episodes 0 to {after['episodes'] - 1} of {of}"
+
+
+def cards() -> str:
+    """Return a card for each agent, in Markdown."""
+    parts = []
+    for row in describe_agents(AGENTS):
+        name = str(row["agent"])
+        folder = AGENTS / name
+        start = json.loads((folder / "starts.jsonl").read_text().splitlines()[0])
+        evaluation = json.loads((folder / "evaluation.json").read_text())
+        words = (
+            ["python", "benchmarks/learning/figure6.py", "run", *JOBS[name]]
+            if name in JOBS
+            else ["flowsim", "train", *RUNS[name]]
+        )
+        lines = [
+            f"## {name}\n",
+            f"`{shlex.join(words)}`, seed {row['seed']}, commit `{start['commit'][:12]}`, "
+            f"{row['steps']:,} actions of {row['learner']} on `{row['env']}`.",
+            f"{LIMITS[name]}\n",
+            f"| {episodes_of(evaluation)} | return | survival | actions |",
+            "| --- | --: | --: | --: |",
+        ]
+        contestants = {
+            "mean of the policy": evaluation["after"], "drawing": evaluation["drawing"],
+            "before training": evaluation["before"],
+            **evaluation["after"]["baselines"],
+        }  # fmt: skip
+        for label, result in contestants.items():
+            # what is only rounding is zero, without a sign
+            mean, low, high = (round(x, 1) + 0.0 for x in (result["mean_return"], *result["ci95"]))
+            lines.append(
+                f"| {label} | {mean:.1f} [{low:.1f}, {high:.1f}] | {100 * result['survival']:.0f} % | "
+                f"{result['mean_length']:.0f} |"
+            )
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts)
+
+
+def main() -> int:
+    """Read the command line and do what it says."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("command", choices=("train", "ship", "evaluate", "page"))
+    parser.add_argument("names", nargs="*", choices=[*RUNS, *JOBS, []], help="all when left out")
+    options = parser.parse_args()
+    if options.command == "page":
+        fill_in(ROOT / "docs" / "agents.md", "learning/agents", "cards", cards())
+        return 0
+    names = options.names or [*RUNS, *JOBS]
+    if options.command == "ship":
+        return max(map(ship_by_name, names))
+    clean_commit(ROOT)
+    if options.command == "evaluate":
+        origin = provenance() | {
+            "machine": machine()
+        }  # now, for the first result changes the working tree
+        return max(evaluate_again(name, origin) for name in names)
+    return max(map(train, names))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

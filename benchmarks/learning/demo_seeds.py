@@ -1,0 +1,135 @@
+"""Train the demo's agent with several seeds and settings, and write the tables of these trainings.
+
+    python benchmarks/learning/demo_seeds.py run   # what is missing of five seeds, and of the trials
+    python benchmarks/learning/demo_seeds.py page  # docs/results.md and docs/decisions/tasks.md
+
+Results are in benchmarks/results/demo_seeds/ and benchmarks/results/demo_trials/.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import gzip
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[0] = str(ROOT)
+
+import yaml  # noqa: E402
+
+from benchmarks.pages import fill_in  # noqa: E402
+
+RESULTS = ROOT / "benchmarks" / "results" / "demo_seeds"
+TRIALS = RESULTS.with_name("demo_trials")
+TRIED = {
+    "c4_memory_16384": ("agent.c=4", "agent.memory=16384"),
+    "c16_memory_16384": ("agent.c=16", "agent.memory=16384"),
+    "no_refer_memory_16384": ("agent.replay=none", "agent.memory=16384"),
+}
+"""Changes of the preset of each trial."""
+TRIAL_EVALUATION_SEED = 777
+"""Of the trials, from which the setting was chosen: the episodes of the seeds' evaluation stay held out."""
+SEEDS, SURVIVAL, MEDIAN = 5, 0.95, -50.0
+"""The aim: so many seeds, each with this survival rate at least, and a median return above this one."""
+
+
+def table(results: Path = RESULTS) -> str:
+    """Return the rows of the seeds and what they say of the aim, in Markdown."""
+    lines = [
+        "| seed | commit | survive 400 actions | the others fail after | median return | mean return | lowest tenth |",
+        "| --: | --- | --: | --- | --: | --: | --: |",
+    ]
+    reached = []
+    for folder in sorted(results.glob("seed*")):
+        found = json.loads((folder / "evaluation.json").read_text())
+        start = json.loads((folder / "starts.jsonl").read_text().splitlines()[0])
+        after = found["after"]
+        reached.append(after["survival"] >= SURVIVAL and after["median_return"] > MEDIAN)
+        lines.append(
+            f"| {folder.name.removeprefix('seed')} | {start['commit'][:12]} | {_episodes(found)} | "
+            f"{after['median_return']:.0f} | {after['mean_return']:.0f} "
+            f"[{after['ci95'][0]:.0f}, {after['ci95'][1]:.0f}] | {_lowest_tenth(found['each']):.0f} |"
+        )
+    verdict = (
+        f"{sum(reached)} of {len(reached)} trainings reach the aim: at least {SURVIVAL:.0%} of the episodes survive, "
+        f"and the median return is above {MEDIAN:.0f}. It was set for {SEEDS} seeds."
+    )
+    return "\n".join([*lines, "", verdict])
+
+
+def _episodes(found: dict[str, Any]) -> str:
+    """Return how many episodes survive, and after how many actions the others fail."""
+    each = found["each"]
+    survived = sum(each["survived"])
+    lengths = zip(each["lengths"], each["survived"], strict=True)
+    failed = sorted(length for length, survives in lengths if not survives)
+    share = f"{survived} of {len(each['survived'])} ({found['after']['survival']:.0%})"
+    return f"{share} | {', '.join(map(str, failed)) or '-'}"
+
+
+def _lowest_tenth(each: dict[str, Any]) -> float:
+    """Return the return that nine tenths of the episodes exceed."""
+    returns = sorted(each["returns"])
+    return float(returns[len(returns) // 10])
+
+
+def trials(results: Path = TRIALS) -> str:
+    """Return a row for each trial that is there, in Markdown."""
+    lines = [
+        "| `agent.replay` | `agent.c` | `agent.memory` | far-policy at the end | return of the last 1000 training "
+        "actions | survive 400 actions | median return | lowest return |",
+        "| --- |" + " --: |" * 7,
+    ]
+    for folder in [results / name / "seed0" for name in TRIED]:
+        if not folder.exists():
+            continue
+        agent = yaml.safe_load((folder / "config.yaml").read_text())["agent"]
+        found = json.loads((folder / "evaluation.json").read_text())
+        with gzip.open(folder / "statistics.csv.gz", "rt", newline="") as file:
+            last = list(csv.DictReader(file))[-1]
+        has_rule = agent["replay"] != "none"
+        survived = found["each"]["survived"]
+        cells = [
+            agent["replay"],
+            f"{agent['c']:g}" if has_rule else "-",
+            f"{agent['memory']:,}",
+            f"{float(last['far_fraction']):.0%}" if has_rule else "-",
+            f"{float(last['return_mean']):.1f}",
+            f"{sum(survived)} of {len(survived)}",
+            f"{found['after']['median_return']:.0f}",
+            f"{min(found['each']['returns']):.0f}",
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def run() -> None:
+    """Train and evaluate the seeds and the trials that are missing."""
+    script = str(ROOT / "benchmarks" / "learning" / "train_seeds.py")
+    command = [sys.executable, script, "d_cylinder_wake/quick", "--mean-only"]
+    seeds = ["--episodes", "96", "--seeds", str(SEEDS), "--name", RESULTS.name]
+    subprocess.run([*command, *seeds], check=True)
+    for name, changes in TRIED.items():
+        words = ["--episodes", "24", "--seeds", "1", "--name", f"{TRIALS.name}/{name}"]
+        words += ["--evaluation-seed", str(TRIAL_EVALUATION_SEED), "--changes", *changes]
+        subprocess.run([*command, *words], check=True)
+
+
+def main() -> None:
+    """Train, or write the tables."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("command", choices=("run", "page"))
+    if parser.parse_args().command == "run":
+        run()
+        return
+    fill_in(ROOT / "docs" / "results.md", "learning/demo_seeds", "seeds", table())
+    fill_in(ROOT / "docs" / "decisions" / "tasks.md", "learning/demo_seeds", "trials", trials())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,314 @@
+"""The paper's figure 6 on the resolved wake: trainings (figure6.yaml), their policies, curves and page.
+
+    python benchmarks/learning/figure6.py run --suite narrow -j 2      # what is not complete
+    python benchmarks/learning/figure6.py list                         # the jobs, and which are complete
+    python benchmarks/learning/figure6.py page                         # docs/figure6.md and its pictures
+    python benchmarks/learning/figure6.py film FILE.policy -o wake.gif  # six episodes, beside one without control
+
+A complete job leaves benchmarks/results/figure6/SUITE/JOB.csv (the curve), JOB.json (settings, evaluation, machine,
+versions, commit) and JOB.policy (rl_agent.Policy), which resolution.py takes to other resolutions.
+Checkpoints are in runs/figure6/. An hour of one core is some 120,000 actions at 16 cells per D.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[0] = str(ROOT)
+
+from benchmarks.learning.suites.command import add_page, add_run_and_list, run_or_list  # noqa: E402
+from benchmarks.learning.suites.contestants import Panel, contestants_of, draw, numbers  # noqa: E402
+from benchmarks.learning.suites.page import Seeds, curve_at, read_curve  # noqa: E402
+from benchmarks.learning.suites.plan import Result, Suite, read_plan  # noqa: E402
+from benchmarks.learning.suites.settings import differences, row_name  # noqa: E402
+from benchmarks.physics.resolution import agent_of  # noqa: E402
+from cases.baselines import Controller, ZeroController  # noqa: E402
+from cases.film import render_film  # noqa: E402
+from coupling.files import write_atomically  # noqa: E402
+from coupling.run.screen import progress_bar  # noqa: E402
+from rl_agent import Policy  # noqa: E402
+from rl_agent.config.colours import styles_of  # noqa: E402
+from rl_agent.rollout.seeds import EVALUATION_SEED, Purpose, episode_seed  # noqa: E402
+
+NAME = "figure6"
+STARTS = 6
+LOSS = 100.0  # of the return, for leaving the box
+HELD = 100  # actions
+KEPT = 0.9  # of the starts
+ACTIONS = 400  # of the episodes in which policies are judged
+COMPARED = "narrow"
+PAPERS = ("ACER", "DDPG", "DDPG + ReF-ER", "V-RACER")
+"""The methods of the paper's figure."""
+CLAIMED = """\
+What the paper says about its figure 6, and what was seen here, as means over {seeds} seeds.
+The paper plots the returns of training episodes, so the last column is about training episodes and about the paper's
+four methods.
+The mean action of the last policies is shown as well.
+SAC is not in the paper's figure.
+The methods differ in more than their algorithm, as the table of settings above shows.
+The networks are MLPs where the paper has LSTMs, and the runs are shorter.
+DDPG and DDPG + ReF-ER differ in the policy's learning rate, the memory, the noise and the annealing, so the table does
+not say what ReF-ER does for DDPG."""
+PANELS = (
+    Panel(0, "mean_return", "actions of all agents", "return, training episodes"),
+    Panel(0, "mean_length", "actions of all agents", "actions until lost, training episodes"),
+)
+CAPTION = """\
+*Doing nothing has a return of -100, after four actions.
+Lower returns are no fault: an agent that stays in the box pays for all its actions, but learning looks only
+1 / (1 - gamma) actions ahead (33 for gamma 0.97, 100 for 0.99), and over these leaving the box costs more.*"""
+HEAD = """\
+# Figure 6: who learns to live in the wake
+
+Written by `python benchmarks/learning/figure6.py page` from `benchmarks/results/figure6/`; do not edit it.
+Every curve is there with settings, machine, versions and commit, and every policy of ours.
+The suites are in `benchmarks/learning/figure6.yaml`.
+Each point of a curve is the mean over the training episodes in the last twentieth of the curve up to there; training
+episodes sample their actions.
+Bands are 95 % bootstrap intervals over the seeds; three seeds make them too narrow.
+An episode that leaves the box ends with a reward of -100; one that stays has 400 actions.
+The last policy is evaluated on 48 held-out episodes, in `pace` and `resolved` on 24.
+They are the first of evaluation seed 10^6 in the numbering before 26 November 2026.
+
+What the agents do there is on [learned.md](learned.md); the films of [agents.md](agents.md) show one.
+
+A return counts every action, so an agent that leaves the box at once (-100) has a higher return than one that stays for
+400 actions at a cost of more than 0.25 each.
+With gamma 0.97 learning looks 33 actions ahead, over which staying pays at a cost of up to 3 an action.
+So returns fall while the agents learn to stay, and rise when they learn to stay cheaply."""
+
+
+def keep_policies(results: Path, work: Path) -> None:
+    """Keep the policy of every complete training of ours whose checkpoint is here beside its results."""
+    for kept in sorted(results.glob("*/*.json")):
+        checkpoint, policy = (
+            work / kept.parent.name / kept.stem / "checkpoint",
+            kept.with_suffix(".policy"),
+        )
+        if checkpoint.exists() and not policy.exists():
+            Policy.load(checkpoint).save(policy)
+            print(f"kept {policy}")
+
+
+def lost_after(means: list[dict[str, float]]) -> list[float]:
+    """Return the actions, in the mean, until those are lost who do not stay, for each seed that loses any."""
+    return [
+        (mean["mean_length"] - ACTIONS * mean["survival"]) / (1.0 - mean["survival"])
+        for mean in means
+        if mean["survival"] < 1.0
+    ]
+
+
+def table(contestants: dict[str, Seeds]) -> list[str]:
+    """Return a row for each method, in Markdown: means over its seeds, and the value of each seed in parentheses."""
+    lines = [
+        "| method | actions | actions per CPU second | training episodes: return | length | mean action: return | "
+        "survival | actions until the others leave the box | sampled actions: return | survival |",
+        "| --- |" + " --: |" * 9,
+    ]
+    for name, seeds in contestants.items():
+        ends = [[curve_at(read_curve(seed, value), 0, np.array([seed["steps"]]))[0] for seed in seeds]
+                for value in ("mean_return", "mean_length")]  # fmt: skip
+        means, draws = (
+            [seed["evaluation"][kind] for seed in seeds] for kind in ("deterministic", "drawing")
+        )
+        judged = [
+            [mean["mean_return"] for mean in means],
+            [mean["survival"] for mean in means],
+            lost_after(means),
+            [drawn["mean_return"] for drawn in draws],
+            [drawn["survival"] for drawn in draws],
+        ]
+        rate = np.mean([seed["steps"] / seed["cpu_seconds"] for seed in seeds])
+        cells = [
+            f"{min(seed['steps'] for seed in seeds):,}",
+            f"{rate:.0f}",
+            *(numbers(each) if each else "-" for each in ends + judged),
+        ]
+        lines.append(f"| {row_name(name, seeds)} | " + " | ".join(cells) + " |")
+    return lines
+
+
+def judged(seed: Result) -> np.ndarray:
+    """Return actions, survival and return of the policies that were judged on the way, shape (3, policies)."""
+    with seed["curve"].open(newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row.get("judged_survival")]
+    columns = ("environment_steps", "judged_survival", "judged_mean_return")
+    return np.array([[float(row[key]) for row in rows] for key in columns])
+
+
+def on_the_way(contestants: dict[str, Seeds]) -> list[str]:
+    """Return a row for each contestant whose policies were judged while it was trained, in Markdown."""
+    found = {name: [judged(seed) for seed in seeds] for name, seeds in contestants.items()}
+    found = {name: seeds for name, seeds in found.items() if all(each.size for each in seeds)}
+    if not found:
+        return []
+    places = [round(actions, -2) for actions in next(iter(found.values()))[0][0]]
+    lines = [
+        f"| method | actions until {KEPT:.0%} of the episodes survive | "
+        + " | ".join(f"survival after {place:,.0f}" for place in places) + " |",
+        "| --- |" + " --: |" * (len(places) + 1),
+    ]  # fmt: skip
+    for name, seeds in found.items():
+        first = [min(actions[survival >= KEPT], default=np.inf) for actions, survival, _ in seeds]
+        after = _cell(float(np.mean(first))) + f" ({', '.join(map(_cell, first))})"
+        held = [f"{np.mean([each[1][k] for each in seeds]):.2f}" for k in range(len(places))]
+        lines.append(
+            f"| {row_name(name, contestants[name])} | {after} | " + " | ".join(held) + " |"
+        )
+    return lines
+
+
+def _lengths(seed: Result, places: np.ndarray) -> np.ndarray:
+    return curve_at(read_curve(seed, "mean_length"), 0, places)
+
+
+def longest(seed: Result) -> float:
+    """Return how long the training episodes became."""
+    return float(np.nanmax(_lengths(seed, np.linspace(0, seed["steps"], 101)[5:])))
+
+
+def until_held(seed: Result) -> float:
+    """Return the actions after which training episodes last ``HELD`` in the mean; infinite where they never do."""
+    places = np.linspace(0, seed["steps"], 101)[5:]
+    return float(min(places[_lengths(seed, places) >= HELD], default=np.inf))
+
+
+def price(seed: Result) -> float:
+    """Return what an action of the mean policy costs, without what it costs to leave the box."""
+    judged = seed["evaluation"]["deterministic"]
+    lost = LOSS * (1.0 - judged["survival"])
+    return float((-judged["mean_return"] - lost) / judged["mean_length"])
+
+
+def return_in_training(seed: Result) -> float:
+    """Return the mean return of the last training episodes."""
+    return float(curve_at(read_curve(seed), 0, np.array([seed["steps"]]))[0])
+
+
+def return_of_the_mean(seed: Result) -> float:
+    """Return the mean return of the mean of the last policy."""
+    return float(seed["evaluation"]["deterministic"]["mean_return"])
+
+
+CLAIMS: tuple[tuple[str, str, str, Callable[[Result], float], Callable[..., float], str], ...] = (
+    ("ACER makes little progress", "ACER", "longest mean of training episodes", longest, min,
+     "those of DDPG are shorter"),
+    ("DDPG with ER spends much", "", "cost of an action, mean action", price, max,
+     "unknown: it was not recorded in training; the mean action of ACER costs as much"),
+    ("DDPG with ReF-ER stays within the limits first", "", f"actions until training episodes last {HELD}", until_held,
+     min, "unclear: DDPG + ReF-ER does, but differs from DDPG in more than ReF-ER"),
+    ("V-RACER ends best", "V-RACER", "return of the last training episodes", return_in_training, max, ""),
+    ("", "", "return of the mean action", return_of_the_mean, max, ""),
+)  # fmt: skip
+"""What the paper says, about which method, what measures it here, whether the least or the most of it, and a remark.
+
+A row without a method has the remark instead of a comparison, and one without a claim belongs to the one above it.
+"""
+
+
+def _cell(value: float) -> str:
+    return "never" if np.isinf(value) else f"{value:,.0f}" if value >= 1e3 else f"{value:.3g}"
+
+
+def claims(contestants: dict[str, Seeds]) -> str:
+    """Return the claims of the paper's section 5.4 beside what was found, in Markdown."""
+    lines = [
+        "| the paper says | measured by | " + " | ".join([*PAPERS, "SAC"]) + " | here |",
+        "| --- | --- |" + " --: |" * (len(PAPERS) + 1) + " --- |",
+    ]
+    for claim, who, what, measure, extreme, reason in CLAIMS:
+        found = {
+            name: float(np.mean([measure(seed) for seed in contestants[name]]))
+            for name in [*PAPERS, "SAC"]
+            if name in contestants
+        }
+        cells = [_cell(found[name]) if name in found else "" for name in [*PAPERS, "SAC"]]
+        if not set(PAPERS) <= found.keys():
+            verdict = "some are not trained yet"
+        elif not who:
+            verdict = reason
+        else:
+            best = extreme(PAPERS, key=found.__getitem__)
+            verdict = "seen" if best == who else f"not seen: {reason or f'{best} does'}"
+        lines.append(f"| {claim} | {what} | " + " | ".join(cells) + f" | {verdict} |")
+    return "\n".join(lines)
+
+
+def _as_part(lines: list[str]) -> list[str]:
+    return ["\n".join(lines)] if lines else []
+
+
+def write_page(plan: dict[str, Suite], results: Path, page: Path) -> None:
+    """Write the page and its pictures from the complete jobs."""
+    parts = [HEAD]
+    styles = styles_of(who for suite in plan.values() for who in suite.contestants)
+    for name, suite in plan.items():
+        contestants = contestants_of(name, suite, results)
+        done = sum(map(len, contestants.values()))
+        parts.append(
+            f"## {name}\n\n{suite.about}\n\n{done} of {len(suite.contestants) * suite.seeds} trainings done."
+        )
+        if contestants:
+            picture = page.parent / "images" / f"figure6_{name}.png"
+            draw(contestants, PANELS, picture, styles)
+            parts.append(
+                f"![return and length against actions]({picture.relative_to(page.parent).as_posix()})"
+            )
+            if any(
+                read_curve(seed)[:, 3].min() < -LOSS for own in contestants.values() for seed in own
+            ):
+                parts.append(CAPTION)
+            parts += ["\n".join(table(contestants)), *_as_part(on_the_way(contestants))]
+            parts += _as_part(differences(contestants))
+        if name == COMPARED:
+            parts.append(CLAIMED.format(seeds=suite.seeds) + "\n\n" + claims(contestants))
+    write_atomically(page, ("\n\n".join(parts) + "\n").encode())
+
+
+def film(policy: Path, output: Path, cells: int, actions: int) -> None:
+    """Film a policy at a resolution from the first starts of the evaluation, and the first start without control."""
+    env, env_options, controller = agent_of(policy)
+    options = {**env_options, "cells_per_diameter": cells}
+    seeds = [episode_seed(Purpose.EVALUATION, EVALUATION_SEED, number) for number in range(STARTS)]
+    who: dict[str, Controller] = {"trained agent": controller, "no control": ZeroController()}
+    with progress_bar("filming") as progress:
+        for ending in render_film(who, output, env=env, env_options=options, seeds=seeds, actions=actions,
+                                  progress=progress):  # fmt: skip
+            print(
+                f"{ending.title}: return {ending.episode_return:.2f} after {ending.actions} actions"
+            )
+
+
+def main() -> int:
+    """Run, list or write the page; 1 when a job failed, 2 for a wrong word, 130 when stopped."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+    add_run_and_list(commands, NAME)
+    add_page(commands, NAME)
+    show = commands.add_parser("film", help="film a policy")
+    show.add_argument("policy", type=Path)
+    show.add_argument("-o", "--output", type=Path, default=Path("wake.gif"))
+    show.add_argument("--cells", type=int, default=32, help="cells per D")
+    show.add_argument("--actions", type=int, default=60, help="length, at most")
+    options = parser.parse_args()
+    if options.command == "film":
+        film(options.policy, options.output, options.cells, options.actions)
+        return 0
+    if options.command == "page":
+        write_page(read_plan(options.plan), options.results, options.page)
+        return 0
+    ended = run_or_list(options)
+    keep_policies(options.results, options.work)
+    return ended
+
+
+if __name__ == "__main__":
+    sys.exit(main())

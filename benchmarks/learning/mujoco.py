@@ -1,0 +1,45 @@
+"""The evidence of the learning half: suites of trainings (mujoco.yaml), their curves and their page.
+
+    python benchmarks/learning/mujoco.py run --suite vracer -j 2  # complete jobs are skipped, interrupted ones go on
+    python benchmarks/learning/mujoco.py run --suite refer --tasks Hopper-v5 --seeds 1 --steps 50000
+    python benchmarks/learning/mujoco.py list                     # the jobs, and which are complete
+    python benchmarks/learning/mujoco.py plot                     # docs/images/learning_SUITE.png, docs/learning.md
+
+Every job runs in a process of its own on one thread, with one gradient step due per environment step unless its
+settings say otherwise, and leaves benchmarks/results/mujoco/SUITE/JOB.csv (environment steps, CPU and wall seconds of
+the training, mean return of the training episodes) and JOB.json (settings, evaluation, machine, versions, commit).
+Checkpoints are in runs/mujoco/. Suites with `sb3` need the extra of that name.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[0] = str(ROOT)  # the folder of this file would hide the package mujoco
+
+from benchmarks.learning.suites.command import add_run_and_list, run_or_list  # noqa: E402
+from benchmarks.learning.suites.page import write_page  # noqa: E402
+from benchmarks.learning.suites.plan import read_plan  # noqa: E402
+
+
+def main() -> int:
+    """Run, list or plot; 1 when a job failed, 2 for a wrong word, 130 when stopped."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+    add_run_and_list(commands, "mujoco")
+    plot = commands.add_parser("plot", help="draw the curves and write the page")
+    plot.add_argument("--plan", type=Path, default=ROOT / "benchmarks" / "learning" / "mujoco.yaml")
+    plot.add_argument("--results", type=Path, default=ROOT / "benchmarks" / "results" / "mujoco")
+    plot.add_argument("--docs", type=Path, default=ROOT / "docs")
+    options = parser.parse_args()
+    if options.command == "plot":
+        write_page(read_plan(options.plan), options.results, options.docs)
+        return 0
+    return run_or_list(options)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,112 @@
+"""How far apart are the scores of NERS as published? Its networks in plain PyTorch, whatever agent they serve.
+
+    python benchmarks/learning/ners_as_published.py  # two minutes; benchmarks/results/replay/ners_as_published.json
+
+Layers, learning rate and steps an update are those of Oh et al. 2021, table B.1, the first weights those of PyTorch.
+The loss is -r mean(log sigma), r the change of the return, as in the authors' code (github.com/youngmin0oh/NERS). The
+paper makes an update per evaluation, of which 500,000 steps of Hopper have 500. Features are independent and bounded by
+tanh; r is normal, of either sign, or its absolute value.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[0] = str(ROOT)
+
+from coupling.files import write_atomically  # noqa: E402
+from coupling.origin import provenance  # noqa: E402
+
+FEATURES, STEPS, AT_A_TIME, EXPONENT = 30, 30_000, 128, 0.5
+UPDATES = (0, 100, 500)
+
+
+def layers(*widths: int) -> nn.Sequential:
+    """Linear layers with ReLU between them."""
+    modules: list[nn.Module] = []
+    for fan_in, fan_out in itertools.pairwise(widths):
+        modules += [nn.Linear(fan_in, fan_out), nn.ReLU()]
+    return nn.Sequential(*modules[:-1])
+
+
+class Scores(nn.Module):
+    """sigma = sigmoid f_s( f_l(x), mean f_g(x) )."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.local = layers(FEATURES, 256, 512, 256, 128)
+        self.context = layers(FEATURES, 256, 512, 256, 128)
+        self.score = layers(256, 256, 128, 64, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Score steps (n, features), shape (n,)."""
+        context = self.context(x).mean(0, keepdim=True).expand(len(x), -1)
+        return torch.sigmoid(self.score(torch.cat([self.local(x), context], 1)))[:, 0]
+
+
+def spread(scores: torch.Tensor) -> dict[str, float]:
+    """Return the 10 and 90 % quantile of scores, and the effective share of a memory that has them."""
+    sigma = scores.detach().numpy().astype(float)
+    p = sigma**EXPONENT
+    low, high = np.quantile(sigma, (0.1, 0.9))
+    share = p.sum() ** 2 / (len(p) * (p**2).sum())
+    return {
+        "low": round(low, 4),
+        "high": round(high, 4),
+        "effective_share": round(float(share), 5),
+    }
+
+
+def train(seed: int, rises: bool) -> list[dict[str, Any]]:
+    """Return the spread after each of ``UPDATES``."""
+    torch.manual_seed(seed)
+    rng = np.random.default_rng(seed)
+    memory = torch.tanh(torch.tensor(rng.standard_normal((STEPS, FEATURES)), dtype=torch.float32))
+    network, found = Scores(), []
+    adam = torch.optim.Adam(network.parameters(), lr=1e-4)
+    for update in range(UPDATES[-1] + 1):
+        if update in UPDATES:
+            found.append({"updates": update, **spread(network(memory[:2000]))})
+        change = rng.standard_normal()
+        scores = network(memory[rng.integers(0, STEPS, AT_A_TIME)])
+        loss = -(abs(change) if rises else change) * torch.log(scores + 1e-6).mean()
+        adam.zero_grad()
+        loss.backward()
+        adam.step()
+    return found
+
+
+def main() -> int:
+    """Train three seeds each way, print and keep what came out."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    default = ROOT / "benchmarks" / "results" / "replay" / "ners_as_published.json"
+    parser.add_argument("--output", type=Path, default=default)
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    rows: list[dict[str, Any]] = []
+    for rises in (False, True):
+        for seed in range(3):
+            own = [
+                {"return": "rises" if rises else "either", "seed": seed, **one}
+                for one in train(seed, rises)
+            ]
+            for row in own:
+                print(*(f"{key} {value}" for key, value in row.items()), sep=", ", flush=True)
+            rows += own
+    found = {**provenance(), "torch": torch.__version__, "rows": rows}
+    write_atomically(options.output, json.dumps(found, indent=1).encode())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,63 @@
+"""What a school of swimmers has learned: table and curves of docs/school.md, from trainings of several seeds.
+
+    python benchmarks/learning/train_seeds.py swimmer_school/quick --steps 20000 --episodes 48
+    python benchmarks/learning/school.py  # docs/school.md between its marks, and its curves
+
+The baselines are judged on the same starts.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[0] = str(ROOT)
+
+from benchmarks.pages import fill_in  # noqa: E402
+
+RESULTS = ROOT / "benchmarks" / "results" / "swimmer_school_quick"
+BASELINES = {"zero": "no control", "random": "random commands"}
+
+
+def row(who: str, found: Mapping[str, Any]) -> str:
+    """Return a row of what judged episodes gave, in Markdown."""
+    low, high = found["length_ci95"]
+    least, most = found["ci95"]
+    return (
+        f"| {who} | {found['mean_length']:.1f} [{low:.1f}, {high:.1f}] | {100 * found['survival']:.0f} % | "
+        f"{found['mean_return']:.2f} [{least:.2f}, {most:.2f}] |"
+    )
+
+
+def table(judged: Sequence[Mapping[str, Any]]) -> str:
+    """Return a row for each seed, its draws, and the baselines, in Markdown."""
+    lines = [
+        f"| who, over {judged[0]['after']['episodes']} starts that were not trained on | "
+        "actions until the first contact, 40 at most | without a contact | return |",
+        "| --- | --- | --: | --- |",
+    ]
+    for seed, found in enumerate(judged):
+        lines.append(row(f"mean of the policy, seed {seed}", found["after"]))
+    for seed, found in enumerate(judged):
+        lines.append(row(f"drawing, seed {seed}", found["drawing"]))
+    for name, called in BASELINES.items():
+        lines.append(row(called, judged[0]["after"]["baselines"][name]))
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Write the page and its picture."""
+    files = sorted(RESULTS.glob("seed*/evaluation.json"))
+    judged = [json.loads(file.read_text()) for file in files]
+    docs = ROOT / "docs"
+    fill_in(docs / "school.md", "learning/school", "trainings", table(judged))
+    shutil.copyfile(RESULTS / "curves.png", docs / "images" / "school.png")
+
+
+if __name__ == "__main__":
+    main()

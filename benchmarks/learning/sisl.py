@@ -1,0 +1,128 @@
+"""Many agents in one world: the games of Weber et al. 2022 (sisl.yaml), their curves and their page.
+
+    python benchmarks/learning/sisl.py run --suite multiwalker -j 2  # complete jobs are skipped, interrupted ones go on
+    python benchmarks/learning/sisl.py list                          # the jobs, and which are complete
+    python benchmarks/learning/sisl.py page                          # docs/sisl.md and its pictures
+
+Needs the extra sisl. A complete job leaves benchmarks/results/sisl/SUITE/JOB.csv (the curve) and JOB.json (settings,
+evaluation, machine, versions, commit). Checkpoints are in runs/sisl/.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[0] = str(ROOT)
+
+from benchmarks.learning.suites.command import command_of  # noqa: E402
+from benchmarks.learning.suites.contestants import POINTS, Panel, contestants_of, draw, numbers  # noqa: E402
+from benchmarks.learning.suites.page import Seeds, curve_at, read_curve  # noqa: E402
+from benchmarks.learning.suites.plan import Suite  # noqa: E402
+from benchmarks.learning.suites.settings import differences  # noqa: E402
+from coupling.files import Table, write_atomically  # noqa: E402
+from rl_agent.config.colours import styles_of  # noqa: E402
+
+NAME = "sisl"
+PAPER = {
+    "multiwalker": (19.80, "3.2k"),
+    "waterworld": (194.57, "19.2k"),
+    "pursuit": (124.22, "20.8k"),
+}
+"""Table 1 of the paper: the best mean return of LDI with one policy, and the episode that it was reached in."""
+PANELS = (
+    Panel(0, "mean_return", "steps of a world", "return, mean over the agents"),
+    Panel(1, "mean_return", "CPU seconds of training", "return, mean over the agents"),
+)
+HEAD = """\
+# Many agents in one world: the SISL games
+
+Written by `python benchmarks/learning/sisl.py page` from `benchmarks/results/sisl/`; do not edit it.
+V-RACER with ReF-ER for many agents (Weber et al. 2022), one policy for all agents of a world unless a row says
+otherwise, and PPO of stable-baselines3 with one policy for all.
+[worlds.md](worlds.md) says how it is done, and how today's games differ from the paper's.
+All rows have two seeds: these are trials.
+The last policies are evaluated on 20 held-out episodes, the first of evaluation seed 10^6 in the numbering before 26
+November 2026.
+
+| | importance weight of an agent's own action | of the actions of all |
+| --- | --- | --- |
+| an agent's value counts its own reward | LDI | FDI |
+| it counts the mean reward of its world | LDCo | FDCo |
+
+Returns are means over the agents of a world.
+The paper plots the returns of training episodes, so comparisons are about them.
+The mean action of the last policies is shown as well.
+Each point of a curve is the mean over the training episodes in the last twentieth of the curve up to there.
+Bands are 95 % bootstrap intervals over the seeds; two seeds make them too narrow.
+The paper's runs have 20,000 episodes each, some 48 hours of 12 cores; these have eight minutes of one core.
+In these trainings of Multiwalker the limit of 500 steps was learned as a terminal state; today it is a truncation."""
+
+
+def table(contestants: dict[str, Seeds]) -> list[str]:
+    """Return a row for each method, in Markdown: means over its seeds, and the value of each seed in parentheses."""
+    lines = [
+        "| method | steps | episodes | steps per CPU second | highest return in training | return at the end | "
+        "mean action | sampled actions |",
+        "| --- |" + " --: |" * 7,
+    ]
+    for name, seeds in contestants.items():
+        curves = [read_curve(seed, "mean_return") for seed in seeds]
+        smooth = [
+            curve_at(curve, 0, np.linspace(curve[0, 0], curve[-1, 0], POINTS)) for curve in curves
+        ]
+        judged = [
+            [seed["evaluation"][kind]["mean_return"] for seed in seeds]
+            for kind in ("deterministic", "drawing")
+        ]
+        episodes = [
+            sum(int(row["episodes"]) for row in Table(seed["curve"]).read()) for seed in seeds
+        ]
+        rate = np.mean([seed["steps"] / seed["cpu_seconds"] for seed in seeds])
+        cells = [
+            numbers([seed["steps"] for seed in seeds], ",.0f"),
+            numbers(episodes, ",.0f"),
+            f"{rate:.0f}",
+            *(
+                numbers(each)
+                for each in ([s.max() for s in smooth], [s[-1] for s in smooth], *judged)
+            ),
+        ]
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    return lines
+
+
+def write_page(plan: dict[str, Suite], results: Path, page: Path) -> None:
+    """Write the page and its pictures from the complete jobs."""
+    parts = [HEAD]
+    styles = styles_of(who for suite in plan.values() for who in suite.contestants)
+    for name, suite in plan.items():
+        contestants = contestants_of(name, suite, results)
+        done = sum(map(len, contestants.values()))
+        best, episode = PAPER[name]
+        parts.append(
+            f"## {name.capitalize()}\n\n{suite.about}\n"
+            f"The paper's LDI has {best} at its best, at episode {episode}.\n\n"
+            f"{done} of {len(suite.contestants) * suite.seeds} trainings done."
+        )
+        if contestants:
+            picture = page.parent / "images" / f"sisl_{name}.png"
+            draw(contestants, PANELS, picture, styles)
+            parts.append(
+                f"![return against steps and seconds]({picture.relative_to(page.parent).as_posix()})"
+            )
+            parts.append("\n".join(table(contestants)))
+            parts.append("\n".join(differences(contestants)))
+    write_atomically(page, ("\n\n".join(parts) + "\n").encode())
+
+
+def main() -> int:
+    """Run, list or write the page; 1 when a job failed, 2 for a wrong word, 130 when stopped."""
+    return command_of(NAME, (__doc__ or "").splitlines()[0], write_page)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,171 @@
+"""Which starts can be held at all? The policies of figure 6 from each start, and a search where all of them are lost.
+
+    python benchmarks/learning/starts.py run         # benchmarks/results/starts.json
+    python benchmarks/learning/starts.py page        # docs/results.md between its marks
+
+A start is *held* when one of the policies that were trained on its range lives there for 12 actions: who is lost is
+lost before (docs/figure6.md). From a start that all of them lose a tree of actions is tried: each component -1, 0 or 1,
+so 27 actions at each of the first three decisions, after which each of the policies goes on to the twelfth. At the
+second and third decision the tree goes on from at most 27 of the flows that are left, drawn with a seed. What it saves
+can be held; what it does not save is lost as far as this search can tell.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.utils import seeding
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[0] = str(ROOT)
+
+from benchmarks.pages import fill_in  # noqa: E402
+from cases.baselines import Controller  # noqa: E402
+from cases.episodes import Episodes  # noqa: E402
+from coupling.evaluation.evaluate import PolicyController, evaluate  # noqa: E402
+from coupling.files import write_atomically  # noqa: E402
+from coupling.origin import machine, provenance  # noqa: E402
+from rl_agent import Policy  # noqa: E402
+from rl_agent.rollout.seeds import EVALUATION_SEED, Purpose, episode_seed  # noqa: E402
+
+RESULT = ROOT / "benchmarks" / "results" / "starts.json"
+POLICIES = ROOT / "benchmarks" / "results" / "figure6"
+ENV = "flowsim/DCylinderWake-v0"
+RANGES = ("narrow", "paper")
+STARTS, HELD, DEPTH = 48, 12, 3
+CORNERS = np.array(list(itertools.product((-1.0, 0.0, 1.0), repeat=3)))
+
+State = dict[str, Any]
+
+
+def options_of(start_range: str) -> dict[str, Any]:
+    """Return the wake of figure 6 with starts of a range."""
+    return {"cells_per_diameter": 16, "start_range": start_range, "episode_actions": HELD}
+
+
+def policies_of(start_range: str) -> dict[str, Policy]:
+    """Return the kept policies that were trained on a range of starts, by name."""
+    return {
+        file.stem.partition("_")[2]: Policy.load(file)
+        for file in sorted((POLICIES / start_range).glob("*.policy"))
+    }
+
+
+class Flows:
+    """A batch of flows that all begin in states that are given."""
+
+    def __init__(self, start_range: str) -> None:
+        mode = gymnasium.VectorizeMode.VECTOR_ENTRY_POINT
+        env = gymnasium.make_vec(
+            ENV, len(CORNERS), vectorization_mode=mode, **options_of(start_range)
+        ).unwrapped
+        self._episodes: Episodes = env.episodes  # type: ignore[attr-defined]
+
+    def start(self, seed: int) -> State:
+        """Return the state of a start."""
+        self._episodes.start({0: seeding.np_random(seed)[0]})
+        return self._episodes.get_state(0)
+
+    def branch(self, state: State) -> list[State]:
+        """Play each of the corners once from a state; return the states in which the agent lives."""
+        self._begin([state] * len(CORNERS))
+        lost = self._episodes.play(CORNERS).terminated
+        return [self._episodes.get_state(int(k)) for k in np.flatnonzero(~lost)]
+
+    def live(self, states: list[State], controller: Controller, actions: int) -> np.ndarray:
+        """Tell which of at most 27 states a controller lives in for so many actions."""
+        self._begin(states + [states[0]] * (len(CORNERS) - len(states)))
+        alive = np.ones(len(CORNERS), dtype=bool)
+        controller.reset(len(CORNERS))
+        for _ in range(actions):
+            chosen = controller(self._episodes.observations())
+            alive &= ~self._episodes.play(chosen, alive.copy()).terminated
+            if not alive.any():
+                break
+        return alive[: len(states)]
+
+    def _begin(self, states: list[State]) -> None:
+        for index, state in enumerate(states):
+            self._episodes.set_state(index, state)
+
+
+def search(flows: Flows, seed: int, controllers: Mapping[str, Controller]) -> dict[str, Any]:
+    """Look for actions that save a start; returns how many flows lived after each decision, and who then went on."""
+    chance, states, left = np.random.default_rng(seed), [flows.start(seed)], []
+    for depth in range(1, DEPTH + 1):
+        grown = [after for state in states for after in flows.branch(state)]
+        left.append({"tried": len(states) * len(CORNERS), "left": len(grown)})
+        if not grown:
+            break
+        chosen = chance.permutation(len(grown))[: len(CORNERS)]
+        states = [grown[int(k)] for k in chosen]
+        for name, controller in controllers.items():
+            if flows.live(states, controller, HELD - depth).any():
+                return {"saved": True, "decisions": left, "then": name}
+    return {"saved": False, "decisions": left}
+
+
+def study(start_range: str) -> dict[str, Any]:
+    """Return after how many actions each policy loses each start (0 where it is held), and what searches found."""
+    policies = policies_of(start_range)
+    controllers = {
+        name: PolicyController(policy, deterministic=True, seed=0)
+        for name, policy in policies.items()
+    }
+    lost_after = {}
+    for name, controller in controllers.items():
+        judged = evaluate(
+            ENV, options_of(start_range), controller, episodes=STARTS, seed=EVALUATION_SEED
+        )
+        lost_after[name] = np.where(judged.survived, 0, judged.lengths).tolist()
+        lost = int((~judged.survived).sum())
+        print(f"{start_range}: {name} loses {lost} of {STARTS} starts", flush=True)
+    flows, searches = Flows(start_range), {}
+    for index in np.flatnonzero(np.array(list(lost_after.values())).all(axis=0)).tolist():
+        searches[str(index)] = search(
+            flows, episode_seed(Purpose.EVALUATION, EVALUATION_SEED, index), controllers
+        )
+        print(f"{start_range}: start {index}: {searches[str(index)]}", flush=True)
+    return {"lost_after": lost_after, "searches": searches}
+
+
+def table(found: dict[str, dict[str, Any]]) -> str:
+    """Return a row for each range, in Markdown."""
+    lines = [
+        "| starts | policies | lost by each of them within 12 actions, of 48 | lost by all of them | "
+        "of these saved by a search | can be held |",
+        "| --- | --: | --- | --: | --: | --: |",
+    ]
+    for start_range, of_range in found.items():
+        lost = np.array(list(of_range["lost_after"].values())) > 0
+        each, by_all = sorted(lost.sum(axis=1).tolist()), int(lost.all(axis=0).sum())
+        saved = sum(one["saved"] for one in of_range["searches"].values())
+        lines.append(
+            f"| {start_range} | {len(lost)} | {', '.join(map(str, each))} | {by_all} | {saved} | "
+            f"{lost.shape[1] - by_all + saved} of {lost.shape[1]} |"
+        )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Study, keep, or write the page."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("what", choices=("run", "page"))
+    if parser.parse_args().what == "run":
+        origin = {**provenance(), "machine": machine()}
+        ranges = {start_range: study(start_range) for start_range in RANGES}
+        write_atomically(RESULT, json.dumps(origin | {"ranges": ranges}, indent=1).encode())
+    found = json.loads(RESULT.read_text())["ranges"]
+    fill_in(ROOT / "docs" / "results.md", "learning/starts", "starts", table(found))
+
+
+if __name__ == "__main__":
+    main()

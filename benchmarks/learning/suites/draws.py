@@ -1,0 +1,78 @@
+"""How unevenly a sampler draws in the end of a training, from its checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.learning.suites.plan import Job
+from rl_agent.learner import Learner
+from rl_agent.saving.checkpoint import read_checkpoint
+
+__all__ = ["draws_of", "read_draws", "table_of_draws"]
+
+
+def read_draws(jobs: Iterable[Job], work: Path) -> dict[str, dict[str, Any]]:
+    """Return ``draws_of`` the checkpoint of each job that has one and whose sampler weighs steps, by the job's name."""
+    places = {job.name: work / job.name / "checkpoint" for job in jobs if job.agent is not None}
+    found = {name: draws_of(place) for name, place in places.items() if place.exists()}
+    return {name: draws for name, draws in found.items() if draws is not None}
+
+
+def draws_of(checkpoint: Path) -> dict[str, Any] | None:
+    """Say how far the chances of the steps in the memory are apart; ``None`` where all are the same by design.
+
+    Returns
+    -------
+    dict
+        ``updates`` of the sampler's network (0 without one), the 10, 50 and 90 % quantiles of the ``scores`` of the
+        steps that have been drawn, the share ``not_drawn_yet`` of the others, and the ``effective_share`` of the
+        memory (``rl_agent.replay.sampler.effective_share``).
+    """
+    learner = Learner.load(checkpoint)
+    share = learner.sampler.effective_share(learner.memory)
+    if share is None:
+        return None
+    arrays, _ = read_checkpoint(checkpoint, lambda name: name.startswith("sampler/"))
+    scores = arrays["sampler/score" if "sampler/score" in arrays else "sampler/error"]
+    scores = scores[learner.memory.places()]
+    has_network = "sampler/network/steps" in arrays
+    # what came last has 0, what a network has not scored 1; PER's errors may be 1
+    is_new = np.isin(scores, (0.0, 1.0)) if has_network else scores == 0.0
+    return {
+        "updates": int(arrays["sampler/network/steps"]) if has_network else 0,
+        "scores": [round(float(q), 5) for q in np.quantile(scores[~is_new], (0.1, 0.5, 0.9))],
+        "not_drawn_yet": round(float(is_new.mean()), 5),
+        "effective_share": round(share, 5),
+    }
+
+
+def table_of_draws(draws: dict[str, dict[str, Any]], jobs: Iterable[Job]) -> list[str]:
+    """Return a row for each task and contestant, over its seeds, in Markdown."""
+    lines = [
+        "| task | contestant | trainings | updates of the network | score, 10 % | 90 % | never drawn yet "
+        "| effective share of the memory |",
+        "| --- |" + " --- |" + " --: |" * 6,
+    ]
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for job in jobs:
+        if job.name in draws:
+            groups.setdefault((job.task, job.contestant), []).append(draws[job.name])
+    for (task, contestant), own in groups.items():
+        cells = (
+            _span([one["updates"] for one in own], "d"),
+            _span([one["scores"][0] for one in own], ".3f"),
+            _span([one["scores"][2] for one in own], ".3f"),
+            _span([one["not_drawn_yet"] for one in own], ".3f"),
+            _span([one["effective_share"] for one in own], ".3f"),
+        )
+        lines.append(f"| {task} | {contestant} | {len(own)} | " + " | ".join(cells) + " |")
+    return lines
+
+
+def _span(values: list[Any], form: str) -> str:
+    """Return the least and the largest value, or the one that both are when written so."""
+    return " to ".join(dict.fromkeys(f"{value:{form}}" for value in (min(values), max(values))))

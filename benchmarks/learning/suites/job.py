@@ -1,0 +1,339 @@
+"""One training in a process of its own: ``python -m benchmarks.learning.suites.job JOB.json``.
+
+It goes on from its checkpoint, stops with one at SIGINT and SIGTERM or when the process that started it is gone, and
+leaves its curve (CSV) and what it was (JSON) in the folder of results when it is complete. Seconds count training
+alone, without evaluation and checkpoints.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+from filelock import FileLock
+
+from benchmarks.learning.suites.plan import Job
+from coupling.evaluation.evaluate import Controller, PolicyController, evaluate
+from coupling.files import Table, write_atomically
+from coupling.origin import machine, provenance
+from coupling.worker.environments import describe_task, make_vector
+from rl_agent.config import DEFAULTS, AgentConfig
+from rl_agent.learner import Learner
+from rl_agent.rollout.seeds import EVALUATION_SEED, Purpose, episode_seed
+from rl_agent.serial import SerialRun
+
+ROWS = 200  # of a curve
+LEAST_ROW = 100  # environment steps
+LOOK_EVERY = 250  # environment steps between looks at whether to stop
+INTERRUPTED = 3  # exit status
+JUDGED = ("mean_return", "mean_length", "survival")  # of the policy on the way, in a curve
+
+Episodes = Sequence[tuple[float, int]]  # return and length
+
+
+class Interrupted(Exception):  # noqa: N818
+    """The job was told to stop before it was complete."""
+
+
+class Clock:
+    """CPU seconds of this process and wall seconds, between ``start`` and ``stop``."""
+
+    def __init__(self) -> None:
+        self.cpu = self.wall = 0.0
+
+    def start(self) -> None:
+        """Go on counting."""
+        self._begin = time.process_time(), time.perf_counter()
+
+    def stop(self) -> None:
+        """Count no further."""
+        self.cpu += time.process_time() - self._begin[0]
+        self.wall += time.perf_counter() - self._begin[1]
+
+
+class Curve:
+    """The rows of a training, and its clock.
+
+    Parameters
+    ----------
+    path
+        The CSV file; its rows up to ``steps`` are kept.
+    steps
+        Where the training goes on.
+    """
+
+    def __init__(self, path: Path, steps: int) -> None:
+        self.clock = Clock()
+        self._table = Table(path)
+        kept = [row for row in self._table.read() if int(row["environment_steps"]) <= steps]
+        self._table.replace(kept)
+        if kept:
+            self.clock.cpu, self.clock.wall = (
+                float(kept[-1]["cpu_seconds"]),
+                float(kept[-1]["wall_seconds"]),
+            )
+
+    def add(self, steps: int, episodes: Episodes, judged: Mapping[str, Any] | None = None) -> None:
+        """Append a row: the mean over the training episodes that ended since the row before, and what judges found."""
+        mean_return, mean_length = np.mean(episodes, axis=0) if episodes else ("", "")
+        row = {
+            "environment_steps": steps,
+            "cpu_seconds": round(self.clock.cpu, 3),
+            "wall_seconds": round(self.clock.wall, 3),
+            "episodes": len(episodes),
+            "mean_return": mean_return,
+            "mean_length": mean_length,
+            **({f"judged_{key}": judged[key] for key in JUDGED if key in judged} if judged else {}),
+        }
+        self._table.append([row])
+
+
+def train_own(
+    job: Job, folder: Path, checkpoint_every: float, told_to_stop: Callable[[], bool]
+) -> Curve:
+    """Train an agent of ours, deterministic from one checkpoint to the next; the last one is at its end."""
+    checkpoint = folder / "checkpoint"
+    task = describe_task(job.env, job.options_in_training)
+    if checkpoint.exists():
+        learner = Learner.load(checkpoint)
+    else:
+        config = AgentConfig.model_validate(job.agent)
+        learner = Learner(
+            config,
+            task.observation_space,
+            task.action_space,
+            agents=job.agents,
+            seed=job.seed,
+            world=task.world,
+        )
+    curve = _begin_curve(folder, learner.environment_steps)
+    environments = make_vector(job.env, job.options_in_training, job.agents, guarded=False)
+    run = SerialRun(learner, environments, _first_seeds(job, learner.environment_steps))
+    learner.finished_episodes()  # those that an interruption cut short
+    saved = time.monotonic()
+    while not job.is_enough(learner.environment_steps, curve.clock.cpu):
+        before = learner.environment_steps
+        goal = _next_row(job, before)
+        curve.clock.start()
+        while learner.environment_steps < goal and not told_to_stop():
+            run.run(min(LOOK_EVERY, goal - learner.environment_steps))
+        curve.clock.stop()
+        is_told = told_to_stop()
+        is_due = (
+            job.judge_every
+            and learner.environment_steps // job.judge_every > before // job.judge_every
+        )
+        curve.add(
+            learner.environment_steps,
+            [(episode.episode_return, episode.length) for episode in learner.finished_episodes()],
+            _judge(job, PolicyController(learner.policy(), deterministic=True, seed=job.seed))
+            if is_due
+            else None,
+        )
+        if is_told or time.monotonic() - saved >= checkpoint_every:
+            learner.save(checkpoint)
+            saved = time.monotonic()
+        if is_told:
+            raise Interrupted
+    environments.close()
+    learner.save(checkpoint)
+    return curve
+
+
+def _first_seeds(job: Job, steps: int) -> list[int]:
+    """Return the seed of each environment where a training begins or goes on."""
+    return [episode_seed(Purpose.TRAINING, job.seed, agent, steps) for agent in range(job.agents)]
+
+
+def _judge(job: Job, controller: Controller) -> dict[str, Any]:
+    """Judge a policy in the task itself, on starts that are not trained on."""
+    return evaluate(
+        job.env,
+        job.env_options,
+        controller,
+        episodes=job.evaluate_episodes,
+        seed=EVALUATION_SEED,
+    ).summary()
+
+
+def own_controller(job: Job, folder: Path, *, deterministic: bool) -> Controller:
+    """The trained policy of an agent of ours."""
+    policy = Learner.load(folder / "checkpoint").policy()
+    return PolicyController(policy, deterministic=deterministic, seed=job.seed)
+
+
+def train_sb3(
+    job: Job, folder: Path, checkpoint_every: float, told_to_stop: Callable[[], bool]
+) -> Curve:
+    """Train an algorithm of stable-baselines3, from the beginning: its memory is not kept."""
+    import stable_baselines3
+    import torch
+    from stable_baselines3.common.callbacks import BaseCallback
+
+    from benchmarks.learning.suites.sb3 import Environments
+
+    torch.set_num_threads(1)
+    assert job.sb3 is not None
+    algorithm = getattr(stable_baselines3, job.sb3["sb3"])
+    settings = {key: value for key, value in job.sb3.items() if key != "sb3"}
+    world = describe_task(job.env, job.options_in_training).world
+    vector = make_vector(job.env, job.options_in_training, job.agents, guarded=False)
+    environments = Environments(vector, _first_seeds(job, 0), world)
+    model = algorithm("MlpPolicy", environments, seed=job.seed, device="cpu", **settings)
+    curve = _begin_curve(folder, 0)
+
+    class Rows(BaseCallback):
+        """Writes the curve between steps."""
+
+        goal = _next_row(job, 0)
+
+        def _on_step(self) -> bool:
+            steps = self.num_timesteps // world
+            if steps >= self.goal:
+                curve.clock.stop()
+                curve.add(steps, environments.take_episodes())
+                self.goal = _next_row(job, steps)
+                curve.clock.start()
+            return not (told_to_stop() or job.is_enough(steps, curve.clock.cpu))
+
+    curve.clock.start()
+    model.learn(total_timesteps=job.steps * world, callback=Rows())
+    curve.clock.stop()
+    if not job.is_enough(model.num_timesteps // world, curve.clock.cpu):
+        raise Interrupted
+    model.save(folder / "model.zip")
+    environments.close()
+    return curve
+
+
+def sb3_controller(job: Job, folder: Path, *, deterministic: bool) -> Controller:
+    """The trained policy of stable-baselines3."""
+    import stable_baselines3
+
+    from benchmarks.learning.suites.sb3 import ModelController
+
+    assert job.sb3 is not None
+    model = getattr(stable_baselines3, job.sb3["sb3"]).load(folder / "model.zip", device="cpu")
+    return ModelController(
+        model,
+        deterministic=deterministic,
+        world=describe_task(job.env, job.options_in_training).world,
+    )
+
+
+def _next_row(job: Job, steps: int) -> int:
+    every = max(LEAST_ROW, job.steps // ROWS)
+    return min((steps // every + 1) * every, max(job.steps, steps + 1))
+
+
+def _begin_curve(folder: Path, steps: int) -> Curve:
+    """Open the curve and note the start."""
+    starts = folder / "starts.json"
+    before = json.loads(starts.read_text()) if starts.exists() else []
+    write_atomically(starts, json.dumps([*before, steps]).encode())
+    return Curve(folder / "curve.csv", steps)
+
+
+def carry_out(
+    job: Job, results: Path, work: Path, checkpoint_every: float, told_to_stop: Callable[[], bool]
+) -> None:
+    """Train, evaluate and keep what was found; nothing is done when that is already there.
+
+    Raises
+    ------
+    Interrupted
+        When told to stop; what was trained is in ``work``.
+    ValueError
+        When there is a training of the same name with other settings.
+    """
+    folder, kept = work / job.name, (results / job.name).with_suffix(".json")
+    for place in (folder, kept.parent):
+        place.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder / "lock", timeout=120):
+        if is_complete(job, results):
+            return
+        for path in (kept, folder / "settings.json"):
+            if path.exists() and not _is_of(json.loads(path.read_text()), job):
+                raise ValueError(
+                    f"{path} is of a training with other settings; move it away to train again"
+                )
+        write_atomically(
+            folder / "settings.json", json.dumps({"settings": job.settings()}, indent=1).encode()
+        )
+        train, controller = (train_sb3, sb3_controller) if job.sb3 else (train_own, own_controller)
+        curve = train(job, folder, checkpoint_every, told_to_stop)
+        last = Table(folder / "curve.csv").read()[-1]
+        judged = {
+            kind: _judge(job, controller(job, folder, deterministic=kind == "deterministic"))
+            for kind in ("deterministic", "drawing")
+        }
+        found = {
+            "settings": job.settings(),
+            "steps": int(last["environment_steps"]),
+            "cpu_seconds": round(curve.clock.cpu, 3),
+            "wall_seconds": round(curve.clock.wall, 3),
+            "starts": json.loads((folder / "starts.json").read_text()),
+            "evaluation": judged,
+            **provenance(),
+            "machine": machine(),
+            "task_versions": {
+                "gymnasium": gymnasium.__version__,
+                **_versions("mujoco", "stable-baselines3"),
+            },
+        }
+        write_atomically(kept.with_suffix(".csv"), (folder / "curve.csv").read_bytes())
+        write_atomically(kept, json.dumps(found, indent=1).encode())
+
+
+def _versions(*packages: str) -> dict[str, str]:
+    installed = {
+        found.metadata["Name"]: found.version for found in importlib.metadata.distributions()
+    }
+    return {package: installed[package] for package in packages if package in installed}
+
+
+def is_complete(job: Job, results: Path) -> bool:
+    """Whether the results hold this job with these settings and at least this length."""
+    kept = (results / job.name).with_suffix(".json")
+    if not kept.exists():
+        return False
+    found = json.loads(kept.read_text())
+    return _is_of(found, job) and job.is_enough(found["steps"], found["cpu_seconds"])
+
+
+def _is_of(found: dict[str, Any], job: Job) -> bool:
+    """Whether a training had the settings of the job; one from before a setting existed had that one's default."""
+    settings, agent = found["settings"], found["settings"]["agent"]
+    if agent is not None and job.agent is not None:
+        younger = {key: DEFAULTS[key] for key in job.agent.keys() - agent.keys()}
+        as_kept = json.loads(json.dumps(younger))  # where tuples are lists
+        settings = settings | {"agent": agent | as_kept}
+    return settings == job.settings()
+
+
+def main() -> int:
+    """Carry out the job that stands in a file."""
+    order: dict[str, Any] = json.loads(Path(sys.argv[1]).read_text())
+    parent, noted = order["parent"], []
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: noted.append(True))
+    told_to_stop = lambda: bool(noted) or os.getppid() != parent  # noqa: E731
+    results, work = Path(order["results"]), Path(order["work"])
+    try:
+        carry_out(Job(**order["job"]), results, work, order["checkpoint_every"], told_to_stop)
+    except Interrupted:
+        return INTERRUPTED
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,283 @@
+"""Curves of complete jobs against steps and CPU time, and the page that is written from them."""
+
+from __future__ import annotations
+
+import csv
+from collections import defaultdict
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.ticker import EngFormatter
+
+from benchmarks.learning.suites.plan import Result, Suite, jobs_of, read_results, slug
+from benchmarks.learning.suites.settings import differences, row_name
+from benchmarks.pages import save_plot
+from coupling.run.aggregate import interquartile_mean, interval
+from coupling.settings.content import find_preset, read_yaml
+from rl_agent.config.colours import styles_of
+
+__all__ = ["Seeds", "curve_at", "interquartile_mean", "interval", "read_curve", "write_page"]
+
+POINTS = 60  # of a drawn curve
+WINDOW = 0.05  # share of a curve whose episodes a value at its end averages
+FEW = 10  # episodes that a value averages where none ended in its window
+
+Seeds = list[Result]
+Groups = dict[str, dict[str, Seeds]]
+"""Complete jobs by task and contestant."""
+
+Styles = Mapping[str, Mapping[str, Any]]
+"""Colour and dashes of each contestant, in all pictures of a page."""
+
+
+def read_curve(result: Result, value: str = "mean_return") -> np.ndarray:
+    """Return steps, CPU seconds, episodes and a mean value of the rows in which episodes ended, shape (rows, 4)."""
+    with result["curve"].open(newline="") as file:
+        rows = [row for row in csv.DictReader(file) if int(row["episodes"])]
+    columns = ("environment_steps", "cpu_seconds", "episodes", value)
+    return np.array([[float(row[key]) for key in columns] for row in rows]).reshape(-1, 4)
+
+
+def curve_at(curve: np.ndarray, axis: int, places: np.ndarray) -> np.ndarray:
+    """Mean value of the training episodes before each place along ``axis`` (0 steps, 1 CPU seconds).
+
+    The episodes of the last twentieth of the curve before the place count; where none ended in it, the rows before it
+    that hold the last ``FEW`` episodes. NaN where no episode had ended yet.
+    """
+    along, weights, values = curve[:, axis], curve[:, 2], curve[:, 3]
+    last = np.searchsorted(along, places, side="right")
+    count = np.concatenate([[0.0], np.cumsum(weights)])
+    few = np.maximum(np.searchsorted(count, count[last] - FEW, side="right") - 1, 0)
+    first = np.searchsorted(along, places - WINDOW * along[-1], side="right")
+    first = np.where(first < last, first, few)
+    total = np.concatenate([[0.0], np.cumsum(weights * values)])
+    with np.errstate(invalid="ignore"):
+        return (total[last] - total[first]) / (count[last] - count[first])
+
+
+def write_page(plan: dict[str, Suite], results: Path, docs: Path) -> None:
+    """Draw a figure per suite that has results, and write ``learning.md`` from them alone."""
+    found = {name: read_results(results, name) for name in plan}
+    styles = styles_of(who for suite in plan.values() for who in suite.contestants)
+    sections = [_HEAD, _state(plan, found)]
+    for name, suite in plan.items():
+        if found[name]:
+            picture = docs / "images" / f"learning_{slug(name)}.png"
+            groups = _groups(name, suite, found)
+            _draw(groups, set(suite.contestants), _titles(suite), picture, styles)
+            sections.append(_section(name, suite, groups, picture.relative_to(docs)))
+    (docs / "learning.md").write_text("\n\n".join(sections) + "\n", encoding="utf-8")
+
+
+_HEAD = """\
+# Learning
+
+What the learners learn, from complete trainings only.
+Written by `python benchmarks/learning/mujoco.py plot` from `benchmarks/results/mujoco/`; do not edit it.
+Every curve is there with settings, machine, versions and commit.
+The suites are in `benchmarks/learning/mujoco.yaml`.
+`python benchmarks/learning/mujoco.py run --suite NAME -j 2` trains what is missing of one.
+
+Values are interquartile means over the seeds (below four seeds that is the mean) with 95 % intervals of the bootstrap,
+stratified over tasks where there are several. One seed has no interval, and that of two or three only hints at the
+spread. *Training* is the mean return of the training episodes in the last twentieth of a curve, which is what the
+papers plot; comparisons use it. *Equal steps* and *equal CPU time* are the same at the smallest number of steps, or of
+CPU seconds, in the table. *Mean action* and *sampled actions* are returns of the last policy in held-out episodes, the
+same for all (10 a seed, on the wake 96; evaluation seed 10^6 of the numbering before 26 November 2026), and *its
+length* is that of the episodes with the mean action. CPU seconds are those of the training process,
+environment included, on one thread, without evaluation and checkpoints."""
+
+
+def _state(plan: dict[str, Suite], found: dict[str, Seeds]) -> str:
+    rows = ["| suite | jobs complete | of them shorter than planned |", "| --- | --- | --- |"]
+    for name, suite in plan.items():
+        jobs = {job.name.rpartition("/")[2]: job for job in jobs_of(name, suite)}
+        done = [result for result in found[name] if result["curve"].stem in jobs]
+        short = [
+            r for r in done if not jobs[r["curve"].stem].is_enough(r["steps"], r["cpu_seconds"])
+        ]
+        lengths = ", ".join(sorted({f"{r['steps']:,} of {suite.steps:,} steps" for r in short}))
+        state = f"{len(done)} of {len(jobs)}" if done else f"none of {len(jobs)}: not run yet"
+        rows.append(f"| {name} | {state} | {f'{len(short)}: {lengths}' if short else '-'} |")
+    return "\n".join(rows)
+
+
+def _groups(name: str, suite: Suite, found: dict[str, Seeds]) -> Groups:
+    """Sort the suite's results, in the order of its contestants, and those beside it, on its tasks only."""
+    groups: Groups = defaultdict(lambda: defaultdict(list))
+    order = {contestant: place for place, contestant in enumerate(suite.contestants)}
+    for result in sorted(
+        found[name], key=lambda result: order.get(result["settings"]["contestant"], len(order))
+    ):
+        groups[_task(result)][result["settings"]["contestant"]].append(result)
+    for beside in suite.beside:
+        other, _, only = beside.partition("/")
+        for result in found[other]:
+            contestant = result["settings"]["contestant"]
+            if _task(result) in groups and only in ("", contestant):
+                groups[_task(result)][contestant].append(result)
+    return groups
+
+
+def _task(result: Result) -> str:
+    return str(result["settings"]["env"]).rpartition("/")[2]
+
+
+def _titles(suite: Suite) -> dict[str, str]:
+    """Name our own tasks with their preset, which says which flow it is."""
+    envs = {preset: str(read_yaml(find_preset(preset))["env"]) for preset in suite.presets}
+    return {
+        env.rpartition("/")[2]: f"{env.rpartition('/')[2]}, preset {preset.rpartition('/')[2]}"
+        for preset, env in envs.items()
+        if env.startswith("flowsim/")
+    }
+
+
+def _draw(
+    groups: Groups, own: set[str], titles: dict[str, str], picture: Path, styles: Styles
+) -> None:
+    """Draw all curves as far as those of the suite's ``own`` contestants go."""
+    figure = Figure(figsize=(11, 3.2 * len(groups)), layout="constrained")
+    FigureCanvasAgg(figure)
+    for row, (task, contestants) in zip(
+        figure.subplots(len(groups), 2, squeeze=False), groups.items(), strict=True
+    ):
+        for axes, axis, label in zip(
+            row, (0, 1), ("environment steps", "CPU seconds"), strict=True
+        ):
+            own_end = max(
+                read_curve(seed)[-1, axis]
+                for name in own & contestants.keys()
+                for seed in contestants[name]
+            )
+            for name, seeds in contestants.items():
+                _draw_curve(axes, seeds, axis, own_end, name, styles[name])
+            axes.locator_params(axis="x", nbins=6)
+            axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+            title = titles.get(task, task)
+            axes.set(xlabel=label, ylabel="return of training episodes", title=title)
+    lines = {str(line.get_label()): line for axes in figure.axes for line in axes.get_lines()}
+    figure.legend(lines.values(), lines.keys(), loc="outside upper center", ncols=4)
+    save_plot(figure, picture)
+
+
+def _draw_curve(
+    axes: Axes, seeds: Seeds, axis: int, end: float, name: str, style: Mapping[str, Any]
+) -> None:
+    curves = [curve for curve in map(read_curve, seeds) if len(curve)]
+    if not curves:
+        return
+    first, last = (
+        max(curve[0, axis] for curve in curves),
+        min(end, *(curve[-1, axis] for curve in curves)),
+    )
+    places = np.linspace(first, last, POINTS)
+    values = np.array([curve_at(curve, axis, places) for curve in curves])
+    count = f"{len(curves)} seed" + "s" * (len(curves) > 1)
+    axes.plot(
+        places,
+        interquartile_mean(values, axis=0),
+        label=f"{row_name(name, seeds)} ({count})",
+        **style,
+    )
+    if len(curves) > 1:
+        axes.fill_between(places, *interval([values]), color=style["color"], alpha=0.2, linewidth=0)
+
+
+def _section(name: str, suite: Suite, groups: Groups, picture: Path) -> str:
+    lines = [f"## {name}", "", suite.about, "", f"![learning curves]({picture.as_posix()})"]
+    for task, contestants in groups.items():
+        lines += ["", f"### {task}", "", *_table(contestants)]
+    if settings := differences(next(iter(groups.values()))):
+        lines += ["", *settings]
+    if len(groups) > 1 and len(suite.contestants) > 1:
+        lines += ["", "### All tasks", "", *_aggregate(groups)]
+    return "\n".join(lines)
+
+
+def _table(contestants: dict[str, Seeds]) -> list[str]:
+    curves = {name: [read_curve(seed) for seed in seeds] for name, seeds in contestants.items()}
+    least = [
+        min(seed[key] for seeds in contestants.values() for seed in seeds)
+        for key in ("steps", "cpu_seconds")
+    ]
+    lines = [
+        "| method | seeds | steps | steps per CPU second | training | "
+        f"equal steps ({least[0]:,}) | equal CPU time ({least[1]:,.0f} s) | mean action | "
+        "its length | sampled actions |",
+        "| --- |" + " --- |" * 9,
+    ]
+    for name, seeds in contestants.items():
+        rate = np.mean([seed["steps"] / seed["cpu_seconds"] for seed in seeds])
+        judged = [
+            np.array([seed["evaluation"][kind][number] for seed in seeds])
+            for kind, number in (
+                ("deterministic", "mean_return"),
+                ("deterministic", "mean_length"),
+                ("drawing", "mean_return"),
+            )
+        ]
+        own = [
+            np.array(
+                [_value(c, 0, seed["steps"]) for c, seed in zip(curves[name], seeds, strict=True)]
+            )
+        ]
+        equal = [np.array([_value(c, axis, least[axis]) for c in curves[name]]) for axis in (0, 1)]
+        cells = [
+            row_name(name, seeds),
+            ", ".join(str(seed["settings"]["seed"]) for seed in seeds),
+            f"{min(seed['steps'] for seed in seeds):,}",
+            f"{rate:.0f}",
+            *(_cell(values) for values in own + equal + judged),
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+    return lines
+
+
+def _value(curve: np.ndarray, axis: int, place: float) -> float:
+    return float(curve_at(curve, axis, np.array([place]))[0]) if len(curve) else np.nan
+
+
+def _cell(values: np.ndarray) -> str:
+    if np.isnan(values).any():
+        return "no episode yet"
+    text = f"{float(interquartile_mean(values)):.4g}"
+    if len(values) > 1:
+        low, high = interval([values])
+        text += f" [{float(low):.4g}, {float(high):.4g}]"
+    return text
+
+
+def _aggregate(groups: Groups) -> list[str]:
+    """Compare contestants over all tasks, on which 0 is the worst seed and 1 the best one."""
+    lines = [
+        "Scaled on each task so that 0 is its worst seed and 1 its best:",
+        "",
+        "| method | training | mean action |",
+        "| --- | --- | --- |",
+    ]
+    measures = (
+        lambda seed: _value(read_curve(seed), 0, seed["steps"]),
+        lambda seed: float(seed["evaluation"]["deterministic"]["mean_return"]),
+    )
+    cells: dict[str, list[str]] = defaultdict(list)
+    for measure in measures:
+        scores: dict[str, list[np.ndarray]] = defaultdict(list)
+        for contestants in groups.values():
+            values = {name: np.array(list(map(measure, own))) for name, own in contestants.items()}
+            everything = np.concatenate(list(values.values()))
+            spread = max(float(np.ptp(everything)), 1e-12)
+            for name, own in values.items():
+                scores[name].append((own - everything.min()) / spread)
+        for name, strata in scores.items():
+            if len(strata) == len(groups):
+                ends = ""
+                if min(map(len, strata)) > 1:
+                    ends = " [{:.2f}, {:.2f}]".format(*map(float, interval(strata)))
+                cells[name].append(f"{float(interquartile_mean(np.concatenate(strata))):.2f}{ends}")
+    return lines + [f"| {name} | {' | '.join(own)} |" for name, own in cells.items()]

@@ -1,0 +1,654 @@
+"""Hostile frames, through the decoder and through a real server by real sockets.
+
+    python benchmarks/service/fuzz_protocol.py  # a million frames, 50,000 of them by sockets
+    python benchmarks/service/fuzz_protocol.py --frames 20000 --by-sockets 2000
+
+Valid frames of all kinds are changed at random places, fields and lengths, half of them with the right checksum, so
+that only what is behind it can refuse them. Fails when anything but a counted rejection happens, when a refused frame
+is not answered by exactly one REJECT or ERROR (but for repetitions, whose bodies are not read again), when the learner
+is told a number that stood in no valid frame, when an honest worker is not served any more, or when the process grows
+without end. Writes benchmarks/results/coupling/fuzz.json: rejections by reason, machine, versions and commit.
+
+Frames, their changes, the learner by hand and both trials are in one file: a new kind of change is judged where it is
+made.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import re
+import struct
+import sys
+import tempfile
+import time
+import zlib
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import zmq
+
+from coupling.origin import machine, provenance
+from coupling.service.experience import ExperienceLog
+from coupling.service.server import Server, Terms
+from coupling.wire import protocol
+from coupling.wire.protocol import HEADER_SIZE, Header, Hello, Kind, ProtocolError, Step
+from rl_agent.rollout.open_episodes import Decision
+
+RESULT = Path(__file__).parent / "results" / "coupling" / "fuzz.json"
+WORKERS, ENVIRONMENTS, SIZE, ACTIONS = 4, 2, 3, 3
+AT_ONCE = 32
+"""Attackers that are connected at the same time; each sends one frame."""
+WAIT = 10.0
+"""Seconds to wait for an answer that has to come."""
+LARGEST_GROWTH = 300.0
+"""MiB by which the server's process may grow."""
+
+# --- changed frames ---------------------------------------------------------------------------------------
+
+INTERESTING = (
+    0,
+    1,
+    2,
+    127,
+    128,
+    255,
+    2**15,
+    2**16,
+    2**31 - 1,
+    2**31,
+    2**32 - 1,
+    2**63 - 1,
+    2**63,
+    2**64 - 1,
+)
+FIELDS = {
+    4: "<B",
+    5: "<B",
+    6: "<B",
+    7: "<B",
+    8: "<I",
+    12: "<I",
+    16: "<Q",
+    24: "<Q",
+    32: "<Q",
+    40: "<I",
+    44: "<I",
+    48: "<Q",
+}
+FIELDS |= {56: "<I", 60: "<I"}
+NAN, INFINITE = float("nan"), float("inf")
+ODD_NUMBERS: tuple[Any, ...] = (
+    -1,
+    0,
+    1,
+    2**31,
+    2**63 - 1,
+    2**63,
+    2**64 - 1,
+    -(2**63),
+    -0.0,
+    1e308,
+    NAN,
+    INFINITE,
+    -INFINITE,
+)
+ODD_THINGS: tuple[Any, ...] = (
+    None,
+    True,
+    "",
+    "\x1b[2J",
+    "x" * 300,
+    "x" * 5000,
+    b"",
+    b"FSIM",
+    {},
+    {"a": {"b": {}}},
+)
+ODD_LISTS: tuple[Any, ...] = ([], [0] * 5, [[[[]]]], [NAN] * 2, [-1, 2**63])
+ODD_VALUES = ODD_NUMBERS + ODD_THINGS + ODD_LISTS
+ODD_FLOATS = (NAN, INFINITE, -INFINITE, 3.4e38, -3.4e38, 1e39, 1e308, 1e-45, -0.0)
+
+
+def mended(frame: bytes) -> bytes:
+    """Return the frame with the length and checksum that belong to it."""
+    if len(frame) < HEADER_SIZE:
+        return frame
+    head = frame[:8] + struct.pack("<II", len(frame) - HEADER_SIZE, 0) + frame[16:]
+    return head[:12] + struct.pack("<I", zlib.crc32(head)) + head[16:]
+
+
+def changed(rng: random.Random, frame: bytes) -> bytes:
+    """Change a valid frame in one to three ways, and mend its checksum half of the time."""
+    for _ in range(rng.choice((1, 1, 1, 2, 3))):
+        frame = rng.choice(CHANGES)(rng, frame)
+    return mended(frame) if rng.random() < 0.5 else frame
+
+
+def _flip(rng: random.Random, frame: bytes) -> bytes:
+    if not frame:
+        return frame
+    at = rng.randrange(len(frame))
+    return frame[:at] + bytes([frame[at] ^ 1 << rng.randrange(8)]) + frame[at + 1 :]
+
+
+def _cut(rng: random.Random, frame: bytes) -> bytes:
+    return frame[: rng.randrange(len(frame) + 1)]
+
+
+def _splice(rng: random.Random, frame: bytes) -> bytes:
+    """Double, drop or insert a piece."""
+    a, b = sorted((rng.randrange(len(frame) + 1), rng.randrange(len(frame) + 1)))
+    return (
+        frame[:a]
+        + rng.choice((frame[a:b] * 2, b"", rng.randbytes(rng.randrange(1, 40))))
+        + frame[b:]
+    )
+
+
+def _header_field(rng: random.Random, frame: bytes) -> bytes:
+    at = rng.choice(list(FIELDS))
+    value = rng.choice((rng.choice(INTERESTING), rng.randrange(20), rng.getrandbits(64)))
+    packed = struct.pack("<Q", value)[: struct.calcsize(FIELDS[at])]
+    return frame[:at] + packed + frame[at + len(packed) :] if len(frame) >= HEADER_SIZE else frame
+
+
+def _map_value(rng: random.Random, frame: bytes) -> bytes:
+    """Put an odd value instead of one in a map, or add or drop a key."""
+    try:
+        content = msgspec.msgpack.decode(frame[HEADER_SIZE:])
+    except (ValueError, RecursionError):
+        return frame
+    if not isinstance(content, dict):
+        return frame
+    key = rng.choice([*content, "reason", "extra"])
+    if rng.random() < 0.2:
+        content.pop(key, None)
+    else:
+        content[key] = rng.choice(ODD_VALUES)
+    return frame[:HEADER_SIZE] + msgspec.msgpack.encode(content)
+
+
+def _number(rng: random.Random, frame: bytes) -> bytes:
+    """Put an odd float into the body."""
+    layout = rng.choice(("<f", "<d"))
+    size = struct.calcsize(layout)
+    if len(frame) < HEADER_SIZE + size:
+        return frame
+    at = HEADER_SIZE + size * rng.randrange((len(frame) - HEADER_SIZE) // size)
+    with np.errstate(over="ignore"):
+        packed = np.array(
+            rng.choice(ODD_FLOATS), layout[1:].replace("f", "<f4").replace("d", "<f8")
+        ).tobytes()
+    return frame[:at] + packed + frame[at + size :]
+
+
+def _status(rng: random.Random, frame: bytes) -> bytes:
+    """Put another status at the end, where STEP has them."""
+    return frame[:-1] + bytes([rng.randrange(256)]) if len(frame) > HEADER_SIZE else frame
+
+
+def _noise(rng: random.Random, frame: bytes) -> bytes:
+    keep = rng.choice((0, 4, 8, HEADER_SIZE))
+    return frame[:keep] + rng.randbytes(rng.randrange(200))
+
+
+def _nested(rng: random.Random, frame: bytes) -> bytes:
+    return frame[:HEADER_SIZE] + rng.choice(
+        (b"\x91", b"\x81\xa1a", b"\xdd\xff\xff\xff\xff")
+    ) * rng.randrange(1, 3000)
+
+
+CHANGES = (
+    _flip,
+    _flip,
+    _cut,
+    _splice,
+    _header_field,
+    _header_field,
+    _map_value,
+    _map_value,
+    _number,
+    _status,
+    _noise,
+    _nested,
+)
+
+# --- valid frames -----------------------------------------------------------------------------------------
+
+
+class Numbers:
+    """Floats that occur once each, so that it can be told which frame one came in."""
+
+    def __init__(self) -> None:
+        self._next = 0
+
+    def rows(self, n: int) -> np.ndarray:
+        """Return f32 (n, SIZE)."""
+        values = np.arange(self._next, self._next + n * SIZE, dtype="<f4")
+        self._next = (self._next + n * SIZE) % 2**24  # exact in f32
+        return values.reshape(n, SIZE)
+
+
+def valid_frames(
+    rng: random.Random, numbers: Numbers, session: int, sequence: int
+) -> dict[Kind, bytes]:
+    """Return a valid frame of each kind, of a worker at this point of its session."""
+    rows = numbers.rows(ENVIRONMENTS)
+    ended = np.array([rng.random() < 0.2 for _ in range(ENVIRONMENTS)])
+    no = np.zeros(ENVIRONMENTS, bool)
+    step = Step(rows[:, 0].astype(float), rows, ended, no, no, no, numbers.rows(int(ended.sum())))
+    arrays = {
+        Kind.RESET: rows.tobytes(),
+        Kind.STEP: protocol.encode_step(step),
+        Kind.ACTION: rows[:, :ACTIONS].tobytes(),
+    }
+    frames = {
+        kind: protocol.encode(
+            Header(kind, session=session, sequence=sequence, environments=ENVIRONMENTS), body
+        )
+        for kind, body in arrays.items()
+    }
+    maps = (
+        hello(
+            rng,
+            slot=rng.randrange(WORKERS),
+            recovered=frames[Kind.STEP] if rng.random() < 0.5 else b"",
+        ),
+        protocol.Welcome(1, session or 1, 0, 0, [1] * ENVIRONMENTS, 1.0, 600.0),
+        protocol.Reject("because"),
+        protocol.Heartbeat(sequence, 0.5, 100.0, 200.0, 1, 2, "it failed"),
+        protocol.Pause("learning must catch up"),
+        protocol.Error("it cannot go on"),
+        protocol.Goodbye("it was told to end"),
+        protocol.Status(),
+        protocol.StatusReply("{}"),
+    )
+    for body in maps:
+        has_session = not isinstance(body, Hello | protocol.Status | protocol.StatusReply)
+        frame = protocol.encode_control(body, session=session if has_session else 0)
+        frames[protocol.decode(frame)[0].kind] = frame
+    return frames
+
+
+def hello(rng: random.Random, slot: int, recovered: bytes = b"") -> Hello:
+    """Return what a new process of a worker says."""
+    bounds = [-1.0] * ACTIONS, [1.0] * ACTIONS
+    return Hello(
+        (1, 1),
+        rng.getrandbits(62) + 1,
+        slot,
+        1,
+        "host",
+        ENVIRONMENTS,
+        SIZE,
+        *bounds,
+        "task",
+        recovered,
+    )
+
+
+def read(frame: bytes) -> Any:
+    """Decode a frame to its last field."""
+    header, body = protocol.decode(frame)
+    if mended(frame) != frame:
+        raise SystemExit(f"a frame with a wrong length or checksum was accepted: {frame.hex()}")
+    match header.kind:
+        case Kind.STEP:
+            return protocol.decode_step(body, ENVIRONMENTS, SIZE)
+        case Kind.RESET:
+            return protocol.decode_observations(body, ENVIRONMENTS, SIZE)
+        case Kind.ACTION:
+            return protocol.decode_actions(body, ENVIRONMENTS, ACTIONS)
+        case _:
+            return protocol.decode_control(header, body)
+
+
+def reason_of(sentence: str) -> str:
+    """Return a rejection's sentence without what differs from frame to frame."""
+    sentence = re.sub(
+        r"begins with b.*, not with", "begins with …, not with", sentence, flags=re.DOTALL
+    )
+    sentence = re.sub(r"unknown field .*", "unknown field …", sentence, flags=re.DOTALL)
+    sentence = re.sub(r"can't decode bytes? .*", "can't decode …", sentence, flags=re.DOTALL)
+    sentence = re.sub(
+        r"its actions lie in .* not within",
+        "its actions lie in … not within",
+        sentence,
+        flags=re.DOTALL,
+    )
+    return re.sub(r"-?\d+(\.\d+)?(e[-+]?\d+)?", "N", sentence)
+
+
+# --- the decoder ------------------------------------------------------------------------------------------
+
+
+def fuzz_decoder(rng: random.Random, count: int) -> dict[str, Any]:
+    """Send frames through the decoder; anything but a value or a ProtocolError ends the script."""
+    numbers, reasons, valid = Numbers(), Counter[str](), Counter[str]()
+    frames: list[bytes] = []
+    began = time.perf_counter()
+    for done in range(count):
+        if done % 256 == 0:
+            frames = list(
+                valid_frames(rng, numbers, rng.getrandbits(62) + 1, rng.randrange(1, 9)).values()
+            )
+        frame = changed(rng, rng.choice(frames))
+        try:
+            valid[type(read(frame)).__name__] += 1
+        except ProtocolError as error:
+            reasons[reason_of(str(error))] += 1
+        if done and done % 100_000 == 0:
+            print(
+                f"decoder: {done} of {count} frames, {time.perf_counter() - began:.0f} s",
+                file=sys.stderr,
+            )
+    return {
+        "frames": count,
+        "rejected": reasons.total(),
+        "valid": dict(valid.most_common()),
+        "rejections": dict(reasons.most_common()),
+        "seconds": round(time.perf_counter() - began, 1),
+    }
+
+
+# --- the server -------------------------------------------------------------------------------------------
+
+
+class Recorder:
+    """A learner that keeps nothing but the rows that it is told, and answers zeros."""
+
+    def __init__(self) -> None:
+        self.environment_steps = self.gradient_steps = 0
+        self.told: set[bytes] = set()
+
+    def begin(self, agents: np.ndarray, observations: np.ndarray) -> None:
+        """Keep the rows."""
+        self._note(observations)
+
+    def decide(self, agents: np.ndarray) -> Decision:
+        """Draw zeros."""
+        n = len(agents)
+        zeros, none = np.zeros((n, ACTIONS), np.float32), np.zeros((n, 0), np.float32)
+        return Decision(agents, zeros, zeros, zeros, zeros[:, 0], none, none, {})
+
+    def issue(self, decision: Decision) -> np.ndarray:
+        """Give them out."""
+        return decision.action
+
+    def observe(
+        self, agents: Any, rewards: Any, terminated: Any, truncated: Any, observations: Any
+    ) -> None:
+        """Keep the rows and rewards."""
+        self._note(observations)
+        self._note(np.asarray(rewards, "<f8"))
+        self.environment_steps += len(agents)
+
+    def abandon(self, agents: np.ndarray) -> None:
+        """Nothing is kept."""
+
+    def updates_due(self) -> int:
+        """Return zero."""
+        return 0
+
+    def update(self) -> None:
+        """Nothing is learned."""
+
+    def learnable(self, observations: np.ndarray) -> np.ndarray:
+        """All are."""
+        return np.ones(len(observations), bool)
+
+    def may_act(self) -> bool:
+        """Return true."""
+        return True
+
+    def _note(self, rows: np.ndarray) -> None:
+        if not np.isfinite(rows.astype(np.float32)).all():
+            raise SystemExit(f"the learner was told {rows}")
+        self.told.update(row.tobytes() for row in rows)
+
+
+class Siege:
+    """An honest worker in each place, and attackers who know its session."""
+
+    def __init__(self, rng: random.Random, folder: Path) -> None:
+        self._rng, self._numbers = rng, Numbers()
+        self.learner = Recorder()
+        sizes = [ENVIRONMENTS] * WORKERS, SIZE, [-1.0] * ACTIONS, [1.0] * ACTIONS
+        terms = Terms(*sizes, "task", lambda agent, start: agent, dead_after=0.2)
+        log = ExperienceLog(folder)
+        log.begin(0)
+        self.server = Server(self.learner, "tcp://127.0.0.1:*", terms, 2**62, log)
+        self.context = zmq.Context()
+        self.context.set(zmq.MAX_SOCKETS, 4096)
+        self.said: set[bytes] = set()  # rows that stood in a valid frame
+        # what the next process of a worker claims to have recovered
+        self._left: dict[int, bytes] = {}
+        self.reasons: Counter[str] = Counter()
+        self.sent = self.refused = self.valid = self.contested = self.lives = (
+            self.honest_messages
+        ) = 0
+
+    def turn(self) -> None:
+        """Serve, and give up who is silent, as a run does."""
+        self.server.turn(0.001)
+        for slot, _ in self.server.liveness.lost():
+            self.server.liveness.drop(slot)
+
+    def dealer(self) -> zmq.Socket[bytes]:
+        """Connect once more."""
+        socket = self.context.socket(zmq.DEALER)
+        socket.linger = 0
+        socket.connect(self.server.endpoint)
+        return socket
+
+    def note(self, frame: bytes) -> bool:
+        """Note the rows of a frame if it is valid; return whether it is."""
+        try:
+            body = read(frame)
+        except ProtocolError:
+            return False
+        if isinstance(body, Hello) and body.recovered:
+            self.note(body.recovered)
+        if isinstance(body, Step):
+            self.said.update(
+                row.tobytes()
+                for rows in (body.observations, body.final, body.rewards)
+                for row in rows
+            )
+        elif protocol.decode(frame)[0].kind is Kind.RESET:
+            self.said.update(row.tobytes() for row in body)
+        return True
+
+    def ask(self, socket: zmq.Socket[bytes], frame: bytes, wanted: Kind) -> Header:
+        """Send a frame of an honest worker and wait for the answer that it must get."""
+        self.note(frame)
+        until, again = time.monotonic() + WAIT, 0.0
+        while time.monotonic() < until:
+            if time.monotonic() > again:  # as a worker does
+                socket.send(frame)
+                again = time.monotonic() + 1.0
+            self.turn()
+            while socket.poll(1):
+                header, _ = protocol.decode(socket.recv())
+                if header.kind is wanted:
+                    return header
+        raise SystemExit(f"an honest worker got no {wanted.name} within {WAIT:g} s")
+
+    def live(self) -> None:
+        """Join instead of the worker before, step under attack, and leave with something in the outbox."""
+        slot = self._rng.randrange(WORKERS)
+        with self.dealer() as socket:
+            greeting = hello(self._rng, slot, recovered=self._left.pop(slot, b""))
+            session = self.ask(socket, protocol.encode_control(greeting), Kind.WELCOME).session
+            self.lives += 1
+            valid: list[bytes] = []
+            for sequence in range(1, self._rng.randrange(2, 8)):
+                frames = valid_frames(self._rng, self._numbers, session, sequence)
+                self.ask(socket, frames[Kind.RESET if sequence == 1 else Kind.STEP], Kind.ACTION)
+                self.honest_messages += 1
+                valid += self.attack(session, sequence)
+            self._harvest(valid, None)
+            socket.send(protocol.encode_control(protocol.Goodbye("done"), session=session))
+            # so it has arrived
+            self.ask(socket, protocol.encode_control(protocol.Status()), Kind.STATUS_REPLY)
+            last = valid_frames(self._rng, self._numbers, session, sequence + 1)
+            # anything else is refused with the HELLO that brings it
+            self._left[slot] = self._rng.choice((last[Kind.STEP], last[Kind.RESET]))
+
+    def attack(self, session: int, sequence: int) -> list[bytes]:
+        """Send changed frames, each over a connection of its own; return those that are valid still.
+
+        They come at the end of the session: the server may take one in as the worker's next message.
+        """
+        valid: list[bytes] = []
+        invalid: list[bytes] = []
+        for _ in range(AT_ONCE):
+            near = self._rng.choice((sequence, sequence + 1, sequence + 1, sequence + 2))
+            frames = valid_frames(
+                self._rng, self._numbers, self._rng.choice((session, session, session, 7)), near
+            )
+            frame = changed(self._rng, self._rng.choice(list(frames.values())))
+            (valid if self.note(frame) else invalid).append(frame)
+        self.sent += AT_ONCE
+        self.valid += len(valid)
+        before = self.server.counts.violations
+        fates = [fate(frame, session, sequence) for frame in invalid]
+        self._harvest(invalid, [1] * len(invalid))
+        if self.server.counts.violations - before != fates.count("violation"):
+            raise SystemExit(
+                f"{dict(Counter(fates))}, but {self.server.counts.violations - before} were counted"
+            )
+        self.contested += fates.count("contested")
+        return valid
+
+    def _harvest(self, frames: list[bytes], owed: list[int] | None) -> None:
+        """Send frames and count the refusals by reason; check how many each gets if that is known."""
+        sockets = [self.dealer() for _ in frames]
+        for socket, frame in zip(sockets, frames, strict=True):
+            socket.send(frame)
+        answers: list[list[Any]] = [[] for _ in frames]
+        until = time.monotonic() + WAIT
+        quiet = 0
+        while quiet < 5 and time.monotonic() < until:
+            self.turn()
+            quiet += 1
+            for socket, heard in zip(sockets, answers, strict=True):
+                while socket.poll(0):
+                    heard.append(read(socket.recv()))
+                    quiet = 0
+            if owed and any(
+                len(heard) < number for heard, number in zip(answers, owed, strict=True)
+            ):
+                quiet = 0
+        for socket in sockets:
+            socket.close()
+        refusals = [
+            [a for a in heard if isinstance(a, protocol.Reject | protocol.Error)]
+            for heard in answers
+        ]
+        if owed and [len(heard) for heard in refusals] != owed:
+            raise SystemExit(
+                f"refused frames got these refusals within {WAIT:g} s: {list(zip(owed, refusals, strict=True))}"
+            )
+        self.refused += sum(map(len, refusals))
+        self.reasons.update(reason_of(refusal.reason) for heard in refusals for refusal in heard)
+
+
+def fate(frame: bytes, session: int, sequence: int) -> str:
+    """Return what a server must do with an invalid frame while this session is at this message, which is answered."""
+    try:
+        header, _ = protocol.decode(frame)
+    except ProtocolError:
+        return "violation"
+    if header.kind not in (Kind.RESET, Kind.STEP):
+        return "violation"
+    if header.session != session:
+        return "stranger"
+    again = (header.kind is Kind.RESET) == (header.sequence == 1) and header.sequence <= sequence
+    return (
+        "contested"
+        if again and (header.first, header.environments) == (0, ENVIRONMENTS)
+        else "violation"
+    )
+
+
+def memory() -> float:
+    """Return the MiB that this process holds."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+def fuzz_server(rng: random.Random, count: int) -> dict[str, Any]:
+    """Send frames to a real server by real sockets, between the messages of honest workers."""
+    with tempfile.TemporaryDirectory(prefix="flowsim-fuzz-") as folder:
+        siege = Siege(rng, Path(folder))
+        began, told, grown = time.perf_counter(), 0.0, 0.0
+        first = 0.0
+        while siege.sent < count:
+            siege.live()
+            invented = siege.learner.told - siege.said
+            if invented:
+                raise SystemExit(
+                    f"the learner was told {len(invented)} numbers that stood in no valid frame"
+                )
+            if not first and siege.sent > count // 10:
+                first = memory()  # what is filled once is filled by now
+            grown = memory() - first if first else 0.0
+            if grown > LARGEST_GROWTH:
+                raise SystemExit(f"the process grew by {grown:.0f} MiB")
+            if time.perf_counter() - told > 20:
+                told = time.perf_counter()
+                print(
+                    f"server: {siege.sent} of {count} frames, {told - began:.0f} s", file=sys.stderr
+                )
+        siege.live()  # an honest worker is served to the end
+        result = {
+            "frames": siege.sent,
+            "connections": siege.sent + siege.lives,
+            "valid": siege.valid,
+            "contested": siege.contested,
+            "refused": siege.refused,
+            "honest_lives": siege.lives,
+            "honest_messages": siege.honest_messages,
+            "rows_told_to_the_learner": len(siege.learner.told),
+            "rows_of_no_valid_frame": len(siege.learner.told - siege.said),
+            "counts": vars(siege.server.counts),
+            "grown_mib_after_the_first_tenth": round(grown, 1),
+            "rejections": dict(siege.reasons.most_common()),
+            "seconds": round(time.perf_counter() - began, 1),
+        }
+        siege.server.close("the siege is over")
+        siege.context.destroy(linger=0)
+    return result
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--frames", type=int, default=1_000_000)
+    parser.add_argument(
+        "--by-sockets", type=int, default=50_000, help="how many of them go through the server"
+    )
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("-o", "--output", type=Path, default=RESULT)
+    arguments = parser.parse_args()
+    rng = random.Random(arguments.seed)
+    result = {
+        "seed": arguments.seed,
+        **provenance(),
+        "machine": machine(),
+        "decoder": fuzz_decoder(rng, arguments.frames - arguments.by_sockets),
+        "server": fuzz_server(rng, arguments.by_sockets),
+    }
+    arguments.output.parent.mkdir(parents=True, exist_ok=True)
+    arguments.output.write_text(json.dumps(result, indent=1) + "\n")
+    print(f"{arguments.frames} frames, no accident; {arguments.output}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,194 @@
+"""The table of docs/speed.md: what `flowsim bench` measured, beside what this project wants.
+
+    make bench                          # measures, into benchmarks/results/bench
+    python benchmarks/speed/speed.py          # writes the table from what is kept
+
+A target is what the project set itself; "none" is a row without one.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[0] = str(ROOT)
+
+from benchmarks.pages import fill_in  # noqa: E402
+
+RESULTS = ROOT / "benchmarks" / "results" / "bench"
+PAGE = ROOT / "docs" / "speed.md"
+
+Row = dict[str, Any]
+Line = tuple[str, str, str, str]
+"""What is measured, what came out, what is wanted, and whether it is reached."""
+
+
+def pick(rows: list[Row], **wanted: Any) -> Row:
+    """Return the one row that has these values.
+
+    Raises
+    ------
+    ValueError
+        When it is not one.
+    """
+    found = [row for row in rows if all(row[key] == value for key, value in wanted.items())]
+    if len(found) != 1:
+        raise ValueError(f"{len(found)} rows of the bench have {wanted}")
+    return found[0]
+
+
+def verdict(value: float, target: float, note: str = "") -> str:
+    """Say whether a speed reaches its target, barely so within a twentieth."""
+    if value < target:
+        return f"missed{note}"
+    return "reached, barely" if value < 1.05 * target else "reached"
+
+
+def solver(rows: list[Row]) -> Iterator[Line]:
+    """Judge the solver: a batch, one simulation beside jax-cfd, and swimmers in a box."""
+    cells = "million cell-updates/s"
+    row = pick(rows, nx=128, ny=64, batch=24, threads=2)
+    speed, memory = row["cells_per_second"] / 1e6, row["memory_bandwidth"] / 1e9
+    yield (
+        "solver, 24 x 128 x 64, float32, 2 threads",
+        f"{speed:.0f} {cells}",
+        "240 where memory does 35 GB/s",
+        verdict(speed, 240, f"; memory did {memory:.1f} GB/s"),
+    )
+    for nx, ny, target in ((256, 128, 3.0), (512, 256, 3.0), (1024, 512, None)):
+        row = pick(rows, nx=nx, ny=ny, threads=2)
+        own, peer, ratio = row["cells_per_second"], row["peer_cells_per_second"], row["ratio"]
+        yield (
+            f"solver, {nx} x {ny} with a free body, 2 threads, beside {row['peer']} without one",
+            f"{own / 1e6:.0f} beside {peer / 1e6:.0f} million/s: {ratio:.1f} times as fast",
+            f"{target:.0f} times" if target else "none",
+            verdict(ratio, target) if target else "",
+        )
+    box = {"nx": 640, "ny": 320, "threads": 2}
+    step = pick(rows, bodies="0 swimmers", **box)["ms_per_step"]
+    each = [
+        f"{pick(rows, bodies=f'{count} swimmers', **box)['ms_per_swimmer']:.2f}"
+        for count in (1, 4, 20)
+    ]
+    yield (
+        "a swimmer of 64 cells in a box of 640 x 320, where one, 4 and 20 swim, 2 threads: "
+        f"added to the {step:.1f} ms of a step",
+        f"{', '.join(each)} ms",
+        "none",
+        "",
+    )
+
+
+def tasks(rows: list[Row]) -> Iterator[Line]:
+    """Tell how fast the wake is simulated at two resolutions."""
+    for preset, cells in (("quick", 16), ("default", 32)):
+        alone, both = (
+            pick(rows, task=f"d_cylinder_wake/{preset}", threads=threads)["actions_per_second"]
+            for threads in (1, 2)
+        )
+        yield (
+            f"actions a second of 24 agents in `d_cylinder_wake/{preset}` ({cells} cells per D), "
+            "1 and 2 threads, simulation alone",
+            f"{alone:.0f}, {both:.0f}",
+            "none",
+            "",
+        )
+
+
+def training(rows: list[Row]) -> Iterator[Line]:
+    """Judge how fast the wake is learned in, simulation, learner and service together."""
+    minutes = {16: 6, 32: 30}
+    names = {"sac": "SAC + ReF-ER-1", "vracer": "V-RACER"}
+    for row in rows:
+        cells, speed = row["cells_per_diameter"], row["actions_per_second"]
+        target = 100_000 / 60 / minutes[cells]
+        yield (
+            f"actions a second of 24 agents in 2 processes that learn, {cells} cells per D, "
+            f"{names[row['algorithm']]}, a gradient step an action",
+            f"{speed:.0f}: 100,000 in {100_000 / 60 / speed:.1f} minutes",
+            f"100,000 in {minutes[cells]} minutes",
+            verdict(speed, target),
+        )
+
+
+def learner(rows: list[Row]) -> Iterator[Line]:
+    """Judge updates a second beside those of PyTorch and stable-baselines3."""
+    asked = (
+        ("V-RACER", "MLP 2x128", {"algorithm": "vracer", "network": "mlp"}, 3.0),
+        ("V-RACER", "LSTM 2x32, window 16", {"algorithm": "vracer", "network": "lstm"}, 3.0),
+        ("TD3", "MLP", {"algorithm": "td3"}, 2.5),
+        ("SAC", "MLP", {"algorithm": "sac"}, 2.5),
+        ("PPO", "MLP", {"algorithm": "ppo"}, 2.5),
+        ("DQN", "MLP", {"algorithm": "dqn"}, None),
+    )
+    for name, network, wanted, target in asked:
+        row = pick([row for row in rows if row["peer"]], **wanted)
+        own, peer = row["updates_per_second"], row["peer_updates_per_second"]
+        yield (
+            f"{name} updates, {network}, batch {row['batch']}, one core, beside {row['peer']}",
+            f"{own:.0f}/s beside {peer:.0f}/s: {own / peer:.1f} times as fast",
+            f"{target:g} times" if target else "none",
+            verdict(own / peer, target) if target else "",
+        )
+
+
+def coupling(rows: list[Row]) -> Iterator[Line]:
+    """Judge round trips of the service, as fast as it can and beside bare sockets at its pace."""
+    plain = {"learning": False, "step_ms": 0.0, "transport": "tcp", "curve": False}
+    two = {**plain, "agents": 24, "processes": 2}
+    by_tcp, by_ipc, encrypted = (
+        pick(rows, **two | changes)["round_trips_per_second"]
+        for changes in ({}, {"transport": "ipc"}, {"curve": True})
+    )
+    yield (
+        "service, 24 agents in 2 processes: tcp, ipc, tcp encrypted",
+        ", ".join(f"{round(speed, -2):,}" for speed in (by_tcp, by_ipc, encrypted))
+        + " round trips/s",
+        "50,000 by tcp",
+        verdict(by_tcp, 50_000),
+    )
+    for agents, processes in ((256, 2), (24, 24)):
+        row = pick(rows, **two | {"agents": agents, "processes": processes})
+        yield (
+            f"service, {agents} agents in {processes} processes, tcp",
+            f"{round(row['round_trips_per_second'], -2):,} round trips/s",
+            "none",
+            "",
+        )
+    for learning in (True, False):
+        row = pick(rows, **two | {"step_ms": 50.0, "learning": learning})
+        own, echo = row["p50_us"] / 1e3, row["echo_p50_us"] / 1e3
+        yield (
+            "median round trip, 24 agents in 2 processes, environments asleep for 50 ms a step, tcp, "
+            + ("learner updating" if learning else "nothing learned")
+            + ", beside an echo of bare ZeroMQ sockets at the same pace",
+            f"{own:.2f} ms, {echo:.2f} ms: {own / echo:.1f} times",
+            "at most twice" if learning else "none",
+            ("reached" if own <= 2 * echo else "missed") if learning else "",
+        )
+
+
+PARTS = {
+    "solver": solver,
+    "tasks": tasks,
+    "training": training,
+    "learner": learner,
+    "coupling": coupling,
+}
+
+
+def table(results: Path = RESULTS) -> str:
+    """Write the rows of all parts, in Markdown."""
+    lines = ["| what | here | target | reached? |", "| --- | --- | --- | --- |"]
+    for part, judge in PARTS.items():
+        rows = json.loads((results / f"{part}.json").read_text())["rows"]
+        lines += [f"| {' | '.join(line)} |" for line in judge(rows)]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    fill_in(PAGE, "speed/speed", "table", table())

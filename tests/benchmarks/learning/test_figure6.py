@@ -1,0 +1,77 @@
+"""Figure 6: trainings that leave their policies, and the page of them."""
+
+import csv
+import importlib
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+from coupling.evaluation.evaluate import PolicyController, evaluate
+from rl_agent import Policy
+
+ROOT = Path(__file__).parents[3]
+SUITE = {
+    "tiny": {
+        "about": "One job.",
+        "presets": ["small/lq1"],
+        "agents": 4,
+        "steps": 600,
+        "seeds": 1,
+        "training_options": {"max_episode_steps": 5},
+        "judge_every": 300,
+        "agent": {"hidden": [8], "batch": 16, "start": 200, "memory": 4096},
+        "contestants": {"SAC, small": {"algorithm": "sac"}},
+    }
+}
+
+
+@pytest.fixture
+def figure6(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", [*sys.path])  # the script changes its first entry
+    module = importlib.import_module("benchmarks.learning.figure6")
+    (tmp_path / "plan.yaml").write_text(yaml.safe_dump(SUITE))
+
+    def command(*words):
+        places = ["--plan", tmp_path / "plan.yaml", "--results", tmp_path / "results"]
+        monkeypatch.setattr(
+            sys, "argv", list(map(str, ["figure6.py", words[0], *places, *words[1:]]))
+        )
+        return module.main()
+
+    return command
+
+
+@pytest.mark.slow
+def test_a_training_leaves_its_policy_and_a_row_of_the_page(figure6, tmp_path):
+    assert figure6("run", "--work", tmp_path / "work") == 0
+    stem = tmp_path / "results" / "tiny" / "LinearQuadratic-v0_sac_small_seed0"
+    found = json.loads(stem.with_suffix(".json").read_text())
+    settings = found["settings"]
+    controller = PolicyController(
+        Policy.load(stem.with_suffix(".policy")), deterministic=True, seed=0
+    )
+    judged = evaluate(settings["env"], settings["env_options"], controller, episodes=10)
+    assert judged.summary() == found["evaluation"]["deterministic"]
+    assert judged.summary()["mean_length"] > 5  # which is the limit in training alone
+    page = tmp_path / "figure6.md"
+    assert figure6("page", "--page", page) == 0
+    row, _ = [line for line in page.read_text().splitlines() if line.startswith("| SAC, small |")]
+    cells = [cell.strip() for cell in row.strip("|").split("|")]
+    assert cells[1] == "600"
+    assert float(cells[5]) == pytest.approx(judged.returns.mean(), rel=0.01)
+    with stem.with_suffix(".csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    last = [row for row in rows if int(row["episodes"])][-1]
+    assert np.isfinite(float(cells[3]))
+    assert float(cells[4]) == pytest.approx(float(last["mean_length"]), rel=0.01)
+    assert float(last["mean_length"]) == 5
+    on_the_way = [row for row in rows if row["judged_mean_return"]]
+    assert [int(row["environment_steps"]) for row in on_the_way] == [300, 600]
+    assert float(on_the_way[-1]["judged_mean_return"]) == judged.summary()["mean_return"]
+    assert "| SAC, small | 300 (300) | 1.00 | 1.00 |" in page.read_text()
+    assert (tmp_path / "images" / "figure6_tiny.png").stat().st_size > 10_000
+    assert "1 of 1 trainings done." in page.read_text()

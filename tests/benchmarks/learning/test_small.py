@@ -1,0 +1,58 @@
+"""The table of what the learners learn by default says what the results say, and what there is none of."""
+
+import importlib
+import json
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def small():
+    return importlib.import_module("benchmarks.learning.small")
+
+
+def keep(results, task, contestant, seed, mean_return):
+    path = results / task / f"Some-v0_{contestant}_seed{seed}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    found = {
+        "evaluation": {"deterministic": {"mean_return": mean_return}},
+        "cpu_seconds": 80.0 + 20 * seed,
+    }
+    path.write_text(json.dumps(found))
+
+
+def test_the_table_marks_who_comes_near_the_best(small, tmp_path):
+    keep(tmp_path, "lq2", "vracer", 0, -0.31)
+    keep(tmp_path, "lq2", "vracer", 1, -0.32)
+    keep(tmp_path, "lq2", "ppo", 0, -0.31)
+    keep(tmp_path, "lq2", "ppo", 1, -5.0)
+    page = tmp_path / "page.md"
+    page.write_text(
+        "before\n<!-- table of benchmarks/learning/small.py -->\nold\n<!-- end of the table -->\nafter\n"
+    )
+    small.write_table(tmp_path, page)
+    text = page.read_text()
+    assert text.startswith("before\n")
+    assert text.endswith("\nafter\n")
+    assert "old" not in text
+    rows = {
+        row.split("|")[1].strip(): [cell.strip() for cell in row.split("|")[2:-1]]
+        for row in text.splitlines()
+        if "|" in row
+    }
+    assert rows["lq2"][:2] == ["-13.33", "-0.3015"]
+    cells = dict(zip(rows["task"], rows["lq2"], strict=True))
+    assert cells["V-RACER"] == "**-0.31**, **-0.32** (90 s)"
+    assert cells["PPO"] == "-0.31, -5 (90 s)"
+    assert cells["DDPG"] == "not run yet"
+    assert dict(zip(rows["task"], rows["chain"], strict=True))["SAC"] == "-"
+    assert dict(zip(rows["task"], rows["recall"], strict=True))["PPO"] == "-"
+
+
+def test_a_training_takes_the_environments_and_the_settings_of_a_run(small):
+    job = small.job_of("lq2", "vracer", 3)
+    assert (job.steps, job.agents, job.seed, job.suite) == (60_000, 24, 3, "lq2")
+    assert (job.agent["beta"], job.agent["start"], job.agent["memory"]) == (1.0, 1200, 10_000)
