@@ -30,7 +30,7 @@ sim = Simulation(Grid(64, 32, 1 / 8), Sides(bottom="slip", top="slip"), [Disk(ce
 sim.advance(1.0)
 assert sim.body_state.force[0, 0, 0] > 0.0
 """
-SMALL = ("run.steps=400", "agent.start=100", "workers.agents=4", "workers.processes=1")
+SMALL = ("run.steps=400", "agent.learning_starts=100", "workers.agents=4", "workers.processes=1")
 SWIMMER = (
     "elliptical_swimmer/quick",
     *SMALL,

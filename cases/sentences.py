@@ -48,6 +48,9 @@ def sentence_of(
         The report, and the model that refused.
     content
         What was refused; needed to name keys where a model has kinds of something, such as shapes of bodies.
+
+    Where the model has ``old_keys``, which name the present key of each old one, what is near an old key means the
+    present one.
     """
     # an unknown key often is the reason why another one is missing
     first, *others = sorted(
@@ -57,7 +60,8 @@ def sentence_of(
     key = ".".join(_place(first["loc"], content, missing))
     more = f" (and {len(others)} more)" if others else ""
     if first["type"] == "extra_forbidden":
-        return f"unknown key {key!r}: {_instead_of(key, _keys_beside(first['loc'], model), all_keys(model))}{more}"
+        beside, old = _keys_beside(first["loc"], model), getattr(model, "old_keys", {})
+        return f"unknown key {key!r}: {_instead_of(key, beside, all_keys(model), old)}{more}"
     if missing:
         return f"key {key!r} is missing{more}"
     if first["type"].startswith("union_tag"):
@@ -146,8 +150,11 @@ def all_keys(model: type[BaseModel], prefix: str = "") -> list[str]:
     return list(dict.fromkeys(keys))
 
 
-def _instead_of(wrong: str, beside: Sequence[str], everywhere: Sequence[str]) -> str:
+def _instead_of(
+    wrong: str, beside: Sequence[str], present: Sequence[str], old: Mapping[str, str]
+) -> str:
     """Say what was probably meant: the nearest key of the section, the same key of another one, or else the list."""
+    everywhere = [*old, *present]
     section, dot, name = wrong.rpartition(".")
     of_other_kinds = [
         key.rpartition(".")[2] for key in everywhere if key.rpartition(".")[0] == section
@@ -156,4 +163,5 @@ def _instead_of(wrong: str, beside: Sequence[str], everywhere: Sequence[str]) ->
     close = [section + dot + key for key in near if key is not None] + [
         key for key in everywhere if key.rpartition(".")[2] == name
     ]
-    return did_you_mean(next(iter(close), None), f"allowed are {', '.join(beside)}")
+    meant = next((old.get(key, key) for key in close), None)
+    return did_you_mean(meant, f"allowed are {', '.join(beside)}")

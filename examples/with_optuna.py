@@ -27,12 +27,12 @@ def main() -> None:
     def mean_return(trial: optuna.Trial) -> float:
         rate = trial.suggest_float("agent.learning_rate", 1e-5, 1e-2, log=True)
         gamma = trial.suggest_float("agent.gamma", 0.8, 0.99)
-        ratio = trial.suggest_categorical("agent.steps_per_update", [1.0, 2.0, 4.0])
+        ratio = trial.suggest_categorical("agent.env_steps_per_gradient_step", [1.0, 2.0, 4.0])
         settings = [
             f"env={TASK}",
             f"agent.learning_rate={rate:.3g}",
             f"agent.gamma={gamma:.3g}",
-            f"agent.steps_per_update={ratio:g}",
+            f"agent.env_steps_per_gradient_step={ratio:g}",
             f"run.folder={arguments.folder}",
             f"run.name=trial-{trial.number}",
             f"run.steps={arguments.steps}",

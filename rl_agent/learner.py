@@ -365,7 +365,8 @@ class Learner:
         """
         if self.counters.warm_up < 0:
             raise ValueError(
-                f"learning starts with start = {self.config.start} steps, not {self.memory.world_steps}"
+                f"learning starts after learning_starts = {self.config.learning_starts} steps, not after "
+                f"{self.memory.world_steps}"
             )
         step, gamma, scale = self.counters.received, self.gamma, self.reward_scale.value
         algorithm, memory, source = self.algorithm, self.memory, self._source()
@@ -394,7 +395,7 @@ class Learner:
 
     def _adapt_sampler(self, episode_return: float) -> None:
         """Tell the sampler by how much episodes got better, once learning has started."""
-        change = self.performance.add(episode_return, self.config.judged_episodes)
+        change = self.performance.add(episode_return, self.config.performance_window)
         if change is not None and self.counters.gradient_steps > 0:
             self.sampler.reward(self._source(), change, self._draw)
 
@@ -640,9 +641,9 @@ def _brightest(config: AgentConfig, space: gymnasium.spaces.Box) -> float:
     ValueError
         If the observations are not the pictures of the settings.
     """
-    if config.picture is None or math.prod(config.picture) != space.shape[0]:
+    if config.image_shape is None or math.prod(config.image_shape) != space.shape[0]:
         raise ValueError(
-            f"picture = {config.picture} does not fit observations of {space.shape[0]} numbers"
+            f"image_shape = {config.image_shape} does not fit observations of {space.shape[0]} numbers"
         )
     if space.low.min() < 0.0 or space.high.max() > 255.0:
         raise ValueError(

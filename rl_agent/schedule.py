@@ -67,14 +67,14 @@ class Ratio(Schedule):
 
     def __init__(self, learner: Learner) -> None:
         super().__init__(learner)
-        self._updates_per_step = 1 / Fraction(learner.config.steps_per_update).limit_denominator(
-            10**6
-        )
+        self._updates_per_step = 1 / Fraction(
+            learner.config.env_steps_per_gradient_step
+        ).limit_denominator(10**6)
 
     @staticmethod
     def capacity(config: AgentConfig, agents: int) -> int:
         """Take the replay memory of the settings."""
-        return config.memory
+        return config.buffer_size
 
     def updates_due(self) -> int:
         """Gradient steps owed for the actions issued since learning started."""
@@ -89,13 +89,16 @@ class Ratio(Schedule):
     def received(self, running: I64) -> None:
         """Store pieces of long episodes, where the settings ask for it."""
         config = self._learner.config
-        if isinstance(config, Remembering) and config.piece is not None:
-            self._learner.store_pieces(running, config.piece)
+        if isinstance(config, Remembering) and config.fragment_length is not None:
+            self._learner.store_pieces(running, config.fragment_length)
 
     def stored(self) -> None:
         """Begin to learn, once there is enough: freeze the scale of the states, and count gradient steps."""
         learner = self._learner
-        if learner.counters.warm_up < 0 and learner.memory.world_steps >= learner.config.start:
+        if (
+            learner.counters.warm_up < 0
+            and learner.memory.world_steps >= learner.config.learning_starts
+        ):
             learner.state_scale.freeze(learner.memory.observation[learner.experiences()])
             learner.counters.warm_up = learner.counters.issued
             learner.sweep_memory()

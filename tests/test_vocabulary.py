@@ -22,6 +22,10 @@ RETIRED = {
     "for ever": "forever",
     "by turns": "in turn",
     "in the place of": "instead of",
+    "steps_per_update": "env_steps_per_gradient_step",
+    "judged_episodes": "performance_window",
+    "target_every": "target_update_interval",
+    "steps_ahead": "n_step",
 }
 """Words, and what is said instead."""
 PATTERN = re.compile(r"\b(" + "|".join(map(re.escape, RETIRED)) + r")\b")
@@ -35,7 +39,10 @@ def pages() -> list[Path]:
     )  # fmt: skip
     if listed.returncode:
         pytest.skip("there is a copy without git here")
-    old = ("benchmarks/results/", "coupling/agents/", "CHANGELOG.md", "tests/test_vocabulary.py")
+    old = (
+        "benchmarks/results/", "coupling/agents/", "CHANGELOG.md", "tests/test_vocabulary.py",
+        "rl_agent/config/old_names.py", "tests/rl_agent/test_old_names.py", "tests/coupling/test_old_settings.py",
+    )  # fmt: skip
     return [
         ROOT / name
         for name in listed.stdout.split()

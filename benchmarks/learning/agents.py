@@ -45,7 +45,7 @@ FLOWSIM = str(Path(sys.executable).parent / "flowsim")
 RUNS = {
     "pendulum": ("mujoco/inverted_double_pendulum", "run.steps=200000", "run.evaluate_episodes=48"),
     "sketch": (
-        "d_cylinder_wake/sketch", "agent=sac", "agent.gamma=0.97", "agent.start=1024", "run.steps=40000",
+        "d_cylinder_wake/sketch", "agent=sac", "agent.gamma=0.97", "agent.learning_starts=1024", "run.steps=40000",
         "run.evaluate_episodes=48", "workers.processes=1",
     ),
     "swimmer": ("elliptical_swimmer/default", "run.evaluate_episodes=48"),

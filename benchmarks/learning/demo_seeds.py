@@ -20,16 +20,15 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[0] = str(ROOT)
 
-import yaml  # noqa: E402
-
 from benchmarks.pages import fill_in  # noqa: E402
+from coupling.settings.config import load_config  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results" / "demo_seeds"
 TRIALS = RESULTS.with_name("demo_trials")
 TRIED = {
-    "c4_memory_16384": ("agent.c=4", "agent.memory=16384"),
-    "c16_memory_16384": ("agent.c=16", "agent.memory=16384"),
-    "no_refer_memory_16384": ("agent.replay=none", "agent.memory=16384"),
+    "c4_memory_16384": ("agent.c_max_scale=4", "agent.buffer_size=16384"),
+    "c16_memory_16384": ("agent.c_max_scale=16", "agent.buffer_size=16384"),
+    "no_refer_memory_16384": ("agent.replay=none", "agent.buffer_size=16384"),
 }
 """Changes of the preset of each trial."""
 TRIAL_EVALUATION_SEED = 777
@@ -81,23 +80,23 @@ def _lowest_tenth(each: dict[str, Any]) -> float:
 def trials(results: Path = TRIALS) -> str:
     """Return a row for each trial that is there, in Markdown."""
     lines = [
-        "| `agent.replay` | `agent.c` | `agent.memory` | far-policy at the end | return of the last 1000 training "
-        "actions | survive 400 actions | median return | lowest return |",
+        "| `agent.replay` | `agent.c_max_scale` | `agent.buffer_size` | far-policy at the end | return of the last "
+        "1000 training actions | survive 400 actions | median return | lowest return |",
         "| --- |" + " --: |" * 7,
     ]
     for folder in [results / name / "seed0" for name in TRIED]:
         if not folder.exists():
             continue
-        agent = yaml.safe_load((folder / "config.yaml").read_text())["agent"]
+        agent = load_config(str(folder / "config.yaml")).agent
         found = json.loads((folder / "evaluation.json").read_text())
         with gzip.open(folder / "statistics.csv.gz", "rt", newline="") as file:
             last = list(csv.DictReader(file))[-1]
-        has_rule = agent["replay"] != "none"
+        has_rule = agent.replay != "none"
         survived = found["each"]["survived"]
         cells = [
-            agent["replay"],
-            f"{agent['c']:g}" if has_rule else "-",
-            f"{agent['memory']:,}",
+            agent.replay,
+            f"{agent.c_max_scale:g}" if has_rule else "-",
+            f"{agent.buffer_size:,}",
             f"{float(last['far_fraction']):.0%}" if has_rule else "-",
             f"{float(last['return_mean']):.1f}",
             f"{sum(survived)} of {len(survived)}",

@@ -3,7 +3,8 @@
     python benchmarks/learning/train_seeds.py d_cylinder_wake/sketch --steps 350000 --episodes 96
     python benchmarks/learning/train_seeds.py mujoco/inverted_pendulum --steps 100000 --episodes 20
     python benchmarks/learning/train_seeds.py d_cylinder_wake/quick --seeds 5 --mean-only --name demo_seeds
-    python benchmarks/learning/train_seeds.py d_cylinder_wake/quick --seeds 1 --name trial --changes agent.c=64
+    python benchmarks/learning/train_seeds.py d_cylinder_wake/quick --seeds 1 --name trial \
+        --changes agent.c_max_scale=64
 
 Writes benchmarks/results/PRESET/ (with _ for /): per seed the resolved configuration, all statistics and episodes, the
 evaluation before and after training beside the baselines (95 % bootstrap intervals); summary.json and curves.png.

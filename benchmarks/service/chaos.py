@@ -113,7 +113,9 @@ BATCHES = {
     "workers": {"processes": 3, "agents": 24},
     "env_options": {"step_seconds": 0.002, "fail_at": 997},
 }
-LSTM = {"agent": {"network": "lstm", "hidden": [8], "window": 4, "steps_per_update": 4.0}}
+LSTM = {
+    "agent": {"network": "lstm", "hidden": [8], "window": 4, "env_steps_per_gradient_step": 4.0}
+}
 BY_HAND = {
     "workers": SINGLE["workers"] | {"launcher": "none"},
     "env_options": SINGLE["env_options"],
@@ -123,7 +125,7 @@ UNENCRYPTED = SINGLE | {"workers": SINGLE["workers"] | {"curve": "never"}}
 NO_OUTBOX = {"workers": SINGLE["workers"] | {"outbox": False}, "env_options": SINGLE["env_options"]}
 FSYNC = {
     "run": {"durability": "fsync"},
-    "agent": {"algorithm": "ddpg", "replay": "none", "steps_per_update": 2.0},
+    "agent": {"algorithm": "ddpg", "replay": "none", "env_steps_per_gradient_step": 2.0},
 }
 
 PARTS: dict[str, tuple[Any, dict[str, Any], float]] = {

@@ -127,7 +127,7 @@ def main() -> None:
             "train",
             PRESET,
             "run.name=run",
-            "agent.start=256",
+            "agent.learning_starts=256",
         ]
         process = subprocess.Popen(
             command, cwd=place, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL

@@ -40,8 +40,8 @@ TRAINING_STEPS = 20_000
 TRAINING_SECONDS = 150.0
 SAC = (
     "agent.algorithm=sac", "agent.replay=refer-1", "agent.hidden=[256,256]", "agent.activation=relu",
-    "agent.gamma=0.97", "agent.batch=128", "agent.squash=tanh", "agent.sigma_min=0", "agent.center_advantages=false",
-    "agent.decay=1", "agent.deviation=shared",
+    "agent.gamma=0.97", "agent.batch_size=128", "agent.squash=tanh", "agent.sigma_min=0",
+    "agent.center_advantages=false", "agent.retrace_lambda=1", "agent.state_dependent_std=false",
 )  # fmt: skip
 """SAC with ReF-ER-1 as in the study of the drafting task (docs/figure6.md)."""
 VALIDATION = ("taylor-green", "lamb-oseen", "cavity-100", "short-times", "added-mass", "leak")

@@ -347,6 +347,10 @@ def _v_racer(agents: int) -> Learning:
     ratio = max(1.0, agents / 24)
     start = min(2400, 100 * agents)  # an episode of each
     config = AgentConfig(
-        start=start, memory=2**15, batch=256, hidden=(128, 128), steps_per_update=ratio
+        learning_starts=start,
+        buffer_size=2**15,
+        batch_size=256,
+        hidden=(128, 128),
+        env_steps_per_gradient_step=ratio,
     )
     return Learner(config, _OBSERVATION, _ACTION, agents=agents, seed=0)

@@ -53,7 +53,7 @@ CASES: tuple[Case, ...] = (
 """Algorithm, network, observation and action sizes of the rows: HalfCheetah, and the flow tasks."""
 USUAL = 10
 """So many of them are measured unless all are asked for."""
-FILLED: dict[str, Any] = {"memory": 2**15, "start": 2**14}
+FILLED: dict[str, Any] = {"buffer_size": 2**15, "learning_starts": 2**14}
 PEER = f"PyTorch {torch.__version__.split('+')[0]}, autograd and fused Adam, gradient only"
 DEVICES: tuple[Literal["cpu"], Literal["cuda"]] = ("cpu", "cuda")
 
@@ -120,7 +120,7 @@ def bench_learner(
                 algorithm=algorithm,
                 sampler=sampler,
                 replay="none",
-                batch=SAMPLED_BATCH,
+                batch_size=SAMPLED_BATCH,
                 threads=threads,
                 **FILLED,
             )
@@ -182,7 +182,7 @@ def warm_learner(config: AgentConfig, observation: int, action: int) -> Learner:
         agents=AGENTS,
         seed=0,
     )
-    while learner.memory.steps < config.start and not learner.updates_due():
+    while learner.memory.steps < config.learning_starts and not learner.updates_due():
         _play(learner, rng)
     return learner
 
@@ -246,24 +246,24 @@ def _peer_update(config: AgentConfig, observation: int, action: int) -> Callable
             torch.nn.Linear(first, second),
             torch.nn.Softsign(),
         )
-        inputs = torch.randn(config.batch, observation)
+        inputs = torch.randn(config.batch_size, observation)
     else:
         body = torch.nn.LSTM(
             observation, config.hidden_sizes[0], num_layers=len(config.hidden_sizes)
         )
-        inputs = torch.randn(config.window + 1, config.batch, observation)
+        inputs = torch.randn(config.window + 1, config.batch_size, observation)
     head = torch.nn.Linear(config.hidden_sizes[-1], 1 + action)
     raw_sigma = torch.nn.Parameter(torch.zeros(action))
     adam = torch.optim.Adam(
         [*body.parameters(), *head.parameters(), raw_sigma], lr=1e-6, fused=True
     )
     v_tbc, q_ret, actions = (
-        torch.randn(config.batch),
-        torch.randn(config.batch),
-        torch.randn(config.batch, action),
+        torch.randn(config.batch_size),
+        torch.randn(config.batch_size),
+        torch.randn(config.batch_size, action),
     )
     mu = torch.distributions.Normal(
-        torch.zeros(config.batch, action), torch.ones(config.batch, action)
+        torch.zeros(config.batch_size, action), torch.ones(config.batch_size, action)
     )
 
     def update() -> None:
@@ -274,7 +274,7 @@ def _peer_update(config: AgentConfig, observation: int, action: int) -> Callable
         rho = (pi.log_prob(actions) - mu.log_prob(actions)).sum(1).exp()
         loss = -rho * (q_ret - value.detach()) + 0.5 * (value - v_tbc) ** 2
         kl = torch.distributions.kl_divergence(mu, pi).sum(1)
-        near = (rho > 1 / config.c) & (rho < config.c)
+        near = (rho > 1 / config.c_max_scale) & (rho < config.c_max_scale)
         adam.zero_grad()
         (0.5 * torch.where(near, loss, 0.0) + 0.5 * kl).mean().backward()
         adam.step()

@@ -67,7 +67,7 @@ def measure_sb3(
     torch.set_num_threads(config.threads)
     make = getattr(sb3, config.algorithm.upper())
     common = {
-        "batch_size": config.batch,
+        "batch_size": config.batch_size,
         "policy_kwargs": {"net_arch": list(config.hidden_sizes)},
         "seed": 0,
     }
@@ -86,10 +86,10 @@ def measure_sb3(
     draw = np.random.default_rng(0).standard_normal
     updates, spent = 0, 0.0
     if isinstance(config, PPOConfig):
-        per_call = config.horizon // config.batch * config.epochs
+        per_call = config.horizon // config.batch_size * config.epochs
         train = model.train
     else:
-        per_call, train = 1, lambda: model.train(gradient_steps=1, batch_size=config.batch)
+        per_call, train = 1, lambda: model.train(gradient_steps=1, batch_size=config.batch_size)
         for _ in range(STEPS):
             ends = np.zeros(1, np.bool_)
             taken = np.zeros((1, 1), np.int64) if is_discrete else draw((1, action))

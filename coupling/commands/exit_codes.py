@@ -3,6 +3,7 @@
 import contextlib
 import signal
 import sys
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -15,11 +16,13 @@ from coupling.signals import deaf_streams, discard, interrupting
 __all__ = ["exit_code", "run_to_end"]
 
 # typer brought click's exceptions along in some versions and its own in others; this is in both
+_format_warning = warnings.formatwarning
 _UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 
 
 def run_to_end(app: typer.Typer) -> NoReturn:
     """Run the command of ``sys.argv`` and leave the process with its exit code."""
+    warnings.formatwarning = _in_one_line
     try:
         with interrupting():
             code = exit_code(app, sys.argv[1:])
@@ -35,6 +38,19 @@ def run_to_end(app: typer.Typer) -> NoReturn:
         else:
             raise
     sys.exit(code)
+
+
+def _in_one_line(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    line: str | None = None,
+) -> str:
+    """Return a warning as commands print their own, where it is one that is meant for users of commands."""
+    if issubclass(category, FutureWarning):
+        return f"warning: {message}\n"
+    return _format_warning(message, category, filename, lineno, line)
 
 
 def exit_code(app: typer.Typer, words: Sequence[str]) -> int:

@@ -177,8 +177,7 @@ def resume(
                 f"run {path} is finished: it has done {learner.environment_steps} of {config.run.steps} "
                 f"steps; to train longer, give more: run.steps={2 * config.run.steps}"
             )
-        if overrides:
-            folder.write_config(config)
+        folder.write_config(config)
     screen.say(
         f"resuming {folder.path}, whose checkpoint has {learner.environment_steps} environment steps"
     )

@@ -359,7 +359,7 @@ class Training:
             "gradient_steps": updates,
             "steps_after_warm_up": _steps_after_warm_up(learner),
             "ratio": _steps_after_warm_up(learner) / updates if updates else None,
-            "steps_per_update": self._config.agent.steps_per_update,
+            "env_steps_per_gradient_step": self._config.agent.env_steps_per_gradient_step,
             "episodes": self._log.episode_count,
             "mean_return": recent and recent.mean_return,
             "mean_length": recent and recent.mean_length,
@@ -417,7 +417,11 @@ def _failed(episodes: int) -> str:
 
 def _planned_ratio(agent: AgentConfig) -> float:
     """Return the environment steps per gradient step that the settings ask for."""
-    return agent.steps_per_gradient if isinstance(agent, OnPolicyConfig) else agent.steps_per_update
+    return (
+        agent.steps_per_gradient
+        if isinstance(agent, OnPolicyConfig)
+        else agent.env_steps_per_gradient_step
+    )
 
 
 def _steps_after_warm_up(learner: Learner) -> int:

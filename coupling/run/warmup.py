@@ -36,11 +36,11 @@ def run_warmup(
         return
     small = config.model_copy(
         update={
-            "memory": 4 * _START,
-            "start": _START,
+            "buffer_size": 4 * _START,
+            "learning_starts": _START,
             "horizon": _START,
             "first_horizon": None,
-            "batch": min(config.batch, _START),
+            "batch_size": min(config.batch_size, _START),
             "epochs": 1,
         }
     )

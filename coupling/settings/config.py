@@ -6,7 +6,7 @@ what is allowed.
 
 import re
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import pydantic
 from pydantic import BaseModel, ConfigDict, Field
@@ -21,6 +21,7 @@ from coupling.settings.suggestions import meant_key, meant_module
 from coupling.wire.address import is_loopback
 from rl_agent.config import DEFAULTS, AgentConfig, AnyAgentConfig, VRacerConfig, with_algorithm
 from rl_agent.config.defaults import fit
+from rl_agent.config.old_names import OLD_NAMES, current_settings, current_value
 
 __all__ = [
     "AgentConfig",
@@ -231,6 +232,11 @@ class RunConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    old_keys: ClassVar[dict[str, str]] = {
+        f"agent.{old}": f"agent.{new}" for old, new in OLD_NAMES.items()
+    }
+    """Present keys of old ones, for sentences about what was probably meant."""
+
     env: str = Field(min_length=1, description="any Gymnasium id, also as module:id")
     env_options: dict[str, Any] = Field(
         default_factory=dict, description="passed to the environment"
@@ -301,7 +307,10 @@ def load_config(preset: str | None, overrides: Sequence[str] = ()) -> RunConfig:
         With one sentence that names the key, the value and what is allowed.
     """
     content = {} if preset is None else read_yaml(find_preset(preset, or_env=True), RunConfig)
-    return _validate(apply_overrides(content, overrides, RunConfig), preset or "the command line")
+    source = preset or "the command line"
+    if isinstance(agent := content.get("agent"), dict):
+        content["agent"] = _by_present_names(agent, source)
+    return _validate(_changed(content, overrides), source)
 
 
 def with_overrides(config: RunConfig, overrides: Sequence[str]) -> RunConfig:
@@ -312,10 +321,7 @@ def with_overrides(config: RunConfig, overrides: Sequence[str]) -> RunConfig:
     ConfigError
         As :func:`load_config`.
     """
-    return _validate(
-        apply_overrides(config.model_dump(mode="json"), overrides, RunConfig),
-        "the run's configuration",
-    )
+    return _validate(_changed(config.model_dump(mode="json"), overrides), "the run's configuration")
 
 
 def on_another_task(config: RunConfig, overrides: Sequence[str]) -> RunConfig:
@@ -366,6 +372,35 @@ def fitted(config: RunConfig, episode_steps: int | None) -> RunConfig:
 def dump_config(config: RunConfig) -> str:
     """Return the resolved configuration as YAML that :func:`load_config` reads back to an equal value."""
     return dump_yaml(config.model_dump(mode="json"))
+
+
+def _changed(content: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
+    """Return a configuration after ``key=value`` words, which may have old names of settings."""
+    given = dict(word.partition("=")[::2] for word in overrides if word.startswith("agent."))
+    _by_present_names(
+        {key.removeprefix("agent."): value for key, value in given.items()}, "the command line"
+    )
+    words = []
+    for word in overrides:
+        key, _, value = word.partition("=")
+        if (new := RunConfig.old_keys.get(key)) is not None:
+            word = f"{new}={current_value(key.removeprefix('agent.'), value)}"
+        words.append(word)
+    return apply_overrides(content, words, RunConfig)
+
+
+def _by_present_names(agent: dict[str, Any], source: str) -> dict[str, Any]:
+    """Return settings of an agent by their present names.
+
+    Raises
+    ------
+    ConfigError
+        When one has both its names.
+    """
+    try:
+        return current_settings(agent)
+    except ValueError as error:
+        raise ConfigError(f"{source}: {error}") from error
 
 
 def _validate(content: dict[str, Any], source: str) -> RunConfig:

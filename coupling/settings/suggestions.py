@@ -3,7 +3,7 @@
 import contextlib
 import inspect
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -99,11 +99,13 @@ def _options_of(env: str | None) -> list[str]:
     return []
 
 
-def meant_by_option(option: str, value: str | None, models: Iterable[type]) -> str | None:
+def meant_by_option(option: str, value: str | None, models: Sequence[type]) -> str | None:
     """Return the ``key=value`` word that was probably meant by an option such as ``--steps``."""
     name = option.lstrip("-").replace("-", "_").lower()
-    keys = [key for model in models for key in all_keys(model)]
-    last = {key.rpartition(".")[2]: key for key in reversed(keys)}
+    keys: dict[str, str] = {}
+    for model in models:
+        keys |= getattr(model, "old_keys", {}) | {key: key for key in all_keys(model)}
+    last = {key.rpartition(".")[2]: meant for key, meant in reversed(keys.items())}
     key = last.get(name) or last.get(nearest(name, last, likeness=0.85) or "")
     key = key or meant_key(name, "flowsim/DCylinderWake-v0")  # whose options those of any flow are
     return None if key is None else f"{key}={'VALUE' if value is None else value}"

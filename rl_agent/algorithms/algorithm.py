@@ -310,7 +310,7 @@ class Algorithm(ABC):
 
     def target_rate(self) -> float:
         """Share of the weights that enters the target network in this step."""
-        return self.config.target_rate if isinstance(self.config, HasTarget) else 0.0
+        return self.config.tau if isinstance(self.config, HasTarget) else 0.0
 
     def statistics(self) -> dict[str, float]:
         """Tell what is worth a curve in this algorithm alone."""

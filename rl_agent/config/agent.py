@@ -16,6 +16,8 @@ from pydantic import (
     model_validator,
 )
 
+from rl_agent.config.old_names import current_settings
+
 Algorithm = Literal[
     "vracer",
     "ddpg",
@@ -49,7 +51,7 @@ Rate = Annotated[float, Field(gt=0.0, lt=1.0)]
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
-ERO_SETTINGS = {"judged_episodes", "score_learning_rate", "score_steps"}
+ERO_SETTINGS = {"performance_window", "score_learning_rate", "score_steps"}
 NERS_SETTINGS = ERO_SETTINGS | {"score_features", "score_context"}
 
 
@@ -78,9 +80,9 @@ class AgentConfig(BaseModel):
     activation
         Of the hidden layers of an mlp; those of a conv are ReLU.
     window
-        Steps of history before the drawn step that an lstm is unrolled over (appendix D runs: 16); of a conv the frames
-        that are stacked beneath the present one (3).
-    picture
+        Steps of history before the sampled step that an lstm is unrolled over (appendix D runs: 16); of a conv the
+        frames that are stacked beneath the present one (3).
+    image_shape
         Network ``conv``: channels, height and width that the numbers of an observation are, in this order.
     convolutions
         Network ``conv``: channels, side of the filters and stride of each layer (those of Mnih et al. 2015; Rainbow has
@@ -90,13 +92,13 @@ class AgentConfig(BaseModel):
     learning_rate
         Step size of Adam at t = 0 (eta of eq. 13); also the pace of beta, unless it has its own. With separate
         networks, that of the critics.
-    batch
-        Steps drawn for a gradient (B).
-    memory
+    batch_size
+        Steps sampled for a gradient (B).
+    buffer_size
         Steps that the replay memory holds at most (N); whole episodes leave first in, first out.
-    start
+    learning_starts
         Steps in the memory at which learning starts (N_start); scaling of states is frozen there.
-    steps_per_update
+    env_steps_per_gradient_step
         Environment steps per gradient step (F), held exactly; 0.5 means two gradient steps per step.
     replay
         What is remembered and forgotten: ``refer`` (rules 1 and 2), ``refer-1`` (only clips far-policy gradients),
@@ -111,18 +113,18 @@ class AgentConfig(BaseModel):
         How far importance-sampling weights make up for the priorities, 0 to 1.
     importance_steps
         Environment steps in which ``importance_exponent`` rises to 1, in proportion; ``None`` leaves it as it is.
-    judged_episodes
+    performance_window
         Sampler ``ero`` or ``ners``: training episodes whose mean return is compared with that of as many before.
     score_features, score_context
         Sampler ``ners``: what its network sees of a step (eq. 2), and whether it sees the others drawn with it.
     score_learning_rate, score_steps
         Sampler ``ero`` or ``ners``: step size of Adam for its network, and steps that a comparison is learned from.
-    c
+    c_max_scale
         C of eq. 13: far-policy starts at an importance weight of c_max = 1 + C / (1 + A t).
-    a
+    annealing
         A of eq. 13: pace of the annealing of c_max and of the learning rate, per environment step.
-    d
-        D of eq. 12: the tolerated fraction of far-policy steps in the memory.
+    far_policy_target
+        D of eq. 12: the fraction of far-policy steps in the memory that beta aims at.
     beta
         Weight of the loss against the KL penalty at t = 0 (eq. 10; 0.3 in Weber et al. 2022).
     beta_rate
@@ -172,7 +174,7 @@ class AgentConfig(BaseModel):
     hidden: Hidden | None = None
     activation: Activation = "softsign"
     window: int = Field(default=16, ge=0, le=1000)
-    picture: Layer | None = None
+    image_shape: Layer | None = None
     convolutions: Annotated[tuple[Layer, ...], Field(min_length=1)] = (
         (32, 8, 4),
         (64, 4, 2),
@@ -180,16 +182,16 @@ class AgentConfig(BaseModel):
     )
     gamma: Share = 0.995
     learning_rate: Rate = 1e-4
-    batch: Count = 256
-    memory: Steps = 2**18
-    start: Count = 2**17
-    steps_per_update: float = Field(default=1.0, ge=1e-3, le=1e6)
+    batch_size: Count = 256
+    buffer_size: Steps = 2**18
+    learning_starts: Count = 2**17
+    env_steps_per_gradient_step: float = Field(default=1.0, ge=1e-3, le=1e6)
     replay: Replay = "refer"
     sampler: Sampler = "uniform"
     priority_exponent: float | None = Field(default=None, ge=0.0, le=2.0)
     importance_exponent: Share = 0.4
     importance_steps: Count | None = None
-    judged_episodes: Count = 1
+    performance_window: Count = 1
     score_features: Annotated[tuple[Feature, ...], Field(min_length=1)] = (
         "state",
         "action",
@@ -202,9 +204,9 @@ class AgentConfig(BaseModel):
     score_context: bool = True
     score_learning_rate: Rate = 1e-4
     score_steps: Count = 128
-    c: Positive = 4.0
-    a: NotNegative = 5e-7
-    d: Share = 0.1
+    c_max_scale: Positive = 4.0
+    annealing: NotNegative = 5e-7
+    far_policy_target: Share = 0.1
     beta: Share = 0.3
     beta_rate: Rate | None = None
     sigma: PositiveStd = math.sqrt(0.2)
@@ -236,7 +238,8 @@ class AgentConfig(BaseModel):
     ) -> Self:
         if not isinstance(data, dict):
             return handler(data)
-        own = {key: value for key, value in data.items() if not cls._is_of_others(key, value)}
+        named = current_settings(data)
+        own = {key: value for key, value in named.items() if not cls._is_of_others(key, value)}
         config = handler(cls._usual(own) | own)
         # what was named, without the defaults
         object.__setattr__(config, "__pydantic_fields_set__", set(own))
@@ -280,11 +283,16 @@ class AgentConfig(BaseModel):
             usual |= {"window": 3, "activation": "relu", "hidden": cls.conv_hidden}
         if named.get("defaults", "run") == "run":
             # one of the two named alone: the other one follows until it is fitted to the run
-            start, memory = (
-                named.get(key, cls.model_fields[key].default) for key in ("start", "memory")
+            starts, size = (
+                named.get(key, cls.model_fields[key].default)
+                for key in ("learning_starts", "buffer_size")
             )
-            if isinstance(start, int) and isinstance(memory, int) and start > memory:
-                usual |= {"memory": start} if "start" in named else {"start": memory}
+            if isinstance(starts, int) and isinstance(size, int) and starts > size:
+                usual |= (
+                    {"buffer_size": starts}
+                    if "learning_starts" in named
+                    else {"learning_starts": size}
+                )
         return usual
 
     @model_validator(mode="after")
@@ -305,10 +313,10 @@ class AgentConfig(BaseModel):
             if getattr(self, key) != AgentConfig.model_fields[key].default:
                 owners = "ero or ners" if key in ERO_SETTINGS else "ners"
                 yield f"{key} is a setting of sampler = {owners}, which sampler = {self.sampler} does not read"
-        if (self.network == "conv") != (self.picture is not None):
+        if (self.network == "conv") != (self.image_shape is not None):
             yield (
-                f"network = {self.network} with picture = {self.picture}: network = conv, and no other, needs "
-                "picture = [channels, height, width]"
+                f"network = {self.network} with image_shape = {self.image_shape}: network = conv, and no other, needs "
+                "image_shape = [channels, height, width]"
             )
         if self.random_start and self.replay != "none":
             yield (
@@ -359,7 +367,7 @@ class AgentConfig(BaseModel):
     @property
     def draws(self) -> int:
         """How many the sampler draws for a gradient."""
-        return self.batch
+        return self.batch_size
 
     def discount(self, step: int) -> float:
         """Discount factor after ``step`` environment steps."""

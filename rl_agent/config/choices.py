@@ -33,15 +33,15 @@ class DQNConfig(WithTarget):
         whether noise on the weights takes the place of random actions.
     noise_sigma
         That noise at first, over the root of the inputs of a layer.
-    steps_ahead
+    n_step
         Rewards in a target before the network's own estimate (n).
     atoms, value_limit
         Atoms of the distribution of returns, evenly from minus to plus the limit, in units of scaled rewards; one atom
         is the mean alone.
     epsilon, epsilon_steps
         Chance of a random action, which falls from 1 to this in so many environment steps after learning has begun.
-    target_every
-        Gradient steps between moves of the target network, by ``target_rate`` each.
+    target_update_interval
+        Gradient steps between moves of the target network, by ``tau`` each.
     adam_epsilon, max_gradient_norm
         Of Adam, and the length that longer gradients are cut to; ``None`` cuts none.
     clip_rewards
@@ -55,20 +55,20 @@ class DQNConfig(WithTarget):
     activation: Activation = "relu"
     gamma: Share = 0.99
     learning_rate: Rate = 2.5e-4
-    batch: Count = 32
-    memory: Steps = 1_000_000
-    start: Count = 50_000
-    steps_per_update: float = Field(default=4.0, ge=1e-3, le=1e6)
+    batch_size: Count = 32
+    buffer_size: Steps = 1_000_000
+    learning_starts: Count = 50_000
+    env_steps_per_gradient_step: float = Field(default=4.0, ge=1e-3, le=1e6)
     replay: Replay = "none"
-    a: NotNegative = 0.0
+    annealing: NotNegative = 0.0
     random_start: bool = True
-    target_rate: float = Field(default=1.0, gt=0.0, le=1.0)
-    target_every: Count = 10_000
+    tau: float = Field(default=1.0, gt=0.0, le=1.0)
+    target_update_interval: Count = 10_000
     double: bool = False
     dueling: bool = False
     noisy: bool = False
     noise_sigma: Positive = 0.5
-    steps_ahead: Few = 1
+    n_step: Few = 1
     atoms: Few = 1
     value_limit: Positive = 10.0
     epsilon: Share = 0.1
@@ -95,9 +95,9 @@ class RainbowConfig(DQNConfig):
 
     algorithm: Literal["rainbow"] = "rainbow"  # type: ignore[assignment]
     learning_rate: Rate = 1e-4
-    start: Count = 1600
-    steps_per_update: float = Field(default=1.0, ge=1e-3, le=1e6)
-    target_every: Count = 2000
+    learning_starts: Count = 1600
+    env_steps_per_gradient_step: float = Field(default=1.0, ge=1e-3, le=1e6)
+    target_update_interval: Count = 2000
     sampler: Sampler = "proportional"
     priority_exponent: float | None = Field(default=0.5, ge=0.0, le=2.0)
     convolutions: Annotated[tuple[Layer, ...], Field(min_length=1)] = ((32, 5, 5), (64, 5, 5))
@@ -105,7 +105,7 @@ class RainbowConfig(DQNConfig):
     dueling: bool = True
     noisy: bool = True
     noise_sigma: Positive = 0.1
-    steps_ahead: Few = 20
+    n_step: Few = 20
     atoms: Few = 51
     epsilon: Share = 0.0
     adam_epsilon: Positive = 1.5e-4

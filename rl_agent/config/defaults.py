@@ -44,10 +44,10 @@ SHORT, SHORT_SIGMA = 1_000_000, 0.3
 UNKNOWN_EPISODE_GAMMA = 0.98
 DQN_GAMMA = 0.97
 
-SHORTEST_PIECE = 50
+SHORTEST_FRAGMENT = 50
 
 USUAL_AGENTS = 24
-"""Agents of a run that names nothing; pieces are such that they have ``start`` steps in the memory together."""
+"""Agents of a run that names nothing, whose fragments together have ``learning_starts`` steps in memory."""
 
 
 def fit(config: Config, steps: int, episode_steps: int | None = None) -> Config:
@@ -95,21 +95,21 @@ def _rules(
         rate = min(1e-3, max(1e-4, 1e-4 * math.sqrt(PAPER_STEPS / steps)))
         rate *= FEW_UPDATES if isinstance(config, A3CConfig) else 1.0
         yield "learning_rate", float(f"{rate:.2g}")
-        if config.a > 0.0:
-            yield "a", float(f"{5.0 / steps:.2g}")
+        if config.annealing > 0.0:
+            yield "annealing", float(f"{5.0 / steps:.2g}")
     if algorithm in FITTED_SHARE:
         yield (
             "policy_learning_rate",
             float(f"{FITTED_SHARE[algorithm] * named.get('learning_rate', rate):.2g}"),
         )
     if algorithm == "sac" and config.replay == "refer-1":
-        yield "c", FAR_OF_SAC
+        yield "c_max_scale", FAR_OF_SAC
     if algorithm == "td3" and steps < SHORT:
         yield "sigma", SHORT_SIGMA
     if isinstance(config, HasTrustRegion):
-        yield "target_rate", 0.02
+        yield "tau", 0.02
     if isinstance(config, PPOConfig):
-        yield "horizon", min(2048, max(4 * config.batch, _horizon(steps, episode_steps)))
+        yield "horizon", min(2048, max(4 * config.batch_size, _horizon(steps, episode_steps)))
         # credit reaches about a quarter as far as the discount factor: 0.9 at 0.97, the published value at 0.99
         gamma = named.get("gamma", _gamma(episode_steps))
         yield "gae_lambda", round(min(0.97, max(0.9, 0.9 + 3.5 * (gamma - 0.97))), 3)
@@ -122,28 +122,34 @@ def _rules(
     if isinstance(config, SegmentConfig):
         length = min(config.segment, episode_steps or config.segment)
         yield "episodes", math.ceil(256 / length)
-        yield "steps_per_update", 4.0
-    memory = named.get("memory", _memory(config, steps))
-    start = named.get("start", _start(config, steps))
-    yield "memory", max(memory, named.get("start", 0))
-    yield "start", min(start, memory)
-    piece = max(SHORTEST_PIECE, start // USUAL_AGENTS)
-    if config.network == "mlp" and (episode_steps is None or episode_steps > piece):
-        yield "piece", piece
+        yield "env_steps_per_gradient_step", 4.0
+    memory = named.get("buffer_size", _memory(config, steps))
+    start = named.get("learning_starts", _start(config, steps))
+    yield "buffer_size", max(memory, named.get("learning_starts", 0))
+    yield "learning_starts", min(start, memory)
+    fragment = max(SHORTEST_FRAGMENT, start // USUAL_AGENTS)
+    if config.network == "mlp" and (episode_steps is None or episode_steps > fragment):
+        yield "fragment_length", fragment
 
 
 def _dqn(config: DQNConfig, named: Mapping[str, Any], steps: int) -> Iterator[tuple[str, Any]]:
     """Yield the rules of DQN and Rainbow alone: targets and chance moves for a run of this length."""
     ratio = float(
-        named.get("steps_per_update", min(config.steps_per_update, max(1.0, steps // 5000)))
+        named.get(
+            "env_steps_per_gradient_step",
+            min(config.env_steps_per_gradient_step, max(1.0, steps // 5000)),
+        )
     )
     gamma = float(named.get("gamma", DQN_GAMMA))
     yield "gamma", gamma
-    yield "steps_per_update", ratio
-    yield "batch", _batch(config)
+    yield "env_steps_per_gradient_step", ratio
+    yield "batch_size", _batch(config)
     yield "learning_rate", config.learning_rate if config.network == "conv" else 5e-4
-    yield "target_every", min(config.target_every, max(100, int(steps / ratio / 20)))
-    yield "steps_ahead", min(config.steps_ahead, 3)
+    yield (
+        "target_update_interval",
+        min(config.target_update_interval, max(100, int(steps / ratio / 20))),
+    )
+    yield "n_step", min(config.n_step, 3)
     yield "epsilon_steps", max(1, steps // 10)
     if not config.noisy:
         yield "epsilon", 0.05
@@ -156,9 +162,9 @@ def _batch(config: AgentConfig) -> int:
     is_small = (
         isinstance(config, DQNConfig)
         and config.network == "mlp"
-        and "batch" not in config.model_fields_set
+        and "batch_size" not in config.model_fields_set
     )
-    return 128 if is_small else config.batch
+    return 128 if is_small else config.batch_size
 
 
 def _start(config: AgentConfig, steps: int) -> int:
@@ -184,7 +190,7 @@ def _memory(config: AgentConfig, steps: int) -> int:
     """Return a sixth of the run with remember-and-forget, else all of it, as far as published."""
     if config.replay != "none":
         return min(2**16, max(2**12, steps // 6))
-    return max(2, min(config.memory, max(steps, 2**12)))
+    return max(2, min(config.buffer_size, max(steps, 2**12)))
 
 
 def warnings_of(
@@ -207,20 +213,22 @@ def warnings_of(
     told = list(_doubts(config, steps, episode_steps))
     if not isinstance(config, Remembering):
         return told
-    wait = agents * min(filter(None, (episode_steps, config.piece)), default=0)
+    wait = agents * min(filter(None, (episode_steps, config.fragment_length)), default=0)
     if 2 * wait > steps:
         length = f"of up to {episode_steps} steps" if episode_steps else "without a limit of time"
         told.append(
             f"workers.agents = {agents} with episodes {length} may take {wait} "
             f"steps until the first ones can be learned from, of run.steps = {steps}; fewer agents or a smaller "
-            "agent.piece fit"
+            "agent.fragment_length fit"
         )
     return told
 
 
 def _fitting(config: Config, steps: int, episode_steps: int | None) -> Config:
     """Return what fits where nothing but the algorithm and its network is named."""
-    return fit(type(config)(network=config.network, picture=config.picture), steps, episode_steps)
+    return fit(
+        type(config)(network=config.network, image_shape=config.image_shape), steps, episode_steps
+    )
 
 
 def _doubts(config: AgentConfig, steps: int, episode_steps: int | None) -> Iterator[str]:
@@ -234,39 +242,41 @@ def _doubts(config: AgentConfig, steps: int, episode_steps: int | None) -> Itera
         yield from _doubts_of_every_run(config, steps, episode_steps, on_policy)
         return
     fitting = _fitting(config, steps, episode_steps)
-    if config.start >= steps:
+    starts = config.learning_starts
+    if starts >= steps:
         yield (
-            f"agent.start = {config.start} is not below run.steps = {steps}, so nothing will be learned; "
-            f"{_or_longer('start', fitting.start, steps // 2, config.start)}"
+            f"agent.learning_starts = {starts} is not below run.steps = {steps}, so nothing will be "
+            f"learned; {_or_longer('learning_starts', fitting.learning_starts, steps // 2, starts)}"
         )
         return
-    updates = (steps - config.start) / config.steps_per_update
-    if config.start > steps // 2:
+    ratio = config.env_steps_per_gradient_step
+    updates = (steps - starts) / ratio
+    if starts > steps // 2:
         yield (
-            f"agent.start = {config.start} is more than half of run.steps = {steps}, which leaves {updates:.0f} "
-            f"gradient steps; {_or_longer('start', fitting.start, steps // 2, config.start)}"
+            f"agent.learning_starts = {starts} is more than half of run.steps = {steps}, which leaves {updates:.0f} "
+            f"gradient steps; {_or_longer('learning_starts', fitting.learning_starts, steps // 2, starts)}"
         )
-    elif updates < 1000 and config.steps_per_update > fitting.steps_per_update:
+    elif updates < 1000 and ratio > fitting.env_steps_per_gradient_step:
         yield (
-            f"agent.steps_per_update = {config.steps_per_update:g} leaves {updates:.0f} gradient steps in "
-            f"run.steps = {steps}; agent.steps_per_update={fitting.steps_per_update:g} fits"
+            f"agent.env_steps_per_gradient_step = {ratio:g} leaves {updates:.0f} gradient steps in run.steps = "
+            f"{steps}; agent.env_steps_per_gradient_step={fitting.env_steps_per_gradient_step:g} fits"
         )
-    if config.batch > config.start and not isinstance(config, SegmentConfig):
-        later = f"agent.start={config.batch}"
-        fits = later if config.batch <= steps // 2 else f"agent.batch={config.start}"
+    batch = config.batch_size
+    if batch > starts and not isinstance(config, SegmentConfig):
+        fits = f"learning_starts={batch}" if batch <= steps // 2 else f"batch_size={starts}"
         yield (
-            f"agent.batch = {config.batch} is more than agent.start = {config.start}, so the first gradients draw the "
-            f"same steps again and again; {fits} fits"
+            f"agent.batch_size = {batch} is more than agent.learning_starts = {starts}, so the first gradients sample "
+            f"the same steps again and again; agent.{fits} fits"
         )
-    if config.replay != "none" and config.memory > max(steps, _memory(config, steps)):
+    if config.replay != "none" and config.buffer_size > max(steps, _memory(config, steps)):
         why = (
             "so most of it will be far-policy, where nothing is learned"
             if config.replay == "refer-1"
             else "so ReF-ER keeps the policy near its very first actions"
         )
         yield (
-            f"agent.memory = {config.memory} holds all of run.steps = {steps}, {why}; "
-            f"agent.memory={_memory(config, steps)} fits"
+            f"agent.buffer_size = {config.buffer_size} holds all of run.steps = {steps}, {why}; "
+            f"agent.buffer_size={_memory(config, steps)} fits"
         )
     has_beta = config.replay in ("refer", "refer-2")
     if has_beta and config.beta < 1.0 and 1.0 / config.learning_rate > updates / 10.0:
@@ -287,11 +297,11 @@ def _or_longer(key: str, value: int, most: int, present: int) -> str:
 def _doubts_of_every_run(
     config: AgentConfig, steps: int, episode_steps: int | None, fitting: AgentConfig
 ) -> Iterator[str]:
-    slower = 1.0 + config.a * steps
+    slower = 1.0 + config.annealing * steps
     if slower > 20.0:
         yield (
-            f"agent.a = {config.a:g} makes the learning rate {slower:.0f} times smaller within run.steps = {steps}; "
-            f"agent.a={min(fitting.a, 5.0 / steps):.2g} fits"
+            f"agent.annealing = {config.annealing:g} makes the learning rate {slower:.0f} times smaller within "
+            f"run.steps = {steps}; agent.annealing={min(fitting.annealing, 5.0 / steps):.2g} fits"
         )
     if episode_steps is not None and config.gamma > max(fitting.gamma, 1.0 - 0.5 / episode_steps):
         ahead = "forever" if config.gamma == 1.0 else f"{1.0 / (1.0 - config.gamma):.0f} steps"

@@ -21,21 +21,24 @@ class Remembering(AgentConfig):
 
     Attributes
     ----------
-    piece
+    fragment_length
         Steps after which a running episode goes to the memory as far as it has come, bootstrapped there like a
-        truncated one; ``None`` (the paper) keeps it back until it ends. An lstm's windows do not cross pieces.
+        truncated one; ``None`` (the paper) keeps it back until it ends. An lstm's windows do not cross fragments.
     policy_average
         Share of the gradient steps so far over which the weights of the policy are averaged that is evaluated, filmed
         and handed out; 0 takes the newest weights. The agents act with the newest in any case.
     """
 
-    piece: Steps | None = None
+    fragment_length: Steps | None = None
     policy_average: Share = 0.0
 
     def _incompatibilities(self) -> Iterator[str]:
         yield from super()._incompatibilities()
-        if self.start > self.memory:
-            yield f"start = {self.start} must not be above memory = {self.memory}: learning would never start"
+        if self.learning_starts > self.buffer_size:
+            yield (
+                f"learning_starts = {self.learning_starts} must not be above buffer_size = {self.buffer_size}: "
+                "learning would never start"
+            )
 
 
 class DrawsSteps(Remembering):
@@ -64,12 +67,12 @@ class HasTarget(AgentConfig):
 
     Attributes
     ----------
-    target_rate
+    tau
         Share of the weights that enters the target network (with a trust region: the average policy) in a gradient
         step.
     """
 
-    target_rate: float = Field(default=0.01, gt=0.0, le=1.0)
+    tau: float = Field(default=0.01, gt=0.0, le=1.0)
 
 
 class WithTarget(HasTarget, DrawsSteps):
@@ -128,5 +131,5 @@ class HasTrustRegion(HasTarget):
         delta of the trust region.
     """
 
-    target_rate: float = Field(default=5e-3, gt=0.0, le=1.0)
+    tau: float = Field(default=5e-3, gt=0.0, le=1.0)
     trust_region: Positive = 1.0

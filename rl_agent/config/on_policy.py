@@ -25,7 +25,7 @@ class OnPolicyConfig(WithPolicy):
     Attributes
     ----------
     horizon
-        Steps collected for an iteration, over all agents (instead of ``memory`` and ``start``).
+        Steps collected for an iteration, over all agents (instead of ``buffer_size`` and ``learning_starts``).
     first_horizon
         Steps of the first iteration, whose statistics scale the states from then on; ``None`` (the papers, which do not
         scale them) takes ``horizon``. Where it is short, the first few steps of every episode would scale all others.
@@ -76,7 +76,7 @@ class OnPolicyConfig(WithPolicy):
 
 
 class A3CConfig(OnPolicyConfig):
-    """Synchronous A3C, which learns from its whole horizon at once, instead of ``batch``."""
+    """Synchronous A3C, which learns from its whole horizon at once, instead of ``batch_size``."""
 
     algorithm: Literal["a3c"] = "a3c"
     sigma: PositiveStd = 0.3
@@ -94,7 +94,7 @@ class TrustA3CConfig(A3CConfig, HasTrustRegion):
 
 
 class PPOConfig(OnPolicyConfig):
-    """PPO, which takes ``batch`` steps a gradient, instead of ``steps_per_update``.
+    """PPO, which takes ``batch_size`` steps a gradient, instead of ``env_steps_per_gradient_step``.
 
     Attributes
     ----------
@@ -108,7 +108,7 @@ class PPOConfig(OnPolicyConfig):
     algorithm: Literal["ppo"] = "ppo"
     hidden: Hidden | None = (64, 64)
     activation: Activation = "tanh"
-    batch: Count = 64
+    batch_size: Count = 64
     learning_rate: Rate = 3e-4
     horizon: Steps = 2048
     epochs: Few = 10
@@ -126,6 +126,6 @@ class PPOConfig(OnPolicyConfig):
         return self.gae_lambda
 
     def _incompatibilities(self) -> Iterator[str]:
-        if self.horizon < self.batch:
-            yield f"horizon = {self.horizon} must not be below batch = {self.batch}"
+        if self.horizon < self.batch_size:
+            yield f"horizon = {self.horizon} must not be below batch_size = {self.batch_size}"
         yield from super()._incompatibilities()

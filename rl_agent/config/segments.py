@@ -24,17 +24,17 @@ class SegmentConfig(Remembering, WithPolicy):
 
     Attributes
     ----------
-    truncation
-        c of the importance weights.
+    importance_clip
+        Bound of the importance weights (c of the ACER paper).
     episodes, segment
-        Episodes drawn for a gradient (instead of ``batch``), and most steps taken of each, one after the other (the k
-        of the ACER paper).
+        Episodes sampled for a gradient (instead of ``batch_size``), and most steps taken of each, one after the other
+        (the k of the ACER paper).
     """
 
-    memory: Steps = 100_000
-    start: Count = 2**15
+    buffer_size: Steps = 100_000
+    learning_starts: Count = 2**15
     replay: Replay = "none"
-    truncation: Positive = 5.0
+    importance_clip: Positive = 5.0
     episodes: int = Field(default=24, ge=1, le=100_000)
     segment: int = Field(default=50, ge=1, le=100_000)
 
@@ -78,7 +78,7 @@ class ACERConfig(SegmentConfig, HasTrustRegion):
     policy_share: ClassVar[float] = 0.1
 
     algorithm: Literal["acer"] = "acer"
-    target_rate: float = Field(default=1e-3, gt=0.0, le=1.0)
+    tau: float = Field(default=1e-3, gt=0.0, le=1.0)
     dueling_samples: Few = 5
     advantage_hidden: Hidden | None = None
     replay_ratio: float = Field(default=4.0, ge=0.0, le=1000.0)

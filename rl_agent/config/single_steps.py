@@ -43,15 +43,15 @@ class VRacerConfig(DrawsSteps):
         Several agents in a world: one network for all of them (``shared``), or each its ``own``.
     advantage
         Closed form of A(s, a) beside V, ``none``, ``quadratic`` or ``gaussian`` (appendix E).
-    deviation
-        Whether the standard deviation of a Gaussian policy is ``shared`` by all states (the paper) or of the ``state``.
+    state_dependent_std
+        Whether the standard deviation of a Gaussian policy depends on the state; in the paper all states share it.
     trunks
         Whether V and the policy are outputs of one network, whose hidden layers they ``shared`` (the paper), or of one
         each, ``separate``.
     gamma_first, gamma_steps
         Discount factor at first, and the environment steps in which it comes to ``gamma``: the horizon 1 / (1 - gamma)
         grows by the same factor in each. ``None`` (the paper) has ``gamma`` from the beginning.
-    decay
+    retrace_lambda
         Lambda of the value targets, in [0, 1]: with less than 1 (the paper) they believe V more than the rewards far in
         the future (Retrace(lambda), ``rl_agent/replay/targets.py``).
     """
@@ -64,11 +64,11 @@ class VRacerConfig(DrawsSteps):
     dynamics: Literal["local", "full"] = "local"
     policies: Literal["shared", "own"] = "shared"
     advantage: Literal["none", "quadratic", "gaussian"] = "none"
-    deviation: Literal["shared", "state"] = "shared"
+    state_dependent_std: bool = False
     trunks: Literal["shared", "separate"] = "shared"
     gamma_first: Share | None = None
     gamma_steps: Count | None = None
-    decay: Share = 1.0
+    retrace_lambda: Share = 1.0
 
     def _incompatibilities(self) -> Iterator[str]:
         if self.is_clipped and self.squash != "none":
@@ -117,7 +117,7 @@ class VRacerConfig(DrawsSteps):
     @property
     def trace_decay(self) -> float:
         """Lambda of Retrace(lambda) in the value targets of the memory."""
-        return self.decay
+        return self.retrace_lambda
 
     def discount(self, step: int) -> float:
         """Discount factor after ``step`` environment steps."""
@@ -140,7 +140,7 @@ class DDPGConfig(ActorCritic):
     is_stochastic: ClassVar[bool] = False
 
     algorithm: Literal["ddpg"] = "ddpg"
-    batch: Count = 128
+    batch_size: Count = 128
     critic_l2: Share = 1e-4
     sigma: PositiveStd = 0.2
     noise: Literal["gaussian", "ou"] = "gaussian"
@@ -148,7 +148,7 @@ class DDPGConfig(ActorCritic):
     @classmethod
     def _usual(cls, named: dict[str, Any]) -> dict[str, Any]:
         # appendix A and section 5.1: without ReF-ER DDPG needs correlated noise and no annealing
-        plain = {"noise": "ou", "a": 0.0} if named.get("replay") == "none" else {}
+        plain = {"noise": "ou", "annealing": 0.0} if named.get("replay") == "none" else {}
         return super()._usual(named) | plain
 
     def _incompatibilities(self) -> Iterator[str]:
@@ -176,14 +176,14 @@ class TwoCritics(ActorCritic):
 
     hidden: Hidden | None = (256, 256)
     activation: Activation = "relu"
-    batch: Count = 128
+    batch_size: Count = 128
     gamma: Share = 0.99
     learning_rate: Rate = 3e-4
-    memory: Steps = 1_000_000
-    start: Count = 5_000
-    target_rate: float = Field(default=5e-3, gt=0.0, le=1.0)
+    buffer_size: Steps = 1_000_000
+    learning_starts: Count = 5_000
+    tau: float = Field(default=5e-3, gt=0.0, le=1.0)
     replay: Replay = "none"
-    a: NotNegative = 0.0
+    annealing: NotNegative = 0.0
 
     @classmethod
     def _usual(cls, named: dict[str, Any]) -> dict[str, Any]:

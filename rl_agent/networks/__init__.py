@@ -45,8 +45,8 @@ __all__ = [
 
 def make_encoder(config: AgentConfig) -> Encoder:
     """Build the convolutions of ``network`` conv."""
-    assert config.picture is not None
-    return Encoder(config.picture, config.window + 1, config.convolutions)
+    assert config.image_shape is not None
+    return Encoder(config.image_shape, config.window + 1, config.convolutions)
 
 
 def make_network(config: AgentConfig, inputs: int, outputs: int) -> Network:

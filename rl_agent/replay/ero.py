@@ -14,7 +14,7 @@ Done otherwise, or not said there:
 
 1. lambda of a step is renewed when the step is drawn, from the error found then; new steps have lambda = 1, and may be
    drawn from when they come to the next mask. A mask costs a random number for every stored step.
-2. Returns are those of training episodes, ``judged_episodes`` of them now and before.
+2. Returns are those of training episodes, ``performance_window`` of them now and before.
 3. 128 steps make the gradient, as in NERS; a change of zero makes no step.
 4. Should the mask hide everything, all are drawn from.
 5. The features are bounded by tanh and scaled as those of NERS (``rl_agent/replay/features.py``).

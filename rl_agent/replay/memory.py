@@ -1,7 +1,7 @@
 """The replay memory: whole episodes in a ring of steps, removed first in, first out.
 
 Only completed episodes enter (as in the original implementation): the value target of an open episode
-would need a bootstrap that changes with every step; pieces of long ones (``piece``) count as
+would need a bootstrap that changes with every step; pieces of long ones (``fragment_length``) count as
 episodes here. The steps of an episode lie next to each other (modulo
 the end of the ring), every quantity in its own contiguous array. Per step the memory keeps what was
 observed and done, the behaviour {mean, std} it was done with, and the last computed V, rho, V_tbc, KL and

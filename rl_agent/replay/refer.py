@@ -49,7 +49,8 @@ class RememberForget:
     Parameters
     ----------
     config
-        Reads ``replay``, ``beta``, ``beta_rate``, ``c``, ``a``, ``d`` and ``learning_rate``.
+        Reads ``replay``, ``beta``, ``beta_rate``, ``c_max_scale``, ``annealing``, ``far_policy_target`` and
+        ``learning_rate``.
 
     Attributes
     ----------
@@ -74,14 +75,14 @@ class RememberForget:
 
     def c_max(self, step: int) -> float:
         """Bound of the near-policy importance weights after ``step`` environment steps."""
-        return 1.0 + self.config.c / (1.0 + self.config.a * step)
+        return 1.0 + self.config.c_max_scale / (1.0 + self.config.annealing * step)
 
     def learning_rate(self, step: int) -> float:
         """Learning rate after ``step`` environment steps."""
         return self._annealed(self.config.learning_rate, step)
 
     def _annealed(self, rate: float, step: int) -> float:
-        return rate / (1.0 + self.config.a * step)
+        return rate / (1.0 + self.config.annealing * step)
 
     def update_beta(self, n_far: int, n: int, step: int) -> None:
         """Move beta by eq. 12 after a gradient step.
@@ -98,7 +99,7 @@ class RememberForget:
             return
         eta = self._annealed(self.config.beta_rate or self.config.learning_rate, step)
         self.beta *= 1.0 - eta
-        if n_far <= self.config.d * n:
+        if n_far <= self.config.far_policy_target * n:
             self.beta += eta
 
 
@@ -139,6 +140,7 @@ class FarWatch:
         return (
             f"for {step - self._since} steps more than half of the memory has been far-policy "
             f"({far_fraction:.0%} now), and agent.replay = {config.replay} learns nothing from that; "
-            f"a smaller agent.memory (now {config.memory}), a larger agent.c (now {config.c:g}) or a smaller "
-            f"learning rate of the policy (now {config.policy_rate:g}) keeps more of it near"
+            f"a smaller agent.buffer_size (now {config.buffer_size}), a larger agent.c_max_scale (now "
+            f"{config.c_max_scale:g}) or a smaller learning rate of the policy (now {config.policy_rate:g}) keeps more "
+            "of it near"
         )

@@ -228,7 +228,7 @@ def make_sampler(config: AgentConfig, sizes: Sizes, rng: np.random.Generator) ->
     if config.sampler == "uniform":
         return UniformSampler(config.episode_share if isinstance(config, DrawsSteps) else 0.0)
     if config.sampler == "ero":
-        return EROSampler(config.memory, config.score_learning_rate, config.score_steps, rng)
+        return EROSampler(config.buffer_size, config.score_learning_rate, config.score_steps, rng)
     exponent = (
         PRIORITY_EXPONENTS[config.sampler]
         if config.priority_exponent is None
@@ -237,7 +237,7 @@ def make_sampler(config: AgentConfig, sizes: Sizes, rng: np.random.Generator) ->
     if config.sampler == "ners":
         return _make_ners(config, sizes, exponent, rng)
     return (RankSampler if config.sampler == "rank" else ProportionalSampler)(
-        config.memory, exponent
+        config.buffer_size, exponent
     )
 
 
@@ -259,5 +259,10 @@ def _make_ners(
         pictures=len(features.pictured),
     )
     return NERSSampler(
-        config.memory, exponent, features, network, config.score_learning_rate, config.score_steps
+        config.buffer_size,
+        exponent,
+        features,
+        network,
+        config.score_learning_rate,
+        config.score_steps,
     )

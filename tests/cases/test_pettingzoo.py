@@ -81,7 +81,7 @@ def test_a_walker_that_falls_at_the_limit_has_fallen_and_one_that_stands_has_not
 def test_the_value_of_a_state_at_the_limit_is_bootstrapped():
     world = JointWorld(world_maker(MULTIWALKER), {"max_cycles": 6})
     learner = Learner(
-        AgentConfig(hidden=(8,), memory=64, start=6, batch=4),
+        AgentConfig(hidden=(8,), buffer_size=64, learning_starts=6, batch_size=4),
         world.observation_space,
         world.action_space,
         agents=1,

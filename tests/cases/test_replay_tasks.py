@@ -44,7 +44,7 @@ def test_the_sparse_pendulum_pays_after_twenty_steps_upright_in_a_row():
 def test_presets_are_those_of_table_b_1(preset):
     config = load_config(preset)
     agent = fit(config.agent, config.run.steps, 1000)
-    assert (agent.batch, agent.memory, agent.target_rate, agent.gamma, agent.start) == (
+    assert (agent.batch_size, agent.buffer_size, agent.tau, agent.gamma, agent.learning_starts) == (
         128,
         10**6,
         5e-3,

@@ -44,7 +44,8 @@ class Shell:
         content = {
             "env": env,
             "env_options": env_options or {},
-            "agent": {"start": 200, "memory": 4096, "batch": 16, "hidden": [8]} | (agent or {}),
+            "agent": {"learning_starts": 200, "buffer_size": 4096, "batch_size": 16, "hidden": [8]}
+            | (agent or {}),
             # a worker that stands still for a while is no dead one, unless a test says so
             "workers": {"processes": 2, "agents": 4, "dead_after": 120.0} | (workers or {}),
             "run": {"steps": 1000, "name": "run"} | (run or {}),

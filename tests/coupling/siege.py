@@ -88,7 +88,13 @@ class Siege:
             "env": env,
             "env_options": {"journal": str(self.journal), "step_seconds": 0.001}
             | (env_options or {}),
-            "agent": {"start": 500, "memory": memory, "batch": 16, "hidden": [8]} | (agent or {}),
+            "agent": {
+                "learning_starts": 500,
+                "buffer_size": memory,
+                "batch_size": 16,
+                "hidden": [8],
+            }
+            | (agent or {}),
             "workers": {
                 "processes": 2,
                 "agents": 6,
@@ -407,7 +413,7 @@ class Siege:
     def _planned(self) -> int:
         """Return the gradient steps that belong to the actions after warm-up."""
         status = self.status()
-        return int(status["steps_after_warm_up"] / status["steps_per_update"])
+        return int(status["steps_after_warm_up"] / status["env_steps_per_gradient_step"])
 
     @property
     def checkpoint(self) -> Path:

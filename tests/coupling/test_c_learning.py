@@ -47,7 +47,13 @@ class Run:
     def begin(self):
         """Start the learner, from nothing or from the log of the one before."""
         task = describe_task(EXTERNAL, OPTIONS)
-        config = AgentConfig(start=100, memory=4096, batch=16, hidden=(8,), steps_per_update=2.0)
+        config = AgentConfig(
+            learning_starts=100,
+            buffer_size=4096,
+            batch_size=16,
+            hidden=(8,),
+            env_steps_per_gradient_step=2.0,
+        )
         spaces = task.observation_space, task.action_space
         self.learner = Learner(config, *spaces, agents=sum(self.layout), seed=1)
         self.log = ExperienceLog(self.folder / "experience")

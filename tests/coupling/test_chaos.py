@@ -70,7 +70,9 @@ def test_deaths_at_labelled_points(besieged):
 def test_a_bad_network_of_messages(laid):
     # what stands in between reads messages, and makes some of its own
     unencrypted = {"workers": SINGLE["workers"] | {"curve": "never"}}
-    siege = laid(**unencrypted, agent={"network": "lstm", "window": 3, "steps_per_update": 4.0})
+    siege = laid(
+        **unencrypted, agent={"network": "lstm", "window": 3, "env_steps_per_gradient_step": 4.0}
+    )
     siege.through(
         lambda target: MessageProxy(target, drop=0.03, duplicate=0.1, hold=0.1, delay=0.3, seed=1)
     )

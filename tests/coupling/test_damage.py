@@ -49,9 +49,9 @@ def sound(tmp_path_factory):
     words = [
         "env=small/none",
         "agent.hidden=[4]",
-        "agent.memory=256",
-        "agent.batch=8",
-        "agent.start=64",
+        "agent.buffer_size=256",
+        "agent.batch_size=8",
+        "agent.learning_starts=64",
     ]
     config = load_config(None, [*words, "workers.agents=2", "workers.processes=1"])
     box = gymnasium.spaces.Box(-1.0, 1.0, (3,), np.float32)

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-SMALL = ["run.name=first", "run.steps=60", "run.evaluate_episodes=0", "agent.start=40", "workers.agents=2",
+SMALL = ["run.name=first", "run.steps=60", "run.evaluate_episodes=0", "agent.learning_starts=40", "workers.agents=2",
          "workers.processes=1"]  # fmt: skip
 
 
@@ -45,7 +45,7 @@ def test_a_solver_in_c_learns(shell, c_tools):
     shell.folder = shell.folder / "hill"
     made = subprocess.run(["make"], cwd=shell.folder, capture_output=True, text=True)
     assert made.returncode == 0, made.stderr
-    learner = shell.start("serve", "hill.yaml", "run.steps=400", "agent.start=100")
+    learner = shell.start("serve", "hill.yaml", "run.steps=400", "agent.learning_starts=100")
     connection = shell.folder / "runs" / "hill" / "connection.json"
     while not connection.exists():
         assert learner.poll() is None, learner.stderr.read()

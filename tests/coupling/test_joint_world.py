@@ -103,11 +103,11 @@ def test_a_run_of_worlds_learns_and_its_policy_is_judged(shell):
         "env_options": {"count": 3, "leaver": "cow_2"},
         "agent": {
             "hidden": [16],
-            "batch": 32,
+            "batch_size": 32,
             "learning_rate": 3e-3,
             "gamma": 0.8,
-            "start": 200,
-            "memory": 2048,
+            "learning_starts": 200,
+            "buffer_size": 2048,
         },
         # the same training each time, however busy the machine is
         "workers": {"agents": 4, "processes": 2, "synchronous": True},

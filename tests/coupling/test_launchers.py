@@ -291,7 +291,7 @@ def jobs_of(shell) -> dict[str, dict]:
 def test_jobs_of_slurm_are_an_array_requeued_and_taken_over(shell, slurm):
     preset = shell.preset(
         env_options=SLOW,
-        agent={"memory": 65536},
+        agent={"buffer_size": 65536},
         run={"steps": 10**6, "checkpoint_every": 0.5},
         workers={
             "launcher": "slurm",
@@ -399,7 +399,7 @@ def cluster():
 def ray_preset(shell, cluster, **workers) -> str:
     return shell.preset(
         env_options=SLOW,
-        agent={"memory": 65536},
+        agent={"buffer_size": 65536},
         run={"steps": 10**6, "checkpoint_every": 0.5},
         workers={"launcher": "ray", "ray": {"address": cluster.address}, **workers},
     )

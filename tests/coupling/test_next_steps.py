@@ -124,7 +124,12 @@ def test_hints_of_a_run_that_ended_are_accepted(shell, follower):
 @pytest.mark.slow
 def test_hints_of_a_run_that_was_evaluated_do_not_propose_that(shell, follower):
     words = ["env=flowsim/LinearQuadratic-v0", "run.evaluate_episodes=2", "run.name=judged"]
-    words += ["run.steps=300", "agent.start=100", "workers.agents=2", "workers.processes=1"]
+    words += [
+        "run.steps=300",
+        "agent.learning_starts=100",
+        "workers.agents=2",
+        "workers.processes=1",
+    ]
     said = ended(shell.run("train", *words))
     first = follower.follow(said)
     assert not any(line.startswith("flowsim evaluate") for line in first)
@@ -139,7 +144,7 @@ def test_hints_of_a_flow_are_accepted(shell, follower):
     options = {"cells_per_diameter": 8, "start": "impulsive", "episode_actions": 3}
     preset = shell.preset(
         env="flowsim/DCylinderWake-v0", env_options=options,
-        workers={"agents": 1, "processes": 1}, run={"steps": 30}, agent={"start": 20},
+        workers={"agents": 1, "processes": 1}, run={"steps": 30}, agent={"learning_starts": 20},
     )  # fmt: skip
     first = follower.follow(ended(shell.run("train", preset)))
     assert "flowsim render runs/run -o run.mp4" in first
@@ -176,7 +181,7 @@ def test_hints_of_an_external_run_are_accepted(shell, follower, monkeypatch):
 def status_of(state: str) -> dict:
     return {
         "run": "balls", "state": state, "environment_steps": 100, "steps_planned": 100, "gradient_steps": 0,
-        "steps_after_warm_up": 0, "ratio": None, "steps_per_update": 1.0, "episodes": 2, "mean_return": 1.5,
+        "steps_after_warm_up": 0, "ratio": None, "env_steps_per_gradient_step": 1.0, "episodes": 2, "mean_return": 1.5,
         "mean_length": 10.0, "steps_per_second": 0.0, "updates_per_second": 0.0, "round_trips_per_second": 0.0,
         "batch_size": None, "restarts": 0, "refused": 0, "agents": {}, "workers": [], "absent": [], "deaths": [],
         "warnings": [], "epoch": 0, "recovered": 0, "lost": 0, "cut": 0, "diverged": 0,

@@ -26,8 +26,8 @@ SMALL = (
     "workers.agents=2",
     "run.name=run",
     "run.steps=200",
-    "agent.start=100",
-    "agent.memory=1000",
+    "agent.learning_starts=100",
+    "agent.buffer_size=1000",
 )
 
 

@@ -16,7 +16,12 @@ from rl_agent.serial import SerialRun
 
 PRESETS = [name for name in shipped_presets() if name.startswith(("mujoco/", "classic/"))]
 # a short life for the test; the sizes of networks and actions stay those of the preset
-SHORT = ["agent.start=30", "agent.memory=4000", "agent.batch=8", "workers.agents=1"]
+SHORT = [
+    "agent.learning_starts=30",
+    "agent.buffer_size=4000",
+    "agent.batch_size=8",
+    "workers.agents=1",
+]
 
 
 def test_the_presets_are_all_there():

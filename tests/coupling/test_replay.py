@@ -17,27 +17,33 @@ from rl_agent.learner import Learner
 
 SIZE, ACTIONS, EACH = 3, 2, 2
 KINDS = {
-    "vracer": {"start": 60, "memory": 4096, "batch": 8, "hidden": [8]},
+    "vracer": {"learning_starts": 60, "buffer_size": 4096, "batch_size": 8, "hidden": [8]},
     "lstm": {
-        "start": 60,
-        "steps_per_update": 4.0,
-        "memory": 4096,
-        "batch": 8,
+        "learning_starts": 60,
+        "env_steps_per_gradient_step": 4.0,
+        "buffer_size": 4096,
+        "batch_size": 8,
         "hidden": [8],
         "network": "lstm",
         "window": 3,
     },
     "ou": {
-        "start": 60,
-        "steps_per_update": 4.0,
-        "memory": 4096,
-        "batch": 8,
+        "learning_starts": 60,
+        "env_steps_per_gradient_step": 4.0,
+        "buffer_size": 4096,
+        "batch_size": 8,
         "hidden": [8],
         "algorithm": "ddpg",
         "replay": "none",
     },
-    "forgetful": {"start": 30, "memory": 60, "batch": 8, "hidden": [8], "steps_per_update": 2.0},
-    "ppo": {"algorithm": "ppo", "horizon": 48, "batch": 16, "epochs": 2, "hidden": [8]},
+    "forgetful": {
+        "learning_starts": 30,
+        "buffer_size": 60,
+        "batch_size": 8,
+        "hidden": [8],
+        "env_steps_per_gradient_step": 2.0,
+    },
+    "ppo": {"algorithm": "ppo", "horizon": 48, "batch_size": 16, "epochs": 2, "hidden": [8]},
 }
 BOX = gym.spaces.Box(-1.0, 1.0, (SIZE,), np.float32)
 BOX_OF_ACTIONS = gym.spaces.Box(-1.0, 1.0, (ACTIONS,), np.float32)

@@ -88,7 +88,7 @@ def test_everything_is_in_the_page(runs, tmp_path):
     rows = {row[0]: row for row in page.rows if row}
     assert rows["agent.gamma"] == ["agent.gamma", "0.9", "0.95"]
     assert rows["run.seed"][1:] == ["0", "1"]
-    assert "agent.batch" not in rows  # the same in both
+    assert "agent.batch_size" not in rows  # the same in both
     assert rows["first"][1:5] == ["flowsim/LinearQuadratic-v0", "vracer", "0", "finished"]
     judged = {row[1]: row for row in page.rows if len(row) == 7 and row[0] == "<b>second"}
     assert judged.keys() >= {"untrained", "agent", "agent, drawing its actions", "zero", "random"}

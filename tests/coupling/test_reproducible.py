@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 WALL_CLOCK = {"seconds", "steps_per_second", "updates_per_second"}
-SMALL = ["run.steps=1500", "agent.start=300", "agent.hidden=[16]", "agent.batch=32", "run.seed=3"]
-ON_POLICY = ["run.steps=1500", "agent.hidden=[16]", "agent.batch=32", "agent.horizon=256", "run.seed=3"]  # fmt: skip
-STRETCHES = ["run.steps=1500", "agent.start=300", "agent.hidden=[16]", "agent.episodes=8", "run.seed=3"]  # fmt: skip
+ALL = ["run.steps=1500", "run.seed=3", "agent.hidden=[16]"]
+SMALL = [*ALL, "agent.learning_starts=300", "agent.batch_size=32"]
+ON_POLICY = [*ALL, "agent.batch_size=32", "agent.horizon=256"]
+SEGMENTS = [*ALL, "agent.learning_starts=300", "agent.episodes=8"]
 LEARNERS = {
     "vracer": ["small/lq2", *SMALL],
     "lstm": ["small/recall", "agent.network=lstm", "agent.window=4", *SMALL],
@@ -18,9 +19,9 @@ LEARNERS = {
     "sac": ["small/lq2", "agent=sac", *SMALL],
     "ppo": ["small/lq2", "agent=ppo", *ON_POLICY],
     "a3c": ["small/lq2", "agent=a3c", *ON_POLICY],
-    "acer": ["small/lq2", "agent=acer", *STRETCHES],
-    "tis": ["small/lq2", "agent=tis", *STRETCHES],
-    "discrete acer": ["env=CartPole-v1", "agent=acer", *STRETCHES],
+    "acer": ["small/lq2", "agent=acer", *SEGMENTS],
+    "tis": ["small/lq2", "agent=tis", *SEGMENTS],
+    "discrete acer": ["env=CartPole-v1", "agent=acer", *SEGMENTS],
     "dqn": ["env=CartPole-v1", "agent=dqn", *SMALL],
     "rainbow": ["env=CartPole-v1", "agent=rainbow", *SMALL],
 }

@@ -57,7 +57,7 @@ def main_in_process(shell, words, monkeypatch, capsys):
 @pytest.mark.slow
 def test_a_run_from_beginning_to_evaluation(shell):
     preset = shell.preset(
-        agent={"steps_per_update": 2.0, "a": 0.1},
+        agent={"env_steps_per_gradient_step": 2.0, "annealing": 0.1},
         workers={"agents": 24},
         env_options=shell.meeting(),
         run={"steps": 2400, "evaluate_episodes": 3},
@@ -72,7 +72,7 @@ def test_a_run_from_beginning_to_evaluation(shell):
     assert status["gradient_steps"] == status["steps_after_warm_up"] // 2 > 900
     assert "24 distinct agents" in done.stderr
     assert (
-        "warning: agent.a = 0.1 makes the learning rate 241 times smaller within run.steps = 2400"
+        "warning: agent.annealing = 0.1 makes the learning rate 241 times smaller within run.steps = 2400"
         in done.stderr
     )
     # resolved, for a run of this length
@@ -128,7 +128,7 @@ def test_a_run_from_beginning_to_evaluation(shell):
 def test_training_options_hold_while_an_agent_trains_and_not_when_it_is_judged(shell):
     words = ["small/lq1", "run.name=run", "run.steps=600", "run.evaluate_episodes=2"]
     limit = "training_options.max_episode_steps=5"
-    done = shell.run("train", *words, "agent.start=200", "agent.memory=4096", limit)
+    done = shell.run("train", *words, "agent.learning_starts=200", "agent.buffer_size=4096", limit)
     assert done.returncode == 0, done.stderr
     assert {row["length"] for row in rows_of(shell.run_folder / "episodes.csv")} == {"5"}
     judged = json.loads((shell.run_folder / "evaluation.json").read_text())
@@ -281,7 +281,9 @@ def test_a_corrupt_checkpoint_is_one_sentence(shell, words, monkeypatch, capsys)
 
 def test_a_run_that_owes_gradient_steps_is_not_finished(shell, monkeypatch, capsys):
     """It died between its last environment step and the gradient steps for it."""
-    config = load_config(str(shell.folder / shell.preset(agent={"start": 10}, run={"steps": 40})))
+    config = load_config(
+        str(shell.folder / shell.preset(agent={"learning_starts": 10}, run={"steps": 40}))
+    )
     monkeypatch.syspath_prepend(str(ROOT / "tests" / "coupling"))
     task = describe_task(ORACLE, {})
     learner = Learner(config.agent, task.observation_space, task.action_space, agents=4, seed=0)
@@ -338,7 +340,10 @@ def test_no_learner_is_a_reason_to_leave(shell):
             "cannot be made: reynolds = -400: input should be greater than 0",
         ),
         (["env=flowsim/DCylinderWake-v0", "env_options={cells_per_diameter: 4.3}"], "even"),
-        (["agent.start=100000"], "start = 100000 must not be above memory"),
+        (
+            ["agent.learning_starts=100000"],
+            "learning_starts = 100000 must not be above buffer_size",
+        ),
     ],
 )
 def test_bad_input_is_one_sentence_and_leaves_nothing(shell, words, sentence, monkeypatch, capsys):

@@ -128,7 +128,13 @@ class Run:
 
     def begin(self):
         """Start the learner, from nothing or from the log of the one before."""
-        config = AgentConfig(start=200, memory=2**15, batch=16, hidden=(8,), steps_per_update=2.0)
+        config = AgentConfig(
+            learning_starts=200,
+            buffer_size=2**15,
+            batch_size=16,
+            hidden=(8,),
+            env_steps_per_gradient_step=2.0,
+        )
         self.learner = Learner(config, *SPACES, agents=sum(self.layout), seed=1)
         self.log = ExperienceLog(self.folder / "experience")
         terms = Terms(

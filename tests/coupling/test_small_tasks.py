@@ -125,7 +125,7 @@ def test_the_smallest_task_is_learned_in_seconds():
 def test_the_resolved_configuration_shows_what_fits_and_stays(tmp_path):
     config = fitted(load_config("small/lq2", ["agent.gamma=0.9"]), 20)
     shown = yaml.safe_load(dump_config(config))["agent"]
-    assert (shown["gamma"], shown["beta"], shown["start"], shown["learning_rate"]) == (
+    assert (shown["gamma"], shown["beta"], shown["learning_starts"], shown["learning_rate"]) == (
         0.9,
         1.0,
         1200,

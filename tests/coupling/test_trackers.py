@@ -18,7 +18,7 @@ from coupling.commands import run_command
 ROOT = Path(__file__).parents[2]
 TRAINING = [
     "env=flowsim/LinearQuadratic-v0", "run.name=tracked", "run.steps=2000", "run.evaluate_episodes=2",
-    "agent.start=100", "agent.hidden=[8]", "workers.agents=2", "workers.processes=1",
+    "agent.learning_starts=100", "agent.hidden=[8]", "workers.agents=2", "workers.processes=1",
 ]  # fmt: skip
 
 
@@ -40,7 +40,7 @@ def test_tensorboard_has_evaluations_and_hyperparameters(shell):
     told = events.PluginTagToContent("hparams")
     start = HParamsPluginData.FromString(told["_hparams_/session_start_info"]).session_start_info
     assert start.hparams["env"].string_value == "flowsim/LinearQuadratic-v0"
-    assert start.hparams["agent.start"].number_value == 100
+    assert start.hparams["agent.learning_starts"].number_value == 100
     assert start.hparams["workers.outbox"].bool_value is True
     end = HParamsPluginData.FromString(told["_hparams_/session_end_info"]).session_end_info
     assert end.status == 1  # STATUS_SUCCESS
@@ -112,7 +112,7 @@ def test_the_snippet_for_mlflow_has_settings_curves_and_evaluation(shell):
     client = mlflow.MlflowClient(store)
     (run,) = client.search_runs([each.experiment_id for each in client.search_experiments()])
     assert run.info.status == "FINISHED"
-    assert run.data.params["agent.start"] == "100"
+    assert run.data.params["agent.learning_starts"] == "100"
     judged = json.loads((shell.folder / "runs" / run.info.run_name / "evaluation.json").read_text())
     assert run.data.metrics["mean_return"] == pytest.approx(judged["after"]["mean_return"])
     history = client.get_metric_history(run.info.run_id, "gradient_steps")

@@ -19,7 +19,7 @@ from gymnasium.envs.classic_control import PendulumEnv
 print("CODE OF THE FOLDER RUNS", __file__)
 gymnasium.register("Own-v0", PendulumEnv, max_episode_steps=50)
 """
-SMALL = ("run.steps=600", "agent.start=100", "workers.agents=2", "workers.processes=1")
+SMALL = ("run.steps=600", "agent.learning_starts=100", "workers.agents=2", "workers.processes=1")
 
 
 @pytest.fixture

@@ -21,7 +21,14 @@ def box(size, bound=1.0):
 
 def a_learner(algorithm, *, choices=0, seed=0, agents=2, **settings):
     """A learner with some terminated and some truncated episodes, and weights that have moved on since."""
-    common = {"hidden": (6,), "batch": 16, "memory": 400, "start": 60, "gamma": GAMMA, "window": 3}
+    common = {
+        "hidden": (6,),
+        "batch_size": 16,
+        "buffer_size": 400,
+        "learning_starts": 60,
+        "gamma": GAMMA,
+        "window": 3,
+    }
     config = AgentConfig(algorithm=algorithm, **common | settings)
     actions = gymnasium.spaces.Discrete(choices) if choices else box(2)
     learner = Learner(config, box(3, np.inf), actions, agents=agents, seed=seed)

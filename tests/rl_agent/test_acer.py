@@ -144,7 +144,7 @@ def test_places_before_an_episode_change_nothing():
 def test_acer_is_its_pseudo_code(choices):
     """Algorithms 2 and 3 segment by segment: dtheta and dtheta_v as they are accumulated there."""
     settings = {
-        "truncation": 1.2,
+        "importance_clip": 1.2,
         "trust_region": 0.05,
         "episodes": 4,
         "segment": 5,
@@ -263,7 +263,13 @@ def acer_that_collects(
 
     ``ends`` is the chance that a step is the last one of its episode; halfway the learner goes through ``save``.
     """
-    usual = {"segment": 5, "episodes": 2, "start": 10, "hidden": (6,), "memory": 5000}
+    usual = {
+        "segment": 5,
+        "episodes": 2,
+        "learning_starts": 10,
+        "hidden": (6,),
+        "buffer_size": 5000,
+    }
     space = gymnasium.spaces.Box(-1.0, 1.0, (1,), np.float32)
     learner = Learner(
         AgentConfig(algorithm="acer", **usual | settings),
@@ -301,7 +307,8 @@ def acer_that_collects(
 def test_every_collected_step_is_learned_from_on_policy_exactly_once(ratio, piece, ends, start):
     """Algorithm 1; but for what was collected since the last on-policy call."""
     learner, calls = acer_that_collects(
-        600, ends=ends, piece=piece, start=start, replay_ratio=ratio, steps_per_update=10 / (1 + ratio)
+        600, ends=ends, fragment_length=piece, learning_starts=start, replay_ratio=ratio,
+        env_steps_per_gradient_step=10 / (1 + ratio),
     )  # fmt: skip
     memory = learner.memory
     waiting = [
@@ -320,7 +327,9 @@ def test_every_collected_step_is_learned_from_on_policy_exactly_once(ratio, piec
 
 
 def test_more_gradient_steps_than_the_ratio_asks_for_are_replays():
-    _, calls = acer_that_collects(300, piece=5, replay_ratio=1.0, steps_per_update=1.0)
+    _, calls = acer_that_collects(
+        300, fragment_length=5, replay_ratio=1.0, env_steps_per_gradient_step=1.0
+    )
     assert len(calls) == pytest.approx(590, abs=5)
     assert sorted(itertools.chain(*calls)) == list(range(600))
 
@@ -330,7 +339,7 @@ def test_what_waits_for_an_on_policy_call_survives_a_checkpoint(tmp_path):
         learner.save(tmp_path / "checkpoint.npz")
         return Learner.load(tmp_path / "checkpoint.npz")
 
-    settings = {"ends": 0.05, "replay_ratio": 4.0, "steps_per_update": 2.0}
+    settings = {"ends": 0.05, "replay_ratio": 4.0, "env_steps_per_gradient_step": 2.0}
     learner, calls = acer_that_collects(400, **settings)
     again, same = acer_that_collects(400, save=saved, **settings)
     assert same == calls

@@ -10,9 +10,13 @@ from rl_agent.config import ALGORITHMS, DEFAULTS, OnPolicyConfig, SACConfig
 
 def test_defaults_are_the_values_of_the_paper():
     config = AgentConfig()
-    assert (config.gamma, config.learning_rate, config.batch) == (0.995, 1e-4, 256)
-    assert (config.memory, config.start, config.steps_per_update) == (2**18, 2**17, 1.0)
-    assert (config.c, config.a, config.d) == (4.0, 5e-7, 0.1)
+    assert (config.gamma, config.learning_rate, config.batch_size) == (0.995, 1e-4, 256)
+    assert (config.buffer_size, config.learning_starts, config.env_steps_per_gradient_step) == (
+        2**18,
+        2**17,
+        1.0,
+    )
+    assert (config.c_max_scale, config.annealing, config.far_policy_target) == (4.0, 5e-7, 0.1)
     assert math.isclose(config.sigma**2, 0.2)
     assert config.hidden_sizes == (128, 128)
     assert AgentConfig(network="lstm").hidden_sizes == (32, 32)
@@ -25,23 +29,23 @@ def test_defaults_are_the_values_of_the_paper():
         ("gamma", 1.01),
         ("gamma", -0.1),
         ("learning_rate", 0.0),
-        ("batch", 0),
-        ("memory", 1),
-        ("start", 0),
-        ("steps_per_update", 0.0),
+        ("batch_size", 0),
+        ("buffer_size", 1),
+        ("learning_starts", 0),
+        ("env_steps_per_gradient_step", 0.0),
         ("hidden", ()),
         ("hidden", (32, 0)),
         ("sigma", 0.0),
-        ("d", 1.5),
+        ("far_policy_target", 1.5),
         ("beta", 2.0),
-        ("c", 0.0),
-        ("a", -1.0),
+        ("c_max_scale", 0.0),
+        ("annealing", -1.0),
         ("replay", "per"),
         ("sampler", "per"),
         ("algorithm", "c51"),
         ("algorithm", 3),
         ("activation", "gelu"),
-        ("target_rate", 0.0),
+        ("tau", 0.0),
         ("device", "tpu"),
         ("network", "transformer"),
         ("gama", 0.9),
@@ -54,17 +58,19 @@ def test_a_bad_value_is_refused_with_the_name_of_its_key(key, value):
 
 
 def test_learning_must_be_able_to_start():
-    with pytest.raises(ValidationError, match="start = 200 must not be above memory = 100"):
-        AgentConfig(memory=100, start=200)
+    with pytest.raises(
+        ValidationError, match="learning_starts = 200 must not be above buffer_size = 100"
+    ):
+        AgentConfig(buffer_size=100, learning_starts=200)
 
 
 def test_every_algorithm_has_the_defaults_of_its_paper():
     ddpg = AgentConfig(algorithm="ddpg")
-    assert (ddpg.batch, ddpg.learning_rate, ddpg.critic_l2) == (128, 1e-4, 1e-4)
+    assert (ddpg.batch_size, ddpg.learning_rate, ddpg.critic_l2) == (128, 1e-4, 1e-4)
     assert math.isclose(ddpg.policy_rate, 1e-5)
     assert math.isclose(AgentConfig(algorithm="ddpg", learning_rate=1e-3).policy_rate, 1e-4)
     assert AgentConfig(algorithm="ddpg", policy_learning_rate=1e-3).policy_rate == 1e-3
-    assert (ddpg.sigma, ddpg.noise, ddpg.target_rate, ddpg.replay, ddpg.a) == (
+    assert (ddpg.sigma, ddpg.noise, ddpg.tau, ddpg.replay, ddpg.annealing) == (
         0.2,
         "gaussian",
         0.01,
@@ -72,11 +78,11 @@ def test_every_algorithm_has_the_defaults_of_its_paper():
         5e-7,
     )
     plain = AgentConfig(algorithm="ddpg", replay="none")
-    assert (plain.noise, plain.a) == ("ou", 0.0)
+    assert (plain.noise, plain.annealing) == ("ou", 0.0)
     naf = AgentConfig(algorithm="naf")
-    assert (naf.batch, naf.learning_rate, naf.sigma, naf.target_rate) == (256, 1e-4, 0.2, 0.01)
+    assert (naf.batch_size, naf.learning_rate, naf.sigma, naf.tau) == (256, 1e-4, 0.2, 0.01)
     acer = AgentConfig(algorithm="acer")
-    assert (acer.memory, acer.draws, acer.target_rate, acer.truncation, acer.trust_region) == (
+    assert (acer.buffer_size, acer.draws, acer.tau, acer.importance_clip, acer.trust_region) == (
         10**5,
         24,
         1e-3,
@@ -87,8 +93,8 @@ def test_every_algorithm_has_the_defaults_of_its_paper():
     assert math.isclose(acer.policy_rate, 1e-5)
     for name in ("td3", "sac"):
         config = AgentConfig(algorithm=name)
-        assert (config.hidden, config.activation, config.batch) == ((256, 256), "relu", 128)
-        assert (config.target_rate, config.gamma, config.memory) == (5e-3, 0.99, 10**6)
+        assert (config.hidden, config.activation, config.batch_size) == ((256, 256), "relu", 128)
+        assert (config.tau, config.gamma, config.buffer_size) == (5e-3, 0.99, 10**6)
         assert config.policy_rate == config.learning_rate
     for name in ("tis", "trust-tis", "a3c", "trust-a3c"):
         config = AgentConfig(algorithm=name)
@@ -97,7 +103,7 @@ def test_every_algorithm_has_the_defaults_of_its_paper():
             1e-4,
             24 if "tis" in name else 480,
         )
-        assert not name.startswith("trust") or (config.trust_region, config.target_rate) == (
+        assert not name.startswith("trust") or (config.trust_region, config.tau) == (
             1.0,
             5e-3,
         )
@@ -110,7 +116,7 @@ def test_every_algorithm_has_the_defaults_of_its_paper():
         2048,
         10,
     )
-    assert (ppo.batch, ppo.hidden, ppo.learning_rate) == (64, (64, 64), 3e-4)
+    assert (ppo.batch_size, ppo.hidden, ppo.learning_rate) == (64, (64, 64), 3e-4)
     assert math.isclose(ppo.policy_rate, 1e-4)
 
 
@@ -128,8 +134,13 @@ def test_a_written_configuration_is_read_back_the_same(algorithm):
 
 def test_rainbow_has_the_settings_of_its_data_efficient_form():
     """NERS, table B.1, after van Hasselt et al. 2019."""
-    rainbow = AgentConfig(algorithm="rainbow", network="conv", picture=(1, 84, 84))
-    assert (rainbow.batch, rainbow.memory, rainbow.gamma, rainbow.start) == (32, 10**6, 0.99, 1600)
+    rainbow = AgentConfig(algorithm="rainbow", network="conv", image_shape=(1, 84, 84))
+    assert (rainbow.batch_size, rainbow.buffer_size, rainbow.gamma, rainbow.learning_starts) == (
+        32,
+        10**6,
+        0.99,
+        1600,
+    )
     assert (rainbow.sampler, rainbow.priority_exponent, rainbow.importance_exponent) == (
         "proportional",
         0.5,
@@ -140,7 +151,7 @@ def test_rainbow_has_the_settings_of_its_data_efficient_form():
         (256,),
         3,
     )
-    assert (rainbow.atoms, rainbow.value_limit, rainbow.steps_ahead, rainbow.target_every) == (
+    assert (rainbow.atoms, rainbow.value_limit, rainbow.n_step, rainbow.target_update_interval) == (
         51,
         10.0,
         20,
@@ -151,8 +162,12 @@ def test_rainbow_has_the_settings_of_its_data_efficient_form():
         1.5e-4,
         10.0,
     )
-    assert (rainbow.noise_sigma, rainbow.steps_per_update, rainbow.clip_rewards) == (0.1, 1.0, True)
-    dqn = AgentConfig(algorithm="dqn", network="conv", picture=(1, 84, 84))
+    assert (rainbow.noise_sigma, rainbow.env_steps_per_gradient_step, rainbow.clip_rewards) == (
+        0.1,
+        1.0,
+        True,
+    )
+    dqn = AgentConfig(algorithm="dqn", network="conv", image_shape=(1, 84, 84))
     assert (dqn.convolutions, dqn.hidden_sizes) == (((32, 8, 4), (64, 4, 2), (64, 3, 1)), (512,))
 
 
@@ -171,7 +186,7 @@ def test_what_is_written_has_the_settings_of_all_algorithms():
     written = [AgentConfig(algorithm=algorithm).model_dump(mode="json") for algorithm in ALGORITHMS]
     assert all(settings.keys() == DEFAULTS.keys() for settings in written)
     naf = AgentConfig(algorithm="naf").model_dump(mode="json")
-    assert (naf["critic_l2"], naf["horizon"], naf["target_rate"]) == (0.0, 2048, 0.01)
+    assert (naf["critic_l2"], naf["horizon"], naf["tau"]) == (0.0, 2048, 0.01)
     assert AgentConfig(algorithm="naf", critic_l2=0.0).model_fields_set == {"algorithm"}
 
 
@@ -181,7 +196,7 @@ def test_what_is_written_has_the_settings_of_all_algorithms():
         ({"algorithm": "ppo", "replay": "refer"}, "ppo is on-policy"),
         ({"algorithm": "ppo", "sampler": "rank"}, "ppo is on-policy"),
         ({"algorithm": "ppo", "network": "lstm"}, "cuts episodes at its horizon"),
-        ({"algorithm": "ppo", "horizon": 32}, "horizon = 32 must not be below batch = 64"),
+        ({"algorithm": "ppo", "horizon": 32}, "horizon = 32 must not be below batch_size = 64"),
         ({"algorithm": "acer", "sampler": "proportional"}, "priorities of single steps"),
         ({"algorithm": "acer", "replay": "refer"}, "trust region of its own"),
         (
@@ -196,9 +211,9 @@ def test_what_is_written_has_the_settings_of_all_algorithms():
         ({"algorithm": "ppo", "sampler": "ners"}, "ppo is on-policy"),
         ({"algorithm": "acer", "sampler": "ero"}, "priorities of single steps"),
         ({"algorithm": "dqn", "replay": "refer"}, "no policy whose importance weights"),
-        ({"algorithm": "sac", "network": "conv", "picture": (1, 9, 9)}, "critics of actions"),
-        ({"algorithm": "dqn", "network": "conv"}, "needs picture = "),
-        ({"picture": (1, 9, 9)}, "needs picture = "),
+        ({"algorithm": "sac", "network": "conv", "image_shape": (1, 9, 9)}, "critics of actions"),
+        ({"algorithm": "dqn", "network": "conv"}, "needs image_shape = "),
+        ({"image_shape": (1, 9, 9)}, "needs image_shape = "),
         (
             {"algorithm": "sac", "score_steps": 9},
             "score_steps is a setting of sampler = ero or ners",
@@ -257,7 +272,7 @@ def test_what_does_not_fit_together_is_refused_with_the_reason(settings, reason)
         {"algorithm": "sac", "replay": "refer"},
         {"algorithm": "sac", "sampler": "rank"},
         {"algorithm": "sac", "sampler": "ners", "score_features": ["reward", "td_error", "time"]},
-        {"algorithm": "td3", "sampler": "ero", "judged_episodes": 10},
+        {"algorithm": "td3", "sampler": "ero", "performance_window": 10},
         {"algorithm": "naf", "replay": "refer-1", "sampler": "rank"},
         {"replay": "none", "sampler": "proportional"},
         {"algorithm": "sac", "episode_share": 0.5},

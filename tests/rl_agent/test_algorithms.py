@@ -183,7 +183,7 @@ def test_policy_and_targets_of_td3_move_in_every_second_step():
         assert moved[places["critic_1"]].max() > 1e-4
         assert moved[places["critic_2"]].max() > 1e-4
         assert (moved[places["policy"]].max() > 1e-5) == (k % 2 == 0)
-        rate = algorithm.config.target_rate if k % 2 == 0 else 0.0
+        rate = algorithm.config.tau if k % 2 == 0 else 0.0
         np.testing.assert_allclose(
             algorithm.target, target + rate * (algorithm.weights - target), atol=1e-6
         )
@@ -358,7 +358,9 @@ def test_closed_form_advantages_of_discrete_actions_are_refused():
 )
 def test_what_acts_is_what_learns(name, choices):
     """Right after acting, importance weights are 1 and divergences 0: numpy and torch agree about the policy."""
-    settings = {"horizon": 48, "batch": 24} if name in ("a3c", "ppo") else {"start": 400}
+    settings = (
+        {"horizon": 48, "batch_size": 24} if name in ("a3c", "ppo") else {"learning_starts": 400}
+    )
     if name in ("td3", "sac"):
         settings |= {"random_start": False}
     learner = a_learner(name, choices=choices, **settings)

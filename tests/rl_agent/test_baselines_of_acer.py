@@ -88,7 +88,7 @@ def moved(name, choices, **settings):
 @pytest.mark.parametrize("name", ["tis", "trust-tis"])
 def test_tis_is_appendix_e2(name, choices):
     more = {"trust_region": DELTA} if name.startswith("trust") else {}
-    learner = moved(name, choices, episodes=4, segment=5, truncation=1.2, **more)
+    learner = moved(name, choices, episodes=4, segment=5, importance_clip=1.2, **more)
     algorithm = learner.algorithm
     places, batch = a_batch(learner)
     n = batch.exists.shape[1]

@@ -45,9 +45,9 @@ def make_run(network="mlp", environment=Drift, **settings):
     small = {
         "hidden": (8, 8),
         "window": 4,
-        "batch": 16,
-        "memory": 600,
-        "start": 300,
+        "batch_size": 16,
+        "buffer_size": 600,
+        "learning_starts": 300,
         "learning_rate": 1e-3,
     }
     config = AgentConfig(network=network, **small | settings)
@@ -125,8 +125,8 @@ ALGORITHMS = {
     "vracer, discrete": {"environment": Push},
     "vracer, by rank": {"replay": "refer-1", "sampler": "rank"},
     "vracer, gaussian": {"advantage": "gaussian", "acting": "window", "network": "lstm"},
-    "dqn, discrete": {"environment": Push, "batch": 8, "target_every": 10},
-    "rainbow, discrete": {"environment": Push, "batch": 8, "atoms": 5, "steps_ahead": 3},
+    "dqn, discrete": {"environment": Push, "batch_size": 8, "target_update_interval": 10},
+    "rainbow, discrete": {"environment": Push, "batch_size": 8, "atoms": 5, "n_step": 3},
     "ppo": {"horizon": 100, "epochs": 5},
     "ppo, discrete": {"horizon": 100, "epochs": 5, "environment": Push},
 }
@@ -138,7 +138,7 @@ def test_every_algorithm_goes_on_to_the_bit_and_twice_the_same(tmp_path, name):
         "algorithm": re.split(r"[ ,]", name)[0],
         "hidden": (6,),
         "window": 2,
-        "steps_per_update": 3.0,
+        "env_steps_per_gradient_step": 3.0,
     }
     run, again = (make_run(**settings | ALGORITHMS[name]) for _ in range(2))
     run.run(450)

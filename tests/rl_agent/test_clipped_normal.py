@@ -156,7 +156,9 @@ def test_the_comparison_sums_over_components_and_is_one_for_equals():
 
 
 def test_a_learner_issues_and_stores_clipped_actions():
-    config = AgentConfig(policy="clipped", sigma=2.0, hidden=(8,), batch=8, memory=64, start=16)
+    config = AgentConfig(
+        policy="clipped", sigma=2.0, hidden=(8,), batch_size=8, buffer_size=64, learning_starts=16
+    )
     box = gym.spaces.Box(np.float32([-2.0, 0.0]), np.float32([2.0, 1.0]))
     learner = Learner(config, gym.spaces.Box(-1.0, 1.0, (3,)), box, agents=4, seed=0)
     agents, no = np.arange(4), np.zeros(4, bool)

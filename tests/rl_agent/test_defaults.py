@@ -16,19 +16,29 @@ NETWORKS = {"dqn": ("mlp",), "rainbow": ("mlp",)}
 
 def test_the_rules_for_vracer():
     agent = fit(AgentConfig(), 60_000, 20)
-    assert (agent.beta, agent.gamma, agent.learning_rate, agent.start) == (1.0, 0.97, 1e-3, 1200)
-    assert agent.memory == 10_000
-    assert agent.a * 60_000 == pytest.approx(5.0, rel=0.02)
+    assert (agent.beta, agent.gamma, agent.learning_rate, agent.learning_starts) == (
+        1.0,
+        0.97,
+        1e-3,
+        1200,
+    )
+    assert agent.buffer_size == 10_000
+    assert agent.annealing * 60_000 == pytest.approx(5.0, rel=0.02)
     long = fit(AgentConfig(), 1_000_000, 1000)
-    assert (long.gamma, long.learning_rate, long.start, long.memory) == (0.99, 3.2e-4, 5000, 65_536)
+    assert (long.gamma, long.learning_rate, long.learning_starts, long.buffer_size) == (
+        0.99,
+        3.2e-4,
+        5000,
+        65_536,
+    )
     # the paper's own length of run has the paper's pace
     paper = fit(AgentConfig(), 10_000_000, 1000)
-    assert (paper.learning_rate, paper.a) == (1e-4, 5e-7)
+    assert (paper.learning_rate, paper.annealing) == (1e-4, 5e-7)
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_what_is_named_stays_and_the_rest_is_resolved(algorithm):
-    named = {"algorithm": algorithm, "gamma": 0.5, "batch": 32}
+    named = {"algorithm": algorithm, "gamma": 0.5, "batch_size": 32}
     agent = fit(AgentConfig(**named), 20_000, 50)
     assert {key: getattr(agent, key) for key in named} == named
     # a resolved configuration is another run's only if someone says so: nothing is fitted twice
@@ -39,11 +49,13 @@ def test_what_is_named_stays_and_the_rest_is_resolved(algorithm):
 
 
 def test_start_and_memory_follow_each_other():
-    assert fit(AgentConfig(memory=300), 60_000, 20).start == 300
-    assert fit(AgentConfig(start=50_000), 60_000, 20).memory == 50_000
-    assert fit(AgentConfig(batch=2000), 60_000, 20).start == 2000
-    with pytest.raises(ValidationError, match="start = 131072 must not be above memory = 300"):
-        AgentConfig(defaults="paper", memory=300)
+    assert fit(AgentConfig(buffer_size=300), 60_000, 20).learning_starts == 300
+    assert fit(AgentConfig(learning_starts=50_000), 60_000, 20).buffer_size == 50_000
+    assert fit(AgentConfig(batch_size=2000), 60_000, 20).learning_starts == 2000
+    with pytest.raises(
+        ValidationError, match="learning_starts = 131072 must not be above buffer_size = 300"
+    ):
+        AgentConfig(defaults="paper", buffer_size=300)
 
 
 def test_a_policy_of_its_own_follows_the_learning_rate_that_was_named():
@@ -75,11 +87,11 @@ def test_what_is_fitted_fits_who_is_on_policy(algorithm):
         )
 
 
-BALLS = {"memory": 16384, "start": 1000, "defaults": "paper"}
+BALLS = {"buffer_size": 16384, "learning_starts": 1000, "defaults": "paper"}
 
 
 def test_more_agents_than_the_run_has_episodes_for_are_too_many():
-    whole = fit(AgentConfig(piece=None), 5000, 200)
+    whole = fit(AgentConfig(fragment_length=None), 5000, 200)
     assert warnings_of(whole, 5000, 200, agents=12) == []
     (told,) = warnings_of(whole, 5000, 200, agents=24)
     assert "workers.agents = 24 with episodes of up to 200 steps may take 4800 steps" in told
@@ -90,20 +102,23 @@ def test_episodes_without_a_limit_are_waited_for_as_well():
     assert warnings_of(fit(AgentConfig(), 2400), 2400, agents=24) == []  # pieces of 50 steps
     (told,) = warnings_of(fit(AgentConfig(), 800), 800, agents=24)
     assert "24 with episodes without a limit of time may take 1200 steps" in told
-    assert warnings_of(fit(AgentConfig(piece=None), 800), 800, agents=24) == []  # nobody knows
+    assert (
+        warnings_of(fit(AgentConfig(fragment_length=None), 800), 800, agents=24) == []
+    )  # nobody knows
 
 
 def test_long_episodes_are_learned_from_in_pieces():
-    assert fit(AgentConfig(), 60_000, 50).piece is None
-    assert fit(AgentConfig(), 60_000, 500).piece == 50
-    assert fit(AgentConfig(), 60_000).piece == 50
-    assert fit(AgentConfig(), 1_000_000, 1000).piece == 208
-    assert fit(AgentConfig(network="lstm"), 60_000, 500).piece is None
-    assert AgentConfig().piece is None
+    assert fit(AgentConfig(), 60_000, 50).fragment_length is None
+    assert fit(AgentConfig(), 60_000, 500).fragment_length == 50
+    assert fit(AgentConfig(), 60_000).fragment_length == 50
+    assert fit(AgentConfig(), 1_000_000, 1000).fragment_length == 208
+    assert fit(AgentConfig(network="lstm"), 60_000, 500).fragment_length is None
+    assert AgentConfig().fragment_length is None
     with pytest.raises(
-        ValidationError, match=r"piece = 50 is a setting of vracer .* which algorithm = ppo"
+        ValidationError,
+        match=r"fragment_length = 50 is a setting of vracer .* which algorithm = ppo",
     ):
-        AgentConfig(algorithm="ppo", piece=50)
+        AgentConfig(algorithm="ppo", fragment_length=50)
 
 
 def test_the_rules_for_ppo():
@@ -139,25 +154,30 @@ def test_the_rules_for_a3c(algorithm):
 @pytest.mark.parametrize("algorithm", ["sac", "td3", "ddpg"])
 @pytest.mark.parametrize("replay", ["refer", "refer-1", "refer-2"])
 def test_a_memory_with_any_rule_of_refer_is_a_sixth_of_the_run(algorithm, replay):
-    assert fit(AgentConfig(algorithm=algorithm, replay=replay), 60_000, 1000).memory == 10_000
-    assert fit(AgentConfig(algorithm=algorithm, replay="none"), 60_000, 1000).memory == 60_000
+    assert fit(AgentConfig(algorithm=algorithm, replay=replay), 60_000, 1000).buffer_size == 10_000
+    assert fit(AgentConfig(algorithm=algorithm, replay="none"), 60_000, 1000).buffer_size == 60_000
 
 
 def test_what_is_far_from_the_policy_of_sac_is_farther_where_nothing_holds_it():
-    assert fit(AgentConfig(algorithm="sac", replay="refer-1"), 60_000, 1000).c == 16.0
-    assert fit(AgentConfig(algorithm="sac", replay="refer-1", c=5.0), 60_000, 1000).c == 5.0
-    assert fit(AgentConfig(algorithm="sac", replay="refer"), 60_000, 1000).c == 4.0
-    assert fit(AgentConfig(algorithm="ddpg", replay="refer-1"), 60_000, 1000).c == 4.0
+    assert fit(AgentConfig(algorithm="sac", replay="refer-1"), 60_000, 1000).c_max_scale == 16.0
+    assert (
+        fit(
+            AgentConfig(algorithm="sac", replay="refer-1", c_max_scale=5.0), 60_000, 1000
+        ).c_max_scale
+        == 5.0
+    )
+    assert fit(AgentConfig(algorithm="sac", replay="refer"), 60_000, 1000).c_max_scale == 4.0
+    assert fit(AgentConfig(algorithm="ddpg", replay="refer-1"), 60_000, 1000).c_max_scale == 4.0
 
 
 @pytest.mark.parametrize(
     ("settings", "steps", "episode", "sentence"),
     [
         (
-            {"algorithm": "sac", "replay": "refer-1", "memory": 80_000},
+            {"algorithm": "sac", "replay": "refer-1", "buffer_size": 80_000},
             60_000,
             None,
-            r"agent\.memory = 80000 holds all of run\.steps = 60000, so most of it .*; agent\.memory=10000 fits",
+            r"agent\.buffer_size = 80000 holds all of run\.steps = 60000, so most .*; agent\.buffer_size=10000 fits",
         ),
         (
             BALLS,
@@ -175,27 +195,37 @@ def test_what_is_far_from_the_policy_of_sac_is_farther_where_nothing_holds_it():
             {"defaults": "paper"},
             200_000,
             None,
-            r"agent\.memory = 262144 holds all of run\.steps = 200000, .*agent\.memory=33333 fits",
+            r"agent\.buffer_size = 262144 holds all of run\.steps = 200000, .*agent\.buffer_size=33333 fits",
         ),
         (
             {"defaults": "paper"},
             60_000,
             None,
-            r"agent\.start = 131072 is not below run\.steps = 60000, .*agent\.start=1200 fits",
+            r"agent\.learning_starts = 131072 is not below run\.steps = 60000, .*agent\.learning_starts=1200 fits",
         ),
         (
-            {"start": 40_000},
+            {"learning_starts": 40_000},
             60_000,
             None,
-            r"agent\.start = 40000 is more than half of run\.steps = 60000",
+            r"agent\.learning_starts = 40000 is more than half of run\.steps = 60000",
         ),
-        ({"start": 20}, 60_000, None, r"agent\.batch = 256 is more than agent\.start = 20"),
-        ({"a": 0.01}, 60_000, None, r"agent\.a = 0\.01 makes the learning rate 601 times smaller"),
         (
-            {"steps_per_update": 100.0},
+            {"learning_starts": 20},
             60_000,
             None,
-            r"agent\.steps_per_update = 100 leaves 588 gradient steps",
+            r"agent\.batch_size = 256 is more than agent\.learning_starts = 20",
+        ),
+        (
+            {"annealing": 0.01},
+            60_000,
+            None,
+            r"agent\.annealing = 0\.01 makes the learning rate 601 times smaller",
+        ),
+        (
+            {"env_steps_per_gradient_step": 100.0},
+            60_000,
+            None,
+            r"agent\.env_steps_per_gradient_step = 100 leaves 588 gradient steps",
         ),
         (
             {"algorithm": "ppo", "horizon": 20_000},
@@ -213,10 +243,11 @@ def test_a_setting_that_does_not_fit_is_named_with_one_that_does(
 
 
 ODD = [
-    {"defaults": "paper"}, {"start": 1000}, {"start": 20}, {"start": 10**6}, {"batch": 5000}, {"memory": 10**6},
-    {"beta": 0.1}, {"a": 0.01}, {"gamma": 1.0}, {"steps_per_update": 50.0}, {"start": 90, "batch": 100},
+    {"defaults": "paper"}, {"learning_starts": 1000}, {"learning_starts": 20}, {"learning_starts": 10**6},
+    {"batch_size": 5000}, {"buffer_size": 10**6}, {"beta": 0.1}, {"annealing": 0.01}, {"gamma": 1.0},
+    {"env_steps_per_gradient_step": 50.0}, {"learning_starts": 90, "batch_size": 100},
 ]  # fmt: skip
-ODD_ON_POLICY = [{"defaults": "paper"}, {"horizon": 10**5}, {"a": 0.01}, {"gamma": 1.0}]
+ODD_ON_POLICY = [{"defaults": "paper"}, {"horizon": 10**5}, {"annealing": 0.01}, {"gamma": 1.0}]
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
@@ -259,6 +290,6 @@ def test_td3_looks_further_around_in_a_short_run():
 
 
 def test_an_average_policy_follows_faster_in_a_run():
-    assert fit(AgentConfig(algorithm="acer"), 60_000, 200).target_rate == 0.02
-    assert fit(AgentConfig(algorithm="trust-a3c", target_rate=0.1), 60_000, 200).target_rate == 0.1
-    assert fit(AgentConfig(algorithm="ddpg"), 60_000, 200).target_rate == 0.01
+    assert fit(AgentConfig(algorithm="acer"), 60_000, 200).tau == 0.02
+    assert fit(AgentConfig(algorithm="trust-a3c", tau=0.1), 60_000, 200).tau == 0.1
+    assert fit(AgentConfig(algorithm="ddpg"), 60_000, 200).tau == 0.01

@@ -10,7 +10,13 @@ from rl_agent.runtime.device import DeviceError
 GPU = pytest.mark.skipif(
     not torch.cuda.is_available(), reason="needs a CUDA device, torch finds none"
 )
-SMALL = {"hidden": (32, 32), "batch": 64, "memory": 2**14, "start": 2**13, "window": 5}
+SMALL = {
+    "hidden": (32, 32),
+    "batch_size": 64,
+    "buffer_size": 2**14,
+    "learning_starts": 2**13,
+    "window": 5,
+}
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device here")

@@ -13,7 +13,7 @@ from rl_agent.networks.q_network import QNetwork
 from rl_agent.replay import EpisodeMemory
 
 PLAIN = {"clip_rewards": False, "value_limit": 3.0}
-RAINBOW = {"atoms": 5, "steps_ahead": 3, "sampler": "uniform", **PLAIN}
+RAINBOW = {"atoms": 5, "n_step": 3, "sampler": "uniform", **PLAIN}
 
 
 def outputs_of(network, weights, x, noise=None):
@@ -118,7 +118,7 @@ def test_a_distribution_keeps_its_mean_when_it_is_put_back():
 
 @pytest.mark.parametrize("window", [0, 2])
 def test_steps_ahead_are_those_of_a_loop_over_the_episodes(window):
-    learner = a_learner("ddpg", memory=70, start=60)
+    learner = a_learner("ddpg", buffer_size=70, learning_starts=60)
     memory: EpisodeMemory = learner.memory
     mean, per_std, _, _ = source_of(memory)[1:]
     for scale in (2.0, None):
@@ -181,10 +181,10 @@ def test_q_of_a_chain_is_found_from_random_steps(algorithm):
         hidden=(32,),
         gamma=gamma,
         learning_rate=5e-3,
-        memory=600,
-        start=500,
-        steps_ahead=1,
-        target_every=20,
+        buffer_size=600,
+        learning_starts=500,
+        n_step=1,
+        target_update_interval=20,
         clip_rewards=True,
         noise_sigma=0.02,
         **settings,
@@ -213,7 +213,9 @@ def test_q_of_a_chain_is_found_from_random_steps(algorithm):
 
 
 def test_random_actions_become_rarer_and_those_of_the_noise_are_none():
-    learner = a_learner("dqn", choices=2, steps_per_update=2.0, epsilon=0.2, epsilon_steps=100)
+    learner = a_learner(
+        "dqn", choices=2, env_steps_per_gradient_step=2.0, epsilon=0.2, epsilon_steps=100
+    )
     algorithm = learner.algorithm
     for steps, epsilon in ((0, 1.0), (25, 0.6), (50, 0.2), (80, 0.2)):
         algorithm.optimiser.adams["q"].steps = steps

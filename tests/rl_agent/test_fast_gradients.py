@@ -112,7 +112,13 @@ def test_the_gradient_that_is_written_out_equals_autograd(name, net):
 @pytest.mark.parametrize("choices", [0, 3])
 def test_the_gradient_of_acer_that_is_written_out_equals_autograd(choices, net):
     """Segments that begin in the middle of episodes and at their start, with every term in some of them."""
-    settings = {"episodes": 7, "segment": 6, "truncation": 1.2, "trust_region": 0.05, "sigma": 0.5}
+    settings = {
+        "episodes": 7,
+        "segment": 6,
+        "importance_clip": 1.2,
+        "trust_region": 0.05,
+        "sigma": 0.5,
+    }
     small = {} if choices else {"advantage_hidden": (4,)}
     learner = a_learner("acer", choices=choices, network=net, hidden=(6, 5), **settings | small)
     algorithm, rng = learner.algorithm, np.random.default_rng(5)

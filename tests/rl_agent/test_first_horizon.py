@@ -13,7 +13,7 @@ AGENTS, HORIZON, FIRST = 4, 16, 64
 def alive(algorithm, first, steps):
     """A learner after some steps of its agents, what they saw, and the gradient steps after each of their steps."""
     config = AgentConfig(
-        algorithm=algorithm, hidden=(4,), horizon=HORIZON, first_horizon=first, batch=16
+        algorithm=algorithm, hidden=(4,), horizon=HORIZON, first_horizon=first, batch_size=16
     )
     learner = Learner(config, box(2, np.inf), box(1), agents=AGENTS, seed=0)
     rng, everyone, seen, updates = np.random.default_rng(0), np.arange(AGENTS), [], []

@@ -4,7 +4,7 @@ import pytest
 
 from rl_agent import AgentConfig, Learner, Policy
 
-SMALL = {"hidden": (8, 8), "batch": 8, "memory": 400, "start": 50}
+SMALL = {"hidden": (8, 8), "batch_size": 8, "buffer_size": 400, "learning_starts": 50}
 
 
 def box(size, low=-1.0, high=1.0):
@@ -40,7 +40,7 @@ def live(learner, rng, steps, agents=None, end=0.1, update=True):
 
 @pytest.mark.parametrize("ratio", [0.25, 0.5, 1.0, 3.0, 0.7, 2.5])
 def test_environment_steps_over_gradient_steps_is_exactly_f(ratio):
-    learner = make_learner(agents=4, steps_per_update=ratio)
+    learner = make_learner(agents=4, env_steps_per_gradient_step=ratio)
     rng = np.random.default_rng(0)
     while learner.gradient_steps == 0:
         live(learner, rng, 1)
@@ -61,7 +61,7 @@ def test_no_gradient_step_before_the_memory_holds_start_steps():
     assert learner.memory.steps == 0
     assert learner.updates_due() == 0
     assert learner.may_act()
-    with pytest.raises(ValueError, match="start = 50"):
+    with pytest.raises(ValueError, match="learning_starts = 50"):
         learner.update()
     live(learner, np.random.default_rng(0), 4, end=0.0)
     learner.abandon([0, 1, 2])
@@ -70,7 +70,7 @@ def test_no_gradient_step_before_the_memory_holds_start_steps():
 
 
 def test_agents_wait_while_gradient_steps_for_more_than_a_step_of_each_are_owed():
-    learner = make_learner(agents=3, steps_per_update=0.5)
+    learner = make_learner(agents=3, env_steps_per_gradient_step=0.5)
     live(learner, np.random.default_rng(0), 40)
     assert learner.gradient_steps > 0
     learner.act([0, 1, 2])
@@ -148,7 +148,7 @@ def test_begin_closes_an_open_episode_as_truncated():
 
 
 def test_an_endless_episode_is_stored_in_parts_of_the_size_of_the_memory():
-    learner = make_learner(agents=1, network="lstm", memory=60)
+    learner = make_learner(agents=1, network="lstm", buffer_size=60)
     live(learner, np.random.default_rng(0), 59, end=0.0)
     assert learner.memory.steps == 0
     state = learner.running.state.copy()
@@ -167,7 +167,7 @@ def test_an_endless_episode_is_stored_in_parts_of_the_size_of_the_memory():
 
 
 def test_pieces_of_a_running_episode_are_learned_from_and_the_episode_is_counted_once():
-    learner = make_learner(agents=1, memory=1000, start=20, piece=20)
+    learner = make_learner(agents=1, buffer_size=1000, learning_starts=20, fragment_length=20)
     live(learner, np.random.default_rng(0), 19, end=0.0)
     assert (learner.memory.steps, learner.counters.warm_up) == (0, -1)
     live(learner, np.random.default_rng(0), 31, end=0.0)
@@ -186,7 +186,7 @@ def test_pieces_of_a_running_episode_are_learned_from_and_the_episode_is_counted
 
 
 def test_an_endless_episode_in_pieces_is_counted_once_in_the_length_of_the_memory():
-    learner = make_learner(agents=1, memory=60, piece=25)
+    learner = make_learner(agents=1, buffer_size=60, fragment_length=25)
     live(learner, np.random.default_rng(0), 130, end=0.0)
     assert [record.length for record in learner.finished_episodes()] == [60, 60]
 
@@ -242,7 +242,7 @@ def test_the_temperature_of_sac_is_reported(target_entropy, way):
 
 
 def test_scales_are_those_of_the_memory():
-    learner = make_learner(agents=4, start=200)
+    learner = make_learner(agents=4, learning_starts=200)
     rng = np.random.default_rng(0)
     while learner.counters.warm_up < 0:
         live(learner, rng, 1)

@@ -3,7 +3,7 @@ from coupling.commands.bench_learner import CASES, SAMPLERS, bench_learner
 
 
 def test_bench_rows_have_the_published_fields_and_positive_speeds(monkeypatch):
-    monkeypatch.setattr(bench, "FILLED", {"memory": 2000, "start": 600})
+    monkeypatch.setattr(bench, "FILLED", {"buffer_size": 2000, "learning_starts": 600})
     monkeypatch.setattr(bench, "EPISODE_STEPS", 30)
     monkeypatch.setattr(bench, "HOSTS", ("td3", "dqn"))
     said: list[str] = []

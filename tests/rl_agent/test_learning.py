@@ -129,9 +129,9 @@ def test_identity_is_learned():
         hidden=(32, 32),
         gamma=0.0,
         learning_rate=3e-3,
-        batch=64,
-        memory=2000,
-        start=400,
+        batch_size=64,
+        buffer_size=2000,
+        learning_starts=400,
         beta=0.5,
     )
     returns = evaluate(learner.policy(), Identity(), 20)
@@ -144,16 +144,16 @@ IDENTITY = {
         "learning_rate": 1e-2,
         "policy_learning_rate": 3e-3,
         "horizon": 20,
-        "target_rate": 0.05,
+        "tau": 0.05,
     },
     "tis": {
         "learning_rate": 5e-3,
         "policy_learning_rate": 2e-3,
         "episodes": 8,
         "segment": 5,
-        "memory": 500,
+        "buffer_size": 500,
     }
-    | {"start": 100, "steps_per_update": 8.0},
+    | {"learning_starts": 100, "env_steps_per_gradient_step": 8.0},
 }
 
 
@@ -175,9 +175,9 @@ def test_identity_is_learned_with_one_rule_alone(replay):
         hidden=(32, 32),
         gamma=0.0,
         learning_rate=1e-3,
-        batch=64,
-        memory=1500,
-        start=400,
+        batch_size=64,
+        buffer_size=1500,
+        learning_starts=400,
     )
     assert evaluate(learner.policy(), Identity(), 20).mean() > -0.15
 
@@ -191,7 +191,12 @@ def test_identity_is_learned_from_prioritised_steps(algorithm, sampler):
         "gamma": 0.0,
         "learning_rate": 3e-3,
     }
-    settings |= {"batch": 64, "memory": 2000, "start": 400, "steps_per_update": 3.0}
+    settings |= {
+        "batch_size": 64,
+        "buffer_size": 2000,
+        "learning_starts": 400,
+        "env_steps_per_gradient_step": 3.0,
+    }
     if algorithm == "ddpg":
         settings |= {"policy_learning_rate": 1e-3, "noise": "gaussian"}
     learner = trained(Identity, 2500, algorithm=algorithm, **settings)
@@ -205,27 +210,27 @@ class Gentle(LinearQuadratic):
 
 
 OFF_POLICY = {
-    "batch": 64,
-    "memory": 4000,
-    "start": 1000,
-    "steps_per_update": 4.0,
+    "batch_size": 64,
+    "buffer_size": 4000,
+    "learning_starts": 1000,
+    "env_steps_per_gradient_step": 4.0,
     "learning_rate": 2e-3,
 }
 LINEAR_QUADRATIC = {
     "ddpg": OFF_POLICY | {"policy_learning_rate": 5e-4, "critic_l2": 0.0},
     "naf": OFF_POLICY,
     "td3": OFF_POLICY
-    | {"policy_learning_rate": 5e-4, "target_rate": 0.02, "sigma": 0.3, "random_start": False},
+    | {"policy_learning_rate": 5e-4, "tau": 0.02, "sigma": 0.3, "random_start": False},
     "sac": OFF_POLICY
     | {
         "policy_learning_rate": 1e-3,
-        "target_rate": 0.02,
+        "tau": 0.02,
         "target_entropy": -2.0,
         "temperature": 0.02,
     }
     | {"sigma": 0.3, "random_start": False},
     "acer": OFF_POLICY
-    | {"policy_learning_rate": 2e-3, "learning_rate": 3e-3, "target_rate": 0.01, "sigma": 0.3}
+    | {"policy_learning_rate": 2e-3, "learning_rate": 3e-3, "tau": 0.01, "sigma": 0.3}
     | {"episodes": 8, "segment": 10},
     "ppo": {"learning_rate": 3e-3, "policy_learning_rate": 1e-3, "horizon": 1000, "epochs": 8},
     "vracer, quadratic": OFF_POLICY | {"advantage": "quadratic", "beta": 0.6},
@@ -267,25 +272,25 @@ DISCRETE = {
         "policy_learning_rate": 5e-3,
         "episodes": 8,
         "segment": 10,
-        "memory": 2000,
+        "buffer_size": 2000,
     }
-    | {"start": 400, "steps_per_update": 8.0, "target_rate": 0.05},
+    | {"learning_starts": 400, "env_steps_per_gradient_step": 8.0, "tau": 0.05},
     "vracer": {
         "learning_rate": 3e-3,
-        "batch": 64,
-        "memory": 2000,
-        "start": 400,
+        "batch_size": 64,
+        "buffer_size": 2000,
+        "learning_starts": 400,
         "beta": 0.5,
-        "steps_per_update": 2.0,
+        "env_steps_per_gradient_step": 2.0,
     },
     "acer": {
         "learning_rate": 5e-3,
         "policy_learning_rate": 5e-3,
         "episodes": 8,
         "segment": 10,
-        "memory": 2000,
+        "buffer_size": 2000,
     }
-    | {"start": 400, "steps_per_update": 8.0, "target_rate": 0.02},
+    | {"learning_starts": 400, "env_steps_per_gradient_step": 8.0, "tau": 0.02},
     "ppo": {"learning_rate": 3e-3, "policy_learning_rate": 3e-3, "horizon": 500},
 }
 
@@ -303,7 +308,9 @@ def test_the_right_choice_is_learned(algorithm):
 @pytest.mark.parametrize(("gamma", "best"), [(0.5, 1.0), (0.98, 2.0)])
 @pytest.mark.parametrize("algorithm", ["vracer", "acer", "ppo"])
 def test_patience_pays_as_far_as_the_discount_says(algorithm, gamma, best):
-    settings = DISCRETE[algorithm] | ({"steps_per_update": 3.0} if algorithm == "vracer" else {})
+    settings = DISCRETE[algorithm] | (
+        {"env_steps_per_gradient_step": 3.0} if algorithm == "vracer" else {}
+    )
     learner = trained(Corridor, 3000, algorithm=algorithm, hidden=(32,), gamma=gamma, **settings)
     assert evaluate(learner.policy(), Corridor(), 1).mean() == best
 
@@ -327,9 +334,9 @@ def test_an_lstm_recalls_what_an_mlp_cannot(network):
         window=4,
         gamma=0.9,
         learning_rate=4e-3,
-        batch=64,
-        memory=2000,
-        start=400,
+        batch_size=64,
+        buffer_size=2000,
+        learning_starts=400,
         beta=0.5,
     )
     score = evaluate(learner.policy(), Recall(), 40).mean()
@@ -338,14 +345,14 @@ def test_an_lstm_recalls_what_an_mlp_cannot(network):
 
 
 MEMORY = {
-    "ddpg": {"policy_learning_rate": 2e-3, "critic_l2": 0.0, "beta": 0.5, "target_rate": 0.05},
-    "naf": {"beta": 0.5, "target_rate": 0.05},
+    "ddpg": {"policy_learning_rate": 2e-3, "critic_l2": 0.0, "beta": 0.5, "tau": 0.05},
+    "naf": {"beta": 0.5, "tau": 0.05},
     "acer": {
         "policy_learning_rate": 4e-3,
         "episodes": 8,
         "segment": 4,
         "sigma": 0.3,
-        "target_rate": 0.02,
+        "tau": 0.02,
     },
 }
 
@@ -358,8 +365,8 @@ def test_every_algorithm_of_the_papers_recalls_with_an_lstm(algorithm):
         "window": 4,
         "gamma": GAMMA,
         "learning_rate": 4e-3,
-        "batch": 32,
+        "batch_size": 32,
     }
-    common |= {"memory": 2000, "start": 400, "steps_per_update": 4.0}
+    common |= {"buffer_size": 2000, "learning_starts": 400, "env_steps_per_gradient_step": 4.0}
     learner = trained(Recall, 2500, algorithm=algorithm, **common | MEMORY[algorithm])
     assert evaluate(learner.policy(), Recall(), 40).mean() > 0.8

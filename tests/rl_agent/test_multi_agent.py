@@ -38,12 +38,12 @@ def spaces(world):
 def make_learner(worlds=2, world=N, **settings):
     usual = {
         "hidden": (6,),
-        "batch": 16,
-        "memory": 64,
-        "start": 24,
+        "batch_size": 16,
+        "buffer_size": 64,
+        "learning_starts": 24,
         "gamma": GAMMA,
         "beta": 0.6,
-        "c": 0.3,
+        "c_max_scale": 0.3,
     }
     config = AgentConfig(**usual | settings)
     return Learner(config, *spaces(world), agents=worlds, seed=3, world=world)
@@ -196,7 +196,7 @@ def places_of(learner, number, world, t):
 @pytest.fixture(params=VARIANTS + OWN, ids=[*NAMES, "LDI, own", "FDCo, own"])
 def lived(request):
     """A learner that has learned a little, so that old steps are far from its policy, and the worlds that it holds."""
-    learner = make_learner(learning_rate=0.02, a=0.0, **request.param)
+    learner = make_learner(learning_rate=0.02, annealing=0.0, **request.param)
     worlds = Lived(learner, 60).worlds
     assert learner.gradient_steps > 50
     held = worlds[-(learner.memory.episodes // N) :]
@@ -255,7 +255,7 @@ def test_shares_and_means_are_over_experiences(lived):
 
 def test_agents_that_left_do_not_hide_how_many_experiences_are_far():
     """With D = 0.1, a fifth of the experiences is far-policy, but less than a tenth of the places: beta falls."""
-    learner = make_learner(worlds=1, replay="refer", d=0.1, memory=200)
+    learner = make_learner(worlds=1, replay="refer", far_policy_target=0.1, buffer_size=200)
     sent = lambda gone: joint.pack(np.ones((N, S)), np.zeros(N), gone)[None]  # noqa: E731
     learner.begin([0], sent([0] * N))
     for step in range(1, 101):
@@ -473,7 +473,9 @@ def test_a_checkpoint_goes_on_to_the_bit_and_its_policy_acts(tmp_path, policies)
 
 def test_discrete_actions_of_a_world():
     own = gym.spaces.Discrete(4, start=2)
-    config = AgentConfig(policy="boltzmann", hidden=(6,), batch=8, memory=64, start=16)
+    config = AgentConfig(
+        policy="boltzmann", hidden=(6,), batch_size=8, buffer_size=64, learning_starts=16
+    )
     box, actions = joint.joint_observations(BOX, N), joint.joint_actions(own, N)
     learner = Learner(config, box, actions, agents=3, seed=0, world=N)
     agents, no = np.arange(3), np.zeros(3, bool)

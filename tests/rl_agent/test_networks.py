@@ -183,7 +183,9 @@ def test_lstm_starts_by_remembering_and_with_outputs_near_zero():
 def test_acting_on_the_window_gives_what_training_sees():
     """However long the episode: the means stored while acting are those of the windows drawn later."""
     space = gymnasium.spaces.Box(-9, 9, (3,), np.float32)
-    config = AgentConfig(network="lstm", acting="window", window=4, memory=400, start=40, batch=8)
+    config = AgentConfig(
+        network="lstm", acting="window", window=4, buffer_size=400, learning_starts=40, batch_size=8
+    )
     learner = Learner(
         config, space, gymnasium.spaces.Box(-1, 1, (2,), np.float32), agents=2, seed=0
     )

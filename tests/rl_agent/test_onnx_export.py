@@ -72,7 +72,7 @@ def test_a_recurrent_policy_acts_as_here_from_observations_in_the_tasks_units(tm
         (
             "dqn",
             {
-                "observations": PICTURES, "actions": CHOICES, "network": "conv", "picture": [2, 12, 12],
+                "observations": PICTURES, "actions": CHOICES, "network": "conv", "image_shape": [2, 12, 12],
                 "convolutions": [[4, 4, 2]], "window": 2,
             },
         ),

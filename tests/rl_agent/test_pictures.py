@@ -16,7 +16,7 @@ from rl_agent.serial import SerialRun
 PICTURE = (2, 5, 4)
 SMALL = {
     "network": "conv",
-    "picture": PICTURE,
+    "image_shape": PICTURE,
     "convolutions": ((3, 2, 2), (4, 2, 1)),
     "hidden": (6,),
     "window": 2,
@@ -47,7 +47,7 @@ class Blink(gymnasium.Env):
 
 
 def a_run(algorithm, **settings):
-    common = {"batch": 8, "memory": 120, "start": 60, "learning_rate": 1e-3}
+    common = {"batch_size": 8, "buffer_size": 120, "learning_starts": 60, "learning_rate": 1e-3}
     config = AgentConfig(algorithm=algorithm, **common | SMALL | settings)
     mode = gymnasium.vector.AutoresetMode.SAME_STEP
     environments = gymnasium.vector.SyncVectorEnv([Blink] * 2, autoreset_mode=mode)
@@ -132,7 +132,11 @@ def test_a_million_pictures_take_less_than_eight_gigabytes():
     """Bytes of a step, counted on a small memory and over all of its arrays."""
     learner = Learner(
         AgentConfig(
-            algorithm="rainbow", network="conv", picture=(1, 84, 84), memory=2000, start=100
+            algorithm="rainbow",
+            network="conv",
+            image_shape=(1, 84, 84),
+            buffer_size=2000,
+            learning_starts=100,
         ),
         gymnasium.spaces.Box(0, 255, (84 * 84,), np.uint8),
         gymnasium.spaces.Discrete(18),
@@ -155,7 +159,7 @@ def test_a_million_pictures_take_less_than_eight_gigabytes():
     ("algorithm", "settings"),
     [
         ("dqn", {}),
-        ("rainbow", {"atoms": 5, "steps_ahead": 3}),
+        ("rainbow", {"atoms": 5, "n_step": 3}),
         ("rainbow", {"atoms": 5, "sampler": "ners", "score_steps": 9}),
         ("vracer", {}),
         ("acer", {"episodes": 3, "segment": 5}),
@@ -163,10 +167,10 @@ def test_a_million_pictures_take_less_than_eight_gigabytes():
     ],
 )
 def test_learners_of_pictures_go_on_to_the_bit(algorithm, settings, tmp_path):
-    run = a_run(algorithm, steps_per_update=4.0, **settings)
+    run = a_run(algorithm, env_steps_per_gradient_step=4.0, **settings)
     run.run(120)
     run.learner.save(tmp_path / "agent.npz")
-    other = a_run(algorithm, steps_per_update=4.0, **settings)
+    other = a_run(algorithm, env_steps_per_gradient_step=4.0, **settings)
     other.run(120)
     other.learner = Learner.load(tmp_path / "agent.npz")
     for one in (run, other):
@@ -202,8 +206,8 @@ def test_the_gradient_of_scores_reaches_the_convolutions():
 
 def test_what_pictures_are_for_is_learned():
     """Which channel is lit says what pays: all or half of the rewards."""
-    run = a_run("dqn", hidden=(16,), memory=600, gamma=0.0, epsilon_steps=300, epsilon=0.02, learning_rate=3e-3,
-                steps_per_update=1.0, target_every=50)  # fmt: skip
+    run = a_run("dqn", hidden=(16,), buffer_size=600, gamma=0.0, epsilon_steps=300, epsilon=0.02, learning_rate=3e-3,
+                env_steps_per_gradient_step=1.0, target_update_interval=50)  # fmt: skip
     run.run(700)
     run.learner.finished_episodes()
     run.run(150)
@@ -219,12 +223,14 @@ def test_what_is_no_picture_is_refused_in_one_sentence():
         algorithm="dqn",
         **settings,
     ):
-        config = AgentConfig(algorithm=algorithm, memory=90, start=9, **SMALL | settings)
+        config = AgentConfig(
+            algorithm=algorithm, buffer_size=90, learning_starts=9, **SMALL | settings
+        )
         with pytest.raises(ValueError, match=match):
             Learner(config, space, actions, agents=1, seed=0)
 
     box = gymnasium.spaces.Box(-1, 1, (2,), np.float32)
-    refused("does not fit observations of 40", picture=(1, 5, 4))
+    refused("does not fit observations of 40", image_shape=(1, 5, 4))
     refused("whole numbers from 0 to 255", space=gymnasium.spaces.Box(-1.0, 1.0, (40,)))
     refused("leave nothing of a picture of 5 x 4", convolutions=((3, 8, 4),))
     refused("needs discrete actions", actions=box)

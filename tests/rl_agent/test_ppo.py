@@ -19,7 +19,7 @@ from rl_agent import AgentConfig, Learner
 
 @pytest.mark.parametrize("choices", [0, 3])
 def test_ppo_is_its_clipped_objective(choices):
-    learner = a_learner("ppo", choices=choices, horizon=48, batch=24)
+    learner = a_learner("ppo", choices=choices, horizon=48, batch_size=24)
     algorithm = learner.algorithm
     if choices:
         algorithm.weights[:] *= 2.0
@@ -67,7 +67,13 @@ def test_ppo_is_its_clipped_objective(choices):
 
 def test_ppo_cuts_at_its_horizon_and_learns_from_every_step_in_every_epoch():
     config = AgentConfig(
-        algorithm="ppo", hidden=(6,), horizon=50, batch=10, epochs=3, gamma=GAMMA, gae_lambda=0.8
+        algorithm="ppo",
+        hidden=(6,),
+        horizon=50,
+        batch_size=10,
+        epochs=3,
+        gamma=GAMMA,
+        gae_lambda=0.8,
     )
     learner = Learner(config, box(2, np.inf), box(1), agents=3, seed=0)
     rng, everyone = np.random.default_rng(0), np.arange(3)
@@ -105,7 +111,7 @@ def test_ppo_cuts_at_its_horizon_and_learns_from_every_step_in_every_epoch():
 
 
 def test_an_action_that_is_out_when_ppo_cuts_belongs_to_the_next_iteration():
-    config = AgentConfig(algorithm="ppo", hidden=(6,), horizon=8, batch=4, epochs=1)
+    config = AgentConfig(algorithm="ppo", hidden=(6,), horizon=8, batch_size=4, epochs=1)
     learner = Learner(config, box(1, np.inf), box(1), agents=2, seed=0)
     learner.begin([0, 1], [[1.0], [2.0]])
     learner.act([1])

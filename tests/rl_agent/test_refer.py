@@ -6,15 +6,15 @@ from rl_agent.replay.refer import FarWatch
 
 
 def test_c_max_and_learning_rate_anneal():
-    refer = RememberForget(AgentConfig(c=4.0, a=5e-7, learning_rate=1e-4))
+    refer = RememberForget(AgentConfig(c_max_scale=4.0, annealing=5e-7, learning_rate=1e-4))
     assert refer.c_max(0) == 5.0
     assert refer.c_max(2_000_000) == pytest.approx(3.0)
     assert refer.learning_rate(2_000_000) == pytest.approx(0.5e-4)
 
 
 def test_fixed_points_of_beta_are_zero_and_one():
-    far = RememberForget(AgentConfig(learning_rate=0.01, a=0.0))
-    near = RememberForget(AgentConfig(learning_rate=0.01, a=0.0))
+    far = RememberForget(AgentConfig(learning_rate=0.01, annealing=0.0))
+    near = RememberForget(AgentConfig(learning_rate=0.01, annealing=0.0))
     for _ in range(3000):
         far.update_beta(11, 100, 0)
         near.update_beta(10, 100, 0)
@@ -25,7 +25,7 @@ def test_fixed_points_of_beta_are_zero_and_one():
 
 
 def test_one_move_of_beta_is_eq_12():
-    refer = RememberForget(AgentConfig(learning_rate=0.1, a=0.0, beta=0.3))
+    refer = RememberForget(AgentConfig(learning_rate=0.1, annealing=0.0, beta=0.3))
     refer.update_beta(50, 100, 0)
     assert refer.beta == pytest.approx(0.27)
     refer.update_beta(0, 100, 0)
@@ -61,7 +61,9 @@ def notes_of(watch, far, steps):
 
 @pytest.mark.parametrize("replay", ["refer", "refer-1"])
 def test_a_memory_that_stays_far_policy_is_told_once(replay):
-    watch = FarWatch(AgentConfig(algorithm="sac", replay=replay, memory=6000, start=2000), 30_000)
+    watch = FarWatch(
+        AgentConfig(algorithm="sac", replay=replay, buffer_size=6000, learning_starts=2000), 30_000
+    )
     steps = range(1000, 31_000, 1000)
     far = [0.0] * 3 + [0.6, 0.7, 0.5] + [0.51] * 10 + [0.4] + [0.9] * 13
     ((step, said),) = notes_of(watch, far, steps)
@@ -70,8 +72,8 @@ def test_a_memory_that_stays_far_policy_is_told_once(replay):
         "for 3000 steps",
         "51%",
         replay,
-        "agent.memory (now 6000)",
-        "agent.c (now 4)",
+        "agent.buffer_size (now 6000)",
+        "agent.c_max_scale (now 4)",
         "(now 0.0003)",
     ):
         assert part in said

@@ -259,9 +259,16 @@ def test_the_settings_choose_the_sampler():
     def made(choices=0, **settings):
         return make_sampler(AgentConfig(**settings), Sizes(2, 1, choices), np.random.default_rng(0))
 
-    assert type(made(memory=64, start=8)) is UniformSampler
+    assert type(made(buffer_size=64, learning_starts=8)) is UniformSampler
     for name, kind in (KINDS | {"ero": EROSampler, "ners": NERSSampler}).items():
-        assert type(made(memory=64, start=8, algorithm="ddpg", replay="none", sampler=name)) is kind
+        assert (
+            type(
+                made(
+                    buffer_size=64, learning_starts=8, algorithm="ddpg", replay="none", sampler=name
+                )
+            )
+            is kind
+        )
     assert made(algorithm="sac", episode_share=0.3).episode_share == 0.3
     assert made(algorithm="acer").ratio is None
     assert made(algorithm="acer", choices=2).ratio == 4.0

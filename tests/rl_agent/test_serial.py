@@ -43,7 +43,11 @@ class Diary(gymnasium.Env):
 
 @pytest.mark.parametrize("algorithm", ["vracer", "ppo", "sac"])
 def test_every_episode_enters_whole_with_its_own_end(algorithm):
-    settings = {"horizon": 90, "batch": 8} if algorithm == "ppo" else {"memory": 300, "start": 90}
+    settings = (
+        {"horizon": 90, "batch_size": 8}
+        if algorithm == "ppo"
+        else {"buffer_size": 300, "learning_starts": 90}
+    )
     config = AgentConfig(algorithm=algorithm, hidden=(4,), **settings)
     learner = Learner(config, Diary.observation_space, Diary.action_space, agents=2, seed=0)
     diaries = [Diary(0), Diary(1000)]

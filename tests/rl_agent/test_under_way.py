@@ -9,7 +9,9 @@ from rl_agent import AgentConfig, Learner
 
 @pytest.mark.parametrize("piece", [None, 7])
 def test_episodes_under_way_are_told_with_what_they_have_so_far(piece):
-    config = AgentConfig(hidden=(8, 8), batch=8, memory=400, start=50, piece=piece)
+    config = AgentConfig(
+        hidden=(8, 8), batch_size=8, buffer_size=400, learning_starts=50, fragment_length=piece
+    )
     learner = Learner(config, box(2, np.inf), box(1), agents=3, seed=0)
     rng = np.random.default_rng(0)
     assert learner.episodes_under_way() == []

@@ -17,7 +17,7 @@ RULES = Rules(c_max=4.0, beta=0.4, rule_1=True, rho_clip=math.inf)
 
 def vracer(network="mlp", batch=256, size=(5, 3), **settings):
     rng = np.random.default_rng(1)
-    config = AgentConfig(network=network, batch=batch, hidden=(16, 16), window=6, **settings)
+    config = AgentConfig(network=network, batch_size=batch, hidden=(16, 16), window=6, **settings)
     algorithm = VRacer(config, Sizes(*size), rng)
     algorithm.weights[:] += 0.1 * rng.standard_normal(len(algorithm.weights)).astype(np.float32)
     return algorithm
@@ -33,7 +33,7 @@ def std_of(algorithm):
 def batch_for(algorithm, seed=2, far_out=0.5):
     """A batch in which near- and far-policy steps both occur."""
     rng = np.random.default_rng(seed)
-    size, steps = algorithm.config.batch, algorithm.network.history + 1
+    size, steps = algorithm.config.batch_size, algorithm.network.history + 1
     lengths = np.sort(rng.integers(1, steps + 1, size))[::-1].copy()
     normal = lambda *shape: rng.standard_normal(shape).astype(np.float32)  # noqa: E731
     windows = normal(steps, size, algorithm.network.inputs)
@@ -67,8 +67,8 @@ def batch_for(algorithm, seed=2, far_out=0.5):
         {},
         {"center_advantages": True, "sigma_min": 0.15},
         {"policy": "clipped"},
-        {"deviation": "state", "sigma_min": 0.1},
-        {"deviation": "state", "trunks": "separate"},
+        {"state_dependent_std": True, "sigma_min": 0.1},
+        {"state_dependent_std": True, "trunks": "separate"},
         {"sampler": "rank", "replay": "none"},
     ],
     ids=["paper", "options", "clipped", "deviation", "trunks", "weighted"],
@@ -117,9 +117,9 @@ def test_the_torch_step_of_a_gpu_equals_the_fast_update(network):
     assert apart.max() < 1e-3
 
 
-@pytest.mark.parametrize("deviation", ["shared", "state"])
-def test_reference_loss_gradient_equals_finite_differences_of_the_papers_loss(deviation):
-    algorithm = vracer(batch=8, deviation=deviation)
+@pytest.mark.parametrize("of_state", [False, True])
+def test_reference_loss_gradient_equals_finite_differences_of_the_papers_loss(of_state):
+    algorithm = vracer(batch=8, state_dependent_std=of_state)
     batch = batch_for(algorithm)
     gradient, evaluation = by_autograd(algorithm, batch, RULES)
     assert 0 < evaluation.far.sum() < 8
@@ -132,8 +132,8 @@ def test_reference_loss_gradient_equals_finite_differences_of_the_papers_loss(de
         size = algorithm.sizes.action
         for b in range(8):
             value, mean = outputs[b, 0], outputs[b, 1 : 1 + size]
-            of_state = outputs[b, 1 + size :] if deviation == "state" else 0.0
-            sigma = np.log1p(np.exp(weights[-size:] + of_state))
+            from_state = outputs[b, 1 + size :] if of_state else 0.0
+            sigma = np.log1p(np.exp(weights[-size:] + from_state))
             m_mu, s_mu = batch.behaviour_mean[b].astype(float), batch.behaviour_std[b].astype(float)
             density = lambda m, s, b=b: np.prod(  # noqa: E731
                 np.exp(-0.5 * ((batch.action[b] - m) / s) ** 2) / (np.sqrt(2 * np.pi) * s)
@@ -245,16 +245,16 @@ def test_a_full_update_equals_a_slow_one_written_from_the_paper(decay, beta_rate
     """Algorithm 3 with eqs. 8, 10, 12 and 13 in double precision, plain loops and finite differences."""
     config = AgentConfig(
         hidden=(4,),
-        batch=6,
-        memory=200,
-        start=60,
+        batch_size=6,
+        buffer_size=200,
+        learning_starts=60,
         gamma=0.9,
         learning_rate=0.01,
-        a=1e-3,
-        c=3.0,
-        d=0.02,
+        annealing=1e-3,
+        c_max_scale=3.0,
+        far_policy_target=0.02,
         sigma=0.5,
-        decay=decay,
+        retrace_lambda=decay,
         beta_rate=beta_rate,
     )
     box = lambda n: gymnasium.spaces.Box(-1.0, 1.0, (n,), np.float32)  # noqa: E731
@@ -276,8 +276,8 @@ def test_a_full_update_equals_a_slow_one_written_from_the_paper(decay, beta_rate
 
     step, scale = learner.environment_steps, learner.reward_scale.value
     weights = algorithm.weights.astype(float)
-    eta = config.learning_rate / (1 + config.a * step)
-    c_max = 1 + config.c / (1 + config.a * step)
+    eta = config.learning_rate / (1 + config.annealing * step)
+    c_max = 1 + config.c_max_scale / (1 + config.annealing * step)
     beta = config.beta
     r = memory.reward[:75].astype(float) / scale
     v, rho = memory.value[:75].astype(float), memory.rho[:75].astype(float)
@@ -335,8 +335,8 @@ def test_a_full_update_equals_a_slow_one_written_from_the_paper(decay, beta_rate
     v[places], rho[places] = held, held_rho
     n_far = np.count_nonzero((held_rho <= 1 / c_max) | (held_rho >= c_max))
     assert 0 < n_far < 6
-    pace = eta if beta_rate is None else beta_rate / (1 + config.a * step)
-    expected_beta = (1 - pace) * beta + (pace if n_far / 75 <= config.d else 0.0)
+    pace = eta if beta_rate is None else beta_rate / (1 + config.annealing * step)
+    expected_beta = (1 - pace) * beta + (pace if n_far / 75 <= config.far_policy_target else 0.0)
 
     learner.update()
     np.testing.assert_allclose(algorithm.weights, expected, atol=2e-5)

@@ -20,7 +20,12 @@ OBSERVATIONS, ACTIONS = Box(-np.inf, np.inf, (4,), np.float32), Box(-1.0, 1.0, (
 )
 def test_a_run_compiles_nothing_after_it(settings):
     config = AgentConfig(
-        **settings, hidden=(8, 8), memory=256, start=40, batch=16, steps_per_update=1.0
+        **settings,
+        hidden=(8, 8),
+        buffer_size=256,
+        learning_starts=40,
+        batch_size=16,
+        env_steps_per_gradient_step=1.0,
     )
     run_warmup(config, Box(-1.0, 1.0, (3,), np.float32), Box(-1.0, 1.0, (1,), np.float32))
     with event.install_recorder("numba:compile") as recorder:

@@ -136,7 +136,7 @@ class Job:
         )
 
 
-KEPT_AS = {"SAC + ReF-ER-1": "SAC + ReF-ER"}
+KEPT_AS = {"SAC + ReF-ER-1": "SAC + ReF-ER", "ACER, tau 0.02": "ACER, target_rate 0.02"}
 """Contestants whose kept results have another name; ReF-ER is both of its rules, and ``refer-1`` is not."""
 
 Result = dict[str, Any]

@@ -8,6 +8,7 @@ from typing import Any
 
 from benchmarks.learning.suites.plan import Result
 from rl_agent.config import ALGORITHMS
+from rl_agent.config.old_names import current_settings
 
 __all__ = ["differences", "row_name"]
 
@@ -50,16 +51,17 @@ def _settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     if not agent:
         own = {key: value for key, value in foreign.items() if key != "sb3"}
         return {_FOREIGN: "stable-baselines3's own", **own}
-    kind = ALGORITHMS[agent["algorithm"]]
+    kind, agent = ALGORITHMS[agent["algorithm"]], current_settings(agent)
     config = kind.model_validate({key: agent[key] for key in agent if key in kind.model_fields})
     read = config.model_dump(mode="json") | {
         "hidden": list(config.hidden_sizes),
         "policy_learning_rate": config.policy_rate,
     }
-    unread = {"algorithm", "defaults", "acting", "device", "threads", "convolutions", "picture"}
-    unread |= {"beta", "c", "d"} if read["replay"] == "none" else set()
+    unread = {"algorithm", "defaults", "acting", "device", "threads", "convolutions", "image_shape"}
+    unread |= {"beta", "c_max_scale", "far_policy_target"} if read["replay"] == "none" else set()
     unread |= {"noise", "sigma"} if read.get("squash") == "tanh" else set()
-    unread |= {"memory", "start", "steps_per_update", "target_rate"} if "horizon" in read else set()
+    if "horizon" in read:
+        unread |= {"buffer_size", "learning_starts", "env_steps_per_gradient_step", "tau"}
     unread |= {"window"} if read["network"] != "lstm" else set()
     return {key: value for key, value in read.items() if key not in unread and value is not None}
 

@@ -99,7 +99,7 @@ class Gradient:
             "advantage", batch, steps, np.concatenate([action[None], drawn[1:]])
         ).reshape(-1, m)
         advantage_drawn = np.zeros(m, np.float32)  # asked for where the correction is not zero
-        is_cut = np.flatnonzero(rho_drawn > config.truncation)
+        is_cut = np.flatnonzero(rho_drawn > config.importance_clip)
         if len(is_cut) > 0:
             aside = self._passes["advantage"].forward_aside(
                 batch.sequences, steps[is_cut], drawn[:1, is_cut]
@@ -125,7 +125,7 @@ class Gradient:
         q_ret = _retrace(*known, np.float32(config.gamma), False)
         q_opc = _retrace(*known, np.float32(config.gamma), True)
 
-        cut, bound = np.float32(config.truncation), np.float32(config.trust_region)
+        cut, bound = np.float32(config.importance_clip), np.float32(config.trust_region)
         g = (np.minimum(rho, cut) * (q_opc - value))[:, None] * (action - mean)
         g += (np.maximum(1.0 - cut / rho_drawn, 0.0) * (q_drawn - value))[:, None] * (
             drawn[0] - mean
@@ -173,7 +173,7 @@ class Gradient:
             False,
         )
 
-        cut = np.float32(config.truncation)
+        cut = np.float32(config.importance_clip)
         g = np.maximum(1.0 - cut / rho_all, 0.0) * (q_all - value[:, None])
         g[each, taken] += np.minimum(rho, cut) * (q_ret - value) / p[each, taken]
         z = _project(g, -average / p, np.float32(config.trust_region))

@@ -34,7 +34,7 @@ Done otherwise than there:
 1. Segments have at most 50 steps (the k of the ACER paper's continuous tasks); ``segment`` 1000 takes whole episodes.
 2. (Q(x, a) in the correction where algorithm 2 prints Q(x, a_i): the latter would not correct anything.)
 3. One gradient for all segments, averaged over their steps, instead of asynchronous threads; no entropy bonus.
-   ``steps_per_update`` sets the pace of the calls: where an on-policy call would find nothing collected, a further
+   ``env_steps_per_gradient_step`` sets the pace of the calls: where an on-policy call would find nothing collected, a further
    replay call takes its place. Continuous actions are learned from in replay alone (ReF-ER paper).
 4. An lstm runs once along a segment, from zero at up to ``window`` steps before it; with ``acting`` ``window`` it sees
    the window that ends at each step, as for the other algorithms.
@@ -147,11 +147,11 @@ class ACER(OnStretches):
             q_ret = flat(retrace(*known, grid(trace), last, config.gamma))
             q_opc = flat(retrace(*known, grid(torch.ones_like(trace)), last, config.gamma))
             g = (
-                (rho.clamp(max=config.truncation) * (q_opc - value))[:, None]
+                (rho.clamp(max=config.importance_clip) * (q_opc - value))[:, None]
                 * (action - mean)
                 / std**2
             )
-            share = (1.0 - config.truncation / rho_drawn).clamp(min=0.0)
+            share = (1.0 - config.importance_clip / rho_drawn).clamp(min=0.0)
             g = g + (share * (q_drawn - value))[:, None] * (drawn[0] - mean) / std**2
             z = trust_region_step(g, (mean - average) / std**2, config.trust_region)
             target = value + rho.clamp(max=1.0) * (q_ret - q)
@@ -184,8 +184,10 @@ class ACER(OnStretches):
             q_ret = flat(retrace(*known, grid(rho.clamp(max=1.0)), last, config.gamma))
             # grad_phi log f(a|phi) is 1 / phi_a instead of a
             taken = torch.zeros_like(p).scatter(1, action, 1.0)
-            g = taken * (rho.clamp(max=config.truncation) * (q_ret - value))[:, None] / p
-            g = g + (1.0 - config.truncation / rho_all).clamp(min=0.0) * (q_all - value[:, None])
+            g = taken * (rho.clamp(max=config.importance_clip) * (q_ret - value))[:, None] / p
+            g = g + (1.0 - config.importance_clip / rho_all).clamp(min=0.0) * (
+                q_all - value[:, None]
+            )
             z = trust_region_step(g, -average / p, config.trust_region)
         policy_loss = -(phi * z).sum(1)
         value_loss = 0.5 * (q_ret - q) ** 2

@@ -1,6 +1,6 @@
 """DQN (Mnih et al. 2015) and Rainbow (Hessel et al. 2018), whose parts are settings of the same file.
 
-With n steps on (``steps_ahead``), m of them until the episode ended, if it did:
+With n steps on (``n_step``), m of them until the episode ended, if it did:
 
     R_t   = sum_{k=0}^{m-1} gamma^k r_{t+k+1}
     a*    = argmax_a Q~(s_{t+m}, a), or with ``double`` argmax_a Q(s_{t+m}, a)        (van Hasselt et al. 2016, eq. 4)
@@ -145,7 +145,10 @@ class DQN(Algorithm):
     @property
     def epsilon(self) -> float:
         """Chance of an action at random: from 1 to ``config.epsilon`` in ``epsilon_steps`` environment steps."""
-        config, steps = self.config, self.optimiser.adams["q"].steps * self.config.steps_per_update
+        config, steps = (
+            self.config,
+            self.optimiser.adams["q"].steps * self.config.env_steps_per_gradient_step,
+        )
         if config.noisy:
             return 0.0
         share = min(1.0, steps / config.epsilon_steps)
@@ -156,14 +159,14 @@ class DQN(Algorithm):
         return {"epsilon": self.epsilon}
 
     def gather(self, source: Source, places: I64) -> tuple[I64, Transitions]:
-        """Gather steps with what came ``steps_ahead`` later; ``nonterminal`` is gamma^(m-1), 0 at terminal states."""
+        """Gather steps with what came ``n_step`` later; ``nonterminal`` is gamma^(m-1), 0 at terminal states."""
         config = self.config
         return source.memory.gather_ahead(
             places,
             self.network.history,
             source.mean,
             source.per_std,
-            config.steps_ahead,
+            config.n_step,
             config.gamma,
             None if config.clip_rewards else source.reward_scale,
         )
@@ -177,9 +180,9 @@ class DQN(Algorithm):
         return inputs
 
     def target_rate(self) -> float:
-        """Move the target every ``target_every`` gradient steps."""
-        is_due = (self.optimiser.adams["q"].steps + 1) % self.config.target_every == 0
-        return self.config.target_rate if is_due else 0.0
+        """Move the target every ``target_update_interval`` gradient steps."""
+        is_due = (self.optimiser.adams["q"].steps + 1) % self.config.target_update_interval == 0
+        return self.config.tau if is_due else 0.0
 
     def loss(self, weights: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, Tensors]:
         """L of a batch of transitions."""

@@ -64,7 +64,7 @@ class TD3(Algorithm):
 
     def target_rate(self) -> float:
         """Move the targets together with the policy."""
-        return self.config.target_rate if self._moves_policy else 0.0
+        return self.config.tau if self._moves_policy else 0.0
 
     def inputs(self, batch: Any, weight: F32 | None) -> dict[str, Any]:
         """Add the noise of the target's actions."""

@@ -68,7 +68,7 @@ class TIS(segments.OnStretches):
             log_weight = flat(grid(log_rho).flip(0).cumsum(0).flip(0)).clamp(
                 -LOG_RHO_BOUND, LOG_RHO_BOUND
             )
-            weight = log_weight.exp().clamp(max=config.truncation)
+            weight = log_weight.exp().clamp(max=config.importance_clip)
             slope = segments.slope_of_log(phi, inputs["action"], config.sigma, choices)
             z = (weight * (returns - value))[:, None] * slope
             if isinstance(config, HasTrustRegion):

@@ -19,9 +19,9 @@ Implementation details that the paper leaves open:
 
 1. Log importance weights are clipped to +-20 before the exponential (overflow), far outside of any c_max.
 2. The policy gradient takes the current network's V(s_t) in its bracket; Q_ret is the stored one.
-3. Options that the paper does not have: ``center_advantages``, ``sigma_min``, ``deviation`` (a sigma for each state),
-   ``trunks`` (V and the policy share no weights), ``gamma_first`` (a horizon that grows), ``episode_share``,
-   ``beta_rate`` and ``decay`` (Retrace(lambda), ``rl_agent/replay/targets.py``); see ``rl_agent/config/``.
+3. Options that the paper does not have: ``center_advantages``, ``sigma_min``, ``state_dependent_std``, ``trunks`` (V
+   and the policy share no weights), ``gamma_first`` (a horizon that grows), ``episode_share``, ``beta_rate`` and
+   ``retrace_lambda`` (Retrace(lambda), ``rl_agent/replay/targets.py``); see ``rl_agent/config/``.
 4. The densities are those of untruncated normals (``rl_agent/distributions/densities.py``), or with ``policy``
    ``clipped`` those of normals clipped to the range of the actions (Weber et al. 2022, appendix B).
 5. A run takes its own gamma, learning rate, memory, start, annealing and first beta (1, not 0.3) where none are named
@@ -88,7 +88,7 @@ def make_actor(config: VRacerConfig, sizes: Sizes) -> Actor:
 def _deviation(config: VRacerConfig, sizes: Sizes) -> PolicyStd:
     """Build sigma, for each agent of a world if they have a policy each."""
     policies = sizes.world if config.policies == "own" else 1
-    return PolicyStd(sizes.action, config.sigma_min, policies, of_state=config.deviation == "state")
+    return PolicyStd(sizes.action, config.sigma_min, policies, of_state=config.state_dependent_std)
 
 
 class VRacer(Algorithm):

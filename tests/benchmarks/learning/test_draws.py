@@ -18,7 +18,12 @@ def draws():
 
 def a_checkpoint(sampler, folder):
     config = AgentConfig(
-        algorithm="sac", sampler=sampler, hidden=(8,), memory=2**13, start=4096, batch=256
+        algorithm="sac",
+        sampler=sampler,
+        hidden=(8,),
+        buffer_size=2**13,
+        learning_starts=4096,
+        batch_size=256,
     )
     learner = warm_learner(config, 3, 2)
     for _ in range(60):

@@ -23,7 +23,7 @@ SUITE = {
         "seeds": 1,
         "training_options": {"max_episode_steps": 5},
         "judge_every": 300,
-        "agent": {"hidden": [8], "batch": 16, "start": 200, "memory": 4096},
+        "agent": {"hidden": [8], "batch_size": 16, "learning_starts": 200, "buffer_size": 4096},
         "contestants": {"SAC, small": {"algorithm": "sac"}},
     }
 }

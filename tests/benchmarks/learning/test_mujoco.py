@@ -25,7 +25,7 @@ TINY = {
         "presets": ["mujoco/inverted_pendulum"],
         "steps": STEPS,
         "seeds": 2,
-        "agent": {"hidden": [8], "batch": 16, "start": 200, "memory": 4096},
+        "agent": {"hidden": [8], "batch_size": 16, "learning_starts": 200, "buffer_size": 4096},
         "contestants": {"V-RACER": {"algorithm": "vracer"}},
     }
 }

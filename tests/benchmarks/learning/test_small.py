@@ -55,4 +55,8 @@ def test_the_table_marks_who_comes_near_the_best(small, tmp_path):
 def test_a_training_takes_the_environments_and_the_settings_of_a_run(small):
     job = small.job_of("lq2", "vracer", 3)
     assert (job.steps, job.agents, job.seed, job.suite) == (60_000, 24, 3, "lq2")
-    assert (job.agent["beta"], job.agent["start"], job.agent["memory"]) == (1.0, 1200, 10_000)
+    assert (job.agent["beta"], job.agent["learning_starts"], job.agent["buffer_size"]) == (
+        1.0,
+        1200,
+        10_000,
+    )
