@@ -171,7 +171,7 @@ def _peer(
 
 
 def warm_learner(config: AgentConfig, observation: int, action: int) -> Learner:
-    """Build a learner whose memory is filled to ``start`` by random episodes, ready to update."""
+    """Build a learner whose memory is filled to ``learning_starts`` by random episodes, ready to update."""
     rng = np.random.default_rng(0)
     learner = Learner(
         config,

@@ -34,8 +34,8 @@ Done otherwise than there:
 1. Segments have at most 50 steps (the k of the ACER paper's continuous tasks); ``segment`` 1000 takes whole episodes.
 2. (Q(x, a) in the correction where algorithm 2 prints Q(x, a_i): the latter would not correct anything.)
 3. One gradient for all segments, averaged over their steps, instead of asynchronous threads; no entropy bonus.
-   ``env_steps_per_gradient_step`` sets the pace of the calls: where an on-policy call would find nothing collected, a further
-   replay call takes its place. Continuous actions are learned from in replay alone (ReF-ER paper).
+   ``env_steps_per_gradient_step`` sets the pace of the calls: where an on-policy call would find nothing collected,
+   a further replay call takes its place. Continuous actions are learned from in replay alone (ReF-ER paper).
 4. An lstm runs once along a segment, from zero at up to ``window`` steps before it; with ``acting`` ``window`` it sees
    the window that ends at each step, as for the other algorithms.
 
