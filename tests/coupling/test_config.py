@@ -12,7 +12,7 @@ from coupling.settings.content import apply_overrides, shipped_presets
 
 YAML = """
 env: Pendulum-v1
-agent: {start: 100, memory: 1000, learning_rate: 1e-4}
+agent: {learning_starts: 100, buffer_size: 1000, learning_rate: 1e-4}
 """
 
 

@@ -8,6 +8,7 @@ import pytest
 ROOT = Path(__file__).parents[3]
 
 
+@pytest.mark.filterwarnings("ignore::rl_agent.config.old_names.OldNameWarning")
 @pytest.mark.parametrize("study", ["defaults", "figure6", "mujoco", "replay", "sisl"])
 def test_every_kept_result_is_a_complete_job_of_the_plan(study):
     plan = importlib.import_module("benchmarks.learning.suites.plan")
