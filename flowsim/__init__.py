@@ -8,6 +8,7 @@ from flowsim.bodies.table import BodyState, Contact
 from flowsim.boundary import Sides
 from flowsim.grid import Grid
 from flowsim.simulation import Simulation
+from flowsim.surface import SurfaceLoads, surface_loads
 
 __all__ = [
     "Body",
@@ -20,6 +21,8 @@ __all__ = [
     "Sides",
     "SignedDistance",
     "Simulation",
+    "SurfaceLoads",
     "Union",
     "polygon",
+    "surface_loads",
 ]

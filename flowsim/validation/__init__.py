@@ -18,6 +18,7 @@ from flowsim.validation import (
     impulsive,
     open_sides,
     smooth,
+    surface,
     swimming,
 )
 from flowsim.validation.result import Case, DivergedError, Effort, Result, Row
@@ -39,6 +40,7 @@ CASES: dict[str, tuple[str, Case]] = {
         )
         for number in cylinder.STEADY_VALUES
     },
+    "surface": ("Pressure and skin friction along a cylinder at Re 40", surface.surface),
     "cylinder-100": ("Vortex shedding of a cylinder at Re 100", cylinder.shedding),
     "open-sides": ("Vortex shedding at Re 100 between open sides, 200 D/U", open_sides.open_sides),
     "short-times": ("Cylinder at Re 100 just after an impulsive start", impulsive.short_times),
