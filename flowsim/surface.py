@@ -175,7 +175,8 @@ def surface_loads(
         raise ValueError(f"points = {points!r}: a surface needs at least 8")
     h, state = flow.grid.h, flow.body_state
     if isinstance(reference_pressure, tuple):
-        reference = pressure_at(flow, reference_pressure, b)
+        _check_point(flow, reference_pressure)
+        reference = float(flow.sample_pressure([reference_pressure])[b, 0])
     else:
         reference = stream_pressure(flow, b) if reference_pressure is None else reference_pressure
     place, turn = state.position[b, k], _rotation(float(state.angle[b, k]))
@@ -210,29 +211,9 @@ def stream_pressure(flow: State, b: int = 0) -> float:
     return float(head.mean() - 0.5 * (stream**2).sum())
 
 
-def pressure_at(flow: State, point: tuple[float, float], b: int = 0) -> float:
-    """Return the pressure at a point of the box by bilinear interpolation between cell centres.
-
-    Raises
-    ------
-    ValueError
-        For a point outside the box.
-    """
+def _check_point(flow: State, point: tuple[float, float]) -> None:
     if not all(0 <= x <= side for x, side in zip(point, flow.grid.size, strict=True)):
-        raise ValueError(f"the point {point!r} lies outside the box of {flow.grid.size}")
-    pressure = flow.to_host(flow.pressure[b]).astype(np.float64)
-    (i, s), (j, t) = (
-        _cell(x / flow.grid.h - 0.5, cells) for x, cells in zip(point, pressure.shape, strict=True)
-    )
-    corners = pressure[i : i + 2, j : j + 2]
-    return float(np.array([1 - s, s]) @ corners @ np.array([1 - t, t]))
-
-
-def _cell(place: float, cells: int) -> tuple[int, float]:
-    """Return the centre below a place and the share of the way to the next; beyond the last ones it stays there."""
-    place = min(max(place, 0.0), cells - 1.0)
-    below = min(int(place), cells - 2)
-    return below, place - below
+        raise ValueError(f"reference_pressure = {point!r}: outside the box of {flow.grid.size}")
 
 
 # --- the surface as panels -------------------------------------------------------------------------------------------

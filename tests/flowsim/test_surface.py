@@ -5,7 +5,7 @@ import pytest
 
 from flowsim import Disk, Grid, HalfDisk, Sides, Simulation, Union, polygon, surface_loads
 from flowsim.bodies.swimmers import carangiform
-from flowsim.surface import pressure_at, stream_pressure
+from flowsim.surface import stream_pressure
 
 SQUARE = polygon([(-0.4, -0.4), (0.4, -0.4), (0.4, 0.4), (-0.4, 0.4)], center=(2.0, 2.0), angle=0.3)
 DUMBBELL = Union(
@@ -65,10 +65,9 @@ def test_reference_pressures():
     assert stream_pressure(sim) == pytest.approx(2.0 + 0.5 * (1.5**2 - 1.0), abs=0.01)
     x, y = sim.grid.centres()
     sim.pressure[0] = x + 2 * y
-    assert pressure_at(sim, (1.23, 0.7)) == pytest.approx(1.23 + 1.4)
     assert surface_loads(sim, reference_pressure=(3.0, 1.0)).reference_pressure == pytest.approx(5)
     with pytest.raises(ValueError, match="outside the box"):
-        pressure_at(sim, (9.0, 0.0))
+        surface_loads(sim, reference_pressure=(9.0, 0.0))
     with pytest.raises(ValueError, match="at least 8"):
         surface_loads(sim, points=3)
 
