@@ -94,6 +94,8 @@ class Learner:
 
     Attributes
     ----------
+    handed_out
+        Weights of an earlier policy that are handed out instead of the newest ones or their average, if any.
     notes
         What whoever drives the learner wants to find in its checkpoint again, fit for JSON.
 
@@ -157,6 +159,7 @@ class Learner:
         self._schedule = self.algorithm.schedule(self)
         self._statistics = Statistics()
         self._policy_std = math.nan
+        self.handed_out: F32 | None = None
         self.notes: dict[str, Any] = {}
 
     @property
@@ -384,6 +387,7 @@ class Learner:
             self.sampler.learn(Drawn(source, places, e.td_error, e.value, priority))
         self.refer.update_beta(memory.n_far, memory.steps, step)
         self.counters.gradient_steps += 1
+        self.handed_out = None
         if self.average and self.average.is_due(self.gradient_steps):
             self.average.add(self.algorithm.acting_weights, self.gradient_steps)
         self._statistics.add_update(e)
@@ -536,8 +540,13 @@ class Learner:
         return self.running.records(self.world, self.counters.received)
 
     def policy(self) -> Policy:
-        """Take a snapshot of the current policy, or its average where one is kept: independent of further learning."""
+        """Take a snapshot of the current policy, or its average where one is kept: independent of further learning.
+
+        Where :meth:`hand_out` was told of an earlier one, it is that one until the next gradient step.
+        """
         weights = self.average.weights if self.average else self.algorithm.acting_weights
+        if self.handed_out is not None:
+            weights = self.handed_out
         return Policy(
             self.config,
             self.sizes,
@@ -546,6 +555,10 @@ class Learner:
             self.state_scale.per_std.copy(),
             self.action_map,
         )
+
+    def hand_out(self, weights: F32 | None) -> None:
+        """Give the weights of an earlier policy of this learner as its own, until the next gradient step; None: not."""
+        self.handed_out = None if weights is None else weights.copy()
 
     # --- checkpoints -------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from rl_agent.rollout import joint
 from rl_agent.rollout.exploration import draw_action
 from rl_agent.rollout.normalization import ActionMap, ChoiceMap, Sizes, action_map_of, sizes_of
 from rl_agent.saving.checkpoint import made_from, read_checkpoint, write_checkpoint
-from rl_agent.saving.learner_state import AVERAGE, own_spaces
+from rl_agent.saving.learner_state import AVERAGE, HANDED_OUT, own_spaces
 
 __all__ = ["CHECKPOINT", "Policy"]
 
@@ -93,7 +93,7 @@ class Policy:
         """
         path = Path(path)
         file = path / CHECKPOINT if path.is_dir() else path
-        arrays, meta = read_checkpoint(file, lambda name: name in (*PARTS, AVERAGE))
+        arrays, meta = read_checkpoint(file, lambda name: name in (*PARTS, AVERAGE, HANDED_OUT))
         with made_from(file):
             config = AgentConfig.model_validate(meta["config"])
             observed, acted = own_spaces(arrays, meta)
@@ -101,7 +101,7 @@ class Policy:
             return cls(
                 config,
                 sizes_of(observed, acted, meta.get("world", 1)),
-                arrays.get(AVERAGE, weights),
+                arrays.get(HANDED_OUT, arrays.get(AVERAGE, weights)),
                 mean,
                 per_std,
                 action_map_of(acted, config.squash),

@@ -40,8 +40,9 @@ SEEDS, SURVIVAL, MEDIAN = 5, 0.95, -50.0
 def table(results: Path = RESULTS) -> str:
     """Return the rows of the seeds and what they say of the aim, in Markdown."""
     lines = [
-        "| seed | commit | survive 400 actions | the others fail after | median return | mean return | lowest tenth |",
-        "| --: | --- | --: | --- | --: | --: | --: |",
+        "| seed | commit | policy after | survive 400 actions | the others fail after | median return | mean return | "
+        "lowest tenth |",
+        "| --: | --- | --: | --: | --- | --: | --: | --: |",
     ]
     reached = []
     for folder in sorted(results.glob("seed*")):
@@ -50,7 +51,8 @@ def table(results: Path = RESULTS) -> str:
         after = found["after"]
         reached.append(after["survival"] >= SURVIVAL and after["median_return"] > MEDIAN)
         lines.append(
-            f"| {folder.name.removeprefix('seed')} | {start['commit'][:12]} | {_episodes(found)} | "
+            f"| {folder.name.removeprefix('seed')} | {start['commit'][:12]} | {_handed_out(folder)} | "
+            f"{_episodes(found)} | "
             f"{after['median_return']:.0f} | {after['mean_return']:.0f} "
             f"[{after['ci95'][0]:.0f}, {after['ci95'][1]:.0f}] | {_lowest_tenth(found['each']):.0f} |"
         )
@@ -59,6 +61,14 @@ def table(results: Path = RESULTS) -> str:
         f"and the median return is above {MEDIAN:.0f}. It was set for {SEEDS} seeds."
     )
     return "\n".join([*lines, "", verdict])
+
+
+def _handed_out(results: Path) -> str:
+    """Return after how many environment steps the policy stood that was chosen; the last one unless it was."""
+    file = results / "selection.json"
+    return (
+        f"{json.loads(file.read_text())['chosen']:,} actions" if file.exists() else "the last one"
+    )
 
 
 def _episodes(found: dict[str, Any]) -> str:

@@ -69,8 +69,9 @@ def train(options: argparse.Namespace, seed: int, results: Path) -> None:
         evaluation = evaluate_mean(run, options.episodes, options.evaluation_seed)
         (run / "evaluation.json").write_text(json.dumps(evaluation, indent=1))
     kept.mkdir(parents=True)
-    for name in ("config.yaml", "evaluation.json", "starts.jsonl"):
-        shutil.copy(run / name, kept / name)
+    for name in ("config.yaml", "evaluation.json", "selection.json", "starts.jsonl"):
+        if (run / name).exists():
+            shutil.copy(run / name, kept / name)
     for name in ("statistics.csv", "episodes.csv"):
         with (run / name).open("rb") as source, gzip.open(kept / f"{name}.gz", "wb") as target:
             shutil.copyfileobj(source, target)

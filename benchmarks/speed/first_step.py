@@ -41,7 +41,7 @@ def start(folder: Path) -> dict[str, float]:
     status = folder / "runs" / name / "status.json"
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
     process = subprocess.Popen(
-        [FLOWSIM, "train", PRESET, f"run.steps={STEPS}", f"run.name={name}"],
+        [FLOWSIM, "train", PRESET, f"run.steps={STEPS}", f"run.name={name}", "run.select_episodes=0"],
         cwd=folder, env=variables, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL,
     )  # fmt: skip
     assert process.stderr is not None

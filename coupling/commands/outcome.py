@@ -16,6 +16,7 @@ def print_outcome(folder: "RunFolder") -> None:
     """Print what a training came to: its last returns, the evaluation if it made one, and what to do next."""
     from coupling.commands.tables import print_results
     from coupling.run.log import read_status
+    from coupling.run.selection import describe_choice
 
     status = read_status(folder.status)
     if status["mean_return"] is not None:
@@ -36,6 +37,8 @@ def print_outcome(folder: "RunFolder") -> None:
             rows = {name: evaluation[which] for which, name in names.items() if which in evaluation}
             after = evaluation.get("after", {})
             print_results(rows | after.get("baselines", {}), after.get("seed"))
+    if choice := describe_choice(folder):
+        print(f"trained: {choice}")
     print_next(next_steps.after_training(next_steps.RunState.of(folder.path, folder)))
 
 

@@ -76,6 +76,8 @@ class EvaluationPool:
         Actions after which an episode is cut. None: the task's own limit of time, :data:`MOST_ACTIONS` if it has none.
     patience
         Seconds that this process plays alone before it starts others.
+    purpose
+        What the episodes are for; their seeds are of it.
     """
 
     def __init__(
@@ -86,10 +88,11 @@ class EvaluationPool:
         processes: int | None = None,
         max_actions: int | None = None,
         patience: float = PATIENCE,
+        purpose: Purpose = Purpose.EVALUATION,
     ) -> None:
         flows = is_flow(env) and env_options.get("backend", "cpu") == "cpu"
         self._env, self._env_options, self._patience = env, env_options, patience
-        self._max_actions = max_actions
+        self._max_actions, self._purpose = max_actions, purpose
         self._processes = processes or (len(os.sched_getaffinity(0)) if flows else 1)
         self._size = AT_ONCE_OF_FLOWS if flows else AT_ONCE
         self._others: list[_Other] = []
@@ -116,7 +119,7 @@ class EvaluationPool:
         episodes
             How many.
         seed
-            Of the evaluation: that of episode k is ``episode_seed(Purpose.EVALUATION, seed, k)``.
+            Of the evaluation: that of episode k is ``episode_seed(purpose, seed, k)``.
         progress
             Told the episodes that are over, and the actions of the longest under way.
 
@@ -131,7 +134,7 @@ class EvaluationPool:
             When no episode can be begun, all of them fail, or another process fails or dies.
         """
         size = min(self._size, episodes)
-        starts = [episode_seed(Purpose.EVALUATION, seed, number) for number in range(episodes)]
+        starts = [episode_seed(self._purpose, seed, number) for number in range(episodes)]
         parts = [
             _Part(number, starts[first : first + size], self._max_actions)
             for number, first in enumerate(range(0, episodes, size))

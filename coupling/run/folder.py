@@ -41,6 +41,8 @@ class RunFolder:
         self.status = path / "status.json"
         self.starts = path / "starts.jsonl"
         self.evaluation = path / "evaluation.json"
+        self.selection = path / "selection.json"
+        self.candidates = path / "candidates"
         self.statistics = path / "statistics.csv"
         self.episodes = path / "episodes.csv"
         self.tensorboard = path / "tensorboard"

@@ -9,7 +9,7 @@ from coupling.run.folder import RunFolder
 from rl_agent.policy import Policy
 from rl_agent.saving.checkpoint import CheckpointError, read_checkpoint
 
-__all__ = ["load_controller", "load_policy", "refuse_policy_alone", "write_agent"]
+__all__ = ["load_controller", "load_policy", "read_policy", "refuse_policy_alone", "write_agent"]
 
 
 def load_policy(folder: RunFolder) -> Policy:
@@ -20,10 +20,15 @@ def load_policy(folder: RunFolder) -> Policy:
     RunError
         When the checkpoint is missing, cut off or damaged.
     """
+    return read_policy(folder.checkpoint)
+
+
+def read_policy(file: Path) -> Policy:
+    """Read a policy from a file; errors of :func:`load_policy`."""
     try:
-        return Policy.load(folder.checkpoint)
+        return Policy.load(file)
     except (OSError, CheckpointError) as error:
-        raise RunError(f"checkpoint {folder.checkpoint} cannot be used: {error}") from error
+        raise RunError(f"checkpoint {file} cannot be used: {error}") from error
 
 
 def load_controller(folder: RunFolder, *, deterministic: bool, seed: int) -> PolicyController:
@@ -69,7 +74,7 @@ def write_agent(run: RunFolder, folder: Path) -> None:
     agent = RunFolder(folder)
     policy.save(agent.checkpoint)
     write_atomically(agent.config_file, run.config_text())  # no checksum: it may be changed by hand
-    for name in ("evaluation", "episodes", "starts"):
+    for name in ("evaluation", "selection", "episodes", "starts"):
         source: Path = getattr(run, name)
         if source.is_file():
             write_atomically(getattr(agent, name), source.read_bytes())

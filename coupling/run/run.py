@@ -24,6 +24,7 @@ from coupling.run.folder import RunFolder
 from coupling.run.log import log_evaluation
 from coupling.run.policies import refuse_policy_alone
 from coupling.run.screen import told_if_long
+from coupling.run.selection import choose_policy
 from coupling.run.training import Screen, Signals, Training
 from coupling.run.trust import note_training
 from coupling.run.warmup import run_warmup
@@ -172,7 +173,7 @@ def resume(
                 f"the checkpoint of {path} was written after learning had diverged, and no earlier one is kept; begin "
                 "a new run with a smaller agent.learning_rate"
             )
-        if _is_finished(learner, config.run.steps) and _is_evaluated(folder, config):
+        if _is_finished(learner, config.run.steps) and _has_nothing_to_evaluate(folder, config):
             raise ConfigError(
                 f"run {path} is finished: it has done {learner.environment_steps} of {config.run.steps} "
                 f"steps; to train longer, give more: run.steps={2 * config.run.steps}"
@@ -231,12 +232,14 @@ def is_complete(folder: RunFolder) -> bool:
     """
     config = folder.config()
     learner = load_learner(folder, "cpu")
-    return _is_finished(learner, config.run.steps) and _is_evaluated(folder, config)
+    return _is_finished(learner, config.run.steps) and _has_nothing_to_evaluate(folder, config)
 
 
-def _is_evaluated(folder: RunFolder, config: RunConfig) -> bool:
-    """Tell whether nothing is left to evaluate; a run may be stopped after its last checkpoint."""
-    return not config.run.evaluate_episodes or "after" in _evaluated(folder)
+def _has_nothing_to_evaluate(folder: RunFolder, config: RunConfig) -> bool:
+    """Tell whether the policy is chosen and evaluated; a run may be stopped after its last checkpoint."""
+    return (not config.run.select_episodes or folder.selection.exists()) and (
+        not config.run.evaluate_episodes or "after" in _evaluated(folder)
+    )
 
 
 def _evaluated(folder: RunFolder) -> dict[str, Any]:
@@ -302,7 +305,7 @@ def _carry_through(
     *,
     discard_damaged: bool = False,
 ) -> None:
-    """Evaluate the untrained policy, train, evaluate again."""
+    """Evaluate the untrained policy, train, choose the policy that is handed out, evaluate it."""
     with contextlib.ExitStack() as stack:
         stack.callback(folder.unlock)
         stack.enter_context(_as_run_error(folder))
@@ -320,6 +323,8 @@ def _carry_through(
                 folder, config, task, learner, screen, signals, standby,
                 discard_damaged=discard_damaged,
             ).carry_out()  # fmt: skip
+        if config.run.select_episodes and not folder.selection.exists():
+            choose_policy(folder, config, learner, screen)
         if config.run.evaluate_episodes:
             screen.say(
                 f"evaluating the trained policy and the baselines over {config.run.evaluate_episodes} episodes each"

@@ -15,6 +15,7 @@ from coupling.launch import make_launcher
 from coupling.launch.prewarm import Standby
 from coupling.run.folder import RunFolder
 from coupling.run.log import RunLog, Speedometer, write_status
+from coupling.run.selection import Candidates
 from coupling.run.serving import terms_of, write_connection_of
 from coupling.run.supervisor import Supervisor
 from coupling.service.experience import ExperienceLog, keep_trying
@@ -147,6 +148,7 @@ class Training:
         self._far = FarWatch(config.agent, config.run.steps)
         # segment of the log behind the last checkpoint, and the steps that it has
         self._kept = self._learner.notes.get("segment", 0), self._learner.environment_steps
+        self._candidates = Candidates(folder, config.run)
         self._unwritten: list[dict[str, Any]] = []
 
     def carry_out(self) -> None:
@@ -228,6 +230,8 @@ class Training:
                 f"going on at {steps} environment steps, {came_back} of them from the experience log"
             )
         self._checkpoint()
+        self._folder.selection.unlink(missing_ok=True)  # of a shorter training
+        self._candidates.begin(self._learner.environment_steps)
         if not self._server.exchange.fits():
             outboxes = {path.with_suffix("") for path in self._folder.workers.glob("outbox-*.?")}
             self._server.retire(map(read_outbox, sorted(outboxes)))
@@ -280,6 +284,8 @@ class Training:
             self._server.turn()
             if self._log.due(self._learner.environment_steps):
                 self._write(self._write_statistics)
+            if self._candidates.are_due(self._learner.environment_steps) and self._has_settled():
+                self._write(lambda: self._candidates.keep(self._learner))
             now = time.monotonic()
             if now >= supervise:
                 supervise = now + _SUPERVISE_EVERY
@@ -292,6 +298,10 @@ class Training:
                 self._checkpoint()
                 checkpoint = time.monotonic() + self._config.run.checkpoint_every
         self._supervisor.look()
+
+    def _has_settled(self) -> bool:
+        """Whether the policy follows from the environment steps: where that is promised, no gradient step is owed."""
+        return not self._config.workers.is_synchronous or not self._learner.updates_due()
 
     def _checkpoint(self) -> None:
         """Write the tables up to this step, then the checkpoint that they belong to, and begin a new log behind it.

@@ -214,6 +214,18 @@ class RunSettings(BaseModel):
         description="actions after which an evaluated episode is cut; the task's own time limit or 10,000 if left out",
     )
 
+    select_episodes: int = Field(
+        default=0,
+        ge=0,
+        description="episodes by whose mean return the policy that is handed out is chosen among six of the last third "
+        "of the training; 0 hands out the last one",
+    )
+    select_max_actions: int | None = Field(
+        default=None,
+        ge=1,
+        description="actions after which such an episode is cut; run.evaluate_max_actions if left out",
+    )
+
     @pydantic.field_validator("folder")
     @classmethod
     def _means_what_a_shell_means(cls, folder: str) -> str:
@@ -264,6 +276,10 @@ class RunConfig(BaseModel):
         if self.env == EXTERNAL and self.run.evaluate_episodes:
             raise ValueError(
                 f"run.evaluate_episodes must be 0: {EXTERNAL} has no environments in Python to evaluate in"
+            )
+        if self.env == EXTERNAL and self.run.select_episodes:
+            raise ValueError(
+                f"run.select_episodes must be 0: {EXTERNAL} has no environments in Python to choose a policy in"
             )
         return self
 

@@ -13,10 +13,13 @@ from rl_agent.saving.checkpoint import Arrays
 if TYPE_CHECKING:
     from rl_agent.learner import Learner
 
-__all__ = ["AVERAGE", "contents", "own_spaces", "restore", "spaces"]
+__all__ = ["AVERAGE", "HANDED_OUT", "contents", "own_spaces", "restore", "spaces"]
 
 AVERAGE = "average"
 """Of a learner that averages its policy: the weights to take instead of the newest."""
+
+HANDED_OUT = "handed_out"
+"""Of a learner that hands out an earlier policy: its weights, to take instead of both."""
 
 OwnSpaces = tuple[gymnasium.spaces.Box, gymnasium.spaces.Box | gymnasium.spaces.Discrete]
 
@@ -37,6 +40,8 @@ def contents(learner: Learner) -> tuple[Arrays, dict[str, Any]]:
     }
     if learner.average:
         arrays[AVERAGE] = learner.average.weights
+    if learner.handed_out is not None:
+        arrays[HANDED_OUT] = learner.handed_out
     meta = {
         "config": learner.config.model_dump(mode="json"),
         "agents": learner.agents,
@@ -81,6 +86,7 @@ def restore(learner: Learner, arrays: Arrays, meta: dict[str, Any]) -> None:
     if learner.average:
         newest = arrays["algorithm/weights"][: len(learner.average.weights)]
         learner.average.weights[:] = arrays.get(AVERAGE, newest)
+    learner.hand_out(arrays.get(HANDED_OUT))
     learner.state_scale.mean[:] = arrays["state/mean"]
     learner.state_scale.per_std[:] = arrays["state/per_std"]
     learner.state_scale.frozen = meta["frozen"]

@@ -44,6 +44,7 @@ def evaluate(
         from coupling.run.agents import find_agent
         from coupling.run.policies import load_controller
         from coupling.run.screen import ConsoleScreen
+        from coupling.run.selection import describe_choice
         from coupling.run.trust import refuse_unknown_code
         from coupling.settings import EXTERNAL
         from coupling.settings.config import on_another_task
@@ -78,8 +79,9 @@ def evaluate(
                 ),
                 max_actions=max_actions,
             )
+    choice = describe_choice(folder)
     if as_json:
-        print(json.dumps(result | {"env_options": config.env_options}))
+        print(json.dumps(result | {"env_options": config.env_options, "policy": choice or None}))
     else:
         from coupling.commands.tables import print_results
 
@@ -88,5 +90,7 @@ def evaluate(
         # after the first one, the episodes of a program outside Python are its own
         known = None if is_external else seed
         print_results({name: result} | also | result["baselines"], known)
+        if choice:
+            print(f"agent: {choice}")
         state = next_steps.RunState.of(path, folder, draws_itself=draws_itself(config.env))
         print_next(next_steps.after_evaluation(state, changes or []), trust)
