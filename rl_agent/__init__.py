@@ -7,9 +7,9 @@ if TYPE_CHECKING:
     from rl_agent.config import AgentConfig
     from rl_agent.learner import Learner
     from rl_agent.policy import Policy
+    from rl_agent.rollout.in_process import evaluate, train_serial
     from rl_agent.rollout.statistics import EpisodeRecord
     from rl_agent.saving.checkpoint import CheckpointError
-    from rl_agent.serial import evaluate, train_serial
 
 __all__ = [
     "AgentConfig",
@@ -27,8 +27,8 @@ _HOMES = {
     "EpisodeRecord": "rollout.statistics",
     "Learner": "learner",
     "Policy": "policy",
-    "evaluate": "serial",
-    "train_serial": "serial",
+    "evaluate": "rollout.in_process",
+    "train_serial": "rollout.in_process",
 }
 
 

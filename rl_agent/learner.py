@@ -22,27 +22,16 @@ from threadpoolctl import threadpool_limits
 
 from rl_agent.algorithms import make_algorithm
 from rl_agent.config import AgentConfig
+from rl_agent.multi_agent import cooperation, joint
 from rl_agent.networks.optim.averaging import make_average
+from rl_agent.normalization.actions import action_map_of
+from rl_agent.normalization.rewards import RewardScale
+from rl_agent.normalization.spaces import sizes_of
+from rl_agent.normalization.states import LARGEST_NUMBER, StateScale
 from rl_agent.policy import Policy
-from rl_agent.replay import (
-    Drawn,
-    Episode,
-    EpisodeMemory,
-    RememberForget,
-    Source,
-    make_sampler,
-    multi_agent,
-)
-from rl_agent.replay.performance import Performance
-from rl_agent.rollout import joint
+from rl_agent.replay import Drawn, Episode, EpisodeMemory, RememberForget, Source, make_sampler
+from rl_agent.replay.samplers.performance import Performance
 from rl_agent.rollout.exploration import Exploration
-from rl_agent.rollout.normalization import (
-    LARGEST_NUMBER,
-    RewardScale,
-    StateScale,
-    action_map_of,
-    sizes_of,
-)
 from rl_agent.rollout.open_episodes import Decision, RunningEpisodes
 from rl_agent.rollout.statistics import EpisodeRecord, Statistics
 from rl_agent.runtime import lazy_torch
@@ -89,7 +78,7 @@ class Learner:
         Seed of the first weights, of the exploration and of the draws from the memory.
     world
         Agents that act together in one environment (N). From outside such a world looks like one agent, with joint
-        spaces, observations and actions (``rl_agent/rollout/joint.py``); settings and counters are in its steps.
+        spaces, observations and actions (``rl_agent/multi_agent/joint.py``); settings and counters are in its steps.
         Inside, its members are numbered one after the other.
 
     Attributes
@@ -341,7 +330,7 @@ class Learner:
         """Tell which observations, shape (n, S), can be learned from: whoever serves asks before it hands them over.
 
         Others are beyond ``LARGEST_NUMBER`` or, once the scales of the states are known, beyond ``FARTHEST``
-        (``rl_agent/rollout/normalization.py``).
+        (``rl_agent/normalization/states.py``).
         """
         array = np.asarray(observations, np.float32)
         fine = (np.abs(array) <= LARGEST_NUMBER).all(axis=1)
@@ -427,7 +416,7 @@ class Learner:
             own = np.where(
                 self.memory.terminated[rows], np.float32(0.0), self.memory.final_value[rows]
             )
-            self.memory.final_value[rows] = multi_agent.mean_of_each(own, self.world)
+            self.memory.final_value[rows] = cooperation.mean_of_each(own, self.world)
 
     def experiences(self) -> I64:
         """Places of all stored steps in which the agents took part."""
@@ -464,7 +453,7 @@ class Learner:
     def _remember(self, episodes: list[Episode]) -> None:
         """Store what all agents of a world did together."""
         if self.config.is_cooperative:
-            episodes = multi_agent.cooperate(episodes)
+            episodes = cooperation.cooperate(episodes)
         self.memory.add(episodes, self.gamma, self.reward_scale.value)
 
     def store_pieces(self, agents: I64, piece: int) -> None:

@@ -9,9 +9,10 @@ import numpy.typing as npt
 
 from rl_agent.algorithms import make_actor
 from rl_agent.config import AgentConfig
-from rl_agent.rollout import joint
+from rl_agent.multi_agent import joint
+from rl_agent.normalization.actions import ActionMap, ChoiceMap, action_map_of
+from rl_agent.normalization.spaces import Sizes, sizes_of
 from rl_agent.rollout.exploration import draw_action
-from rl_agent.rollout.normalization import ActionMap, ChoiceMap, Sizes, action_map_of, sizes_of
 from rl_agent.saving.checkpoint import made_from, read_checkpoint, write_checkpoint
 from rl_agent.saving.learner_state import AVERAGE, HANDED_OUT, own_spaces
 
@@ -147,7 +148,7 @@ class Policy:
         ----------
         observations
             Shape (n, S), or (S,) for a single one; unscaled. In a multi-agent environment they are joint ones
-            (``rl_agent/rollout/joint.py``), and so are the actions.
+            (``rl_agent/multi_agent/joint.py``), and so are the actions.
         state
             From the previous call of the same episodes, shape (n, state size), or (state size,) for a single one;
             ``None`` begins an episode.

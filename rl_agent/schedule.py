@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rl_agent.config import AgentConfig, OnPolicyConfig, Remembering
-from rl_agent.replay.samplers import EpochSampler
+from rl_agent.replay.samplers.epochs import EpochSampler
 
 if TYPE_CHECKING:
     from rl_agent.learner import Learner

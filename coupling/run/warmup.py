@@ -7,7 +7,7 @@ import numpy as np
 
 from rl_agent.config import AgentConfig
 from rl_agent.learner import Learner
-from rl_agent.rollout.joint import ActionSpace
+from rl_agent.multi_agent.joint import ActionSpace
 
 __all__ = ["run_warmup"]
 

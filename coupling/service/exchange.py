@@ -39,7 +39,7 @@ from coupling.wire.protocol import (
     decode_step,
     encode,
 )
-from rl_agent.rollout.normalization import LARGEST_NUMBER
+from rl_agent.normalization.states import LARGEST_NUMBER
 
 __all__ = ["Exchange"]
 

@@ -44,7 +44,7 @@ from coupling.wire.protocol import (
     encode_control,
 )
 from coupling.wire.security import Guard, Keys
-from rl_agent.rollout.normalization import FARTHEST, LARGEST_NUMBER
+from rl_agent.normalization.states import FARTHEST, LARGEST_NUMBER
 
 __all__ = ["Counts", "Learning", "Server", "Session", "Terms"]
 

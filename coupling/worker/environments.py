@@ -31,7 +31,7 @@ from coupling.worker.env_registry import (
 from coupling.worker.guard import FailureError, Guarded, GuardedBatch, failures_of
 from coupling.worker.spaces import Numbered, flattened, notes_on
 from coupling.worker.worlds import JointWorld
-from rl_agent.rollout.joint import ActionSpace
+from rl_agent.multi_agent.joint import ActionSpace
 
 __all__ = [
     "Numbered",
@@ -55,7 +55,7 @@ class Task:
     ----------
     observation_space, action_space
         Spaces of one environment: a flat box, and a flat box or discrete. Those of a world are joint ones
-        (``rl_agent/rollout/joint.py``).
+        (``rl_agent/multi_agent/joint.py``).
     episode_steps
         Longest episode in steps, where the task says so.
     world
@@ -100,7 +100,7 @@ def make_vector(
         Number of environments.
     guarded
         Whether a failure costs its episode; else it raises ``FailureError``, for those who take every step for a
-        transition (``rl_agent.serial``).
+        transition (``rl_agent.rollout.in_process``).
 
     Returns
     -------

@@ -20,7 +20,7 @@ from gymnasium.vector.utils import concatenate, create_empty_array, iterate
 
 from coupling.errors import RAISED, describe_failure
 from coupling.worker.spaces import flat_actions, flat_observations
-from rl_agent.rollout.normalization import LARGEST_NUMBER
+from rl_agent.normalization.states import LARGEST_NUMBER
 
 __all__ = [
     "FailureError",

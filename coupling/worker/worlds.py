@@ -1,4 +1,4 @@
-"""Worlds of several agents as environments of one joint agent (``rl_agent/rollout/joint.py``)."""
+"""Worlds of several agents as environments of one joint agent (``rl_agent/multi_agent/joint.py``)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from coupling.worker.guard import FailureError, checked_reward, place_of
 from coupling.worker.spaces import flat_actions, flat_observations
-from rl_agent.rollout.joint import joint_actions, joint_observations, pack
+from rl_agent.multi_agent.joint import joint_actions, joint_observations, pack
 
 __all__ = ["JointWorld"]
 

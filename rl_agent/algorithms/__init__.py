@@ -22,7 +22,7 @@ from rl_agent.algorithms.vracer import loss as vracer
 from rl_agent.algorithms.vracer.loss import VRacer
 from rl_agent.config import AgentConfig
 from rl_agent.networks.actor import Actor
-from rl_agent.rollout.normalization import Sizes
+from rl_agent.normalization.spaces import Sizes
 
 __all__ = ["Algorithm", "Evaluation", "Source", "VRacer", "make_actor", "make_algorithm"]
 

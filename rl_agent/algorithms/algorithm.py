@@ -18,14 +18,14 @@ import numpy as np
 import numpy.typing as npt
 
 from rl_agent.config import ActorCritic, AgentConfig, HasTarget
-from rl_agent.distributions import densities
 from rl_agent.networks import Parts
 from rl_agent.networks.actor import Acting, Actor
+from rl_agent.networks.distributions import densities
 from rl_agent.networks.optim.gradient_step import GradientStep
 from rl_agent.networks.optim.optimizer import Optimiser
+from rl_agent.normalization.spaces import Sizes
 from rl_agent.replay.refer import Rules
-from rl_agent.replay.sampler import Source
-from rl_agent.rollout.normalization import Sizes
+from rl_agent.replay.samplers.sampler import Source
 from rl_agent.runtime.lazy_torch import torch
 from rl_agent.schedule import Ratio, Schedule
 

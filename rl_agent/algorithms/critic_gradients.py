@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from rl_agent.algorithms.algorithm import Algorithm, Evaluation, evaluation_of
 from rl_agent.config import ActorCritic
-from rl_agent.distributions import comparison
 from rl_agent.networks import Pass
+from rl_agent.networks.distributions import comparison
 from rl_agent.replay.batch import Transitions
 from rl_agent.replay.refer import Rules
 

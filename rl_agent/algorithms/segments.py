@@ -16,10 +16,10 @@ import numpy.typing as npt
 
 from rl_agent.algorithms.algorithm import Algorithm, Source, Tensors, near_policy_masks
 from rl_agent.config import AgentConfig, SegmentConfig
-from rl_agent.distributions import densities
 from rl_agent.networks import Views, make_network, unrolled_outputs
 from rl_agent.networks.actor import Actor, categorical_head, gaussian_head
-from rl_agent.rollout.normalization import Sizes
+from rl_agent.networks.distributions import densities
+from rl_agent.normalization.spaces import Sizes
 from rl_agent.runtime.lazy_torch import torch
 
 __all__ = [

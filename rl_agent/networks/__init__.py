@@ -20,7 +20,6 @@ from rl_agent.networks.mlp import MLP
 from rl_agent.networks.network import Network
 from rl_agent.networks.parallel import Parallel
 from rl_agent.networks.parameter_views import Arrays, Parts, Pass, Views
-from rl_agent.networks.per_agent import PerAgent
 from rl_agent.networks.unroll import UnrolledPass, is_written_out, unrolled_outputs
 
 __all__ = [
@@ -32,7 +31,6 @@ __all__ = [
     "Parallel",
     "Parts",
     "Pass",
-    "PerAgent",
     "UnrolledPass",
     "Views",
     "WindowLSTM",

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from rl_agent.distributions import sampling
 from rl_agent.networks import Network
+from rl_agent.networks.distributions import sampling
 from rl_agent.runtime.lazy_torch import torch
 
 __all__ = ["Acting", "Actor", "Head", "categorical_head", "gaussian_head"]

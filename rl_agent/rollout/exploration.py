@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rl_agent.config import AgentConfig, DDPGConfig
-from rl_agent.distributions import sampling
+from rl_agent.networks.distributions import sampling
 
 __all__ = ["Exploration", "draw_action"]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import gymnasium
 import numpy as np
 
-from rl_agent.rollout import joint
+from rl_agent.multi_agent import joint
 from rl_agent.saving.checkpoint import Arrays
 
 if TYPE_CHECKING:

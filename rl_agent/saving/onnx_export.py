@@ -23,8 +23,8 @@ import numpy as np
 import numpy.typing as npt
 
 from rl_agent.algorithms import make_actor
-from rl_agent.rollout import joint
-from rl_agent.rollout.normalization import ActionMap
+from rl_agent.multi_agent import joint
+from rl_agent.normalization.actions import ActionMap
 
 if TYPE_CHECKING:
     from rl_agent.policy import Policy

@@ -10,7 +10,7 @@ from coupling.worker.env_registry import world_maker
 from coupling.worker.environments import describe_task
 from coupling.worker.worlds import JointWorld
 from rl_agent import AgentConfig, Learner
-from rl_agent.rollout.joint import unpack
+from rl_agent.multi_agent.joint import unpack
 
 PETTINGZOO = pytest.importorskip(
     "pettingzoo.test", reason="PettingZoo is not installed: pip install 'flowsim-rl[sisl]'"

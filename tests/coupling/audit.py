@@ -13,7 +13,7 @@ from oracle import ENTRY, TERMINATED, reward_of
 
 from coupling.wire.protocol import Kind, decode, decode_observations, decode_step
 from coupling.worker.outbox import read_outbox
-from rl_agent.rollout.joint import EXTRAS, unpack
+from rl_agent.multi_agent.joint import EXTRAS, unpack
 
 WORDS = np.dtype(
     [("episode", "<u4"), ("step", "<u4"), ("flags", "u1"), ("reward", "<f8"), ("action", "<f4", 2)]

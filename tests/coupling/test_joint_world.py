@@ -14,7 +14,7 @@ from coupling.errors import ConfigError
 from coupling.worker.environments import describe_task, make_vector
 from coupling.worker.worlds import JointWorld
 from rl_agent import Learner
-from rl_agent.rollout.joint import unpack
+from rl_agent.multi_agent.joint import unpack
 
 MEADOW = "parallel:meadow"
 

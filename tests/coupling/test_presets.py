@@ -12,7 +12,7 @@ from coupling.settings.presets import describe_presets
 from coupling.worker.environments import Numbered, describe_task, make_single, make_vector
 from rl_agent.config import ALGORITHMS, OnPolicyConfig
 from rl_agent.learner import Learner
-from rl_agent.serial import SerialRun
+from rl_agent.rollout.in_process import SerialRun
 
 PRESETS = [name for name in shipped_presets() if name.startswith(("mujoco/", "classic/"))]
 # a short life for the test; the sizes of networks and actions stay those of the preset

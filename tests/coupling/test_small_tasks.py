@@ -18,7 +18,7 @@ from coupling.worker.env_registry import PARALLEL
 from coupling.worker.environments import describe_task, make_vector
 from rl_agent.config.defaults import warnings_of
 from rl_agent.learner import Learner
-from rl_agent.serial import SerialRun
+from rl_agent.rollout.in_process import SerialRun
 
 ROOT = Path(__file__).parents[2]
 

@@ -24,7 +24,7 @@ from learners import (
 from rl_agent import AgentConfig, Learner
 from rl_agent.algorithms import Source, make_algorithm
 from rl_agent.algorithms.naf.loss import q_value
-from rl_agent.rollout.normalization import Sizes
+from rl_agent.normalization.spaces import Sizes
 
 # --- what is gathered ------------------------------------------------------------------------------------------------
 

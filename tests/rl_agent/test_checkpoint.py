@@ -10,8 +10,8 @@ import pytest
 
 from rl_agent import AgentConfig, CheckpointError, Learner, Policy
 from rl_agent.replay.memory import EPISODE_STEP_FIELDS
+from rl_agent.rollout.in_process import SerialRun
 from rl_agent.rollout.open_episodes import PER_AGENT
-from rl_agent.serial import SerialRun
 
 
 class Drift(gymnasium.Env):

@@ -11,7 +11,7 @@ from scipy.special import log_ndtr
 from scipy.stats import norm
 
 from rl_agent import AgentConfig, Learner
-from rl_agent.distributions import clipped_normal, comparison, densities, sampling
+from rl_agent.networks.distributions import clipped_normal, comparison, densities, sampling
 
 CASES = [  # m, sigma, m_mu, sigma_mu, low, high
     (0.3, 0.5, -0.2, 0.7, -1.0, 1.0),

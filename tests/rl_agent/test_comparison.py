@@ -6,7 +6,7 @@ import torch
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from rl_agent.distributions import comparison
+from rl_agent.networks.distributions import comparison
 
 F32, NONE = np.float32, np.float32(np.inf)
 

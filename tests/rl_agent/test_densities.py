@@ -3,7 +3,7 @@ import pytest
 import torch
 from scipy.integrate import quad
 
-from rl_agent.distributions import densities, sampling
+from rl_agent.networks.distributions import densities, sampling
 
 T = torch.distributions
 

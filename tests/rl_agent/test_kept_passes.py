@@ -10,7 +10,7 @@ import rl_agent
 
 COMPARED = """
 import numpy as np
-from rl_agent.distributions import comparison
+from rl_agent.networks.distributions import comparison
 one = np.ones((1, 1), np.float32)
 print(comparison.compare(one, one, 0.25 * one, 0 * one, one, True)[0][0])
 """
@@ -39,7 +39,7 @@ def test_a_change_of_what_a_kept_pass_calls_is_seen(tmp_path):
     cache = str(tmp_path / "cache")
     before = float(run(COMPARED, tmp_path, NUMBA_CACHE_DIR=cache))
     assert float(run(COMPARED, tmp_path, NUMBA_CACHE_DIR=cache)) == before
-    called = package / "distributions" / "clipped_normal.py"
+    called = package / "networks" / "distributions" / "clipped_normal.py"
     text = called.read_text()
     assert text.count("return log_ratio, ") == 1
     called.write_text(text.replace("return log_ratio, ", "return log_ratio + 1.0, "))

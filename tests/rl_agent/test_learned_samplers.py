@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 import torch
 
+from rl_agent.normalization.spaces import Sizes
 from rl_agent.replay import Drawn, Episode, EpisodeMemory, Source
-from rl_agent.replay.ero import EROSampler
-from rl_agent.replay.features import FEATURES, Features, Findings
-from rl_agent.replay.ners import NERSSampler
-from rl_agent.replay.performance import Performance
-from rl_agent.replay.score_network import ScoreNetwork
-from rl_agent.rollout.normalization import Sizes
+from rl_agent.replay.samplers.ero import EROSampler
+from rl_agent.replay.samplers.features import FEATURES, Features, Findings
+from rl_agent.replay.samplers.ners import NERSSampler
+from rl_agent.replay.samplers.performance import Performance
+from rl_agent.replay.samplers.score_network import ScoreNetwork
 
 CAPACITY = 40
 MEAN, PER_STD = np.array([0.3, -0.2], np.float32), np.array([1.5, 0.5], np.float32)

@@ -13,8 +13,8 @@ from learners import by_autograd
 
 from rl_agent import AgentConfig, Learner, Policy
 from rl_agent.algorithms import Source
+from rl_agent.multi_agent import joint
 from rl_agent.replay.refer import Rules
-from rl_agent.rollout import joint
 
 N, S, A = 3, 2, 2
 GAMMA = 0.9

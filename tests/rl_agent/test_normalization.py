@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from learners import a_learner
 
-from rl_agent.rollout.normalization import EPSILON, RewardScale
+from rl_agent.normalization.rewards import RewardScale
+from rl_agent.normalization.states import EPSILON
 
 
 def of(*rewards: float) -> np.ndarray:

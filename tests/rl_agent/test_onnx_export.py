@@ -5,7 +5,7 @@ import pytest
 from gymnasium.spaces import Box, Discrete
 
 from rl_agent import AgentConfig, Learner
-from rl_agent.rollout.joint import joint_actions, joint_observations, pack
+from rl_agent.multi_agent.joint import joint_actions, joint_observations, pack
 from rl_agent.saving.onnx_export import export_onnx, largest_difference
 
 onnxruntime = pytest.importorskip("onnxruntime")

@@ -10,8 +10,8 @@ from test_samplers import source_of
 
 from rl_agent import AgentConfig, Learner
 from rl_agent.networks import Conv, make_encoder, make_network
-from rl_agent.replay.score_network import ScoreNetwork
-from rl_agent.serial import SerialRun
+from rl_agent.replay.samplers.score_network import ScoreNetwork
+from rl_agent.rollout.in_process import SerialRun
 
 PICTURE = (2, 5, 4)
 SMALL = {

@@ -3,6 +3,7 @@ import pytest
 import scipy.stats
 
 from rl_agent import AgentConfig
+from rl_agent.normalization.spaces import Sizes
 from rl_agent.replay import (
     Drawn,
     Episode,
@@ -13,10 +14,13 @@ from rl_agent.replay import (
     UniformSampler,
     make_sampler,
 )
-from rl_agent.replay.ero import EROSampler
-from rl_agent.replay.ners import NERSSampler
-from rl_agent.replay.prioritised import SORT_INTERVAL, ProportionalSampler, RankSampler
-from rl_agent.rollout.normalization import Sizes
+from rl_agent.replay.samplers.ero import EROSampler
+from rl_agent.replay.samplers.ners import NERSSampler
+from rl_agent.replay.samplers.prioritized import (
+    SORT_INTERVAL,
+    ProportionalSampler,
+    RankSampler,
+)
 
 KINDS = {"proportional": ProportionalSampler, "rank": RankSampler}
 

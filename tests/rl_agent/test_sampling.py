@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from rl_agent.distributions import sampling
+from rl_agent.networks.distributions import sampling
 
 
 def test_draws_follow_the_normal_truncated_at_three_standard_deviations():

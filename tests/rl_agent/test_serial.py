@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from rl_agent import AgentConfig, Learner, train_serial
-from rl_agent.serial import SerialRun
+from rl_agent.rollout.in_process import SerialRun
 
 SAME_STEP = gymnasium.vector.AutoresetMode.SAME_STEP
 

@@ -8,9 +8,9 @@ from learners import by_autograd
 
 from rl_agent import AgentConfig, Learner
 from rl_agent.algorithms import VRacer
+from rl_agent.normalization.spaces import Sizes
 from rl_agent.replay import Batch, UniformSampler
 from rl_agent.replay.refer import Rules
-from rl_agent.rollout.normalization import Sizes
 
 RULES = Rules(c_max=4.0, beta=0.4, rule_1=True, rho_clip=math.inf)
 

@@ -30,7 +30,7 @@ def draws_of(checkpoint: Path) -> dict[str, Any] | None:
     dict
         ``updates`` of the sampler's network (0 without one), the 10, 50 and 90 % quantiles of the ``scores`` of the
         steps that have been drawn, the share ``not_drawn_yet`` of the others, and the ``effective_share`` of the
-        memory (``rl_agent.replay.sampler.effective_share``).
+        memory (``rl_agent.replay.samplers.sampler.effective_share``).
     """
     learner = Learner.load(checkpoint)
     share = learner.sampler.effective_share(learner.memory)

@@ -29,8 +29,8 @@ from coupling.worker.environments import describe_task, make_vector
 from rl_agent.config import DEFAULTS, AgentConfig
 from rl_agent.config.old_names import current_settings
 from rl_agent.learner import Learner
+from rl_agent.rollout.in_process import SerialRun
 from rl_agent.rollout.seeds import EVALUATION_SEED, Purpose, episode_seed
-from rl_agent.serial import SerialRun
 
 ROWS = 200  # of a curve
 LEAST_ROW = 100  # environment steps

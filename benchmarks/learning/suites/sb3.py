@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.vec_env import VecEnv
 
-from rl_agent.rollout import joint
+from rl_agent.multi_agent import joint
 
 __all__ = ["Environments", "ModelController"]
 

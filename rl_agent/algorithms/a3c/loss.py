@@ -31,7 +31,7 @@ from rl_agent.algorithms.algorithm import Tensors, near_policy_masks
 from rl_agent.algorithms.on_policy import OnPolicy
 from rl_agent.config import A3CConfig, HasTrustRegion
 from rl_agent.networks import Parts, make_network
-from rl_agent.rollout.normalization import Sizes
+from rl_agent.normalization.spaces import Sizes
 from rl_agent.runtime.lazy_torch import torch
 
 __all__ = ["A3C"]

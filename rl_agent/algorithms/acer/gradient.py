@@ -9,10 +9,10 @@ import numpy.typing as npt
 
 from rl_agent.algorithms.algorithm import Algorithm, Evaluation, evaluation_of
 from rl_agent.config import ACERConfig
-from rl_agent.distributions import comparison
-from rl_agent.distributions.densities import LOG_RHO_BOUND
-from rl_agent.distributions.sampling import softmax
 from rl_agent.networks import Network, UnrolledPass
+from rl_agent.networks.distributions import comparison
+from rl_agent.networks.distributions.densities import LOG_RHO_BOUND
+from rl_agent.networks.distributions.sampling import softmax
 from rl_agent.replay.refer import Rules
 from rl_agent.runtime.jit import compiled
 

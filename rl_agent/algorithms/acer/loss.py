@@ -61,9 +61,9 @@ from rl_agent.algorithms.segments import (
     trust_region_step,
 )
 from rl_agent.config import ACERConfig
-from rl_agent.distributions import densities
 from rl_agent.networks import Parts, Views, is_written_out, make_network
-from rl_agent.rollout.normalization import Sizes
+from rl_agent.networks.distributions import densities
+from rl_agent.normalization.spaces import Sizes
 from rl_agent.runtime.lazy_torch import torch
 
 __all__ = ["ACER", "make_actor"]

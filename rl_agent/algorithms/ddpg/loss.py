@@ -35,7 +35,7 @@ from rl_agent.algorithms.ddpg import gradient
 from rl_agent.config import DDPGConfig, TD3Config
 from rl_agent.networks import Parts, make_network
 from rl_agent.networks.actor import Actor, Head
-from rl_agent.rollout.normalization import Sizes
+from rl_agent.normalization.spaces import Sizes
 from rl_agent.runtime.lazy_torch import torch
 
 __all__ = ["DDPG", "make_actor"]

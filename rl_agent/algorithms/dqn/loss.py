@@ -45,9 +45,9 @@ from rl_agent.config import DQNConfig
 from rl_agent.networks import Parts, make_encoder
 from rl_agent.networks.actor import Acting, Actor, Head
 from rl_agent.networks.q_network import QNetwork, squashed_noise
+from rl_agent.normalization.spaces import Sizes
 from rl_agent.replay.batch import Transitions
-from rl_agent.replay.sampler import Source
-from rl_agent.rollout.normalization import Sizes
+from rl_agent.replay.samplers.sampler import Source
 from rl_agent.runtime.lazy_torch import torch
 
 __all__ = ["DQN", "make_actor", "project"]

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from rl_agent.algorithms.algorithm import Algorithm, Evaluation
-from rl_agent.distributions import comparison
-from rl_agent.distributions.densities import LOG_RHO_BOUND
-from rl_agent.distributions.std import PolicyStd
+from rl_agent.networks.distributions import comparison
+from rl_agent.networks.distributions.densities import LOG_RHO_BOUND
+from rl_agent.networks.distributions.std import PolicyStd
 from rl_agent.replay.batch import Batch
 from rl_agent.replay.refer import Rules
 

@@ -33,11 +33,11 @@ from rl_agent.algorithms.algorithm import Tensors
 from rl_agent.algorithms.on_policy import OnPolicy
 from rl_agent.algorithms.ppo import gradient
 from rl_agent.config import PPOConfig
-from rl_agent.distributions import densities, sampling
-from rl_agent.distributions.std import PolicyStd
 from rl_agent.networks import Parts, make_network
 from rl_agent.networks.actor import Actor, categorical_head, gaussian_head
-from rl_agent.rollout.normalization import Sizes
+from rl_agent.networks.distributions import densities, sampling
+from rl_agent.networks.distributions.std import PolicyStd
+from rl_agent.normalization.spaces import Sizes
 from rl_agent.runtime.lazy_torch import torch
 
 __all__ = ["PPO", "make_actor"]

@@ -28,9 +28,9 @@ import numpy as np
 from rl_agent.algorithms import segments
 from rl_agent.algorithms.algorithm import Tensors
 from rl_agent.config import HasTrustRegion, TISConfig
-from rl_agent.distributions.densities import LOG_RHO_BOUND
 from rl_agent.networks import Parts, make_network
-from rl_agent.rollout.normalization import Sizes
+from rl_agent.networks.distributions.densities import LOG_RHO_BOUND
+from rl_agent.normalization.spaces import Sizes
 from rl_agent.runtime.lazy_torch import torch
 
 __all__ = ["TIS"]

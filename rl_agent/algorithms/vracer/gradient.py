@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from rl_agent.algorithms.algorithm import Algorithm, Evaluation, mean_of_present
-from rl_agent.distributions import clipped_normal, comparison
-from rl_agent.distributions.sampling import BOUND
-from rl_agent.distributions.std import PolicyStd
-from rl_agent.replay import multi_agent
+from rl_agent.multi_agent import cooperation
+from rl_agent.networks.distributions import clipped_normal, comparison
+from rl_agent.networks.distributions.sampling import BOUND
+from rl_agent.networks.distributions.std import PolicyStd
 from rl_agent.replay.batch import Batch
 from rl_agent.replay.refer import Rules
 from rl_agent.runtime.jit import compiled
@@ -50,7 +50,7 @@ class Gradient:
         )
         error = batch.v_tbc - outputs[:, 0]
         return Evaluation(
-            value=multi_agent.mean_of_each(value, of.sizes.world)
+            value=cooperation.mean_of_each(value, of.sizes.world)
             if of.config.is_cooperative
             else value.copy(),
             rho=rho,
@@ -75,7 +75,7 @@ class Gradient:
         if batch.present is not None:
             log_rho, kl, value = log_rho * batch.present, kl * batch.present, value * batch.present
             if of.config.has_full_dynamics:
-                log_rho = multi_agent.sum_of_each(log_rho, of.sizes.world)
+                log_rho = cooperation.sum_of_each(log_rho, of.sizes.world)
         bounds = np.float32(rules.c_max), np.float32(rules.rho_clip)
         return value, kl, *comparison.weigh(log_rho, *bounds)
 
@@ -101,7 +101,7 @@ class Gradient:
         of, deviation, d_outputs = self._of, self._deviation, np.empty_like(outputs)
         # the weight of every agent moves with the action of each
         if batch.present is not None and of.config.has_full_dynamics:
-            advantage = multi_agent.sum_of_each(advantage, of.sizes.world)
+            advantage = cooperation.sum_of_each(advantage, of.sizes.world)
         behaviour = batch.action, batch.behaviour_mean, batch.behaviour_std
         d_sigma = _output_gradients(
             outputs,
@@ -153,7 +153,7 @@ def _output_gradients(
 
     With z = (a - m) / sigma:  d log pi / dm = z / sigma,  d log pi / dsigma = (z^2 - 1) / sigma, and
     d KL / dm = (m - m_mu) / sigma^2,  d KL / dsigma = 1 / sigma - (sigma_mu^2 + (m_mu - m)^2) / sigma^3,
-    unless the policies are ``clipped`` (``rl_agent/distributions/clipped_normal.py``).
+    unless the policies are ``clipped`` (``rl_agent/networks/distributions/clipped_normal.py``).
     ``rho`` is 0 where a clip cuts its gradient off; the shares are the weights of a sample's terms.
     """
     one = np.float32(1.0)

@@ -22,7 +22,7 @@ Implementation details that the paper leaves open:
 3. Options that the paper does not have: ``center_advantages``, ``sigma_min``, ``state_dependent_std``, ``trunks`` (V
    and the policy share no weights), ``gamma_first`` (a horizon that grows), ``episode_share``, ``beta_rate`` and
    ``retrace_lambda`` (Retrace(lambda), ``rl_agent/replay/targets.py``); see ``rl_agent/config/``.
-4. The densities are those of untruncated normals (``rl_agent/distributions/densities.py``), or with ``policy``
+4. The densities are those of untruncated normals (``rl_agent/networks/distributions/densities.py``), or with ``policy``
    ``clipped`` those of normals clipped to the range of the actions (Weber et al. 2022, appendix B).
 5. A run takes its own gamma, learning rate, memory, start, annealing and first beta (1, not 0.3) where none are named
    (``rl_agent/config/defaults.py``).
@@ -34,8 +34,8 @@ Closed-form advantages (appendix E), with ``advantage`` ``quadratic`` or ``gauss
 coefficients of A(s, a), the targets hold Q = V + A (eqs. 6, 7), and L_adv (eq. 23) is added to L (``advantages.py``).
 
 Several agents in a world (Weber et al. 2022, section 2), each with this policy and V(s):
-``rl_agent/replay/multi_agent.py``. One network and sigma serve all of them, or with ``policies`` ``own`` each has its
-own.
+``rl_agent/multi_agent/cooperation.py``. One network and sigma serve all of them, or with ``policies`` ``own`` each has
+its own.
 
 ``loss`` is L as the paper writes it, for autograd: the program that a GPU runs
 (``rl_agent/networks/optim/gradient_step.py``), and the reference that the tests hold the fast way on a CPU to, which is
@@ -51,12 +51,13 @@ from rl_agent.algorithms import advantages
 from rl_agent.algorithms.algorithm import Algorithm, Source, Tensors, centered, near_policy_masks
 from rl_agent.algorithms.vracer import gradient
 from rl_agent.config import VRacerConfig
-from rl_agent.distributions import densities, sampling
-from rl_agent.distributions.std import PolicyStd
-from rl_agent.networks import Network, Parallel, Parts, PerAgent, Views, make_network
+from rl_agent.multi_agent.per_agent import PerAgent
+from rl_agent.networks import Network, Parallel, Parts, Views, make_network
 from rl_agent.networks.actor import Actor, categorical_head, gaussian_head
+from rl_agent.networks.distributions import densities, sampling
+from rl_agent.networks.distributions.std import PolicyStd
+from rl_agent.normalization.spaces import Sizes
 from rl_agent.replay.batch import Batch
-from rl_agent.rollout.normalization import Sizes
 from rl_agent.runtime.lazy_torch import torch
 
 __all__ = ["VRacer", "make_actor"]

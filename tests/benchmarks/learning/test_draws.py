@@ -8,7 +8,7 @@ import torch
 
 from coupling.commands.bench_learner import warm_learner
 from rl_agent.config import AgentConfig
-from rl_agent.replay.score_network import ScoreNetwork
+from rl_agent.replay.samplers.score_network import ScoreNetwork
 
 
 @pytest.fixture

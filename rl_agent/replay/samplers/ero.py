@@ -17,7 +17,7 @@ Done otherwise, or not said there:
 2. Returns are those of training episodes, ``performance_window`` of them now and before.
 3. 128 steps make the gradient, as in NERS; a change of zero makes no step.
 4. Should the mask hide everything, all are drawn from.
-5. The features are bounded by tanh and scaled as those of NERS (``rl_agent/replay/features.py``).
+5. The features are bounded by tanh and scaled as those of NERS (``rl_agent/replay/samplers/features.py``).
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rl_agent.replay.features import Features, Findings
+from rl_agent.normalization.spaces import Sizes
 from rl_agent.replay.memory import EpisodeMemory
-from rl_agent.replay.sampler import Drawn, Sampler, Source, effective_share
-from rl_agent.replay.score_network import ScoreNetwork
-from rl_agent.rollout.normalization import Sizes
+from rl_agent.replay.samplers.features import Features, Findings
+from rl_agent.replay.samplers.sampler import Drawn, Sampler, Source, effective_share
+from rl_agent.replay.samplers.score_network import ScoreNetwork
 
 __all__ = ["EROSampler"]
 

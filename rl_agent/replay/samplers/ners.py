@@ -34,11 +34,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rl_agent.replay.features import Features, Findings
 from rl_agent.replay.memory import EpisodeMemory
-from rl_agent.replay.prioritised import ProportionalSampler
-from rl_agent.replay.sampler import Drawn, Source
-from rl_agent.replay.score_network import ScoreNetwork
+from rl_agent.replay.samplers.features import Features, Findings
+from rl_agent.replay.samplers.prioritized import ProportionalSampler
+from rl_agent.replay.samplers.sampler import Drawn, Source
+from rl_agent.replay.samplers.score_network import ScoreNetwork
 
 __all__ = ["NERSSampler"]
 

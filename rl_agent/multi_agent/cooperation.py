@@ -12,7 +12,7 @@ has V_f(s) there, which would hold only the mean of the agents' values. An agent
 nothing to the loss, and counts in f(r) and V_f with 0.
 
 Wherever the agents of worlds stand in one array, the N agents of a world are next to each other. The losses have
-``sum_of_each`` and ``mean_of_each`` as torch operations (``rl_agent/distributions/densities.py``).
+``sum_of_each`` and ``mean_of_each`` as torch operations (``rl_agent/networks/distributions/densities.py``).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Comparison of a Gaussian policy, clipped or not, with the stored behaviour, compiled, for written-out gradients.
 
-``rl_agent/distributions/densities.py`` has the same for autograd.
+``rl_agent/networks/distributions/densities.py`` has the same for autograd.
 """
 
 from __future__ import annotations
@@ -8,9 +8,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from rl_agent.distributions import clipped_normal
-from rl_agent.distributions.densities import LOG_RHO_BOUND
-from rl_agent.distributions.sampling import BOUND
+from rl_agent.networks.distributions import clipped_normal
+from rl_agent.networks.distributions.densities import LOG_RHO_BOUND
+from rl_agent.networks.distributions.sampling import BOUND
 from rl_agent.runtime.jit import compiled
 
 __all__ = ["compare", "weigh"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from rl_agent.distributions import sampling
+from rl_agent.networks.distributions import sampling
 from rl_agent.runtime.lazy_torch import torch
 
 __all__ = ["PolicyStd"]

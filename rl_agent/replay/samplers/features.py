@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from rl_agent.replay.sampler import Drawn, Source
-from rl_agent.rollout.normalization import Sizes
+from rl_agent.normalization.spaces import Sizes
+from rl_agent.replay.samplers.sampler import Drawn, Source
 
 __all__ = ["FEATURES", "Features", "Findings"]
 

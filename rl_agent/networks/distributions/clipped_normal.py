@@ -8,7 +8,7 @@ Everything is computed in float64, with z = (bound - m) / sigma at hand:
     log pi(low) = log Phi(z_low),    log pi(high) = log Phi(-z_high)
     hazard(z)   = phi(z) / Phi(z) = d log Phi(z) / dz,  about -z far out, where both vanish
 
-``rl_agent/distributions/densities.py`` has the same for autograd.
+``rl_agent/networks/distributions/densities.py`` has the same for autograd.
 """
 
 from __future__ import annotations

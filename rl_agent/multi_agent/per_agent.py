@@ -20,7 +20,7 @@ class PerAgent(Several):
     """N networks of one kind: row k of whatever comes goes through network k mod N.
 
     So the rows have to be those of whole worlds, the agents of a world next to each other
-    (``rl_agent/replay/multi_agent.py``).
+    (``rl_agent/multi_agent/cooperation.py``).
 
     Parameters
     ----------

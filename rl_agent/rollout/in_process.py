@@ -3,18 +3,67 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import gymnasium
 import numpy as np
 import numpy.typing as npt
 
-from rl_agent.learner import Learner
-from rl_agent.policy import Policy
-from rl_agent.rollout.normalization import task_actions
+from rl_agent.normalization.actions import task_actions
 from rl_agent.rollout.seeds import EVALUATION_SEED, Purpose, episode_seed
 
 __all__ = ["SerialRun", "evaluate", "train_serial"]
+
+F32 = npt.NDArray[np.float32]
+
+
+class TrainableAgent(Protocol):
+    """The part of :class:`rl_agent.learner.Learner` that a loop over environments needs."""
+
+    agents: int
+
+    @property
+    def environment_steps(self) -> int:
+        """Actions whose outcome was observed."""
+
+    def begin(self, agents: npt.ArrayLike, observations: npt.ArrayLike) -> None:
+        """Take the first observations of new episodes."""
+
+    def act(self, agents: npt.ArrayLike) -> F32:
+        """Sample an action for each agent's current observation."""
+
+    def observe(
+        self,
+        agents: npt.ArrayLike,
+        rewards: npt.ArrayLike,
+        terminated: npt.ArrayLike,
+        truncated: npt.ArrayLike,
+        observations: npt.ArrayLike,
+    ) -> None:
+        """Take the outcomes of the last actions."""
+
+    def updates_due(self) -> int:
+        """Gradient steps owed now."""
+
+    def update(self) -> None:
+        """Take one gradient step."""
+
+
+class ActingPolicy(Protocol):
+    """The part of :class:`rl_agent.policy.Policy` that an evaluation needs."""
+
+    def initial_state(self, count: int) -> F32:
+        """Recurrent states at the beginning of episodes."""
+
+    def act(
+        self,
+        observations: F32,
+        state: F32,
+        *,
+        deterministic: bool = True,
+        rng: np.random.Generator | None = None,
+    ) -> tuple[F32, F32]:
+        """Actions, and the recurrent states after them."""
 
 
 class SerialRun:
@@ -32,7 +81,10 @@ class SerialRun:
     """
 
     def __init__(
-        self, learner: Learner, environments: gymnasium.vector.VectorEnv, seed: int | Sequence[int]
+        self,
+        learner: TrainableAgent,
+        environments: gymnasium.vector.VectorEnv,
+        seed: int | Sequence[int],
     ) -> None:
         if environments.num_envs != learner.agents:
             raise ValueError(
@@ -71,7 +123,7 @@ class SerialRun:
 
 
 def train_serial(
-    learner: Learner,
+    learner: TrainableAgent,
     environments: gymnasium.Env | gymnasium.vector.VectorEnv,
     steps: int,
     seed: int = 0,
@@ -100,7 +152,7 @@ def train_serial(
 
 
 def evaluate(
-    policy: Policy,
+    policy: ActingPolicy,
     environment: gymnasium.Env,
     episodes: int,
     seed: int = EVALUATION_SEED,

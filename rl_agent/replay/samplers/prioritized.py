@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rl_agent.replay.memory import EpisodeMemory
-from rl_agent.replay.sampler import Drawn, Sampler, effective_share
+from rl_agent.replay.samplers.sampler import Drawn, Sampler, effective_share
 from rl_agent.runtime.jit import compiled
 
 __all__ = ["ProportionalSampler", "RankSampler"]

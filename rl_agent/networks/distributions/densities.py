@@ -2,7 +2,7 @@
 
 Every function of a policy works on the last axis and keeps the others; none looks at values on the host, so a CUDA
 graph can hold them. Gaussians, clipped or not, have independent components; categorical policies are given by their
-logits. At the end is what the agents of a world have in common, as in ``rl_agent/replay/multi_agent.py``.
+logits. At the end is what the agents of a world have in common, as in ``rl_agent/multi_agent/cooperation.py``.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import TypeAlias
 
-from rl_agent.distributions.sampling import BOUND
+from rl_agent.networks.distributions.sampling import BOUND
 from rl_agent.runtime.lazy_torch import torch
 
 __all__ = [

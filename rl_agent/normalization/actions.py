@@ -1,0 +1,84 @@
+"""Maps from the policy's raw actions to those of the task (appendix B)."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import gymnasium
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["ActionMap", "ChoiceMap", "action_map_of", "task_actions"]
+
+F32 = npt.NDArray[np.float32]
+
+
+class ActionMap:
+    """Maps the policy's raw action a to the task's: ``centre + a (high - low) / 2``, or tanh(a) for a.
+
+    Parameters
+    ----------
+    low, high
+        Finite bounds of the task's actions, shape (A,).
+    squash
+        ``none`` leaves clipping to the environment; ``tanh`` keeps every action inside the bounds.
+    """
+
+    def __init__(
+        self, low: npt.ArrayLike, high: npt.ArrayLike, squash: Literal["none", "tanh"]
+    ) -> None:
+        self.low = np.asarray(low, np.float32)
+        self.high = np.asarray(high, np.float32)
+        self.squash = squash
+        self.centre = ((self.low.astype(np.float64) + self.high) / 2).astype(np.float32)
+        self.half = ((self.high.astype(np.float64) - self.low) / 2).astype(np.float32)
+
+    def __call__(self, raw: F32) -> F32:
+        """Actions in the task's units, shape (n, A), not clipped unless squashed."""
+        return self.centre + self.half * (np.tanh(raw) if self.squash == "tanh" else raw)
+
+
+class ChoiceMap:
+    """Maps the number of a discrete action, from 0 on, to the task's own numbers.
+
+    Parameters
+    ----------
+    start
+        The task's first number.
+    choices
+        How many there are.
+    """
+
+    def __init__(self, start: int, choices: int) -> None:
+        self.low = np.array([start], np.float32)
+        self.high = np.array([start + choices - 1], np.float32)
+
+    def __call__(self, raw: F32) -> F32:
+        """Actions in the task's numbers, shape (n, 1)."""
+        return raw + self.low
+
+
+def action_map_of(
+    action_space: gymnasium.Space, squash: Literal["none", "tanh"]
+) -> ActionMap | ChoiceMap:
+    """Build the map from raw actions to those of the task, for a space that ``sizes_of`` accepts."""
+    if isinstance(action_space, gymnasium.spaces.Discrete):
+        return ChoiceMap(int(action_space.start), int(action_space.n))
+    assert isinstance(action_space, gymnasium.spaces.Box)
+    return ActionMap(action_space.low, action_space.high, squash)
+
+
+def task_actions(actions: F32, space: gymnasium.Space) -> npt.NDArray[Any]:
+    """Turn actions of a learner or policy into what ``step`` of a vector environment takes, clipped to the bounds.
+
+    Parameters
+    ----------
+    actions
+        In the task's units, shape (n, A).
+    space
+        Action space of one environment.
+    """
+    if isinstance(space, gymnasium.spaces.Discrete):
+        return np.rint(actions[:, 0]).astype(np.int64)
+    assert isinstance(space, gymnasium.spaces.Box)
+    return np.clip(actions, space.low, space.high).astype(space.dtype)

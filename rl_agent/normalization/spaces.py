@@ -1,0 +1,76 @@
+"""How large the vectors of a task are, and which spaces can be served."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import gymnasium
+
+__all__ = ["Sizes", "sizes_of"]
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How large the vectors of a task are.
+
+    Attributes
+    ----------
+    observation, action
+        Components of an observation and of an action (1 for discrete ones, whose number is what is stored).
+    choices
+        Number of discrete actions; 0 for continuous ones.
+    world
+        Agents that act together in one world, each with these sizes.
+    """
+
+    observation: int
+    action: int
+    choices: int = 0
+    world: int = 1
+
+
+def sizes_of(
+    observation_space: gymnasium.Space, action_space: gymnasium.Space, world: int = 1
+) -> Sizes:
+    """Return the sizes of a task; refuse spaces that the learners cannot serve.
+
+    Parameters
+    ----------
+    observation_space, action_space
+        Of one agent.
+    world
+        Agents that act together.
+
+    Raises
+    ------
+    ValueError
+        If the observations are not a flat Box, or the actions are neither a flat Box with finite bounds nor Discrete.
+    """
+    if not isinstance(observation_space, gymnasium.spaces.Box) or len(observation_space.shape) != 1:
+        raise ValueError(
+            f"the observation space must be a Box of one axis, not {observation_space}; "
+            "wrap the environment to flatten it"
+        )
+    if observation_space.shape[0] < 1:
+        raise ValueError(f"the observation space must have a component, not {observation_space}")
+    if isinstance(action_space, gymnasium.spaces.Discrete):
+        if action_space.n < 2:
+            raise ValueError(f"the action space must leave a choice, not {action_space}")
+        return Sizes(observation_space.shape[0], 1, int(action_space.n), world)
+    if (
+        not isinstance(action_space, gymnasium.spaces.Box)
+        or len(action_space.shape) != 1
+        or action_space.shape[0] < 1
+    ):
+        raise ValueError(
+            f"the action space must be a Box of one axis or Discrete, not {action_space}"
+        )
+    if not action_space.is_bounded("both"):
+        raise ValueError(
+            f"the action space must have finite bounds to scale the policy by, not {action_space}"
+        )
+    if not (action_space.high > action_space.low).all():
+        raise ValueError(
+            f"the action space must have high above low in every component, not {action_space}"
+        )
+    return Sizes(observation_space.shape[0], action_space.shape[0], world=world)

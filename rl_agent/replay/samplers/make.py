@@ -1,0 +1,87 @@
+"""Which sampler the settings name, or the algorithm needs."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rl_agent.config import (
+    ACERConfig,
+    AgentConfig,
+    DrawsSteps,
+    OnPolicyConfig,
+    SegmentConfig,
+)
+from rl_agent.networks import Conv, make_encoder
+from rl_agent.normalization.spaces import Sizes
+from rl_agent.replay.samplers.epochs import EpochSampler
+from rl_agent.replay.samplers.ero import EROSampler
+from rl_agent.replay.samplers.features import Features
+from rl_agent.replay.samplers.ners import NERSSampler
+from rl_agent.replay.samplers.prioritized import ProportionalSampler, RankSampler
+from rl_agent.replay.samplers.sampler import Sampler
+from rl_agent.replay.samplers.score_network import PICTURE_HIDDEN, PICTURE_OUTPUTS, ScoreNetwork
+from rl_agent.replay.samplers.segments import SegmentSampler
+from rl_agent.replay.samplers.uniform import UniformSampler
+
+__all__ = ["make_sampler"]
+
+PRIORITY_EXPONENTS = {"rank": 0.7, "proportional": 0.6, "ners": 0.5}
+"""alpha, where the settings do not say (Schaul et al. 2016, table 3; NERS, table B.1)."""
+
+
+def make_sampler(config: AgentConfig, sizes: Sizes, rng: np.random.Generator) -> Sampler:
+    """Build the sampler that the settings name, or that the algorithm needs.
+
+    Parameters
+    ----------
+    config, sizes
+        Settings of the learner, and sizes of the task.
+    rng
+        Draws the first weights of a sampler that has a network.
+    """
+    if isinstance(config, SegmentConfig):
+        ratio = config.replay_ratio if sizes.choices and isinstance(config, ACERConfig) else None
+        return SegmentSampler(config.segment, ratio)
+    if isinstance(config, OnPolicyConfig):
+        return EpochSampler()
+    if config.sampler == "uniform":
+        return UniformSampler(config.episode_share if isinstance(config, DrawsSteps) else 0.0)
+    if config.sampler == "ero":
+        return EROSampler(config.buffer_size, config.score_learning_rate, config.score_steps, rng)
+    exponent = (
+        PRIORITY_EXPONENTS[config.sampler]
+        if config.priority_exponent is None
+        else config.priority_exponent
+    )
+    if config.sampler == "ners":
+        return _make_ners(config, sizes, exponent, rng)
+    return (RankSampler if config.sampler == "rank" else ProportionalSampler)(
+        config.buffer_size, exponent
+    )
+
+
+def _make_ners(
+    config: AgentConfig, sizes: Sizes, exponent: float, rng: np.random.Generator
+) -> NERSSampler:
+    features = Features(
+        config.score_features, sizes, config.window + 1 if config.network == "conv" else 0
+    )
+    picture = None
+    if features.pictured:
+        encoder = make_encoder(config)
+        picture = Conv(encoder, sizes.observation, config.window, PICTURE_HIDDEN, PICTURE_OUTPUTS)
+    network = ScoreNetwork(
+        features.size,
+        rng,
+        has_context=config.score_context,
+        picture=picture,
+        pictures=len(features.pictured),
+    )
+    return NERSSampler(
+        config.buffer_size,
+        exponent,
+        features,
+        network,
+        config.score_learning_rate,
+        config.score_steps,
+    )
