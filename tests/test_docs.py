@@ -27,7 +27,7 @@ import typer
 import yaml
 from browser import CHROMIUM, CUT, DESKTOP, PHONE, browser, paper_and_contrast
 
-from coupling.commands.bench_learner import SAMPLERS
+from coupling.bench.learner import SAMPLERS
 from coupling.commands.cli import app
 from coupling.settings.config import load_config
 from rl_agent.config import ALGORITHMS

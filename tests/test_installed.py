@@ -162,7 +162,7 @@ def wheel(tmp_path_factory):
 
 def test_the_wheel_holds_presets_c_sources_and_the_protocol(wheel):
     names = set(wheel.namelist())
-    assert {"coupling/commands/report.html", "coupling/commands/watch.html"} <= names
+    assert {"coupling/pages/report.html", "coupling/pages/watch.html"} <= names
     templates = {
         path.relative_to(ROOT).as_posix()
         for path in (ROOT / "coupling" / "templates").glob("*/*.*")

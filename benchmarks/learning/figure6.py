@@ -30,8 +30,8 @@ from benchmarks.learning.suites.plan import Result, Suite, read_plan  # noqa: E4
 from benchmarks.learning.suites.settings import differences, row_name  # noqa: E402
 from benchmarks.physics.resolution import agent_of  # noqa: E402
 from cases.baselines import Controller, ZeroController  # noqa: E402
-from cases.film import render_film  # noqa: E402
 from coupling.files import write_atomically  # noqa: E402
+from coupling.film.flow_film import render_film  # noqa: E402
 from coupling.run.screen import progress_bar  # noqa: E402
 from rl_agent import Policy  # noqa: E402
 from rl_agent.config.colours import styles_of  # noqa: E402

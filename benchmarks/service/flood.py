@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from coupling.commands.bench import NullLearner
+from coupling.bench.service import NullLearner
 from coupling.launch.local import LocalLauncher
 from coupling.origin import machine, provenance
 from coupling.service.experience import ExperienceLog
@@ -37,7 +37,7 @@ from coupling.wire.security import Keys
 
 ROOT = Path(__file__).resolve().parents[2]
 KINDS = ("noise", "silence", "greeting", "frames")  # of flooder.py
-TASK = "coupling.commands.bench:flowsim/Null-v0"
+TASK = "coupling.bench.service:flowsim/Null-v0"
 
 
 class Service:

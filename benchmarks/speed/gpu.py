@@ -254,7 +254,7 @@ def training(output: Path, note: Note) -> Found:
 
 def learner(output: Path, note: Note) -> Found:
     """Gradient steps per second; an algorithm that fails is named."""
-    from coupling.commands.bench_learner import CASES, bench_learner
+    from coupling.bench.learner import CASES, bench_learner
 
     found: Found = {"rows": [], "failed": {}}
     for case in CASES:
@@ -286,7 +286,7 @@ def jax_cfd(output: Path, note: Note) -> Found:
 
 def validation(output: Path, note: Note) -> Found:
     """Cases of the validation on this device, quick forms."""
-    from coupling.commands.validate import run_cases
+    from coupling.simulation.validation import run_cases
 
     return run_cases(list(VALIDATION), output / "validation", quick=True, threads=1, backend="cuda")
 

@@ -118,7 +118,7 @@ def _setting_meant(option: str, words: Sequence[str]) -> str | None:
 
             models = [RunConfig]
         elif command == "simulate" and any(Path(word).is_file() for word in others):
-            from coupling.commands.case import CaseConfig
+            from coupling.simulation.case import CaseConfig
 
             models = [CaseConfig]
     return meant_by_option(option, value, models)

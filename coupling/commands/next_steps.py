@@ -34,7 +34,6 @@ __all__ = [
     "after_training",
     "after_validation",
     "after_watching",
-    "film_line",
     "trusting",
 ]
 
@@ -226,7 +225,7 @@ def after_bench(part: str, full: bool) -> Hints:
     return [(f"flowsim bench {part} --full", "measure every row, which takes longer")]
 
 
-def film_line(name: Path, output: str | Path, changes: Sequence[str] = ()) -> str:
+def _film(name: Path, output: str | Path, changes: Sequence[str] = ()) -> str:
     """Return the command that films a run."""
     return _line("flowsim", "render", name, *changes, "-o", output)
 
@@ -261,7 +260,7 @@ def _evaluation(run: RunState) -> Hints:
 def _look(run: RunState, changes: Sequence[str] = ()) -> Hints:
     """Return how a run is looked at: what can be drawn is filmed."""
     if run.draws_itself and _can_be_drawn_here(run.env):
-        return [(film_line(run.name, f"{run.stem}.mp4", changes), "film it")]
+        return [(_film(run.name, f"{run.stem}.mp4", changes), "film it")]
     if run.has_episodes:
         curves = _line("flowsim", "plot", run.name, "-o", f"{run.stem}.png")
         return [(curves, "draw its learning curves")]

@@ -2,12 +2,16 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from coupling.commands import completion
+from coupling.errors import ConfigError
 from coupling.files import expand_path
+
+if TYPE_CHECKING:
+    from flowsim.render.quantities import Quantity
 
 __all__ = [
     "Agent",
@@ -25,6 +29,7 @@ __all__ = [
     "Trust",
     "expanded",
     "preset_or_word",
+    "quantities",
     "written_to",
 ]
 
@@ -138,3 +143,13 @@ def preset_or_word(preset: str, overrides: list[str] | None) -> tuple[str | None
     """Take the first argument for a change of the defaults where it is one: `flowsim train env=CartPole-v1`."""
     words = overrides or []
     return (None, [preset, *words]) if "=" in preset else (preset, words)
+
+
+def quantities(names: str | None, ranges: str | None) -> "list[Quantity]":
+    """Return what a film shows, from ``--fields`` and ``--range``."""
+    from flowsim.render.quantities import choose
+
+    try:
+        return choose(names or "vorticity", ranges)
+    except ValueError as error:
+        raise ConfigError(f"--{error}") from error

@@ -14,9 +14,9 @@ __all__ = ["print_outcome", "print_presets"]
 
 def print_outcome(folder: "RunFolder") -> None:
     """Print what a training came to: its last returns, the evaluation if it made one, and what to do next."""
-    from coupling.commands.tables import print_results
     from coupling.run.log import read_status
     from coupling.run.selection import describe_choice
+    from coupling.run.tables import print_results
 
     status = read_status(folder.status)
     if status["mean_return"] is not None:
@@ -44,7 +44,7 @@ def print_outcome(folder: "RunFolder") -> None:
 
 def print_presets() -> None:
     """Print the presets that can be trained by name."""
-    from coupling.commands.tables import print_rows
+    from coupling.run.tables import print_rows
     from coupling.settings.presets import describe_presets
 
     print_rows(describe_presets(), spare=("env",))

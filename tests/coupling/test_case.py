@@ -9,9 +9,9 @@ import imageio.v3 as imageio
 import numpy as np
 import pytest
 
-from coupling.commands.case import load_case
-from coupling.commands.simulate import simulate
 from coupling.errors import ConfigError
+from coupling.simulation.case import load_case
+from coupling.simulation.simulate import simulate
 
 DOCS = Path(__file__).parents[2] / "docs" / "simulate.md"
 CASE = "{nx: 64, ny: 48, h: 0.0625, reynolds: 50, bodies: [BODY]}"

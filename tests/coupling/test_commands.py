@@ -13,15 +13,15 @@ from vtkmodules.util.numpy_support import vtk_to_numpy
 from vtkmodules.vtkCommonExecutionModel import vtkStreamingDemandDrivenPipeline
 from vtkmodules.vtkIOHDF import vtkHDFReader
 
+from coupling.bench.service import bench_coupling
 from coupling.commands import cli
-from coupling.commands import render as render_module
-from coupling.commands.bench import bench_coupling
-from coupling.commands.case import load_case
-from coupling.commands.simulate import simulate
-from coupling.commands.simulation_files import parse_size
+from coupling.film import agent_film
 from coupling.run.folder import RunFolder
 from coupling.run.log import write_status
 from coupling.settings.config import load_config
+from coupling.simulation.case import load_case
+from coupling.simulation.files import parse_size
+from coupling.simulation.simulate import simulate
 from coupling.worker.environments import describe_task
 from flowsim.backend import cuda_is_there
 from rl_agent.learner import Learner
@@ -346,7 +346,7 @@ def test_render_films_an_agent_beside_baselines(wake, tmp_path, monkeypatch, cap
 def test_a_film_counts_all_starts_that_the_run_judged(tmp_path):
     """The tally is the share of evaluation.json in episodes, of the form of acting that is filmed."""
     folder = RunFolder(tmp_path)
-    assert render_module._tally(folder, ["zero"], deterministic=True) == []
+    assert agent_film._tally(folder, ["zero"], deterministic=True) == []
     after = {
         "episodes": 48,
         "survival": 45 / 48,
@@ -356,8 +356,8 @@ def test_a_film_counts_all_starts_that_the_run_judged(tmp_path):
         json.dumps({"after": after, "drawing": {"episodes": 48, "survival": 41 / 48}})
     )
     expected = [("evaluation: trained agent", "45 of 48"), ("evaluation: no control", "0 of 48")]
-    assert render_module._tally(folder, ["zero"], deterministic=True) == expected
-    assert render_module._tally(folder, [], deterministic=False) == [
+    assert agent_film._tally(folder, ["zero"], deterministic=True) == expected
+    assert agent_film._tally(folder, [], deterministic=False) == [
         ("evaluation: trained agent", "41 of 48")
     ]
 

@@ -11,16 +11,16 @@ import yaml
 from conftest import RESULT
 
 from cases.yaml_files import parse_yaml
-from coupling.commands.metrics import _COUNTERS, _GAUGES, _OF_WORKERS, prometheus_text
-from coupling.commands.plot import plot_runs
-from coupling.commands.report import _evaluations, _runs, write_report
-from coupling.commands.tables import print_status
 from coupling.errors import ConfigError, RunError
 from coupling.files import making_sense_of
+from coupling.film.curves import plot_runs
+from coupling.pages.metrics import _COUNTERS, _GAUGES, _OF_WORKERS, prometheus_text
+from coupling.pages.report import _evaluations, _runs, write_report
+from coupling.run.agents import load_controller
 from coupling.run.folder import RunFolder, episodes_table, statistics_table
 from coupling.run.log import RunLog, read_status, write_status
-from coupling.run.policies import load_controller
 from coupling.run.run import _evaluated, load_learner
+from coupling.run.tables import print_status
 from coupling.service.experience import Closed, ExperienceLog, Opened, Taken
 from coupling.settings.config import load_config
 from rl_agent.learner import Learner

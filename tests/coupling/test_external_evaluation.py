@@ -10,7 +10,7 @@ from conftest import complaint, wait_until
 from learner_by_hand import GUARD, OPTIONS
 from test_export import trained_policy
 
-from coupling.run.external_evaluation import Acting
+from coupling.evaluation.acting import Acting
 from coupling.run.folder import RunFolder
 from coupling.settings.config import RunConfig, dump_config
 from coupling.settings.external import EXTERNAL

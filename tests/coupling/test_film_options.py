@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from test_commands import command
 
-from cases import film
-from coupling.commands import simulate
+from coupling.film import flow_film as film
+from coupling.simulation import simulate
 from flowsim.render.quantities import SPEED
 
 COARSE = "env_options.cells_per_diameter=8"

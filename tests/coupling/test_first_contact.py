@@ -15,7 +15,8 @@ import typer
 from conftest import GUARD, complaint
 
 from cases.baselines import ZeroController
-from coupling.commands import bench, cli, next_steps, options
+from coupling.bench import service as bench
+from coupling.commands import cli, next_steps, options
 from coupling.evaluation.evaluate import evaluate, evaluate_with_baselines
 from coupling.run.agents import describe_agents
 from coupling.run.screen import ConsoleScreen

@@ -10,9 +10,9 @@ from gymnasium import spaces
 from wild import NESTED_ACTIONS, NESTED_SEEN, Wild
 
 from cases.baselines import ZeroController
-from coupling.commands.task_film import film_task
 from coupling.errors import ConfigError, RunError
 from coupling.evaluation.evaluate import evaluate
+from coupling.film.task_film import film_task
 from coupling.signals import interrupting
 from coupling.worker.environments import (
     describe_task,

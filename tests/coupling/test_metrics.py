@@ -2,7 +2,7 @@
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from coupling.commands.metrics import prometheus_text
+from coupling.pages.metrics import prometheus_text
 
 STATUS = {
     "run": 'wake "one"',

@@ -5,8 +5,8 @@ import json
 import pytest
 from conftest import RESULT
 
-from coupling.commands import tables
 from coupling.errors import describe_failure, printable, printable_lines
+from coupling.run import tables
 from coupling.run.screen import ConsoleScreen
 from coupling.wire.protocol import Error, Goodbye, encode_control
 

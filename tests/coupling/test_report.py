@@ -13,9 +13,10 @@ import pytest
 import yaml
 from browser import CHROMIUM, CUT, DESKTOP, PHONE, browser, paper_and_contrast
 
-from coupling.commands import cli, report, tables
-from coupling.commands.plot import plot_runs
-from coupling.run import agents
+from coupling.commands import cli
+from coupling.film.curves import plot_runs
+from coupling.pages import report
+from coupling.run import agents, tables
 from coupling.run.agents import find_agent
 from coupling.run.folder import RunFolder
 from flowsim.render.films import write_mp4

@@ -13,7 +13,7 @@ import pytest
 from conftest import GUARD, ORACLE, ROOT, complaint, wait_until, workers_of
 
 from coupling.commands import cli
-from coupling.commands.plot import plot_runs
+from coupling.film.curves import plot_runs
 from coupling.run.folder import RunFolder
 from coupling.run.log import read_status
 from coupling.settings.config import load_config

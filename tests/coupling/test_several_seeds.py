@@ -105,7 +105,7 @@ def test_runs_that_differ_in_their_seed_alone_are_one_group(tmp_path):
 
 
 def test_a_table_has_the_interquartile_mean_of_each_groups_returns(tmp_path):
-    from coupling.commands.report import over_seeds
+    from coupling.pages.report import over_seeds
 
     values = [1.0, 2.0, 3.0, 40.0]
     folders = [

@@ -16,8 +16,8 @@ from browser import CHROMIUM, CUT, DESKTOP, PHONE, browser, paper_and_contrast
 from conftest import wait_until
 from PIL import Image
 
-from coupling.commands import watch
 from coupling.files import Table
+from coupling.pages import watch
 from coupling.run.folder import RunFolder
 from coupling.worker.window import FRESH, Window
 from flowsim.render.snapshot import unpack_glimpse

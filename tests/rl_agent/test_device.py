@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 import torch
 
-from coupling.commands.bench_learner import warm_learner
+from coupling.bench.learner import warm_learner
 from rl_agent import AgentConfig, Learner
 from rl_agent.runtime.device import DeviceError
 

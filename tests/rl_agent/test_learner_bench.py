@@ -1,5 +1,5 @@
-from coupling.commands import bench_learner as bench
-from coupling.commands.bench_learner import CASES, SAMPLERS, bench_learner
+from coupling.bench import learner as bench
+from coupling.bench.learner import CASES, SAMPLERS, bench_learner
 
 
 def test_bench_rows_have_the_published_fields_and_positive_speeds(monkeypatch):

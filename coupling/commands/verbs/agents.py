@@ -15,8 +15,8 @@ EXAMPLE = "flowsim agents --json"
 @told_in_a_sentence
 def agents(as_json: Json = False) -> None:
     """List the trained agents that come with the package; `flowsim render` and `evaluate` take their names."""
-    from coupling.commands.tables import print_rows
     from coupling.run.agents import describe_agents
+    from coupling.run.tables import print_rows
 
     rows = describe_agents()
     if as_json:

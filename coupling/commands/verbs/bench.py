@@ -36,8 +36,8 @@ def bench(
 ) -> None:
     """Measure the speed of a part on this machine."""
     begin(f"measuring the speed of the {part}")
-    from coupling.commands.tables import print_rows
     from coupling.origin import machine
+    from coupling.run.tables import print_rows
 
     def say(text: str) -> None:
         print(f"measuring {text}", file=sys.stderr, flush=True)
@@ -58,11 +58,11 @@ def bench(
         if not as_json:
             rows = [printed_task(row) for row in rows]
     elif part is Part.learner:
-        from coupling.commands.bench_learner import bench_learner
+        from coupling.bench.learner import bench_learner
 
         rows = bench_learner(say, full=full)
     else:
-        from coupling.commands.bench import standard_rows
+        from coupling.bench.service import standard_rows
 
         rows = standard_rows(say, full=full)
     if as_json:

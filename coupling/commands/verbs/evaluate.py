@@ -41,8 +41,7 @@ def evaluate(
     """Evaluate a trained agent against the task's baselines, with 95 % bootstrap intervals of the mean return."""
     with loading(f"the agent of {path}"):
         from coupling.evaluation.evaluate import SAMPLED, evaluate_with_baselines
-        from coupling.run.agents import find_agent
-        from coupling.run.policies import load_controller
+        from coupling.run.agents import find_agent, load_controller
         from coupling.run.screen import ConsoleScreen
         from coupling.run.selection import describe_choice
         from coupling.run.trust import refuse_unknown_code
@@ -83,7 +82,7 @@ def evaluate(
     if as_json:
         print(json.dumps(result | {"env_options": config.env_options, "policy": choice or None}))
     else:
-        from coupling.commands.tables import print_results
+        from coupling.run.tables import print_results
 
         name = SAMPLED if deterministic is False else "agent, mean action" if has_both else "agent"
         also = {SAMPLED: result["sampled"]} if has_both else {}

@@ -26,8 +26,8 @@ def export(
 ) -> None:
     """Write a trained policy as an ONNX file, or as the folder of an agent that others can use."""
     with loading(f"the agent of {path}"):
-        from coupling.commands.export import export as write
         from coupling.run.agents import find_agent
+        from coupling.run.export import export as write
 
         folder = find_agent(path)
         said = write(folder, output)

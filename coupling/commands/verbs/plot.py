@@ -21,7 +21,7 @@ def plot(
 ) -> None:
     """Draw learning curves: return and survival against steps, the interquartile mean over seeds with its interval."""
     begin(f"drawing {len(paths)} run{'s' if len(paths) > 1 else ''}")
-    from coupling.commands.plot import plot_runs, refuse_other_endings
+    from coupling.film.curves import plot_runs, refuse_other_endings
     from coupling.run.agents import find_agent
 
     refuse_other_endings(output)

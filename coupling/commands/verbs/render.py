@@ -7,7 +7,6 @@ import typer
 
 from coupling.commands import next_steps
 from coupling.commands.console import loading, print_next, told_in_a_sentence
-from coupling.commands.film_options import quantities
 from coupling.commands.options import (
     Agent,
     Changes,
@@ -16,6 +15,7 @@ from coupling.commands.options import (
     Fps,
     Range,
     Trust,
+    quantities,
     written_to,
 )
 
@@ -66,8 +66,8 @@ def render(
 ) -> None:
     """Film a trained agent from several starts beside the baselines; of a flow with its actions and their effort."""
     with loading(f"the agent of {path}"):
-        from coupling.commands.render import evaluated
-        from coupling.commands.render import render as film
+        from coupling.film.agent_film import evaluated
+        from coupling.film.agent_film import render as film
         from coupling.run.agents import find_agent
 
     output = Path(f"{path.name}.mp4") if output is None else output

@@ -23,7 +23,7 @@ def report(
 ) -> None:
     """Write one page about runs that needs no network: curves, evaluations, what differs between them, films."""
     begin(f"writing about {len(paths)} run{'s' if len(paths) > 1 else ''}")
-    from coupling.commands.report import write_report
+    from coupling.pages.report import write_report
     from coupling.run.agents import find_agent
 
     if output.suffix not in (".html", ".htm"):

@@ -8,8 +8,7 @@ import typer
 
 from coupling.commands import completion, next_steps
 from coupling.commands.console import loading, print_next, told_in_a_sentence
-from coupling.commands.film_options import quantities
-from coupling.commands.options import CaseChanges, Fields, Range, expanded, written_to
+from coupling.commands.options import CaseChanges, Fields, Range, expanded, quantities, written_to
 from coupling.files import refuse_unwritable
 
 __all__ = ["simulate"]
@@ -68,10 +67,10 @@ def simulate(
 ) -> None:
     """Run the solver alone: forces to CSV, fields for ParaView, restart file, the vorticity as a film."""
     with loading(f"the solver for {case}"):
-        from coupling.commands.case import load_case, smaller_step
-        from coupling.commands.simulate import simulate as run_solver
-        from coupling.commands.simulation_files import parse_size
         from coupling.run.screen import progress_bar
+        from coupling.simulation.case import load_case, smaller_step
+        from coupling.simulation.files import parse_size
+        from coupling.simulation.simulate import simulate as run_solver
 
     refuse_unwritable("--output", output, is_folder=True)
     size = None if max_size is None else parse_size(max_size)

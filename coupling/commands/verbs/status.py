@@ -26,9 +26,9 @@ def status(
     ] = False,
 ) -> None:
     """Show how a run stands: steps, ratio, rates, agents and workers."""
-    from coupling.commands.tables import print_status
     from coupling.run.folder import RunFolder
     from coupling.run.log import is_running, read_status
+    from coupling.run.tables import print_status
 
     folder = RunFolder.find(path)
     if not folder.status.exists():
@@ -37,7 +37,7 @@ def status(
         )
     now = read_status(folder.status)
     if prometheus:
-        from coupling.commands.metrics import prometheus_text
+        from coupling.pages.metrics import prometheus_text
 
         with making_sense_of(folder.status):
             metrics = prometheus_text(now)

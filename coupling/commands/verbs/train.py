@@ -62,12 +62,12 @@ def train(
 def _train_each(preset: str | None, overrides: list[str], seeds: str) -> None:
     """Train with each of several seeds, one after the other, and print what they came to together."""
     with loading("the task and the learner for each seed"):
-        from coupling.commands.report import over_seeds
-        from coupling.commands.tables import print_rows
         from coupling.launch.prewarm import Standby
+        from coupling.pages.report import over_seeds
         from coupling.run import run
         from coupling.run.screen import ConsoleScreen
         from coupling.run.several import parse_seeds, train_each
+        from coupling.run.tables import print_rows
         from coupling.settings.config import load_config
 
     def begin(words: list[str]) -> None:

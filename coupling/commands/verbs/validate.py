@@ -45,7 +45,7 @@ def validate(
 ) -> None:
     """Compare the solver with exact solutions and published values; exit code 1 when a row is beyond its tolerance."""
     with loading("the solver"):
-        from coupling.commands.validate import run_cases, write_page
+        from coupling.simulation.validation import run_cases, write_page
 
     if page is not None:
         if case or quick or as_json:
@@ -60,7 +60,7 @@ def validate(
     if as_json:
         print(json.dumps(report))
     else:
-        from coupling.commands.tables import print_rows
+        from coupling.run.tables import print_rows
         from flowsim.validation.report import printed
 
         print_rows([printed(row) for row in report["rows"]])

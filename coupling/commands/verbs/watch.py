@@ -31,7 +31,7 @@ def watch(
 ) -> None:
     """Follow a training on a page of this machine: curves, workers, a flow as it is simulated; until Ctrl-C."""
     begin(f"watching {path}")
-    from coupling.commands.watch import serve
+    from coupling.pages.watch import serve
     from coupling.run.folder import RunFolder
 
     folder = RunFolder.find(path)

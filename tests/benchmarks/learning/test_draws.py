@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from coupling.commands.bench_learner import warm_learner
+from coupling.bench.learner import warm_learner
 from rl_agent.config import AgentConfig
 from rl_agent.replay.samplers.score_network import ScoreNetwork
 

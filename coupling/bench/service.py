@@ -24,7 +24,7 @@ from rl_agent.rollout.open_episodes import Decision
 
 __all__ = ["NullLearner", "NullVectorEnv", "bench_coupling", "standard_rows"]
 
-_TASK = "coupling.commands.bench:flowsim/Null-v0"
+_TASK = "coupling.bench.service:flowsim/Null-v0"
 _OBSERVATION = gym.spaces.Box(-np.inf, np.inf, (14,), np.float32)  # the sizes of the flow tasks
 _ACTION = gym.spaces.Box(-1.0, 1.0, (3,), np.float32)
 _START_TIMEOUT = 60.0  # seconds
@@ -78,7 +78,7 @@ class NullVectorEnv(VectorEnv[Any, Any, Any]):
         )
 
 
-gym.register(id="flowsim/Null-v0", vector_entry_point="coupling.commands.bench:NullVectorEnv")
+gym.register(id="flowsim/Null-v0", vector_entry_point="coupling.bench.service:NullVectorEnv")
 
 
 class NullLearner:

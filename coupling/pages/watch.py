@@ -124,7 +124,7 @@ class Watch:
 
     def page(self, nonce: str) -> bytes:
         """Return the page; its own script and style carry this number, and no others are run."""
-        template = resources.files("coupling.commands").joinpath("watch.html").read_text("utf-8")
+        template = resources.files("coupling.pages").joinpath("watch.html").read_text("utf-8")
         environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
         return (
             environment.from_string(template)

@@ -6,16 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from cases.arrangement import Lines
 from cases.baselines import Controller, baselines
-from cases.film import Ending, check_films, render_film
-from coupling.commands.task_film import film_task
 from coupling.errors import RAISED, ConfigError, RunError, describe_failure, is_theirs
 from coupling.evaluation.evaluate import baselines_of
 from coupling.files import making_sense_of, read_json
-from coupling.run.agents import find_agent
+from coupling.film.arrangement import Lines
+from coupling.film.flow_film import Ending, check_films, render_film
+from coupling.film.task_film import film_task
+from coupling.run.agents import find_agent, load_controller
 from coupling.run.folder import RunFolder
-from coupling.run.policies import load_controller
 from coupling.run.screen import progress_bar
 from coupling.run.trust import refuse_unknown_code
 from coupling.settings.config import on_another_task
@@ -68,7 +67,7 @@ def render(
         Pictures per second; 25 of a flow unless given, of another task what it says itself.
     look
         Of the film of a flow: ``quantities``, ``follow`` and ``frames_per_action`` of
-        :func:`cases.film.render_film`; another task draws itself.
+        :func:`coupling.film.flow_film.render_film`; another task draws itself.
     trust
         Run the code of an environment that is not known, see :mod:`coupling.run.trust`.
 

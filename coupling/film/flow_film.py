@@ -17,10 +17,10 @@ import numpy as np
 from gymnasium.utils import seeding
 
 import cases  # noqa: F401  (registers the tasks)
-from cases.arrangement import Arrangement, Lines
 from cases.baselines import Controller
 from cases.episodes import Episodes
 from cases.flow_env import FlowVectorEnv
+from coupling.film.arrangement import Arrangement, Lines
 from flowsim import Simulation
 from flowsim.render.action_plot import History, draw_traces
 from flowsim.render.fields import (

@@ -1,6 +1,6 @@
 """Films of tasks that draw themselves: games, robots, worlds of many agents, anybody's own environment.
 
-The arrangement is that of the films of flows (``cases/film.py``); the pictures are what the environments render.
+Panels are arranged as in the films of flows (``flow_film.py``); their pictures are what the environments render.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,10 +13,10 @@ import numpy as np
 from gymnasium.error import DependencyNotInstalled
 from gymnasium.spaces import Box
 
-from cases.arrangement import Arrangement, Lines
-from cases.film import HOLD_SECONDS, Ending
 from coupling.errors import ConfigError, RunError
 from coupling.evaluation.evaluate import Controller
+from coupling.film.arrangement import Arrangement, Lines
+from coupling.film.flow_film import HOLD_SECONDS, Ending
 from coupling.worker.environments import make_single
 from coupling.worker.guard import FailureError
 from flowsim.render.fields import Caption, Picture, frame_picture
@@ -50,7 +50,7 @@ def film_task(
     controllers
         Label of the panel and its controller.
     files
-        Films to write, as :func:`cases.film.check_films` allows them.
+        Films to write, as :func:`coupling.film.flow_film.check_films` allows them.
     env, env_options
         The task, as :func:`coupling.worker.environments.make_single` takes it.
     seeds

@@ -9,9 +9,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from coupling.commands.simulation_files import ForceTable, SimulationFiles
 from coupling.errors import ConfigError, RunError, describe_os_error
 from coupling.signals import Interrupted, number_of
+from coupling.simulation.files import ForceTable, SimulationFiles
 from flowsim import Simulation
 from flowsim.io import read_restart
 from flowsim.render.fields import Caption, Outline, Picture, Scene, draw_panel, outline

@@ -17,7 +17,7 @@ import gymnasium
 import numpy as np
 import torch
 
-from coupling.commands.bench_sb3 import measure_sb3, sb3_is_there
+from coupling.bench.sb3 import measure_sb3, sb3_is_there
 from rl_agent.config import ALGORITHMS, AgentConfig, Algorithm, OnPolicyConfig, Sampler
 from rl_agent.learner import Learner
 

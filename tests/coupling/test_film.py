@@ -5,9 +5,9 @@ import imageio.v3 as imageio
 import numpy as np
 import pytest
 
-from cases import film
 from cases.baselines import PD, ZeroController
-from cases.film import render_film
+from coupling.film import flow_film as film
+from coupling.film.flow_film import render_film
 from flowsim.render import fields, scene
 from flowsim.render.fields import draw_panel
 from flowsim.render.quantities import choose

@@ -3,6 +3,7 @@
 import base64
 import io
 import json
+import shlex
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -16,15 +17,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 
-from coupling.commands.next_steps import film_line
-from coupling.commands.plot import QUANTITIES, Curve, curves_of, draw_curves
-from coupling.commands.tables import RESULTS, number, result_cells
 from coupling.files import making_sense_of, read_json, write_atomically
+from coupling.film.curves import QUANTITIES, Curve, curves_of, draw_curves
 from coupling.origin import flowsim_version
 from coupling.run.agents import is_shipped
 from coupling.run.aggregate import interquartile_mean, interval, name_of, seeds_of_each
 from coupling.run.folder import RunFolder, episodes_table, statistics_table
 from coupling.run.log import flatten, read_status
+from coupling.run.tables import RESULTS, number, result_cells
 from coupling.settings.config import dump_config
 
 __all__ = ["over_seeds", "write_report"]
@@ -72,7 +72,7 @@ def write_report(folders: Sequence[RunFolder], output: Path) -> list[str]:
     names = [folder.path.name for folder in folders]
     environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     template = environment.from_string(
-        resources.files("coupling.commands").joinpath("report.html").read_text("utf-8")
+        resources.files("coupling.pages").joinpath("report.html").read_text("utf-8")
     )
     page = template.render(
         title=f"flowsim: {', '.join(names)}",
@@ -257,7 +257,8 @@ def _films(folders: Sequence[RunFolder]) -> tuple[list[dict[str, str]], list[str
         found = sorted(file for file in folder.path.iterdir() if file.suffix in FILMS)
         path = folder.path
         if not found and folder.draws_itself() and not is_shipped(folder):
-            notes.append(f"No film in {path}: {film_line(path, path / 'film.mp4')}")
+            command = shlex.join(["flowsim", "render", str(path), "-o", str(path / "film.mp4")])
+            notes.append(f"No film in {path}: {command}")
         # a film is rendered as MP4 with a GIF beside it: one of them is enough
         for file in (
             file for file in found if file.suffix == ".mp4" or file.with_suffix(".mp4") not in found
