@@ -1,4 +1,4 @@
-"""Films of a run's agent: what it does from the starts that its evaluation began with."""
+"""Films of a run's agent: the first episodes of its evaluation."""
 
 import contextlib
 import os
@@ -36,8 +36,8 @@ def render(
     files: Sequence[Path],
     *,
     changes: Sequence[str] = (),
-    beside: Sequence[str],
-    starts: int = 6,
+    against: Sequence[str],
+    episodes: int = 6,
     actions: int | None = None,
     deterministic: bool = True,
     seed: int = EVALUATION_SEED,
@@ -45,7 +45,7 @@ def render(
     look: Mapping[str, Any] | None = None,
     trust: bool = False,
 ) -> list[Ending]:
-    """Film a run's agent from the first starts of its evaluation, and baselines from the very first.
+    """Film the first episodes of an agent's evaluation, and baselines with the initial condition of the first one.
 
     Parameters
     ----------
@@ -55,12 +55,12 @@ def render(
         ``.mp4``, ``.gif``, ``.webp`` and ``.png`` (with ``%04d`` in its name a series), one of each at most.
     changes
         ``env_options.KEY=VALUE`` words, for a film of another task than the run's.
-    beside
+    against
         Names of baselines.
-    starts, actions
-        How many starts, and the length of the film; 100 actions of a flow unless given, 300 of another task.
+    episodes, actions
+        Number of episodes, and the length of the film; 100 actions of a flow unless given, 300 of another task.
     deterministic
-        Act with the mean of the policy instead of drawing.
+        Act with the mean of the policy instead of a sample.
     seed
         Of the evaluation whose first episodes are filmed, and of actions that are sampled.
     fps
@@ -94,10 +94,10 @@ def render(
         if flow
         else baselines_of(config.env, config.env_options, seed)
     )
-    for name in beside:
+    for name in against:
         if name not in shipped:
             raise ConfigError(
-                f"--beside {name}: the baselines of {config.env} are {', '.join(shipped)}"
+                f"--baseline {name}: the baselines of {config.env} are {', '.join(shipped)}"
             )
     if changes and flow:
         make_vector(config.env, config.env_options, 1).close()  # which says what is wrong with them
@@ -108,12 +108,12 @@ def render(
             arguments: dict[str, Any] = {
                 "env": config.env,
                 "env_options": config.env_options,
-                "seeds": [episode_seed(Purpose.EVALUATION, seed, n) for n in range(starts)],
+                "seeds": [episode_seed(Purpose.EVALUATION, seed, n) for n in range(episodes)],
                 "actions": actions or (_FLOW_ACTIONS if flow else _TASK_ACTIONS),
-                "tally": evaluated(path, changes, beside=beside, deterministic=deterministic),
+                "tally": evaluated(path, changes, against=against, deterministic=deterministic),
                 "progress": progress,
             }
-            controllers = {_AGENT: agent} | {_LABELS[name]: shipped[name] for name in beside}
+            controllers = {_AGENT: agent} | {_LABELS[name]: shipped[name] for name in against}
             if flow:
                 with _told_in_a_sentence(config.env):
                     # a task of somebody's own may change the current folder
@@ -125,17 +125,17 @@ def render(
 
 
 def evaluated(
-    path: Path, changes: Sequence[str] = (), *, beside: Sequence[str], deterministic: bool = True
+    path: Path, changes: Sequence[str] = (), *, against: Sequence[str], deterministic: bool = True
 ) -> Lines:
-    """Return how the run's evaluation went, a line for each controller; none without one, or of another task.
+    """Return the results of the run's evaluation, a line per controller; empty without one, or for another task.
 
-    It is how many episodes of a flow were held, and the mean return of another task: what six episodes of a film say
-    little about.
+    For a flow this is the number of episodes survived, for another task the mean return: the six episodes of a film are
+    too few to show either.
     """
     if changes:
         return []
     folder = find_agent(path)
-    return _tally(folder, beside, deterministic, is_flow(folder.config().env))
+    return _tally(folder, against, deterministic, is_flow(folder.config().env))
 
 
 @contextlib.contextmanager
@@ -157,18 +157,20 @@ def _told_in_a_sentence(env: str) -> Iterator[None]:
 
 
 def _tally(
-    folder: RunFolder, beside: Sequence[str], deterministic: bool, flow: bool = True
+    folder: RunFolder, against: Sequence[str], deterministic: bool, flow: bool = True
 ) -> Lines:
-    judged = read_json(folder.evaluation) if folder.evaluation.exists() else {}
-    if not judged.keys() >= {"after", "drawing"}:
+    evaluation = read_json(folder.evaluation) if folder.evaluation.exists() else {}
+    if not evaluation.keys() >= {"after", "drawing"}:
         return []
     lines: list[tuple[str, str]] = []
     with making_sense_of(folder.evaluation):
         results: dict[str, dict[str, Any]] = {
-            _AGENT: judged["after" if deterministic else "drawing"]
+            _AGENT: evaluation["after" if deterministic else "drawing"]
         }
-        results |= {_LABELS[name]: judged["after"]["baselines"][name] for name in beside}
+        results |= {_LABELS[name]: evaluation["after"]["baselines"][name] for name in against}
         for label, result in results.items():
-            held = f"{round(result['survival'] * result['episodes'])} of {result['episodes']}"
-            lines.append((f"evaluation: {label}", held if flow else f"{result['mean_return']:.1f}"))
+            survived = f"{round(result['survival'] * result['episodes'])} of {result['episodes']}"
+            lines.append(
+                (f"evaluation: {label}", survived if flow else f"{result['mean_return']:.1f}")
+            )
     return lines

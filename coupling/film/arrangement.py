@@ -1,4 +1,4 @@
-"""How the panels of a film stand in its pictures: large ones of the first start, small ones of the others, a tally."""
+"""Layout of a film: large panels for the first episode, small ones for the others, and a table."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ Lines = Sequence[tuple[str, str]]
 
 @dataclass(frozen=True)
 class Arrangement:
-    """Who is in a film, and how wide.
+    """Number of panels in a film, and their width.
 
     Attributes
     ----------
     controllers : int
-        Each has a large panel with the first start.
-    starts : int
+        Each has a large panel for the first initial condition.
+    episodes : int
         Of the first controller; those after the first have small panels.
     width : int
         Of a large panel in pixels, even.
     stacked : bool
-        Large panels stand below each other, as wide ones do when there are no small ones.
+        Large panels are stacked, as wide ones are when there are no small ones.
     """
 
     controllers: int
-    starts: int
+    episodes: int
     width: int
     stacked: bool = False
 
@@ -65,7 +65,7 @@ class Arrangement:
         title: str,
         lines: Lines,
     ) -> Picture:
-        """Put large panels in a row, the legend below them, then small ones in rows, and beside these a table.
+        """Put large panels in a row, the legend below them, then small ones in rows, and a table after these.
 
         Parameters
         ----------

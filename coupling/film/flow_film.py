@@ -1,7 +1,6 @@
-"""Films of a flow task: starts and controllers side by side, in one batch of simulations and at one colour range.
+"""Films of a flow task: several episodes and controllers side by side, in one batch and with one colour range.
 
-What a panel shows, the film that arranges panels, and the call that makes both hand the same few choices to each other.
-They stand in one file, for apart they would be three of arguments.
+This is one file because a panel, the film that arranges panels and the function that makes both share the same options.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from flowsim.render.films import FPS, is_series, write_films
 from flowsim.render.quantities import VORTICITY, Quantity
 
 HOLD_SECONDS = 1.5
-"""How long the last picture stands."""
+"""How long the last picture is shown."""
 FRAMES_PER_ACTION = 5
 _ZOOM = 2.0
 _SUFFIXES = (".mp4", ".gif", ".webp", ".png")
@@ -58,17 +57,17 @@ class Ending:
         Undiscounted sum of the rewards.
     actions : int
         How many there were.
-    lost : bool
-        Whether the agent was lost, or the simulation diverged.
+    failed : bool
+        Whether the agent left the box, or the simulation diverged.
     how : str
-        What became of it, in a word.
+        How it ended: `survived`, `left the box` or `diverged`.
     """
 
     title: str
     episode_return: float
     actions: int
-    lost: bool
-    how: str = "held"
+    failed: bool
+    how: str = "survived"
 
 
 @dataclass(frozen=True)
@@ -84,7 +83,7 @@ class Look:
     width : int
         Width of a large panel in pixels, even.
     span : float
-        Time at which the traces of the actions end on the right, from the start of the film.
+        Time at the right end of the plots of the actions, from the first picture of the film.
     """
 
     quantities: Sequence[Quantity] = (VORTICITY,)
@@ -121,7 +120,7 @@ class _Panel:
             small_width,
         )
         self.large = small_width is None
-        self.ending = Ending(title, 0.0, 0, lost=False)
+        self.ending = Ending(title, 0.0, 0, failed=False)
         self.over = False
         self._note = ""
         self._history = History()
@@ -130,7 +129,9 @@ class _Panel:
 
     def _moment(self) -> _Moment:
         caption = self._episodes.caption(self.index)
-        caption = replace(caption, title=self.ending.title, note=self._note, lost=self.ending.lost)
+        caption = replace(
+            caption, title=self.ending.title, note=self._note, failed=self.ending.failed
+        )
         most = len(self._look.quantities) if self.large else 1
         return self._look.scenes(self._episodes, self.index, most), caption
 
@@ -145,7 +146,7 @@ class _Panel:
         return draw_panel(scene, caption, width, others=others, traces=traces, legend=False)
 
     def begin(self, action: Sequence[float]) -> None:
-        """Note the action that is about to be played."""
+        """Record the action that is about to be played."""
         if not self.over:
             self._history.add(self._episodes.caption(self.index).time, action)
 
@@ -163,29 +164,29 @@ class _Panel:
         if self.over:
             return [self.last] * frames
         count, index = int(self._episodes.actions_done[self.index]), self.index
+        diverged = self._episodes.task.simulation.diverged[index]
         self.ending = replace(
             self.ending,
             episode_return=float(self._episodes.returns[index]),
             actions=count,
-            lost=terminated,
-            how="lost" if terminated else "held",
+            failed=terminated,
+            how="diverged" if diverged else "left the box" if terminated else "survived",
         )
         self.over = terminated or truncated
         if terminated:
-            verb = "diverged" if self._episodes.task.simulation.diverged[index] else "lost"
-            self._note = f"{verb} after {count} action{'s' if count != 1 else ''}"
+            self._note = f"{self.ending.how} after {count} action{'s' if count != 1 else ''}"
         elif truncated:
-            self._note = f"held to the end: {count} actions"
+            self._note = f"survived all {count} actions"
         pictures = [self._draw(moment) for moment in self._moments]
         self._moments.clear()
         self.last = self._draw(self._moment())
-        # The end of an action shows the return it brought; an action cut short is held for its whole time.
+        # The last picture of an action shows its return; if the episode ended early, it fills the rest of the time.
         return pictures + [self.last] * (frames - len(pictures))
 
     def finish(self) -> None:
-        """Say, in the last picture, that the film ends before the episode."""
+        """Note in the last picture that the film ends before the episode."""
         if not self.over:
-            self._note = f"held so far: {self.ending.actions} actions"
+            self._note = f"survived {self.ending.actions} actions so far"
             self.last = self._draw(self._moment())
 
 
@@ -205,14 +206,14 @@ def render_film(
     tally: Lines = (),
     progress: Callable[[float], None] = lambda done: None,
 ) -> list[Ending]:
-    """Film the first controller from all starts, and beside it the others from the first start.
+    """Film the first controller with all initial conditions, and the others with the first one.
 
-    The panels of the first start are large, the others small. The panel of an episode that ends freezes and says how;
-    the film ends with the last of them, or after `actions`. All are simulated in one batch.
+    The panels of the first initial condition are large, the others small. When an episode ends, its panel freezes and
+    shows how it ended. The film ends with the last episode, or after `actions`. All are simulated in one batch.
 
-    The pictures of an action are `frames_per_action` steps of the solver: its last one, which is the next decision, and
-    before it those nearest to equal times. The solver takes the steps it would take without a film, so that what is
-    seen is what was judged; each picture tells the time of its own step, which is at most half a step off.
+    Each action has `frames_per_action` pictures: the last step of the solver in it, where the next action is chosen,
+    and the steps nearest to equal times before it. The solver takes the same steps as without a film, so the film shows
+    the episodes of the evaluation; each picture shows the time of its own step, which is at most half a step off.
 
     Parameters
     ----------
@@ -224,7 +225,7 @@ def render_film(
     env, env_options
         Id and options (or ``{"preset": name}``) of the flow task.
     seeds : sequence of int
-        Of the starts.
+        Seeds of the initial conditions.
     actions, frames_per_action : int
         Length, and pictures per action.
     fps : float
@@ -236,7 +237,7 @@ def render_film(
     follow : bool
         Keep the agent in the middle of half of the box.
     tally : sequence of (str, str)
-        Lines of two columns to write below how many of several starts were held.
+        Lines of two columns, written below the number of episodes survived.
     progress : callable
         Called with the part that is done, 0 to 1.
 
@@ -248,7 +249,7 @@ def render_film(
     Raises
     ------
     ValueError
-        For no controllers or starts, an unknown kind of file, a folder that is not there or cannot be written, or
+        For no controllers or seeds, an unknown kind of file, a folder that is not there or cannot be written, or
         numbers out of range; nothing is simulated or written then.
     """
     files = check_films(paths)
@@ -259,7 +260,7 @@ def render_film(
         raise ValueError(f"width is {width}, but must be an even number of at least 160 pixels")
     for what, things in (
         ("controllers", controllers),
-        ("starts", seeds),
+        ("seeds", seeds),
         ("quantities", quantities),
     ):
         if not len(things):
@@ -335,30 +336,30 @@ class _Film:
         self,
         episodes: Episodes,
         controllers: Mapping[str, Controller],
-        starts: int,
+        shown: int,
         look: Look,
         tally: Lines,
     ) -> None:
-        self._episodes, self._starts, self._tally = episodes, starts, tally
+        self._episodes, self._shown, self._tally = episodes, shown, tally
         scene = look.scenes(episodes, 0, 1)[0]
         wide = scene.size[0] > 1.3 * scene.size[1]
         self._form = Arrangement(
             len(controllers),
-            starts,
+            shown,
             look.width,
-            stacked=starts == 1 and len(look.quantities) == 1 and wide,
+            stacked=shown == 1 and len(look.quantities) == 1 and wide,
         )
         self.panels: list[_Panel] = []
         self._acting: list[tuple[Controller, slice]] = []
         for k, (label, controller) in enumerate(controllers.items()):
-            count, first = (1 if k else starts), len(self.panels)
+            count, first = (1 if k else shown), len(self.panels)
             controller.reset(count)
             self._acting.append((controller, slice(first, first + count)))
-            title = label if starts == 1 else f"{label}: start 1"
+            title = label if shown == 1 else f"{label}: episode 1"
             self.panels.append(_Panel(episodes, first, title, look))
             for n in range(1, count):
                 self.panels.append(
-                    _Panel(episodes, first + n, f"start {n + 1}", look, self._form.small)
+                    _Panel(episodes, first + n, f"episode {n + 1}", look, self._form.small)
                 )
         self._legend = draw_legends(
             self._form.whole,
@@ -386,7 +387,7 @@ class _Film:
             yield last
 
     def _play(self, frames: int) -> list[list[Picture]]:
-        """Play one action in all simulations; those that are over are carried along, and nobody looks at them."""
+        """Play one action in all simulations; those whose episode is over are simulated, but not drawn."""
         begun = self._episodes.task.simulation.time.copy()
 
         def watch(simulation: Simulation) -> None:
@@ -410,13 +411,13 @@ class _Film:
         ]
 
     def _arrange(self, pictures: Sequence[Picture]) -> Picture:
-        """Put the pictures of all panels into one, with how many starts were held so far, and the tally."""
+        """Put the pictures of all panels into one, with the number of episodes survived so far, and the tally."""
         pairs = list(zip(pictures, self.panels, strict=True))
-        held = sum(not panel.ending.lost for panel in self.panels[: self._starts])
+        survived = sum(not panel.ending.failed for panel in self.panels[: self._shown])
         return self._form.arrange(
             [picture for picture, panel in pairs if panel.large],
             [picture for picture, panel in pairs if not panel.large],
             self._legend,
-            "held",
-            [("these starts", f"{held} of {self._starts}"), *self._tally],
+            "survived",
+            [("these episodes", f"{survived} of {self._shown}"), *self._tally],
         )

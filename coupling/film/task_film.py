@@ -1,4 +1,4 @@
-"""Films of tasks that draw themselves: games, robots, worlds of many agents, anybody's own environment.
+"""Films of tasks that draw themselves: games, robots, multi-agent environments, your own environment.
 
 Panels are arranged as in the films of flows (``flow_film.py``); their pictures are what the environments render.
 """
@@ -40,10 +40,10 @@ def film_task(
     tally: Lines = (),
     progress: Callable[[float], None] = lambda done: None,
 ) -> list[Ending]:
-    """Film the first controller from all starts, and beside it the others from the first start.
+    """Film the first controller with all initial conditions, and the others with the first one.
 
-    An environment with the render mode ``rgb_array`` gives a picture for each action, one with ``rgb_array_list`` all
-    that there are since it was last asked.
+    An environment with the render mode ``rgb_array`` gives one picture per action, one with ``rgb_array_list`` all
+    pictures since the last call.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def film_task(
     env, env_options
         The task, as :func:`coupling.worker.environments.make_single` takes it.
     seeds
-        Of the starts.
+        Seeds of the initial conditions.
     actions
         Length of the film, at most.
     fps
@@ -62,7 +62,7 @@ def film_task(
     width
         Width of a large panel in pixels, even.
     tally
-        Lines of two columns to write below the mean return of these starts.
+        Lines of two columns, written below the mean return of these episodes.
     progress
         Called with the part that is done, 0 to 1.
 
@@ -84,12 +84,12 @@ def film_task(
     film = _Film(form, tally, env)
     try:
         for label, controller in controllers.items():
-            starts = seeds[:1] if film.panels else seeds
+            shown = seeds[:1] if film.panels else seeds
             titles = [
-                label if len(seeds) == 1 else f"{label}: start 1",
-                *(f"start {n}" for n in range(2, len(starts) + 1)),
+                label if len(seeds) == 1 else f"{label}: episode 1",
+                *(f"episode {n}" for n in range(2, len(shown) + 1)),
             ]
-            film.add(env, options, controller, dict(zip(titles, starts, strict=True)))
+            film.add(env, options, controller, dict(zip(titles, shown, strict=True)))
         named: dict[str, Any] = {file.suffix[1:]: file for file in files}
         rate = fps or float(film.panels[0].environment.metadata.get("render_fps") or FPS)
         write_films(
@@ -125,20 +125,20 @@ def _mode(env: str, env_options: Mapping[str, Any]) -> str:
 
 
 class _Panel:
-    """One environment, its pictures, and what became of it."""
+    """One environment, its pictures, and how its episode ended."""
 
     def __init__(
         self, env: str, options: dict[str, Any], seed: int, title: str, width: int
     ) -> None:
         self._env, self._width = env, width
         self.environment = make_single(env, options)
-        self.ending = Ending(title, 0.0, 0, lost=False, how="filmed")
+        self.ending = Ending(title, 0.0, 0, failed=False, how="filmed")
         self.over = False
         try:
             self.observation, info = self.environment.reset(seed=seed)
         except FailureError as error:
             raise RunError(f"env = {env!r} cannot be filmed: {error}") from error
-        self.failure = info.get("reset_failed", "")  # another start than it should be
+        self.failure = info.get("reset_failed", "")  # not the initial condition of its seed
         if self.failure:
             self._fail()
         self.last = self._draw(self._frames()[-1])
@@ -199,7 +199,7 @@ class _Panel:
 
 
 class _Film:
-    """All panels, who acts in which, and their pictures side by side."""
+    """All panels, the controller of each, and their pictures side by side."""
 
     def __init__(self, form: Arrangement, tally: Lines, name: str) -> None:
         self._form, self._tally, self._name = form, tally, name
@@ -207,11 +207,11 @@ class _Film:
         self._acting: list[tuple[Controller, list[_Panel]]] = []
 
     def add(
-        self, env: str, options: dict[str, Any], controller: Controller, starts: dict[str, int]
+        self, env: str, options: dict[str, Any], controller: Controller, seeds: dict[str, int]
     ) -> None:
-        """Let a controller act from these starts: the title of each panel, and its seed."""
+        """Add the episodes of a controller: the title of each panel, and its seed."""
         mine: list[_Panel] = []
-        for title, seed in starts.items():
+        for title, seed in seeds.items():
             width = self._form.small if mine else self._form.width
             panel = _Panel(env, options, seed, title, width)
             mine.append(panel)
@@ -222,7 +222,7 @@ class _Film:
     def pictures(
         self, actions: int, hold: int, progress: Callable[[float], None]
     ) -> Iterator[Picture]:
-        """Play the episodes and give the pictures; the last one stands."""
+        """Play the episodes and yield the pictures; the last one is repeated."""
         last = self._arranged()
         yield last
         for n in range(actions):
@@ -251,7 +251,7 @@ class _Film:
             for panel, picture in zip_longest(self.panels, shown)
         ]
         large = [first for _, (first, *_) in self._acting]
-        judged = [panel.ending.episode_return for panel in self._acting[0][1]]
+        returns = [panel.ending.episode_return for panel in self._acting[0][1]]
         return self._form.arrange(
             [
                 picture
@@ -265,5 +265,5 @@ class _Film:
             ],
             None,
             "mean return",
-            [("these starts", f"{np.mean(judged):.1f}"), *self._tally],
+            [("these episodes", f"{np.mean(returns):.1f}"), *self._tally],
         )

@@ -1,4 +1,4 @@
-"""What an agent did so far, drawn in time with the film: the components of its actions, and their effort."""
+"""Plots of an agent's actions so far, frame by frame: the components of the actions, and their effort."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from flowsim.render.fields import (
 
 @dataclass
 class History:
-    """The actions of an episode: each is held from its beginning to that of the next.
+    """The actions of an episode: each lasts until the next one begins.
 
     Attributes
     ----------

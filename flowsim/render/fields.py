@@ -59,8 +59,8 @@ __all__ = [
 Picture = NDArray[np.uint8]
 
 TROUGH: Colour = (232, 234, 238)
-_HELD: Colour = (205, 236, 205)
-_LOST: Colour = (252, 205, 200)
+_SURVIVED: Colour = (205, 236, 205)
+_FAILED: Colour = (252, 205, 200)
 EFFORT: Colour = (90, 96, 108)
 _COMPONENTS: tuple[Colour, ...] = (ARROW, (196, 88, 16), (118, 66, 168))
 """Of the components of an action, in turn."""
@@ -78,9 +78,9 @@ class Caption:
         (force x, force y, torque), each in [-1, 1].
     title : str
     note : str
-        The verdict on an episode that is over; it stands beside the picture, never on it.
-    lost : bool
-        Whether the verdict is a bad one.
+        How an episode ended; it is written above or below the picture, never on it.
+    failed : bool
+        Whether it ended in a failure.
     """
 
     time: float
@@ -88,7 +88,7 @@ class Caption:
     action: tuple[float, ...] = ()
     title: str = ""
     note: str = ""
-    lost: bool = False
+    failed: bool = False
 
 
 @cache
@@ -98,8 +98,8 @@ def palette(levels: int, quantities: tuple[Quantity, ...] = (VORTICITY,)) -> Pic
     mixed = [
         (light, dark, 10),
         (np.array(AGENT), dark, 4),
-        (np.array(_HELD), dark, 5),
-        (np.array(_LOST), dark, 5),
+        (np.array(_SURVIVED), dark, 5),
+        (np.array(_FAILED), dark, 5),
     ]
     others = [
         a + (b - a) * t for a, b, n in mixed for t in np.linspace(0.0, 1.0, n, endpoint=False)
@@ -167,7 +167,9 @@ def draw_panel(
     pictures = [_strip(width, size, caption.title, numbers)]
     pictures += [np.asarray(field_picture(each, width)) for each in (scene, *others)]
     if caption.note:
-        pictures.append(_strip(width, size, caption.note, "", _LOST if caption.lost else _HELD))
+        pictures.append(
+            _strip(width, size, caption.note, "", _FAILED if caption.failed else _SURVIVED)
+        )
     elif caption.action:
         pictures.append(_action_strip(width, size, caption.action))
     if traces is not None:
@@ -183,9 +185,9 @@ def draw_panel(
 
 
 def draw_small_panel(scene: Scene, caption: Caption, width: int) -> Picture:
-    """Return a picture with one line above it: the title, and beside it the return or how the episode ended."""
+    """Return a picture with one line above it: the title, and the return or how the episode ended."""
     size = text_size(width)
-    tint = BACKGROUND if not caption.note else _LOST if caption.lost else _HELD
+    tint = BACKGROUND if not caption.note else _FAILED if caption.failed else _SURVIVED
     numbers = "" if caption.episode_return is None else f"return {caption.episode_return:.1f}"
     strip = _strip(width, size, caption.title, caption.note or numbers, tint)
     return make_even(np.concatenate([strip, np.asarray(field_picture(scene, width))]))

@@ -73,7 +73,7 @@ def write_films(
                     kept[-1] if frame is before else reduce_picture(frame, _SMALL_SIZES[0][0])
                 )
                 before = frame
-                if len(kept) > _SMALL_FRAMES:  # nobody knows how many there will be
+                if len(kept) > _SMALL_FRAMES:  # their number is not known in advance
                     del kept[1::2]
                     stride *= 2
             if series is not None:
@@ -117,21 +117,21 @@ def _remove_from(series: Path, number: int) -> None:
 
 def write_png(path: Path, frame: Picture) -> None:
     """Write a picture; it appears only when it is whole."""
-    with _replacing(path) as beside:
+    with _replacing(path) as temporary:
         # a third of the time of 6, a tenth larger
-        Image.fromarray(frame).save(beside, compress_level=3)
+        Image.fromarray(frame).save(temporary, compress_level=3)
 
 
 @contextmanager
 def _replacing(path: Path) -> Iterator[Path]:
-    """Give a name beside `path` to write to, and rename it when all went well: no half film is left."""
+    """Give a temporary name in the folder of `path`, and rename it when all went well: no partial film is left."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
+    temporary = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
     try:
-        yield beside
-        os.replace(beside, path)
+        yield temporary
+        os.replace(temporary, path)
     finally:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
 _BT709 = [
@@ -156,10 +156,10 @@ def write_mp4(path: Path, frames: Iterable[Picture], fps: float = FPS) -> None:
     if first is None:
         raise ValueError(f"the film {path} has no frames, but must have at least one")
     height, width = first.shape[:2]
-    with _replacing(Path(path)) as beside:
+    with _replacing(Path(path)) as temporary:
         speed = ("-crf", "20", "-preset", "ultrafast", "-movflags", "+faststart")
         writer = imageio_ffmpeg.write_frames(
-            str(beside),
+            str(temporary),
             (width, height),
             fps=fps,
             codec="libx264",
@@ -247,7 +247,7 @@ def _write_small(
         raise ValueError(f"the film {path} has no frames, but must have at least one")
     # bytes go with the width to 1.5, for edges need more than planes: most sizes need not be tried
     per_amount = 0.0
-    with _replacing(path) as beside:
+    with _replacing(path) as temporary:
         for width, stride in _SMALL_SIZES:
             amount = width**1.5 / stride
             if amount * per_amount > 1.1 * max_bytes and (width, stride) != _SMALL_SIZES[-1]:
@@ -255,11 +255,11 @@ def _write_small(
             first, *others = pictures([reduce_picture(frame, width) for frame in frames[::stride]])
             duration = round(1000 * stride / fps)
             first.save(
-                beside, save_all=True, append_images=others, duration=duration, loop=0, **options
+                temporary, save_all=True, append_images=others, duration=duration, loop=0, **options
             )
-            if beside.stat().st_size <= max_bytes:
+            if temporary.stat().st_size <= max_bytes:
                 return
-            per_amount = beside.stat().st_size / amount
+            per_amount = temporary.stat().st_size / amount
         raise ValueError(
             f"the film {path} of {len(frames)} frames does not fit into {max_bytes} bytes: ask for a shorter film"
         )

@@ -302,20 +302,20 @@ def test_an_agent_is_judged_in_another_task_than_its_own(wake, monkeypatch, caps
             assert sentence in complaint(err)
 
 
-def test_render_films_an_agent_beside_baselines(wake, tmp_path, monkeypatch, capsys):
+def test_render_films_an_agent_and_baselines(wake, tmp_path, monkeypatch, capsys):
     code, out, _ = command(
         [
             "render",
             "wake",
             "-o",
             "film.mp4",
-            "--beside",
+            "--baseline",
             "zero",
-            "--beside",
+            "--baseline",
             "pd",
             "--actions",
             "2",
-            "--starts",
+            "--episodes",
             "3",
             "env_options.cells_per_diameter=9",
         ],
@@ -324,9 +324,9 @@ def test_render_films_an_agent_beside_baselines(wake, tmp_path, monkeypatch, cap
     )
     assert code == 0
     for words in (
-        "trained agent: start 1: return",
-        "start 3: return",
-        "no control: start 1: return",
+        "trained agent: episode 1: return",
+        "episode 3: return",
+        "no control: episode 1: return",
         "PD controller: ",
     ):
         assert words in out
@@ -343,7 +343,7 @@ def test_render_films_an_agent_beside_baselines(wake, tmp_path, monkeypatch, cap
         assert words in complaint(err)
 
 
-def test_a_film_counts_all_starts_that_the_run_judged(tmp_path):
+def test_a_film_counts_all_episodes_of_the_evaluation(tmp_path):
     """The tally is the share of evaluation.json in episodes, of the form of acting that is filmed."""
     folder = RunFolder(tmp_path)
     assert agent_film._tally(folder, ["zero"], deterministic=True) == []

@@ -28,7 +28,7 @@ def test_film_in_both_formats(tmp_path):
     assert [ending.title for ending in endings] == ["one", "two"]
     # the same start, the same end
     assert [ending.episode_return for ending in endings] == [-100.0, -100.0]
-    assert all(ending.lost for ending in endings)
+    assert all(ending.failed for ending in endings)
     mp4, gif = (imageio.imread(file) for file in files)
     assert mp4.shape[0] > 30
     assert mp4.shape[2] == gif.shape[2] == 320
@@ -50,8 +50,8 @@ def test_square_boxes_stand_side_by_side(tmp_path):
     assert shape[2] == 160 + 4 + 160
 
 
-def test_every_start_is_one_that_the_environment_has(tmp_path, make):
-    """A batch of starts gives, for each seed, what a single environment gives; what is lost is marked."""
+def test_every_episode_is_one_of_the_environment(tmp_path):
+    """A batch gives, for each seed, what a single environment gives; failures are marked."""
     seeds = [3, 0, 11, 5]
     endings = render_film(
         {"agent": PD["flowsim/DCylinderWake-v0"], "no control": ZeroController()},
@@ -63,26 +63,29 @@ def test_every_start_is_one_that_the_environment_has(tmp_path, make):
         tally=[("of all", "1 of 9")],
     )
     assert [ending.title for ending in endings] == [
-        "agent: start 1",
-        "start 2",
-        "start 3",
-        "start 4",
-        "no control: start 1",
+        "agent: episode 1",
+        "episode 2",
+        "episode 3",
+        "episode 4",
+        "no control: episode 1",
     ]
     controllers = [PD["flowsim/DCylinderWake-v0"]] * 4 + [ZeroController()]
     for ending, seed, controller in zip(endings, [*seeds, seeds[0]], controllers, strict=True):
-        env, over, total = make(**OPTIONS, episode_actions=6), False, 0.0
+        env = gymnasium.make("flowsim/DCylinderWake-v0", **OPTIONS, episode_actions=6).unwrapped
+        over, total = False, 0.0
         observation, _ = env.reset(seed=seed)
         while not over:
             observation, reward, terminated, truncated, _ = env.step(
                 controller(observation[None])[0]
             )
             total, over = total + reward, terminated or truncated
-        assert (ending.lost, ending.actions) == (terminated, env.episodes.actions_done[0])
+        assert (ending.failed, ending.actions) == (terminated, env.episodes.actions_done[0])
         assert ending.episode_return == pytest.approx(total)
-    assert {ending.lost for ending in endings} == {True, False}
+    assert {ending.failed for ending in endings} == {True, False}
     picture = imageio.imread(tmp_path / "film.png").astype(int)
-    red, green = ((picture == colour).all(axis=2).sum() for colour in (fields._LOST, fields._HELD))
+    red, green = (
+        (picture == colour).all(axis=2).sum() for colour in (fields._FAILED, fields._SURVIVED)
+    )
     assert red > 1000
     assert green > 1000
     film = imageio.imread(tmp_path / "film.mp4")
@@ -101,7 +104,7 @@ def test_every_start_is_one_that_the_environment_has(tmp_path, make):
         ("film.gif", {"frames_per_action": -1}, "frames_per_action is -1"),
         ("film.gif", {"width": 333}, "width is 333"),
         ("film.gif", {"controllers": {}}, "no controllers"),
-        ("film.gif", {"seeds": []}, "no starts"),
+        ("film.gif", {"seeds": []}, "no seeds"),
         ("film.gif", {"quantities": []}, "no quantities"),
         ("film-%04d.gif", {}, "only pictures are numbered"),
         ("film-%s.png", {}, "only pictures are numbered"),
@@ -125,9 +128,11 @@ def test_bad_requests_write_nothing(tmp_path, monkeypatch, paths, changes, words
     assert not list(tmp_path.iterdir())
 
 
-def test_the_picture_is_the_same_whoever_watches(make):
+def test_the_picture_is_the_same_whoever_watches():
     """Filming does not change what happens."""
-    env, watched = make(), make()
+    env, watched = (
+        gymnasium.make("flowsim/DCylinderWake-v0", cells_per_diameter=8).unwrapped for _ in range(2)
+    )
     seen = []
     watched.episodes.watch = lambda simulation: seen.append(simulation.vorticity().max())
     np.testing.assert_array_equal(env.reset(seed=0)[0], watched.reset(seed=0)[0])

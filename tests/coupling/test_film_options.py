@@ -38,7 +38,7 @@ def test_a_film_of_an_agent_follows_it_and_shows_several_fields(monkeypatch, cap
         return draw(scene, caption, width, others=others, **options)
 
     monkeypatch.setattr(film, "draw_panel", noted)
-    short = ["--actions", "1", "--starts", "1", "--frames-per-action", "2", "--fps", "2"]
+    short = ["--actions", "1", "--episodes", "1", "--frames-per-action", "2", "--fps", "2"]
     look = ["--fields", "vorticity,speed", "--range", "6"]
     films, shown = {}, {}
     for name, more in {"whole": [], "near": ["--follow"]}.items():

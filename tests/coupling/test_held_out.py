@@ -59,7 +59,7 @@ def test_every_road_to_an_evaluation_has_the_same_episodes_and_training_has_none
     assert json.loads(told)["seed"] == 7
     assert not set(other) & set(held_out)
 
-    _, filmed = taken("render", "runs/run", "-o", "end.png", "--starts", "3", "--actions", "2")
+    _, filmed = taken("render", "runs/run", "-o", "end.png", "--episodes", "3", "--actions", "2")
     assert [line for line in filmed if line in held_out][:3] == held_out[:3]
 
     again = ["run.name=again", f"run.evaluate_episodes={EPISODES}", "run.steps=480", "run.seed=3"]
@@ -70,6 +70,6 @@ def test_every_road_to_an_evaluation_has_the_same_episodes_and_training_has_none
     kept = json.loads((shell.folder / "runs/again/evaluation.json").read_text())
     assert {kept[part]["seed"] for part in ("before", "drawing", "after")} == {0}
     assert np.isfinite(kept["after"]["median_return"])
-    words = ["render", "runs/again", "-o", "end.png", "--starts", "2", "--actions", "2"]
+    words = ["render", "runs/again", "-o", "end.png", "--episodes", "2", "--actions", "2"]
     said, _ = taken(*words)
     assert f"evaluation: trained agent: {kept['after']['mean_return']:.1f}" in said

@@ -33,7 +33,7 @@ def test_a_task_is_tested_trained_and_shown(shell, kind):
     assert trained.returncode == 0, trained.stderr
     if kind == "flow":
         shown = shell.run(
-            "render", "runs/first", "-o", "film.png", "--actions", "2", "--starts", "1"
+            "render", "runs/first", "-o", "film.png", "--actions", "2", "--episodes", "1"
         )
         assert shown.returncode == 0, shown.stderr
         assert (folder / "film.png").exists()

@@ -31,7 +31,7 @@ ENDLESS = {
     "flowsim bench": "measuring ",
 }
 """What these commands say as soon as they have taken their words; they are then interrupted."""
-FILMS = {"flowsim render": " --actions 2 --starts 1"}
+FILMS = {"flowsim render": " --actions 2 --episodes 1"}
 VIEWERS = ("paraview", "xdg-open")
 
 

@@ -64,10 +64,16 @@ def test_every_panel_shows_its_own_episode_and_stands_when_it_is_over(monkeypatc
     lengths = [length_of(start) for start in range(4)]
     assert len(set(lengths)) > 1, "the seeds do not tell episodes apart"
     lines = dict(line.split(": return ") for line in out.splitlines() if ": return" in line)
-    titles = ["trained agent: start 1", "start 2", "start 3", "start 4", "no control: start 1"]
+    titles = [
+        "trained agent: episode 1",
+        "episode 2",
+        "episode 3",
+        "episode 4",
+        "no control: episode 1",
+    ]
     for title, length in zip(titles, [*lengths, lengths[0]], strict=True):
         how = "terminated" if length == 2 else "truncated"
-        assert lines[title] == f"{length}.00, {how} after {length} actions"
+        assert lines[title] == f"{length}.00, {length} actions, {how}"
     panels = [lengths[0], lengths[0], *lengths[1:]]  # the large ones first
     files = sorted(Path().glob("p-*.png"))
     assert len(files) == 1 + max(lengths) + 2  # the start, the actions, and the end that stands
@@ -111,7 +117,7 @@ parallel_env = SeenMeadow
     words = ["render", "one", "-o", "end.png", "--starts", "1", "--beside", "random"]
     code, out, _ = command(words, monkeypatch, capsys)
     assert code == 0
-    assert "truncated after 10 actions" in out
+    assert "10 actions, truncated" in out
     assert tuple(imageio.imread("end.png")[28 + 240, 240]) == (150, 150, 150)
 
 
@@ -133,7 +139,7 @@ parallel_env = SeenMeadow
             ["--frames-per-action", "2"],
             "--frames-per-action is for films of flows",
         ),
-        ("drawn:Drawn-v0", ["--beside", "pd"], "--beside pd: the baselines of"),
+        ("drawn:Drawn-v0", ["--beside", "pd"], "--baseline pd: the baselines of"),
     ],
 )
 def test_what_cannot_be_filmed_is_said(monkeypatch, capsys, env, options, words):

@@ -126,12 +126,12 @@ def test_nothing_that_is_written_covers_the_flow(draw):
         return draw(scene(np.full((40, 20), vorticity)), caption, 322)
 
     flow = rows_of((panel(), panel(5.0)))
-    verdict = rows_of((panel(), panel(note="lost after 2 actions", lost=True)))
+    verdict = rows_of((panel(), panel(note="left the box after 2 actions", failed=True)))
     assert np.ptp(flow) == len(flow) - 1 == 161 - 3  # the frame does not change
     assert len(verdict) >= 20
     assert not np.intersect1d(np.arange(flow[0] - 1, flow[-1] + 2), verdict).size
     # in another colour
-    assert rows_of((panel(note="over", lost=True), panel(note="over"))).size >= 20
+    assert rows_of((panel(note="over", failed=True), panel(note="over"))).size >= 20
 
 
 def test_the_legend_has_the_colours_from_end_to_end_and_a_bar_of_one_length():

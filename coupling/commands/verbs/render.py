@@ -22,7 +22,7 @@ from coupling.commands.options import (
 __all__ = ["render"]
 
 SHORT_HELP = "Film a trained agent next to the baselines."
-EXAMPLE = "flowsim render runs/demo -o wake.mp4 --beside zero --beside pd"
+EXAMPLE = "flowsim render runs/demo -o wake.mp4 --baseline zero --baseline pd"
 
 
 @told_in_a_sentence
@@ -35,11 +35,20 @@ def render(
             "the film: .mp4, .gif, .webp, .png of its end, or frame-%04d.png; the run's name.mp4 unless given"
         ),
     ] = None,
-    beside: Annotated[
-        list[str] | None, typer.Option(help="baselines shown beside the agent (zero unless given)")
+    against: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--baseline", "--beside", help="baselines shown next to the agent (zero unless given)"
+        ),
     ] = None,
-    starts: Annotated[
-        int, typer.Option(min=1, help="starts of the agent, all at once; the first one is large")
+    episodes: Annotated[
+        int,
+        typer.Option(
+            "--episodes",
+            "--starts",
+            min=1,
+            help="episodes of the agent, all at once; the first one is large",
+        ),
     ] = 6,
     actions: Annotated[
         int | None,
@@ -48,9 +57,9 @@ def render(
             help="length of the film in actions, at most: 100 of a flow unless given, 300 of another task",
         ),
     ] = None,
-    gif: Annotated[bool, typer.Option(help="write a GIF beside a .mp4, too")] = True,
+    gif: Annotated[bool, typer.Option(help="also write a GIF when the film is a .mp4")] = True,
     deterministic: Annotated[
-        bool, typer.Option(help="act with the mean of the policy, or draw from it")
+        bool, typer.Option(help="act with the mean of the policy, or with samples of it")
     ] = True,
     seed: EvaluationSeed = 0,
     trust: Trust = False,
@@ -64,7 +73,7 @@ def render(
         int | None, typer.Option(min=1, max=100, help="pictures of each action (5 unless given)")
     ] = None,
 ) -> None:
-    """Film a trained agent from several starts beside the baselines; of a flow with its actions and their effort."""
+    """Film several episodes of a trained agent and of baselines; of a flow with its actions and their effort."""
     with loading(f"the agent of {path}"):
         from coupling.film.agent_film import evaluated
         from coupling.film.agent_film import render as film
@@ -80,14 +89,14 @@ def render(
     if frames_per_action:
         look["frames_per_action"] = frames_per_action
     endings = film(
-        path, files, changes=changes or [], beside=beside or ["zero"], starts=starts, actions=actions,
+        path, files, changes=changes or [], against=against or ["zero"], episodes=episodes, actions=actions,
         deterministic=deterministic, seed=seed, fps=fps, look=look, trust=trust,
     )  # fmt: skip
     for ending in endings:
-        done = f"{ending.how} after {ending.actions} actions"
-        print(f"{ending.title}: return {ending.episode_return:.2f}, {done}")
+        length = f"{ending.actions} action{'s' if ending.actions != 1 else ''}"
+        print(f"{ending.title}: return {ending.episode_return:.2f}, {length}, {ending.how}")
     for who, how in evaluated(
-        path, changes or [], beside=beside or ["zero"], deterministic=deterministic
+        path, changes or [], against=against or ["zero"], deterministic=deterministic
     ):
         print(f"{who}: {how}")
     for file in files:
