@@ -64,7 +64,7 @@ class PDController:
     """Proportional-derivative feedback on position and angle.
 
     The body is moved as (error of the position) * gain - velocity * damping, in x and y, and turned likewise.
-    The gains belong to one action per T held constant, and to the default scales of force and torque.
+    The gains assume one action per T, constant in between, and to the default scales of force and torque.
 
     Attributes
     ----------

@@ -114,7 +114,7 @@ class Episodes:
         self.applied[which] = 0.0
 
     def play(self, actions: npt.ArrayLike, active: BoolArray | None = None) -> Outcome:
-        """Hold the actions, shape (B, 3), for one action time, or until the agent is lost.
+        """Apply the actions, shape (B, 3), for one action time, or until the agent leaves the box.
 
         Simulations that are not `active`, shape (B,), stand still, and their outcome means nothing: each has to be
         started next.
@@ -124,12 +124,12 @@ class Episodes:
         self.task.actuate(self.applied)
         self.loads.clear()
         steps_before = simulation.steps.copy()
-        lost = simulation.advance(
+        left = simulation.advance(
             options.action_time, active, None if self.watch is None else self._watched
         )
         self.solver_steps[:] = simulation.steps - steps_before
         self.actions_done += 1
-        terminated = lost | simulation.diverged
+        terminated = left | simulation.diverged
         reward = np.where(terminated, self.task.failure_reward, self.task.reward(self.applied))
         self.returns += reward
         truncated = (self.actions_done >= options.episode_actions) & ~terminated

@@ -75,7 +75,7 @@ class _Portable:
 class FlowEnv(_Portable, gymnasium.Env[npt.NDArray[np.float32], npt.NDArray[np.float32]]):
     """One simulated agent in a flow, as a Gymnasium environment.
 
-    `info` holds `time` (since the start of the episode), `applied_action` (after clipping to [-1, 1]),
+    `info` contains `time` (since the start of the episode), `applied_action` (after clipping to [-1, 1]),
     `solver_steps` in this action, `diverged`, and averages over the action for every body (the order is the
     task's): `drag`, `lift`, `torque` and `power` (see `Loads`).
 
@@ -183,7 +183,7 @@ class FlowVectorEnv(
         Number of environments.
     autoreset_mode : gymnasium.vector.AutoresetMode or its value
         When an environment whose episode ended begins the next one. `NEXT_STEP`, Gymnasium's own default: in the
-        next step, which ignores its action and pays nothing. `SAME_STEP`: at once; the observation returned is that
+        next step, which ignores its action and has reward 0. `SAME_STEP`: at once; the observation returned is that
         of the new start, and the last one of the old episode is `info["final_obs"]` with `info["final_info"]`.
         `DISABLED`: when `reset` is called for it.
     preset, render_mode, **options
@@ -192,7 +192,7 @@ class FlowVectorEnv(
     Attributes
     ----------
     resting : bool array, shape (num_envs,)
-        To be set by whoever needs no more of an environment: it stands still at no cost, pays nothing and does not
+        Set it when an environment is no longer needed: it stands still at no cost, has reward 0 and does not
         end, until it is reset.
     """
 

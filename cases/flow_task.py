@@ -45,7 +45,7 @@ class FlowTask(ABC, Generic[OptionsT]):
     agent: ClassVar[int]
     """Which of the simulation's bodies is the agent."""
     failure_reward: ClassVar[float]
-    """Reward of the action in which the agent is lost or the simulation diverges."""
+    """Reward of the action in which the agent leaves the box or the simulation diverges."""
     position_limit: ClassVar[float]
     """Bound of the first two observations."""
     alive_box: ClassVar[tuple[float, float, float, float]]
@@ -72,7 +72,7 @@ class FlowTask(ABC, Generic[OptionsT]):
 
     @abstractmethod
     def start(self, which: BoolArray, generators: Generators) -> None:
-        """Put several simulations at new starts, each drawn from its own generator and nothing else.
+        """Put several simulations into new initial states, each sampled from its own generator only.
 
         Parameters
         ----------

@@ -40,7 +40,9 @@ class FlowOptions(BaseModel):
         0.05, ge=0.0, le=0.5, description="distance of the sensors from the surface"
     )
     episode_actions: int = Field(ge=1, description="actions until an episode is truncated")
-    action_time: float = Field(1.0, gt=0.0, le=100.0, description="time one action is held")
+    action_time: float = Field(
+        1.0, gt=0.0, le=100.0, description="time for which one action is applied"
+    )
     integrator: Literal["ab2", "euler"] = "ab2"
     cfl: float | None = Field(
         None, gt=0.0, le=1.0, description="None: 0.5 with ab2, 0.1 with euler"

@@ -214,14 +214,14 @@ class DCylinderWakeEnv(FlowEnv):
     | 5 | angular velocity | U/D | 200 |
     | 6 to 13 | flow velocity past the skin at the front, top, rear and bottom ends of the axes, x and y | U | 50 |
 
-    Action, float32 of shape (3,), each from -1 to 1 (clipped), held for 1 D/U:
+    Action, float32 of shape (3,), each from -1 to 1 (clipped), constant for 1 D/U:
 
     | index | what | at 1 |
     | --- | --- | --- |
     | 0, 1 | force on the ellipse along x and y | 0.5 rho U^2 D |
     | 2 | torque on the ellipse, anticlockwise | 0.05 rho U^2 D^2 |
 
-    Reward of an action: -(a0^2 + a1^2 + a2^2), from -3 to 0; -100 for the one in which the agent is lost.
+    Reward of an action: -(a0^2 + a1^2 + a2^2), from -3 to 0; -100 for the one in which the agent leaves the box.
 
     An episode starts with the ellipse at rest at a random place of x from 1 to 2.5, y from -0.5 to 0.5, angle from
     -pi/8 to pi/8, in a random phase of the wake. It is terminated when the centre leaves 0.5 <= x <= 3.5, |y| <= 1.5
@@ -229,7 +229,7 @@ class DCylinderWakeEnv(FlowEnv):
 
     These are the numbers of the preset `quick`, which `gymnasium.make` takes unless another one is named (`preset=`
     `default`, `fine` or `paper`: wider starts, finer grids, hours instead of minutes; `sketch`: coarser, 40 actions).
-    Options: the fields of `WakeOptions`. What `info` holds: `FlowEnv`.
+    Options: the fields of `WakeOptions`. Contents of `info`: `FlowEnv`.
     """
 
     task_class = DCylinderWake

@@ -35,7 +35,7 @@ from flowsim.render.fields import Outline, Scene, outline
 
 BOX = (4.0, 4.0)
 MARGIN = 0.5
-"""Distance from the sides at which the body is lost, in L."""
+"""Distance from the sides at which the episode ends, in L."""
 INNER = ((1.0, 3.0), (1.0, 3.0))
 """x and y of starts and targets."""
 CLOSEST_TARGET = 0.5
@@ -183,7 +183,7 @@ class EllipticalSwimmerEnv(FlowEnv):
     | 5 | angular velocity | U/L | 200 |
     | 6 to 13 | flow velocity past the skin at the front, top, rear and bottom ends of the axes, x and y | U | 50 |
 
-    Action, float32 of shape (3,), each from -1 to 1 (clipped), held for 1 L/U:
+    Action, float32 of shape (3,), each from -1 to 1 (clipped), constant for 1 L/U:
 
     | index | what | at 1 |
     | --- | --- | --- |
@@ -191,14 +191,14 @@ class EllipticalSwimmerEnv(FlowEnv):
     | 2 | torque on the ellipse, anticlockwise | 0.05 rho U^2 L^2 |
 
     Reward of an action: how much nearer the target came in L, minus 0.05 (a0^2 + a1^2 + a2^2), plus 0.1 while the
-    centre is within 0.1 L of the target; -10 for the one in which the agent is lost.
+    centre is within 0.1 L of the target; -10 for the one in which the agent comes too close to a side.
 
     An episode starts with the ellipse at rest, it and the target at random places of the inner 2 L x 2 L at least
     0.5 L apart. It is terminated when the centre comes closer than 0.5 L to a side of the box (or when the simulation
     diverges, see `info["diverged"]`), and truncated after 100 actions.
 
     These are the numbers of the preset `quick` (16 cells per L), which `gymnasium.make` takes unless another one is
-    named (`preset="default"`: 32 cells per L). Options: the fields of `SwimmerOptions`. What `info` holds: `FlowEnv`.
+    named (`preset="default"`: 32 cells per L). Options: the fields of `SwimmerOptions`. Contents of `info`: `FlowEnv`.
     """
 
     task_class = EllipticalSwimmer

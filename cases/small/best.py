@@ -98,7 +98,7 @@ def pendulum(angles: int = 400, rates: int = 321, torques: int = 9) -> float:
 
 @dataclass(frozen=True)
 class Reference:
-    """What a task's returns are to be held against.
+    """Reference returns of a task.
 
     Attributes
     ----------

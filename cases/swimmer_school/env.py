@@ -108,7 +108,7 @@ def _any_touch(sim: Simulation) -> npt.NDArray[np.bool_]:
 
 
 class SwimmerSchool:
-    """The world of N swimmers, with PettingZoo's parallel interface.
+    """Multi-agent environment of N swimmers, with PettingZoo's parallel interface.
 
     Observation of a swimmer, float32 of shape (16,), vectors in its own axes (ahead, to its left) unless said
     otherwise:
@@ -196,7 +196,7 @@ class SwimmerSchool:
 
     @property
     def unwrapped(self) -> Self:
-        """The world itself: there is no wrapper around it."""
+        """The environment itself: there is no wrapper around it."""
         return self
 
     @property
@@ -260,15 +260,18 @@ class SwimmerSchool:
         speed = np.maximum((sim.body_state.position[0, :, 0] - place[:, 0]) / passed, 0.0)
         spent = np.maximum((sim.form[0, :, WORK] - work) / passed, 0.0)
         useful = BLASIUS * np.sqrt(speed / self.options.reynolds) * speed**2
-        lost = bool(sim.diverged[0])
+        diverged = bool(sim.diverged[0])
         touching = (sim.body_state.contact[0] & Contact.BODY) > 0
         efficiency = np.nan_to_num(useful / np.maximum(useful + spent, 1e-12))
-        rewards = efficiency - self.options.collision_penalty * (touching | lost)
-        ended, late = lost or bool(touching.any()), self._actions >= self.options.episode_actions
+        rewards = efficiency - self.options.collision_penalty * (touching | diverged)
+        ended, late = (
+            diverged or bool(touching.any()),
+            self._actions >= self.options.episode_actions,
+        )
         seen = self._observe()
         infos = {
             name: {"time": float(sim.time[0]), "efficiency": float(efficiency[k]), "speed": float(speed[k]),
-                   "collided": bool(touching[k]), "diverged": lost}
+                   "collided": bool(touching[k]), "diverged": diverged}
             for k, name in enumerate(names)
         }  # fmt: skip
         self.agents = [] if ended or late else names

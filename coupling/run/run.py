@@ -29,8 +29,8 @@ from coupling.run.training import Screen, Signals, Training
 from coupling.run.trust import note_training
 from coupling.run.warmup import run_warmup
 from coupling.settings import EXTERNAL
-from coupling.settings.config import RunConfig, fitted, load_config, with_overrides
-from coupling.settings.content import folder_name, preset_name
+from coupling.settings.config import RunConfig, fitted, with_overrides
+from coupling.settings.content import folder_name
 from coupling.signals import Interrupted, number_of
 from coupling.worker.env_registry import PARALLEL
 from coupling.worker.environments import Task, describe_task
@@ -47,18 +47,20 @@ _LIKELY_SPACES = Box(-1.0, 1.0, (3,), np.float32), Box(-1.0, 1.0, (2,), np.float
 
 
 def train(
-    preset: str | None, overrides: list[str], screen: Screen, standby: Standby | None = None
+    config: RunConfig, screen: Screen, standby: Standby | None = None, *, name: str | None = None
 ) -> RunFolder:
     """Begin a run and carry it through.
 
     Parameters
     ----------
-    preset, overrides
-        As :func:`coupling.settings.config.load_config`.
+    config
+        The run, as :func:`coupling.settings.config.load_config` reads it.
     screen
         Where to show how it goes.
     standby
         Processes that were started ahead to be its workers.
+    name
+        Stem of the folder's name where ``run.name`` is not set; that of the task unless given.
 
     Returns
     -------
@@ -74,10 +76,9 @@ def train(
     Interrupted
         When it was stopped by a signal; the checkpoint is written.
     """
-    config = load_config(preset, overrides)
     refuse_unwritable("run.folder", Path(config.run.folder), is_folder=True)
     check_launcher(config.workers)
-    folder = RunFolder.choose(config, preset_name(preset) if preset else folder_name(config.env))
+    folder = RunFolder.choose(config, name or folder_name(config.env))
     task = _prepare(config, screen, standby)
     _note_training(config, screen)
     config = fitted(config, task.episode_steps)

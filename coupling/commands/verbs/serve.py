@@ -37,6 +37,8 @@ def serve(
         from coupling.run.folder import RunFolder
         from coupling.run.screen import ConsoleScreen
         from coupling.run.trust import refuse_unknown_code
+        from coupling.settings.config import load_config
+        from coupling.settings.content import preset_name
 
     words = overrides or []
     if any(word.startswith("workers.launcher=") for word in words):
@@ -50,5 +52,7 @@ def serve(
             refuse_unknown_code(RunFolder.find_own(path).config().env, trust)
             folder = run.resume(path, words, screen)
         else:
-            folder = run.train(*preset_or_word(what, words), screen)
+            preset, words = preset_or_word(what, words)
+            name = preset_name(preset) if preset else None
+            folder = run.train(load_config(preset, words), screen, name=name)
     print_outcome(folder)

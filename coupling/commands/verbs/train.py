@@ -50,12 +50,14 @@ def train(
     with loading(f"the task and the learner for {preset}"):
         from coupling.launch.prewarm import Standby
         from coupling.settings.config import load_config
+        from coupling.settings.content import preset_name
 
-        standby = Standby(load_config(name, words))
+        config = load_config(name, words)
+        standby = Standby(config)
         from coupling.run import run
         from coupling.run.screen import ConsoleScreen
     with standby, ConsoleScreen() as screen:
-        folder = run.train(name, words, screen, standby)
+        folder = run.train(config, screen, standby, name=preset_name(name) if name else None)
     print_outcome(folder)
 
 
@@ -71,8 +73,9 @@ def _train_each(preset: str | None, overrides: list[str], seeds: str) -> None:
         from coupling.settings.config import load_config
 
     def begin(words: list[str]) -> None:
-        with Standby(load_config(preset, words)) as standby, ConsoleScreen() as screen:
-            run.train(preset, words, screen, standby)
+        config = load_config(preset, words)
+        with Standby(config) as standby, ConsoleScreen() as screen:
+            run.train(config, screen, standby)
 
     def resume(path: Path) -> None:
         from coupling.run.folder import RunFolder
