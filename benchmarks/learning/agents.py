@@ -62,8 +62,8 @@ LIMITS = {
     "pendulum": "MuJoCo's own task, which needs the extra `mujoco`; one seed of one.",
     "sketch": "A game at 8 cells per D between walls, whose flow is not the wake's; a few minutes of one core.",
     "swimmer": "Still water at 32 cells per L, whose box has walls; three seeds, this is the first.",
-    "wake": "Trained at 16 cells per D, where the paper has 128, from starts as wide as the paper's; one seed of one.",
-    "wake-sac": "Trained from the narrow starts, an easier task than that of `wake`: do not compare the tables.",
+    "wake": "Trained at 16 cells per D (the paper: 128), with initial conditions as wide as the paper's; one seed.",
+    "wake-sac": "Trained with narrow initial conditions, an easier task than the one of `wake`: do not compare them.",
 }
 """What each agent is not."""
 

@@ -180,8 +180,8 @@ def numbers(found: dict[str, Any]) -> dict[str, Any]:
 def table(studies: list[dict[str, Any]]) -> str:
     """Return a row for each policy and resolution, in Markdown."""
     lines = [
-        "| policy | trained at | watched at | survival | return | rests at x, y | spread | tilt | deficit there | "
-        "price an action | of its mean action | mean action | price of staying in the free stream |",
+        "| policy | trained at | observed at | survival | return | rests at x, y | spread | tilt | deficit there | "
+        "effort per action | of its mean action | mean action | effort in the free stream |",
         "| --- |" + " --: |" * 12,
     ]
     for found in studies:
@@ -207,7 +207,7 @@ def _who(found: dict[str, Any]) -> str:
 
 
 def draw(studies: list[dict[str, Any]], file: Path) -> None:
-    """Draw where each agent rests over the mean wake, what it does in each phase, and its price over time."""
+    """Draw where each agent rests over the mean wake, what it does in each phase, and its effort over time."""
     figure = Figure(figsize=(11, 2.6 * len(studies) + 0.8), layout="constrained")
     FigureCanvasAgg(figure)
     grid = {"width_ratios": (0.9, 1, 1)}
@@ -251,7 +251,7 @@ def draw(studies: list[dict[str, Any]], file: Path) -> None:
         (
             f"places after {SETTLED} actions",
             "mean action in the phase of the cylinder's lift",
-            "price, mean over those that live",
+            "effort, mean over surviving agents",
         ),
         ("x / D from the flat side", "part of the period", "action"),
         strict=True,

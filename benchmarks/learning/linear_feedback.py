@@ -129,7 +129,7 @@ def judge(cells: int, starts: str, episodes: int, found: Path, file: Path) -> No
 def table(evaluation: dict[str, Any]) -> str:
     """Return a row for each controller, its starts and its flow, in Markdown."""
     lines = [
-        "| linear feedback | starts | cells per D | episodes | survival | return | actions until lost |",
+        "| linear feedback | initial conditions | cells per D | episodes | survival | return | length |",
         "| --- | --- |" + " --: |" * 5,
     ]
     for key, found in evaluation.items():

@@ -140,8 +140,8 @@ def study(start_range: str) -> dict[str, Any]:
 def table(found: dict[str, dict[str, Any]]) -> str:
     """Return a row for each range, in Markdown."""
     lines = [
-        "| starts | policies | lost by each of them within 12 actions, of 48 | lost by all of them | "
-        "of these saved by a search | can be held |",
+        "| initial conditions | policies | failures of each within 12 actions, of 48 | failures of all | "
+        "of these saved by a search | survivable |",
         "| --- | --: | --- | --: | --: | --: |",
     ]
     for start_range, of_range in found.items():

@@ -38,7 +38,7 @@ RESULTS = ROOT / "benchmarks" / "results" / "drafting"
 ALONG = np.linspace(0.65, 3.35, 10)
 """Places of the centre behind the flat side, in D."""
 ASIDE = np.linspace(0.0, 1.25, 6)
-ANGLES = {"along": 0.0, "athwart": np.pi / 2}
+ANGLES = {"along": 0.0, "across": np.pi / 2}
 DEVELOPMENT, ACTIONS = 80.0, 24
 """Of the wake with the body in it, in D/U; then so many actions are measured, five to seven periods."""
 BATCH = 24
@@ -80,7 +80,7 @@ def loads(cells: int, sides: str, held: FloatArray) -> FloatArray:
 
 
 def study(cells: int, sides: str) -> dict[str, Any]:
-    """Return the price of every place at a resolution, between sides of a kind."""
+    """Return the effort at every place at a resolution, between sides of a kind."""
     everywhere, options = places(), WakeOptions.model_validate({})
     parts = []
     for first in range(0, len(everywhere), BATCH):
@@ -101,15 +101,15 @@ def study(cells: int, sides: str) -> dict[str, Any]:
 
 
 def maps(found: dict[str, Any], key: str) -> dict[str, FloatArray]:
-    """Return a price at every place, shape (x, y), for each angle."""
+    """Return an effort at every place, shape (x, y), for each angle."""
     values = np.array(found[key]).reshape(len(ANGLES), len(ALONG), len(ASIDE))
     return dict(zip(ANGLES, values, strict=True))
 
 
 def table(studies: list[dict[str, Any]]) -> str:
     """Return the cheapest places of every resolution and angle, in Markdown."""
-    lines = ["| cells per D | bottom and top | body | cheapest place, x, y | its price | of the mean alone | "
-             "mean action there | price at (1.75, 0) | at (3.35, 0) |", "| --: |" + " --- |" * 8]  # fmt: skip
+    lines = ["| cells per D | bottom and top | body | place of least effort, x, y | its effort | of the mean alone | "
+             "mean action there | effort at (1.75, 0) | at (3.35, 0) |", "| --: |" + " --- |" * 8]  # fmt: skip
     for found in studies:
         means = np.array(found["mean_action"]).reshape(len(ANGLES), len(ALONG), len(ASIDE), 3)
         for number, name in enumerate(ANGLES):
@@ -126,7 +126,7 @@ def table(studies: list[dict[str, Any]]) -> str:
 
 
 def draw(studies: list[dict[str, Any]], file: Path) -> None:
-    """Draw both prices over the wake, a row for each resolution."""
+    """Draw both efforts over the wake, a row for each resolution."""
     panels = [(name, key) for name in ANGLES for key in ("price", "price_of_the_mean")]
     figure = Figure(figsize=(11, 4.6 * len(studies)), layout="constrained")
     FigureCanvasAgg(figure)
@@ -156,7 +156,7 @@ def draw(studies: list[dict[str, Any]], file: Path) -> None:
                         fontsize=7,
                         color=colour,
                     )
-            title = f"{name} the stream, {'held still' if key == 'price' else 'mean force alone'}"
+            title = f"{name} the stream, {'fixed' if key == 'price' else 'mean force alone'}"
             axes.set_title(title, fontsize="medium")
             axes.set_aspect("equal")
     for axes in axes_of_all[-1]:

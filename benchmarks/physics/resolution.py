@@ -271,7 +271,7 @@ def distances(
 def table(studies: list[dict[str, Any]]) -> str:
     """Return the table of the page, in Markdown."""
     lines = [
-        "| cells per D | ellipse, cells thick | C_D of O | rms C_L | period | deficit | rms v | held: F_x | rms F_y | "
+        "| cells per D | ellipse, cells thick | C_D of O | rms C_L | period | deficit | rms v | fixed: F_x | rms F_y | "
         "rms torque | apart after 1, 2, 4 actions | with actions |",
         "| --: " * 12 + "|",
     ]
@@ -341,7 +341,7 @@ def draw(studies: list[dict[str, Any]], file: Path) -> None:
 def table_of_policies(policies: Path) -> str:
     """Return how each policy fares at each resolution, in Markdown."""
     lines = [
-        "| policy | trained at | judged at | starts | survival | return | actions until lost |",
+        "| policy | trained at | evaluated at | episodes | survival | return | length |",
         "| --- |" + " --: |" * 6,
     ]
     for file in sorted(

@@ -150,8 +150,8 @@ def chaos_sentences() -> dict[str, list[str]]:
         f"{audit['without_outbox']} in workers without one",
     ]
     short = (
-        f"in {kills} kills and {done['cuts']} cut connections {held:,} of {returned:,} steps are held, "
-        f"each once; {gone} died"
+        f"in {kills} kills and {done['cuts']} cut connections {held:,} of {returned:,} steps were recorded, "
+        f"each exactly once; {gone} died"
     )
     pages = ("docs/commands.md", "docs/results.md", "docs/service.md")
     return dict.fromkeys(pages, told) | {"README.md": [short]}
