@@ -1,62 +1,94 @@
-"""When the master loop learns: the paper's ratio of steps to gradient steps, or iterations over a horizon of steps.
+"""When the learner learns: the paper's ratio of steps to gradient steps, or iterations over a horizon of steps.
 
-A schedule is asked by its learner after every outcome, after every episode that was stored and after every gradient
-step. The algorithm names its schedule, so that the loop itself does not ask which algorithm it serves.
+A schedule decides and does nothing: given the counters and how many steps are stored, it says what is due. The learner
+asks it after every outcome, after every stored episode and after every gradient step, and carries out what it says.
+The algorithm names its schedule, so that the learner does not ask which algorithm it serves.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
-
-import numpy as np
-import numpy.typing as npt
 
 from rl_agent.config import AgentConfig, OnPolicyConfig, Remembering
-from rl_agent.replay.samplers.epochs import EpochSampler
 
-if TYPE_CHECKING:
-    from rl_agent.learner import Learner
-
-__all__ = ["Iterations", "Ratio", "Schedule"]
-
-I64 = npt.NDArray[np.int64]
+__all__ = ["Counters", "Iterations", "Ratio", "Schedule"]
 
 SWEEP_INTERVAL = 1000
 """Gradient steps between full sweeps of the memory and new reward scales (sections 2 and B)."""
 
 
-class Schedule(ABC):
-    """What a learner does when; it keeps no state but what the learner's counters hold."""
+@dataclass
+class Counters:
+    """What has happened so far."""
 
-    def __init__(self, learner: Learner) -> None:
-        self._learner = learner
+    issued: int = 0
+    """Actions issued and not taken back."""
+    received: int = 0
+    """Actions whose outcome arrived: environment steps t."""
+    episodes: int = 0
+    """Episodes completed."""
+    gradient_steps: int = 0
+    """Gradient steps k."""
+    warm_up: int = -1
+    """Actions issued when learning started; -1 before."""
+    learned_serial: int = 0
+    """Number of the first episode that the latest iteration does not learn from; 0 where there are no iterations."""
+
+    @property
+    def is_learning(self) -> bool:
+        """Whether learning has started."""
+        return self.warm_up >= 0
+
+
+class Schedule(ABC):
+    """What a learner does when; it has settings and no state.
+
+    Parameters
+    ----------
+    config
+        Settings of the learner.
+    agents
+        Number of agents served.
+    """
+
+    def __init__(self, config: AgentConfig, agents: int) -> None:
+        self.config, self.agents = config, agents
 
     @staticmethod
     @abstractmethod
     def capacity(config: AgentConfig, agents: int) -> int:
         """Count the steps that the memory has to hold."""
 
-    @abstractmethod
-    def updates_due(self) -> int:
-        """Gradient steps owed now, once learning has started."""
+    @property
+    def fragment_length(self) -> int | None:
+        """Steps after which the first part of an open episode is stored; None: when it ends."""
+        return None
 
     @abstractmethod
-    def may_act(self) -> bool:
-        """Whether agents may be answered."""
+    def updates_due(self, counters: Counters, batches_left: int) -> int:
+        """Gradient steps owed now; ``batches_left`` are those of the epochs of an iteration."""
 
     @abstractmethod
-    def received(self, running: I64) -> None:
-        """Take note of outcomes; ``running`` are the agents whose episodes go on."""
+    def may_act(self, counters: Counters, batches_left: int) -> bool:
+        """Whether agents may be answered, or too many gradient steps are owed for that."""
 
-    @abstractmethod
-    def stored(self) -> None:
-        """Take note of new episodes in the memory."""
+    def begins_learning(self, counters: Counters, stored: int) -> bool:
+        """Whether learning starts now that ``stored`` steps are in the memory."""
+        return False
 
-    @abstractmethod
-    def updated(self) -> None:
-        """Take note of a gradient step."""
+    def sweeps(self, counters: Counters) -> bool:
+        """Whether all stored values are recomputed after this gradient step."""
+        return False
+
+    def begins_iteration(self, counters: Counters, batches_left: int, collected: int) -> bool:
+        """Whether an iteration begins now that ``collected`` steps are stored or in open episodes."""
+        return False
+
+    def ends_iteration(self, counters: Counters, batches_left: int) -> bool:
+        """Whether this gradient step was the last of an iteration, whose steps are then forgotten."""
+        return False
 
 
 class Ratio(Schedule):
@@ -65,122 +97,68 @@ class Ratio(Schedule):
     A credit is counted when an action is issued, and taken back should its outcome never arrive.
     """
 
-    def __init__(self, learner: Learner) -> None:
-        super().__init__(learner)
-        self._updates_per_step = 1 / Fraction(
-            learner.config.env_steps_per_gradient_step
-        ).limit_denominator(10**6)
+    def __init__(self, config: AgentConfig, agents: int) -> None:
+        super().__init__(config, agents)
+        steps = Fraction(config.env_steps_per_gradient_step).limit_denominator(10**6)
+        self._updates_per_step = 1 / steps
 
     @staticmethod
     def capacity(config: AgentConfig, agents: int) -> int:
         """Take the replay memory of the settings."""
         return config.buffer_size
 
-    def updates_due(self) -> int:
+    @property
+    def fragment_length(self) -> int | None:
+        """That of the settings."""
+        return self.config.fragment_length if isinstance(self.config, Remembering) else None
+
+    def updates_due(self, counters: Counters, batches_left: int) -> int:
         """Gradient steps owed for the actions issued since learning started."""
-        counters = self._learner.counters
+        if not counters.is_learning:
+            return 0
         earned = (counters.issued - counters.warm_up) * self._updates_per_step
         return max(0, earned.numerator // earned.denominator - counters.gradient_steps)
 
-    def may_act(self) -> bool:
+    def may_act(self, counters: Counters, batches_left: int) -> bool:
         """Not while gradient steps for more than a step of each agent are owed."""
-        return self._learner.updates_due() <= self._learner.agents * self._updates_per_step
+        return self.updates_due(counters, batches_left) <= self.agents * self._updates_per_step
 
-    def received(self, running: I64) -> None:
-        """Store pieces of long episodes, where the settings ask for it."""
-        config = self._learner.config
-        if isinstance(config, Remembering) and config.fragment_length is not None:
-            self._learner.store_pieces(running, config.fragment_length)
+    def begins_learning(self, counters: Counters, stored: int) -> bool:
+        """Once, as soon as ``learning_starts`` steps are stored."""
+        return not counters.is_learning and stored >= self.config.learning_starts
 
-    def stored(self) -> None:
-        """Begin to learn, once there is enough: freeze the scale of the states, and count gradient steps."""
-        learner = self._learner
-        if (
-            learner.counters.warm_up < 0
-            and learner.memory.world_steps >= learner.config.learning_starts
-        ):
-            learner.state_scale.freeze(learner.memory.observation[learner.experiences()])
-            learner.counters.warm_up = learner.counters.issued
-            learner.sweep_memory()
-
-    def updated(self) -> None:
-        """Sweep the memory when it is time."""
-        if self._learner.counters.gradient_steps % SWEEP_INTERVAL == 0:
-            self._learner.sweep_memory()
+    def sweeps(self, counters: Counters) -> bool:
+        """Every ``SWEEP_INTERVAL`` gradient steps."""
+        return counters.gradient_steps % SWEEP_INTERVAL == 0
 
 
 class Iterations(Schedule):
     """PPO's and A3C's: a horizon of steps is learned from in some epochs, and forgotten.
 
-    When the horizon is complete all running episodes are cut there, and the batches of all epochs become due at once;
+    When the horizon is complete all open episodes are cut there, and the batches of all epochs become due at once;
     nobody is answered until they are done.
     """
 
     @staticmethod
     def capacity(config: AgentConfig, agents: int) -> int:
-        """Hold two horizons: what ends while the steps of one are learned from has its place beside them."""
+        """Hold two horizons: what ends while the steps of one are learned from is stored beside them."""
         assert isinstance(config, OnPolicyConfig)
         return 2 * (config.most_steps + agents)
 
-    @property
-    def _config(self) -> OnPolicyConfig:
-        assert isinstance(self._learner.config, OnPolicyConfig)
-        return self._learner.config
-
-    @property
-    def _sampler(self) -> EpochSampler:
-        sampler = self._learner.sampler
-        assert isinstance(sampler, EpochSampler)
-        return sampler
-
-    def updates_due(self) -> int:
+    def updates_due(self, counters: Counters, batches_left: int) -> int:
         """Batches that are left of the epochs."""
-        return self._sampler.left(self._config.draws)
+        return batches_left if counters.is_learning else 0
 
-    def may_act(self) -> bool:
+    def may_act(self, counters: Counters, batches_left: int) -> bool:
         """Not while an iteration is learned from."""
-        return self._learner.updates_due() == 0
+        return self.updates_due(counters, batches_left) == 0
 
-    def received(self, running: I64) -> None:
-        """Begin an iteration when its horizon is complete."""
-        learner = self._learner
-        steps = learner.memory.steps + int(learner.running.length.sum())
-        is_first = learner.counters.warm_up < 0
-        horizon = self._config.most_steps if is_first else self._config.horizon
-        if learner.updates_due() == 0 and steps >= horizon:
-            self._begin()
+    def begins_iteration(self, counters: Counters, batches_left: int, collected: int) -> bool:
+        """When the horizon is complete; the first may be a longer one."""
+        assert isinstance(self.config, OnPolicyConfig)
+        horizon = self.config.horizon if counters.is_learning else self.config.most_steps
+        return self.may_act(counters, batches_left) and collected >= horizon
 
-    def stored(self) -> None:
-        """Wait for the horizon."""
-
-    def updated(self) -> None:
-        """Forget the steps that were learned from; what came meanwhile belongs to the next iteration."""
-        learner = self._learner
-        if learner.updates_due() == 0:
-            while learner.memory.first_serial < learner.counters.learned_serial:
-                learner.memory.remove_oldest()
-
-    def _begin(self) -> None:
-        """Cut the running episodes, and make what is learned from: values, targets and advantages."""
-        learner = self._learner
-        config, memory, scale = self._config, learner.memory, learner.state_scale
-        for agent in np.flatnonzero(learner.running.length > 0):
-            memory.add(learner.running.split(int(agent)), config.gamma, learner.reward_scale.value)
-        places = memory.places()
-        learner.reward_scale.accumulate(memory.reward[places])
-        if learner.counters.warm_up < 0:
-            scale.freeze(memory.observation[places])
-            learner.counters.warm_up = learner.counters.issued
-        steps = learner.algorithm.network.history + 1
-        lengths = np.minimum(memory.position[places] + 1, steps)
-        memory.value[places] = learner.algorithm.values(
-            memory.windows(places, steps, scale.mean, scale.per_std), lengths
-        )
-        learner.refresh_final_values()
-        memory.estimate_advantages(config.gamma, config.return_lambda, learner.reward_scale.value)
-        advantage = memory.v_tbc[places] - memory.value[places]
-        if config.standardises:
-            advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
-        memory.advantage[places] = advantage
-        learner.counters.learned_serial = memory.next_serial
-        self._sampler.begin(places, config.passes)
+    def ends_iteration(self, counters: Counters, batches_left: int) -> bool:
+        """When no batch is left; what came meanwhile belongs to the next iteration."""
+        return self.may_act(counters, batches_left)

@@ -256,6 +256,16 @@ class EpisodeMemory:
         self.size -= steps
         self.steps -= int(self.present[rows].sum())
 
+    def forget_before(self, serial: int) -> None:
+        """Forget all episodes that were stored before the one of this number."""
+        while self.first_serial < serial:
+            self.remove_oldest()
+
+    def experiences(self) -> I64:
+        """Places of all stored steps in which the agents took part."""
+        places = self.places()
+        return places if self.world == 1 else places[self.is_present(places)]
+
     def numbers(self, places: I64) -> I64:
         """Return how many steps had ever been stored before each of those at ``places``."""
         return self.oldest + (places - self.tail) % self.capacity
@@ -529,8 +539,18 @@ class EpisodeMemory:
         """Recompute V_tbc of every stored step."""
         self._sweep(self.all_rows(), gamma, reward_scale)
 
-    def estimate_advantages(self, gamma: float, decay: float, reward_scale: float) -> None:
-        """Write V + A of the generalised advantage estimate into ``v_tbc`` of every stored step."""
+    def estimate_advantages(
+        self, gamma: float, decay: float, reward_scale: float, *, standardise: bool
+    ) -> None:
+        """Write A_t of the generalised advantage estimate into ``advantage`` and V + A_t into ``v_tbc`` of every step.
+
+        Parameters
+        ----------
+        gamma, decay, reward_scale
+            Discount factor, lambda, and what rewards are divided by.
+        standardise
+            Whether A_t gets a mean of 0 and a standard deviation of 1 over all steps.
+        """
         targets.lambda_returns(
             self.all_rows(),
             self.start,
@@ -543,6 +563,11 @@ class EpisodeMemory:
             np.float32(1.0 / reward_scale),
             np.float32(decay),
         )
+        places = self.places()
+        advantage = self.v_tbc[places] - self.value[places]
+        if standardise:
+            advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
+        self.advantage[places] = advantage
 
     def classify(self, c_max: float) -> None:
         """Set every far-policy flag again from the stored importance weights."""

@@ -1,4 +1,4 @@
-"""Episodes that are still running: one per agent, filled step by step."""
+"""Open episodes: one per agent, filled step by step."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rl_agent.replay.memory import EPISODE_STEP_FIELDS as PER_STEP
 from rl_agent.replay.memory import Episode
 from rl_agent.rollout.statistics import EpisodeRecord
 
-__all__ = ["Decision", "RunningEpisodes"]
+__all__ = ["Decision", "OpenEpisodes"]
 
 F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
@@ -61,8 +61,8 @@ PER_AGENT = (
 )
 
 
-class RunningEpisodes:
-    """Room for one running episode per agent, growing with the longest.
+class OpenEpisodes:
+    """Room for one open episode per agent, growing with the longest.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ class RunningEpisodes:
         Completed steps (with outcome) of each agent's episode, shape (agents,). The current observation
         of an agent lies at ``observation[agent, length[agent]]``.
     is_open
-        Whether an agent has a running episode, shape (agents,).
+        Whether an agent has an open episode, shape (agents,).
     is_waiting
         Whether an action was issued whose outcome is not yet known, shape (agents,).
     state
@@ -144,14 +144,40 @@ class RunningEpisodes:
         self.state[agents] = decision.state
         self.is_waiting[agents] = True
 
-    def receive(self, agents: I64, rewards: F32, observations: F32) -> None:
-        """Record outcomes of the issued actions: rewards (n,) and resulting observations (n, S)."""
+    def receive(
+        self,
+        agents: I64,
+        rewards: F32,
+        observations: F32,
+        has_left: npt.NDArray[np.bool_] | None = None,
+    ) -> None:
+        """Record outcomes of the issued actions.
+
+        Parameters
+        ----------
+        agents, rewards, observations
+            Who, rewards (n,), and resulting observations (n, S). The rewards of who had left before do not count.
+        has_left
+            Who has reached a terminal state while others of its environment go on, shape (n,).
+        """
+        rewards = np.where(self.gone_after[agents] >= 0, np.float32(0.0), rewards)
         self.reward[agents, self.length[agents]] = rewards
         self.length[agents] += 1
         self.is_waiting[agents] = False
         if self.length.max() >= self.observation.shape[1]:
             self._grow()
         self.observation[agents, self.length[agents]] = observations
+        if has_left is not None:
+            leaving = agents[has_left & (self.gone_after[agents] < 0)]
+            self.gone_after[leaving] = self.length[leaving]
+
+    def withdraw(self, agents: I64) -> tuple[int, I64]:
+        """Drop open episodes without a step; return how many actions were out, and whose episodes are left."""
+        agents = agents[self.is_open[agents]]
+        waiting = int(np.count_nonzero(self.is_waiting[agents]))
+        for agent in agents[self.length[agents] == 0]:
+            self.drop(int(agent))
+        return waiting, agents[self.is_open[agents]]
 
     def close(self, agent: int, final_value: float, terminated: bool) -> Episode:
         """End an agent's episode (of at least one step) at its current observation, and hand it over."""

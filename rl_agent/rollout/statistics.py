@@ -9,8 +9,9 @@ from typing import NamedTuple
 import numpy as np
 
 from rl_agent.algorithms import Evaluation
+from rl_agent.replay import EpisodeMemory
 
-__all__ = ["EpisodeRecord", "Statistics"]
+__all__ = ["EpisodeRecord", "Statistics", "of_memory"]
 
 
 class EpisodeRecord(NamedTuple):
@@ -107,3 +108,14 @@ class Statistics:
         """Episodes completed since the last call."""
         episodes, self._episodes = self._episodes, []
         return episodes
+
+
+def of_memory(memory: EpisodeMemory) -> dict[str, float]:
+    """Means over the stored experiences: ``far_fraction``, ``kl`` and ``rho``; 0 where there are none."""
+    indices = memory.experiences()
+    stored = max(1, len(indices))
+    return {
+        "far_fraction": memory.n_far / stored,
+        "kl": float(memory.kl[indices].sum(dtype=np.float64)) / stored,
+        "rho": float(memory.rho[indices].sum(dtype=np.float64)) / stored,
+    }

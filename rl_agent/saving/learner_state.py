@@ -28,7 +28,8 @@ def contents(learner: Learner) -> tuple[Arrays, dict[str, Any]]:
     """Return everything needed to go on: arrays, and what is fit for JSON."""
     memory, counters = learner.memory.state()
     arrays: Arrays = {f"memory/{name}": array for name, array in memory.items()}
-    arrays |= {f"running/{name}": array for name, array in learner.running.save().items()}
+    # the name that open episodes have had in every checkpoint so far
+    arrays |= {f"running/{name}": array for name, array in learner.open_episodes.save().items()}
     arrays |= {f"sampler/{name}": array for name, array in learner.sampler.save().items()}
     arrays |= {f"algorithm/{name}": array for name, array in learner.algorithm.arrays().items()}
     arrays |= {
@@ -98,7 +99,7 @@ def restore(learner: Learner, arrays: Arrays, meta: dict[str, Any]) -> None:
     learner.counters = type(learner.counters)(**meta["counters"])
     learner.exploration.noise[:] = arrays["noise"]
     learner.memory.restore(part("memory/"), meta["memory"])
-    learner.running.restore(part("running/"))
+    learner.open_episodes.restore(part("running/"))
     learner.sampler.restore(learner.memory, part("sampler/"))
     for rng, state in zip(learner.generators, meta["random"], strict=True):
         rng.bit_generator.state = state

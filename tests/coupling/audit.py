@@ -156,7 +156,7 @@ def read_journal(path: Path) -> np.ndarray:
 
 def held_pieces(learner, report):
     """Give all episodes of the memory in their order, then the running ones; each checked by itself."""
-    memory, running, space = learner.memory, learner.running, learner.action_map
+    memory, running, space = learner.memory, learner.open_episodes, learner.action_map
     for serial in range(memory.first_serial, memory.next_serial):
         row = serial % len(memory.start)
         slots = (memory.start[row] + np.arange(memory.present[row])) % memory.capacity

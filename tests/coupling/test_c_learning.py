@@ -171,7 +171,7 @@ def test_the_memory_holds_exactly_what_the_example_reports(built, tmp_path, lang
     )
     np.testing.assert_allclose(np.array(ends), episodes, atol=1e-4)
     np.testing.assert_allclose(in_the_memory(learner), sorted(episodes[:, 1:].tolist()), atol=1e-4)
-    assert learner.running.length.tolist() == [running[agent] for agent in range(6)]
+    assert learner.open_episodes.length.tolist() == [running[agent] for agent in range(6)]
     assert learner.memory.steps + sum(running.values()) == learner.environment_steps >= 1500
     assert learner.gradient_steps > 300
     assert run.server.counts.violations == 0

@@ -114,7 +114,7 @@ class Actor:
 
 def state_of(learner, server):
     """All that a death must not change; what the networks say of stored steps goes on with the gradient steps."""
-    memory, running = learner.memory, learner.running
+    memory, running = learner.memory, learner.open_episodes
     places, rows = (
         memory.places(),
         np.arange(memory.first_serial, memory.next_serial) % len(memory.start),

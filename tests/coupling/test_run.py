@@ -93,7 +93,7 @@ def test_a_run_from_beginning_to_evaluation(shell):
 
     learner = Learner.load(shell.run_folder / "checkpoint.npz")
     assert learner.environment_steps == status["environment_steps"]
-    assert audit(learner) + learner.running.length.sum() == learner.environment_steps
+    assert audit(learner) + learner.open_episodes.length.sum() == learner.environment_steps
     episodes = rows_of(shell.run_folder / "episodes.csv")
     assert len(episodes) == learner.episodes
     # a process that stood still may have ended no episode; the longest have 29 steps

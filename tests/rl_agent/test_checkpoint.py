@@ -68,13 +68,13 @@ def assert_equal_to_the_bit(one, other):
             np.testing.assert_array_equal(array, other_arrays[name], err_msg=name)
     for name in PER_AGENT:
         np.testing.assert_array_equal(
-            getattr(one.running, name), getattr(other.running, name), err_msg=name
+            getattr(one.open_episodes, name), getattr(other.open_episodes, name), err_msg=name
         )
     for name in EPISODE_STEP_FIELDS:
         # what lies behind the present step is left from older episodes
         for agent in range(one.agents):
             parts = [
-                getattr(run.running, name)[agent, : run.running.length[agent]]
+                getattr(run.open_episodes, name)[agent, : run.open_episodes.length[agent]]
                 for run in (one, other)
             ]
             np.testing.assert_array_equal(*parts, err_msg=name)

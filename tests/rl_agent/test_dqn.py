@@ -199,7 +199,7 @@ def test_q_of_a_chain_is_found_from_random_steps(algorithm):
         learner.observe(
             [0], [reward], [ended], [not ended and learner.environment_steps % 50 == 0], [seen]
         )
-        if not learner.running.is_open[0]:
+        if not learner.open_episodes.is_open[0]:
             learner.begin([0], [chain.reset()[0]])
     for _ in range(500):
         learner.update()

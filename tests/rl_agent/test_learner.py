@@ -20,7 +20,7 @@ def make_learner(agents=3, **settings):
 def live(learner, rng, steps, agents=None, end=0.1, update=True):
     """Let agents live random lives, in the way of the service."""
     agents = np.arange(learner.agents) if agents is None else np.asarray(agents)
-    idle = agents[~learner.running.is_open[agents]]
+    idle = agents[~learner.open_episodes.is_open[agents]]
     learner.begin(idle, rng.normal(size=(len(idle), 2)))
     for _ in range(steps):
         learner.act(agents)
@@ -88,7 +88,7 @@ def test_agents_wait_while_gradient_steps_for_more_than_a_step_of_each_are_owed(
 def test_an_action_without_outcome_is_taken_back():
     learner = make_learner()
     live(learner, np.random.default_rng(0), 40)
-    steps, held = learner.environment_steps, int(learner.running.length[1])
+    steps, held = learner.environment_steps, int(learner.open_episodes.length[1])
     stored = learner.episodes
     learner.act([0, 1])
     due = learner.updates_due()
@@ -142,7 +142,7 @@ def test_begin_closes_an_open_episode_as_truncated():
     learner.begin([2], np.ones((1, 2)))
     (record,) = learner.finished_episodes()
     assert (record.agent, record.length, record.terminated) == (2, 5, False)
-    assert learner.running.length[2] == 0
+    assert learner.open_episodes.length[2] == 0
     learner.begin([2], np.ones((1, 2)))  # nothing was done in between: there is no episode to keep
     assert learner.finished_episodes() == []
 
@@ -151,17 +151,17 @@ def test_an_endless_episode_is_stored_in_parts_of_the_size_of_the_memory():
     learner = make_learner(agents=1, network="lstm", buffer_size=60)
     live(learner, np.random.default_rng(0), 59, end=0.0)
     assert learner.memory.steps == 0
-    state = learner.running.state.copy()
+    state = learner.open_episodes.state.copy()
     live(learner, np.random.default_rng(0), 1, end=0.0)
     assert (learner.memory.steps, learner.episodes) == (60, 1)
-    assert learner.running.is_open[0]
+    assert learner.open_episodes.is_open[0]
     assert not learner.memory.terminated[0]
     np.testing.assert_array_equal(
-        learner.running.current(np.array([0])), learner.memory.final_observation[:1]
+        learner.open_episodes.current(np.array([0])), learner.memory.final_observation[:1]
     )
     # the state of the network is carried on
-    assert np.abs(learner.running.state).max() > 0
-    assert np.abs(learner.running.state - state).max() > 0
+    assert np.abs(learner.open_episodes.state).max() > 0
+    assert np.abs(learner.open_episodes.state - state).max() > 0
     live(learner, np.random.default_rng(0), 60, end=0.0)
     assert (learner.memory.steps, learner.episodes) == (60, 2)
 
@@ -308,7 +308,7 @@ def test_actions_are_scaled_to_the_task_and_stored_raw():
     everyone = np.arange(200)
     learner.begin(everyone, np.zeros((200, 2)))
     actions = learner.act(everyone)
-    raw = learner.running.action[everyone, 0]
+    raw = learner.open_episodes.action[everyone, 0]
     np.testing.assert_allclose(
         actions, np.array([2.0, 0.0]) + raw * np.array([2.0, 10.0]), rtol=1e-6
     )
@@ -319,7 +319,7 @@ def test_actions_are_scaled_to_the_task_and_stored_raw():
     )
     squashed.begin(everyone, np.zeros((200, 2)))
     assert space.contains(squashed.act(everyone)[0])
-    np.testing.assert_array_equal(squashed.running.action[everyone, 0], raw)
+    np.testing.assert_array_equal(squashed.open_episodes.action[everyone, 0], raw)
 
 
 def test_a_snapshot_acts_like_the_learner_and_does_not_learn():

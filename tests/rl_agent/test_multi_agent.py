@@ -69,8 +69,8 @@ class Lived:
         running = [self.fresh(now[k * n : k * n + n]) for k in agents]
         for _ in range(steps):
             learner.act(agents)
-            place = np.arange(members), learner.running.length
-            action, mean, std = (getattr(learner.running, name)[place].copy()
+            place = np.arange(members), learner.open_episodes.length
+            action, mean, std = (getattr(learner.open_episodes, name)[place].copy()
                                  for name in ("action", "behaviour_mean", "behaviour_std"))  # fmt: skip
             reward, now = rng.normal(size=members), rng.normal(size=(members, S)).astype(np.float32)
             gone = np.concatenate([w["gone"] for w in running]) > 0
@@ -249,8 +249,8 @@ def test_shares_and_means_are_over_experiences(lived):
     learner.update()
     assert asked == [(memory.n_far, memory.steps, learner.environment_steps)]
     memory.classify(c_max)
-    assert memory.n_far == np.count_nonzero(memory.far[learner.experiences()])
-    assert not memory.far[np.setdiff1d(memory.places(), learner.experiences())].any()
+    assert memory.n_far == np.count_nonzero(memory.far[learner.memory.experiences()])
+    assert not memory.far[np.setdiff1d(memory.places(), learner.memory.experiences())].any()
 
 
 def test_agents_that_left_do_not_hide_how_many_experiences_are_far():
@@ -262,7 +262,7 @@ def test_agents_that_left_do_not_hide_how_many_experiences_are_far():
         learner.act([0])
         learner.observe([0], [0.0], [False], [step == 100], sent([step >= 20, step >= 20, 0]))
     memory = learner.memory
-    here = learner.experiences()
+    here = learner.memory.experiences()
     assert len(here) == 140
     rho = np.where(np.arange(140) < 28, 9.0, 1.0).astype(np.float32)
     nothing = np.zeros(140, np.float32)
@@ -286,7 +286,7 @@ def test_targets_are_those_of_equation_6(lived):
     learner.algorithm.analytic_gradient(batch, learner.refer.rules(0), None)
     e = learner.algorithm.analytic_gradient(batch, learner.refer.rules(0), None)
     memory.store(places, e.value, e.rho, e.kl, e.far)
-    learner.refresh_final_values()
+    learner.bootstrap.refresh_final_values()
     memory.sweep(GAMMA, learner.reward_scale.value)
     for number, world in enumerate(held):
         expected = targets(learner, weights, world)

@@ -108,7 +108,7 @@ def test_a_policy_acts_on_the_frames_that_the_memory_stacks():
     run = a_run("vracer", replay="refer")
     run.run(100)
     memory, scale, algorithm = run.learner.memory, run.learner.state_scale, run.learner.algorithm
-    assert memory.observation.dtype == run.learner.running.observation.dtype == np.uint8
+    assert memory.observation.dtype == run.learner.open_episodes.observation.dtype == np.uint8
     places = memory.places()
     np.testing.assert_allclose(scale.per_std, 1.0 / 255.0)
     windows = memory.windows(places, 3, scale.mean, scale.per_std)

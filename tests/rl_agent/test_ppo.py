@@ -88,7 +88,7 @@ def test_ppo_cuts_at_its_horizon_and_learns_from_every_step_in_every_epoch():
         learner.begin(everyone[ends], rng.normal(size=(int(ends.sum()), 2)))
         due = learner.updates_due()
         if due == 0:
-            assert learner.memory.steps + learner.running.length.sum() < 50
+            assert learner.memory.steps + learner.open_episodes.length.sum() < 50
             continue
         places = learner.memory.places()
         assert len(places) == 51
@@ -115,12 +115,12 @@ def test_an_action_that_is_out_when_ppo_cuts_belongs_to_the_next_iteration():
     learner = Learner(config, box(1, np.inf), box(1), agents=2, seed=0)
     learner.begin([0, 1], [[1.0], [2.0]])
     learner.act([1])
-    out = learner.running.action[1, 0].copy()
+    out = learner.open_episodes.action[1, 0].copy()
     for t in range(8):
         learner.act([0])
         learner.observe([0], [1.0], [False], [False], [[float(t)]])
     assert learner.updates_due() == 2
-    assert learner.running.is_waiting[1]
+    assert learner.open_episodes.is_waiting[1]
     # it comes back while the others' steps are learned from, and ends its episode
     learner.update()
     learner.observe([1], [7.0], [True], [False], [[3.0]])
@@ -137,14 +137,14 @@ def test_an_action_that_is_out_when_ppo_cuts_belongs_to_the_next_iteration():
         learner.act([0])
         learner.observe([0], [1.0], [False], [False], [[float(t)]])
     learner.act([0])
-    out = learner.running.action[0, 3].copy()
+    out = learner.open_episodes.action[0, 3].copy()
     learner.begin([1], [[0.0]])
     for t in range(4):
         learner.act([1])
         learner.observe([1], [1.0], [False], [False], [[float(t)]])
     assert learner.updates_due() == 2
-    np.testing.assert_array_equal(learner.running.action[0, 0], out)
-    assert learner.running.is_waiting[0]
+    np.testing.assert_array_equal(learner.open_episodes.action[0, 0], out)
+    assert learner.open_episodes.is_waiting[0]
     learner.observe([0], [2.0], [True], [False], [[0.0]])
     *_, record = learner.finished_episodes()
     assert (record.episode_return, record.length) == (8 + 3 + 2.0, 12)

@@ -1,0 +1,109 @@
+"""How open episodes become stored ones: whole, in fragments, or cut at a horizon."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from rl_agent.multi_agent import cooperation
+from rl_agent.replay import Episode, EpisodeMemory
+from rl_agent.rollout.bootstrap import Bootstrap
+from rl_agent.rollout.open_episodes import OpenEpisodes
+from rl_agent.rollout.statistics import EpisodeRecord
+
+__all__ = ["EpisodeStore"]
+
+F32 = npt.NDArray[np.float32]
+I64 = npt.NDArray[np.int64]
+
+
+class EpisodeStore:
+    """Moves open episodes to the memory; those of a multi-agent environment together.
+
+    Parameters
+    ----------
+    open_episodes, memory, bootstrap
+        From where, to where, and V of where an episode is cut.
+    is_cooperative
+        Whether the agents of a multi-agent environment share the mean of their rewards and values.
+
+    Notes
+    -----
+    ``gamma`` and ``reward_scale`` are those of the first value targets; ``agents`` are numbers of members.
+    """
+
+    def __init__(
+        self,
+        open_episodes: OpenEpisodes,
+        memory: EpisodeMemory,
+        bootstrap: Bootstrap,
+        *,
+        is_cooperative: bool,
+    ) -> None:
+        self._open, self._memory, self._bootstrap = open_episodes, memory, bootstrap
+        self._is_cooperative = is_cooperative
+
+    def close(
+        self,
+        agents: I64,
+        terminated: npt.NDArray[np.bool_],
+        step: int,
+        gamma: float,
+        reward_scale: float,
+    ) -> list[EpisodeRecord]:
+        """Store ended episodes of at least one step; tell of them, ``step`` being the environment steps so far."""
+        values, records = self._bootstrap.of_open(self._open, agents), []
+        for part in self._worlds(agents):
+            earlier = [self._open.earlier(int(agent)) for agent in agents[part]]
+            episodes = [
+                self._open.close(int(agent), float(value), bool(is_terminal))
+                for agent, value, is_terminal in zip(
+                    agents[part], values[part], terminated[part], strict=True
+                )
+            ]
+            returns = [episode.reward.sum(dtype=np.float64) for episode in episodes]
+            self._add(episodes, gamma, reward_scale)
+            records.append(
+                EpisodeRecord(
+                    agent=int(agents[part][0]) // self._memory.world,
+                    step=step,
+                    episode_return=float(
+                        np.mean(np.add([before for before, _ in earlier], returns))
+                    ),
+                    length=earlier[0][1] + len(episodes[0].reward),
+                    terminated=all(episode.terminated for episode in episodes),
+                )
+            )
+        return records
+
+    def store_fragments(self, agents: I64, length: int, gamma: float, reward_scale: float) -> None:
+        """Store what has run for a fragment; the episode goes on, and is counted when it ends."""
+        agents = agents[self._open.length[agents] >= length]
+        values = self._bootstrap.of_open(self._open, agents)
+        for part in self._worlds(agents):
+            pairs = zip(agents[part], values[part], strict=True)
+            episodes = [self._open.split(int(agent), float(value)) for agent, value in pairs]
+            self._add(episodes, gamma, reward_scale)
+
+    def cut_all(self, gamma: float, reward_scale: float) -> None:
+        """Store the steps of all open episodes, whose final values are computed later."""
+        for agent in np.flatnonzero(self._open.length > 0):
+            self._memory.add(self._open.split(int(agent)), gamma, reward_scale)
+
+    def as_long_as_memory(self, agents: I64) -> I64:
+        """Those of ``agents`` whose open episodes are as long as the memory."""
+        steps = self._open.length[agents] + self._open.earlier_steps[agents]
+        is_long = steps >= self._memory.capacity // self._memory.world
+        return agents[is_long & (self._open.length[agents] > 0)]
+
+    def _worlds(self, agents: I64) -> Iterator[slice]:
+        """Slice out the members of each multi-agent environment, which are next to each other."""
+        for first in range(0, len(agents), self._memory.world):
+            yield slice(first, first + self._memory.world)
+
+    def _add(self, episodes: list[Episode], gamma: float, reward_scale: float) -> None:
+        if self._is_cooperative:
+            episodes = cooperation.cooperate(episodes)
+        self._memory.add(episodes, gamma, reward_scale)
