@@ -208,7 +208,7 @@ class RunFolder:
             self._lock.close()
             self._lock = None
 
-    def note_start(self, environment_steps: int, *, draws_itself: bool) -> int:
+    def note_start(self, environment_steps: int, *, draws_itself: bool, launcher: str) -> int:
         """Append what is started, with which versions, to ``starts.jsonl``.
 
         Parameters
@@ -217,6 +217,8 @@ class RunFolder:
             Those of the learner so far.
         draws_itself
             Whether the environment can be filmed.
+        launcher
+            Who starts the workers.
 
         Returns
         -------
@@ -230,6 +232,7 @@ class RunFolder:
             "time": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
             "environment_steps": environment_steps,
             "draws_itself": draws_itself,
+            "launcher": launcher,
             "pid": os.getpid(),
             **provenance(),
         }
@@ -240,10 +243,17 @@ class RunFolder:
 
     def draws_itself(self) -> bool:
         """Tell whether the run's environment can be filmed, as its last start noted; nothing of it is imported."""
+        return self._last_start().get("draws_itself") is True
+
+    def launcher_before(self) -> str:
+        """Return who started the workers of the last start, as that noted; nothing where it is not known."""
+        return str(self._last_start().get("launcher", ""))
+
+    def _last_start(self) -> dict[str, Any]:
         with contextlib.suppress(OSError, ValueError, IndexError, RecursionError):
             last = json.loads(self.starts.read_text(encoding="utf-8").splitlines()[-1])
-            return isinstance(last, dict) and last.get("draws_itself") is True
-        return False
+            return last if isinstance(last, dict) else {}
+        return {}
 
 
 def statistics_table(folder: RunFolder) -> Table:

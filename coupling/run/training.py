@@ -112,7 +112,13 @@ class Training:
     ) -> None:
         self._folder, self._config, self._learner = folder, config, learner
         self._screen, self._signals, self._discard_damaged = screen, signals, discard_damaged
-        self._epoch = folder.note_start(learner.environment_steps, draws_itself=task.draws_itself)
+        # local workers die with their learner: who starts them otherwise now need not wait for them
+        self._are_gone = folder.launcher_before() == "local" and config.workers.launcher != "local"
+        self._epoch = folder.note_start(
+            learner.environment_steps,
+            draws_itself=task.draws_itself,
+            launcher=config.workers.launcher,
+        )
         self._log = RunLog(
             folder, learner.environment_steps, learner.episodes, config.run.steps, screen.say
         )
@@ -232,7 +238,7 @@ class Training:
         self._checkpoint()
         self._folder.selection.unlink(missing_ok=True)  # of a shorter training
         self._candidates.begin(self._learner.environment_steps)
-        if not self._server.exchange.fits():
+        if self._are_gone or not self._server.exchange.fits():
             outboxes = {path.with_suffix("") for path in self._folder.workers.glob("outbox-*.?")}
             self._server.retire(map(read_outbox, sorted(outboxes)))
 

@@ -73,7 +73,7 @@ def sound(tmp_path_factory):
     write_status(folder.status, STATUS)
     after = RESULT | {"baselines": {"zero": RESULT}}
     folder.evaluation.write_text(json.dumps({"before": RESULT, "drawing": RESULT, "after": after}))
-    folder.note_start(0, draws_itself=False)
+    folder.note_start(0, draws_itself=False, launcher="local")
     experience = ExperienceLog(folder.experience)
     experience.begin(1)
     for record in RECORDS:
@@ -255,7 +255,7 @@ def test_a_damaged_list_of_starts_is_still_added_to(copy):
     folder = copy()
     for content in damaged(folder.starts, 7):
         folder.starts.write_bytes(content)
-        folder.note_start(5, draws_itself=False)
+        folder.note_start(5, draws_itself=False, launcher="local")
         assert folder.starts.read_bytes().startswith(content)
         assert json.loads(folder.starts.read_bytes().splitlines()[-1])["environment_steps"] == 5
         folder.starts.write_bytes(content)
