@@ -24,10 +24,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from coupling.origin import machine
-from flowsim.validation import CASES
-
 ROOT = Path(__file__).resolve().parents[1]
+sys.path[0] = str(ROOT)
+
+from benchmarks import studies  # noqa: E402
+from coupling.origin import machine  # noqa: E402
+from flowsim.validation import CASES  # noqa: E402
+
 RECORD = Path("benchmarks/results/evidence.json")
 PAGE = Path("docs/evidence.md")
 LONGEST = 3600.0  # seconds that a part may take
@@ -308,7 +311,7 @@ def page(repository: Path) -> str:
         "Long runs are not repeated each time. Their results name the commits that they were made at:",
         "",
     ]
-    lines += ["| results | files | commits |", "| --- | --: | --- |"]
+    lines += ["| results | number | commits |", "| --- | --: | --- |"]
     known = {target for item in record.values() for target in item["files"]}
     for folder, found in sorted(_long_runs(repository, known).items()):
         files, named = found
@@ -327,7 +330,7 @@ def _rows(record: dict[str, Any]) -> dict[str, list[str]]:
 
 
 def _long_runs(repository: Path, known: set[str]) -> dict[str, tuple[int, set[str]]]:
-    """Return how many result files of each folder name which commits, but for those of the parts."""
+    """Return how many results of each study or folder name which commits, but for those of the parts."""
     found: dict[str, tuple[int, set[str]]] = {}
     results = repository / RECORD.parent
     for file in sorted(results.rglob("*.json*")):
@@ -347,6 +350,11 @@ def _long_runs(repository: Path, known: set[str]) -> dict[str, tuple[int, set[st
                 for commit in commits
             }
             found[folder] = count + 1, before | named
+    for file in sorted(results.glob("*.parquet")):
+        for row in studies.read(file):
+            folder = str((Path(file.stem) / row["name"]).parent)
+            count, before = found.get(folder, (0, set()))
+            found[folder] = count + 1, before | studies.commits_of(row)
     return found
 
 

@@ -27,6 +27,7 @@ sys.path[0] = str(ROOT)
 from benchmarks.evidence import clean_commit  # noqa: E402
 from benchmarks.learning.suites.plan import Job, jobs_of, read_plan  # noqa: E402
 from benchmarks.pages import fill_in  # noqa: E402
+from benchmarks.studies import RESULTS, read  # noqa: E402
 from coupling.errors import RunError  # noqa: E402
 from coupling.evaluation.evaluate import PolicyController, evaluate, evaluate_with_baselines  # noqa: E402
 from coupling.evaluation.pool import EvaluationPool  # noqa: E402
@@ -82,7 +83,7 @@ def ship(run: RunFolder, folder: Path) -> None:
     write_agent(run, folder)
 
 
-def ship_job(job: Job, results: Path, folder: Path) -> None:
+def ship_job(job: Job, results: Path, work: Path, folder: Path) -> None:
     """Keep a training of figure 6 as a run is kept, without its episodes; judge what its result lacks.
 
     The untrained policy and the baselines are evaluated here, on the episodes that the trained one was evaluated on.
@@ -92,12 +93,12 @@ def ship_job(job: Job, results: Path, folder: Path) -> None:
     RunError
         When the training is not complete.
     """
-    result, policy = (results / f"{job.name}.{ending}" for ending in ("json", "policy"))
-    if not (result.exists() and policy.exists()):
+    policy = work / job.name / "checkpoint"
+    done = next((row for row in read(results) if row["name"] == job.name), None)
+    if done is None or not policy.exists():
         raise RunError(
-            f"the training {job.name} has no {result.name} and {policy.name}: train it first"
+            f"{results} has no training {job.name}, or {policy} is not there: train it first"
         )
-    done = json.loads(result.read_text())
     content = {
         "env": job.env, "env_options": job.env_options, "training_options": job.training_options,
         "agent": job.agent, "workers": {"agents": job.agents},
@@ -155,7 +156,9 @@ def train(name: str) -> int:
 def ship_by_name(name: str) -> int:
     """Ship what is trained; return 0."""
     if name in JOBS:
-        ship_job(job_of(name), ROOT / "benchmarks" / "results" / "figure6", AGENTS / name)
+        ship_job(
+            job_of(name), RESULTS / "figure6.parquet", ROOT / "runs" / "figure6", AGENTS / name
+        )
     else:
         ship(RunFolder.find(ROOT / "runs" / "agents" / name), AGENTS / name)
     for file in (AGENTS / name).iterdir():

@@ -4,8 +4,8 @@
     python benchmarks/learning/defaults.py list                  # the jobs, and which are complete
     python benchmarks/learning/defaults.py page                  # the tables in docs/defaults.md
 
-A complete job leaves benchmarks/results/defaults/SUITE/JOB.csv (the curve) and JOB.json (settings, evaluation of the
-mean action and of sampled actions, machine, versions, commit). Checkpoints are in runs/defaults/. The tasks need the
+A complete job adds a row to benchmarks/results/defaults.parquet: its curve, settings, evaluation of the mean action and
+of sampled actions, machine, versions and commit. Checkpoints are in runs/defaults/. The tasks need the
 extras box2d and mujoco.
 """
 

@@ -3,15 +3,12 @@
     python benchmarks/learning/demo_seeds.py run   # what is missing of five seeds, and of the trials
     python benchmarks/learning/demo_seeds.py page  # docs/results.md and docs/decisions/tasks.md
 
-Results are in benchmarks/results/demo_seeds/ and benchmarks/results/demo_trials/.
+Results are in benchmarks/results/demo_seeds.parquet and benchmarks/results/demo_trials.parquet.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
-import gzip
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -20,11 +17,14 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[0] = str(ROOT)
 
-from benchmarks.pages import fill_in  # noqa: E402
-from coupling.settings.config import load_config  # noqa: E402
+import yaml  # noqa: E402
 
-RESULTS = ROOT / "benchmarks" / "results" / "demo_seeds"
-TRIALS = RESULTS.with_name("demo_trials")
+from benchmarks.pages import fill_in  # noqa: E402
+from benchmarks.studies import Row, read  # noqa: E402
+from rl_agent.config.old_names import current_settings  # noqa: E402
+
+RESULTS = ROOT / "benchmarks" / "results" / "demo_seeds.parquet"
+TRIALS = RESULTS.with_stem("demo_trials")
 TRIED = {
     "c4_memory_16384": ("agent.c_max_scale=4", "agent.buffer_size=16384"),
     "c16_memory_16384": ("agent.c_max_scale=16", "agent.buffer_size=16384"),
@@ -45,13 +45,12 @@ def table(results: Path = RESULTS) -> str:
         "| --: | --- | --: | --: | --- | --: | --: | --: |",
     ]
     reached = []
-    for folder in sorted(results.glob("seed*")):
-        found = json.loads((folder / "evaluation.json").read_text())
-        start = json.loads((folder / "starts.jsonl").read_text().splitlines()[0])
+    for row in read(results):
+        found, start = row["evaluation"], row["runs"][0]
         after = found["after"]
         reached.append(after["survival"] >= SURVIVAL and after["median_return"] > MEDIAN)
         lines.append(
-            f"| {folder.name.removeprefix('seed')} | {start['commit'][:12]} | {_handed_out(folder)} | "
+            f"| {row['name'].removeprefix('seed')} | {start['commit'][:12]} | {_handed_out(row)} | "
             f"{_episodes(found)} | "
             f"{after['median_return']:.0f} | {after['mean_return']:.0f} "
             f"[{after['ci95'][0]:.0f}, {after['ci95'][1]:.0f}] | {_lowest_tenth(found['each']):.0f} |"
@@ -63,12 +62,9 @@ def table(results: Path = RESULTS) -> str:
     return "\n".join([*lines, "", verdict])
 
 
-def _handed_out(results: Path) -> str:
+def _handed_out(row: Row) -> str:
     """Return after how many environment steps the policy stood that was chosen; the last one unless it was."""
-    file = results / "selection.json"
-    return (
-        f"{json.loads(file.read_text())['chosen']:,} actions" if file.exists() else "the last one"
-    )
+    return f"{row['selection']['chosen']:,} actions" if "selection" in row else "the last one"
 
 
 def _episodes(found: dict[str, Any]) -> str:
@@ -94,19 +90,16 @@ def trials(results: Path = TRIALS) -> str:
         "1000 training actions | survive 400 actions | median return | lowest return |",
         "| --- |" + " --: |" * 7,
     ]
-    for folder in [results / name / "seed0" for name in TRIED]:
-        if not folder.exists():
-            continue
-        agent = load_config(str(folder / "config.yaml")).agent
-        found = json.loads((folder / "evaluation.json").read_text())
-        with gzip.open(folder / "statistics.csv.gz", "rt", newline="") as file:
-            last = list(csv.DictReader(file))[-1]
-        has_rule = agent.replay != "none"
+    rows = {row["name"]: row for row in read(results)}
+    for row in [rows[f"{name}/seed0"] for name in TRIED if f"{name}/seed0" in rows]:
+        agent = current_settings(yaml.safe_load(row["config"])["agent"])
+        found, last = row["evaluation"], row["statistics"][-1]
+        has_rule = agent["replay"] != "none"
         survived = found["each"]["survived"]
         cells = [
-            agent.replay,
-            f"{agent.c_max_scale:g}" if has_rule else "-",
-            f"{agent.buffer_size:,}",
+            agent["replay"],
+            f"{agent['c_max_scale']:g}" if has_rule else "-",
+            f"{agent['buffer_size']:,}",
             f"{float(last['far_fraction']):.0%}" if has_rule else "-",
             f"{float(last['return_mean']):.1f}",
             f"{sum(survived)} of {len(survived)}",
@@ -121,10 +114,19 @@ def run() -> None:
     """Train and evaluate the seeds and the trials that are missing."""
     script = str(ROOT / "benchmarks" / "learning" / "train_seeds.py")
     command = [sys.executable, script, "d_cylinder_wake/quick", "--mean-only"]
-    seeds = ["--episodes", "96", "--seeds", str(SEEDS), "--name", RESULTS.name]
+    seeds = [
+        "--episodes",
+        "96",
+        "--seeds",
+        str(SEEDS),
+        "--name",
+        RESULTS.stem,
+        "--plot",
+        "docs/images/demo_seeds.png",
+    ]
     subprocess.run([*command, *seeds], check=True)
     for name, changes in TRIED.items():
-        words = ["--episodes", "24", "--seeds", "1", "--name", f"{TRIALS.name}/{name}"]
+        words = ["--episodes", "24", "--seeds", "1", "--name", f"{TRIALS.stem}/{name}"]
         words += ["--evaluation-seed", str(TRIAL_EVALUATION_SEED), "--changes", *changes]
         subprocess.run([*command, *words], check=True)
 

@@ -3,17 +3,16 @@
     python benchmarks/learning/figure6.py run --suite narrow -j 2      # what is not complete
     python benchmarks/learning/figure6.py list                         # the jobs, and which are complete
     python benchmarks/learning/figure6.py page                         # docs/figure6.md and its pictures
-    python benchmarks/learning/figure6.py film FILE.policy -o wake.gif  # six episodes, beside one without control
+    python benchmarks/learning/figure6.py film runs/figure6/SUITE/JOB -o wake.gif  # six episodes
 
-A complete job leaves benchmarks/results/figure6/SUITE/JOB.csv (the curve), JOB.json (settings, evaluation, machine,
-versions, commit) and JOB.policy (rl_agent.Policy), which resolution.py takes to other resolutions.
-Checkpoints are in runs/figure6/. An hour of one core is some 120,000 actions at 16 cells per D.
+A complete job adds a row to benchmarks/results/figure6.parquet: curve, settings, evaluation, machine, versions, commit.
+Its checkpoint stays in runs/figure6/SUITE/JOB/; resolution.py takes its policy to other resolutions.
+An hour of one core is some 120,000 actions at 16 cells per D.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -33,7 +32,6 @@ from cases.baselines import Controller, ZeroController  # noqa: E402
 from coupling.files import write_atomically  # noqa: E402
 from coupling.film.flow_film import render_film  # noqa: E402
 from coupling.run.screen import progress_bar  # noqa: E402
-from rl_agent import Policy  # noqa: E402
 from rl_agent.config.colours import styles_of  # noqa: E402
 from rl_agent.rollout.seeds import EVALUATION_SEED, Purpose, episode_seed  # noqa: E402
 
@@ -67,8 +65,8 @@ Lower returns are no fault: an agent that stays in the box pays for all its acti
 HEAD = """\
 # Figure 6: who learns to live in the wake
 
-Written by `python benchmarks/learning/figure6.py page` from `benchmarks/results/figure6/`; do not edit it.
-Every curve is there with settings, machine, versions and commit, and every policy of ours.
+Written by `python benchmarks/learning/figure6.py page` from `benchmarks/results/figure6.parquet`; do not edit it.
+Every curve is there with settings, machine, versions and commit.
 The suites are in `benchmarks/learning/figure6.yaml`.
 Each point of a curve is the mean over the training episodes in the last twentieth of the curve up to there; training
 episodes sample their actions.
@@ -83,18 +81,6 @@ A return counts every action, so an agent that leaves the box at once (-100) has
 400 actions at a cost of more than 0.25 each.
 With gamma 0.97 learning looks 33 actions ahead, over which staying pays at a cost of up to 3 an action.
 So returns fall while the agents learn to stay, and rise when they learn to stay cheaply."""
-
-
-def keep_policies(results: Path, work: Path) -> None:
-    """Keep the policy of every complete training of ours whose checkpoint is here beside its results."""
-    for kept in sorted(results.glob("*/*.json")):
-        checkpoint, policy = (
-            work / kept.parent.name / kept.stem / "checkpoint",
-            kept.with_suffix(".policy"),
-        )
-        if checkpoint.exists() and not policy.exists():
-            Policy.load(checkpoint).save(policy)
-            print(f"kept {policy}")
 
 
 def lost_after(means: list[dict[str, float]]) -> list[float]:
@@ -138,8 +124,7 @@ def table(contestants: dict[str, Seeds]) -> list[str]:
 
 def judged(seed: Result) -> np.ndarray:
     """Return actions, survival and return of the policies that were judged on the way, shape (3, policies)."""
-    with seed["curve"].open(newline="") as file:
-        rows = [row for row in csv.DictReader(file) if row.get("judged_survival")]
+    rows = [row for row in seed["curve"] if row.get("judged_survival") is not None]
     columns = ("environment_steps", "judged_survival", "judged_mean_return")
     return np.array([[float(row[key]) for row in rows] for key in columns])
 
@@ -294,7 +279,7 @@ def main() -> int:
     add_run_and_list(commands, NAME)
     add_page(commands, NAME)
     show = commands.add_parser("film", help="film a policy")
-    show.add_argument("policy", type=Path)
+    show.add_argument("policy", type=Path, help="folder of a training, or a run")
     show.add_argument("-o", "--output", type=Path, default=Path("wake.gif"))
     show.add_argument("--cells", type=int, default=32, help="cells per D")
     show.add_argument("--actions", type=int, default=60, help="length, at most")
@@ -305,9 +290,7 @@ def main() -> int:
     if options.command == "page":
         write_page(read_plan(options.plan), options.results, options.page)
         return 0
-    ended = run_or_list(options)
-    keep_policies(options.results, options.work)
-    return ended
+    return run_or_list(options)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """What has an agent learned on the wake? Where it rests, what it pays, what the wake saves it, and when it acts.
 
-    python benchmarks/learning/learned.py watch FILE.policy --cells 32  # 24 episodes: learned/NAME_CELLS.json
+    python benchmarks/learning/learned.py watch runs/figure6/SUITE/JOB --cells 32  # 24 episodes
     python benchmarks/learning/learned.py page                          # docs/learned.md and its picture
 
 The agent acts with the mean of its policy from the starts of the evaluation. Beside it, at the same resolution: the
@@ -11,7 +11,6 @@ angles that it takes.
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import sys
 from pathlib import Path
@@ -28,11 +27,11 @@ sys.path[0] = str(ROOT)
 
 from benchmarks.pages import fill_in, save_plot  # noqa: E402
 from benchmarks.physics.resolution import agent_of, flow, record  # noqa: E402
+from benchmarks.studies import pack, read  # noqa: E402
 from cases.baselines import Controller  # noqa: E402
 from cases.d_cylinder_wake.env import CYLINDER, STREAM  # noqa: E402
 from cases.ellipse_agent import ASPECT_RATIO  # noqa: E402
 from coupling.evaluation.result import bootstrap_interval  # noqa: E402
-from coupling.files import write_atomically  # noqa: E402
 from coupling.origin import machine, provenance  # noqa: E402
 from coupling.worker.environments import make_vector  # noqa: E402
 from flowsim import Ellipse, Grid, Sides, Simulation  # noqa: E402
@@ -40,7 +39,7 @@ from flowsim.render.fields import EFFORT, component_colour, component_names  # n
 from flowsim.validation.cylinder import disturb_wake  # noqa: E402
 from rl_agent.rollout.seeds import EVALUATION_SEED, Purpose, episode_seed  # noqa: E402
 
-RESULTS = ROOT / "benchmarks" / "results" / "learned"
+RESULTS = ROOT / "benchmarks" / "results" / "learned.parquet"
 STARTS = 24
 SETTLED = 50
 """Actions until an agent has found its place."""
@@ -118,7 +117,7 @@ def study(policy: Path, cells: int) -> dict[str, Any]:
     options = {**env_options, "cells_per_diameter": cells}
     seen = watch(env, options, controller, int(options.get("episode_actions", 400)))
     return {
-        "policy": policy.stem,
+        "policy": policy.name,
         "trained_at": env_options["cells_per_diameter"],
         "cells_per_diameter": cells,
         **{name: np.round(values, 4).tolist() for name, values in seen.items()},
@@ -266,7 +265,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("command", choices=("watch", "page"))
     parser.add_argument(
-        "policies", nargs="*", type=Path, help="files of policies beside their results, or runs"
+        "policies",
+        nargs="*",
+        type=Path,
+        help="folders of trainings, such as runs/figure6/narrow/JOB",
     )
     parser.add_argument("--cells", nargs="+", type=int, default=[16, 32])
     parser.add_argument("--results", type=Path, default=RESULTS)
@@ -274,17 +276,15 @@ def main() -> None:
     parser.add_argument("--picture", type=Path, default=ROOT / "docs" / "images" / "learned.png")
     options = parser.parse_args()
     if options.command == "page":
-        found = [json.loads(file.read_text()) for file in sorted(options.results.glob("*.json"))]
+        found = read(options.results)
         fill_in(options.page, "learning/learned", "table", table(found))
         draw(found, options.picture)
         return
-    options.results.mkdir(parents=True, exist_ok=True)
     for policy in options.policies:
         for cells in options.cells:
-            result = study(policy, cells) | provenance() | {"machine": machine()}
-            write_atomically(
-                options.results / f"{policy.stem}_{cells}.json", json.dumps(result).encode()
-            )
+            name = {"name": f"{policy.name}_{cells}"}
+            result = name | study(policy, cells) | provenance() | {"machine": machine()}
+            pack(options.results, [result], replace=True)
             print(table([result]), flush=True)
 
 

@@ -6,8 +6,8 @@
     python benchmarks/learning/mujoco.py plot                     # docs/images/learning_SUITE.png, docs/learning.md
 
 Every job runs in a process of its own on one thread, with one gradient step due per environment step unless its
-settings say otherwise, and leaves benchmarks/results/mujoco/SUITE/JOB.csv (environment steps, CPU and wall seconds of
-the training, mean return of the training episodes) and JOB.json (settings, evaluation, machine, versions, commit).
+settings say otherwise, and adds a row to benchmarks/results/mujoco.parquet: its curve (environment steps, CPU and wall
+seconds of the training, mean return of the training episodes), settings, evaluation, machine, versions and commit.
 Checkpoints are in runs/mujoco/. Suites with `sb3` need the extra of that name.
 """
 
@@ -23,6 +23,7 @@ sys.path[0] = str(ROOT)  # the folder of this file would hide the package mujoco
 from benchmarks.learning.suites.command import add_run_and_list, run_or_list  # noqa: E402
 from benchmarks.learning.suites.page import write_page  # noqa: E402
 from benchmarks.learning.suites.plan import read_plan  # noqa: E402
+from benchmarks.studies import RESULTS  # noqa: E402
 
 
 def main() -> int:
@@ -32,7 +33,7 @@ def main() -> int:
     add_run_and_list(commands, "mujoco")
     plot = commands.add_parser("plot", help="draw the curves and write the page")
     plot.add_argument("--plan", type=Path, default=ROOT / "benchmarks" / "learning" / "mujoco.yaml")
-    plot.add_argument("--results", type=Path, default=ROOT / "benchmarks" / "results" / "mujoco")
+    plot.add_argument("--results", type=Path, default=RESULTS / "mujoco.parquet")
     plot.add_argument("--docs", type=Path, default=ROOT / "docs")
     options = parser.parse_args()
     if options.command == "plot":

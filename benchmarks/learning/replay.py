@@ -5,8 +5,8 @@
     python benchmarks/learning/replay.py draws                 # how uneven the sampling is at the end
     python benchmarks/learning/replay.py page                  # docs/replay_study.md, its pictures and rows of others
 
-Needs the extras box2d, mujoco, minatar and atari. A complete job leaves benchmarks/results/replay/SUITE/JOB.csv (its
-curve) and JOB.json (settings, evaluation, machine, versions, commit). Checkpoints are in runs/replay/; ``draws`` reads
+Needs the extras box2d, mujoco, minatar and atari. A complete job adds a row to benchmarks/results/replay.parquet: its
+curve, settings, evaluation, machine, versions and commit. Checkpoints are in runs/replay/; ``draws`` reads
 them and leaves benchmarks/results/replay/draws.json.
 """
 
@@ -37,6 +37,7 @@ from benchmarks.learning.suites.job import is_complete  # noqa: E402
 from benchmarks.learning.suites.page import Seeds  # noqa: E402
 from benchmarks.learning.suites.plan import Suite, jobs_of, read_plan  # noqa: E402
 from benchmarks.learning.suites.settings import differences  # noqa: E402
+from benchmarks.studies import RESULTS  # noqa: E402
 from coupling.files import write_atomically  # noqa: E402
 from coupling.origin import provenance  # noqa: E402
 from rl_agent.config.colours import styles_of  # noqa: E402
@@ -66,7 +67,7 @@ PANELS = (
 HEAD = """\
 # Replay: which steps, and how often
 
-Written by `python benchmarks/learning/replay.py page` from `benchmarks/results/replay/`; do not edit it.
+Written by `python benchmarks/learning/replay.py page` from `benchmarks/results/replay.parquet`; do not edit it.
 [samplers.md](samplers.md) describes the samplers.
 The settings are those of Oh et al. 2021, table B.1, with fewer steps; those of the replay ratios are in
 [acer.md](algorithms/acer.md#replay-ratios).
@@ -217,6 +218,11 @@ def against(seeds: Seeds, uniform: np.ndarray) -> str:
     return f"{mean} [{low}, {high}]"
 
 
+def beside(results: Path) -> Path:
+    """Return the folder of what the study keeps beside its trainings."""
+    return results.with_suffix("")
+
+
 def write_page(plan: dict[str, Suite], results: Path, page: Path) -> None:
     """Write the page and its pictures from the complete jobs."""
     parts = [HEAD, *tables_of_all(plan, results)]
@@ -243,15 +249,15 @@ def write_page(plan: dict[str, Suite], results: Path, page: Path) -> None:
                     f"![return against steps and seconds]({picture.relative_to(page.parent).as_posix()})"
                 )
                 parts.append("\n".join(table(own, PAPER.get((name, task), {}))))
-    if (results / DRAWS).exists():
-        draws = json.loads((results / DRAWS).read_text())["draws"]
+    if (beside(results) / DRAWS).exists():
+        draws = json.loads((beside(results) / DRAWS).read_text())["draws"]
         parts.append(HEAD_OF_DRAWS)
         for name, suite in plan.items():
             jobs = jobs_of(name, suite)
             if any(job.name in draws for job in jobs):
                 parts += [f"### {name}: scores", "\n".join(table_of_draws(draws, jobs))]
-    if (results / PUBLISHED).exists():
-        rows = json.loads((results / PUBLISHED).read_text())["rows"]
+    if (beside(results) / PUBLISHED).exists():
+        rows = json.loads((beside(results) / PUBLISHED).read_text())["rows"]
         parts += [HEAD_OF_PUBLISHED, "\n".join(table_of_published(rows))]
     write_atomically(page, ("\n\n".join(parts) + "\n").encode())
 
@@ -297,12 +303,13 @@ def keep_draws(plan: dict[str, Suite], results: Path, works: list[Path]) -> None
     jobs = [job for name, suite in plan.items() for job in jobs_of(name, suite)]
     complete = [job for job in jobs if is_complete(job, results)]
     known: dict[str, Any] = {}
-    if (results / DRAWS).exists():
-        known = json.loads((results / DRAWS).read_text())["draws"]
+    file = beside(results) / DRAWS
+    if file.exists():
+        known = json.loads(file.read_text())["draws"]
     for work in works:
         known |= read_draws(complete, work)
     found = {**provenance(), "draws": known}
-    write_atomically(results / DRAWS, json.dumps(found, indent=1).encode())
+    write_atomically(file, json.dumps(found, indent=1).encode())
 
 
 def main() -> int:
@@ -315,7 +322,7 @@ def main() -> int:
     draws.add_argument(
         "--plan", type=Path, default=ROOT / "benchmarks" / "learning" / f"{NAME}.yaml"
     )
-    draws.add_argument("--results", type=Path, default=ROOT / "benchmarks" / "results" / NAME)
+    draws.add_argument("--results", type=Path, default=RESULTS / f"{NAME}.parquet")
     work = [ROOT / "runs" / NAME]
     draws.add_argument("--work", type=Path, nargs="+", default=work, help="folders of checkpoints")
     options = parser.parse_args()

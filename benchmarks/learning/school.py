@@ -1,15 +1,13 @@
-"""What a school of swimmers has learned: table and curves of docs/school.md, from trainings of several seeds.
+"""What a school of swimmers has learned: the table of docs/school.md, from trainings of several seeds.
 
-    python benchmarks/learning/train_seeds.py swimmer_school/quick --steps 20000 --episodes 48
-    python benchmarks/learning/school.py  # docs/school.md between its marks, and its curves
+    python benchmarks/learning/train_seeds.py swimmer_school/quick --steps 20000 --plot docs/images/school.png
+    python benchmarks/learning/school.py  # docs/school.md between its marks
 
 The baselines are judged on the same starts.
 """
 
 from __future__ import annotations
 
-import json
-import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,8 +17,9 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[0] = str(ROOT)
 
 from benchmarks.pages import fill_in  # noqa: E402
+from benchmarks.studies import read  # noqa: E402
 
-RESULTS = ROOT / "benchmarks" / "results" / "swimmer_school_quick"
+RESULTS = ROOT / "benchmarks" / "results" / "swimmer_school_quick.parquet"
 BASELINES = {"zero": "no control", "random": "random commands"}
 
 
@@ -51,12 +50,10 @@ def table(judged: Sequence[Mapping[str, Any]]) -> str:
 
 
 def main() -> None:
-    """Write the page and its picture."""
-    files = sorted(RESULTS.glob("seed*/evaluation.json"))
-    judged = [json.loads(file.read_text()) for file in files]
+    """Write the page."""
+    judged = [row["evaluation"] for row in read(RESULTS)]
     docs = ROOT / "docs"
     fill_in(docs / "school.md", "learning/school", "trainings", table(judged))
-    shutil.copyfile(RESULTS / "curves.png", docs / "images" / "school.png")
 
 
 if __name__ == "__main__":

@@ -4,8 +4,8 @@
     python benchmarks/learning/sisl.py list                          # the jobs, and which are complete
     python benchmarks/learning/sisl.py page                          # docs/sisl.md and its pictures
 
-Needs the extra sisl. A complete job leaves benchmarks/results/sisl/SUITE/JOB.csv (the curve) and JOB.json (settings,
-evaluation, machine, versions, commit). Checkpoints are in runs/sisl/.
+Needs the extra sisl. A complete job adds a row to benchmarks/results/sisl.parquet: curve, settings, evaluation,
+machine, versions and commit. Checkpoints are in runs/sisl/.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from benchmarks.learning.suites.contestants import POINTS, Panel, contestants_of
 from benchmarks.learning.suites.page import Seeds, curve_at, read_curve  # noqa: E402
 from benchmarks.learning.suites.plan import Suite  # noqa: E402
 from benchmarks.learning.suites.settings import differences  # noqa: E402
-from coupling.files import Table, write_atomically  # noqa: E402
+from coupling.files import write_atomically  # noqa: E402
 from rl_agent.config.colours import styles_of  # noqa: E402
 
 NAME = "sisl"
@@ -40,7 +40,7 @@ PANELS = (
 HEAD = """\
 # Many agents in one world: the SISL games
 
-Written by `python benchmarks/learning/sisl.py page` from `benchmarks/results/sisl/`; do not edit it.
+Written by `python benchmarks/learning/sisl.py page` from `benchmarks/results/sisl.parquet`; do not edit it.
 V-RACER with ReF-ER for many agents (Weber et al. 2022), one policy for all agents of a world unless a row says
 otherwise, and PPO of stable-baselines3 with one policy for all.
 [worlds.md](worlds.md) says how it is done, and how today's games differ from the paper's.
@@ -78,9 +78,7 @@ def table(contestants: dict[str, Seeds]) -> list[str]:
             [seed["evaluation"][kind]["mean_return"] for seed in seeds]
             for kind in ("deterministic", "drawing")
         ]
-        episodes = [
-            sum(int(row["episodes"]) for row in Table(seed["curve"]).read()) for seed in seeds
-        ]
+        episodes = [sum(row["episodes"] for row in seed["curve"]) for seed in seeds]
         rate = np.mean([seed["steps"] / seed["cpu_seconds"] for seed in seeds])
         cells = [
             numbers([seed["steps"] for seed in seeds], ",.0f"),

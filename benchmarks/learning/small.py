@@ -4,15 +4,14 @@
     python benchmarks/learning/small.py run --tasks lq2 --algorithms vracer sac --seeds 3
     python benchmarks/learning/small.py table     # the table in docs/defaults.md; then evidence.py --page
 
-A training has the environments of a run (``workers.agents``) and 60,000 steps in one process on one thread, and leaves
-benchmarks/results/small/TASK/*.json (settings, evaluation over 100 episodes, machine, versions, commit) and its curve.
+A training has the environments of a run (``workers.agents``) and 60,000 steps in one process on one thread, and adds a
+row to benchmarks/results/small.parquet: settings, evaluation over 100 episodes, machine, versions, commit and curve.
 """
 
 from __future__ import annotations
 
 import argparse
 import functools
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[0] = str(ROOT)  # the folder of this file would hide the package mujoco
 
-from benchmarks.learning.suites.plan import Job, slug  # noqa: E402
+from benchmarks.learning.suites.plan import Job, read_results, slug  # noqa: E402
 from benchmarks.learning.suites.queue import Places, carry_out, list_jobs  # noqa: E402
 from benchmarks.pages import fill_in  # noqa: E402
 from cases.small.best import TASKS  # noqa: E402
@@ -32,7 +31,7 @@ from coupling.settings.config import fitted, load_config  # noqa: E402
 from coupling.worker.environments import Task, describe_task  # noqa: E402
 from rl_agent.config import ALGORITHMS as KINDS  # noqa: E402
 
-RESULTS = ROOT / "benchmarks" / "results" / "small"
+RESULTS = ROOT / "benchmarks" / "results" / "small.parquet"
 PAGE = ROOT / "docs" / "defaults.md"
 ALGORITHMS = {
     "vracer": "V-RACER",
@@ -105,10 +104,8 @@ def table(results: Path) -> str:
 def _cell(task: str, algorithm: str, results: Path) -> str:
     if job_of(task, algorithm, 0) is None:
         return "-"
-    found = [
-        json.loads(path.read_text())
-        for path in sorted(results.glob(f"{task}/*_{slug(ALGORITHMS[algorithm])}_seed*.json"))
-    ]
+    method = f"_{slug(ALGORITHMS[algorithm])}_seed"
+    found = [row for row in read_results(results, task) if method in row["name"]]
     if not found:
         return "not run yet"
     returns = [one["evaluation"]["deterministic"]["mean_return"] for one in found]

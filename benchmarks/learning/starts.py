@@ -37,7 +37,7 @@ from rl_agent import Policy  # noqa: E402
 from rl_agent.rollout.seeds import EVALUATION_SEED, Purpose, episode_seed  # noqa: E402
 
 RESULT = ROOT / "benchmarks" / "results" / "starts.json"
-POLICIES = ROOT / "benchmarks" / "results" / "figure6"
+TRAININGS = ROOT / "runs" / "figure6"
 ENV = "flowsim/DCylinderWake-v0"
 RANGES = ("narrow", "paper")
 STARTS, HELD, DEPTH = 48, 12, 3
@@ -52,11 +52,11 @@ def options_of(start_range: str) -> dict[str, Any]:
 
 
 def policies_of(start_range: str) -> dict[str, Policy]:
-    """Return the kept policies that were trained on a range of starts, by name."""
-    return {
-        file.stem.partition("_")[2]: Policy.load(file)
-        for file in sorted((POLICIES / start_range).glob("*.policy"))
-    }
+    """Return the policies of figure 6 that were trained on a range of starts on this machine, by name."""
+    found = sorted((TRAININGS / start_range).glob("*/checkpoint"))
+    if not found:
+        sys.exit(f"{TRAININGS / start_range} has no trainings: benchmarks/learning/figure6.py run")
+    return {place.parent.name.partition("_")[2]: Policy.load(place) for place in found}
 
 
 class Flows:

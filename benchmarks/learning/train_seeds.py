@@ -6,8 +6,8 @@
     python benchmarks/learning/train_seeds.py d_cylinder_wake/quick --seeds 1 --name trial \
         --changes agent.c_max_scale=64
 
-Writes benchmarks/results/PRESET/ (with _ for /): per seed the resolved configuration, all statistics and episodes, the
-evaluation before and after training beside the baselines (95 % bootstrap intervals); summary.json and curves.png.
+Adds a row a seed to benchmarks/results/PRESET.parquet (with _ for /): the resolved configuration, all statistics and
+episodes, the evaluation before and after training beside the baselines (95 % bootstrap intervals).
 With --mean-only the mean action of the trained policy alone is evaluated, and each of its episodes is kept.
 Seeds that are already there are kept.
 """
@@ -15,9 +15,7 @@ Seeds that are already there are kept.
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
-import shutil
 import subprocess
 import sys
 import time
@@ -27,14 +25,13 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[0] = str(ROOT)
 
+from benchmarks.studies import RESULTS, Row, pack, read, read_table  # noqa: E402
 from coupling.evaluation.evaluate import evaluate  # noqa: E402
 from coupling.evaluation.pool import EvaluationPool  # noqa: E402
 from coupling.origin import machine  # noqa: E402
 from coupling.run.agents import load_controller  # noqa: E402
 from coupling.run.folder import RunFolder  # noqa: E402
 from rl_agent.rollout.seeds import EVALUATION_SEED  # noqa: E402
-
-RESULTS = ROOT / "benchmarks" / "results"
 
 
 def flowsim(*arguments: str) -> None:
@@ -57,27 +54,25 @@ def evaluate_mean(run: Path, episodes: int, seed: int) -> dict[str, Any]:
     return {"after": found.summary() | {"seed": seed}, "each": each}
 
 
-def train(options: argparse.Namespace, seed: int, results: Path) -> None:
-    """Train one seed and copy what is worth keeping."""
-    run, kept = ROOT / "runs" / f"{results.name}_{seed}", results / f"seed{seed}"
-    if kept.exists():
-        return
+def train(options: argparse.Namespace, seed: int, run: Path) -> Row:
+    """Train one seed and return what is worth keeping."""
     begin = time.time()
     flowsim("train", options.preset, f"run.name={run.name}", f"run.seed={seed}", f"run.steps={options.steps}",
             f"run.evaluate_episodes={0 if options.mean_only else options.episodes}", *options.changes)  # fmt: skip
     if options.mean_only:
         evaluation = evaluate_mean(run, options.episodes, options.evaluation_seed)
         (run / "evaluation.json").write_text(json.dumps(evaluation, indent=1))
-    kept.mkdir(parents=True)
-    for name in ("config.yaml", "evaluation.json", "selection.json", "starts.jsonl"):
-        if (run / name).exists():
-            shutil.copy(run / name, kept / name)
-    for name in ("statistics.csv", "episodes.csv"):
-        with (run / name).open("rb") as source, gzip.open(kept / f"{name}.gz", "wb") as target:
-            shutil.copyfileobj(source, target)
-    (kept / "timing.json").write_text(
-        json.dumps({"wall_seconds": time.time() - begin, "machine": machine()}, indent=1)
-    )
+    starts = (run / "starts.jsonl").read_text().splitlines()
+    selection = run / "selection.json"
+    return {
+        "config": (run / "config.yaml").read_text(),
+        "evaluation": json.loads((run / "evaluation.json").read_text()),
+        "runs": [json.loads(line) for line in starts],
+        "statistics": read_table(run / "statistics.csv"),
+        "episodes": read_table(run / "episodes.csv"),
+        "wall_seconds": time.time() - begin,
+        "machine": machine(),
+    } | ({"selection": json.loads(selection.read_text())} if selection.exists() else {})
 
 
 def main() -> None:
@@ -91,24 +86,21 @@ def main() -> None:
     parser.add_argument(
         "--evaluation-seed", type=int, default=EVALUATION_SEED, help="with --mean-only"
     )
-    parser.add_argument("--name", help="of the folder of results; the preset's unless given")
+    parser.add_argument("--name", help="STUDY or STUDY/TRIAL; the preset's unless given")
+    parser.add_argument("--plot", type=Path, help="draw the learning curves into this file")
     parser.add_argument(
         "--changes", nargs="+", default=[], metavar="KEY=VALUE", help="of the preset"
     )
     options = parser.parse_args()
-    results = RESULTS / (options.name or options.preset.replace("/", "_"))
-    summary = {}
-    for seed in range(options.seeds):
-        train(options, seed, results)
-        kept = results / f"seed{seed}"
-        summary[f"seed{seed}"] = {
-            "evaluation": json.loads((kept / "evaluation.json").read_text()),
-            **json.loads((kept / "timing.json").read_text()),
-        }
-    (results / "summary.json").write_text(json.dumps(summary, indent=1))
-    runs = [ROOT / "runs" / f"{results.name}_{seed}" for seed in range(options.seeds)]
-    if all(run.exists() for run in runs):  # they are not kept where the results are
-        flowsim("plot", *map(str, runs), "-o", str(results / "curves.png"))
+    study, _, trial = (options.name or options.preset.replace("/", "_")).partition("/")
+    results = RESULTS / f"{study}.parquet"
+    runs = [ROOT / "runs" / f"{trial or study}_{seed}" for seed in range(options.seeds)]
+    for seed, run in enumerate(runs):
+        name = f"{trial}/seed{seed}" if trial else f"seed{seed}"
+        if name not in {row["name"] for row in read(results)}:
+            pack(results, [{"name": name} | train(options, seed, run)])
+    if options.plot and all(run.exists() for run in runs):
+        flowsim("plot", *map(str, runs), "-o", str(options.plot))
 
 
 if __name__ == "__main__":

@@ -1,13 +1,13 @@
 """How fine must the flow of the D-cylinder wake be? The same things done at several resolutions.
 
-    python benchmarks/physics/resolution.py run   # what is missing; a file a resolution
-    python benchmarks/physics/resolution.py judge NAME=runs/RUN NAME=FILE.policy ...  # agents at all resolutions
+    python benchmarks/physics/resolution.py run   # what is missing
+    python benchmarks/physics/resolution.py judge NAME=runs/RUN ...  # agents at all resolutions
     python benchmarks/physics/resolution.py page  # docs/resolution.md and its pictures
 
 ``run`` looks at the cylinder alone (forces, wake), at the ellipse held in the wake (force and torque), and at the free
 ellipse under the same actions from the same starts, which are phases of the shedding, not moments, because the wakes of
-two resolutions drift apart. ``judge`` evaluates the mean of a policy and leaves policies/NAME/CELLS.json. Both go on
-where they stopped. Raw results: benchmarks/results/resolution/.
+two resolutions drift apart. ``judge`` evaluates the mean of a policy. Both go on where they stopped. Raw results:
+benchmarks/results/resolution.parquet and resolution_policies.parquet, a row a resolution.
 
 The study, its judge and its page are one file, for they agree on the same flow and the same names of numbers.
 """
@@ -32,10 +32,10 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[0] = str(ROOT)
 
 from benchmarks.pages import fill_in, save_plot  # noqa: E402
+from benchmarks.studies import pack, read  # noqa: E402
 from cases.d_cylinder_wake.env import CYLINDER, STREAM, DCylinderWake, WakeOptions  # noqa: E402
 from cases.ellipse_agent import ASPECT_RATIO  # noqa: E402
 from coupling.evaluation.evaluate import PolicyController, evaluate  # noqa: E402
-from coupling.files import write_atomically  # noqa: E402
 from coupling.origin import machine, provenance  # noqa: E402
 from coupling.run.agents import load_controller  # noqa: E402
 from coupling.run.folder import RunFolder  # noqa: E402
@@ -44,7 +44,7 @@ from flowsim.validation.cylinder import disturb_wake  # noqa: E402
 from rl_agent import Policy  # noqa: E402
 from rl_agent.rollout.seeds import EVALUATION_SEED  # noqa: E402
 
-RESULTS = ROOT / "benchmarks" / "results" / "resolution"
+RESULTS = ROOT / "benchmarks" / "results" / "resolution.parquet"
 CELLS = (8, 12, 16, 24, 32, 48, 64)
 DEVELOPMENT, PERIODS, PHASES = 100.0, 6, 8
 PROBE = (CYLINDER[0] + 1.5, CYLINDER[1])
@@ -216,8 +216,8 @@ def study(cells: int) -> dict[str, Any]:
 
 
 def agent_of(place: Path) -> tuple[str, dict[str, Any], PolicyController]:
-    """Return task and policy, acting with its mean, of a run folder or of a policy beside its results."""
-    if place.suffix != ".policy":
+    """Return task and policy, acting with its mean, of a run folder or of the folder of a training of figure 6."""
+    if not (place / "settings.json").exists():
         folder = RunFolder.find(place)
         config = folder.config()
         return (
@@ -225,33 +225,35 @@ def agent_of(place: Path) -> tuple[str, dict[str, Any], PolicyController]:
             config.env_options,
             load_controller(folder, deterministic=True, seed=EVALUATION_SEED),
         )
-    settings = json.loads(place.with_suffix(".json").read_text())["settings"]
-    controller = PolicyController(Policy.load(place), deterministic=True, seed=EVALUATION_SEED)
+    settings = json.loads((place / "settings.json").read_text())["settings"]
+    controller = PolicyController(
+        Policy.load(place / "checkpoint"), deterministic=True, seed=EVALUATION_SEED
+    )
     return settings["env"], settings["env_options"], controller
 
 
-def judge(place: Path, cells: Iterable[int], starts: str, episodes: int, folder: Path) -> None:
-    """Evaluate the mean of a policy at every resolution that the folder lacks.
-
-    Each has a file of its own, which is never written again: so no result makes the tree of the next one a changed one.
-    """
+def judge(
+    name: str, place: Path, cells: Iterable[int], starts: str, episodes: int, results: Path
+) -> None:
+    """Evaluate the mean of a policy at every resolution that the results lack."""
     env, env_options, controller = agent_of(place)
-    folder.mkdir(parents=True, exist_ok=True)
+    known = {row["name"] for row in read(results)}
+    # now, for the first result changes the working tree
+    origin = provenance() | {"machine": machine()}
     for count in cells:
-        file = folder / f"{count}.json"
-        if file.exists():
+        if f"{name}/{count}" in known:
             continue
-        origin = provenance() | {"machine": machine()}
         options = {**env_options, "cells_per_diameter": count, "start_range": starts}
         result = evaluate(env, options, controller, episodes=episodes).summary()
         found = {
+            "name": f"{name}/{count}",
             "env": env,
             "env_options": env_options,
             "starts": starts,
             "result": result,
         } | origin
-        write_atomically(file, json.dumps(found, indent=1).encode())
-        print(f"{folder.name} at {count}: {result}", flush=True)
+        pack(results, [found])
+        print(f"{name} at {count}: {result}", flush=True)
 
 
 # --- page --------------------------------------------------------------------------------------------------------
@@ -338,20 +340,27 @@ def draw(studies: list[dict[str, Any]], file: Path) -> None:
     save_plot(figure, file)
 
 
+def of_policies(results: Path) -> Path:
+    """Return the file that has the policies at each resolution, beside that of the flows."""
+    return results.with_stem(f"{results.stem}_policies")
+
+
 def table_of_policies(policies: Path) -> str:
     """Return how each policy fares at each resolution, in Markdown."""
     lines = [
         "| policy | trained at | evaluated at | episodes | survival | return | length |",
         "| --- |" + " --: |" * 6,
     ]
-    for file in sorted(
-        policies.glob("*/*.json"), key=lambda file: (file.parent.name, int(file.stem))
-    ):
-        found = json.loads(file.read_text())
+    rows = {
+        (name, int(cells)): row
+        for row in read(policies)
+        for name, _, cells in [row["name"].rpartition("/")]
+    }
+    for (name, cells), found in sorted(rows.items(), key=lambda item: item[0]):
         result, trained = found["result"], found["env_options"]["cells_per_diameter"]
         low, high = result["ci95"]
         lines.append(
-            f"| {file.parent.name} | {trained} | {file.stem} | {result['episodes']} | "
+            f"| {name} | {trained} | {cells} | {result['episodes']} | "
             f"{100 * result['survival']:.0f} % | {result['mean_return']:.0f} [{low:.0f}, {high:.0f}] | "
             f"{result['mean_length']:.0f} |"
         )
@@ -360,12 +369,9 @@ def table_of_policies(policies: Path) -> str:
 
 def write_page(results: Path, page: Path, picture: Path) -> None:
     """Put the tables between the marks of the page, and draw the picture."""
-    studies = [
-        json.loads(file.read_text())
-        for file in sorted(results.glob("*.json"), key=lambda file: int(file.stem))
-    ]
+    studies = sorted(read(results), key=lambda found: found["cells_per_diameter"])
     fill_in(page, "physics/resolution", "table", table(studies))
-    fill_in(page, "physics/resolution", "policies", table_of_policies(results / "policies"))
+    fill_in(page, "physics/resolution", "policies", table_of_policies(of_policies(results)))
     draw(studies, picture)
 
 
@@ -391,20 +397,18 @@ def main() -> int:
     options = parse()
     if options.command == "judge":
         for name, _, run in (word.partition("=") for word in options.runs):
-            folder = options.results / "policies" / name
-            judge(Path(run), options.cells, options.starts, options.episodes, folder)
+            judge(name, Path(run), options.cells, options.starts, options.episodes,
+                  of_policies(options.results))  # fmt: skip
         return 0
     if options.command == "page":
         write_page(options.results, options.page, options.picture)
         return 0
-    options.results.mkdir(parents=True, exist_ok=True)
+    known = {row["name"] for row in read(options.results)}
+    origin = provenance() | {"machine": machine()}
     for cells in options.cells:
-        file = options.results / f"{cells}.json"
-        if file.exists():
-            continue
-        print(f"{cells} cells per D", flush=True)
-        result = study(cells) | provenance() | {"machine": machine()}
-        write_atomically(file, json.dumps(result).encode())
+        if str(cells) not in known:
+            print(f"{cells} cells per D", flush=True)
+            pack(options.results, [{"name": str(cells)} | study(cells) | origin])
     return 0
 
 

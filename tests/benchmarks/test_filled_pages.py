@@ -14,7 +14,9 @@ def _page(name):
 
 def test_policies_in_other_flows():
     module = importlib.import_module("benchmarks.physics.resolution")
-    assert module.table_of_policies(RESULTS / "resolution" / "policies") in _page("resolution.md")
+    assert module.table_of_policies(RESULTS / "resolution_policies.parquet") in _page(
+        "resolution.md"
+    )
 
 
 def test_linear_feedback():
@@ -25,8 +27,7 @@ def test_linear_feedback():
 
 def test_what_was_learned():
     module = importlib.import_module("benchmarks.learning.learned")
-    found = [json.loads(file.read_text()) for file in sorted((RESULTS / "learned").glob("*.json"))]
-    assert module.table(found) in _page("learned.md")
+    assert module.table(module.read(RESULTS / "learned.parquet")) in _page("learned.md")
 
 
 def test_cards_of_agents():
@@ -38,12 +39,12 @@ def test_trials_of_the_defaults():
     module = importlib.import_module("benchmarks.learning.defaults")
     plan = importlib.import_module("benchmarks.learning.suites.plan")
     suites = plan.read_plan(ROOT / "benchmarks" / "learning" / "defaults.yaml")
-    assert module.table(suites, RESULTS / "defaults") in _page("defaults.md")
+    assert module.table(suites, RESULTS / "defaults.parquet") in _page("defaults.md")
 
 
 def test_small_tasks():
     module = importlib.import_module("benchmarks.learning.small")
-    assert module.table(RESULTS / "small") in _page("defaults.md")
+    assert module.table(RESULTS / "small.parquet") in _page("defaults.md")
 
 
 def test_seeds_of_the_demo():

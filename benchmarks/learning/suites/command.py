@@ -9,6 +9,7 @@ from pathlib import Path
 
 from benchmarks.learning.suites.plan import Job, Suite, jobs_of, read_plan
 from benchmarks.learning.suites.queue import Places, carry_out, list_jobs
+from benchmarks.studies import RESULTS
 
 __all__ = ["add_page", "add_run_and_list", "chosen_jobs", "command_of", "run_or_list"]
 
@@ -23,7 +24,9 @@ def add_run_and_list(
     common.add_argument(
         "--plan", type=Path, default=ROOT / "benchmarks" / "learning" / f"{name}.yaml"
     )
-    common.add_argument("--results", type=Path, default=ROOT / "benchmarks" / "results" / name)
+    common.add_argument(
+        "--results", type=Path, default=RESULTS / f"{name}.parquet", help="file of the study"
+    )
     common.add_argument(
         "--work", type=Path, default=ROOT / "runs" / name, help="checkpoints and unfinished curves"
     )
@@ -99,7 +102,7 @@ def add_page(
     write.add_argument(
         "--plan", type=Path, default=ROOT / "benchmarks" / "learning" / f"{name}.yaml"
     )
-    write.add_argument("--results", type=Path, default=ROOT / "benchmarks" / "results" / name)
+    write.add_argument("--results", type=Path, default=RESULTS / f"{name}.parquet")
     write.add_argument("--page", type=Path, default=ROOT / "docs" / f"{page or name}.md")
 
 
@@ -113,7 +116,7 @@ def command_of(name: str, about: str, write: Callable[[dict[str, Suite], Path, P
     about
         What the study is, in one line.
     write
-        Writes the page, from the plan and the folder of results.
+        Writes the page, from the plan and the file of results.
     """
     parser = argparse.ArgumentParser(description=about)
     commands = parser.add_subparsers(dest="command", required=True)

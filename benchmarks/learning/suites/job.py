@@ -1,8 +1,8 @@
 """One training in a process of its own: ``python -m benchmarks.learning.suites.job JOB.json``.
 
 It goes on from its checkpoint, stops with one at SIGINT and SIGTERM or when the process that started it is gone, and
-leaves its curve (CSV) and what it was (JSON) in the folder of results when it is complete. Seconds count training
-alone, without evaluation and checkpoints.
+leaves its curve (curve.csv) and what it was (result.json) in its folder of work when it is complete. Seconds count
+training alone, without evaluation and checkpoints.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import numpy as np
 from filelock import FileLock
 
 from benchmarks.learning.suites.plan import Job
+from benchmarks.studies import CURVE, RESULT, pack, read, read_table
 from coupling.evaluation.evaluate import Controller, PolicyController, evaluate
 from coupling.files import Table, write_atomically
 from coupling.origin import machine, provenance
@@ -241,13 +242,13 @@ def _begin_curve(folder: Path, steps: int) -> Curve:
     starts = folder / "starts.json"
     before = json.loads(starts.read_text()) if starts.exists() else []
     write_atomically(starts, json.dumps([*before, steps]).encode())
-    return Curve(folder / "curve.csv", steps)
+    return Curve(folder / CURVE, steps)
 
 
 def carry_out(
     job: Job, results: Path, work: Path, checkpoint_every: float, told_to_stop: Callable[[], bool]
 ) -> None:
-    """Train, evaluate and keep what was found; nothing is done when that is already there.
+    """Train, evaluate and leave what was found in ``work``; nothing is done when the study has it already.
 
     Raises
     ------
@@ -256,28 +257,33 @@ def carry_out(
     ValueError
         When there is a training of the same name with other settings.
     """
-    folder, kept = work / job.name, (results / job.name).with_suffix(".json")
-    for place in (folder, kept.parent):
-        place.mkdir(parents=True, exist_ok=True)
+    folder = work / job.name
+    folder.mkdir(parents=True, exist_ok=True)
     with FileLock(folder / "lock", timeout=120):
-        if is_complete(job, results):
-            return
-        for path in (kept, folder / "settings.json"):
+        kept, left = _kept(job, results), folder / RESULT
+        if kept and not _is_of(kept, job):
+            raise ValueError(f"{results} has a training {job.name} with other settings")
+        for path in (folder / "settings.json", left):
             if path.exists() and not _is_of(json.loads(path.read_text()), job):
                 raise ValueError(
                     f"{path} is of a training with other settings; move it away to train again"
                 )
+        if is_complete(job, results) or (
+            left.exists() and _is_enough(json.loads(left.read_text()), job)
+        ):
+            return
         write_atomically(
             folder / "settings.json", json.dumps({"settings": job.settings()}, indent=1).encode()
         )
         train, controller = (train_sb3, sb3_controller) if job.sb3 else (train_own, own_controller)
         curve = train(job, folder, checkpoint_every, told_to_stop)
-        last = Table(folder / "curve.csv").read()[-1]
+        last = Table(folder / CURVE).read()[-1]
         judged = {
             kind: _judge(job, controller(job, folder, deterministic=kind == "deterministic"))
             for kind in ("deterministic", "drawing")
         }
         found = {
+            "name": job.name,
             "settings": job.settings(),
             "steps": int(last["environment_steps"]),
             "cpu_seconds": round(curve.clock.cpu, 3),
@@ -291,8 +297,15 @@ def carry_out(
                 **_versions("mujoco", "stable-baselines3"),
             },
         }
-        write_atomically(kept.with_suffix(".csv"), (folder / "curve.csv").read_bytes())
-        write_atomically(kept, json.dumps(found, indent=1).encode())
+        write_atomically(left, json.dumps(found, indent=1).encode())
+
+
+def keep(job: Job, results: Path, work: Path) -> None:
+    """Add what a complete job has left to the file of its study, in place of a shorter training of the same job."""
+    folder = work / job.name
+    if (folder / RESULT).exists():
+        row = json.loads((folder / RESULT).read_text())
+        pack(results, [row | {"curve": read_table(folder / CURVE)}], replace=True)
 
 
 def _versions(*packages: str) -> dict[str, str]:
@@ -304,11 +317,17 @@ def _versions(*packages: str) -> dict[str, str]:
 
 def is_complete(job: Job, results: Path) -> bool:
     """Whether the results hold this job with these settings and at least this length."""
-    kept = (results / job.name).with_suffix(".json")
-    if not kept.exists():
-        return False
-    found = json.loads(kept.read_text())
-    return _is_of(found, job) and job.is_enough(found["steps"], found["cpu_seconds"])
+    found = _kept(job, results)
+    return found is not None and _is_of(found, job) and _is_enough(found, job)
+
+
+def _kept(job: Job, results: Path) -> dict[str, Any] | None:
+    """Return the row that a study has of a job."""
+    return next((row for row in read(results) if row["name"] == job.name), None)
+
+
+def _is_enough(found: dict[str, Any], job: Job) -> bool:
+    return job.is_enough(found["steps"], found["cpu_seconds"])
 
 
 def _is_of(found: dict[str, Any], job: Job) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
@@ -37,8 +36,7 @@ Styles = Mapping[str, Mapping[str, Any]]
 
 def read_curve(result: Result, value: str = "mean_return") -> np.ndarray:
     """Return steps, CPU seconds, episodes and a mean value of the rows in which episodes ended, shape (rows, 4)."""
-    with result["curve"].open(newline="") as file:
-        rows = [row for row in csv.DictReader(file) if int(row["episodes"])]
+    rows = [row for row in result["curve"] if row["episodes"]]
     columns = ("environment_steps", "cpu_seconds", "episodes", value)
     return np.array([[float(row[key]) for key in columns] for row in rows]).reshape(-1, 4)
 
@@ -78,7 +76,7 @@ _HEAD = """\
 # Learning
 
 What the learners learn, from complete trainings only.
-Written by `python benchmarks/learning/mujoco.py plot` from `benchmarks/results/mujoco/`; do not edit it.
+Written by `python benchmarks/learning/mujoco.py plot` from `benchmarks/results/mujoco.parquet`; do not edit it.
 Every curve is there with settings, machine, versions and commit.
 The suites are in `benchmarks/learning/mujoco.yaml`.
 `python benchmarks/learning/mujoco.py run --suite NAME -j 2` trains what is missing of one.
@@ -96,11 +94,9 @@ environment included, on one thread, without evaluation and checkpoints."""
 def _state(plan: dict[str, Suite], found: dict[str, Seeds]) -> str:
     rows = ["| suite | jobs complete | of them shorter than planned |", "| --- | --- | --- |"]
     for name, suite in plan.items():
-        jobs = {job.name.rpartition("/")[2]: job for job in jobs_of(name, suite)}
-        done = [result for result in found[name] if result["curve"].stem in jobs]
-        short = [
-            r for r in done if not jobs[r["curve"].stem].is_enough(r["steps"], r["cpu_seconds"])
-        ]
+        jobs = {job.name: job for job in jobs_of(name, suite)}
+        done = [result for result in found[name] if result["name"] in jobs]
+        short = [r for r in done if not jobs[r["name"]].is_enough(r["steps"], r["cpu_seconds"])]
         lengths = ", ".join(sorted({f"{r['steps']:,} of {suite.steps:,} steps" for r in short}))
         state = f"{len(done)} of {len(jobs)}" if done else f"none of {len(jobs)}: not run yet"
         rows.append(f"| {name} | {state} | {f'{len(short)}: {lengths}' if short else '-'} |")

@@ -11,6 +11,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from benchmarks.studies import read
 from coupling.settings.config import load_config
 from coupling.settings.content import read_yaml
 from rl_agent.config import AgentConfig
@@ -114,7 +115,7 @@ class Job:
 
     @property
     def name(self) -> str:
-        """Where the job has its files, inside the folder of results or of work."""
+        """Its name in the file of the study, and its folder inside the folder of work."""
         contestant = slug(KEPT_AS.get(self.contestant, self.contestant))
         return f"{self.suite}/{self.task}_{contestant}_seed{self.seed}"
 
@@ -140,7 +141,7 @@ KEPT_AS = {"SAC + ReF-ER-1": "SAC + ReF-ER", "ACER, tau 0.02": "ACER, target_rat
 """Contestants whose kept results have another name; ReF-ER is both of its rules, and ``refer-1`` is not."""
 
 Result = dict[str, Any]
-"""What a complete job keeps beside its curve."""
+"""A row of a study: what a complete job keeps, with its curve."""
 
 
 def slug(words: str) -> str:
@@ -210,12 +211,13 @@ def _job(name: str, suite: Suite, preset: str, contestant: str, seed: int) -> Jo
     )
 
 
-def read_results(folder: Path, suite: str) -> list[Result]:
-    """Return what the complete jobs of a suite have kept, each with the path of its ``curve``."""
-    paths = sorted((folder / suite).glob("*.json"))
-    results = [json.loads(path.read_text()) | {"curve": path.with_suffix(".csv")} for path in paths]
+def read_results(study: Path, suite: str) -> list[Result]:
+    """Return what the file of a study has of a suite, each training with the rows of its ``curve``."""
     names = {old: new for new, old in KEPT_AS.items()}
-    for result in results:
-        settings = result["settings"]
-        settings["contestant"] = names.get(settings["contestant"], settings["contestant"])
+    results = []
+    for row in read(study):
+        if row["name"].rpartition("/")[0] == suite:
+            settings = row["settings"]
+            contestant = names.get(settings["contestant"], settings["contestant"])
+            results.append(row | {"settings": settings | {"contestant": contestant}})
     return results

@@ -1,4 +1,7 @@
-"""Jobs in processes, so many at a time; what is complete is skipped, what fails is named and the others go on."""
+"""Jobs in processes, so many at a time; what is complete is skipped, what fails is named and the others go on.
+
+A complete job is added to the file of its study by this process alone.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ import sys
 import time
 from pathlib import Path
 
-from benchmarks.learning.suites.job import INTERRUPTED, is_complete
+from benchmarks.learning.suites.job import INTERRUPTED, is_complete, keep
 from benchmarks.learning.suites.plan import Job
 from coupling.files import Table, write_atomically
 
@@ -28,7 +31,7 @@ STOP_TIMEOUT = 120.0  # seconds that jobs have for their checkpoint
 
 @dataclasses.dataclass(frozen=True)
 class Places:
-    """Where complete jobs are kept, where jobs work, and how often they write a checkpoint, in seconds."""
+    """The file that complete jobs are added to, where jobs work, and how often they write a checkpoint, in seconds."""
 
     results: Path
     work: Path
@@ -83,6 +86,8 @@ def run_jobs(jobs: list[Job], processes: int, places: Places) -> list[str]:
                 if process.poll() is None:
                     continue
                 del running[job.name]
+                if process.returncode == 0:
+                    keep(job, places.results, places.work)
                 if process.returncode != 0 or not is_complete(job, places.results):
                     failed.append(f"{job.name}: {_reason(process.returncode, _log(job, places))}")
                     progress.say(f"FAILED {failed[-1]}")

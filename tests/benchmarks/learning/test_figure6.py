@@ -1,8 +1,6 @@
 """Figure 6: trainings that leave their policies, and the page of them."""
 
-import csv
 import importlib
-import json
 import sys
 from pathlib import Path
 
@@ -36,7 +34,7 @@ def figure6(tmp_path, monkeypatch):
     (tmp_path / "plan.yaml").write_text(yaml.safe_dump(SUITE))
 
     def command(*words):
-        places = ["--plan", tmp_path / "plan.yaml", "--results", tmp_path / "results"]
+        places = ["--plan", tmp_path / "plan.yaml", "--results", tmp_path / "results.parquet"]
         monkeypatch.setattr(
             sys, "argv", list(map(str, ["figure6.py", words[0], *places, *words[1:]]))
         )
@@ -48,12 +46,11 @@ def figure6(tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_a_training_leaves_its_policy_and_a_row_of_the_page(figure6, tmp_path):
     assert figure6("run", "--work", tmp_path / "work") == 0
-    stem = tmp_path / "results" / "tiny" / "LinearQuadratic-v0_sac_small_seed0"
-    found = json.loads(stem.with_suffix(".json").read_text())
+    (found,) = importlib.import_module("benchmarks.studies").read(tmp_path / "results.parquet")
+    assert found["name"] == "tiny/LinearQuadratic-v0_sac_small_seed0"
     settings = found["settings"]
-    controller = PolicyController(
-        Policy.load(stem.with_suffix(".policy")), deterministic=True, seed=0
-    )
+    policy = Policy.load(tmp_path / "work" / found["name"] / "checkpoint")
+    controller = PolicyController(policy, deterministic=True, seed=0)
     judged = evaluate(settings["env"], settings["env_options"], controller, episodes=10)
     assert judged.summary() == found["evaluation"]["deterministic"]
     assert judged.summary()["mean_length"] > 5  # which is the limit in training alone
@@ -63,15 +60,14 @@ def test_a_training_leaves_its_policy_and_a_row_of_the_page(figure6, tmp_path):
     cells = [cell.strip() for cell in row.strip("|").split("|")]
     assert cells[1] == "600"
     assert float(cells[5]) == pytest.approx(judged.returns.mean(), rel=0.01)
-    with stem.with_suffix(".csv").open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    last = [row for row in rows if int(row["episodes"])][-1]
+    rows = found["curve"]
+    last = [row for row in rows if row["episodes"]][-1]
     assert np.isfinite(float(cells[3]))
-    assert float(cells[4]) == pytest.approx(float(last["mean_length"]), rel=0.01)
-    assert float(last["mean_length"]) == 5
-    on_the_way = [row for row in rows if row["judged_mean_return"]]
-    assert [int(row["environment_steps"]) for row in on_the_way] == [300, 600]
-    assert float(on_the_way[-1]["judged_mean_return"]) == judged.summary()["mean_return"]
+    assert float(cells[4]) == pytest.approx(last["mean_length"], rel=0.01)
+    assert last["mean_length"] == 5
+    on_the_way = [row for row in rows if row["judged_mean_return"] is not None]
+    assert [row["environment_steps"] for row in on_the_way] == [300, 600]
+    assert on_the_way[-1]["judged_mean_return"] == judged.summary()["mean_return"]
     assert "| SAC, small | 300 (300) | 1.00 | 1.00 |" in page.read_text()
     assert (tmp_path / "images" / "figure6_tiny.png").stat().st_size > 10_000
     assert "1 of 1 trainings done." in page.read_text()

@@ -1,10 +1,8 @@
 """The queue of trainings: really run, killed, resumed; and what the page says of the results."""
 
 import contextlib
-import csv
 import dataclasses
 import importlib
-import json
 import shutil
 import subprocess
 import sys
@@ -47,29 +45,31 @@ def plan(tmp_path: Path) -> Path:
 def run(tmp_path: Path, plan: Path):
     """The queue in this process; its jobs have their own."""
     module, queue = (
-        importlib.import_module(f"benchmarks.learning.{name}") for name in ("plan", "queue")
+        importlib.import_module(f"benchmarks.learning.suites.{name}") for name in ("plan", "queue")
     )
     jobs = module.jobs_of("tiny", module.read_plan(plan)["tiny"])
-    places = queue.Places(tmp_path / "results", tmp_path / "work", 0.0)
+    places = queue.Places(tmp_path / "results.parquet", tmp_path / "work", 0.0)
     return lambda **changes: queue.run_jobs(
         [dataclasses.replace(job, **changes) for job in jobs], 2, places
     )
 
 
-def rows_of(path: Path) -> list[dict[str, str]]:
-    with path.open(newline="") as file:
-        return list(csv.DictReader(file))
+@pytest.fixture
+def studies():
+    return importlib.import_module("benchmarks.studies")
 
 
 @pytest.mark.slow
-def test_a_killed_queue_goes_on_and_no_job_runs_twice(tmp_path: Path, plan: Path, run, capsys):
-    work, results = tmp_path / "work", tmp_path / "results" / "tiny"
+def test_a_killed_queue_goes_on_and_no_job_runs_twice(
+    tmp_path: Path, plan: Path, run, studies, capsys
+):
+    work, results = tmp_path / "work", tmp_path / "results.parquet"
     words = [
         "run",
         "--plan",
         plan,
         "--results",
-        tmp_path / "results",
+        results,
         "--work",
         work,
         "-j2",
@@ -99,17 +99,20 @@ def test_a_killed_queue_goes_on_and_no_job_runs_twice(tmp_path: Path, plan: Path
                 with contextlib.suppress(psutil.Error):
                     process.kill()
             queue.wait()
+        complete = {row["name"] for row in studies.read(results)}
         if interrupted := [
-            curve for curve in curves if not (results / f"{curve.parent.name}.json").exists()
+            curve for curve in curves if f"tiny/{curve.parent.name}" not in complete
         ]:
             break
         shutil.rmtree(work)
-        shutil.rmtree(results)
+        results.unlink()
     assert interrupted
     assert run() == []
     assert f"{2 - len(interrupted)} complete already" in capsys.readouterr().out
     for curve in curves:
-        found = json.loads((results / f"{curve.parent.name}.json").read_text())
+        (found,) = (
+            row for row in studies.read(results) if row["name"] == f"tiny/{curve.parent.name}"
+        )
         assert found["steps"] == STEPS
         assert found["settings"]["agent"]["hidden"] == [8]
         assert found["machine"]["blas"]
@@ -117,30 +120,33 @@ def test_a_killed_queue_goes_on_and_no_job_runs_twice(tmp_path: Path, plan: Path
         assert len(starts) == 1 + (curve in interrupted)
         assert starts[0] == 0
         assert all(0 < start <= STEPS for start in starts[1:])  # from its checkpoint
-        rows = rows_of(results / f"{curve.parent.name}.csv")
-        assert [int(row["environment_steps"]) for row in rows] == list(range(100, STEPS + 1, 100))
-        seconds = [float(row["cpu_seconds"]) for row in rows]
+        rows = found["curve"]
+        assert [row["environment_steps"] for row in rows] == list(range(100, STEPS + 1, 100))
+        seconds = [row["cpu_seconds"] for row in rows]
         assert seconds == sorted(seconds)
         assert 0 < found["evaluation"]["deterministic"]["mean_return"] <= 1000
-    before = {path: path.stat().st_mtime_ns for path in results.iterdir()}
+    before = results.stat().st_mtime_ns
     assert run() == []
     assert "2 complete already" in capsys.readouterr().out
-    assert {path: path.stat().st_mtime_ns for path in results.iterdir()} == before
+    assert results.stat().st_mtime_ns == before
 
 
 @pytest.mark.slow
-def test_a_failing_job_is_named_and_the_others_go_on(tmp_path: Path, plan: Path, run, page):
+def test_a_failing_job_is_named_and_the_others_go_on(
+    tmp_path: Path, plan: Path, run, page, studies
+):
     broken = tmp_path / "work" / "tiny" / "InvertedPendulum-v5_vracer_seed0" / "checkpoint"
     broken.parent.mkdir(parents=True)
     broken.write_text("no checkpoint")
     (failed,) = run(steps=300)
     assert failed.startswith("tiny/InvertedPendulum-v5_vracer_seed0")
     assert "CheckpointError" in failed
-    assert [path.stem for path in tmp_path.glob("results/tiny/*.json")] == [
-        "InvertedPendulum-v5_vracer_seed1"
+    results = tmp_path / "results.parquet"
+    assert [row["name"] for row in studies.read(results)] == [
+        "tiny/InvertedPendulum-v5_vracer_seed1"
     ]
     suites = importlib.import_module("benchmarks.learning.suites.plan").read_plan(plan)
-    page.write_page(suites, tmp_path / "results", tmp_path)
+    page.write_page(suites, results, tmp_path)
     assert "| tiny | 1 of 2 | 1: 300 of 1,500 steps |" in (tmp_path / "learning.md").read_text()
     assert 0 < (tmp_path / "images" / "learning_tiny.png").stat().st_size < 1_500_000
 
@@ -156,7 +162,7 @@ def test_what_stands_beside_a_suite_must_be_there(plan: Path):
 
 
 def test_the_page_shows_what_stands_beside_as_far_as_the_suite_goes(
-    tmp_path: Path, plan: Path, page
+    tmp_path: Path, plan: Path, page, studies
 ):
     module = importlib.import_module("benchmarks.learning.suites.plan")
     beside = {"Two": {"sb3": "SAC"}, "Three": {"sb3": "TD3"}}
@@ -169,19 +175,22 @@ def test_the_page_shows_what_stands_beside_as_far_as_the_suite_goes(
         ("other", "Two", 9000),
         ("other", "Three", 9000),
     ):
-        folder = tmp_path / "results" / suite
-        folder.mkdir(parents=True, exist_ok=True)
         settings = {"contestant": name, "env": "InvertedPendulum-v5", "seed": 0}
         score = {"mean_return": 1.0, "mean_length": 1.0}
         judged = {"deterministic": score, "drawing": score}
         kept = {"settings": settings, "steps": end, "cpu_seconds": end / 10, "evaluation": judged}
-        (folder / f"{name}.json").write_text(json.dumps(kept))
-        rows = "".join(
-            f"{steps},{steps / 10},1,1,{steps},1\n" for steps in range(500, end + 1, 500)
-        )
-        columns = "environment_steps,cpu_seconds,wall_seconds,episodes,mean_return,mean_length\n"
-        (folder / f"{name}.csv").write_text(columns + rows)
-    page.write_page(module.read_plan(plan), tmp_path / "results", tmp_path / "docs")
+        curve = [
+            {
+                "environment_steps": steps,
+                "cpu_seconds": steps / 10,
+                "episodes": 1,
+                "mean_return": steps,
+            }
+            for steps in range(500, end + 1, 500)
+        ]
+        row = kept | {"name": f"{suite}/{name}", "curve": curve}
+        studies.pack(tmp_path / "results.parquet", [row])
+    page.write_page(module.read_plan(plan), tmp_path / "results.parquet", tmp_path / "docs")
     shown = (
         (tmp_path / "docs" / "learning.md")
         .read_text()

@@ -1,7 +1,6 @@
 """The suites of whom to draw, and the page that is made of their results."""
 
 import importlib
-import json
 from collections import Counter
 from pathlib import Path
 
@@ -41,16 +40,17 @@ def test_the_page_has_a_row_for_each_sampler_beside_the_paper(replay, tmp_path):
         for job in replay.jobs_of("sac", plan["sac"])
         if job.task == "Hopper-v5" and job.contestant == "NERS"
     )
-    place = tmp_path / "results" / job.name
-    place.parent.mkdir(parents=True)
     judged = {"deterministic": {"mean_return": 1234.0}}
     found = {"settings": job.settings(), "steps": 50000, "cpu_seconds": 500.0, "evaluation": judged}
-    place.with_suffix(".json").write_text(json.dumps(found))
-    rows = ["environment_steps,cpu_seconds,wall_seconds,episodes,mean_return,mean_length"]
-    rows += [f"{k},{k / 100},{k / 100},2,{k / 10},50" for k in range(1000, 51000, 1000)]
-    place.with_suffix(".csv").write_text("\n".join(rows) + "\n")
+    curve = [
+        {"environment_steps": k, "cpu_seconds": k / 100, "episodes": 2, "mean_return": k / 10}
+        for k in range(1000, 51000, 1000)
+    ]
+    results = tmp_path / "results.parquet"
+    row = found | {"name": job.name, "curve": curve}
+    importlib.import_module("benchmarks.studies").pack(results, [row])
     page = tmp_path / "docs" / "replay_study.md"
-    replay.write_page(plan, tmp_path / "results", page)
+    replay.write_page(plan, results, page)
     assert "| NERS | 1 | 50,000 | 4,900 | 1,234 | 100 | 2763.69 |" in page.read_text()
     for mean in (4900, 1234):  # of the last twentieth of the curve, and of the evaluation
         row = f"| sac | Hopper-v5 | 0 to 1 | 30,000 | {mean} / 2764 |  / 2256 |  / 2223 |  / 2410 |"
@@ -78,7 +78,7 @@ def test_the_difference_of_two_interquartile_means_has_the_interval_of_normal_sa
 
 def test_contestants_of_another_suite_stand_beside_those_of_a_suite(replay):
     plan = replay.read_plan(ROOT / "benchmarks" / "learning" / "replay.yaml")
-    results = ROOT / "benchmarks" / "results" / "replay"
+    results = ROOT / "benchmarks" / "results" / "replay.parquet"
     found = replay.contestants_of("ablation", plan["ablation"], results)
     assert list(found) == [*plan["ablation"].contestants, "NERS", "ERO", "RANDOM"]
     assert {one["settings"]["suite"] for one in found["NERS"]} == {"sac"}

@@ -1,7 +1,6 @@
 """The table of what the learners learn by default says what the results say, and what there is none of."""
 
 import importlib
-import json
 from pathlib import Path
 
 import pytest
@@ -15,25 +14,26 @@ def small():
 
 
 def keep(results, task, contestant, seed, mean_return):
-    path = results / task / f"Some-v0_{contestant}_seed{seed}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
     found = {
+        "name": f"{task}/Some-v0_{contestant}_seed{seed}",
+        "settings": {"contestant": contestant},
         "evaluation": {"deterministic": {"mean_return": mean_return}},
         "cpu_seconds": 80.0 + 20 * seed,
     }
-    path.write_text(json.dumps(found))
+    importlib.import_module("benchmarks.studies").pack(results, [found])
 
 
 def test_the_table_marks_who_comes_near_the_best(small, tmp_path):
-    keep(tmp_path, "lq2", "vracer", 0, -0.31)
-    keep(tmp_path, "lq2", "vracer", 1, -0.32)
-    keep(tmp_path, "lq2", "ppo", 0, -0.31)
-    keep(tmp_path, "lq2", "ppo", 1, -5.0)
+    results = tmp_path / "small.parquet"
+    keep(results, "lq2", "vracer", 0, -0.31)
+    keep(results, "lq2", "vracer", 1, -0.32)
+    keep(results, "lq2", "ppo", 0, -0.31)
+    keep(results, "lq2", "ppo", 1, -5.0)
     page = tmp_path / "page.md"
     page.write_text(
         "before\n<!-- table of benchmarks/learning/small.py -->\nold\n<!-- end of the table -->\nafter\n"
     )
-    small.write_table(tmp_path, page)
+    small.write_table(results, page)
     text = page.read_text()
     assert text.startswith("before\n")
     assert text.endswith("\nafter\n")

@@ -1,0 +1,197 @@
+"""Kept results: a Parquet file a study, a row a training, with everything that was noted of it.
+
+    python benchmarks/studies.py list benchmarks/results/figure6.parquet                # name and commit of each row
+    python benchmarks/studies.py pack benchmarks/results/figure6.parquet runs/figure6   # complete trainings of a folder
+
+A study is read as a list of rows, sorted by their names (``SUITE/JOB`` or ``seed0``). A value that is a number, a text,
+a list of numbers or a table (a list of flat dictionaries, such as a curve) is a column of that type, which pandas,
+Polars and DuckDB read; anything else, such as the settings of a training as they were written, is a column of JSON.
+``pack`` adds rows and never changes one, so trainings of several checkouts can be put together. The extra ``dev`` has
+what is needed (pyarrow).
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import functools
+import json
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from filelock import FileLock
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[0] = str(ROOT)
+
+from coupling.files import write_atomically  # noqa: E402
+
+__all__ = ["RESULTS", "Row", "commits_of", "pack", "read", "read_table"]
+
+RESULTS = ROOT / "benchmarks" / "results"
+RESULT, CURVE = "result.json", "curve.csv"
+"""What a complete training leaves in its folder."""
+AS_JSON = {b"encoding": b"json"}
+"""Metadata of a column whose values are JSON."""
+
+Row = dict[str, Any]
+
+
+def read(file: Path) -> list[Row]:
+    """Return the rows of a study; none if it has no file yet. What a row does not have is no key of it."""
+    if not file.exists():
+        return []
+    status = file.stat()
+    return [dict(row) for row in _read(file, status.st_mtime_ns, status.st_size)]
+
+
+@functools.lru_cache(maxsize=8)
+def _read(file: Path, _changed: int, _size: int) -> list[Row]:
+    table = pq.read_table(file)
+    columns = {}
+    for field, column in zip(table.schema, table.columns, strict=True):
+        values = column.to_pylist()
+        if (field.metadata or {}).items() >= AS_JSON.items():
+            values = [None if value is None else json.loads(value) for value in values]
+        columns[field.name] = values
+    rows = [
+        dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)
+    ]
+    return [{key: value for key, value in row.items() if value is not None} for row in rows]
+
+
+def pack(file: Path, rows: Iterable[Row], *, replace: bool = False) -> int:
+    """Add rows to a study; return how many were new.
+
+    Parameters
+    ----------
+    file
+        Of the study; it is made.
+    rows
+        Each with a ``name``. One that is there already, with the same content, is left out.
+    replace
+        Whether a row may take the place of another of its name, such as a training that went on.
+
+    Raises
+    ------
+    ValueError
+        When the study has another row of that name.
+    """
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(file.with_name(f".{file.name}.lock"), timeout=120):
+        kept = {row["name"]: row for row in read(file)}
+        before = len(kept)
+        changed = False
+        for row in rows:
+            found = kept.get(row["name"])
+            if found is not None and _plain(found) == _plain(row):
+                continue
+            if found is not None and not replace:
+                raise ValueError(f"{file} has another row {row['name']}; nothing was added")
+            kept[row["name"]] = row
+            changed = True
+        if changed:
+            _write(file, [kept[name] for name in sorted(kept)])
+        return len(kept) - before
+
+
+def _write(file: Path, rows: list[Row]) -> None:
+    fields, columns = [], []
+    for name in sorted({key for row in rows for key in row}, key=lambda key: (key != "name", key)):
+        values = [row.get(name) for row in rows]
+        is_typed = all(_is_typed(value) for value in values)
+        if not is_typed:
+            values = [None if value is None else _text(value) for value in values]
+        column = pa.array(values)
+        fields.append(pa.field(name, column.type, metadata=None if is_typed else AS_JSON))
+        columns.append(column)
+    sink = pa.BufferOutputStream()
+    table = pa.Table.from_arrays(columns, schema=pa.schema(fields))
+    pq.write_table(table, sink, compression="zstd", compression_level=19)
+    write_atomically(file, sink.getvalue().to_pybytes())
+
+
+def _is_typed(value: Any) -> bool:
+    """Whether a value has a column of its own type: a scalar, a list of numbers at any depth, or a table."""
+    if isinstance(value, list):
+        is_table = all(isinstance(each, dict) for each in value)
+        if is_table and value:
+            return all(
+                not isinstance(cell, (dict, list)) for each in value for cell in each.values()
+            )
+        return all(isinstance(each, (int, float, list)) and _is_typed(each) for each in value)
+    return not isinstance(value, dict)
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as it comes back: without what is empty, and numbers of a column of one type; as text for NaN."""
+    if isinstance(value, dict):
+        return {key: _plain(each) for key, each in value.items() if each is not None}
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    return str(float(value)) if isinstance(value, (int, float)) else value
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"))
+
+
+def read_table(file: Path) -> list[Row]:
+    """Return the rows of a CSV file; cells are numbers where they can be, and ``None`` where they are empty."""
+    with file.open(newline="") as opened:
+        return [{key: _number(cell) for key, cell in row.items()} for row in csv.DictReader(opened)]
+
+
+def _number(cell: str) -> int | float | str | None:
+    for kind in (int, float):
+        try:
+            return kind(cell)
+        except ValueError:
+            continue
+    return cell or None
+
+
+def commits_of(row: Mapping[str, Any]) -> set[str]:
+    """Return the commits that a row was made at: its own, or those at which a run was started."""
+    found = {row.get("commit"), *(each.get("commit") for each in row.get("runs", []))}
+    return {commit for commit in found if commit}
+
+
+def complete_trainings(work: Path) -> list[Row]:
+    """Return what the complete trainings in a folder of work have left, ``SUITE/JOB/result.json`` and ``curve.csv``."""
+    return [
+        json.loads(result.read_text()) | {"curve": read_table(result.with_name(CURVE))}
+        for result in sorted(work.glob(f"*/*/{RESULT}"))
+    ]
+
+
+def main() -> int:
+    """List or pack; 2 when a row would be changed."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("command", choices=("list", "pack"))
+    parser.add_argument("study", type=Path, help="a file of benchmarks/results")
+    parser.add_argument(
+        "work", type=Path, nargs="?", help="folder of trainings, such as runs/figure6"
+    )
+    options = parser.parse_args()
+    if options.command == "list":
+        for row in read(options.study):
+            print(row["name"], *sorted(commits_of(row)))
+        return 0
+    if options.work is None:
+        parser.error("pack needs the folder of the trainings")
+    try:
+        added = pack(options.study, complete_trainings(options.work))
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return 2
+    print(f"{added} added to {options.study}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
