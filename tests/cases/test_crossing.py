@@ -18,10 +18,6 @@ def crossing(monkeypatch):
     gymnasium.registry.pop("Crossing-v0", None)
 
 
-def test_it_is_short():
-    assert len((EXAMPLES / "crossing.py").read_text().splitlines()) < 150
-
-
 def test_a_batch_equals_single_environments_to_the_bit():
     actions = np.random.default_rng(0).uniform(-1.0, 1.0, (3, 2, 3)).astype(np.float32)
     batch = gymnasium.make_vec(
