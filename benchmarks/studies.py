@@ -42,7 +42,13 @@ Row = dict[str, Any]
 
 
 def read(file: Path) -> list[Row]:
-    """Return the rows of a study; none if it has no file yet. What a row does not have is no key of it."""
+    """Return the rows of a study; none if it has no file yet. What a row does not have is no key of it.
+
+    Raises
+    ------
+    ValueError
+        When the file is none of Parquet.
+    """
     if not file.exists():
         return []
     status = file.stat()
@@ -51,7 +57,10 @@ def read(file: Path) -> list[Row]:
 
 @functools.lru_cache(maxsize=8)
 def _read(file: Path, _changed: int, _size: int) -> list[Row]:
-    table = pq.read_table(file)
+    try:
+        table = pq.read_table(file)
+    except pa.ArrowInvalid as error:
+        raise ValueError(f"{file} cannot be read: {error}") from None
     columns = {}
     for field, column in zip(table.schema, table.columns, strict=True):
         values = column.to_pylist()
@@ -170,7 +179,7 @@ def complete_trainings(work: Path) -> list[Row]:
 
 
 def main() -> int:
-    """List or pack; 2 when a row would be changed."""
+    """List or pack; 2 when there is nothing to list or pack, or a row would be changed."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("command", choices=("list", "pack"))
     parser.add_argument("study", type=Path, help="a file of benchmarks/results")
@@ -178,19 +187,25 @@ def main() -> int:
         "work", type=Path, nargs="?", help="folder of trainings, such as runs/figure6"
     )
     options = parser.parse_args()
-    if options.command == "list":
-        for row in read(options.study):
-            print(row["name"], *sorted(commits_of(row)))
-        return 0
-    if options.work is None:
-        parser.error("pack needs the folder of the trainings")
     try:
-        added = pack(options.study, complete_trainings(options.work))
+        if options.command == "list":
+            for row in _not_empty(read(options.study), options.study):
+                print(row["name"], *sorted(commits_of(row)))
+            return 0
+        if options.work is None:
+            raise ValueError("pack needs the folder of the trainings")
+        found = _not_empty(complete_trainings(options.work), options.work)
+        print(f"{pack(options.study, found)} added to {options.study}")
     except ValueError as error:
         print(error, file=sys.stderr)
         return 2
-    print(f"{added} added to {options.study}")
     return 0
+
+
+def _not_empty(rows: list[Row], place: Path) -> list[Row]:
+    if not rows:
+        raise ValueError(f"{place} has no complete trainings")
+    return rows
 
 
 if __name__ == "__main__":

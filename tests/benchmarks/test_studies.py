@@ -83,3 +83,8 @@ def test_trainings_of_another_checkout_are_packed(studies, tmp_path, monkeypatch
     (folder / "result.json").write_text(json.dumps(row | {"steps": 5}))
     code, said = command("pack", file, tmp_path / "runs")
     assert (code, len(said.err.splitlines())) == (2, 1)
+    assert command("pack", file, tmp_path)[1].err == f"{tmp_path} has no complete trainings\n"
+    assert command("list", tmp_path / "none.parquet")[0] == 2
+    (tmp_path / "broken.parquet").write_text("no table")
+    code, said = command("list", tmp_path / "broken.parquet")
+    assert (code, len(said.err.splitlines())) == (2, 1)

@@ -6,21 +6,21 @@ from rl_agent import AgentConfig
 from rl_agent.schedule import Counters, Iterations, Ratio
 
 
-def ratio(steps_per_update, agents=4, **settings):
+def ratio(steps, agents=4, **settings):
     config = AgentConfig(
-        algorithm="vracer", env_steps_per_gradient_step=steps_per_update,
+        algorithm="vracer", env_steps_per_gradient_step=steps,
         learning_starts=100, buffer_size=1000, **settings
     )  # fmt: skip
     return Ratio(config, agents)
 
 
-@pytest.mark.parametrize("steps_per_update", [0.5, 1.0, 3.0, 4.0])
-def test_after_warm_up_gradient_steps_keep_the_ratio_exactly(steps_per_update):
-    schedule, counters = ratio(steps_per_update), Counters(issued=120, warm_up=120)
+@pytest.mark.parametrize("steps", [0.5, 1.0, 3.0, 4.0])
+def test_after_warm_up_gradient_steps_keep_the_ratio_exactly(steps):
+    schedule, counters = ratio(steps), Counters(issued=120, warm_up=120)
     for _ in range(500):
         counters.issued += 1
         counters.gradient_steps += schedule.updates_due(counters, 0)
-        owed = (counters.issued - 120) / Fraction(steps_per_update)
+        owed = (counters.issued - 120) / Fraction(steps)
         assert 0 <= owed - counters.gradient_steps < 1
 
 
