@@ -24,7 +24,7 @@ from rl_agent.networks.distributions import densities
 from rl_agent.networks.optim.gradient_step import GradientStep
 from rl_agent.networks.optim.optimizer import Optimiser
 from rl_agent.normalization.spaces import Sizes
-from rl_agent.replay.refer import Rules
+from rl_agent.replay.refer import Rules, is_near_policy
 from rl_agent.replay.samplers.sampler import Source
 from rl_agent.runtime.lazy_torch import torch
 from rl_agent.schedule import Ratio, Schedule
@@ -113,7 +113,8 @@ def evaluation_of(results: Mapping[str, npt.NDArray[Any]]) -> Evaluation:
 
 def near_policy_masks(rho: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, torch.Tensor]:
     """Tell which steps are far-policy, and which steps rule 1 keeps for the update, both as 1 or 0 of shape (B,)."""
-    far = 1.0 - ((rho > 1.0 / inputs["c_max"]) & (rho < inputs["c_max"])).to(rho.dtype)
+    c_max = inputs["c_max"]
+    far = 1.0 - is_near_policy(rho, 1.0 / c_max, c_max).to(rho.dtype)
     return far, 1.0 - inputs["rule_1"] * far
 
 
@@ -258,9 +259,7 @@ class Algorithm(ABC):
         batch
             A dataclass of arrays.
         """
-        return source.memory.gather_transitions(
-            places, self.network.history, source.mean, source.per_std, source.reward_scale
-        )
+        return source.memory.gather_transitions(places, self.network.history, *source[1:])
 
     def update(
         self, batch: Any, learning_rate: float, rules: Rules, weight: F32 | None = None

@@ -12,7 +12,7 @@ from rl_agent.config import ActorCritic
 from rl_agent.networks import Pass
 from rl_agent.networks.distributions import comparison
 from rl_agent.replay.batch import Transitions
-from rl_agent.replay.refer import Rules
+from rl_agent.replay.refer import Rules, weigh
 
 __all__ = ["Windows", "compare_behaviour", "evaluate", "fit", "least_q"]
 
@@ -33,7 +33,7 @@ def compare_behaviour(
     """
     behaviour = batch.action, batch.behaviour_mean, batch.behaviour_std
     log_rho, kl = comparison.compare(mean, std, *behaviour)
-    rho, far, _ = comparison.weigh(log_rho, np.float32(rules.c_max), np.float32(np.inf))
+    rho, far, _ = weigh(log_rho, np.float32(rules.c_max), np.float32(np.inf))
     return {"rho": rho, "kl": kl, "far": far}, (~(far & rules.rule_1)).astype(np.float32)
 
 

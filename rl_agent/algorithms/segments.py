@@ -20,6 +20,7 @@ from rl_agent.networks import Views, make_network, unrolled_outputs
 from rl_agent.networks.actor import Actor, categorical_head, gaussian_head
 from rl_agent.networks.distributions import densities
 from rl_agent.normalization.spaces import Sizes
+from rl_agent.replay import targets
 from rl_agent.runtime.lazy_torch import torch
 
 __all__ = [
@@ -57,6 +58,8 @@ class Segments:
         1 for steps of a segment, 0 for places before it begins, shape (T, n).
     nonterminal
         0 where a terminal state follows the segment, else 1, shape (n,).
+    gamma
+        Present discount factor.
     """
 
     sequences: F32
@@ -68,6 +71,7 @@ class Segments:
     place: I64
     exists: F32
     nonterminal: F32
+    gamma: float
 
 
 def make_actor(config: AgentConfig, sizes: Sizes) -> Actor:
@@ -85,7 +89,7 @@ def retrace(
     q: torch.Tensor,
     trace: torch.Tensor,
     last: torch.Tensor,
-    gamma: float,
+    gamma: torch.Tensor | float,
 ) -> torch.Tensor:
     """Q_i = r_{i+1} + gamma [ trace_{i+1} (Q_{i+1} - q_{i+1}) + V_{i+1} ] along segments (Retrace; 1 as trace: Q opc).
 
@@ -103,12 +107,12 @@ def retrace(
     Tensor
         Shape (T, n).
     """
-    targets, following = [], last
+    found, following = [], last
     for i in range(len(reward) - 1, -1, -1):
         target = reward[i] + gamma * following
-        targets.append(target)
-        following = trace[i] * (target - q[i]) + value[i]
-    return torch.stack(targets[::-1])
+        found.append(target)
+        following = targets.corrected(value[i], trace[i], target - q[i])
+    return torch.stack(found[::-1])
 
 
 def trust_region_step(g: torch.Tensor, k: torch.Tensor, delta: float) -> torch.Tensor:
@@ -214,6 +218,7 @@ class OnStretches(Algorithm):
             place=place,
             exists=exists.astype(np.float32),
             nonterminal=(~(memory.terminated[rows] & is_last)).astype(np.float32),
+            gamma=source.gamma,
         )
 
     def sorted_results(self, results: dict[str, Any]) -> dict[str, Any]:

@@ -59,6 +59,8 @@ class Transitions:
         The same windows moved on to s_{t+1}, shapes (T, B, S) and (B,).
     nonterminal
         0 where s_{t+1} is a terminal state, else 1 (also where the episode was cut short), shape (B,).
+    gamma
+        Present discount factor.
     """
 
     windows: F32
@@ -70,6 +72,7 @@ class Transitions:
     next_windows: F32
     next_lengths: I64
     nonterminal: F32
+    gamma: float
 
 
 @compiled()

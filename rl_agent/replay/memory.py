@@ -25,6 +25,7 @@ import numpy.typing as npt
 
 from rl_agent.replay import targets
 from rl_agent.replay.batch import Batch, Transitions, gather_following, gather_steps, gather_windows
+from rl_agent.replay.refer import is_near_policy
 from rl_agent.runtime.jit import compiled
 
 __all__ = ["Episode", "EpisodeMemory"]
@@ -333,7 +334,7 @@ class EpisodeMemory:
         return windows, np.minimum(self.length[rows], steps - 1) + 1
 
     def gather_transitions(
-        self, places: I64, window: int, mean: F32, per_std: F32, reward_scale: float
+        self, places: I64, window: int, mean: F32, per_std: F32, gamma: float, reward_scale: float
     ) -> tuple[I64, Transitions]:
         """Gather the steps at ``places`` with what followed them; arguments and order as of ``gather``."""
         places, lengths = self._longest_first(places, window)
@@ -350,6 +351,7 @@ class EpisodeMemory:
             next_windows=following,
             next_lengths=np.minimum(self.position[places] + 1, window) + 1,
             nonterminal=(~is_terminal).astype(np.float32),
+            gamma=gamma,
         )
 
     def gather_ahead(
@@ -378,7 +380,7 @@ class EpisodeMemory:
         places, transitions
             As of ``gather_transitions``, with sum_k gamma^k r_{t+k+1} as reward, gamma^(m-1) in ``nonterminal``.
         """
-        places, now = self.gather_transitions(places, window, mean, per_std, 1.0)
+        places, now = self.gather_transitions(places, window, mean, per_std, gamma, 1.0)
         rows = self.rows(places)
         left = self.length[rows] - self.position[places]
         ahead = np.minimum(left, steps)
@@ -573,7 +575,7 @@ class EpisodeMemory:
         """Set every far-policy flag again from the stored importance weights."""
         places = self.places()
         rho = self.rho[places]
-        far = ~((rho > 1.0 / c_max) & (rho < c_max))
+        far = ~is_near_policy(rho, 1.0 / c_max, c_max)
         self.far[places] = far & self.is_present(places)
         self.n_far = int(np.count_nonzero(self.far[places]))
 

@@ -13,13 +13,66 @@ clipped at 1000 (section 5.3); ``none`` has neither.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba.extending import register_jitable
 
 from rl_agent.config import AgentConfig
+from rl_agent.networks.distributions.densities import LOG_RHO_BOUND
+from rl_agent.runtime.jit import compiled
 
-__all__ = ["FarWatch", "RememberForget", "Rules"]
+__all__ = ["FarWatch", "RememberForget", "Rules", "is_near_policy", "weigh"]
+
+F32 = npt.NDArray[np.float32]
+Flags = npt.NDArray[np.bool_]
 
 RHO_CLIP_WITHOUT_RULE_1 = 1e3
+
+
+@register_jitable(inline="always")
+def is_near_policy(rho: Any, least: Any, most: Any) -> Any:
+    """Tell which importance weights are near-policy: ``least`` = 1 / c_max < rho < ``most`` = c_max, both strictly.
+
+    This is the only place that says so, for numbers in compiled loops, arrays and tensors.
+    """
+    return (rho > least) & (rho < most)
+
+
+@compiled(error_model="numpy")
+def weigh(log_rho: F32, c_max: np.float32, rho_clip: np.float32) -> tuple[F32, Flags, Flags]:
+    """Compute importance weights from their logarithms, within their bounds.
+
+    Parameters
+    ----------
+    log_rho
+        Shape (B,).
+    c_max
+        Bound of near-policy importance weights.
+    rho_clip
+        Upper bound of the importance weights.
+
+    Returns
+    -------
+    rho
+        Importance weights, shape (B,).
+    far, moved
+        Whether a step is far-policy, and whether its importance weight moves with pi, no bound holding it, shape (B,).
+    """
+    bound = np.float32(LOG_RHO_BOUND)
+    batch = log_rho.shape[0]
+    rho, far, moved = (
+        np.empty(batch, np.float32),
+        np.empty(batch, np.bool_),
+        np.empty(batch, np.bool_),
+    )
+    for b in range(batch):
+        weight = np.exp(min(max(log_rho[b], -bound), bound))
+        moved[b] = abs(log_rho[b]) <= bound and weight <= rho_clip
+        rho[b] = min(weight, rho_clip)
+        far[b] = not is_near_policy(rho[b], np.float32(1.0) / c_max, c_max)
+    return rho, far, moved
 
 
 class Rules(NamedTuple):

@@ -1,4 +1,4 @@
-"""Value targets as compiled backward sweeps over contiguous arrays: V_tbc of V-RACER, and PPO's lambda return.
+"""Value targets as compiled backward sweeps: V_tbc of V-RACER, Retrace of ACER, and PPO's lambda return.
 
 Eq. 8 of the ReF-ER paper, with r_{t+1} divided by the reward scale and rho_bar = min(1, rho):
 
@@ -13,27 +13,39 @@ Episodes lie in a ring, so a step's place is ``(start + position) mod capacity``
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 from numba import njit
+from numba.extending import register_jitable
 
 from rl_agent.runtime.jit import compiled
 
-__all__ = ["lambda_mix", "lambda_returns", "sweep_all", "sweep_drawn", "v_tbc"]
+__all__ = [
+    "corrected",
+    "lambda_mix",
+    "lambda_returns",
+    "retrace",
+    "sweep_all",
+    "sweep_drawn",
+    "v_tbc",
+]
 
 F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
 
 
-@njit(inline="always")
-def _target(value: np.float32, advantage: np.float32, rho: np.float32, q: np.float32) -> np.float32:
-    return value + min(np.float32(1.0), rho) * (q - value - advantage)
+@register_jitable(inline="always")
+def corrected(value: Any, trace: Any, error: Any) -> Any:
+    """Return V + c (target - estimate), the step of all of these recursions; of numbers, arrays or tensors."""
+    return value + trace * error
 
 
 @njit(inline="always")
 def lambda_mix(target: np.float32, value: np.float32, decay: np.float32) -> np.float32:
     """Return V + lambda (V_tbc - V), which is V_tbc to the bit where lambda is 1."""
-    return target if decay == 1 else value + decay * (target - value)
+    return target if decay == 1 else corrected(value, decay, target - value)
 
 
 @compiled()
@@ -60,7 +72,9 @@ def _sweep(
         k = start + t
         if k >= capacity:
             k -= capacity
-        new = _target(value[k], advantage[k], rho[k], reward[k] * per_scale + gamma * v_next)
+        q = reward[k] * per_scale + gamma * v_next
+        trace = min(np.float32(1.0), rho[k])
+        new = corrected(value[k], trace, q - value[k] - advantage[k])
         if stop_when_unchanged and new == target[k] and (t < position or decay == 1):
             return
         target[k] = new
@@ -245,3 +259,43 @@ def lambda_returns(
             )
             target[k] = value[k] + advantage
             v_next = value[k]
+
+
+@compiled()
+def retrace(
+    reward: F32,
+    value: F32,
+    q: F32,
+    trace: F32,
+    last: F32,
+    rows: I64,
+    gamma: np.float32,
+    untraced: bool,
+) -> F32:
+    """Compute Q_i = r_{i+1} + gamma [ c_{i+1} (Q_{i+1} - q_{i+1}) + V_{i+1} ] for M steps of n segments, shape (M,).
+
+    Parameters
+    ----------
+    reward, value, q, trace
+        r_{i+1}, V(s_i), Q(s_i, a_i) and c_i, shape (M,).
+    last
+        Value of what followed the last step of each segment, shape (n,).
+    rows
+        Which of the M steps lies where in the grid of segments, -1 where none does, shape (T, n).
+    gamma
+        Discount factor.
+    untraced
+        Take 1 as c.
+    """
+    targets = np.empty_like(reward)
+    for b in range(rows.shape[1]):
+        following = last[b]
+        for t in range(rows.shape[0] - 1, -1, -1):
+            k = rows[t, b]
+            if k < 0:
+                break
+            target = reward[k] + gamma * following
+            targets[k] = target
+            c = np.float32(1.0) if untraced else trace[k]
+            following = corrected(value[k], c, target - q[k])
+    return targets

@@ -7,6 +7,7 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 from rl_agent.networks.distributions import comparison
+from rl_agent.replay.refer import weigh
 
 F32, NONE = np.float32, np.float32(np.inf)
 
@@ -14,7 +15,7 @@ F32, NONE = np.float32, np.float32(np.inf)
 def compared(mean, sigma, action, mu_mean, mu_std, c_max=NONE, rho_clip=NONE):
     arrays = (np.atleast_2d(np.asarray(x, F32)) for x in (mean, sigma, action, mu_mean, mu_std))
     log_rho, kl = comparison.compare(*arrays)
-    rho, far, moved = comparison.weigh(log_rho, F32(c_max), F32(rho_clip))
+    rho, far, moved = weigh(log_rho, F32(c_max), F32(rho_clip))
     return rho, kl, far, moved
 
 

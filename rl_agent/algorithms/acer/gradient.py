@@ -13,7 +13,8 @@ from rl_agent.networks import Network, UnrolledPass
 from rl_agent.networks.distributions import comparison
 from rl_agent.networks.distributions.densities import LOG_RHO_BOUND
 from rl_agent.networks.distributions.sampling import softmax
-from rl_agent.replay.refer import Rules
+from rl_agent.replay import targets
+from rl_agent.replay.refer import Rules, is_near_policy, weigh
 from rl_agent.runtime.jit import compiled
 
 __all__ = ["Gradient"]
@@ -90,7 +91,7 @@ class Gradient:
         std = np.full((1, action.shape[1]), config.sigma, np.float32)
         behaviour = batch.behaviour_mean, batch.behaviour_std
         log_rho, kl = comparison.compare(mean, std, action, *behaviour)
-        rho, far, _ = comparison.weigh(log_rho, np.float32(rules.c_max), np.float32(np.inf))
+        rho, far, _ = weigh(log_rho, np.float32(rules.c_max), np.float32(np.inf))
         drawn = mean + std * noise
         log_rho_drawn, _ = comparison.compare(mean, std, drawn[0], *behaviour)
         rho_drawn = np.exp(log_rho_drawn.clip(-LOG_RHO_BOUND, LOG_RHO_BOUND))
@@ -122,8 +123,8 @@ class Gradient:
             values[m:] * batch.nonterminal,
             rows,
         )
-        q_ret = _retrace(*known, np.float32(config.gamma), False)
-        q_opc = _retrace(*known, np.float32(config.gamma), True)
+        q_ret = targets.retrace(*known, np.float32(batch.gamma), False)
+        q_opc = targets.retrace(*known, np.float32(batch.gamma), True)
 
         cut, bound = np.float32(config.importance_clip), np.float32(config.trust_region)
         g = (np.minimum(rho, cut) * (q_opc - value))[:, None] * (action - mean)
@@ -160,16 +161,17 @@ class Gradient:
         p, q = np.maximum(phi, LEAST_P), q_all[each, taken]
         rho_all = p / np.maximum(mu, LEAST_P)
         rho = rho_all[each, taken]
-        far = ~((rho > 1.0 / np.float32(rules.c_max)) & (rho < np.float32(rules.c_max)))
+        c_max = np.float32(rules.c_max)
+        far = ~is_near_policy(rho, 1.0 / c_max, c_max)
         last = every_value[m:] * batch.nonterminal
-        q_ret = _retrace(
+        q_ret = targets.retrace(
             batch.reward,
             value,
             q,
             np.minimum(rho, np.float32(1.0)),
             last,
             rows,
-            np.float32(config.gamma),
+            np.float32(batch.gamma),
             False,
         )
 
@@ -188,35 +190,6 @@ class Gradient:
         self._backward("policy", of_logits)
         self._backward("critic", of_q)
         return {"rho": rho, "kl": kl, "far": far}, value, losses
-
-
-@compiled()
-def _retrace(
-    reward: F32,
-    value: F32,
-    q: F32,
-    trace: F32,
-    last: F32,
-    rows: I64,
-    gamma: np.float32,
-    untraced: bool,
-) -> F32:
-    """Compute the targets of ``rl_agent.algorithms.segments.retrace`` for M gathered steps, shape (M,).
-
-    ``rows`` (T, n) tells which of them lies where in the grid of segments, -1 where none does; ``untraced`` takes 1 as
-    the trace.
-    """
-    targets = np.empty_like(reward)
-    for b in range(rows.shape[1]):
-        following = last[b]
-        for t in range(rows.shape[0] - 1, -1, -1):
-            k = rows[t, b]
-            if k < 0:
-                break
-            target = reward[k] + gamma * following
-            targets[k] = target
-            following = (target - q[k]) * (np.float32(1.0) if untraced else trace[k]) + value[k]
-    return targets
 
 
 @compiled(error_model="numpy")

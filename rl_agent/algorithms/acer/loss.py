@@ -144,8 +144,8 @@ class ACER(OnStretches):
                 else (rho ** (1.0 / action.shape[1])).clamp(max=1.0)
             )
             known = grid(inputs["reward"]), grid(value), grid(q)
-            q_ret = flat(retrace(*known, grid(trace), last, config.gamma))
-            q_opc = flat(retrace(*known, grid(torch.ones_like(trace)), last, config.gamma))
+            q_ret = flat(retrace(*known, grid(trace), last, inputs["gamma"]))
+            q_opc = flat(retrace(*known, grid(torch.ones_like(trace)), last, inputs["gamma"]))
             g = (
                 (rho.clamp(max=config.importance_clip) * (q_opc - value))[:, None]
                 * (action - mean)
@@ -181,7 +181,7 @@ class ACER(OnStretches):
             rho = rho_all.gather(1, action).squeeze(1)
             grid, flat = between(inputs)
             known = grid(inputs["reward"]), grid(value), grid(q)
-            q_ret = flat(retrace(*known, grid(rho.clamp(max=1.0)), last, config.gamma))
+            q_ret = flat(retrace(*known, grid(rho.clamp(max=1.0)), last, inputs["gamma"]))
             # grad_phi log f(a|phi) is 1 / phi_a instead of a
             taken = torch.zeros_like(p).scatter(1, action, 1.0)
             g = taken * (rho.clamp(max=config.importance_clip) * (q_ret - value))[:, None] / p

@@ -30,7 +30,7 @@ class Gradient:
         now, after = (batch.windows, batch.lengths), (batch.next_windows, batch.next_lengths)
         best = np.tanh(policy.forward(target["policy"], *after))
         following = critic.forward(target["critic"], *after, best[None])[:, 0]
-        q_target = batch.reward + np.float32(of.config.gamma) * batch.nonterminal * following
+        q_target = batch.reward + np.float32(batch.gamma) * batch.nonterminal * following
         mean: F32 = np.tanh(policy.forward(w["policy"], *now))
         std = np.float32(of.config.sigma)
         near, kept = compare_behaviour(batch, mean, np.full((1, mean.shape[1]), std), rules)

@@ -79,7 +79,7 @@ class DDPG(Algorithm):
             )
             best = torch.tanh(self.parts("policy", target, *after))
             following = self.parts("critic", target, *after, best)[:, 0]
-            q_target = inputs["reward"] + self.config.gamma * inputs["nonterminal"] * following
+            q_target = inputs["reward"] + inputs["gamma"] * inputs["nonterminal"] * following
         mean = torch.tanh(self.parts("policy", views, windows, lengths))
         std = torch.full_like(mean[0], self.config.sigma)
         rho, kl, far, kept = compare_gaussians(inputs, mean, std)

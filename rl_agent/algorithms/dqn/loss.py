@@ -167,7 +167,7 @@ class DQN(Algorithm):
             source.mean,
             source.per_std,
             config.n_step,
-            config.gamma,
+            source.gamma,
             None if config.clip_rewards else source.reward_scale,
         )
 
@@ -198,7 +198,7 @@ class DQN(Algorithm):
         choices, taken = self.sizes.choices, inputs["action"][:, 0].long()
         outputs = self.q_network.reference(views, inputs["windows"], inputs["lengths"])
         q = _q_values(outputs, choices, atoms)[rows, taken]
-        gamma = self.config.gamma * inputs["nonterminal"]
+        gamma = inputs["gamma"] * inputs["nonterminal"]
         with torch.no_grad():
             after = inputs["next_windows"], inputs["next_lengths"]
             following = self.q_network.reference(target, *after)

@@ -29,7 +29,7 @@ class Gradient:
         following = self._pass.forward(
             of.host_target["network"], batch.next_windows, batch.next_lengths
         )[:, 0]
-        q_target = batch.reward + np.float32(of.config.gamma) * batch.nonterminal * following
+        q_target = batch.reward + np.float32(batch.gamma) * batch.nonterminal * following
         outputs = self._pass.forward(of.host_weights["network"], batch.windows, batch.lengths)
         mean, std = outputs[:, 1 : 1 + number], np.full((1, number), of.config.sigma, np.float32)
         near, kept = compare_behaviour(batch, mean, std, rules)

@@ -73,7 +73,7 @@ class NAF(Algorithm):
             following = self.parts("network", self.parts.views(inputs["target_weights"]), *after)[
                 :, 0
             ]
-            q_target = inputs["reward"] + self.config.gamma * inputs["nonterminal"] * following
+            q_target = inputs["reward"] + inputs["gamma"] * inputs["nonterminal"] * following
         outputs = self.parts(
             "network", self.parts.views(weights), inputs["windows"], inputs["lengths"]
         )

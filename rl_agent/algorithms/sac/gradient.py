@@ -56,7 +56,7 @@ class Gradient:
             for name, one in self._critics.items()
         ]
         soft = np.minimum(*both) - temperature * log_pi
-        q_target = batch.reward + np.float32(of.config.gamma) * batch.nonterminal * soft
+        q_target = batch.reward + np.float32(batch.gamma) * batch.nonterminal * soft
         drawn, log_pi, mean, log_std = self._draw(now, noise)
         bounded = log_std.clip(*self._log_std_bounds)
         std = np.exp(bounded)

@@ -111,7 +111,7 @@ class SAC(Algorithm):
             after, after_lengths = inputs["next_windows"], inputs["next_lengths"]
             raw, log_pi, _, _ = self._draw(detached, after, after_lengths, inputs["next_noise"])
             soft = self._lesser_q(target, after, after_lengths, raw) - temperature * log_pi
-            q_target = inputs["reward"] + self.config.gamma * inputs["nonterminal"] * soft
+            q_target = inputs["reward"] + inputs["gamma"] * inputs["nonterminal"] * soft
         raw, log_pi, mean, std = self._draw(views, windows, lengths, inputs["noise"])
         rho, kl, far, kept = compare_gaussians(inputs, mean, std)
 

@@ -37,9 +37,7 @@ class Gradient:
             passes.forward(target[name], *after, chosen)[:, 0]
             for name, passes in self._critics.items()
         ]
-        q_target = batch.reward + np.float32(of.config.gamma) * batch.nonterminal * np.minimum(
-            *both
-        )
+        q_target = batch.reward + np.float32(batch.gamma) * batch.nonterminal * np.minimum(*both)
         mean: F32 = np.tanh(self._policy.forward(w["policy"], *now))
         std = np.float32(of.config.sigma)
         near, kept = compare_behaviour(batch, mean, np.full((1, mean.shape[1]), std), rules)

@@ -91,7 +91,7 @@ class TD3(Algorithm):
                 self.parts(name, target, *after, chosen)[:, 0] for name in ("critic_1", "critic_2")
             )
             following = torch.minimum(*both)
-            q_target = inputs["reward"] + self.config.gamma * inputs["nonterminal"] * following
+            q_target = inputs["reward"] + inputs["gamma"] * inputs["nonterminal"] * following
         learns = views if "policy" in self.due else detached
         mean = torch.tanh(self.parts("policy", learns, windows, lengths))
         std = torch.full_like(mean[0], self.config.sigma)

@@ -62,7 +62,12 @@ class TIS(segments.OnStretches):
             nothing, one = torch.zeros_like(reward), torch.ones_like(reward)
             returns = flat(
                 segments.retrace(
-                    reward, nothing, nothing, one, values[m:] * inputs["nonterminal"], config.gamma
+                    reward,
+                    nothing,
+                    nothing,
+                    one,
+                    values[m:] * inputs["nonterminal"],
+                    inputs["gamma"],
                 )
             )
             log_weight = flat(grid(log_rho).flip(0).cumsum(0).flip(0)).clamp(

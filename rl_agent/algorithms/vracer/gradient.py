@@ -13,7 +13,7 @@ from rl_agent.networks.distributions import clipped_normal, comparison
 from rl_agent.networks.distributions.sampling import BOUND
 from rl_agent.networks.distributions.std import PolicyStd
 from rl_agent.replay.batch import Batch
-from rl_agent.replay.refer import Rules
+from rl_agent.replay.refer import Rules, weigh
 from rl_agent.runtime.jit import compiled
 
 __all__ = ["Gradient"]
@@ -68,7 +68,7 @@ class Gradient:
     def _compare(
         self, batch: Batch, rules: Rules, outputs: F32, sigma: F32
     ) -> tuple[F32, F32, F32, Flags, Flags]:
-        """Return V(s), KL, and rho, far and moved as of ``comparison.weigh``; for an absent agent 0, 0 and 1."""
+        """Return V(s), KL, and rho, far and moved as of ``weigh``; for an absent agent 0, 0 and 1."""
         of, value = self._of, outputs[:, 0]
         behaviour = batch.action, batch.behaviour_mean, batch.behaviour_std
         log_rho, kl = comparison.compare(outputs[:, 1:], sigma, *behaviour, of.config.is_clipped)
@@ -77,7 +77,7 @@ class Gradient:
             if of.config.has_full_dynamics:
                 log_rho = cooperation.sum_of_each(log_rho, of.sizes.world)
         bounds = np.float32(rules.c_max), np.float32(rules.rho_clip)
-        return value, kl, *comparison.weigh(log_rho, *bounds)
+        return value, kl, *weigh(log_rho, *bounds)
 
     def _advantage(self, batch: Batch, value: F32, near: F32) -> F32:
         """Return Q_ret - V(s), less its mean weighted by ``near`` where it is centered; 0 for an absent agent."""

@@ -9,14 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from rl_agent.networks.distributions import clipped_normal
-from rl_agent.networks.distributions.densities import LOG_RHO_BOUND
 from rl_agent.networks.distributions.sampling import BOUND
 from rl_agent.runtime.jit import compiled
 
-__all__ = ["compare", "weigh"]
+__all__ = ["compare"]
 
 F32 = npt.NDArray[np.float32]
-Flags = npt.NDArray[np.bool_]
 
 
 @compiled(error_model="numpy")
@@ -62,38 +60,3 @@ def compare(
             )
         log_rhos[b], kl[b] = log_rho, divergence
     return log_rhos, kl
-
-
-@compiled(error_model="numpy")
-def weigh(log_rho: F32, c_max: np.float32, rho_clip: np.float32) -> tuple[F32, Flags, Flags]:
-    """Compute importance weights from their logarithms, within their bounds.
-
-    Parameters
-    ----------
-    log_rho
-        Shape (B,).
-    c_max
-        Bound of near-policy importance weights.
-    rho_clip
-        Upper bound of the importance weights.
-
-    Returns
-    -------
-    rho
-        Importance weights, shape (B,).
-    far, moved
-        Whether a step is far-policy, and whether its importance weight moves with pi, no bound holding it, shape (B,).
-    """
-    bound = np.float32(LOG_RHO_BOUND)
-    batch = log_rho.shape[0]
-    rho, far, moved = (
-        np.empty(batch, np.float32),
-        np.empty(batch, np.bool_),
-        np.empty(batch, np.bool_),
-    )
-    for b in range(batch):
-        weight = np.exp(min(max(log_rho[b], -bound), bound))
-        moved[b] = abs(log_rho[b]) <= bound and weight <= rho_clip
-        rho[b] = min(weight, rho_clip)
-        far[b] = not (np.float32(1.0) / c_max < rho[b] < c_max)
-    return rho, far, moved
