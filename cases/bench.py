@@ -9,8 +9,8 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from flowsim.backend.bench import timed_sweeps
-from flowsim.backend.cpu import most_threads
+from flowsim.backend.bench import stages, timed_programs
+from flowsim.backend.cpu import cores
 
 TASKS: dict[str, tuple[str, dict[str, Any]]] = {
     "d_cylinder_wake/sketch": ("flowsim/DCylinderWake-v0", {"preset": "sketch"}),
@@ -36,7 +36,7 @@ def bench_tasks(
     say
         Told what is measured, before each row.
     full
-        The fine ones, too, and all with every thread: leave the machine alone then, for threads wait for each other.
+        The fine ones, too.
     seconds
         Time spent on each row, at least; a row is no fewer than three actions of all agents.
 
@@ -50,7 +50,7 @@ def bench_tasks(
     tasks = {name: task for name, task in TASKS.items() if full or name not in ONLY_FULL}
     rows = []
     for name, (identifier, options) in tasks.items():
-        for threads in sorted({1, most_threads()} if full else {1}):
+        for threads in sorted({1, cores()}):
             say(f"{AGENTS} agents in {name}, {threads} threads")
             env = gymnasium.make_vec(
                 identifier, num_envs=AGENTS, **(options | {"threads": threads})
@@ -66,7 +66,7 @@ def _measure(env: Any, seconds: float) -> dict[str, Any]:
     spent: dict[str, float] = {}
     steps: list[Any] = []
     actions, begin = 0, time.perf_counter()
-    with timed_sweeps(spent):
+    with timed_programs(spent):
         while time.perf_counter() < begin + seconds or actions < 3:
             _, _, _, _, info = env.step(
                 EFFORT * generator.standard_normal(env.action_space.shape).astype(np.float32)
@@ -75,13 +75,14 @@ def _measure(env: Any, seconds: float) -> dict[str, Any]:
             actions += 1
     whole = time.perf_counter() - begin
     rate, steps_per_action = AGENTS * actions / whole, float(np.median(np.concatenate(steps)))
-    grid = env.unwrapped.task.simulation.grid
-    shares = {sweep: taken / whole for sweep, taken in spent.items()}
+    simulation = env.unwrapped.task.simulation
+    grid, share = simulation.grid, spent["_take_step"] / whole
+    shares = {sweep: share * part for sweep, part in stages(simulation).items()}
     return {
         "actions_per_second": rate,
         "steps_per_action": steps_per_action,
         "cells_per_second": rate * steps_per_action * grid.nx * grid.ny,
-        "stages": shares | {"other": 1.0 - sum(shares.values())},
+        "stages": shares | {"other": 1.0 - share},
     }
 
 

@@ -6,6 +6,7 @@ arrays.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -86,7 +87,8 @@ class Simulation(State):
     backend : str
         ``"cpu"`` or ``"cuda"``.
     threads : int
-        Threads of the sweeps on the CPU (at most numba's own number).
+        On the CPU. Each takes whole simulations of the batch; a single simulation is shared among them while that is
+        faster. Results do not depend on their number.
 
     Attributes
     ----------
@@ -160,10 +162,13 @@ class Simulation(State):
             grid.nx, grid.ny, self.sides.periodic, self.sides.held, self.dtype, batch, self._device
         )
         self.control_volumes: ControlVolumes | None = None
-        program = self._device.program
-        self._step = self._take_step if self._driven else program(self._take_step, self._settings)
-        self._settle = program(self._settle_all, self._settings)
-        self._sense = program(self._sense_all, self._settings)
+        program = functools.partial(self._device.program, settings=self._settings)
+        self._step = program(self._take_step)
+        if self._driven:
+            halves = program(self._begin_step), program(self._complete_step)
+            self._step = functools.partial(self._take_driven_step, *halves)
+        self._settle = program(self._settle_all)
+        self._sense = program(self._sense_all)
         self._device.prepare(self._every_sweep)
         self.reset()
 
@@ -195,10 +200,25 @@ class Simulation(State):
 
     def _take_step(self) -> None:
         """Advance every running simulation by one step of its own size, never past its time."""
-        active = self._device.active(self._near.flags[RUNNING])
+        self._begin_step()
+        self._complete_step()
+
+    def _take_driven_step(self, begin: Callable[[], None], complete: Callable[[], None]) -> None:
+        """Take a step in the middle of which functions of the host move bodies."""
+        begin()
+        with self._on_the_host():
+            for b in np.flatnonzero(self._running):
+                for k in self._driven:
+                    self._place_driven(int(b), k, self.time[b] + self.dt[b])
+        complete()
+
+    def _begin_step(self) -> None:
+        active = self._near.flags[RUNNING]
         self._choose_time_step(active)
         self._predict(active)
-        self._drive_bodies()
+
+    def _complete_step(self) -> None:
+        active = self._near.flags[RUNNING]
         self._penalize(active)
         self._project(active, keep_pressure=True)
         self._follow_light_bodies(active)
@@ -211,25 +231,14 @@ class Simulation(State):
 
     def _predict(self, active: Any) -> None:
         """Advection, diffusion and the last pressure gradient, explicit."""
-        s, blocks, h = self._near, self._device.blocks(active), self.grid.h
+        s, h = self._near, self.grid.h
         fields = (self.u, self.v, self._new_u, self._new_v, self._rate_u, self._rate_v)
         self._sweeps.fill_ghosts(active, self.u, self.v, s.sides, self._given)
-        self._sweeps.predict(
-            active, blocks, *fields, self.pressure, s.sides, s.clock, h, self._room
-        )
+        self._sweeps.predict(active, *fields, self.pressure, s.sides, s.clock, h, self._room)
         if any(self.sides.held):
             self._sweeps.predict_open_sides(
                 active, *fields, self.pressure, s.sides, self._given, s.clock, h
             )
-
-    def _drive_bodies(self) -> None:
-        """Bring driven bodies to the end of the step, as prescribed."""
-        if not self._driven:
-            return
-        with self._on_the_host():
-            for b in np.flatnonzero(self._running):
-                for k in self._driven:
-                    self._place_driven(int(b), k, self.time[b] + self.dt[b])
 
     def _place_driven(self, b: int, k: int, time: float) -> None:
         motion = self.bodies[k].motion
@@ -265,17 +274,16 @@ class Simulation(State):
 
     def _project(self, active: Any, keep_pressure: bool) -> None:
         """Make the velocity divergence-free; the potential is the change of the pressure, unless that is not kept."""
-        s, sweeps, blocks, h = self._near, self._sweeps, self._device.blocks(active), self.grid.h
+        s, sweeps, h = self._near, self._sweeps, self.grid.h
         now, new, given = (self.u, self.v), (self._new_u, self._new_v), self._given
         if self._far_field:
             spacing, room = self._far_spacing, self._vortices
             sweeps.far_field(active, *now, given, s.sides, s.stream, h, spacing, room)
         sweeps.update_sides(active, *now, *new, s.sides, given, s.clock, h)
-        self._pressure_solver.solve_divergence(active, blocks, *new, self._phi, s.sides)
+        self._pressure_solver.solve_divergence(active, *new, self._phi, s.sides)
         potentials = (self._phi, self.pressure)
         sweeps.correct(
             active,
-            blocks,
             *new,
             *now,
             *potentials,
@@ -285,7 +293,7 @@ class Simulation(State):
             keep_pressure,
             self._speeds,
         )
-        sweeps.find_speed(active, blocks, self._speeds, s.clock, s.flags)
+        sweeps.find_speed(active, self._speeds, s.clock, s.flags)
 
     def _follow_light_bodies(self, active: Any) -> None:
         """Look at the acceleration of the fluid under bodies lighter than it, which the next step needs."""
@@ -304,7 +312,7 @@ class Simulation(State):
 
     def _settle_all(self) -> None:
         """Penalise and project in turn."""
-        active = self._device.active(self._near.flags[RUNNING])
+        active = self._near.flags[RUNNING]
         for _ in range(SETTLING_SWEEPS):
             self._sweeps.copy_velocity(active, self.u, self.v, self._new_u, self._new_v)
             self._penalize(active, moves=False)

@@ -49,7 +49,6 @@ HOW = {
     "moviepy": "`pip install 'flowsim-rl[video]'`",
     "torchrl": "`pip install 'flowsim-rl[torchrl]'`",
     "loopback": "a machine with a network",
-    "one thread": "a machine with two cores, or NUMBA_NUM_THREADS=2",
     "Chromium": "install a browser: `apt install chromium` on Debian",
 }
 

@@ -39,13 +39,13 @@ SPEED = {
     "coupling": "round_trips_per_second",
 }
 NAMES = {
-    "solver": ("nx", "ny", "batch", "threads", "dtype"),
+    "solver": ("nx", "ny", "batch", "threads", "dtype", "busy"),
     "tasks": ("task", "threads"),
     "learner": ("algorithm", "network", "batch", "observation", "action", "sampler"),
     "coupling": ("agents", "processes", "transport", "curve", "learning", "step_ms"),
 }
 """What tells the rows of a part from each other; where a row says nothing of it, OLD does."""
-OLD = {"sampler": "uniform"}
+OLD = {"sampler": "uniform", "busy": 0}
 FORMER = {
     "d_cylinder_wake/quick": "d_cylinder_wake/sketch",
     "d_cylinder_wake at 16": "d_cylinder_wake/quick",

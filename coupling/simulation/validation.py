@@ -8,7 +8,7 @@ from coupling.errors import ConfigError, RunError
 from coupling.origin import machine, provenance
 from coupling.run.screen import progress_bar
 from flowsim.backend import load_backend
-from flowsim.backend.cpu import most_threads
+from flowsim.backend.cpu import cores
 from flowsim.validation import CASES, report, run_case, store
 from flowsim.validation.result import Effort
 
@@ -50,7 +50,7 @@ def run_cases(
     for name in names:
         if name not in CASES:
             raise ConfigError(f"--case {name}: the cases are {', '.join(CASES)}")
-    threads = min(threads, most_threads())
+    threads = min(threads, cores())
     rows: list[dict[str, Any]] = []
     for name in names or list(CASES):
         origin = provenance() | {

@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from numba import prange
 
-from flowsim.backend import cpu
-from flowsim.backend.cpu import most_threads, use_threads
-from flowsim.backend.cpu import poisson as pressure
-from flowsim.backend.cpu.compiling import sweep
+from flowsim.backend.cpu import cores
+from flowsim.backend.cpu.compiling import Task, divided, rows_of
+from flowsim.backend.cpu.program import Program
 from flowsim.bodies import Ellipse, HalfDisk
 from flowsim.bodies.swimmers import carangiform
 from flowsim.boundary import Sides
@@ -37,6 +37,8 @@ CASES: tuple[tuple[int, int, int], ...] = (
 """Cells along x and y, and simulations in the batch, of the rows."""
 WAKE_BODIES = "D-section and ellipse"
 """In the flows of those rows."""
+BUSY_CASES: tuple[tuple[int, int, int], ...] = ((128, 64, 24), (256, 128, 1), (1024, 512, 1))
+"""Of the rows of several threads beside one busy process."""
 SWIMMERS = (0, 1, 4, 20)
 """Bodies of the rows that tell what many of them cost."""
 SCHOOL_CELLS = 640, 320
@@ -50,18 +52,6 @@ STATE_BYTES_PER_CELL = 44
 """What a float32 simulation holds: velocities old and new, rates, pressure, its change and modes, shares of bodies."""
 MEMORY_BYTES = 192 * 2**20
 """Arrays beyond the last cache."""
-SWEEPS = (
-    "begin_step",
-    "fill_ghosts",
-    "predict",
-    "penalize",
-    "far_field",
-    "update_sides",
-    "correct",
-    "find_speed",
-    "end_step",
-)
-PRESSURE_SWEEPS = ("divergence", "transform", "solve_systems")
 
 
 def bench_solver(
@@ -82,7 +72,7 @@ def bench_solver(
     seconds
         Time spent on each measurement.
     threads
-        Numbers of threads of the sweeps; those beyond numba's own number are left out.
+        Numbers of threads; those beyond the cores of this process are left out.
 
     Returns
     -------
@@ -92,29 +82,42 @@ def bench_solver(
         likes and is measured beside the most threads of ours. Both sides are the median of blocks of steps, taken by
         turns in the same run. Besides, ``bandwidth`` and ``memory_bandwidth`` in bytes per second, of arrays of the
         state's size and of such as fit no cache; ``floor_ms``, ``bytes_per_cell`` at that bandwidth, and
-        ``times_floor``; ``stages``, the share of each sweep in the time of a step (``other`` is Python). ``bodies``
-        names them; rows of swimmers also have ``ms_per_swimmer``, what a step takes longer than without them, for each.
+        ``times_floor``; ``stages``, the share of each sweep in the time of a step on one thread. ``bodies`` names them,
+        and ``busy`` is 1 beside one busy process, else 0; rows of swimmers also have ``ms_per_swimmer``, what a step
+        takes longer than without them, for each.
     """
-    counts = [n for n in threads if n <= most_threads()]
+    counts = [n for n in threads if n <= cores()]
     counts = counts if full else counts[-1:]
     rows: list[dict[str, Any]] = []
-    total = len(counts) * (len(CASES) + len(SWIMMERS))
+    total = len(counts) * (len(CASES) + len(SWIMMERS)) + sum(n > 1 for n in counts) * len(
+        BUSY_CASES
+    )
     for count in counts:
-        use_threads(count)
-        memory = _bandwidth(MEMORY_BYTES)
+        memory = _bandwidth(MEMORY_BYTES, count)
         for nx, ny, batch in CASES:
             say(f"{len(rows) + 1}/{total}: {batch} x {nx}x{ny}, {count} threads")
-            run = _wake_steps(_wake(nx, ny, batch, count))
+            sim = _wake(nx, ny, batch, count)
+            run = _wake_steps(sim)
             with_peer = count == counts[-1] and batch == 1 and nx * ny >= PEER_CELLS
             seconds_each = _medians(run, _peer_step(nx, ny) if with_peer else None, seconds)
             row = _row((nx, ny, batch), count, memory, seconds_each)
-            rows.append(row | {"bodies": WAKE_BODIES, "stages": _stages(run)})
+            rows.append(row | {"bodies": WAKE_BODIES, "stages": stages(sim)})
+        for nx, ny, batch in BUSY_CASES if count > 1 else ():
+            say(f"{len(rows) + 1}/{total}: {batch} x {nx}x{ny}, {count} threads, one busy process")
+            sim = _wake(nx, ny, batch, count)
+            with _busy_process():
+                row = _row(
+                    (nx, ny, batch), count, memory, _medians(_wake_steps(sim), None, seconds)
+                )
+            rows.append(row | {"bodies": WAKE_BODIES, "stages": stages(sim), "busy": 1})
         alone = 0.0
         for swimmers in SWIMMERS:
             say(f"{len(rows) + 1}/{total}: {swimmers} swimmers, {count} threads")
-            run = _school(swimmers, count).advance_steps
-            row = _row((*SCHOOL_CELLS, 1), count, memory, _medians(run, None, seconds))
-            row |= {"bodies": f"{swimmers} swimmers", "stages": _stages(run)}
+            sim = _school(swimmers, count)
+            row = _row(
+                (*SCHOOL_CELLS, 1), count, memory, _medians(sim.advance_steps, None, seconds)
+            )
+            row |= {"bodies": f"{swimmers} swimmers", "stages": stages(sim)}
             if swimmers == 0:
                 alone = row["ms_per_step"]
             else:
@@ -129,7 +132,7 @@ def _row(
     """Return what is said of a step of ours, and of the peer's if there is one, beside the floor."""
     (nx, ny, batch), (ours, theirs) = sizes, seconds
     cells = nx * ny * batch
-    bandwidth = _bandwidth(STATE_BYTES_PER_CELL * cells)
+    bandwidth = _bandwidth(STATE_BYTES_PER_CELL * cells, threads)
     floor = BYTES_PER_CELL * cells / bandwidth
     peer = None if theirs is None else f"jax-cfd {importlib.metadata.version('jax-cfd')}"
     return {
@@ -139,6 +142,7 @@ def _row(
         "threads": threads,
         "backend": "cpu",
         "dtype": "float32",
+        "busy": 0,
         "ms_per_step": 1e3 * ours,
         "cells_per_second": cells / ours,
         "peer": peer,
@@ -159,6 +163,7 @@ def printed(row: dict[str, Any]) -> dict[str, Any]:
         "grid": f"{row['batch']} x {row['nx']}x{row['ny']}",
         "bodies": row.get("bodies", WAKE_BODIES),
         "threads": row["threads"],
+        "beside": "a busy process" if row.get("busy") else "",
         "ms per step": f"{row['ms_per_step']:.3f}",
         "M cells/s": f"{row['cells_per_second'] / 1e6:.0f}",
         "jax-cfd": "" if peer is None else f"{peer / 1e6:.0f}",
@@ -170,62 +175,74 @@ def printed(row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-@sweep
-def _triad(tasks: int, a: Any, b: Any, c: Any, s: Any) -> None:
-    n = len(a)
-    for task in prange(tasks):
-        for i in range(n * task // tasks, n * (task + 1) // tasks):
-            a[i] = b[i] + s * c[i]
+@contextmanager
+def _busy_process() -> Iterator[None]:
+    """Keep a core busy meanwhile."""
+    process = subprocess.Popen([sys.executable, "-S", "-c", "while True: pass"])
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
 
 
-def _bandwidth(total: int) -> float:
+@divided
+def _triad(task: Task, a: Any, b: Any, c: Any, s: float) -> None:
+    factor = a.dtype.type(s)
+    start, stop = rows_of(task, 0, len(a))
+    for i in range(start, stop):
+        a[i] = b[i] + factor * c[i]
+
+
+def _bandwidth(total: int, threads: int) -> float:
     """Return the bytes per second of a triad over three arrays of ``total`` bytes together, at its best."""
     n = total // 12
-    a, b, c = (np.ones(n, np.float32) for _ in range(3))
-    tasks = cpu.most_threads()
+    arrays = [np.ones(n, np.float32) for _ in range(3)]
+    one = np.ones(1, np.bool_)
+    program = Program(lambda: _triad(one, *arrays, 0.5), lambda: None, n, threads)
     best = np.inf
     for _ in range(20):
         repeats = max(1, 2**23 // n)  # long enough for the clock
         begin = time.perf_counter()
-        for _ in range(repeats):
-            _triad(tasks, a, b, c, np.float32(0.5))
+        program.repeat(repeats)
         best = min(best, (time.perf_counter() - begin) / repeats)
     return 12 * n / best
 
 
 @contextmanager
-def timed_sweeps(spent: dict[str, float]) -> Iterator[None]:
-    """Let every sweep add the seconds it takes to ``spent``."""
-    places = [(cpu, name) for name in SWEEPS] + [(pressure, name) for name in PRESSURE_SWEEPS]
-    originals = [getattr(module, name) for module, name in places]
+def timed_programs(spent: dict[str, float]) -> Iterator[None]:
+    """Let every program of the CPU add the seconds it takes to ``spent``, under the name of its sequence."""
+    repeat = Program.repeat
 
-    def timed(function: Callable[..., Any], name: str) -> Callable[..., Any]:
-        def call(*args: Any) -> Any:
-            begin = time.perf_counter()
-            result = function(*args)
-            spent[name] = spent.get(name, 0.0) + time.perf_counter() - begin
-            return result
-
-        return call
+    def timed(program: Program, steps: int | None) -> None:
+        begin = time.perf_counter()
+        repeat(program, steps)
+        name = program.name
+        spent[name] = spent.get(name, 0.0) + time.perf_counter() - begin
 
     try:
-        for (module, name), function in zip(places, originals, strict=True):
-            setattr(module, name, timed(function, name))
+        Program.repeat = timed  # type: ignore[assignment, method-assign]
         yield
     finally:
-        for (module, name), function in zip(places, originals, strict=True):
-            setattr(module, name, function)
+        Program.repeat = repeat  # type: ignore[method-assign]
 
 
-def _stages(run: Callable[[int], Any], steps: int = 50) -> dict[str, float]:
-    """Return the share of every sweep in the time of a step."""
+def stages(sim: Simulation, steps: int = 20) -> dict[str, float]:
+    """Return the share of every sweep in the time of a step of one simulation, on one thread.
+
+    The simulation takes these steps.
+    """
     spent: dict[str, float] = {}
-    begin = time.perf_counter()
-    with timed_sweeps(spent):
-        run(steps)
-    whole = time.perf_counter() - begin
-    shares = {name: seconds / whole for name, seconds in spent.items()}
-    return shares | {"other": 1.0 - sum(shares.values())}
+    running, sim._until[:] = np.flatnonzero(~sim.diverged), np.inf
+    for _ in range(steps):
+        for call in sim._step.calls():
+            begin = time.perf_counter()
+            for b in running:
+                call.run(Task(int(b), 0, 1, 0))
+            name = call.sweep.name
+            spent[name] = spent.get(name, 0.0) + time.perf_counter() - begin
+    whole = sum(spent.values())
+    return {name: seconds / whole for name, seconds in spent.items()}
 
 
 def _wake(nx: int, ny: int, batch: int, threads: int) -> Simulation:

@@ -101,13 +101,13 @@ class State:
         self.dtype, self.backend = np.dtype(dtype), backend
         self._sweeps = load_backend(backend)
         needed = memory_needed(grid, batch, dtype)
-        self._device = self._sweeps.Device(threads, needed // batch)
+        self._device = self._sweeps.Device(threads)
         self._device.reserve(batch, grid, dtype, needed)
         self._side_kinds = self.sides.kinds()
         self._far_field = bool((self._side_kinds == Side.FAR_FIELD).any())
         self._table = BodyTable.of(self.bodies, grid.h, batch)
         self._near = Near(**self._allocate(len(sensors)), **self._constants(sensors))
-        self._everyone = self._device.active(self._device.array(np.ones(batch, np.bool_)))
+        self._everyone = self._device.array(np.ones(batch, np.bool_))
 
     def _allocate(self, sensors: int) -> dict[str, Array]:
         """Make the fields and the small arrays; return these as the sweeps see them."""
@@ -232,7 +232,7 @@ class State:
 
     def max_divergence(self) -> FloatArray:
         """Largest |div u| of each simulation; shape (B,)."""
-        self._sweeps.divergence(self._everyone, 1, self.u, self.v, self._phi, self._near.sides)
+        self._sweeps.divergence(self._everyone, self.u, self.v, self._phi, self._near.sides)
         return np.abs(self.to_host(self._phi)).max(axis=(1, 2)).astype(np.float64) / self.grid.h
 
     def velocity_at_centres(self, which: int | slice = slice(None)) -> NDArray[np.floating]:

@@ -6,7 +6,7 @@ import pytest
 
 import cases  # noqa: F401
 from cases.d_cylinder_wake import wake_bank
-from flowsim.backend.cpu import compiling
+from flowsim.backend.cpu import object_code
 
 IDS = ("flowsim/DCylinderWake-v0", "flowsim/EllipticalSwimmer-v0")
 TINY = {"cells_per_diameter": 8}
@@ -18,7 +18,7 @@ def wake_cache(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         folder = tmp_path_factory.mktemp("cache")
         # what is compiled stays where it is: a process with an empty folder would compile everything again
-        patch.setenv("NUMBA_CACHE_DIR", str(compiling.CACHE_FOLDER.parents[1]))
+        patch.setenv("NUMBA_CACHE_DIR", str(object_code.CACHE_FOLDER.parents[1]))
         patch.setenv("FLOWSIM_CACHE", str(folder))
         patch.setattr(wake_bank, "DEVELOPMENT_TIME", 8.0)
         patch.setattr(wake_bank, "SNAPSHOTS", 4)

@@ -11,6 +11,7 @@ def test_a_row_tells_actions_steps_and_where_the_time_goes(monkeypatch) -> None:
         bench, "TASKS", {"a wake": ("flowsim/DCylinderWake-v0", {"start": "impulsive"})}
     )
     monkeypatch.setattr(bench, "AGENTS", 2)
+    monkeypatch.setattr(bench, "cores", lambda: 1)
     said = []
     (row,) = bench.bench_tasks(said.append, seconds=0.0)
     assert said == ["2 agents in a wake, 1 threads"]

@@ -59,8 +59,7 @@ class Flows:
         self.sweeps = load_backend(backend)
         self.device = self.sweeps.Device()
         rng, padded = np.random.default_rng(7), (3, nx + 2 * G, ny + 2 * G)
-        flags = np.array([True, False, True])
-        self.active = self.device.array(flags) if backend == "cuda" else np.flatnonzero(flags)
+        self.active = self.device.array(np.array([True, False, True]))
         self.sides = self.device.array(sides.kinds())
         clock = np.zeros((3, CLOCK_COLUMNS))
         clock[:, DT], clock[:, RATIO], clock[:, VISCOSITY] = (0.01, 0.02, 0.03), 0.9, 0.1

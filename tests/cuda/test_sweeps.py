@@ -51,21 +51,21 @@ def test_sweeps_are_the_same_where_rows_are_left_over(
     before = [{name: sim.to_host(getattr(sim, name)[1]).copy() for name in FIELDS} for sim in sims]
     ahead = {}
     for sim in sims:
-        s, active = sim._near, sim._device.active(sim._near.flags[0])
+        s, active = sim._near, sim._near.flags[0]
         now, new = (sim.u, sim.v), (sim._new_u, sim._new_v)
         sim._predict(active)
-        sim._sweeps.divergence(active, sim._device.blocks(active), *new, sim._phi, s.sides)
+        sim._sweeps.divergence(active, *new, sim._phi, s.sides)
         ahead[sim.backend] = sim.to_host(sim._phi).copy()
         if sim.backend == "cuda":
             solver = sim._pressure_solver
             monkeypatch.setattr(solver, "solve", lambda *_: None)
-            solver.solve_divergence(active, 1, *new, sim._phi, s.sides)
+            solver.solve_divergence(active, *new, sim._phi, s.sides)
             expected = in_order(ahead["cuda"], sim)[[0, 2]]
             np.testing.assert_array_equal(sim.to_host(sim._phi)[[0, 2]], expected)
             sim._phi[...] = sim._device.array(in_order(ahead["cpu"], sim))
-        sim._sweeps.correct(active, sim._device.blocks(active), *new, *now, sim._phi, sim.pressure, s.sides, s.clock,
+        sim._sweeps.correct(active, *new, *now, sim._phi, sim.pressure, s.sides, s.clock,
                             sim.grid.h, True, sim._speeds)  # fmt: skip
-        sim._sweeps.find_speed(active, sim._device.blocks(active), sim._speeds, s.clock, s.flags)
+        sim._sweeps.find_speed(active, sim._speeds, s.clock, s.flags)
         sim._device.fetch_state()
     cpu, cuda = sims
     tolerance = 1e-12 if dtype == "float64" else 1e-5
@@ -87,7 +87,7 @@ def test_one_bad_velocity_is_noticed_wherever_it_is(bad: float, dtype: str, tiny
     """In the last cell and in the first, with other cells after and before it; and it is over with the next sweep."""
     nx, ny = (14, 10) if tiny else (518, 258)
     sim = filled(SIDES["periodic"], nx, ny, dtype, "cuda")
-    s, active, velocity = sim._near, sim._device.active(sim._near.flags[0]), (sim.u, sim.v)
+    s, active, velocity = sim._near, sim._near.flags[0], (sim.u, sim.v)
     new, phi = (sim._new_u, sim._new_v), sim._phi
     phi[...] = 0
     arguments = (
@@ -105,8 +105,8 @@ def test_one_bad_velocity_is_noticed_wherever_it_is(bad: float, dtype: str, tiny
         good = float(new[0][where])
         for value in (bad, good):
             new[0][where] = value
-            sim._sweeps.correct(active, 1, *arguments)
-            sim._sweeps.find_speed(active, 1, sim._speeds, s.clock, s.flags)
+            sim._sweeps.correct(active, *arguments)
+            sim._sweeps.find_speed(active, sim._speeds, s.clock, s.flags)
             sim._device.fetch_state()
             gone = np.zeros(3, bool)
             gone[where[0]] = not np.isfinite(value)

@@ -11,16 +11,15 @@ import pytest
 from numba import njit
 
 from flowsim.backend.cpu import flow
-from flowsim.backend.cpu.compiling import OPTIONS
+from flowsim.backend.cpu.compiling import OPTIONS, Task
 from flowsim.kernels.layout import CLOCK_COLUMNS
 
 pytestmark = pytest.mark.timeout(1800)  # a busy machine may take long to compile
 
 MODULE = """
 import os
-from numba import prange
 from numba.extending import intrinsic
-from flowsim.backend.cpu.compiling import small, sweep
+from flowsim.backend.cpu.compiling import sweep
 
 def noting(name):
     @intrinsic
@@ -32,38 +31,35 @@ def noting(name):
 
 note_one, note_two, note_three = noting("one"), noting("two"), noting("three")
 
-@small
-def one(x):
-    x[0] = note_one(1.0)
-
-@small
-def two(x):
-    x[0] = note_two(2.0)
+@sweep
+def one(task, x):
+    x[task.b] = note_one(1.0)
 
 @sweep
-def three(x):
-    x[0] = note_three(3.0)
+def two(task, x):
+    x[task.b] = note_two(2.0)
 
 @sweep
-def four(x):
-    for i in prange(len(x)):
-        x[i] = i
+def three(task, x):
+    x[task.b] = note_three(3.0)
 """
 
 SCRIPT = """
 import numpy as np, sys
 import compiled_here as module
 from flowsim.backend.cpu.precompile import compile_ahead
-from flowsim.backend.cpu.compiling import noting_needs
+from flowsim.backend.cpu.compiling import recording
 
-x = np.zeros(1)
+x, active = np.zeros(2), np.array([True, False])
 sweeps = module.one, module.two, module.three
-with noting_needs() as needs:
+with recording() as calls:
     for sweep in sweeps:
-        sweep(x)
+        sweep(active, x)
 assert x[0] == 0.0
+needs = [call.need for call in calls]
 compile_ahead(needs)
-print([(sweep(x), x[0])[1] for sweep in sweeps])
+print([(sweep(active, x), x[0])[1] for sweep in sweeps])
+assert x[1] == 0.0
 """
 
 
@@ -153,72 +149,52 @@ def test_a_cache_that_cannot_be_written_is_no_obstacle(tmp_path):
     assert not list(tmp_path.glob("flowsim-*"))  # what took its place went with the process
 
 
-ONE_THREAD = """
-import numba
-import numpy as np
+def test_what_is_kept_and_damaged_is_compiled_again(tmp_path):
+    (tmp_path / "compiled_here.py").write_text(MODULE)
+    notes = tmp_path / "notes"
+    places = {
+        "NUMBA_CACHE_DIR": str(tmp_path / "cache"),
+        "PYTHONPATH": str(tmp_path),
+        "NOTES": str(notes),
+    }
+    outcome(run(SCRIPT, **places))
+    (file,) = (tmp_path / "cache").glob("**/two-*.object")
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+    notes.unlink()
+    out, _ = outcome(run(SCRIPT, **places))
+    assert out.strip() == "[np.float64(1.0), np.float64(2.0), np.float64(3.0)]"
+    assert {line.split()[0] for line in notes.read_text().splitlines()} == {"two"}
+
+
+FLOWS = """
+import os, threading
 from flowsim import Disk, Grid, Sides, Simulation
 
-def flow(threads):
+def flows(threads):
     disk = Disk(center=(1.0, 1.0))
-    simulation = Simulation(Grid(16, 16, 0.125), bodies=[disk], viscosity=0.01, threads=threads)
+    simulation = Simulation(Grid(16, 16, 0.125), bodies=[disk], viscosity=0.01, batch=3, threads=threads)
     simulation.advance_steps(2)
     return simulation.u.tobytes()
 """
 
 
-def test_one_thread_starts_no_pool_of_threads():
-    code = """
-try:
-    flow(1)
-    print(numba.threading_layer())
-except ValueError as error:
-    print(error)
-"""
-    out, _ = outcome(run(ONE_THREAD + code))
-    assert "Threading layer is not initialized" in out
+def test_one_thread_starts_no_others():
+    out, _ = outcome(run(FLOWS + "flows(1); print(threading.active_count())"))
+    assert out.strip() == "1"
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-def test_a_fork_of_a_process_that_used_threads_computes_with_one_and_refuses_more(tmp_path):
-    (tmp_path / "compiled_here.py").write_text(MODULE)
+def test_a_fork_of_a_process_that_used_threads_computes_the_same_with_threads_of_its_own():
     code = """
-import os
-import numba
-import numpy as np
-from compiled_here import four
-from flowsim.backend.cpu import use_threads
-
-def count(threads):
-    x = np.zeros(64)
-    use_threads(threads)
-    four(x)
-    return x.sum()
-
-def in_a_fork(work):
-    child = os.fork()
-    if child == 0:
-        os._exit(work())
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-
-def two_threads():
-    try:
-        count(2)
-    except RuntimeError as error:
-        print(error, flush=True)
-    return 4
-
-assert count(2) == 2016
-numba.threading_layer()  # raises where no threads were started
-assert in_a_fork(lambda: 0 if count(1) == 2016 else 3) == 0
-assert in_a_fork(two_threads) == 4
+expected = flows(3)
+child = os.fork()
+if child == 0:
+    os._exit(0 if flows(3) == expected == flows(1) else 3)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 """
-    places = {
-        "PYTHONPATH": str(tmp_path),
-        "NOTES": str(tmp_path / "notes"),
-        "NUMBA_NUM_THREADS": "2",
-    }
-    out, _ = outcome(run(code, **places, NUMBA_CACHE_DIR=str(tmp_path / "cache")))
-    assert "forked from one whose solver used threads" in out
+    outcome(run(FLOWS + code))
 
 
 @pytest.mark.parametrize("name", ["_flux_between_rows", "_flux_along_row", "_advance_row"])
@@ -237,6 +213,6 @@ def predicted() -> str:
     clock, rows = np.ones((1, CLOCK_COLUMNS)), np.zeros((1, 5, 48), np.float32)
     predict = njit(**OPTIONS)(flow.predict.__wrapped__)
     sides = np.zeros(4, np.int64)
-    predict(np.array([0]), 1, u, u, u, u, u, u, p, sides, clock, 0.1, rows)
+    predict(Task(0, 0, 1, 0), u, u, u, u, u, u, p, sides, clock, 0.1, rows)
     (text,) = predict.inspect_llvm().values()
     return text

@@ -7,9 +7,7 @@ import pytest
 
 from flowsim import Disk, Ellipse, Grid, Simulation
 from flowsim.backend import cpu
-from flowsim.backend.cpu.compiling import use_threads
 from flowsim.backend.cpu.device import CACHE_LINE, MARGIN
-from flowsim.backend.state import memory_needed
 from flowsim.boundary import Side
 from flowsim.grid import GHOSTS
 from flowsim.kernels.layout import CLOCK_COLUMNS, DT, RATIO, VISCOSITY
@@ -46,17 +44,16 @@ def side_by_side(order, dtype) -> dict[str, np.ndarray]:
 
 
 def a_step(a: dict[str, np.ndarray], sides: np.ndarray) -> dict[str, np.ndarray]:
-    use_threads(1)  # the forms for several have the same loops, and take half a minute to compile
-    active, clock, h = np.array([0]), np.zeros((1, CLOCK_COLUMNS)), 0.1
+    active, clock, h = np.ones(1, np.bool_), np.zeros((1, CLOCK_COLUMNS)), 0.1
     clock[0, [DT, VISCOSITY, RATIO]] = 0.01, 0.01, 0.9
     velocity, new, old = (a["u"], a["v"]), (a["new_u"], a["new_v"]), (a["old_u"], a["old_v"])
     cpu.fill_ghosts(active, *velocity, sides, a["given"])
-    cpu.predict(active, 1, *velocity, *new, *old, a["p"], sides, clock, h, a["rows"])
+    cpu.predict(active, *velocity, *new, *old, a["p"], sides, clock, h, a["rows"])
     cpu.predict_open_sides(active, *velocity, *new, *old, a["p"], sides, a["given"], clock, h)
     cpu.update_sides(active, *velocity, *new, sides, a["given"], clock, h)
-    cpu.divergence(active, 1, *new, a["phi"], sides)
+    cpu.divergence(active, *new, a["phi"], sides)
     speeds = np.zeros((1, 1), a["u"].dtype)
-    cpu.correct(active, 1, *new, *velocity, a["phi"], a["p"], sides, clock, h, True, speeds)
+    cpu.correct(active, *new, *velocity, a["phi"], a["p"], sides, clock, h, True, speeds)
     return {name: a[name].copy() for name in SHAPES}
 
 
@@ -80,24 +77,29 @@ def test_arrays_of_the_sweeps_start_a_cache_line_and_lie_a_margin_apart() -> Non
     assert not any(start % CACHE_LINE for start in starts)
 
 
-def test_groups_that_fit_the_caches_are_a_batch_to_the_bit(monkeypatch) -> None:
-    """Also where they end at different times: each simulation lands on its own time after steps of its own."""
+def end_at_different_times(threads: int, who: list[int]) -> Simulation:
+    bodies = [Disk(center=(1.0, 1.5)), Ellipse(center=(2.0, 1.6), motion="free")]
+    viscosity = np.array([0.01, 0.02, 0.005, 0.01, 0.03])[who]
+    grid = Grid(48, 48, 1 / 16)
+    sim = Simulation(grid, bodies=bodies, viscosity=viscosity, batch=len(who), threads=threads)
+    sim.advance(np.linspace(0.1, 0.3, 5)[who])
+    sim.settle(np.array([True, False, True, False, True])[who])
+    sim.advance_steps(4)
+    sim.advance(0.05, stop=lambda flows: flows.steps % 7 == 0)
+    return sim
 
-    def run() -> Simulation:
-        bodies = [Disk(center=(1.0, 1.5)), Ellipse(center=(2.0, 1.6), motion="free")]
-        sim = Simulation(
-            Grid(48, 48, 1 / 16), bodies=bodies, viscosity=[0.01, 0.02, 0.005, 0.01, 0.03], batch=5
-        )
-        sim.advance(np.linspace(0.1, 0.3, 5))
-        sim.settle(np.array([True, False, True, False, True]))
-        sim.advance_steps(4)
-        return sim
 
-    together = run()
-    monkeypatch.setattr(
-        "flowsim.backend.cpu.device.NEAR", 2 * memory_needed(together.grid, 1, "float32")
-    )
-    apart = run()
-    assert apart._device._together == 2
-    for name, array in together._state_arrays().items():
-        np.testing.assert_array_equal(apart._state_arrays()[name], array, err_msg=name)
+@pytest.mark.parametrize("threads", [2, 3, 16])
+def test_a_batch_on_any_number_of_threads_is_its_simulations_alone_to_the_bit(
+    threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where they take turns because there are fewer than threads, and share the rows of the last one."""
+    monkeypatch.setattr("flowsim.backend.cpu.program.CELLS_AT_ONCE", 3 * 48 * 48)
+    monkeypatch.setattr("flowsim.backend.cpu.program.TRY_AGAIN", 2)
+    everyone = list(range(5))
+    batch = end_at_different_times(threads, everyone)
+    for b in everyone:
+        alone, shared = (end_at_different_times(n, [b])._state_arrays() for n in (1, threads))
+        for name, array in batch._state_arrays().items():
+            np.testing.assert_array_equal(array[b], alone[name][0], err_msg=name)
+            np.testing.assert_array_equal(shared[name][0], alone[name][0], err_msg=name)

@@ -29,7 +29,7 @@ def test_rows_tell_what_a_swimmer_costs_beside_none(monkeypatch) -> None:
     assert [len(sim.bodies) for sim in simulations] == [2, 0, 5]
     for row, sim in zip(rows, simulations, strict=True):
         assert (row["nx"], row["ny"], row["batch"]) == (sim.grid.nx, sim.grid.ny, sim.batch)
-        assert {"predict", "correct", "transform", "other"} <= set(row["stages"])
+        assert {"predict", "correct", "transform"} <= set(row["stages"])
         assert min(row["stages"].values()) >= 0
         assert (sim.time > 0).all()
         assert not sim.diverged.any()

@@ -6,9 +6,8 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import prange
 
-from flowsim.backend.cpu.compiling import inner, row_loop, small, sweep
+from flowsim.backend.cpu.compiling import Task, inner, row_loop, sweep
 from flowsim.backend.cpu.shares import resolve_overlap, write_shares
 from flowsim.bodies.table import TOUCHES_BOX
 from flowsim.boundary import BOTTOM, LEFT
@@ -171,21 +170,20 @@ def _restore(
 
 
 @sweep
-def bend(active: Array, bodies: Any, gait: Array, form: Array, clock: Array, moves: bool) -> None:
+def bend(task: Task, bodies: Any, gait: Array, form: Array, clock: Array, moves: bool) -> None:
     """Bend the midlines, as they are at the end of the step, or without ``moves`` now."""
-    for task in prange(len(active)):
-        n = active[task]
-        time, dt = clock[n, TIME], clock[n, DT] if moves else 0.0
-        for k in range(len(bodies.nodes)):
-            if bodies.kinds[k, SHAPE] == MIDLINE:
-                nodes, line = bodies.nodes[k], bodies.midlines[n, k]
-                bend_midline(nodes, bodies.waves[k], gait[n, k], form[n, k], line, time, dt)
-                note_box(nodes, line, bodies.boxes[n, k])
+    n = task.b
+    time, dt = clock[n, TIME], clock[n, DT] if moves else 0.0
+    for k in range(len(bodies.nodes)):
+        if bodies.kinds[k, SHAPE] == MIDLINE:
+            nodes, line = bodies.nodes[k], bodies.midlines[n, k]
+            bend_midline(nodes, bodies.waves[k], gait[n, k], form[n, k], line, time, dt)
+            note_box(nodes, line, bodies.boxes[n, k])
 
 
 @sweep
 def penalize(
-    active: Array,
+    task: Task,
     rows: Array,
     u: Array,
     v: Array,
@@ -211,56 +209,53 @@ def penalize(
     :func:`flowsim.backend.cpu.flow.predict`.
     """
     nx, ny = u.shape[1] - 2 * G, u.shape[2] - 2 * G
-    for task in prange(len(active)):
-        n = active[task]
-        dt, un, vn, share_u, share_v = clock[n, DT], u[n], v[n], shares[0, n], shares[1, n]
-        if moves:
-            move_bodies(bodies, state[n], dt)
-        contact[n] = 0
-        c = penalty * dt
-        for rank in range(len(bodies.order)):
-            k = bodies.order[rank]
-            body = state[n, k]
-            theta, spin = body[ANGLE], body[SPIN]
-            where = locate_body(n, k, bodies, body, h, nx, ny, sides)
-            x, y = where[0], where[1]
-            if touches_box(bodies, n, k, x, y, theta, h, nx, ny, sides):
-                contact[n, k] |= TOUCHES_BOX
-            diffusion = diffusion_at_surface(bodies, k, clock[n, VISCOSITY], dt, h)
-            room = rows[task]
-            write_shares(share_u, True, where, theta, bodies, n, k, h, c, diffusion, room)
-            write_shares(share_v, False, where, theta, bodies, n, k, h, c, diffusion, room)
-            if rank > 0 and near_others(rank, bodies, x, y, state[n], h, nx, ny, sides):
-                states, touched = state[n], contact[n]
-                resolve_overlap(share_u, True, where, bodies, n, rank, states, h, c, sides, touched)
-                resolve_overlap(
-                    share_v, False, where, bodies, n, rank, states, h, c, sides, touched
-                )
-            lines, bent = bodies.midlines, bends(bodies.midlines, bodies, k)
-            if bent:
-                drift_u, drift_v = drifts[0, n], drifts[1, n]
-                _deform(un, share_u, drift_u, True, where, theta, lines, bodies, n, k, h)
-                _deform(vn, share_v, drift_v, False, where, theta, lines, bodies, n, k, h)
-            su = _moments(un, share_u, True, where, h)
-            sv = _moments(vn, share_v, False, where, h)
-            free = moves and bodies.kinds[k, FREE] != 0
-            vx, vy, omega = respond(bodies.traits[k], free, body, su, sv, dt, gravity)
-            if bent:
-                drift_u, drift_v = drifts[0, n], drifts[1, n]
-                work = _restore(un, share_u, drift_u, True, where, h, vx, -omega, lines)
-                work += _restore(vn, share_v, drift_v, False, where, h, vy, omega, lines)
-                inertia = bodies.traits[k, FLUID_INERTIA]
-                body[TORQUE] = note_deformation(
-                    form[n, k], body[TORQUE], work, (spin, omega), inertia, dt
-                )
-                continue
-            _impose(un, share_u, True, where, h, vx, -omega)
-            _impose(vn, share_v, False, where, h, vy, omega)
+    n = task.b
+    dt, un, vn, share_u, share_v = clock[n, DT], u[n], v[n], shares[0, n], shares[1, n]
+    if moves:
+        move_bodies(bodies, state[n], dt)
+    contact[n] = 0
+    c = penalty * dt
+    for rank in range(len(bodies.order)):
+        k = bodies.order[rank]
+        body = state[n, k]
+        theta, spin = body[ANGLE], body[SPIN]
+        where = locate_body(n, k, bodies, body, h, nx, ny, sides)
+        x, y = where[0], where[1]
+        if touches_box(bodies, n, k, x, y, theta, h, nx, ny, sides):
+            contact[n, k] |= TOUCHES_BOX
+        diffusion = diffusion_at_surface(bodies, k, clock[n, VISCOSITY], dt, h)
+        room = rows[task.worker]
+        write_shares(share_u, True, where, theta, bodies, n, k, h, c, diffusion, room)
+        write_shares(share_v, False, where, theta, bodies, n, k, h, c, diffusion, room)
+        if rank > 0 and near_others(rank, bodies, x, y, state[n], h, nx, ny, sides):
+            states, touched = state[n], contact[n]
+            resolve_overlap(share_u, True, where, bodies, n, rank, states, h, c, sides, touched)
+            resolve_overlap(share_v, False, where, bodies, n, rank, states, h, c, sides, touched)
+        lines, bent = bodies.midlines, bends(bodies.midlines, bodies, k)
+        if bent:
+            drift_u, drift_v = drifts[0, n], drifts[1, n]
+            _deform(un, share_u, drift_u, True, where, theta, lines, bodies, n, k, h)
+            _deform(vn, share_v, drift_v, False, where, theta, lines, bodies, n, k, h)
+        su = _moments(un, share_u, True, where, h)
+        sv = _moments(vn, share_v, False, where, h)
+        free = moves and bodies.kinds[k, FREE] != 0
+        vx, vy, omega = respond(bodies.traits[k], free, body, su, sv, dt, gravity)
+        if bent:
+            drift_u, drift_v = drifts[0, n], drifts[1, n]
+            work = _restore(un, share_u, drift_u, True, where, h, vx, -omega, lines)
+            work += _restore(vn, share_v, drift_v, False, where, h, vy, omega, lines)
+            inertia = bodies.traits[k, FLUID_INERTIA]
+            body[TORQUE] = note_deformation(
+                form[n, k], body[TORQUE], work, (spin, omega), inertia, dt
+            )
+            continue
+        _impose(un, share_u, True, where, h, vx, -omega)
+        _impose(vn, share_v, False, where, h, vy, omega)
 
 
 @sweep
 def follow_light_bodies(
-    active: Array,
+    task: Task,
     rows: Array,
     u: Array,
     v: Array,
@@ -273,45 +268,43 @@ def follow_light_bodies(
 ) -> None:
     """Find the rigid motion of the fluid under every body that is lighter than it, and its rate."""
     nx, ny = u.shape[1] - 2 * G, u.shape[2] - 2 * G
-    for task in prange(len(active)):
-        n = active[task]
-        share_u, share_v, room = shares[0, n], shares[1, n], rows[task]
-        for k in range(len(bodies.order)):
-            if bodies.traits[k, MASS_LAG] == 0.0:
-                continue
-            body = state[n, k]
-            theta = body[ANGLE]
-            where = locate_body(n, k, bodies, body, h, nx, ny, sides)
-            write_shares(share_u, True, where, theta, bodies, n, k, h, RIGID, 0.0, room)
-            write_shares(share_v, False, where, theta, bodies, n, k, h, RIGID, 0.0, room)
-            su = _moments(u[n], share_u, True, where, h)
-            sv = _moments(v[n], share_v, False, where, h)
-            follow_fluid(bodies.traits[k], body, su, sv, clock[n, DT])
+    n = task.b
+    share_u, share_v, room = shares[0, n], shares[1, n], rows[task.worker]
+    for k in range(len(bodies.order)):
+        if bodies.traits[k, MASS_LAG] == 0.0:
+            continue
+        body = state[n, k]
+        theta = body[ANGLE]
+        where = locate_body(n, k, bodies, body, h, nx, ny, sides)
+        write_shares(share_u, True, where, theta, bodies, n, k, h, RIGID, 0.0, room)
+        write_shares(share_v, False, where, theta, bodies, n, k, h, RIGID, 0.0, room)
+        su = _moments(u[n], share_u, True, where, h)
+        sv = _moments(v[n], share_v, False, where, h)
+        follow_fluid(bodies.traits[k], body, su, sv, clock[n, DT])
 
 
 @sweep
-def cover(active: Array, chi: Array, bodies: Any, state: Array, h: float, sides: Array) -> None:
+def cover(task: Task, chi: Array, bodies: Any, state: Array, h: float, sides: Array) -> None:
     """Write to chi (B, nx, ny) the share of each cell that lies inside any body."""
     nx, ny = chi.shape[1], chi.shape[2]
-    for task in prange(len(active)):
-        n = active[task]
-        chi[n] = 0.0
-        for k in range(len(bodies.order)):
-            body = state[n, k]
-            cos, sin = math.cos(body[ANGLE]), math.sin(body[ANGLE])
-            x, y, _, _, window = locate_body(n, k, bodies, body, h, nx, ny, sides)
-            i0, i1, j0, j1 = window
-            for i in range(i0, i1):
-                for j in range(j0, j1):
-                    rx, ry = (i + 0.5) * h - x, (j + 0.5) * h - y
-                    distance = body_distance(bodies, n, k, rx, ry, cos, sin)
-                    f, g = wrapped(i, nx), wrapped(j, ny)
-                    chi[n, f, g] = max(chi[n, f, g], mask(distance, h))
+    n = task.b
+    chi[n] = 0.0
+    for k in range(len(bodies.order)):
+        body = state[n, k]
+        cos, sin = math.cos(body[ANGLE]), math.sin(body[ANGLE])
+        x, y, _, _, window = locate_body(n, k, bodies, body, h, nx, ny, sides)
+        i0, i1, j0, j1 = window
+        for i in range(i0, i1):
+            for j in range(j0, j1):
+                rx, ry = (i + 0.5) * h - x, (j + 0.5) * h - y
+                distance = body_distance(bodies, n, k, rx, ry, cos, sin)
+                f, g = wrapped(i, nx), wrapped(j, ny)
+                chi[n, f, g] = max(chi[n, f, g], mask(distance, h))
 
 
-@small
+@sweep
 def sense(
-    active: Array,
+    task: Task,
     u: Array,
     v: Array,
     state: Array,
@@ -323,8 +316,8 @@ def sense(
 ) -> None:
     """Write to ``sensed`` (B, n, 2) the velocity of the flow at sensors (n, 2) in the frames of their carriers (n,)."""
     nx, ny = u.shape[1] - 2 * G, u.shape[2] - 2 * G
-    for n in active:
-        for m in range(len(carriers)):
-            x, y = sensor_point(state[n, carriers[m]], sensors[m])
-            x, y = within(x, nx * h, sides[LEFT]), within(y, ny * h, sides[BOTTOM])
-            sensed[n, m, 0], sensed[n, m, 1] = velocity_at(u[n], v[n], x, y, h)
+    n = task.b
+    for m in range(len(carriers)):
+        x, y = sensor_point(state[n, carriers[m]], sensors[m])
+        x, y = within(x, nx * h, sides[LEFT]), within(y, ny * h, sides[BOTTOM])
+        sensed[n, m, 0], sensed[n, m, 1] = velocity_at(u[n], v[n], x, y, h)

@@ -1,90 +1,128 @@
-"""How the sweeps are compiled and spread over threads."""
+"""How the sweeps are compiled and called."""
 
 from __future__ import annotations
 
+import ctypes
 import functools
-import hashlib
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numba
+import numpy as np
 from numba import njit
+from numba.core import types
 from numba.extending import register_jitable
+from numpy.typing import NDArray
 
-from flowsim.backend.jit_cache import CALLED, OPTIONS, cache_folder
-from flowsim.backend.user_cache import cached
+from flowsim.backend.cpu.arguments import packed, unpacking
+from flowsim.backend.cpu.object_code import Need, address
+from flowsim.backend.jit_cache import OPTIONS
 
-CACHE_FOLDER = cache_folder()
 ENCLOSED = OPTIONS | {"no_cfunc_wrapper": True, "no_cpython_wrapper": True}
 """Options of what only other compiled functions call."""
+ENTRY = types.void(*[types.int64] * 4, types.voidptr)
+"""How every sweep is called: with the numbers of a :class:`Task` and the address of its arguments."""
 
 
-class Need(NamedTuple):
-    """A function that Python calls, and the types that it is called with."""
+class Task(NamedTuple):
+    """What a call of a sweep is to do: which simulation, which of how many blocks of its rows, and by which worker.
 
-    module: str
-    name: str
-    parallel: bool
-    types: tuple[Any, ...]
+    Workers have numbers from zero on; no two work at the same time with the same number, so that each has room of its
+    own.
+    """
+
+    b: int
+    block: int
+    blocks: int
+    worker: int
+
+
+class Call(NamedTuple):
+    """A sweep with its arguments, but for the task.
+
+    Attributes
+    ----------
+    sweep : Sweep
+    active : (B,) bool
+        The simulations that take part.
+    arguments : tuple
+        Kept, because only their addresses are among the words.
+    words : (n,) int64
+        See :mod:`flowsim.backend.cpu.arguments`.
+    """
+
+    sweep: Sweep
+    active: NDArray[np.bool_]
+    arguments: tuple[Any, ...]
+    words: NDArray[np.int64]
 
     @property
-    def marker(self) -> Path:
-        """File that is there once the compiled function is in the cache."""
-        digest = hashlib.sha256(repr(self).encode()).hexdigest()[:16]
-        return CACHE_FOLDER / f"{self.name}-{digest}.compiled"
+    def need(self) -> Need:
+        """What has to be compiled for it."""
+        return Need(
+            self.sweep.__module__, self.sweep.name, tuple(map(numba.typeof, self.arguments))
+        )
+
+    def run(self, task: Task) -> None:
+        """Do a task of it."""
+        prototype = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4, ctypes.c_void_p)
+        prototype(address(self.need))(*task, self.words.ctypes.data)
 
 
 class Sweep:
-    """A compiled function that Python calls.
+    """A function of a :class:`Task` and arguments, compiled for the types that it is called with.
 
-    Those that can be ``parallel``, over simulations or blocks of rows, have two forms. One thread takes the serial
-    one, which compiles faster and starts no pool of threads, so that a forked process can use it. Only forms that are
-    called are compiled.
+    Called from Python with the flags of the simulations that take part instead of the task, it sweeps over each of them
+    in turn. Sweeps that are ``divided`` can have blocks of the rows of one simulation swept by several threads.
     """
 
-    def __init__(self, function: Callable[..., Any], parallel: bool) -> None:
+    def __init__(self, function: Callable[..., None], divided: bool) -> None:
         functools.update_wrapper(self, function)
-        self.serial = self.parallel = cached(function, CACHE_FOLDER, **CALLED)
-        # in another folder: numba's name of a cached function does not tell the two forms apart
-        if parallel:
-            self.parallel = cached(function, CACHE_FOLDER / "parallel", parallel=True, **CALLED)
-        self.name = function.__name__
+        self.name, self.divided = function.__name__, divided
+        self._function = register_jitable(**ENCLOSED)(function)
 
-    def __call__(self, *arguments: Any) -> None:
-        """Sweep, with the threads of :func:`use_threads`."""
-        form = self.serial if _team.threads == 1 else self.parallel
-        if _needs is None:
-            form(*arguments)
+    def __call__(self, active: NDArray[np.bool_], *arguments: Any) -> None:
+        """Sweep, or be recorded."""
+        call = Call(self, active, arguments, packed(arguments))
+        if _recorded is not None:
+            _recorded.append(call)
         else:
-            types = tuple(form.typeof_pyval(argument) for argument in arguments)
-            _needs.append(Need(self.__module__, self.name, form is not self.serial, types))
+            for b in np.flatnonzero(active):
+                call.run(Task(int(b), 0, 1, 0))
+
+    def entry(self, kinds: tuple[types.Type, ...]) -> tuple[Callable[..., None], Any]:
+        """Return what is compiled for arguments of these types, and its signature."""
+        function, unpacked = self._function, unpacking(kinds)
+
+        def enter(b: int, block: int, blocks: int, worker: int, words: Any) -> None:
+            function(Task(b, block, blocks, worker), *unpacked(words))
+
+        return enter, ENTRY
 
 
-_needs: list[Need] | None = None
+_recorded: list[Call] | None = None
 
 
 @contextmanager
-def noting_needs() -> Iterator[list[Need]]:
-    """Let sweeps do nothing but note what has to be compiled for them."""
-    global _needs
-    _needs = []
+def recording() -> Iterator[list[Call]]:
+    """Let sweeps do nothing but be recorded."""
+    global _recorded
+    _recorded = []
     try:
-        yield _needs
+        yield _recorded
     finally:
-        _needs = None
+        _recorded = None
 
 
-def sweep(function: Callable[..., Any]) -> Sweep:
-    """Compile a sweep over the whole batch, serial or parallel over simulations or blocks of rows."""
-    return Sweep(function, parallel=True)
+def sweep(function: Callable[..., None]) -> Sweep:
+    """Compile a sweep over one simulation that a single thread does."""
+    return Sweep(function, divided=False)
 
 
-def small(function: Callable[..., Any]) -> Sweep:
-    """Compile what Python calls and is too small for threads."""
-    return Sweep(function, parallel=False)
+def divided(function: Callable[..., None]) -> Sweep:
+    """Compile a sweep over a block of the rows of one simulation."""
+    return Sweep(function, divided=True)
 
 
 def inner(function: Callable[..., Any]) -> Any:
@@ -98,51 +136,10 @@ def row_loop(function: Callable[..., Any]) -> Any:
 
 
 @inner
-def rows_of(task: int, blocks: int, first: int, last: int) -> tuple[int, int]:
+def rows_of(task: Task, first: int, last: int) -> tuple[int, int]:
     """Return the block of rows [start, stop) of [first, last) that belongs to a task."""
-    block = task % blocks
     rows = last - first
-    return first + rows * block // blocks, first + rows * (block + 1) // blocks
-
-
-class _Team:
-    """The threads of this process."""
-
-    threads = 1
-    started_in: int | None = None
-    """Process in which numba's pool of threads was started: a fork of it must not use the pool."""
-
-
-_team = _Team()
-
-
-def most_threads() -> int:
-    """Return the number of threads that numba was started with."""
-    return int(numba.config.NUMBA_NUM_THREADS)  # type: ignore[attr-defined]
-
-
-def use_threads(threads: int) -> None:
-    """Set the number of threads of the sweeps of this process.
-
-    Raises
-    ------
-    ValueError
-        When numba was started with fewer.
-    RuntimeError
-        For several threads in a process that was forked from one that had them.
-    """
-    if threads == _team.threads and (threads == 1 or _team.started_in == os.getpid()):
-        return
-    if not 1 <= threads <= most_threads():
-        raise ValueError(
-            f"threads = {threads!r}: this process can use 1 to {most_threads()} threads (NUMBA_NUM_THREADS)"
-        )
-    if threads > 1:
-        if _team.started_in not in (None, os.getpid()):
-            raise RuntimeError(
-                f"threads = {threads!r}: this process was forked from one whose solver used threads, which do not "
-                "survive that; take threads = 1, or start processes with spawn or forkserver"
-            )
-        numba.set_num_threads(threads)
-        _team.started_in = os.getpid()
-    _team.threads = threads
+    return (
+        first + rows * task.block // task.blocks,
+        first + rows * (task.block + 1) // task.blocks,
+    )

@@ -1,4 +1,4 @@
-"""Where arrays live and how sequences of sweeps run: in the memory of the host, one after the other."""
+"""Where arrays live and how sequences of sweeps run: in the memory of the host, a simulation a thread."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from flowsim.backend.cpu.compiling import noting_needs, use_threads
+from flowsim.backend.cpu.compiling import recording
 from flowsim.backend.cpu.far_field import FarField
+from flowsim.backend.cpu.loops import LOOPS
 from flowsim.backend.cpu.precompile import compile_ahead
+from flowsim.backend.cpu.program import BLOCKS_A_THREAD, MOST_THREADS, Program
 from flowsim.bodies.table import BodyTable
 from flowsim.grid import Grid
 from flowsim.kernels.far_field import blocks_in, points_along
@@ -28,9 +30,6 @@ four vectors of 64 bytes. The two round differently: without a margin, a run dep
 CACHE_LINE = 64
 """Bytes that every array of the sweeps starts at a multiple of: vectors of modes then lie in one line of the caches."""
 
-NEAR = 2**23
-"""Bytes of simulations that are taken through all steps of a program together, so that they stay in the caches."""
-
 
 class Device:
     """The CPU.
@@ -39,8 +38,6 @@ class Device:
     ----------
     threads : int
         Threads of the sweeps.
-    size : int
-        Bytes of one simulation.
 
     Raises
     ------
@@ -48,11 +45,12 @@ class Device:
         For a number of threads that cannot be had.
     """
 
-    def __init__(self, threads: int = 1, size: int = 0) -> None:
-        use_threads(threads)
-        self.threads = threads
-        self._together = max(threads, NEAR // max(size, 1))
-        self._group: NDArray[np.int64] | None = None
+    def __init__(self, threads: int = 1) -> None:
+        if not 1 <= threads <= MOST_THREADS:
+            raise ValueError(
+                f"threads = {threads!r}: a simulation can have 1 to {MOST_THREADS} threads"
+            )
+        self.threads, self._cells = threads, 1
 
     def zeros(self, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
         """Return an array for the sweeps, from the start of a cache line on, with a :data:`MARGIN` on either side."""
@@ -85,25 +83,17 @@ class Device:
     def fetch_state(self) -> None:
         """Let the host see what the sweeps wrote to the small arrays."""
 
-    def active(self, running: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Return what tells the sweeps which simulations take part: the numbers of those of the group at work."""
-        use_threads(self.threads)  # another simulation of this process may have others
-        return np.flatnonzero(running) if self._group is None else self._group[running[self._group]]
-
-    def blocks(self, active: NDArray[np.int64]) -> int:
-        """Return in how many blocks of rows each simulation is cut, to occupy all threads."""
-        return 1 if len(active) >= self.threads else self.threads
-
     def reserve(self, batch: int, grid: Grid, dtype: str, needed: int) -> None:
-        """Make sure that the bytes of a batch can be had: the memory of the host is left to the operating system."""
+        """Note the size of a simulation; the memory of the host is left to the operating system."""
+        self._cells = grid.nx * grid.ny
 
     def speeds(self, batch: int, grid: Grid, dtype: DTypeLike, flags: Array) -> Array:
         """Return room for the largest speed of each block."""
-        return self.zeros((batch, self.threads), dtype)
+        return self.zeros((batch, BLOCKS_A_THREAD * self.threads), dtype)
 
     def room(self, batch: int, grid: Grid, table: BodyTable, dtype: DTypeLike) -> Array:
-        """Return room for a few rows of each task, which the sweeps need beside the fields."""
-        return self.zeros((max(batch, self.threads), 5, grid.ny + 16), dtype)
+        """Return room for a few rows of each thread, which the sweeps need beside the fields."""
+        return self.zeros((self.threads, 5, grid.ny + 16), dtype)
 
     def far_field(self, batch: int, grid: Grid, spacing: int, dtype: DTypeLike) -> FarField:
         """Return room for what the far field needs, with points ``spacing`` cells apart."""
@@ -118,28 +108,14 @@ class Device:
 
     def prepare(self, sweeps: Callable[[], None]) -> None:
         """Have compiled, before anything is computed, all that a sequence of sweeps calls."""
-        use_threads(self.threads)
-        with noting_needs() as needs:
+        with recording() as calls:
             sweeps()
-        compile_ahead(needs)
+        compile_ahead([call.need for call in calls] + [loop.need for loop in LOOPS])
 
-    def program(
-        self, sweeps: Callable[[], None], settings: Callable[[], Any]
-    ) -> Callable[[], None]:
+    def program(self, sweeps: Callable[[], None], settings: Callable[[], Any]) -> Program:
         """Return a function that runs a sequence of sweeps."""
-        return sweeps
+        return Program(sweeps, settings, self._cells, self.threads)
 
-    def repeat(
-        self, step: Callable[[], None], running: NDArray[np.bool_], steps: int | None
-    ) -> None:
-        """Run a program a number of times, or until no simulation is running, group by group."""
-        members = np.flatnonzero(running)
-        try:
-            for first in range(0, len(members), self._together):
-                self._group = members[first : first + self._together]
-                done = 0
-                while running[self._group].any() if steps is None else done < steps:
-                    step()
-                    done += 1
-        finally:
-            self._group = None
+    def repeat(self, step: Program, running: NDArray[np.bool_], steps: int | None) -> None:
+        """Run a program a number of times, or until no simulation is running."""
+        step.repeat(steps)

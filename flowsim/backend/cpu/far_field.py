@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from numba import prange
-
-from flowsim.backend.cpu.compiling import inner, row_loop, sweep
+from flowsim.backend.cpu.compiling import Task, inner, row_loop, sweep
 from flowsim.boundary import SIDES, normal_to_x
 from flowsim.grid import GHOSTS as G
 from flowsim.kernels.cell import FAR_FIELD, OUTFLOW
@@ -155,7 +153,7 @@ def _induce(
 
 @sweep
 def far_field(
-    active: Array,
+    task: Task,
     u: Array,
     v: Array,
     given: Array,
@@ -172,22 +170,21 @@ def far_field(
     """
     real = u.dtype.type
     nx, ny = u.shape[1] - 2 * G, u.shape[2] - 2 * G
-    for task in prange(len(active)):
-        b = active[task]
-        vortices, lacks, points = room.vortices[b], room.lacks[b], room.points[b]
-        block = BLOCK_SPACINGS * spacing
-        total = _gather(u[b], v[b], nx, ny, h, block, vortices, room.sums[b])
-        for side in range(SIDES):
-            if sides[side] == OUTFLOW:
-                lacks[side, 0], lacks[side, 1] = _lack(u[b], v[b], nx, ny, h, side, stream)
-        for side in range(SIDES):
-            if sides[side] != FAR_FIELD:
-                continue
-            _induce(u[b], side, sides, h, spacing, vortices, lacks, total, points)
-            component = 0 if normal_to_x(side) else 1
-            faces = (ny if component == 0 else nx) + 2 * G
-            for low in range(0, faces, spacing):
-                for m in range(low, min(low + spacing, faces)):
-                    # normal faces lie half a cell beyond the corners that the points are
-                    induced = cubic(points, low // spacing, (m - low + 0.5) / spacing)
-                    given[b, side, component, m] = real(stream[component] + induced)
+    b = task.b
+    vortices, lacks, points = room.vortices[b], room.lacks[b], room.points[b]
+    block = BLOCK_SPACINGS * spacing
+    total = _gather(u[b], v[b], nx, ny, h, block, vortices, room.sums[b])
+    for side in range(SIDES):
+        if sides[side] == OUTFLOW:
+            lacks[side, 0], lacks[side, 1] = _lack(u[b], v[b], nx, ny, h, side, stream)
+    for side in range(SIDES):
+        if sides[side] != FAR_FIELD:
+            continue
+        _induce(u[b], side, sides, h, spacing, vortices, lacks, total, points)
+        component = 0 if normal_to_x(side) else 1
+        faces = (ny if component == 0 else nx) + 2 * G
+        for low in range(0, faces, spacing):
+            for m in range(low, min(low + spacing, faces)):
+                # normal faces lie half a cell beyond the corners that the points are
+                induced = cubic(points, low // spacing, (m - low + 0.5) / spacing)
+                given[b, side, component, m] = real(stream[component] + induced)

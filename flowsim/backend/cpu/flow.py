@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from numba import prange
-
-from flowsim.backend.cpu.compiling import row_loop, rows_of, small, sweep
+from flowsim.backend.cpu.compiling import Task, divided, row_loop, rows_of, sweep
 from flowsim.boundary import BOTTOM, LEFT, RIGHT, TOP
 from flowsim.grid import GHOSTS as G
 from flowsim.kernels.cell import (
@@ -71,10 +69,9 @@ def _advance_row(
         old[j + j0] = rate
 
 
-@sweep
+@divided
 def predict(
-    active: Array,
-    blocks: int,
+    task: Task,
     u: Array,
     v: Array,
     new_u: Array,
@@ -89,7 +86,7 @@ def predict(
 ) -> None:
     """Write to new_u, new_v the velocity after advection, diffusion and the last pressure gradient.
 
-    ``old_u``, ``old_v`` hold the rates of the previous step and receive those of this one. ``rows`` (tasks, 5, n)
+    ``old_u``, ``old_v`` hold the rates of the previous step and receive those of this one. ``rows`` (workers, 5, n)
     is room for rows of fluxes, n > ny + 1.
     """
     real = u.dtype.type
@@ -97,82 +94,77 @@ def predict(
     per_12, per_h = real(1.0 / 12.0), real(1.0 / h)
     i_first = 0 if sides[LEFT] == PERIODIC else 1
     periodic_y = sides[BOTTOM] == PERIODIC
-    for task in prange(len(active) * blocks):
-        b = active[task // blocks]
-        dt, nu = clock[b, DT], clock[b, VISCOSITY]
-        step, r, nu_per_h, dth = real(dt), real(clock[b, RATIO]), real(nu / h), real(dt / h)
-        ub, vb, pb = u[b], v[b], p[b]
-        fluxes = rows[task]
-        across = fluxes[4]
-        start, stop = rows_of(task, blocks, 0, nx)
-        k = start + G
-        # u flows through the cell centres, v through the corners; both fluxes are used by the rows on either side
-        _flux_between_rows(fluxes[0], ub[k - 1, G:], ub[k, G:], ub, k, G, ny, per_12, nu_per_h)
-        _flux_between_rows(fluxes[2], ub[k, G - 1 :], ub[k, G:], vb, k, G, ny + 1, per_12, nu_per_h)
-        for i in range(start, stop):
-            k = i + G
-            odd = (i - start) % 2
-            west, east = fluxes[odd], fluxes[1 - odd]
-            _flux_between_rows(east, ub[k, G:], ub[k + 1, G:], ub, k + 1, G, ny, per_12, nu_per_h)
-            if i >= i_first:
-                _flux_along_row(
-                    across, vb[k - 1, G:], vb[k, G:], ub[k], G, ny + 1, per_12, nu_per_h
-                )
-                p0 = pb[i - 1] if i > 0 else pb[nx - 1]
-                _advance_row(
-                    new_u[b, k],
-                    ub[k],
-                    old_u[b, k],
-                    west,
-                    east,
-                    across,
-                    p0,
-                    pb[i],
-                    G,
-                    ny,
-                    step,
-                    r,
-                    dth,
-                    per_h,
-                )
-            west, east = fluxes[2 + odd], fluxes[3 - odd]
-            _flux_between_rows(
-                east, ub[k + 1, G - 1 :], ub[k + 1, G:], vb, k + 1, G, ny + 1, per_12, nu_per_h
-            )
-            _flux_along_row(across, vb[k, G - 1 :], vb[k, G:], vb[k], G, ny + 1, per_12, nu_per_h)
-            if periodic_y:
-                _advance_row(
-                    new_v[b, k], vb[k], old_v[b, k], west, east, across, pb[i, ny - 1 :], pb[i], G, 1, step, r, dth,
-                    per_h,
-                )  # fmt: skip
+    b = task.b
+    dt, nu = clock[b, DT], clock[b, VISCOSITY]
+    step, r, nu_per_h, dth = real(dt), real(clock[b, RATIO]), real(nu / h), real(dt / h)
+    ub, vb, pb = u[b], v[b], p[b]
+    fluxes = rows[task.worker]
+    across = fluxes[4]
+    start, stop = rows_of(task, 0, nx)
+    k = start + G
+    # u flows through the cell centres, v through the corners; both fluxes are used by the rows on either side
+    _flux_between_rows(fluxes[0], ub[k - 1, G:], ub[k, G:], ub, k, G, ny, per_12, nu_per_h)
+    _flux_between_rows(fluxes[2], ub[k, G - 1 :], ub[k, G:], vb, k, G, ny + 1, per_12, nu_per_h)
+    for i in range(start, stop):
+        k = i + G
+        odd = (i - start) % 2
+        west, east = fluxes[odd], fluxes[1 - odd]
+        _flux_between_rows(east, ub[k, G:], ub[k + 1, G:], ub, k + 1, G, ny, per_12, nu_per_h)
+        if i >= i_first:
+            _flux_along_row(across, vb[k - 1, G:], vb[k, G:], ub[k], G, ny + 1, per_12, nu_per_h)
+            p0 = pb[i - 1] if i > 0 else pb[nx - 1]
             _advance_row(
-                new_v[b, k], vb[k], old_v[b, k], west[1:], east[1:], across[1:], pb[i], pb[i, 1:], G + 1, ny - 1,
-                step, r, dth, per_h,
+                new_u[b, k],
+                ub[k],
+                old_u[b, k],
+                west,
+                east,
+                across,
+                p0,
+                pb[i],
+                G,
+                ny,
+                step,
+                r,
+                dth,
+                per_h,
+            )
+        west, east = fluxes[2 + odd], fluxes[3 - odd]
+        _flux_between_rows(
+            east, ub[k + 1, G - 1 :], ub[k + 1, G:], vb, k + 1, G, ny + 1, per_12, nu_per_h
+        )
+        _flux_along_row(across, vb[k, G - 1 :], vb[k, G:], vb[k], G, ny + 1, per_12, nu_per_h)
+        if periodic_y:
+            _advance_row(
+                new_v[b, k], vb[k], old_v[b, k], west, east, across, pb[i, ny - 1 :], pb[i], G, 1, step, r, dth,
+                per_h,
             )  # fmt: skip
+        _advance_row(
+            new_v[b, k], vb[k], old_v[b, k], west[1:], east[1:], across[1:], pb[i], pb[i, 1:], G + 1, ny - 1,
+            step, r, dth, per_h,
+        )  # fmt: skip
 
 
-@sweep
-def divergence(active: Array, blocks: int, u: Array, v: Array, d: Array, sides: Array) -> None:
+@divided
+def divergence(task: Task, u: Array, v: Array, d: Array, sides: Array) -> None:
     """Write h div u at the cell centres."""
     nx, ny = d.shape[1], d.shape[2]
-    for task in prange(len(active) * blocks):
-        b = active[task // blocks]
-        start, stop = rows_of(task, blocks, 0, nx)
-        for i in range(start, stop):
-            out, west, across = d[b, i], u[b, i + G], v[b, i + G]
-            # on a periodic side the last face is the first one
-            east = u[b, G] if sides[LEFT] == PERIODIC and i == nx - 1 else u[b, i + G + 1]
-            for j in range(ny):
-                out[j] = net_outflow(west[j + G], east[j + G], across[j + G], across[j + G + 1])
-            if sides[BOTTOM] == PERIODIC:
-                j = ny - 1
-                out[j] = net_outflow(west[j + G], east[j + G], across[j + G], across[G])
+    b = task.b
+    start, stop = rows_of(task, 0, nx)
+    for i in range(start, stop):
+        out, west, across = d[b, i], u[b, i + G], v[b, i + G]
+        # on a periodic side the last face is the first one
+        east = u[b, G] if sides[LEFT] == PERIODIC and i == nx - 1 else u[b, i + G + 1]
+        for j in range(ny):
+            out[j] = net_outflow(west[j + G], east[j + G], across[j + G], across[j + G + 1])
+        if sides[BOTTOM] == PERIODIC:
+            j = ny - 1
+            out[j] = net_outflow(west[j + G], east[j + G], across[j + G], across[G])
 
 
-@sweep
+@divided
 def correct(
-    active: Array,
-    blocks: int,
+    task: Task,
     new_u: Array,
     new_v: Array,
     u: Array,
@@ -195,65 +187,71 @@ def correct(
     # phi is zero on an open side, half a cell from the centres
     low_x, high_x = real(2 if sides[LEFT] == OPEN else 0), real(2 if sides[RIGHT] == OPEN else 0)
     low_y, high_y = real(2 if sides[BOTTOM] == OPEN else 0), real(2 if sides[TOP] == OPEN else 0)
-    for task in prange(len(active) * blocks):
-        b = active[task // blocks]
-        scale = real(h / clock[b, DT]) if keep_pressure else real(0)
-        start, stop = rows_of(task, blocks, 0, nx)
-        fastest, total = real(0), real(0)
-        for i in range(start, stop):
-            k = i + G
-            here, uk, vk, nuk, nvk, pk = (
-                phi[b, i],
-                u[b, k],
-                v[b, k],
-                new_u[b, k],
-                new_v[b, k],
-                p[b, i],
-            )
-            if i > 0 or sides[LEFT] == PERIODIC:
-                west = phi[b, i - 1] if i > 0 else phi[b, nx - 1]
-                for j in range(ny):
-                    uk[j + G] = nuk[j + G] - (here[j] - west[j])
-            else:
-                for j in range(ny):
-                    uk[j + G] = nuk[j + G] - low_x * here[j]
-            vk[G] = (
-                nvk[G] - (here[0] - here[ny - 1])
-                if sides[BOTTOM] == PERIODIC
-                else nvk[G] - low_y * here[0]
-            )
-            for j in range(1, ny):
-                vk[j + G] = nvk[j + G] - (here[j] - here[j - 1])
-            if sides[BOTTOM] != PERIODIC:
-                vk[ny + G] = nvk[ny + G] + high_y * here[ny - 1]
+    b = task.b
+    scale = real(h / clock[b, DT]) if keep_pressure else real(0)
+    start, stop = rows_of(task, 0, nx)
+    fastest, total = real(0), real(0)
+    for i in range(start, stop):
+        k = i + G
+        here, uk, vk, nuk, nvk, pk = (
+            phi[b, i],
+            u[b, k],
+            v[b, k],
+            new_u[b, k],
+            new_v[b, k],
+            p[b, i],
+        )
+        if i > 0 or sides[LEFT] == PERIODIC:
+            west = phi[b, i - 1] if i > 0 else phi[b, nx - 1]
             for j in range(ny):
-                pk[j] += scale * here[j]
-            row_max = real(0)
-            row_sum = real(0)
+                uk[j + G] = nuk[j + G] - (here[j] - west[j])
+        else:
             for j in range(ny):
-                s = abs(uk[j + G]) + abs(vk[j + G])
-                row_max = max(row_max, s)
-                row_sum += s
-            fastest = max(fastest, row_max)
-            total += row_sum
-        if stop == nx and sides[LEFT] != PERIODIC:
-            for j in range(ny):
-                u[b, nx + G, j + G] = new_u[b, nx + G, j + G] + high_x * phi[b, nx - 1, j]
-        speeds[b, task % blocks] = fastest if math.isfinite(total) else real(math.inf)
+                uk[j + G] = nuk[j + G] - low_x * here[j]
+        vk[G] = (
+            nvk[G] - (here[0] - here[ny - 1])
+            if sides[BOTTOM] == PERIODIC
+            else nvk[G] - low_y * here[0]
+        )
+        for j in range(1, ny):
+            vk[j + G] = nvk[j + G] - (here[j] - here[j - 1])
+        if sides[BOTTOM] != PERIODIC:
+            vk[ny + G] = nvk[ny + G] + high_y * here[ny - 1]
+        for j in range(ny):
+            pk[j] += scale * here[j]
+        row_max = real(0)
+        row_sum = real(0)
+        for j in range(ny):
+            s = abs(uk[j + G]) + abs(vk[j + G])
+            row_max = max(row_max, s)
+            row_sum += s
+        fastest = max(fastest, row_max)
+        total += row_sum
+    if stop == nx and sides[LEFT] != PERIODIC:
+        for j in range(ny):
+            u[b, nx + G, j + G] = new_u[b, nx + G, j + G] + high_x * phi[b, nx - 1, j]
+    speeds[b, task.block] = fastest if math.isfinite(total) else real(math.inf)
 
 
-def copy_velocity(active: Array, u: Array, v: Array, new_u: Array, new_v: Array) -> None:
-    """Copy u, v to new_u, new_v; not compiled, since numba takes seconds for the assignment of an array."""
-    for b in active:
-        new_u[b] = u[b]
-        new_v[b] = v[b]
+@row_loop
+def _copy(source: Array, target: Array) -> None:
+    for j in range(len(source)):
+        target[j] = source[j]
 
 
-@small
-def sample(active: Array, u: Array, v: Array, points: Array, h: float, velocity: Array) -> None:
+@sweep
+def copy_velocity(task: Task, u: Array, v: Array, new_u: Array, new_v: Array) -> None:
+    """Copy u, v to new_u, new_v."""
+    for i in range(u.shape[1]):
+        _copy(u[task.b, i], new_u[task.b, i])
+        _copy(v[task.b, i], new_v[task.b, i])
+
+
+@sweep
+def sample(task: Task, u: Array, v: Array, points: Array, h: float, velocity: Array) -> None:
     """Write to ``velocity`` (B, n, 2) the velocity at ``points`` (B, n, 2)."""
-    for b in active:
-        for m in range(points.shape[1]):
-            velocity[b, m, 0], velocity[b, m, 1] = velocity_at(
-                u[b], v[b], points[b, m, 0], points[b, m, 1], h
-            )
+    b = task.b
+    for m in range(points.shape[1]):
+        velocity[b, m, 0], velocity[b, m, 1] = velocity_at(
+            u[b], v[b], points[b, m, 0], points[b, m, 1], h
+        )

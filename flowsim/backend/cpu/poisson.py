@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import prange
 from numpy.typing import NDArray
 
-from flowsim.backend.cpu.compiling import inner, rows_of, sweep
+from flowsim.backend.cpu.compiling import Task, divided, inner, rows_of
 from flowsim.backend.cpu.device import Device
 from flowsim.backend.cpu.flow import divergence
 from flowsim.backend.cpu.lanes import LANES, load, store
@@ -61,25 +60,17 @@ class PressureSolver:
         self._mode_zero = device.zeros((batch, nx), np.float64)
         self._buffers = device.zeros((device.threads, buffer_size(ny)), dtype)
 
-    def solve_divergence(
-        self, active: NDArray[np.int64], blocks: int, u: Array, v: Array, phi: Array, sides: Array
-    ) -> None:
+    def solve_divergence(self, active: Array, u: Array, v: Array, phi: Array, sides: Array) -> None:
         """Write to ``phi`` the potential whose gradient, on unit spacing, has the divergence of u and v."""
-        divergence(active, blocks, u, v, phi, sides)
-        self.solve(active, blocks, phi)
+        divergence(active, u, v, phi, sides)
+        self.solve(active, phi)
 
-    def solve(self, active: NDArray[np.int64], blocks: int, d: NDArray[np.floating]) -> None:
-        """Replace ``d`` (B, nx, ny) by phi for the ``active`` simulations, both of zero mean if phi is held nowhere.
-
-        Parameters
-        ----------
-        blocks
-            Parts in which each simulation is shared among the threads.
-        """
+    def solve(self, active: Array, d: NDArray[np.floating]) -> None:
+        """Replace ``d`` (B, nx, ny) by phi for the ``active`` simulations, both of zero mean if phi is held nowhere."""
         modes, room = self._modes, (self._buffers, self._tables)
-        transform(active, blocks, d, modes, *room, False)
-        solve_systems(active, blocks, modes, self._mode_zero, *self._systems)
-        transform(active, blocks, modes, d, *room, True)
+        transform(active, d, modes, *room, False)
+        solve_systems(active, modes, self._mode_zero, *self._systems)
+        transform(active, modes, d, *room, True)
 
 
 def _padded(n: int) -> int:
@@ -97,30 +88,23 @@ def _pad(columns: NDArray[np.floating]) -> NDArray[np.floating]:
     return wide
 
 
-@inner
-def _row_blocks(task: int, blocks: int, nx: int) -> tuple[int, int]:
-    """Return the rows of a task, such that no task but the last has a part of a group of ROWS."""
-    start, stop = rows_of(task, blocks, 0, (nx + ROWS - 1) // ROWS)
-    return start * ROWS, min(stop * ROWS, nx)
-
-
-@sweep
+@divided
 def transform(
-    active: Array,
-    blocks: int,
+    task: Task,
     source: Array,
     target: Array,
     buffers: Array,
     tables: TransformTables,
     backward: bool,
 ) -> None:
-    """Write the modes along y of the rows of a field, or with ``backward`` the rows of these modes."""
-    tasks, workers = len(active) * blocks, len(buffers)
-    for worker in prange(workers):
-        for task in range(tasks * worker // workers, tasks * (worker + 1) // workers):
-            b = active[task // blocks]
-            start, stop = _row_blocks(task, blocks, source.shape[1])
-            change_rows(source, target, b, start, stop, buffers[worker], tables, backward)
+    """Write the modes along y of the rows of a field, or with ``backward`` the rows of these modes.
+
+    No task but the last has a part of a group of ROWS.
+    """
+    nx = source.shape[1]
+    start, stop = rows_of(task, 0, (nx + ROWS - 1) // ROWS)
+    start, stop = start * ROWS, min(stop * ROWS, nx)
+    change_rows(source, target, task.b, start, stop, buffers[task.worker], tables, backward)
 
 
 @inner
@@ -188,10 +172,9 @@ def _solve_columns(x: Array, at: int, n: int, pivots: Array, m: int) -> None:
         store(x, p + fourth, d)
 
 
-@sweep
+@divided
 def solve_systems(
-    active: Array,
-    blocks: int,
+    task: Task,
     modes: Array,
     zero: Array,
     pivots: Array,
@@ -208,21 +191,20 @@ def solve_systems(
     """
     nx, pitch = modes.shape[1], modes.shape[2]
     n = nx - 1 if periodic else nx
-    for task in prange(len(active) * blocks):
-        s = active[task // blocks]
-        start, stop = rows_of(task, blocks, 0, pitch // GROUP)
-        if constant and start == 0 and stop > 0:
-            _solve_mode_zero(modes, s, periodic, held_low, held_high, zero)
-        for group in range(start, stop):
-            _solve_columns(modes, s * nx * pitch + GROUP * group, n, pivots, GROUP * group)
-        if periodic:
+    s = task.b
+    start, stop = rows_of(task, 0, pitch // GROUP)
+    if constant and start == 0 and stop > 0:
+        _solve_mode_zero(modes, s, periodic, held_low, held_high, zero)
+    for group in range(start, stop):
+        _solve_columns(modes, s * nx * pitch + GROUP * group, n, pivots, GROUP * group)
+    if periodic:
+        for m in range(GROUP * start, GROUP * stop):
+            modes[s, n, m] = (modes[s, n, m] - modes[s, 0, m] - modes[s, n - 1, m]) * closure_pivot[
+                0, m
+            ]
+        for i in range(n):
             for m in range(GROUP * start, GROUP * stop):
-                modes[s, n, m] = (
-                    modes[s, n, m] - modes[s, 0, m] - modes[s, n - 1, m]
-                ) * closure_pivot[0, m]
-            for i in range(n):
-                for m in range(GROUP * start, GROUP * stop):
-                    modes[s, i, m] += closure[i, m] * modes[s, n, m]
-        if constant and start == 0 and stop > 0:
-            for i in range(nx):
-                modes[s, i, 0] = zero[s, i]
+                modes[s, i, m] += closure[i, m] * modes[s, n, m]
+    if constant and start == 0 and stop > 0:
+        for i in range(nx):
+            modes[s, i, 0] = zero[s, i]

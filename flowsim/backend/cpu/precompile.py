@@ -1,15 +1,13 @@
 """Compiling ahead of the first call: what a simulation needs, once, in processes on all cores.
 
 numba compiles a function when it is first called, one after the other and in every process that calls it. Here the
-missing ones are compiled together before, by processes that leave them in numba's cache. The process that asks takes
-them from there like all later ones and does not compile itself: where a process has compiled a row loop, the linker
-binds the sweeps to that copy instead of their own, and the two differ in the last bits.
+missing ones are compiled together before, by processes that leave their object code in a folder
+(:mod:`flowsim.backend.cpu.object_code`), from which the process that asks takes them like all later ones.
 """
 
 from __future__ import annotations
 
 import gc
-import importlib
 import os
 import pickle
 import subprocess
@@ -24,7 +22,7 @@ from queue import Empty, SimpleQueue
 
 import filelock
 
-from flowsim.backend.cpu.compiling import CACHE_FOLDER, Need, Sweep
+from flowsim.backend.cpu.object_code import CACHE_FOLDER, Need, keep
 
 LONGEST_FIRST = (
     "penalize",
@@ -97,7 +95,7 @@ def compile_ahead(
 
 
 def _missing(needs: Sequence[Need]) -> list[Need]:
-    missing = [need for need in dict.fromkeys(needs) if not need.marker.exists()]
+    missing = [need for need in dict.fromkeys(needs) if not need.is_kept()]
     rank = {name: place for place, name in enumerate(LONGEST_FIRST)}
     return sorted(missing, key=lambda need: rank.get(need.name, len(rank)))
 
@@ -205,14 +203,8 @@ def compile_as_told() -> None:
     with suppress(EOFError), _little_garbage():
         while True:
             need: Need = pickle.load(sys.stdin.buffer)
-            _compile(need)
+            keep(need)
             print(need.name, flush=True)
-
-
-def _compile(need: Need) -> None:
-    sweep: Sweep = getattr(importlib.import_module(need.module), need.name)
-    (sweep.parallel if need.parallel else sweep.serial).compile(need.types)
-    need.marker.touch()
 
 
 @contextmanager

@@ -103,7 +103,7 @@ class Device:
         Where there is none.
     """
 
-    def __init__(self, threads: int = 1, size: int = 0) -> None:
+    def __init__(self, threads: int = 1) -> None:
         self._host: NDArray[np.uint8] = np.zeros(0, np.uint8)
         self._near: Any = self._host
         if SIMULATED:
@@ -212,14 +212,6 @@ class Device:
             return
         self._near.data.copy_to_host_async(self._host.ctypes.data, self._host.nbytes, self._stream)
         self._stream.synchronize()
-
-    def active(self, running: Array) -> Array:
-        """Return what tells the sweeps which simulations take part: a flag for each."""
-        return running
-
-    def blocks(self, active: Array) -> int:
-        """Return 1: the sweeps see for themselves how to occupy the device."""
-        return 1
 
     def speeds(self, batch: int, grid: Grid, dtype: DTypeLike, flags: Array) -> Speeds:
         """Return where the largest speed of each simulation is found, and who has blown up."""

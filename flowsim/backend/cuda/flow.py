@@ -138,7 +138,6 @@ def _predict(
 
 def predict(
     active: Array,
-    blocks: int,
     u: Array,
     v: Array,
     new_u: Array,
@@ -203,7 +202,7 @@ def _divergence(
         write_outflow(u, v, d, j, j, u.dtype.type(1), nx, ny, sides, rows)
 
 
-def divergence(active: Array, blocks: int, u: Array, v: Array, d: Array, sides: Array) -> None:
+def divergence(active: Array, u: Array, v: Array, d: Array, sides: Array) -> None:
     """Write h div u at the cell centres."""
     batch, nx, ny = d.shape
     flat = [field.reshape(-1) for field in (u, v, d)]
@@ -321,7 +320,6 @@ def _note_block(b: int, fastest: float, blocks: int, speeds: Speeds, clock: Arra
 
 def correct(
     active: Array,
-    blocks: int,
     new_u: Array,
     new_v: Array,
     u: Array,
@@ -348,7 +346,7 @@ def correct(
     )
 
 
-def find_speed(active: Array, blocks: int, speeds: Speeds, clock: Array, flags: Array) -> None:
+def find_speed(active: Array, speeds: Speeds, clock: Array, flags: Array) -> None:
     """Do nothing: :func:`correct` has noted the speed."""
 
 

@@ -124,9 +124,7 @@ class PressureSolver:
         self._systems = Systems(nx, ny, periodic, held, dtype, device)
         self._transform = Transform(batch, nx, ny, dtype)
 
-    def solve_divergence(
-        self, active: Array, blocks: int, u: Array, v: Array, phi: Array, sides: Array
-    ) -> None:
+    def solve_divergence(self, active: Array, u: Array, v: Array, phi: Array, sides: Array) -> None:
         """Write to ``phi`` the potential whose gradient, on unit spacing, has the divergence of u and v.
 
         Its rows are in the order of :func:`flowsim.backend.cuda.flow.place_along_y`.

@@ -1,0 +1,188 @@
+"""The loops that call recorded sweeps, step after step, without the interpreter.
+
+A program is a table of calls: the address of a sweep, the address of its arguments, and whether it is divided. One
+thread takes one simulation through all steps (:func:`run`). Several share a single large one: the leader (:func:`lead`)
+puts each divided sweep on a board, from which it and the assistants (:func:`assist`) take one block of rows after the
+other. An assistant that has no core, or never comes, is waited for only while it has a block in hand.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba import carray, extending
+from numba.core import types
+
+from flowsim.backend.cpu.compiling import inner
+from flowsim.backend.cpu.object_code import Need, address
+
+TICKET, FINISHED, BOARD = 0, 8, 16
+"""Places on a board, each in a line of the caches of its own, and its size."""
+CLOSED = 1 << 62
+"""A ticket of this size or more says that nothing will be put on the board any more."""
+NOTHING = 1 << 15
+"""Number of a block that no sweep has: an open board with nothing on it."""
+SPINS, YIELDS, NAP = 2000, 200, 50
+"""Looks at the board before another thread is let on the core, and before sleeping; microseconds of sleep."""
+
+# typed as what they make: things that are called without the typing context
+intrinsic: Any = extending.intrinsic
+_word: Any = ir.IntType(64)
+_yield: Any = types.ExternalFunction("sched_yield", types.int32())
+_sleep: Any = types.ExternalFunction("usleep", types.int32(types.uint32))
+
+
+@intrinsic
+def _call(
+    typing_context: Any, at: Any, b: Any, block: Any, blocks: Any, worker: Any, words: Any
+) -> Any:
+    """Call the sweep at an address."""
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        prototype = ir.FunctionType(ir.VoidType(), [_word] * 4 + [ir.IntType(8).as_pointer()])
+        function = builder.inttoptr(args[0], prototype.as_pointer())
+        builder.call(function, [*args[1:5], builder.inttoptr(args[5], prototype.args[4])])
+        return context.get_dummy_value()
+
+    return types.none(*[types.int64] * 6), generate
+
+
+@intrinsic
+def _load(typing_context: Any, board: Any, place: Any) -> Any:
+    """Look at the board, and see all that was written before what is there."""
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return builder.load_atomic(builder.gep(args[0], [args[1]]), "acquire", 8)
+
+    return types.int64(board, types.int64), generate
+
+
+@intrinsic
+def _store(typing_context: Any, board: Any, place: Any, value: Any) -> Any:
+    """Write to the board, after all that was written before."""
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        builder.store_atomic(args[2], builder.gep(args[0], [args[1]]), "release", 8)
+        return context.get_dummy_value()
+
+    return types.none(board, types.int64, types.int64), generate
+
+
+@intrinsic
+def _increment(typing_context: Any, board: Any, place: Any) -> Any:
+    """Add one to a number on the board, and return what it was."""
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        one = ir.Constant(_word, 1)
+        return builder.atomic_rmw("add", builder.gep(args[0], [args[1]]), one, "acq_rel")
+
+    return types.int64(board, types.int64), generate
+
+
+@inner
+def _wait(looks: int) -> None:
+    """Wait a little, the longer the more often there was nothing to see."""
+    if looks > SPINS + YIELDS:
+        _sleep(NAP)
+    elif looks > SPINS:
+        _yield()
+
+
+@inner
+def _do_a_block(calls: Any, b: int, blocks: int, worker: int, board: Any) -> bool:
+    """Take a block from the board and sweep over it; return whether there was one."""
+    if (_load(board, TICKET) & 0xFFFF) >= blocks:
+        return False
+    ticket = _increment(board, TICKET)
+    block = ticket & 0xFFFF
+    if ticket >= CLOSED or block >= blocks:
+        return False
+    k = (ticket >> 16) & 0xFFFF
+    _call(calls[k, 0], b, block, blocks, worker, calls[k, 1])
+    _increment(board, FINISHED)
+    return True
+
+
+class Loop:
+    """A compiled function of whole numbers and addresses, which Python calls without holding its lock."""
+
+    def __init__(self, function: Callable[..., int]) -> None:
+        functools.update_wrapper(self, function)
+        self.need = Need(self.__module__, function.__name__)
+
+    def __call__(self, *arguments: int) -> int:
+        """Run, compiled."""
+        return int(self._compiled(*arguments))
+
+    @functools.cached_property
+    def _compiled(self) -> Any:
+        numbers = [ctypes.c_int64] * self.__wrapped__.__code__.co_argcount  # type: ignore[attr-defined]
+        return ctypes.CFUNCTYPE(ctypes.c_int64, *numbers)(address(self.need))
+
+    def entry(self, kinds: tuple[types.Type, ...]) -> tuple[Callable[..., int], Any]:
+        """Return what is compiled, and its signature."""
+        function: Any = self.__wrapped__  # type: ignore[attr-defined]
+        names = function.__code__.co_varnames[: function.__code__.co_argcount]
+        pointers = {
+            "calls": types.CPointer(types.int64),
+            "running": types.CPointer(types.uint8),
+            "board": types.CPointer(types.int64),
+        }
+        return function, types.int64(*[pointers.get(name, types.int64) for name in names])
+
+
+@Loop
+def run(calls: Any, count: int, b: int, worker: int, most: int, running: Any) -> int:
+    """Take a simulation through at most so many steps, while its flag says so; return how many."""
+    table, flag = carray(calls, (count, 3)), carray(running, 1)
+    steps = 0
+    while steps < most and flag[0]:
+        for k in range(count):
+            _call(table[k, 0], b, 0, 1, worker, table[k, 1])
+        steps += 1
+    return steps
+
+
+@Loop
+def lead(calls: Any, count: int, b: int, blocks: int, most: int, running: Any, board: Any) -> int:
+    """Do what :func:`run` does, with others, as worker 0; the board is closed at the end."""
+    table, flag = carray(calls, (count, 3)), carray(running, 1)
+    steps, sweeps = 0, 0
+    while steps < most and flag[0]:
+        for k in range(count):
+            if table[k, 2] == 0:
+                _call(table[k, 0], b, 0, blocks, 0, table[k, 1])
+                continue
+            sweeps += 1
+            _store(board, FINISHED, 0)
+            _store(board, TICKET, (sweeps << 32) | (k << 16))
+            while _do_a_block(table, b, blocks, 0, board):
+                pass
+            looks = 0
+            while _load(board, FINISHED) < blocks:
+                looks += 1
+                _wait(looks)
+        steps += 1
+    _store(board, TICKET, CLOSED)
+    return steps
+
+
+@Loop
+def assist(calls: Any, count: int, b: int, blocks: int, worker: int, board: Any) -> int:
+    """Take blocks from the board until it is closed; return how many."""
+    table = carray(calls, (count, 3))
+    done, looks = 0, 0
+    while _load(board, TICKET) < CLOSED:
+        if _do_a_block(table, b, blocks, worker, board):
+            done, looks = done + 1, 0
+        else:
+            looks += 1
+            _wait(looks)
+    return done
+
+
+LOOPS = (run, lead, assist)

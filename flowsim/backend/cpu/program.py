@@ -1,0 +1,174 @@
+"""Recorded sequences of sweeps, and the threads that take simulations through them."""
+
+from __future__ import annotations
+
+import functools
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flowsim.backend.cpu import loops
+from flowsim.backend.cpu.compiling import Call, recording
+from flowsim.backend.cpu.object_code import address
+
+CELLS_AT_ONCE = 2**19
+"""Cell-updates, a few milliseconds of them, after which a compiled loop returns to Python, which may be interrupted."""
+MOST_THREADS = 256
+"""Of a simulation, and of a process beside those that wait."""
+BLOCKS_A_THREAD = 2
+"""In a simulation that threads share: a thread that is late leaves its share to the others."""
+TRY_AGAIN = 64
+"""After so many turns the slower of one thread and several is tried again."""
+
+
+class Program:
+    """A sequence of sweeps, recorded when it first runs, and again when a setting has changed.
+
+    Parameters
+    ----------
+    sweeps : callable
+        The sequence.
+    settings : callable
+        Tells the numbers that it is recorded with and that may change.
+    cells : int
+        Of a simulation.
+    threads : int
+    """
+
+    def __init__(
+        self, sweeps: Callable[[], None], settings: Callable[[], Any], cells: int, threads: int
+    ) -> None:
+        self._sweeps, self._settings, self._threads = sweeps, settings, threads
+        self.name = sweeps.__name__
+        self._at_once = max(1, CELLS_AT_ONCE // cells)
+        self._pace = Pace(threads)
+        self._recorded_with: Any = None
+        self._recorded: list[Call] = []
+        self._table = np.zeros((0, 3), np.int64)
+
+    def __call__(self) -> None:
+        """Run the sequence once."""
+        self.repeat(1)
+
+    def calls(self) -> list[Call]:
+        """Return the calls of the sequence."""
+        settings = self._settings()
+        if not self._recorded or settings != self._recorded_with:
+            with recording() as calls:
+                self._sweeps()
+            table = [(address(c.need), c.words.ctypes.data, c.sweep.divided) for c in calls]
+            self._recorded, self._table = calls, np.array(table, np.int64)
+            self._recorded_with = settings
+        return self._recorded
+
+    def repeat(self, steps: int | None) -> None:
+        """Run it a number of times, or until no simulation is active; a simulation that stops being active waits."""
+        active = self.calls()[0].active
+        flows = np.flatnonzero(active).tolist()
+        if self._threads > 1 and len(flows) == 1:
+            self._together(flows[0], active, steps)
+        else:
+            self._apart(flows, active, steps)
+
+    def _apart(self, flows: list[int], active: NDArray[np.bool_], steps: int | None) -> None:
+        """Let each thread take whole simulations, one after the other."""
+        endless = 2**62
+        waiting = deque((b, endless if steps is None else steps) for b in flows)
+        program = self._table.ctypes.data, len(self._table)
+        flags, threads = active.ctypes.data, min(self._threads, len(flows))
+
+        def work(worker: int) -> None:
+            while True:
+                try:
+                    b, left = waiting.popleft()
+                except IndexError:
+                    return
+                while left > 0 and active[b]:
+                    left -= loops.run(*program, b, worker, min(left, self._at_once), flags + b)
+                    if 0 < len(waiting) < threads:  # take turns, so that all end at the same time
+                        waiting.append((b, left))
+                        break
+
+        with _others(work, range(1, threads)):
+            try:
+                work(0)
+            except BaseException:
+                waiting.clear()
+                raise
+
+    def _together(self, b: int, active: NDArray[np.bool_], steps: int | None) -> None:
+        """Let threads share the rows of one simulation, as long as that is faster than one thread alone."""
+        left, flag = 2**62 if steps is None else steps, active.ctypes.data + b
+        program = self._table.ctypes.data, len(self._table), b
+        board = np.zeros(loops.BOARD, np.int64)
+        while left > 0 and active[b]:
+            threads, most, began = (
+                self._pace.choice(),
+                min(left, self._at_once),
+                time.perf_counter(),
+            )
+            if threads == 1:
+                done = loops.run(*program, 0, most, flag)
+            else:
+                blocks = BLOCKS_A_THREAD * threads
+                board[loops.TICKET] = loops.NOTHING
+                assist = functools.partial(self._assist, (*program, blocks), board)
+                with _others(assist, range(1, threads)):
+                    try:
+                        done = loops.lead(*program, blocks, most, flag, board.ctypes.data)
+                    finally:
+                        board[loops.TICKET] = loops.CLOSED
+            self._pace.note(threads, (time.perf_counter() - began) / done)
+            left -= done
+
+    def _assist(self, program: tuple[int, ...], board: NDArray[np.int64], worker: int) -> None:
+        loops.assist(*program, worker, board.ctypes.data)
+
+
+class Pace:
+    """Whether several threads take a simulation through a step faster than one, as last seen.
+
+    Beside other work they may not: one that has no core is waited for.
+    """
+
+    def __init__(self, threads: int) -> None:
+        self._seconds = {threads: 0.0, 1: 0.0}
+        self._turns = 0
+
+    def choice(self) -> int:
+        """Return how many threads are to take the next turn."""
+        self._turns += 1
+        take = max if self._turns % TRY_AGAIN == 0 else min
+        return take(self._seconds, key=self._seconds.__getitem__)
+
+    def note(self, threads: int, seconds: float) -> None:
+        """Note how long a step took."""
+        before = self._seconds[threads] or seconds
+        self._seconds[threads] = 0.5 * (before + seconds)
+
+
+@contextmanager
+def _others(work: Callable[[int], None], workers: range) -> Iterator[None]:
+    """Let workers of these numbers work in other threads, if any are free, and wait for them at the end."""
+    futures = []
+    with suppress(RuntimeError):  # no thread begins anything any more when the interpreter ends
+        futures += [_pool(os.getpid()).submit(work, worker) for worker in workers]
+    try:
+        yield
+    finally:
+        for future in futures:
+            if not future.cancel():
+                future.result()
+
+
+@functools.cache
+def _pool(process: int) -> ThreadPoolExecutor:
+    """Return the threads of this process: a fork has none of those of its parent."""
+    return ThreadPoolExecutor(max_workers=MOST_THREADS, thread_name_prefix="flowsim")
