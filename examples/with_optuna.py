@@ -44,8 +44,8 @@ def main() -> None:
         if code:
             raise optuna.TrialPruned(f"flowsim train ended with {code}")
         run = arguments.folder / f"trial-{trial.number}"
-        judged = json.loads((run / "evaluation.json").read_text())
-        return float(judged["after"]["mean_return"])
+        evaluated = json.loads((run / "evaluation.json").read_text())
+        return float(evaluated["after"]["mean_return"])
 
     study = optuna.create_study(
         direction="maximize", sampler=optuna.samplers.TPESampler(seed=0, n_startup_trials=4)

@@ -1,15 +1,15 @@
 """How fine must the flow of the D-cylinder wake be? The same things done at several resolutions.
 
     python benchmarks/physics/resolution.py run   # what is missing
-    python benchmarks/physics/resolution.py judge NAME=runs/RUN ...  # agents at all resolutions
+    python benchmarks/physics/resolution.py evaluate NAME=runs/RUN ...  # agents at all resolutions
     python benchmarks/physics/resolution.py page  # docs/resolution.md and its pictures
 
 ``run`` looks at the cylinder alone (forces, wake), at the ellipse held in the wake (force and torque), and at the free
 ellipse under the same actions from the same starts, which are phases of the shedding, not moments, because the wakes of
-two resolutions drift apart. ``judge`` evaluates the mean of a policy. Both go on where they stopped. Raw results:
+two resolutions drift apart. ``evaluate`` evaluates the mean of a policy. Both go on where they stopped. Raw results:
 benchmarks/results/resolution.parquet and resolution_policies.parquet, a row a resolution.
 
-The study, its judge and its page are one file, for they agree on the same flow and the same names of numbers.
+The study, the evaluation and the page are one file, because they agree on the same flow and the same names of numbers.
 """
 
 from __future__ import annotations
@@ -232,7 +232,7 @@ def agent_of(place: Path) -> tuple[str, dict[str, Any], PolicyController]:
     return settings["env"], settings["env_options"], controller
 
 
-def judge(
+def evaluate_policy(
     name: str, place: Path, cells: Iterable[int], starts: str, episodes: int, results: Path
 ) -> None:
     """Evaluate the mean of a policy at every resolution that the results lack."""
@@ -381,8 +381,8 @@ def write_page(results: Path, page: Path, picture: Path) -> None:
 def parse() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("command", choices=["run", "judge", "page"])
-    parser.add_argument("runs", nargs="*", metavar="NAME=RUN", help="policies to judge")
+    parser.add_argument("command", choices=["run", "evaluate", "page"])
+    parser.add_argument("runs", nargs="*", metavar="NAME=RUN", help="policies to evaluate")
     parser.add_argument("--cells", nargs="+", type=int, default=list(CELLS), help="cells per D")
     parser.add_argument("--starts", choices=["narrow", "paper"], default="narrow")
     parser.add_argument("--episodes", type=int, default=24)
@@ -395,9 +395,9 @@ def parse() -> argparse.Namespace:
 def main() -> int:
     """Do what is missing."""
     options = parse()
-    if options.command == "judge":
+    if options.command == "evaluate":
         for name, _, run in (word.partition("=") for word in options.runs):
-            judge(name, Path(run), options.cells, options.starts, options.episodes,
+            evaluate_policy(name, Path(run), options.cells, options.starts, options.episodes,
                   of_policies(options.results))  # fmt: skip
         return 0
     if options.command == "page":

@@ -1,4 +1,4 @@
-"""How good a controller is: returns over episodes with a confidence interval, beside baselines."""
+"""How good a controller is: returns over episodes with a confidence interval, and those of baselines."""
 
 import contextlib
 from collections.abc import Callable
@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 SAMPLED = "agent, sampled actions"
-"""Name of a policy that samples its actions, beside that of its mean action."""
+"""Name of a policy that samples its actions, next to the one with its mean action."""
 
 
 class PolicyController:
@@ -34,9 +34,9 @@ class PolicyController:
     policy
         A :class:`rl_agent.policy.Policy`.
     deterministic
-        Act with the mean of the policy instead of drawing.
+        Act with the mean of the policy instead of a sample.
     seed
-        Seed of the draws.
+        Seed of the samples.
     """
 
     def __init__(self, policy: Any, *, deterministic: bool, seed: int) -> None:
@@ -45,7 +45,7 @@ class PolicyController:
         self._state: Any = None
 
     def reseed(self, part: int) -> None:
-        """Draw from the stream of a part."""
+        """Sample from the stream of a part."""
         self._rng = np.random.default_rng((self._seed, part))
 
     def reset(self, n: int) -> None:
@@ -77,7 +77,7 @@ class _WholeRange:
         self._controller, self._space = controller, space
 
     def reseed(self, part: int) -> None:
-        """Draw from the stream of a part."""
+        """Sample from the stream of a part."""
         if isinstance(self._controller, Draws):
             self._controller.reseed(part)
 
@@ -181,22 +181,22 @@ def evaluate_with_baselines(
         ``task``, ``seed``, what :meth:`Evaluation.summary` holds, and ``baselines``, which has the same by name, as
         has ``sampled`` where that was asked for.
     """
-    contestants = {"agent": controller} | baselines_of(env, env_options, seed)
+    controllers = {"agent": controller} | baselines_of(env, env_options, seed)
     if sampled is not None:
-        contestants = {"agent": controller, SAMPLED: sampled} | contestants
+        controllers = {"agent": controller, SAMPLED: sampled} | controllers
     new = EvaluationPool(env, env_options, max_actions=max_actions)
     with contextlib.nullcontext(pool) if pool else new as who:
         results = {
             name: evaluate(
                 env,
                 env_options,
-                contestant,
+                one,
                 episodes=episodes,
                 seed=seed,
                 progress=lambda over, actions, name=name: progress(name, over, actions),  # type: ignore[misc]
                 pool=who,
             ).summary()
-            for name, contestant in contestants.items()
+            for name, one in controllers.items()
         }
     found = {"task": env, "seed": seed} | results.pop("agent")
     if sampled is not None:

@@ -40,19 +40,19 @@ AT_ONCE_OF_FLOWS = 6
 MOST_ACTIONS = 10_000
 """Of an episode whose task has no limit of time: every evaluation ends."""
 PATIENCE = 1.5
-"""Seconds that one process plays alone: what is over by then is not worth the start of others."""
+"""Seconds that one process plays alone: episodes that end by then are not worth starting others."""
 
 
 @runtime_checkable
 class Draws(Protocol):
-    """A controller that draws its actions."""
+    """A controller that samples its actions."""
 
     def reseed(self, part: int) -> None:
-        """Draw from the stream of a part, as if nothing had been drawn before."""
+        """Sample from the stream of a part, as if nothing had been sampled before."""
 
 
 class _Part(NamedTuple):
-    """Episodes that are played side by side: the number of the part, the seeds of its starts, and the most actions."""
+    """Episodes that are played side by side: number of the part, seeds of the episodes, and most actions."""
 
     number: int
     seeds: list[int]
@@ -126,7 +126,7 @@ class EvaluationPool:
         Returns
         -------
         Evaluation
-            In the order of the starts.
+            In the order of the seeds.
 
         Raises
         ------
@@ -241,7 +241,7 @@ class _Other:
 
 
 def _serve(connection: Connection, env: str, env_options: dict[str, Any], size: int) -> None:
-    """Play parts until nobody asks for more."""
+    """Play parts until the pipe closes."""
     die_with_parent()
     try:
         vector = make_vector(env, env_options, size)
@@ -271,7 +271,7 @@ def _play(vector: Any, controller: Controller, part: _Part, progress: Progress) 
     resting = getattr(vector.unwrapped, "resting", None)
     returns, lengths = np.zeros(size), np.zeros(size, np.int64)
     survived, cut = np.zeros(size, bool), np.zeros(size, bool)
-    # one that began from another start than it should has failed, too
+    # one with another initial condition than that of its seed has failed, too
     failures = np.array(reset_failures_of(infos, size), object)
     open_ = (np.arange(size) < count) & (failures == "")
     while open_.any():

@@ -13,7 +13,7 @@ class Loss(Death):
     """A worker that is not heard of any more."""
 
     def __str__(self) -> str:
-        return f"worker {self.slot} is lost ({self.reason}): start it again if it does not come back by itself"
+        return f"worker {self.slot} is gone ({self.reason}): start it again if it does not come back by itself"
 
 
 class ManualLauncher:

@@ -30,7 +30,7 @@ _COUNTERS = {
     "restarts": "Workers started again after their death.",
     "diverged": "Episodes that ended because their simulation blew up.",
     "failed": "Episodes that ended because their environment failed.",
-    "unlearnable": "Steps that hold what cannot be learned from.",
+    "unlearnable": "Steps that cannot be learned from.",
     "repeats": "Messages that came again and were answered as before.",
     "pauses": "Messages that came again before they were answered.",
     "stale": "Messages that came after a later one of their session.",
@@ -78,7 +78,7 @@ class _Status(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield the families of the run, and of its workers."""
         status = self._status
-        up = GaugeMetricFamily("flowsim_up", "Whether the run goes on.", labels=["run"])
+        up = GaugeMetricFamily("flowsim_up", "Whether the run is running.", labels=["run"])
         up.add_metric([status["run"]], status["state"] == "training")
         yield up
         for names, kind in ((_GAUGES, GaugeMetricFamily), (_COUNTERS, CounterMetricFamily)):

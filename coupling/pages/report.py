@@ -42,7 +42,7 @@ DIAGNOSTICS = (
 REMEMBER_FORGET = ("beta", "far_fraction", "c_max")
 """Columns that say something of runs with remember-and-forget replay alone."""
 
-JUDGED = {"before": "untrained", "drawing": "agent, drawing its actions", "after": "agent"}
+EVALUATED = {"before": "untrained", "drawing": "agent, sampled actions", "after": "agent"}
 """Parts of ``evaluation.json``."""
 
 Rows = dict[str, list[Any]]
@@ -172,7 +172,7 @@ def _scores(folder: RunFolder) -> dict[str, float]:
         with making_sense_of(folder.evaluation):
             scores |= {
                 f"evaluation, {title}": float(found[part]["mean_return"])
-                for part, title in JUDGED.items()
+                for part, title in EVALUATED.items()
                 if part in found
             }
     return scores
@@ -186,8 +186,8 @@ def _evaluations(folders: Sequence[RunFolder]) -> Rows:
             continue
         found = read_json(folder.evaluation)
         with making_sense_of(folder.evaluation):
-            judged = {title: found[part] for part, title in JUDGED.items() if part in found}
-            for name, found_of in (judged | found.get("after", {}).get("baselines", {})).items():
+            evaluated = {title: found[part] for part, title in EVALUATED.items() if part in found}
+            for name, found_of in (evaluated | found.get("after", {}).get("baselines", {})).items():
                 rows.append([folder.path.name, name, *result_cells(found_of)])
     return {"columns": ["run", "controller", *RESULTS], "rows": rows}
 

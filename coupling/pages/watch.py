@@ -1,6 +1,6 @@
 """A page of this machine that follows a training: curves, workers, and a flow as it is simulated.
 
-The page is served to this machine alone (127.0.0.1), below an address that nobody can guess, and only to requests
+The page is served to this machine alone (127.0.0.1), below an address that cannot be guessed, and only to requests
 whose Host is this very address, so that neither other users nor pages of other sites get in. Nothing can be written
 through it. What it shows is read from the run's folder; the flow is the one that worker 0 shows while the page asks for
 it (:mod:`coupling.worker.window`).

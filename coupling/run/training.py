@@ -256,7 +256,7 @@ class Training:
         if not waited:
             what = describe_os_error(error, self._folder.path)
             self._screen.say(
-                f"{what}; the run waits up to {patience:g} s for room, and nothing is lost"
+                f"{what}; the run waits up to {patience:g} s for room, and no transition is lost"
             )
         if self._signals.noted:
             raise Interrupted(

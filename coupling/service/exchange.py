@@ -1,8 +1,8 @@
 """What is exchanged with the workers, exactly once: the ledger, the log and the learner, without socket or clock.
 
-What comes in is judged by the ledger, written to the experience log, and only then given to the learner; an action is
-drawn, written to the log, and only then issued and sent. Live messages and those of a log go through the same methods,
-so a learner that is killed anywhere in between is rebuilt by :meth:`Exchange.replay`.
+What comes in is classified by the ledger, written to the experience log, and only then given to the learner; an action
+is sampled, written to the log, and only then issued and sent. Live messages and those of a log go through the same
+methods, so a learner that is killed anywhere in between is rebuilt by :meth:`Exchange.replay`.
 
 When a message arrives beside the gradient steps depends on how busy the machine is. In a synchronous exchange that
 changes nothing: what came is written to the log at once, but given to the learner, in the order of the agents, only

@@ -149,7 +149,7 @@ class Ledger:
         """Tell whether a process had a session that was closed: it can have no other."""
         return incarnation in self._closed
 
-    def judge(self, header: Header) -> Verdict:
+    def classify(self, header: Header) -> Verdict:
         """Say what to do with a RESET or STEP of a known session; nothing changes by it.
 
         Raises
@@ -168,7 +168,7 @@ class Ledger:
                 f"{name}: RESET is the first message of a session, and STEP all later ones", header
             )
         if header.sequence <= entry.sequence:
-            return self._judge_known(entry, header)
+            return self._classify_known(entry, header)
         if header.sequence > entry.sequence + 1 or entry.waiting:
             raise OrderError(
                 f"{name} cannot come now: messages of a session are numbered without a gap, and each waits for the "
@@ -177,7 +177,7 @@ class Ledger:
             )
         return Verdict.TAKE
 
-    def _judge_known(self, entry: Entry, header: Header) -> Verdict:
+    def _classify_known(self, entry: Entry, header: Header) -> Verdict:
         """Say what to do with a message whose number was taken in before."""
         age = entry.sequence - header.sequence
         if age < len(entry.checksums) and entry.checksums[-1 - age] != header.checksum:

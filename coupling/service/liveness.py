@@ -1,4 +1,4 @@
-"""Which workers are there: signs of life, silence and slowness, and for whom a place is kept; no socket here."""
+"""Which workers are there: signs of life, silence and slowness, and which places are reserved; no socket here."""
 
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -80,7 +80,7 @@ class Server:
     keys
         Encrypt, and let in only who has the workers' key; None does neither, which loopback alone allows.
     clock
-        Tells the seconds by which silence and slowness are judged.
+        Tells the seconds by which silence and slowness are measured.
 
     Attributes
     ----------
@@ -237,7 +237,7 @@ class Server:
         session = self._found(route, header)
         if session is None:
             return
-        verdict = self.exchange.ledger.judge(header)
+        verdict = self.exchange.ledger.classify(header)
         # the worker is still answered where it was heard
         if verdict in (Verdict.FORK, Verdict.LATE):
             self._contest(route, session, header, verdict)
@@ -387,7 +387,7 @@ class Server:
             header, body = decode(frame)
             if header.kind not in (Kind.RESET, Kind.STEP) or header.session not in sessions:
                 return
-            verdict = self.exchange.ledger.judge(header)
+            verdict = self.exchange.ledger.classify(header)
             if verdict is Verdict.FORK:
                 self.counts.forks += 1
                 session = self.liveness[header.session]

@@ -59,7 +59,9 @@ class SlurmSettings(BaseModel):
         default="slurm", description="local runs the jobs here, to try it out"
     )
     partition: str | None = Field(default=None, min_length=1, description="queue of the jobs")
-    account: str | None = Field(default=None, min_length=1, description="who pays")
+    account: str | None = Field(
+        default=None, min_length=1, description="account of the cluster that is charged"
+    )
     time: int = Field(
         default=240, ge=1, description="limit of a job in minutes, after which it is queued again"
     )

@@ -206,7 +206,7 @@ class Guard:
             for _ in range(_MESSAGES_A_CALL):
                 if self._zap is None:
                     break
-                self._judge(self._zap, self._zap.recv_multipart(zmq.NOBLOCK))
+                self._answer_zap(self._zap, self._zap.recv_multipart(zmq.NOBLOCK))
         before = self.accepted
         with contextlib.suppress(zmq.Again):
             for _ in range(_MESSAGES_A_CALL):
@@ -237,7 +237,7 @@ class Guard:
         if self._door is not None:
             self._door.close()
 
-    def _judge(self, zap: "zmq.Socket[bytes]", request: list[bytes]) -> None:
+    def _answer_zap(self, zap: "zmq.Socket[bytes]", request: list[bytes]) -> None:
         """Answer one request of libzmq: version, id, domain, address, identity, mechanism, key."""
         version, number, _, address, _, mechanism, *credentials = request
         assert self._keys is not None
@@ -325,7 +325,7 @@ class Watch:
         while True:
             ready = dict(self._poller.poll(max(0, round(1000 * (until - time.monotonic())))))
             if self._monitor in ready:
-                self._judge(_EVENT.unpack(self._monitor.recv_multipart()[0])[0])
+                self._record(_EVENT.unpack(self._monitor.recv_multipart()[0])[0])
             if self._socket in ready:
                 return True
             if time.monotonic() >= until:
@@ -335,7 +335,7 @@ class Watch:
         """Close the watch's own socket, before the one that it watches is closed."""
         _stop_monitor(self._socket, self._monitor)
 
-    def _judge(self, event: int) -> None:
+    def _record(self, event: int) -> None:
         """Raise if the handshake ended in a way that will not mend itself."""
         if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
             self._broken_off.clear()

@@ -19,9 +19,9 @@ class CycleLimit:
     Parameters
     ----------
     make
-        Makes the world.
+        Makes the environment.
     **options
-        Its keyword arguments. Without ``max_cycles`` among them the world's own number counts, if it has one.
+        Its keyword arguments. Without ``max_cycles`` among them the environment's own number counts, if it has one.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class CycleLimit:
     def step(
         self, actions: dict[Any, Any]
     ) -> tuple[dict[Any, Any], dict[Any, float], dict[Any, bool], dict[Any, bool], dict[Any, Any]]:
-        """Step the world; at the limit those who have reached no terminal state are truncated."""
+        """Step the environment; at the limit those who have reached no terminal state are truncated."""
         seen, rewards, terminated, truncated, infos = self._inner.step(actions)
         self.agents = list(self._inner.agents)
         self._cycles += 1

@@ -19,12 +19,12 @@ class JointWorld(gym.Env[np.ndarray, np.ndarray]):
     """A world that follows the parallel interface of PettingZoo, in which all agents are of one kind.
 
     The reward is the mean over the agents; those that have ended count with 0. The episode is terminated when all have
-    reached a terminal state, and truncated when the world ends otherwise.
+    reached a terminal state, and truncated when the environment ends otherwise.
 
     Parameters
     ----------
     make
-        Makes the world; it names its agents (``possible_agents``) and gives ``observation_space(agent)`` and
+        Makes the environment; it names its agents (``possible_agents``) and gives ``observation_space(agent)`` and
         ``action_space(agent)``, ``reset(seed)`` and ``step(actions)``.
     options
         Its keyword arguments. ``max_cycles`` among them is taken as the longest episode.
@@ -36,7 +36,7 @@ class JointWorld(gym.Env[np.ndarray, np.ndarray]):
     episode_steps
         Longest episode in steps, where it is known.
     own_spaces
-        Observation and action space of one agent, as the world has them.
+        Observation and action space of one agent, as the environment has them.
 
     Raises
     ------
@@ -117,11 +117,11 @@ class JointWorld(gym.Env[np.ndarray, np.ndarray]):
         return self._packed(rewards), float(rewards.mean()), ended, is_over and not ended, {}
 
     def render(self) -> Any:
-        """Return the world's own picture, or its pictures."""
+        """Return the environment's own picture, or its pictures."""
         return self._inner.render()
 
     def close(self) -> None:
-        """Close the world."""
+        """Close the environment."""
         self._inner.close()
 
     def _take(self, seen: dict[Any, Any]) -> None:

@@ -289,7 +289,7 @@ def claimed_by_others(
     sides: Array,
     contact: Array,
 ) -> float:
-    """Return what share of the cell about (px, py) the less movable bodies claim, and note whom the body touches.
+    """Return what share of the cell about (px, py) the less movable bodies claim, and note what the body touches.
 
     ``own`` is the distance of the point from the body of this rank itself, ``states`` are those of all bodies of the
     simulation.

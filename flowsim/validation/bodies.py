@@ -12,7 +12,7 @@ from flowsim.forces import ControlVolumes
 from flowsim.grid import Grid
 from flowsim.simulation import Simulation
 from flowsim.validation.cylinder import CHANNEL
-from flowsim.validation.result import Curve, Effort, Plot, Result, Setup, advance, follow, judge
+from flowsim.validation.result import Curve, Effort, Plot, Result, Setup, advance, compare, follow
 
 FloatArray = NDArray[np.float64]
 
@@ -53,7 +53,7 @@ def forces(effort: Effort) -> Result:
         tolerance, setup = effort.choose(0.01, 0.03), Setup.of(sim)
         source = "control volume 0.25 D around the body; over the rms force, in D for the torque"
         rows += [
-            judge(
+            compare(
                 f"{name}: difference of the mean force",
                 float(np.hypot(*mean[:2]) / scale),
                 0.0,
@@ -61,7 +61,7 @@ def forces(effort: Effort) -> Result:
                 setup,
                 source,
             ),
-            judge(
+            compare(
                 f"{name}: difference of the mean torque",
                 float(abs(mean[2]) / scale),
                 0.0,
@@ -104,7 +104,7 @@ def leak(effort: Effort) -> Result:
     late = worst[worst[:, 0] > 1.0, 1]
     setup = Setup.of(sim)
     rows = [
-        judge(
+        compare(
             "mean speed through the ellipse over U",
             float(np.abs(late).mean()),
             0.0,
@@ -112,7 +112,7 @@ def leak(effort: Effort) -> Result:
             setup,
             "solid: none",
         ),
-        judge(
+        compare(
             "largest speed through the ellipse over U",
             float(np.abs(late).max()),
             0.0,
@@ -224,8 +224,10 @@ def order(effort: Effort) -> Result:
         "Couette flow, exact; near penalised bodies first order is expected",
     )
     rows = [
-        judge("torque over the exact one, worst of three places", worst, 1.0, 0.02, setup, source),
-        judge(
+        compare(
+            "torque over the exact one, worst of three places", worst, 1.0, 0.02, setup, source
+        ),
+        compare(
             "order of the rms error of the velocity",
             float(observed[0]),
             (1.0, 2.5),
@@ -233,8 +235,8 @@ def order(effort: Effort) -> Result:
             setup,
             source,
         ),
-        judge("rms error of the velocity", float(mean_square[-1]), 0.0, 0.02, setup, source),
-        judge(
+        compare("rms error of the velocity", float(mean_square[-1]), 0.0, 0.02, setup, source),
+        compare(
             "largest error of the velocity",
             float(largest[-1]),
             0.0,

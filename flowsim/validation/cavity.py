@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from flowsim.boundary import Sides
 from flowsim.grid import Grid
 from flowsim.simulation import Simulation
-from flowsim.validation.result import Curve, Effort, Picture, Plot, Result, Setup, advance, judge
+from flowsim.validation.result import Curve, Effort, Picture, Plot, Result, Setup, advance, compare
 
 FloatArray = NDArray[np.float64]
 
@@ -66,7 +66,7 @@ def cavity(reynolds_number: int, effort: Effort) -> Result:
         effort.choose(0.02, 0.04),
     )
     rows = [
-        judge(
+        compare(
             "min u on the vertical centreline",
             -_peak(-u),
             (later_u, least_u),
@@ -74,7 +74,7 @@ def cavity(reynolds_number: int, effort: Effort) -> Result:
             setup,
             source,
         ),
-        judge(
+        compare(
             "max v on the horizontal centreline",
             _peak(v),
             (most_v, later_v),

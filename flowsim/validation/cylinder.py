@@ -20,8 +20,8 @@ from flowsim.validation.result import (
     Result,
     Row,
     Setup,
+    compare,
     follow,
-    judge,
 )
 
 FloatArray = NDArray[np.float64]
@@ -146,7 +146,7 @@ def steady(reynolds_number: int, effort: Effort) -> Result:
         effort.choose(0.03, 0.1),
     )
     rows = [
-        judge(
+        compare(
             "mean C_D in the last D/U",
             mean_near(history, duration - 0.5, 0.5),
             drag,
@@ -154,7 +154,7 @@ def steady(reynolds_number: int, effort: Effort) -> Result:
             setup,
             source,
         ),
-        judge("wake length", wake_length(sim), length, tolerance, setup, source),
+        compare("wake length", wake_length(sim), length, tolerance, setup, source),
     ]
     curves = [
         Curve.of("C_D", history[::10, 0], history[::10, 1]),
@@ -231,9 +231,9 @@ def shedding(effort: Effort) -> Result:
     setup, source = Setup.of(sim), "published, unbounded flow (FLOW.md section 4)"
     tolerance = effort.choose(0.03, 0.1)
     rows = [
-        judge("mean C_D over whole periods", drag, (1.32, 1.37), tolerance, setup, source),
-        judge("amplitude of C_L", lift, (0.32, 0.35), tolerance, setup, source),
-        judge("Strouhal number", strouhal, 0.164, tolerance, setup, source),
+        compare("mean C_D over whole periods", drag, (1.32, 1.37), tolerance, setup, source),
+        compare("amplitude of C_L", lift, (0.32, 0.35), tolerance, setup, source),
+        compare("Strouhal number", strouhal, 0.164, tolerance, setup, source),
     ]
     x, y = box.center
     return Result(
@@ -343,7 +343,7 @@ def oscillating(effort: Effort) -> Result:
     smooth = _running_mean(t, last[:, 1], 0.02 * period)
     setup, source, tolerance = Setup.of(sim), "Dutsch et al. (1998)", effort.choose(0.03, 0.05)
     rows = [
-        judge(
+        compare(
             "peak C_D in the last period",
             float(np.abs(smooth).max()),
             3.30,
@@ -351,8 +351,8 @@ def oscillating(effort: Effort) -> Result:
             setup,
             source,
         ),
-        judge("Morison's c_d", c_d, 2.09, tolerance, setup, source),
-        judge("Morison's c_m", c_m, 1.45, tolerance, setup, source),
+        compare("Morison's c_d", c_d, 2.09, tolerance, setup, source),
+        compare("Morison's c_m", c_m, 1.45, tolerance, setup, source),
     ]
     speed, acceleration = -np.cos(frequency * t), frequency * np.sin(frequency * t)
     published = -2.09 * np.abs(speed) * speed - 0.5 * np.pi * 1.45 * acceleration

@@ -18,8 +18,8 @@ from flowsim.validation.result import (
     Result,
     Row,
     Setup,
+    compare,
     follow,
-    judge,
 )
 
 FloatArray = NDArray[np.float64]
@@ -82,7 +82,7 @@ def added_mass(effort: Effort) -> Result:
         found.append(float(speed[1] - speed[0]) / (late - early))
         exact = (exact_release(density, late) - exact_release(density, early)) / (late - early)
         rows.append(
-            judge(
+            compare(
                 f"acceleration over g, density ratio {density:g}",
                 found[-1],
                 exact,
@@ -136,7 +136,7 @@ def sedimenting(effort: Effort) -> Result:
     setup, source = Setup.of(sim), "Namkoong, Yoo and Choi (2008)"
     tolerance = effort.choose(0.03, 0.1)
     rows = [
-        judge(
+        compare(
             "mean terminal Reynolds number", falling * GALILEO, published, tolerance, setup, source
         )
     ]

@@ -6,7 +6,7 @@ import numpy as np
 
 from flowsim.bodies import Disk
 from flowsim.validation.cylinder import FloatArray, box_of, drag_and_lift, mean_near
-from flowsim.validation.result import Curve, Effort, Picture, Plot, Result, Setup, follow, judge
+from flowsim.validation.result import Curve, Effort, Picture, Plot, Result, Setup, compare, follow
 
 IMPULSIVE_DRAG: dict[int, dict[float, float]] = {
     550: {0.2: 1.025, 0.5: 0.739, 1.0: 0.741, 2.0: 1.113, 3.0: 1.287, 4.0: 1.207, 5.0: 1.125},
@@ -37,7 +37,7 @@ def impulsive(reynolds_number: int, effort: Effort) -> Result:
     tolerance = effort.choose(0.03, {550: 0.1, 3000: 0.35}[reynolds_number])
     published = IMPULSIVE_DRAG[reynolds_number]
     rows = [
-        judge(
+        compare(
             f"C_D at T = {T:g}",
             mean_near(history, T / 2, 0.01),
             reference,
@@ -87,7 +87,7 @@ def short_times(effort: Effort) -> Result:
     times = np.array([0.04, 0.06, 0.08, 0.1])
     exact = bar_lev_yang(times, reynolds_number)
     rows = [
-        judge(
+        compare(
             f"C_D at t = {t:g}",
             mean_near(history, t, 0.004),
             float(drag),

@@ -7,7 +7,7 @@ import numpy as np
 from flowsim.bodies import Disk
 from flowsim.boundary import Sides
 from flowsim.validation.cylinder import Box, shed, shedding_values
-from flowsim.validation.result import Curve, Effort, Picture, Plot, Result, Row, Setup, judge
+from flowsim.validation.result import Curve, Effort, Picture, Plot, Result, Row, Setup, compare
 
 JET = Sides("inflow", "outflow", "open", "open")
 BOXES = Box((30, 20), (10.01, 10.0), 16, JET), Box((16, 8), (5.01, 4.0), 10, JET)
@@ -25,9 +25,9 @@ def open_sides(effort: Effort) -> Result:
     setup, source = Setup.of(sim), "published, unbounded flow (FLOW.md section 4)"
     tolerance = effort.choose(0.03, 0.1)
     rows = [
-        judge("mean C_D over whole periods", drag, (1.32, 1.37), tolerance, setup, source),
-        judge("amplitude of C_L", lift, (0.32, 0.35), 2 * tolerance, setup, source),
-        judge("Strouhal number", strouhal, 0.164, tolerance, setup, source),
+        compare("mean C_D over whole periods", drag, (1.32, 1.37), tolerance, setup, source),
+        compare("amplitude of C_L", lift, (0.32, 0.35), 2 * tolerance, setup, source),
+        compare("Strouhal number", strouhal, 0.164, tolerance, setup, source),
     ]
     middle = shedding_values(history[history[:, 0] < 0.75 * duration], half)
     end = shedding_values(history, 0.75 * duration)

@@ -1,4 +1,4 @@
-"""What a validation case gives back: rows to judge, plots and pictures to look at."""
+"""What a validation case gives back: rows of a comparison, plots and pictures to look at."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class DivergedError(ArithmeticError):
 
 @dataclass(frozen=True)
 class Effort:
-    """How much a case may cost, and whom it tells how far it is.
+    """How much a case may cost, and what is told of its progress.
 
     Attributes
     ----------
@@ -143,7 +143,7 @@ class Row:
         return math.isfinite(self.error) and self.error <= self.tolerance
 
 
-def judge(
+def compare(
     quantity: str,
     value: float,
     reference: float | tuple[float, float],

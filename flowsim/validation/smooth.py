@@ -9,7 +9,7 @@ from flowsim.boundary import Sides
 from flowsim.grid import GHOSTS as G
 from flowsim.grid import Grid
 from flowsim.simulation import Simulation
-from flowsim.validation.result import Curve, Effort, Plot, Result, Setup, advance, judge
+from flowsim.validation.result import Curve, Effort, Plot, Result, Setup, advance, compare
 
 FloatArray = NDArray[np.float64]
 
@@ -80,7 +80,7 @@ def taylor_green(effort: Effort) -> Result:
     )
     source = "exact solution"
     rows = [
-        judge(
+        compare(
             "amplitude at t = 0.5 over the initial one",
             decay,
             float(np.exp(-0.05)),
@@ -88,7 +88,7 @@ def taylor_green(effort: Effort) -> Result:
             setup,
             source,
         ),
-        judge(
+        compare(
             "largest error of u and v, drifting",
             errors[-1],
             0.0,
@@ -96,7 +96,7 @@ def taylor_green(effort: Effort) -> Result:
             setup,
             source,
         ),
-        judge(
+        compare(
             "order of convergence in space, smallest seen", order, (2.0, 3.0), 0.05, setup, source
         ),
     ]
@@ -111,7 +111,7 @@ def taylor_green(effort: Effort) -> Result:
             in_time.append(_largest(_velocity(sim) - _velocity(reference)))
         order = np.log2(in_time[-2] / in_time[-1])
         rows.append(
-            judge(
+            compare(
                 f"order of convergence in time, {integrator}",
                 order,
                 expected,
@@ -179,8 +179,8 @@ def lamb_oseen(effort: Effort) -> Result:
     setup, source = Setup.of(sim), "exact solution"
     # On the coarsest grid 4 cells lie across the core's radius, so the error falls faster than second order there.
     rows = [
-        judge("largest error of u_theta over its maximum", errors[-1], 0.0, 0.02, setup, source),
-        judge(
+        compare("largest error of u_theta over its maximum", errors[-1], 0.0, 0.02, setup, source),
+        compare(
             "order of convergence", np.log2(errors[-2] / errors[-1]), (1.8, 4.0), 0.0, setup, source
         ),
     ]

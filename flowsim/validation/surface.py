@@ -7,7 +7,7 @@ import numpy as np
 from flowsim.bodies import Disk
 from flowsim.surface import SurfaceLoads, surface_loads
 from flowsim.validation.cylinder import box_of
-from flowsim.validation.result import Curve, Effort, Plot, Result, Row, Setup, advance, judge
+from flowsim.validation.result import Curve, Effort, Plot, Result, Row, Setup, advance, compare
 
 _SOURCE = "Dennis and Chang (1970)"
 _SEPARATION = (53.5, 53.8)
@@ -44,17 +44,17 @@ def surface(effort: Effort) -> Result:
         coarse = n < finest.cells
         tolerance = effort.choose(0.15 if coarse else 0.05, 0.25)
         rows += [
-            judge(f"C_p at the front{note}", front, 1.144, tolerance, setup, _SOURCE),
-            judge(f"C_p at the rear{note}", rear, -0.509, tolerance, setup, _SOURCE),
+            compare(f"C_p at the front{note}", front, 1.144, tolerance, setup, _SOURCE),
+            compare(f"C_p at the rear{note}", rear, -0.509, tolerance, setup, _SOURCE),
         ]
         angles = float(np.mean(separation_angles(loads)))
         name = f"separation, degrees from the rear{note}"
-        rows.append(judge(name, angles, _SEPARATION, tolerance, setup, _SOURCE))
+        rows.append(compare(name, angles, _SEPARATION, tolerance, setup, _SOURCE))
         friction = 2 * float(loads.friction_force[0])
-        rows.append(judge(f"friction drag{note}", friction, 0.524, tolerance, setup, _SOURCE))
+        rows.append(compare(f"friction drag{note}", friction, 0.524, tolerance, setup, _SOURCE))
         drag = 2 * float(sim.body_state.force[0, 0, 0])
         rows.append(
-            judge(
+            compare(
                 f"C_D from the loads{note}",
                 2 * float(loads.force[0]),
                 drag,

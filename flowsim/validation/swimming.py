@@ -17,8 +17,8 @@ from flowsim.validation.result import (
     Result,
     Row,
     Setup,
+    compare,
     follow,
-    judge,
 )
 
 FloatArray = NDArray[np.float64]
@@ -66,7 +66,7 @@ def eel(effort: Effort) -> Result:
     setup, source = Setup.of(sim), "Kern and Koumoutsakos (2006), Gazzola et al. (2011)"
     curves.append(Curve.of("published", [0.0, float(periods)], [PUBLISHED] * 2))
     rows = [
-        judge(
+        compare(
             "mean speed in the last period, L/T",
             found[-1],
             PUBLISHED,

@@ -136,7 +136,7 @@ def chaos_sentences() -> dict[str, list[str]]:
     """What the pages have to say of the last campaign: all of its events and of what became of the steps."""
     report = result("coupling/chaos.json")
     done, audit = Counter(report["done"]), Counter(report["audit"])
-    kills = sum(done[f"kills of {whom}"] for whom in ("workers", "the learner", "everything"))
+    kills = sum(done[f"kills of {victim}"] for victim in ("workers", "the learner", "everything"))
     messages = sum(done[what] for what in ("messages dropped", "duplicated", "held back"))
     returned, held = audit["returned"], audit["held"]
     gone = returned - held

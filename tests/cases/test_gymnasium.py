@@ -353,6 +353,6 @@ def test_help_tells_the_truth_about_spaces_and_rewards(env_id, make):
     options = env.task.options
     assert f"{options.force_scale:g} rho U^2" in text
     assert f"{options.torque_scale:g} rho U^2" in text
-    assert f"; {env.task.failure_reward:g} for the one in which the agent is lost" in text
+    assert f"; {env.task.failure_reward:g} for the one in which the agent " in text
     assert f"truncated after {options.episode_actions} actions" in text
     assert f"= {options.reynolds:g}" in text

@@ -35,7 +35,7 @@ def reward_of(episode, step):
 
 
 def works():
-    """Whether an environment made now is one of a worker's: others are made to look at, or to judge a policy."""
+    """Whether an environment made now is one of a worker's: others are made to look at, or to evaluate a policy."""
     frame = sys._getframe()
     while frame is not None and frame.f_code is not describe_task.__code__:
         frame = frame.f_back

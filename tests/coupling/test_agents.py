@@ -44,10 +44,10 @@ def test_the_pendulum_stands_as_its_card_says():
         folder.config(),
         load_controller(find_agent(Path("pendulum")), deterministic=True, seed=0),
     )
-    judged = evaluate(config.env, config.env_options, controller, episodes=2)
+    evaluated = evaluate(config.env, config.env_options, controller, episodes=2)
     (row,) = [row for row in describe_agents() if row["agent"] == "pendulum"]
     low, high = map(float, re.findall(r"[-\d.]+", row["return"])[1:])
-    assert low - 1 <= judged.returns.mean() <= high + 1
+    assert low - 1 <= evaluated.returns.mean() <= high + 1
 
 
 def test_a_folder_goes_before_a_name_and_a_wrong_name_is_a_sentence(tmp_path, monkeypatch):

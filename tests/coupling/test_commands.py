@@ -283,10 +283,10 @@ def test_an_agent_is_judged_in_another_task_than_its_own(wake, monkeypatch, caps
     code, out, _ = command(
         ["evaluate", "wake", *changes, "--episodes", "2", "--json"], monkeypatch, capsys
     )
-    judged = json.loads(out)
+    evaluated = json.loads(out)
     assert code == 0
-    assert judged["mean_length"] == judged["baselines"]["zero"]["mean_length"] == 1
-    assert judged["env_options"]["cells_per_diameter"] == 10
+    assert evaluated["mean_length"] == evaluated["baselines"]["zero"]["mean_length"] == 1
+    assert evaluated["env_options"]["cells_per_diameter"] == 10
     assert wake.config().env_options["cells_per_diameter"] == 8
     for word, sentence in (
         (

@@ -1,4 +1,4 @@
-"""A controller is judged on whole episodes, each from a start of its own."""
+"""A controller is evaluated on whole episodes, each with its own initial condition."""
 
 import gymnasium
 import numpy as np
@@ -24,7 +24,7 @@ class Fleeing:
 
 
 def test_a_batch_gives_what_single_episodes_give():
-    judged = evaluate(ENV, OPTIONS, Fleeing(), episodes=EPISODES, seed=3)
+    evaluated = evaluate(ENV, OPTIONS, Fleeing(), episodes=EPISODES, seed=3)
     env, controller = gymnasium.make(ENV, **OPTIONS), Fleeing()
     for number in range(EPISODES):
         observation, _ = env.reset(seed=episode_seed(Purpose.EVALUATION, 3, number))
@@ -33,6 +33,6 @@ def test_a_batch_gives_what_single_episodes_give():
             action = controller(observation[None])[0].astype(np.float32)
             observation, reward, terminated, truncated, _ = env.step(action)
             total, length, over = total + float(reward), length + 1, terminated or truncated
-        found = judged.returns[number], judged.lengths[number], judged.survived[number]
+        found = evaluated.returns[number], evaluated.lengths[number], evaluated.survived[number]
         assert found == (total, length, truncated and not terminated)
-    assert len(set(judged.lengths)) > 1
+    assert len(set(evaluated.lengths)) > 1

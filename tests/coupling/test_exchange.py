@@ -91,7 +91,7 @@ def step(entry, sequence, reward):
 def send(exchange, frame):
     """Do what a server does with a message, but for the answers; return the verdict."""
     header, body = protocol.decode(frame)
-    verdict = exchange.ledger.judge(header)
+    verdict = exchange.ledger.classify(header)
     if verdict is Verdict.TAKE:
         exchange.accept(frame, header, body)
     return verdict

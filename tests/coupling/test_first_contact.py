@@ -280,11 +280,11 @@ def test_the_progress_bar_is_one_line_of_eighty_columns(monkeypatch, capsys):
 
 def test_an_evaluation_tells_how_far_it_is(capsys):
     screen = ConsoleScreen()
-    judged = evaluate_with_baselines(
+    evaluated = evaluate_with_baselines(
         "CartPole-v1", {}, ZeroController(1), episodes=30, seed=1,
         progress=lambda name, over, actions: screen.evaluating(name, over, 30, actions),
     )  # fmt: skip
-    assert judged["episodes"] == 30
+    assert evaluated["episodes"] == 30
     assert capsys.readouterr().err.startswith("0/30 episodes, agent: action 1\n")
     seen = []
     evaluate(

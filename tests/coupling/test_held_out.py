@@ -47,9 +47,9 @@ def test_every_road_to_an_evaluation_has_the_same_episodes_and_training_has_none
     first = states([episode_seed(Purpose.TRAINING, 0, agent, 0, 0) for agent in range(AGENTS)])
     assert set(trained) & set(first), "these are not the episodes of the training"
 
-    said, judged = taken("evaluate", "runs/run", "--episodes", str(EPISODES))
+    said, evaluated = taken("evaluate", "runs/run", "--episodes", str(EPISODES))
     assert f"held-out episodes 0 to {EPISODES - 1} of evaluation seed 0" in said
-    assert [line for line in judged if line in held_out][:EPISODES] == held_out
+    assert [line for line in evaluated if line in held_out][:EPISODES] == held_out
     told, fewer = taken("evaluate", "runs/run", "--episodes", "2", "--json")
     assert [line for line in fewer if line in held_out][:2] == held_out[:2]
     assert not set(held_out[2:]) & set(fewer)

@@ -119,9 +119,9 @@ def test_a_run_of_worlds_learns_and_its_policy_is_judged(shell):
     folder = shell.folder / "runs" / "herd"
     learner = Learner.load(folder / "checkpoint.npz")
     assert (learner.world, learner.agents, learner.environment_steps) == (3, 4, 3000)
-    judged = json.loads((folder / "evaluation.json").read_text())
+    evaluated = json.loads((folder / "evaluation.json").read_text())
     with (folder / "episodes.csv").open(newline="") as file:
         returns = [float(row["return"]) for row in csv.DictReader(file)]
-    assert judged["after"]["mean_return"] > 0.5 * np.mean(returns[:20])  # both are negative
+    assert evaluated["after"]["mean_return"] > 0.5 * np.mean(returns[:20])  # both are negative
     refused = shell.run("resume", "runs/herd", "env_options.count=4")
     assert refused.returncode == 2, refused.stderr

@@ -175,7 +175,7 @@ def test_by_hand_says_how_and_gives_a_silent_worker_up_once(tmp_path):
     assert line in launcher.waits_for()
     launcher.kill(1, "no sign of life for 5 s")
     (death,) = launcher.supervise()
-    assert str(death).startswith("worker 1 is lost (no sign of life for 5 s): start it again")
+    assert str(death).startswith("worker 1 is gone (no sign of life for 5 s): start it again")
     assert launcher.supervise() == []
 
 

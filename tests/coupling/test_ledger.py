@@ -105,7 +105,7 @@ class LedgerMachine(RuleBasedStateMachine):
             return
         entry = self.ledger[session]
         before = self.ledger.save()
-        verdict = self.ledger.judge(header(session, sequence))
+        verdict = self.ledger.classify(header(session, sequence))
         assert self.ledger.save() == before
         had = self.memory.count(message)
         if verdict is Verdict.TAKE:
@@ -166,14 +166,14 @@ class LedgerMachine(RuleBasedStateMachine):
         process = self.living[sorted(self.living)[choice % len(self.living)]]
         sequence = self.ledger[process.session].sequence + ahead
         with pytest.raises(OrderError, match="cannot come now"):
-            self.ledger.judge(header(process.session, sequence))
+            self.ledger.classify(header(process.session, sequence))
 
     @precondition(lambda self: any(entry.waiting for entry in self.ledger))
     @rule()
     def too_early(self):
         entry = next(entry for entry in self.ledger if entry.waiting)
         with pytest.raises(OrderError, match="cannot come now"):
-            self.ledger.judge(header(entry.session, entry.sequence + 1))
+            self.ledger.classify(header(entry.session, entry.sequence + 1))
 
     @precondition(lambda self: bool(self.living))
     @rule(
@@ -185,7 +185,7 @@ class LedgerMachine(RuleBasedStateMachine):
         entry = next(iter(self.ledger))
         sequence = 1 if fields.get("kind") is Kind.STEP else entry.sequence + 2
         with pytest.raises(OrderError):
-            self.ledger.judge(header(entry.session, sequence, **fields))
+            self.ledger.classify(header(entry.session, sequence, **fields))
 
     # --- what has to hold
 

@@ -123,7 +123,7 @@ def test_hints_of_a_run_that_ended_are_accepted(shell, follower):
 
 @pytest.mark.slow
 def test_hints_of_a_run_that_was_evaluated_do_not_propose_that(shell, follower):
-    words = ["env=flowsim/LinearQuadratic-v0", "run.evaluate_episodes=2", "run.name=judged"]
+    words = ["env=flowsim/LinearQuadratic-v0", "run.evaluate_episodes=2", "run.name=evaluated"]
     words += [
         "run.steps=300",
         "agent.learning_starts=100",
@@ -135,7 +135,7 @@ def test_hints_of_a_run_that_was_evaluated_do_not_propose_that(shell, follower):
     assert not any(line.startswith("flowsim evaluate") for line in first)
     assert not any(
         line.startswith("flowsim evaluate")
-        for line in lines_of(shell.run("status", "runs/judged").stdout)
+        for line in lines_of(shell.run("status", "runs/evaluated").stdout)
     )
 
 
@@ -155,7 +155,7 @@ def test_hints_of_a_flow_are_accepted(shell, follower):
 
 @pytest.mark.slow
 def test_hints_of_an_external_run_are_accepted(shell, follower, monkeypatch):
-    """After its training: what it takes to judge it is not in Python."""
+    """After its training: what it takes to evaluate it is not in Python."""
     monkeypatch.chdir(shell.folder)
     spaces = "{observation_size: 4, action_low: [-1.0], action_high: [1.0]}"
     config = load_config(

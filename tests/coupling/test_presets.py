@@ -87,9 +87,9 @@ def test_discrete_actions_are_judged_like_others():
     task = describe_task(config.env, {})
     learner = Learner(config.agent, task.observation_space, task.action_space, agents=1, seed=0)
     controller = PolicyController(learner.policy(), deterministic=False, seed=0)
-    judged = evaluate(config.env, {}, controller, episodes=3, seed=0)
-    assert (judged.returns == judged.lengths).all()
-    assert (judged.lengths >= 8).all()
+    evaluated = evaluate(config.env, {}, controller, episodes=3, seed=0)
+    assert (evaluated.returns == evaluated.lengths).all()
+    assert (evaluated.lengths >= 8).all()
 
 
 def test_the_random_baseline_takes_every_choice_as_often():

@@ -91,9 +91,9 @@ def test_everything_is_in_the_page(runs, tmp_path):
     assert rows["run.seed"][1:] == ["0", "1"]
     assert "agent.batch_size" not in rows  # the same in both
     assert rows["first"][1:5] == ["flowsim/LinearQuadratic-v0", "vracer", "0", "finished"]
-    judged = {row[1]: row for row in page.rows if len(row) == 7 and row[0] == "<b>second"}
-    assert judged.keys() >= {"untrained", "agent", "agent, drawing its actions", "zero", "random"}
-    assert re.fullmatch(r"\[-[\d.]+, -[\d.]+\]", judged["agent"][3])
+    evaluated = {row[1]: row for row in page.rows if len(row) == 7 and row[0] == "<b>second"}
+    assert evaluated.keys() >= {"untrained", "agent", "agent, sampled actions", "zero", "random"}
+    assert re.fullmatch(r"\[-[\d.]+, -[\d.]+\]", evaluated["agent"][3])
 
 
 def test_numbers_are_those_of_the_command_line(runs, tmp_path, capsys):

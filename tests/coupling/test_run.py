@@ -108,15 +108,15 @@ def test_a_run_from_beginning_to_evaluation(shell):
     start = json.loads((shell.run_folder / "starts.jsonl").read_text())
     assert start["versions"]["torch"]
 
-    judged = shell.run("evaluate", "runs/run", "--episodes", "5", "--json")
-    assert judged.returncode == 0, judged.stderr
-    result = json.loads(judged.stdout)
+    evaluated = shell.run("evaluate", "runs/run", "--episodes", "5", "--json")
+    assert evaluated.returncode == 0, evaluated.stderr
+    result = json.loads(evaluated.stdout)
     assert set(result) >= {"task", "episodes", "mean_return", "ci95", "mean_length", "baselines"}
     assert result["task"] == ORACLE
     assert result["episodes"] == 5
     assert result["ci95"][0] <= result["mean_return"] <= result["ci95"][1]
     assert set(result["baselines"]) == {"zero", "random"}
-    # the oracle pays the same whatever is done, and all are judged on the same starts
+    # the oracle pays the same whatever is done, and all are evaluated on the same episodes
     assert result["baselines"]["zero"]["mean_return"] == result["mean_return"]
     assert result["sampled"]["mean_return"] == result["mean_return"]
 
@@ -131,8 +131,8 @@ def test_training_options_hold_while_an_agent_trains_and_not_when_it_is_judged(s
     done = shell.run("train", *words, "agent.learning_starts=200", "agent.buffer_size=4096", limit)
     assert done.returncode == 0, done.stderr
     assert {row["length"] for row in rows_of(shell.run_folder / "episodes.csv")} == {"5"}
-    judged = json.loads((shell.run_folder / "evaluation.json").read_text())
-    assert judged["after"]["mean_length"] == judged["before"]["mean_length"] > 5
+    evaluated = json.loads((shell.run_folder / "evaluation.json").read_text())
+    assert evaluated["after"]["mean_length"] == evaluated["before"]["mean_length"] > 5
     changed = shell.run("resume", "runs/run", "run.steps=900", "training_options={}")
     assert changed.returncode == 2
     assert "training_options cannot be changed when a run is resumed" in complaint(changed.stderr)
@@ -302,12 +302,12 @@ def test_a_run_that_owes_gradient_steps_is_not_finished(shell, monkeypatch, caps
     code, stderr = main_in_process(shell, ["resume", "runs/run"], monkeypatch, capsys)
     assert code == 0, stderr
     assert Learner.load(folder.checkpoint).gradient_steps == shell.status()["gradient_steps"] == 24
-    # trained, but not judged
+    # trained, but not evaluated
     words = ["resume", "runs/run", "run.evaluate_episodes=2"]
     code, stderr = main_in_process(shell, words, monkeypatch, capsys)
     assert code == 0, stderr
-    judged = json.loads(folder.evaluation.read_text())
-    assert [judged[which]["episodes"] for which in ("drawing", "after")] == [2, 2]
+    evaluated = json.loads(folder.evaluation.read_text())
+    assert [evaluated[which]["episodes"] for which in ("drawing", "after")] == [2, 2]
     code, stderr = main_in_process(shell, words, monkeypatch, capsys)
     assert code == 2
     assert "is finished: it has done 40 of 40 steps" in stderr

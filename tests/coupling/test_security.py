@@ -1,6 +1,6 @@
 """Who gets in at the learner's socket, who does not, and what both sides are told, over real sockets.
 
-The peers by hand and the real server and workers are judged by the same sentences, so they share one file.
+The peers by hand and the real server and workers are compared with the same sentences, so they share one file.
 """
 
 import contextlib

@@ -100,10 +100,10 @@ def test_the_best_of_the_kept_policies_is_handed_out_until_learning_goes_on(shel
     assert learner.handed_out is None
     assert np.abs(acts(learner.policy()) - acts(Policy.load(files[worst]))).max() > 0
 
-    judged = shell.run("evaluate", "runs/run", "--episodes", "3", "--json")
-    assert json.loads(judged.stdout)["policy"] == said
+    evaluated = shell.run("evaluate", "runs/run", "--episodes", "3", "--json")
+    assert json.loads(evaluated.stdout)["policy"] == said
     after = json.loads(folder.evaluation.read_text())["after"]
-    assert json.loads(judged.stdout)["mean_return"] == after["mean_return"]
+    assert json.loads(evaluated.stdout)["mean_return"] == after["mean_return"]
 
     # one that was cut off before the choice makes it when it is resumed, and finds the same
     folder.selection.unlink()

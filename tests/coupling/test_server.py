@@ -1,4 +1,4 @@
-"""The learner's side against raw sockets: what it answers, whom it refuses, what it hands to the learner."""
+"""The learner's side against raw sockets: what it answers, which peers it refuses, what it hands to the learner."""
 
 import numpy as np
 import pytest

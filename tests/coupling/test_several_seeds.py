@@ -90,8 +90,8 @@ def folder_of(path, *words, returns=(1.0,), evaluation=None):
         ]
     )  # fmt: skip
     if evaluation is not None:
-        judged = {"mean_return": evaluation, "ci95": [0, 1]}
-        folder.evaluation.write_text(json.dumps({"after": judged}))
+        evaluated = {"mean_return": evaluation, "ci95": [0, 1]}
+        folder.evaluation.write_text(json.dumps({"after": evaluated}))
     return folder
 
 

@@ -28,14 +28,14 @@ def test_tensorboard_has_evaluations_and_hyperparameters(shell):
     assert done.returncode == 0, done.stderr
     run = shell.folder / "runs" / "tracked"
     events = EventAccumulator(str(run / "tensorboard")).Reload()
-    judged = json.loads((run / "evaluation.json").read_text())
+    evaluated = json.loads((run / "evaluation.json").read_text())
     for tag, result in (("evaluation", "after"), ("baseline_zero", None)):
-        of = judged["after"] if result else judged["after"]["baselines"]["zero"]
+        of = evaluated["after"] if result else evaluated["after"]["baselines"]["zero"]
         for number in ("mean_return", "mean_length", "survival"):
             last = events.Scalars(f"{tag}/{number}")[-1]
             assert (last.step, last.value) == (2000, pytest.approx(of[number], rel=1e-6))
     first = events.Scalars("evaluation/mean_return")[0]
-    assert (first.step, first.value) == (0, pytest.approx(judged["before"]["mean_return"]))
+    assert (first.step, first.value) == (0, pytest.approx(evaluated["before"]["mean_return"]))
     assert all(point.value < 0 for point in events.Scalars("episodes/return")), "costs"
     told = events.PluginTagToContent("hparams")
     start = HParamsPluginData.FromString(told["_hparams_/session_start_info"]).session_start_info
@@ -113,8 +113,10 @@ def test_the_snippet_for_mlflow_has_settings_curves_and_evaluation(shell):
     (run,) = client.search_runs([each.experiment_id for each in client.search_experiments()])
     assert run.info.status == "FINISHED"
     assert run.data.params["agent.learning_starts"] == "100"
-    judged = json.loads((shell.folder / "runs" / run.info.run_name / "evaluation.json").read_text())
-    assert run.data.metrics["mean_return"] == pytest.approx(judged["after"]["mean_return"])
+    evaluated = json.loads(
+        (shell.folder / "runs" / run.info.run_name / "evaluation.json").read_text()
+    )
+    assert run.data.metrics["mean_return"] == pytest.approx(evaluated["after"]["mean_return"])
     history = client.get_metric_history(run.info.run_id, "gradient_steps")
     assert [point.step for point in history] == [1000, 2000]
 

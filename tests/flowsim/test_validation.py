@@ -31,8 +31,8 @@ from flowsim.validation.result import (
     Row,
     Setup,
     advance,
+    compare,
     follow,
-    judge,
 )
 
 QUICK = Effort(quick=True)
@@ -129,11 +129,11 @@ def test_a_released_disk_starts_with_its_added_mass_and_the_friction_of_a_plate(
 
 
 def test_errors_are_relative_to_the_nearer_end_of_an_interval() -> None:
-    assert judge("q", 1.5, (1.0, 2.0), 0.0, SETUP, "").passed
-    assert judge("q", 2.2, (1.0, 2.0), 0.05, SETUP, "").error == pytest.approx(0.1)
-    assert judge("q", -0.9, -1.0, 0.05, SETUP, "").error == pytest.approx(0.1)
-    assert judge("q", 0.01, 0.0, 0.02, SETUP, "").passed
-    assert not judge("q", math.nan, 1.0, 10.0, SETUP, "").passed
+    assert compare("q", 1.5, (1.0, 2.0), 0.0, SETUP, "").passed
+    assert compare("q", 2.2, (1.0, 2.0), 0.05, SETUP, "").error == pytest.approx(0.1)
+    assert compare("q", -0.9, -1.0, 0.05, SETUP, "").error == pytest.approx(0.1)
+    assert compare("q", 0.01, 0.0, 0.02, SETUP, "").passed
+    assert not compare("q", math.nan, 1.0, 10.0, SETUP, "").passed
 
 
 def test_shedding_values_of_a_known_signal() -> None:
@@ -198,7 +198,7 @@ def test_follow_sees_every_step_and_ends_on_time() -> None:
 def small_result() -> Result:
     """A result with everything in it."""
     sim = Simulation(Grid(16, 8, 0.5), Sides(), [Disk(center=(2.0, 2.0))], viscosity=0.1)
-    row = judge("C_D", 1.33, (1.32, 1.37), 0.03, Setup.of(sim), "somebody (1999)")
+    row = compare("C_D", 1.33, (1.32, 1.37), 0.03, Setup.of(sim), "somebody (1999)")
     curves = [Curve.of("ours", [1, 2, 3], [1, 2, 1]), Curve.of("theirs", [1.0], [2.0], points=True)]
     return Result(
         [row], [Plot("drag", "t", "C_D", curves)], [Picture.of("wake", sim, (1.0, 6.0, 1.0, 3.0))]

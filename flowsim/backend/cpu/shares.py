@@ -135,7 +135,7 @@ def resolve_overlap(
     sides: Array,
     contact: Array,
 ) -> None:
-    """Take from the shares of a body what the less movable ones before it claim, and note whom it touches.
+    """Take from the shares of a body what the less movable ones before it claim, and note what it touches.
 
     ``states`` are those of all bodies of simulation n, ``contact`` is what each of them touches.
     """

@@ -77,7 +77,7 @@ class EROSampler(Sampler):
         self.score: F32 = np.ones(capacity, np.float32)
         self.masked: I64 = np.zeros(0, np.int64)
         self.masked_end = 0
-        self.judged_end = 0
+        self.evaluated_end = 0
 
     def draw(self, memory: EpisodeMemory, batch: int, rng: np.random.Generator) -> I64:
         """Places of ``batch`` steps, shape (batch,)."""
@@ -97,8 +97,8 @@ class EROSampler(Sampler):
 
     def _follow(self, memory: EpisodeMemory) -> None:
         """Notice what is new."""
-        places = memory.places(np.arange(max(self.judged_end, memory.oldest), memory.added))
-        self.judged_end = memory.added
+        places = memory.places(np.arange(max(self.evaluated_end, memory.oldest), memory.added))
+        self.evaluated_end = memory.added
         self.score[places] = 1.0
         self._findings.forget(places)
 
@@ -127,7 +127,7 @@ class EROSampler(Sampler):
 
     def effective_share(self, memory: EpisodeMemory) -> float:
         """Part of the memory that masks are as good as uniform over, as of the last draw."""
-        known = np.arange(memory.oldest, min(memory.added, self.judged_end))
+        known = np.arange(memory.oldest, min(memory.added, self.evaluated_end))
         return effective_share(self.score[memory.places(known)].astype(np.float64))
 
     def log_mask_slopes(self, phi: F32, numbers: I64) -> F32:
@@ -147,7 +147,7 @@ class EROSampler(Sampler):
         own: dict[str, npt.NDArray[Any]] = {
             "score": self.score,
             "masked": self.masked,
-            "ends": np.array([self.masked_end, self.judged_end]),
+            "ends": np.array([self.masked_end, self.evaluated_end]),
         }
         return self._findings.save() | network | own
 
@@ -156,7 +156,7 @@ class EROSampler(Sampler):
         self._findings.restore(arrays)
         self.score[:] = arrays["score"]
         self.masked = arrays["masked"].astype(np.int64)
-        self.masked_end, self.judged_end = (int(number) for number in arrays["ends"])
+        self.masked_end, self.evaluated_end = (int(number) for number in arrays["ends"])
         begin = "network/"
         self.network.restore(
             {n.removeprefix(begin): array for n, array in arrays.items() if n.startswith(begin)}

@@ -15,10 +15,10 @@ def resolution():
 
 def test_each_resolution_is_evaluated_once(resolution, tmp_path, capsys):
     results = tmp_path / "policies.parquet"
-    resolution.judge("sketch", AGENT, [8], "narrow", 1, results)
+    resolution.evaluate_policy("sketch", AGENT, [8], "narrow", 1, results)
     (before,) = resolution.read(results)
     assert "sketch at 8" in capsys.readouterr().out
-    resolution.judge("sketch", AGENT, [8, 6], "narrow", 1, results)
+    resolution.evaluate_policy("sketch", AGENT, [8, 6], "narrow", 1, results)
     assert "sketch at 8" not in capsys.readouterr().out
     found = {row["name"]: row for row in resolution.read(results)}
     assert found.keys() == {"sketch/6", "sketch/8"}

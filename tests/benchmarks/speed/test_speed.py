@@ -1,4 +1,4 @@
-"""The table of speeds tells what the bench measured, and judges it."""
+"""The table of speeds tells what the bench measured, and compares it with the targets."""
 
 import importlib
 import json
