@@ -77,7 +77,7 @@ def refuse_foreign(folder: Path) -> None:
         if found.st_uid != os.geteuid():
             raise RunError(
                 f"{path} belongs to another user (number {found.st_uid}): a run's settings and environment are code, "
-                "so only its owner goes on with it"
+                "so only its owner can continue it"
             )
         if found.st_mode & _OTHERS_WRITE and (may_enter or path == folder):
             remedy = shlex.join(["chmod", "-R", "go-w", str(folder)])
@@ -166,7 +166,7 @@ def read_json(path: Path) -> dict[str, Any]:
     with making_sense_of(path):
         content = json.loads(path.read_bytes())
         if not isinstance(content, dict):
-            raise TypeError("it holds no JSON object")
+            raise TypeError("it is not a JSON object")
         return content
 
 

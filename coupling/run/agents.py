@@ -106,7 +106,7 @@ def refuse_policy_alone(folder: RunFolder) -> None:
         return
     if "counters" not in meta:
         raise ConfigError(
-            f"{folder.path} holds a policy without its learner: it can be evaluated, rendered and exported, "
+            f"{folder.path} has a policy without its learner: it can be evaluated, rendered and exported, "
             "but not trained further"
         )
 

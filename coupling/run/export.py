@@ -45,7 +45,9 @@ def export(run: RunFolder, output: Path) -> str:
         )
     refuse_unwritable("--output", output, is_folder=True)
     write_agent(run, output)
-    return f"{output} holds the agent: flowsim evaluate and flowsim render take the folder"
+    return (
+        f"{output} is the folder of the agent: flowsim evaluate and flowsim render take the folder"
+    )
 
 
 def _export_onnx(run: RunFolder, output: Path) -> str:

@@ -72,7 +72,7 @@ class RunFolder:
             if path.exists():
                 raise ConfigError(
                     f"run.name = {config.run.name!r}: the folder {path} exists already; choose another name, "
-                    f"or go on with it by `{cls(path).resume_line}`"
+                    f"or continue it with `{cls(path).resume_line}`"
                 )
             return cls(path)
         return cls(

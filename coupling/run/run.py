@@ -110,7 +110,7 @@ def train(
 
 def _without_an_end(env: str) -> str:
     """Say of a task that it may never end, and what to do."""
-    said = "has no limit of time: an episode that does not end by itself goes on as long as the run"
+    said = "has no limit of time: an episode that does not end by itself lasts as long as the run"
     if env == EXTERNAL:
         return f"{said}; env_options.episode_steps=N says that the program limits it"
     if env.startswith(PARALLEL):
@@ -263,7 +263,7 @@ def load_learner(folder: RunFolder, device: str | None = None) -> Learner:
     try:
         return Learner.load(folder.checkpoint, device)
     except DeviceError as error:
-        raise ConfigError(f"{error}; agent.device=cpu goes on without one") from error
+        raise ConfigError(f"{error}; agent.device=cpu continues without one") from error
     except (OSError, CheckpointError) as error:
         raise RunError(f"checkpoint {folder.checkpoint} cannot be used: {error}") from error
 
@@ -359,7 +359,7 @@ def _saying_how_to_go_on(folder: RunFolder) -> Iterator[None]:
         if str(interruption):
             raise
         raise Interrupted(
-            f"stopped; go on with `{folder.resume_line}`", number_of(interruption)
+            f"stopped; continue with `{folder.resume_line}`", number_of(interruption)
         ) from None
 
 

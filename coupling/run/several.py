@@ -103,7 +103,7 @@ def train_each(
             else:
                 begin([*overrides, f"run.seed={seed}", f"run.name={folder.path.name}"])
         except KeyboardInterrupt as stop:
-            onward = f"the same command goes on with the seeds that are left, with run.name={base} if that is not in it"
+            onward = f"the same command continues with the seeds left, with run.name={base} if that is not in it"
             raise Interrupted(
                 "; ".join(filter(None, [str(stop), onward])), number_of(stop)
             ) from stop
@@ -133,7 +133,7 @@ def _refuse_other_settings(folder: RunFolder, config: RunConfig) -> None:
         if before != value:
             raise ConfigError(
                 f"run {folder.path} was begun with {'.'.join(key)} = {before}, not {value}; choose another run.name, "
-                f"or go on with it by `{folder.resume_line}`"
+                f"or continue it with `{folder.resume_line}`"
             )
 
 

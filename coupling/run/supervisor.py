@@ -62,7 +62,7 @@ class Supervisor:
     def look(self) -> None:
         """Notice workers that died, hang or keep silent; tell why, and have them started again."""
         for slot, reason in self._server.errors:
-            self._warn(f"worker {slot} cannot go on: {reason}")
+            self._warn(f"worker {slot} cannot continue: {reason}")
         self._server.errors.clear()
         for slot, reason in self._server.farewells:
             self._say(f"worker {slot} left: {reason}")

@@ -182,7 +182,7 @@ class Training:
         if self._signals.noted:
             raise Interrupted(
                 f"stopped at {self._learner.environment_steps} environment steps with a checkpoint; "
-                f"go on with `{self._folder.resume_line}`",
+                f"continue with `{self._folder.resume_line}`",
                 self._signals.noted,
             )
         self._screen.say(self._last_line())
@@ -195,7 +195,7 @@ class Training:
         where = f"the checkpoint of {steps} environment steps"
         return RunError(
             f"learning has diverged, the policy is not finite any more after {self._learner.environment_steps} "
-            f"environment steps; `{self._folder.resume_line}` goes on from {where}, without the {since} since "
+            f"environment steps; `{self._folder.resume_line}` continues from {where}, without the {since} since "
             "(kept as experience/*.diverged); if it diverges again, begin a new run with a smaller agent.learning_rate"
         )
 
@@ -260,7 +260,7 @@ class Training:
             )
         if self._signals.noted:
             raise Interrupted(
-                f"stopped while the disk was full; go on with `{self._folder.resume_line}`",
+                f"stopped while the disk was full; continue with `{self._folder.resume_line}`",
                 self._signals.noted,
             )
         if waited > patience:

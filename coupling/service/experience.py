@@ -250,7 +250,7 @@ class ExperienceLog:
             if not discard_damaged:
                 raise RunError(
                     f"the experience log {where}; {lost}, would be lost. Nothing was changed: bring the log back from "
-                    "a copy, or go on without them by `flowsim resume RUN --discard-damaged`"
+                    "a copy, or continue without them with `flowsim resume RUN --discard-damaged`"
                 )
             say(f"the experience log {where}; {lost}, are left out, and kept as *.damaged")
             for other in there:

@@ -276,9 +276,9 @@ class Server:
             if session.late == _LATE_COPIES:
                 self._warn(
                     session,
-                    f"{what}, {_LATE_COPIES} times by now: it is behind what its session holds",
+                    f"{what}, {_LATE_COPIES} times by now: it is behind its session",
                 )
-        reason = f"{what}; if this worker sent no other one, another process speaks for its session, which cannot go on"
+        reason = f"{what}; if this worker sent no other one, another process speaks for its session, which has to end"
         self._send_error(route, header, reason)
 
     def _warn(self, session: Session, what: str) -> None:

@@ -84,7 +84,7 @@ class WorkerSettings(BaseModel):
 
     launcher: Literal["local", "ray", "slurm", "none"] = Field(
         default="local",
-        description="who starts workers; none waits for those that somebody starts by hand",
+        description="who starts workers; none waits for workers started by hand",
     )
     bind: str = Field(
         default="127.0.0.1",

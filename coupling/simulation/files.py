@@ -159,7 +159,7 @@ class SimulationFiles:
         """Return the end of a sentence on a run that was stopped."""
         if self._restart_time is None:
             return ""
-        return f"; --restart-from {self._restart_from} goes on from time {self._restart_time:.4g}"
+        return f"; --restart-from {self._restart_from} continues from time {self._restart_time:.4g}"
 
 
 class ForceTable:
@@ -186,7 +186,7 @@ class ForceTable:
             there, *rows = self._lines()
             if there != header:
                 raise ConfigError(
-                    f"{self._path} has other columns than this run writes: go on in another folder"
+                    f"{self._path} has other columns than this run writes: write into another folder"
                 )
             # times have nine digits there, and the next step is much further away than the last of them
             kept = "".join(

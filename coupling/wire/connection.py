@@ -99,7 +99,7 @@ def read_connection(path: Path) -> Connection:
     Raises
     ------
     ValueError
-        When it is not what :func:`write_connection` writes, or holds keys and others may read it.
+        When it is not what :func:`write_connection` writes, or contains keys and others may read it.
     OSError
         When it cannot be read.
     """
@@ -119,7 +119,7 @@ def read_connection(path: Path) -> Connection:
         if mode & 0o077:
             remedy = shlex.join(["chmod", "600", str(path)])
             raise ValueError(
-                f"{path} holds keys and others may read it (mode {mode:04o}); make it yours alone: {remedy}"
+                f"{path} contains keys and others may read it (mode {mode:04o}); make it yours alone: {remedy}"
             )
     return connection
 

@@ -533,10 +533,10 @@ def decode_step(body: bytes, environments: int, size: int) -> Step:
     # the learner keeps rewards as f32; the comparison is false for what is not a number
     if not ((np.abs(rewards) <= _LARGEST_FLOAT).all() and np.isfinite(floats).all()):
         raise ProtocolError(
-            "a STEP holds a number that is not finite, or a reward too large for single precision"
+            "a STEP has a number that is not finite, or a reward too large for single precision"
         )
     if rewards[status == _FAILED].any():
-        raise ProtocolError("a STEP holds a reward of a failed environment, which must be 0")
+        raise ProtocolError("a STEP has a reward of a failed environment, which must be 0")
     return Step(
         rewards=rewards,
         observations=floats[:n],
@@ -578,5 +578,5 @@ def _decode_rows(body: bytes, environments: int, size: int, name: str) -> np.nda
         )
     rows = np.frombuffer(body, "<f4").reshape(environments, size)
     if not np.isfinite(rows).all():
-        raise ProtocolError(f"{name} holds a number that is not finite")
+        raise ProtocolError(f"{name} has a number that is not finite")
     return rows

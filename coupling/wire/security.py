@@ -220,7 +220,7 @@ class Guard:
             self._door.tend(self.accepted - before)
             if self._door.floods > floods and now >= self._excused_until:
                 then = (
-                    "while that goes on, few new ones are let in, and workers that are there go on"
+                    "meanwhile few new ones are let in, and connected workers continue"
                     if self._door.has_lock
                     else "this system has no means to keep them out, so the run may become slow; workers.transport=ipc "
                     "opens no port, and a firewall may admit the workers' machines only"

@@ -111,7 +111,7 @@ class JointWorld(gym.Env[np.ndarray, np.ndarray]):
         if cut.any() and not is_over:
             name = self._names[int(cut.argmax())]
             raise RuntimeError(
-                f"{name} is truncated while others of its world go on, which cannot be learned from"
+                f"{name} is truncated while others of its environment continue, which cannot be learned from"
             )
         ended = bool(self._gone.all())
         return self._packed(rewards), float(rewards.mean()), ended, is_over and not ended, {}

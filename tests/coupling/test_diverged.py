@@ -26,7 +26,7 @@ def test_a_run_that_diverges_goes_on_from_its_last_checkpoint(shell, monkeypatch
         code, stderr = main_in_process(shell, ["train", preset], monkeypatch, capsys)
     assert code == 1
     assert re.search(
-        r"learning has diverged, .* `flowsim resume runs/run` goes on from the checkpoint of \d+ environment steps, "
+        r"learning has diverged, .* `flowsim resume runs/run` continues from the checkpoint of \d+ environment steps, "
         r"without the \d+ since \(kept as experience/\*.diverged\); if it diverges again, begin a new run with a "
         r"smaller agent.learning_rate",
         " ".join(stderr.split()),

@@ -88,7 +88,7 @@ def test_a_policy_alone_is_not_resumed_and_not_touched(shell):
     before = {path: path.read_bytes() for path in folder.iterdir()}
     done = shell.run("resume", "mine", "run.steps=300000")
     assert done.returncode == 2
-    assert "holds a policy without its learner" in complaint(done.stderr)
+    assert "has a policy without its learner" in complaint(done.stderr)
     assert {path: path.read_bytes() for path in folder.iterdir()} == before
     assert stat.S_IMODE(folder.stat().st_mode) == 0o755
 

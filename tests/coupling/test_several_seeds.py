@@ -144,7 +144,7 @@ class Trainings:
     def _carry_on(self, how, path):
         self.done.append((how, path.name, RunFolder(path).config().run.seed))
         if len(self.done) == self.stop_at:
-            raise Interrupted(f"stopped; go on with `flowsim resume {path}`")
+            raise Interrupted(f"stopped; continue with `flowsim resume {path}`")
         self.complete.add(path)
 
     def train(self, seeds, *words):
@@ -194,8 +194,8 @@ def test_the_command_trains_each_seed_and_is_stopped_and_goes_on(shell):
     begun.send_signal(signal.SIGINT)
     said = begun.communicate(timeout=120)[1]
     assert begun.returncode == 130, said
-    assert "go on with `flowsim resume" in said
-    assert "the same command goes on with the seeds that are left" in said
+    assert "continue with `flowsim resume" in said
+    assert "the same command continues with the seeds left" in said
     done = shell.run("train", preset, "--seeds", "4,6")
     assert done.returncode == 0, done.stderr
     assert "herd-seed4 is finished already" in done.stderr

@@ -27,7 +27,7 @@ def stopped_by(shell, process, number):
     _, stderr = process.communicate(timeout=GUARD)
     assert process.returncode == 128 + number, stderr
     last = stderr.strip().splitlines()[-1]
-    assert "with a checkpoint; go on with `flowsim resume" in last
+    assert "with a checkpoint; continue with `flowsim resume" in last
     assert "Traceback" not in stderr
     assert not workers_of(shell.run_folder)
     assert shell.status()["state"] == "stopped"
@@ -137,7 +137,7 @@ def test_an_evaluation_at_the_beginning_is_interrupted_with_a_word_how_to_go_on(
     process.send_signal(signal.SIGUSR1)
     _, stderr = process.communicate(timeout=GUARD)
     assert process.returncode == 128 + signal.SIGUSR1, stderr
-    assert stderr.strip().splitlines()[-1].endswith("go on with `flowsim resume runs/run`")
+    assert stderr.strip().splitlines()[-1].endswith("continue with `flowsim resume runs/run`")
     assert "Traceback" not in stderr
 
 

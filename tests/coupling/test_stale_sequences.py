@@ -107,7 +107,7 @@ def test_a_few_late_copies_are_no_warning_but_a_worker_that_insists_is(served):
     for number in range(1, 5):
         assert worker.say(worker.reset_message(sequence=1))[0].kind == Kind.ERROR
         assert bool(server.warnings) == (number >= 3)
-    assert "it is behind what its session holds" in server.warnings[0]
+    assert "it is behind its session" in server.warnings[0]
     assert worker.step()[0].kind == Kind.ACTION  # it is heard all the same
 
 
@@ -313,7 +313,7 @@ def test_a_run_goes_on_after_forged_steps_and_says_what_happened(shell):
         for text in warned()
     )
     assert any(
-        "worker 0 cannot go on: the learner refused its message" in text for text in warned()
+        "worker 0 cannot continue: the learner refused its message" in text for text in warned()
     )
     steps = shell.status()["agents"]["0"]
     wait_until(lambda: shell.status()["agents"]["0"] > steps + 1, seconds=GUARD)  # its successor

@@ -20,7 +20,7 @@ def plot(
     output: Annotated[Path, written_to("the picture")] = Path("curves.png"),
 ) -> None:
     """Draw learning curves: return and survival against steps, the interquartile mean over seeds with its interval."""
-    begin(f"drawing {len(paths)} run{'s' if len(paths) > 1 else ''}")
+    begin(f"plotting {len(paths)} run{'s' if len(paths) > 1 else ''}")
     from coupling.film.curves import plot_runs, refuse_other_endings
     from coupling.run.agents import find_agent
 

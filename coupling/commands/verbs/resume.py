@@ -22,7 +22,7 @@ def resume(
         bool,
         typer.Option(
             "--discard-damaged",
-            help="go on without what lies behind a damage of the experience log; it is kept as *.damaged",
+            help="continue without what follows damage in the experience log; it is kept as *.damaged",
         ),
     ] = False,
     trust: Trust = False,

@@ -34,7 +34,7 @@ def train(
         str | None,
         typer.Option(
             help="train once with each of these seeds, such as 0-4 or 0,3,7, in runs NAME-seed0 and so on; "
-            "given again, the command goes on where it was stopped",
+            "given again, the command continues where it was stopped",
             show_default=False,
         ),
     ] = None,
