@@ -1,4 +1,4 @@
-"""The suites of whom to draw, and the page that is made of their results."""
+"""The suites of samplers, and the page that is made of their results."""
 
 import importlib
 from collections import Counter
