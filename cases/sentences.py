@@ -52,10 +52,9 @@ def sentence_of(
     Where the model has ``old_keys``, which name the present key of each old one, what is near an old key means the
     present one.
     """
-    # an unknown key often is the reason why another one is missing
-    first, *others = sorted(
-        error.errors(), key=lambda mistake: mistake["type"] != "extra_forbidden"
-    )
+    # an unknown key often is the reason why another one is missing, and a wrong value is nearer than what nobody wrote
+    order = {"extra_forbidden": 0, "missing": 2}
+    first, *others = sorted(error.errors(), key=lambda mistake: order.get(mistake["type"], 1))
     missing = first["type"] == "missing"
     key = ".".join(_place(first["loc"], content, missing))
     more = f" (and {len(others)} more)" if others else ""

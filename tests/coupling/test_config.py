@@ -111,6 +111,15 @@ def test_a_missing_preset_is_one_sentence(name, sentence):
         load_config(name)
 
 
+def test_a_wrong_value_is_told_before_a_key_that_is_missing():
+    with pytest.raises(
+        ConfigError, match=r"agent.algorithm = 'sacc': did you mean 'sac'\? \(and 1 more\)"
+    ):
+        load_config(None, ["agent=sacc"])
+    with pytest.raises(ConfigError, match=r"key 'env' is missing$"):
+        load_config(None, ["agent=sac"])
+
+
 @pytest.mark.parametrize("text", ["env: a\nenv: b\n", "[1, 2]", "env: [", "agent: {}\n"])
 def test_a_bad_file_is_one_sentence(tmp_path, text):
     (tmp_path / "bad.yaml").write_text(text)
