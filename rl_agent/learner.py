@@ -16,7 +16,7 @@ import numpy.typing as npt
 import scipy.linalg  # noqa: F401  (loads the BLAS that numba calls, so that the thread limit reaches it)
 from threadpoolctl import threadpool_limits
 
-from rl_agent.algorithms import make_algorithm
+from rl_agent.algorithms.making import make_algorithm
 from rl_agent.config import AgentConfig, OnPolicyConfig
 from rl_agent.multi_agent import joint
 from rl_agent.networks.optim.averaging import make_average

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from rl_agent.algorithms import make_actor
+from rl_agent.algorithms.making import make_actor
 from rl_agent.config import AgentConfig
 from rl_agent.multi_agent import joint
 from rl_agent.normalization.actions import ActionMap, ChoiceMap, action_map_of

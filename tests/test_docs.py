@@ -30,7 +30,7 @@ from browser import CHROMIUM, CUT, DESKTOP, PHONE, browser, paper_and_contrast
 from coupling.bench.learner import SAMPLERS
 from coupling.commands.cli import app
 from coupling.settings.config import load_config
-from rl_agent.config import ALGORITHMS
+from rl_agent.config import algorithms
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -348,7 +348,7 @@ def rows(page: Path, heading: str) -> list[list[str]]:
 
 @pytest.mark.parametrize("page", OF_ALGORITHMS, ids=name)
 def test_the_settings_of_an_algorithm_are_those_of_the_code(page):
-    kind = ALGORITHMS[page.stem]
+    kind = algorithms()[page.stem]
     config, table = kind(defaults="paper"), rows(page, "## Settings")
     own = set(vars(kind)["__annotations__"]) & set(kind.model_fields) - {"algorithm"}
     assert own <= {key.strip("`") for key, *_ in table}

@@ -116,28 +116,10 @@ def test_a_package_has_at_most_a_dozen_entries(package: str) -> None:
     assert len(entries - {"__init__", "__main__"}) <= AT_MOST, sorted(entries)
 
 
-LATER = {
-    ("rl_agent.config.agent", "rl_agent.config.every"): (
-        "the settings of all algorithms are built on what all share, which refuses those of others"
-    ),
-    ("rl_agent.networks.parameter_views", "rl_agent.networks.autograd_function"): (
-        "it brings torch, which is not loaded before somebody learns"
-    ),
-}
-"""Imports inside functions that would close a circle at the top of the module, and why they are there."""
-
-
 def test_no_modules_import_each_other_in_a_circle() -> None:
     graph = imports_of_modules(ROOT)
     assert len(graph) > 200
-    for (module, other), reason in LATER.items():
-        assert reason
-        graph[module].remove(other)
     assert circle_in(graph) is None, " -> ".join(circle_in(graph) or [])
-    for module, other in LATER:
-        graph[module].add(other)
-        assert circle_in(graph), f"{module} may import {other} at its top"
-        graph[module].remove(other)
 
 
 def test_a_circle_through_a_function_is_found_and_types_are_none(tmp_path: Path) -> None:

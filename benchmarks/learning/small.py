@@ -29,7 +29,7 @@ from cases.small.best import TASKS  # noqa: E402
 from coupling.errors import ConfigError  # noqa: E402
 from coupling.settings.config import fitted, load_config  # noqa: E402
 from coupling.worker.environments import Task, describe_task  # noqa: E402
-from rl_agent.config import ALGORITHMS as KINDS  # noqa: E402
+from rl_agent.config import algorithms  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results" / "small.parquet"
 PAGE = ROOT / "docs" / "defaults.md"
@@ -59,7 +59,7 @@ def described_as(task: str) -> Task:
 
 def job_of(task: str, algorithm: str, seed: int) -> Job | None:
     """Return the training, or None where the algorithm cannot take the task."""
-    described, kind = described_as(task), KINDS[algorithm]
+    described, kind = described_as(task), algorithms()[algorithm]
     choices = isinstance(described.action_space, gymnasium.spaces.Discrete)
     if not (kind.serves_choices if choices else kind.serves_boxes):
         return None

@@ -254,10 +254,10 @@ def training(output: Path, note: Note) -> Found:
 
 def learner(output: Path, note: Note) -> Found:
     """Gradient steps per second; an algorithm that fails is named."""
-    from coupling.bench.learner import CASES, bench_learner
+    from coupling.bench.learner import all_cases, bench_learner
 
     found: Found = {"rows": [], "failed": {}}
-    for case in CASES:
+    for case in all_cases():
         try:
             found["rows"] += bench_learner(
                 lambda text: print(text, file=sys.stderr), seconds=1.0, devices=("cuda",), cases=(case,)

@@ -10,15 +10,16 @@ batch. Rows with a sampler have a batch of 128; the one with ``uniform`` is what
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
 import gymnasium
 import numpy as np
 import torch
+from pydantic import ValidationError
 
 from coupling.bench.sb3 import measure_sb3, sb3_is_there
-from rl_agent.config import ALGORITHMS, AgentConfig, Algorithm, OnPolicyConfig, Sampler
+from rl_agent.config import AgentConfig, DrawsSteps, OnPolicyConfig, Sampler, TwoCritics, algorithms
 from rl_agent.learner import Learner
 
 __all__ = ["bench_learner", "measure_peer", "measure_updates", "warm_learner"]
@@ -26,33 +27,9 @@ __all__ = ["bench_learner", "measure_peer", "measure_updates", "warm_learner"]
 AGENTS = 24
 EPISODE_STEPS = 400
 SAMPLERS: tuple[Sampler, ...] = ("uniform", "proportional", "rank", "ero", "ners")
-HOSTS: tuple[Algorithm, ...] = ("sac", "td3", "dqn", "rainbow", "ddpg", "naf", "vracer")
-"""Algorithms that take all of these samplers."""
-USUAL_HOSTS = 2
 SAMPLED_BATCH = 128
-Case = tuple[Algorithm, Literal["mlp", "lstm"], int, int]
-CASES: tuple[Case, ...] = (
-    ("vracer", "mlp", 17, 6),
-    ("vracer", "lstm", 14, 3),
-    ("ddpg", "mlp", 17, 6),
-    ("naf", "mlp", 17, 6),
-    ("td3", "mlp", 17, 6),
-    ("sac", "mlp", 17, 6),
-    ("acer", "mlp", 17, 6),
-    ("ppo", "mlp", 17, 6),
-    ("tis", "mlp", 17, 6),
-    ("a3c", "mlp", 17, 6),
-    ("dqn", "mlp", 17, 6),
-    ("rainbow", "mlp", 17, 6),
-    ("ddpg", "lstm", 14, 3),
-    ("naf", "lstm", 14, 3),
-    ("td3", "lstm", 14, 3),
-    ("sac", "lstm", 14, 3),
-    ("acer", "lstm", 14, 3),
-)
-"""Algorithm, network, observation and action sizes of the rows: HalfCheetah, and the flow tasks."""
-USUAL = 10
-"""So many of them are measured unless all are asked for."""
+Case = tuple[str, Literal["mlp", "lstm"], int, int]
+"""Algorithm, network, observation and action sizes of a row."""
 FILLED: dict[str, Any] = {"buffer_size": 2**15, "learning_starts": 2**14}
 PEER = f"PyTorch {torch.__version__.split('+')[0]}, autograd and fused Adam, gradient only"
 DEVICES: tuple[Literal["cpu"], Literal["cuda"]] = ("cpu", "cuda")
@@ -74,8 +51,8 @@ def bench_learner(
     say
         Told what is measured, before each row.
     full
-        The LSTMs of all algorithms, too, instead of V-RACER's alone, and samplers under all that take them, in
-        place of SAC and TD3 alone.
+        All algorithms and their LSTMs, instead of those of continuous actions and V-RACER's LSTM, and samplers under
+        all that take them, instead of under SAC and TD3 alone.
     seconds
         Time spent on each measurement.
     threads
@@ -83,7 +60,7 @@ def bench_learner(
     devices
         Where; None: the CPU, and a CUDA device where there is one.
     cases
-        Of ``CASES``; None: the usual ones, or all where ``full`` says so.
+        Rows; None: those of ``usual_cases``, or of ``all_cases`` where ``full`` says so.
 
     Returns
     -------
@@ -94,11 +71,11 @@ def bench_learner(
     """
     rows: list[dict[str, Any]] = []
     devices = devices or (DEVICES if torch.cuda.is_available() else DEVICES[:1])
-    cases = cases or (CASES if full else CASES[:USUAL])
+    cases = cases or (all_cases() if full else usual_cases())
     for device in devices:
         for algorithm, network, observation, action in cases:
             say(f"{len(rows) + 1}/{len(devices) * len(cases)}: {algorithm}, {network}, {device}")
-            is_on_policy = issubclass(ALGORITHMS[algorithm], OnPolicyConfig)
+            is_on_policy = issubclass(algorithms()[algorithm], OnPolicyConfig)
             memory: dict[str, Any] = {} if is_on_policy else FILLED
             config = AgentConfig(
                 algorithm=algorithm, network=network, threads=threads, device=device, **memory
@@ -112,8 +89,7 @@ def bench_learner(
                     _peer(config, observation, action, seconds),
                 )
             )
-    hosts = HOSTS if full else HOSTS[:USUAL_HOSTS]
-    for algorithm in hosts if "cpu" in devices else ():
+    for algorithm in hosts_of_samplers(full=full) if "cpu" in devices else ():
         for sampler in SAMPLERS:
             say(f"{algorithm}, {sampler}, cpu")
             config = AgentConfig(
@@ -126,6 +102,37 @@ def bench_learner(
             )
             rows.append(_row(config, 17, 6, seconds, (None, None)))
     return rows
+
+
+def hosts_of_samplers(*, full: bool) -> list[str]:
+    """Return the algorithms under which samplers are measured: all that take them, or SAC and TD3."""
+    takes = DrawsSteps if full else TwoCritics
+    return [name for name, kind in algorithms().items() if issubclass(kind, takes)]
+
+
+def usual_cases() -> tuple[Case, ...]:
+    """Return the algorithms of continuous actions with the sizes of HalfCheetah, and an LSTM with those of the wake."""
+    mlps = [name for name, kind in algorithms().items() if kind.serves_boxes]
+    return _cases(mlps, [AgentConfig().algorithm])
+
+
+def all_cases() -> tuple[Case, ...]:
+    """Return all algorithms with the sizes of HalfCheetah, and their LSTMs with those of the wake."""
+    return _cases(algorithms(), filter(_has_lstm, algorithms()))
+
+
+def _cases(mlps: Iterable[str], lstms: Iterable[str]) -> tuple[Case, ...]:
+    rows: list[Case] = [(name, "mlp", 17, 6) for name in mlps]
+    rows += [(name, "lstm", 14, 3) for name in lstms]
+    return tuple(rows)
+
+
+def _has_lstm(algorithm: str) -> bool:
+    try:
+        AgentConfig(algorithm=algorithm, network="lstm")
+    except ValidationError:
+        return False
+    return True
 
 
 def _row(
@@ -177,7 +184,7 @@ def warm_learner(config: AgentConfig, observation: int, action: int) -> Learner:
         config,
         gymnasium.spaces.Box(-np.inf, np.inf, (observation,), np.float32),
         gymnasium.spaces.Box(-1.0, 1.0, (action,), np.float32)
-        if ALGORITHMS[config.algorithm].serves_boxes
+        if config.serves_boxes
         else gymnasium.spaces.Discrete(action),
         agents=AGENTS,
         seed=0,

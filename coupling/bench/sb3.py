@@ -10,7 +10,8 @@ import gymnasium
 import numpy as np
 import torch
 
-from rl_agent.config import AgentConfig, PPOConfig
+from rl_agent.algorithms.ppo.config import PPOConfig
+from rl_agent.config import AgentConfig
 
 __all__ = ["measure_sb3", "sb3_is_there"]
 

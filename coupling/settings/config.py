@@ -6,7 +6,7 @@ what is allowed.
 
 import re
 from collections.abc import Sequence
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import pydantic
 from pydantic import BaseModel, ConfigDict, Field
@@ -19,7 +19,7 @@ from coupling.settings.content import apply_overrides, find_preset, read_yaml
 from coupling.settings.external import EXTERNAL
 from coupling.settings.suggestions import meant_key, meant_module
 from coupling.wire.address import is_loopback
-from rl_agent.config import DEFAULTS, AgentConfig, AnyAgentConfig, VRacerConfig, with_algorithm
+from rl_agent.config import AgentConfig, any_agent_config, default_settings, with_algorithm
 from rl_agent.config.defaults import fit
 from rl_agent.config.old_names import OLD_NAMES, current_settings, current_value
 
@@ -36,6 +36,12 @@ __all__ = [
     "on_another_task",
     "with_overrides",
 ]
+
+
+if TYPE_CHECKING:
+    AnyAgentConfig = AgentConfig
+else:
+    AnyAgentConfig = any_agent_config()
 
 
 class RaySettings(BaseModel):
@@ -259,7 +265,7 @@ class RunConfig(BaseModel):
         default_factory=dict,
         description="what is different in env_options while the agent trains; it is evaluated and filmed without",
     )
-    agent: AnyAgentConfig = Field(default_factory=VRacerConfig)
+    agent: AnyAgentConfig = Field(default_factory=AgentConfig)
     workers: WorkerSettings = Field(default_factory=WorkerSettings)
     run: RunSettings = Field(default_factory=RunSettings)
 
@@ -384,7 +390,9 @@ def fitted(config: RunConfig, episode_steps: int | None) -> RunConfig:
             update={"agent": fit(config.agent, config.run.steps, episode_steps)}
         )
     except pydantic.ValidationError as error:
-        raise ConfigError(f"agent: {sentence_of(error, AgentConfig, DEFAULTS)}") from error
+        raise ConfigError(
+            f"agent: {sentence_of(error, AgentConfig, default_settings())}"
+        ) from error
 
 
 def dump_config(config: RunConfig) -> str:

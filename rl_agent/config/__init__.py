@@ -4,55 +4,48 @@ The defaults are the values of the papers (ReF-ER: Novati & Koumoutsakos 2019, "
 Replay", appendices A and B, and table B.1 of NERS for SAC and TD3) unless a field says otherwise; presets override
 them and name what differs.
 
-:class:`AgentConfig` (``agent.py``) is what every learner reads; what some have in common is in ``kinds.py``, and the
-settings of an algorithm are beside those of its family: ``single_steps.py``, ``segments.py``, ``on_policy.py`` and
-``choices.py``.
+:class:`AgentConfig` (``agent.py``) is what every learner reads. What several algorithms have in common is in
+``kinds.py``, ``segments.py`` and ``on_policy.py``; the settings of each are in its folder of ``rl_agent/algorithms``,
+where ``registry.py`` finds them.
 """
 
-from rl_agent.config.agent import AgentConfig, Algorithm, Sampler
-from rl_agent.config.choices import DQNConfig, RainbowConfig
-from rl_agent.config.every import ALGORITHMS, DEFAULTS, AnyAgentConfig, with_algorithm
+from rl_agent.config.agent import AgentConfig, Sampler
 from rl_agent.config.kinds import (
     ActorCritic,
     DrawsSteps,
     HasTarget,
     HasTrustRegion,
     Remembering,
+    TwoCritics,
     WithPolicy,
     WithTarget,
 )
-from rl_agent.config.on_policy import A3CConfig, OnPolicyConfig, PPOConfig, TrustA3CConfig
-from rl_agent.config.segments import ACERConfig, SegmentConfig, TISConfig, TrustTISConfig
-from rl_agent.config.single_steps import DDPGConfig, NAFConfig, SACConfig, TD3Config, VRacerConfig
+from rl_agent.config.on_policy import OnPolicyConfig
+from rl_agent.config.registry import (
+    algorithms,
+    any_agent_config,
+    default_settings,
+    register,
+    with_algorithm,
+)
+from rl_agent.config.segments import SegmentConfig
 
 __all__ = [
-    "ALGORITHMS",
-    "DEFAULTS",
-    "A3CConfig",
-    "ACERConfig",
     "ActorCritic",
     "AgentConfig",
-    "Algorithm",
-    "AnyAgentConfig",
-    "DDPGConfig",
-    "DQNConfig",
     "DrawsSteps",
     "HasTarget",
     "HasTrustRegion",
-    "NAFConfig",
     "OnPolicyConfig",
-    "PPOConfig",
-    "RainbowConfig",
     "Remembering",
-    "SACConfig",
     "Sampler",
     "SegmentConfig",
-    "TD3Config",
-    "TISConfig",
-    "TrustA3CConfig",
-    "TrustTISConfig",
-    "VRacerConfig",
+    "TwoCritics",
     "WithPolicy",
     "WithTarget",
+    "algorithms",
+    "any_agent_config",
+    "default_settings",
+    "register",
     "with_algorithm",
 ]

@@ -16,23 +16,10 @@ from pydantic import (
     model_validator,
 )
 
+from rl_agent.config import registry
 from rl_agent.config.old_names import current_settings
+from rl_agent.config.run_length import RunLength, rounded
 
-Algorithm = Literal[
-    "vracer",
-    "ddpg",
-    "naf",
-    "acer",
-    "tis",
-    "trust-tis",
-    "td3",
-    "sac",
-    "a3c",
-    "trust-a3c",
-    "ppo",
-    "dqn",
-    "rainbow",
-]
 Activation = Literal["softsign", "relu", "tanh"]
 Replay = Literal["refer", "refer-1", "refer-2", "none"]
 Sampler = Literal["uniform", "rank", "proportional", "ero", "ners"]
@@ -165,10 +152,20 @@ class AgentConfig(BaseModel):
     """Whether several agents may act together in an environment."""
     is_stochastic: ClassVar[bool] = True
     """Whether the policy that is learned draws its actions; else what it draws is its mean action and noise."""
+    title: ClassVar[str] = ""
+    """What the algorithm is called in tables and plots; its name where this is empty."""
+    title_replay: ClassVar[Replay] = "none"
+    """The ``replay`` that the title stands for; any other is added to it."""
+    colour: ClassVar[str] = ""
+    """Of its curves in plots; one of those for variants where this is empty."""
+    fits_learning_rate: ClassVar[bool] = True
+    """Whether the learning rate and its annealing follow the length of a run; else they are as published."""
+    learning_rate_factor: ClassVar[float] = 1.0
+    """Learning rate over the usual one of a run of the same length."""
     conv_hidden: ClassVar[tuple[int, ...]] = (512,)
     """Units of the hidden layers above convolutions, where the settings do not say."""
 
-    algorithm: Algorithm = "vracer"
+    algorithm: str = registry.DEFAULT_ALGORITHM
     defaults: Literal["run", "paper"] = "run"
     network: Literal["mlp", "lstm", "conv"] = "mlp"
     hidden: Hidden | None = None
@@ -227,9 +224,7 @@ class AgentConfig(BaseModel):
         """Validate settings, for :class:`AgentConfig` itself as those of the algorithm that they name."""
         if cls is not AgentConfig:
             return super().model_validate(obj, **options)
-        from rl_agent.config import every  # which knows all that this is the base of
-
-        return every.validate(obj)
+        return registry.validate(obj)
 
     @model_validator(mode="wrap")
     @classmethod
@@ -248,13 +243,12 @@ class AgentConfig(BaseModel):
     @classmethod
     def _is_of_others(cls, key: str, value: Any) -> bool:
         """Tell whether this is a setting of other algorithms at its default; refuse another value of it."""
-        from rl_agent.config import every
-
-        if key in cls.model_fields or key not in every.DEFAULTS:
+        default = registry.default_settings()
+        if key in cls.model_fields or key not in default:
             return False
-        if value != every.DEFAULTS[key]:
+        if value != default[key]:
             owners = " and ".join(
-                name for name, kind in every.ALGORITHMS.items() if key in kind.model_fields
+                name for name, kind in registry.algorithms().items() if key in kind.model_fields
             )
             algorithm = cls.model_fields["algorithm"].default
             raise ValueError(
@@ -264,11 +258,9 @@ class AgentConfig(BaseModel):
 
     @model_serializer(mode="wrap")
     def _with_those_of_others(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        from rl_agent.config import every
-
         fields = type(self).model_fields
         return handler(self) | {
-            key: value for key, value in every.DEFAULTS.items() if key not in fields
+            key: value for key, value in registry.default_settings().items() if key not in fields
         }
 
     @classmethod
@@ -294,6 +286,31 @@ class AgentConfig(BaseModel):
                     else {"learning_starts": size}
                 )
         return usual
+
+    def rules(self, run: RunLength) -> Iterator[tuple[str, Any]]:
+        """Yield what fits a run, for each setting that has a rule; of two values of a setting the later one counts.
+
+        Values that were named are this object's; what is named stays, whatever is yielded.
+        """
+        yield "beta", 1.0
+        yield "gamma", run.gamma
+        if self.network == "lstm" and run.episode_steps is not None:
+            yield "window", min(self.window, run.episode_steps)
+        if self.sampler not in ("uniform", "ero"):
+            yield "importance_steps", run.steps
+        if self.fits_learning_rate:
+            yield "learning_rate", rounded(self.learning_rate_factor * run.learning_rate)
+            if self.annealing > 0.0:
+                yield "annealing", run.annealing
+
+    def named(self, key: str, otherwise: Any) -> Any:
+        """Return the value of a setting that was named, or something else."""
+        return getattr(self, key) if key in self.model_fields_set else otherwise
+
+    @property
+    def fitted_batch(self) -> int:
+        """Steps of a gradient in a run."""
+        return self.batch_size
 
     @model_validator(mode="after")
     def _parts_fit_together(self) -> Self:
@@ -347,6 +364,11 @@ class AgentConfig(BaseModel):
     @property
     def is_clipped(self) -> bool:
         """Whether the normal of a continuous policy is clipped to the range of the actions."""
+        return False
+
+    @property
+    def has_correlated_noise(self) -> bool:
+        """Whether exploration is an Ornstein-Uhlenbeck process around the mean action."""
         return False
 
     @property

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from pydantic import Field
 
 from rl_agent.config.agent import (
+    Activation,
     AgentConfig,
+    Count,
+    Hidden,
+    NotNegative,
     Positive,
     Rate,
+    Replay,
     Share,
     Steps,
 )
+from rl_agent.config.run_length import USUAL_AGENTS, RunLength, rounded
+
+SHORTEST_FRAGMENT = 50
 
 
 class Remembering(AgentConfig):
@@ -31,6 +39,23 @@ class Remembering(AgentConfig):
 
     fragment_length: Steps | None = None
     policy_average: Share = 0.0
+
+    def rules(self, run: RunLength) -> Iterator[tuple[str, Any]]:
+        """Add the memory, when learning starts, and fragments of long episodes."""
+        yield from super().rules(run)
+        size = self.named("buffer_size", self.fitted_buffer(run))
+        starts = self.named("learning_starts", run.learning_starts(self.fitted_batch))
+        yield "buffer_size", max(size, self.named("learning_starts", 0))
+        yield "learning_starts", min(starts, size)
+        fragment = max(SHORTEST_FRAGMENT, starts // USUAL_AGENTS)
+        if self.network == "mlp" and (run.episode_steps is None or run.episode_steps > fragment):
+            yield "fragment_length", fragment
+
+    def fitted_buffer(self, run: RunLength) -> int:
+        """Return a sixth of the run with remember-and-forget, else all of it, as far as published."""
+        if self.replay != "none":
+            return min(2**16, max(2**12, run.steps // 6))
+        return max(2, min(self.buffer_size, max(run.steps, 2**12)))
 
     def _incompatibilities(self) -> Iterator[str]:
         yield from super()._incompatibilities()
@@ -91,7 +116,17 @@ class WithPolicy(AgentConfig):
     policy_share: ClassVar[float] = 1.0
     """Learning rate of the policy over that of the critics (ReF-ER paper, appendix A)."""
 
+    fitted_policy_share: ClassVar[float | None] = None
+    """The same in a run, where it is not the published one."""
+
     policy_learning_rate: Rate | None = None
+
+    def rules(self, run: RunLength) -> Iterator[tuple[str, Any]]:
+        """Add the learning rate of the policy."""
+        yield from super().rules(run)
+        if self.fitted_policy_share is not None:
+            rate = self.named("learning_rate", self.learning_rate_factor * run.learning_rate)
+            yield "policy_learning_rate", rounded(self.fitted_policy_share * rate)
 
     @property
     def policy_rate(self) -> float:
@@ -122,6 +157,35 @@ class ActorCritic(WithTarget, WithPolicy):
             )
 
 
+class TwoCritics(ActorCritic):
+    """What TD3 and SAC have in common: the defaults of the NERS paper, table B.1."""
+
+    fits_learning_rate: ClassVar[bool] = False
+
+    hidden: Hidden | None = (256, 256)
+    activation: Activation = "relu"
+    batch_size: Count = 128
+    gamma: Share = 0.99
+    learning_rate: Rate = 3e-4
+    buffer_size: Steps = 1_000_000
+    learning_starts: Count = 5_000
+    tau: float = Field(default=5e-3, gt=0.0, le=1.0)
+    replay: Replay = "none"
+    annealing: NotNegative = 0.0
+
+    @classmethod
+    def _usual(cls, named: dict[str, Any]) -> dict[str, Any]:
+        return super()._usual(named) | {"random_start": named.get("replay", "none") == "none"}
+
+
+def tanh_inside(config: AgentConfig) -> Iterator[str]:
+    """Refuse ``squash`` where the policy has a tanh of its own."""
+    if config.squash != "none":
+        yield (
+            f"algorithm = {config.algorithm} has its tanh inside the policy: squash must be none, not {config.squash}"
+        )
+
+
 class HasTrustRegion(HasTarget):
     """What keeps the policy in a trust region around its average (Wang et al. 2017, section 3.3).
 
@@ -133,3 +197,8 @@ class HasTrustRegion(HasTarget):
 
     tau: float = Field(default=5e-3, gt=0.0, le=1.0)
     trust_region: Positive = 1.0
+
+    def rules(self, run: RunLength) -> Iterator[tuple[str, Any]]:
+        """Add the pace of the average, which bounds that of the policy."""
+        yield from super().rules(run)
+        yield "tau", 0.02

@@ -1,22 +1,16 @@
-"""Algorithms that draw segments of episodes: ACER and truncated importance sampling."""
+"""What algorithms share that sample segments of episodes."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
-from typing import ClassVar, Literal
+from typing import Any
 
 from pydantic import Field
 
-from rl_agent.config.agent import (
-    Count,
-    Few,
-    Hidden,
-    Positive,
-    PositiveStd,
-    Replay,
-    Steps,
-)
+from rl_agent.config.agent import Count, Positive, Replay, Steps
 from rl_agent.config.kinds import HasTrustRegion, Remembering, WithPolicy
+from rl_agent.config.run_length import RunLength
 
 
 class SegmentConfig(Remembering, WithPolicy):
@@ -61,47 +55,13 @@ class SegmentConfig(Remembering, WithPolicy):
         """How many segments of episodes the sampler draws for a gradient."""
         return self.episodes
 
+    def on_policy_ratio(self, choices: int) -> float | None:
+        """Mean number of replay calls after an on-policy call, given discrete actions; ``None``: replay alone."""
+        return None
 
-class ACERConfig(SegmentConfig, HasTrustRegion):
-    """ACER.
-
-    Attributes
-    ----------
-    dueling_samples, advantage_hidden
-        Continuous actions: draws that estimate the mean advantage, and units of the hidden layers of its network, in
-        the ACER paper "an additional small network"; ``None`` takes those of the others (ReF-ER paper).
-    replay_ratio
-        Discrete actions: mean number of replay calls after each on-policy call, which learns from what was collected
-        since the last one.
-    """
-
-    policy_share: ClassVar[float] = 0.1
-
-    algorithm: Literal["acer"] = "acer"
-    tau: float = Field(default=1e-3, gt=0.0, le=1.0)
-    dueling_samples: Few = 5
-    advantage_hidden: Hidden | None = None
-    replay_ratio: float = Field(default=4.0, ge=0.0, le=1000.0)
-
-    def incompatibilities_with_actions(self, choices: int) -> Iterator[str]:
-        """Say which settings do not go with the actions of a task."""
-        if not choices and self.network == "conv":
-            yield "algorithm = acer with network = conv needs discrete actions; use vracer or ppo"
-        if not choices and self.replay_ratio != type(self).model_fields["replay_ratio"].default:
-            yield (
-                f"replay_ratio = {self.replay_ratio:g} is for discrete actions; with continuous ones algorithm = acer "
-                "learns in replay alone (ReF-ER paper), so leave it out"
-            )
-
-
-class TISConfig(SegmentConfig):
-    """Truncated importance sampling."""
-
-    algorithm: Literal["tis"] = "tis"
-    sigma: PositiveStd = 0.3
-
-
-class TrustTISConfig(TISConfig, HasTrustRegion):
-    """Truncated importance sampling in a trust region."""
-
-    algorithm: Literal["trust-tis"] = "trust-tis"  # type: ignore[assignment]
+    def rules(self, run: RunLength) -> Iterator[tuple[str, Any]]:
+        """Add as many segments as have 256 steps, and fewer gradients, which cost more than those of the others."""
+        yield from super().rules(run)
+        length = min(self.segment, run.episode_steps or self.segment)
+        yield "episodes", math.ceil(256 / length)
+        yield "env_steps_per_gradient_step", 4.0

@@ -19,7 +19,8 @@ from rl_agent.networks.lstm import LSTM, WindowLSTM
 from rl_agent.networks.mlp import MLP
 from rl_agent.networks.network import Network
 from rl_agent.networks.parallel import Parallel
-from rl_agent.networks.parameter_views import Arrays, Parts, Pass, Views
+from rl_agent.networks.parameter_views import Arrays, Parts, Views
+from rl_agent.networks.passes import Pass
 from rl_agent.networks.unroll import UnrolledPass, is_written_out, unrolled_outputs
 
 __all__ = [

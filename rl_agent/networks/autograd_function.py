@@ -9,7 +9,7 @@ import numpy.typing as npt
 import torch
 
 from rl_agent.networks.network import Network
-from rl_agent.networks.parameter_views import Pass
+from rl_agent.networks.passes import Pass
 
 __all__ = ["WrittenOut"]
 

@@ -7,15 +7,16 @@ graph per network; elsewhere (on a GPU, and in the double precision of the tests
 from __future__ import annotations
 
 import math
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from rl_agent.networks.network import Network
+from rl_agent.networks.passes import Pass
 from rl_agent.runtime.lazy_torch import torch
 
-__all__ = ["Arrays", "Parts", "Pass", "Views"]
+__all__ = ["Arrays", "Parts", "Views"]
 
 F32 = npt.NDArray[np.float32]
 
@@ -131,43 +132,6 @@ class Parts:
             return network.reference(views[name], windows, lengths)
         seen = [_with_action(windows, action) for action in actions]
         return torch.stack([network.reference(views[name], both, lengths) for both in seen])
-
-
-class Pass:
-    """A network forward and backward on the host, with a tape that is kept from batch to batch.
-
-    Parameters
-    ----------
-    network
-        Its weights come with every batch.
-    """
-
-    def __init__(self, network: Network) -> None:
-        self.network = network
-        self._shape = (0, 0, 0)
-        self._tape: Any = None
-
-    def forward(
-        self,
-        weights: dict[str, F32],
-        windows: F32,
-        lengths: npt.NDArray[np.int64],
-        actions: F32 | None = None,
-    ) -> F32:
-        """Compute the outputs (``Network.forward``)."""
-        shape = len(windows), windows.shape[1], 0 if actions is None else len(actions)
-        if shape != self._shape:
-            self._tape, self._shape = self.network.tape(*shape), shape
-        self._weights, self._lengths = weights, lengths
-        return self.network.forward(weights, windows, lengths, self._tape, actions)
-
-    def backward(
-        self, d_outputs: F32, gradient: dict[str, F32] | None, d_actions: F32 | None = None
-    ) -> None:
-        """Write the gradients of the last ``forward`` (``Network.backward``)."""
-        self.network.backward(
-            self._weights, self._tape, self._lengths, d_outputs, gradient, d_actions
-        )
 
 
 def _with_action(windows: torch.Tensor, action: torch.Tensor) -> torch.Tensor:

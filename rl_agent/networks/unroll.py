@@ -19,7 +19,8 @@ from rl_agent.networks import kernels
 from rl_agent.networks.lstm import LSTM, LastStep, Tape, WindowLSTM, begun_by
 from rl_agent.networks.mlp import MLP
 from rl_agent.networks.network import Network, beside
-from rl_agent.networks.parameter_views import Parts, Pass, Views
+from rl_agent.networks.parameter_views import Parts, Views
+from rl_agent.networks.passes import Pass
 from rl_agent.runtime.lazy_torch import torch
 
 __all__ = ["UnrolledPass", "is_written_out", "unrolled_outputs"]

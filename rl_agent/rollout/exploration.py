@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from rl_agent.config import AgentConfig, DDPGConfig
+from rl_agent.config import AgentConfig
 from rl_agent.networks.distributions import sampling
 
 __all__ = ["Exploration", "draw_action"]
@@ -69,7 +69,7 @@ class Exploration:
         """Draw actions of ``agents``; arguments and result as of ``draw_action``."""
         if self.config.random_start and not has_learned:
             return self._anywhere(mean, std, rng)
-        if not isinstance(self.config, DDPGConfig) or self.config.noise == "gaussian":
+        if not self.config.has_correlated_noise:
             return draw_action(mean, std, rng, clipped=self.config.is_clipped)
         kick = rng.standard_normal(mean.shape).astype(np.float32)
         self.noise[agents] += (

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rl_agent.algorithms import Evaluation
+from rl_agent.algorithms.algorithm import Evaluation
 from rl_agent.replay import EpisodeMemory
 
 __all__ = ["EpisodeRecord", "Statistics", "of_memory"]

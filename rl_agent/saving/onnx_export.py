@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from rl_agent.algorithms import make_actor
+from rl_agent.algorithms.making import make_actor
 from rl_agent.multi_agent import joint
 from rl_agent.normalization.actions import ActionMap
 

@@ -8,7 +8,7 @@ from coupling.commands import cli
 from coupling.run.folder import RunFolder
 from coupling.settings.config import dump_config, fitted, load_config
 from coupling.worker.environments import describe_task
-from rl_agent.config import ALGORITHMS
+from rl_agent.config import algorithms
 from rl_agent.learner import Learner
 
 
@@ -66,5 +66,5 @@ def test_one_way_alone_is_named(evaluate):
 
 
 def test_it_is_known_of_every_algorithm_whether_it_samples():
-    without = {name for name, kind in ALGORITHMS.items() if not kind.is_stochastic}
+    without = {name for name, kind in algorithms().items() if not kind.is_stochastic}
     assert without == {"ddpg", "td3", "naf", "dqn", "rainbow"}

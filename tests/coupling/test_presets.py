@@ -10,7 +10,7 @@ from coupling.settings.config import load_config
 from coupling.settings.content import shipped_presets
 from coupling.settings.presets import describe_presets
 from coupling.worker.environments import Numbered, describe_task, make_single, make_vector
-from rl_agent.config import ALGORITHMS, OnPolicyConfig
+from rl_agent.config import OnPolicyConfig, algorithms
 from rl_agent.learner import Learner
 from rl_agent.rollout.in_process import SerialRun
 
@@ -49,8 +49,8 @@ def test_every_algorithm_runs_on_the_preset(preset):
     if preset.startswith("mujoco/"):
         pytest.importorskip("mujoco")
     task = describe_task(load_config(preset).env, {})
-    for algorithm in ALGORITHMS:
-        kind = ALGORITHMS[algorithm]
+    for algorithm in algorithms():
+        kind = algorithms()[algorithm]
         more = [
             f"agent.{key}={n}"
             for key, n in (("horizon", 40), ("segment", 10))
@@ -60,7 +60,7 @@ def test_every_algorithm_runs_on_the_preset(preset):
         build = lambda config=config: Learner(  # noqa: E731
             config.agent, task.observation_space, task.action_space, agents=1, seed=0
         )
-        is_discrete, kind = preset == "classic/cartpole", ALGORITHMS[algorithm]
+        is_discrete, kind = preset == "classic/cartpole", algorithms()[algorithm]
         if not (kind.serves_choices if is_discrete else kind.serves_boxes):
             with pytest.raises(
                 ValueError, match=f"needs {'continuous' if is_discrete else 'discrete'} actions"

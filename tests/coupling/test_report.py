@@ -20,7 +20,7 @@ from coupling.run import agents, tables
 from coupling.run.agents import find_agent
 from coupling.run.folder import RunFolder
 from flowsim.render.films import write_mp4
-from rl_agent.config.colours import METHODS
+from rl_agent.config.colours import method_colours
 
 PIXEL = base64.b64decode("R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7")  # a GIF
 
@@ -125,8 +125,8 @@ def test_tasks_that_have_nothing_in_common_share_no_axes(runs, tmp_path):
 def test_a_method_has_its_own_colour_and_a_variant_another(runs, tmp_path):
     report.write_report(runs, tmp_path / "report.html")
     keys = re.findall(r"border-top-color: (#\w+)", (tmp_path / "report.html").read_text())
-    assert keys[0] == METHODS["V-RACER"]
-    assert keys[1] not in METHODS.values()
+    assert keys[0] == method_colours()["V-RACER"]
+    assert keys[1] not in method_colours().values()
 
 
 def test_what_a_learner_does_not_have_is_not_in_the_page(runs, tmp_path):

@@ -5,8 +5,7 @@ import numpy as np
 import torch
 
 from rl_agent import AgentConfig, Learner
-from rl_agent.algorithms import Source
-from rl_agent.algorithms.algorithm import evaluation_of
+from rl_agent.algorithms.algorithm import Source, evaluation_of
 from rl_agent.config import OnPolicyConfig
 from rl_agent.replay.refer import Rules
 

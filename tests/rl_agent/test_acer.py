@@ -19,7 +19,7 @@ from learners import (
 from scipy.optimize import minimize
 
 from rl_agent import AgentConfig, Learner
-from rl_agent.algorithms import Source
+from rl_agent.algorithms.algorithm import Source
 from rl_agent.algorithms.segments import retrace, trust_region_step
 from rl_agent.replay import SegmentSampler
 

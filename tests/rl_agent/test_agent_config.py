@@ -5,7 +5,8 @@ import pytest
 from pydantic import ValidationError
 
 from rl_agent import AgentConfig
-from rl_agent.config import ALGORITHMS, DEFAULTS, OnPolicyConfig, SACConfig
+from rl_agent.algorithms.sac.config import SACConfig
+from rl_agent.config import OnPolicyConfig, algorithms, default_settings
 
 
 def test_defaults_are_the_values_of_the_paper():
@@ -120,7 +121,7 @@ def test_every_algorithm_has_the_defaults_of_its_paper():
     assert math.isclose(ppo.policy_rate, 1e-4)
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("algorithm", algorithms())
 def test_a_written_configuration_is_read_back_the_same(algorithm):
     config = AgentConfig(algorithm=algorithm, gamma=0.9)
     assert AgentConfig.model_validate(config.model_dump(mode="json")) == config
@@ -128,7 +129,7 @@ def test_a_written_configuration_is_read_back_the_same(algorithm):
         with pytest.raises(ValidationError, match="use network = mlp or conv"):
             AgentConfig(algorithm=algorithm, network="lstm")
         return
-    if not issubclass(ALGORITHMS[algorithm], OnPolicyConfig):
+    if not issubclass(algorithms()[algorithm], OnPolicyConfig):
         assert AgentConfig(algorithm=algorithm, network="lstm").hidden_sizes == (32, 32)
 
 
@@ -183,8 +184,10 @@ def test_settings_are_those_of_their_algorithm():
 
 def test_what_is_written_has_the_settings_of_all_algorithms():
     """So a run folder and a checkpoint look as they did when one model held them all."""
-    written = [AgentConfig(algorithm=algorithm).model_dump(mode="json") for algorithm in ALGORITHMS]
-    assert all(settings.keys() == DEFAULTS.keys() for settings in written)
+    written = [
+        AgentConfig(algorithm=algorithm).model_dump(mode="json") for algorithm in algorithms()
+    ]
+    assert all(settings.keys() == default_settings().keys() for settings in written)
     naf = AgentConfig(algorithm="naf").model_dump(mode="json")
     assert (naf["critic_l2"], naf["horizon"], naf["tau"]) == (0.0, 2048, 0.01)
     assert AgentConfig(algorithm="naf", critic_l2=0.0).model_fields_set == {"algorithm"}

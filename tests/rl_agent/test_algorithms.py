@@ -22,7 +22,8 @@ from learners import (
 )
 
 from rl_agent import AgentConfig, Learner
-from rl_agent.algorithms import Source, make_algorithm
+from rl_agent.algorithms.algorithm import Source
+from rl_agent.algorithms.making import make_algorithm
 from rl_agent.algorithms.naf.loss import q_value
 from rl_agent.normalization.spaces import Sizes
 

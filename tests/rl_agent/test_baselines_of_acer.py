@@ -16,7 +16,7 @@ from learners import (
 )
 
 from rl_agent import Learner
-from rl_agent.algorithms import Source
+from rl_agent.algorithms.algorithm import Source
 
 DELTA = 0.05
 

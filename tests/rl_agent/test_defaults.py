@@ -7,10 +7,10 @@ import pytest
 from pydantic import ValidationError
 
 from rl_agent import AgentConfig
-from rl_agent.config import ALGORITHMS, OnPolicyConfig
+from rl_agent.config import OnPolicyConfig, algorithms
 from rl_agent.config.defaults import fit, warnings_of
 
-ON_POLICY = [name for name, kind in ALGORITHMS.items() if issubclass(kind, OnPolicyConfig)]
+ON_POLICY = [name for name, kind in algorithms().items() if issubclass(kind, OnPolicyConfig)]
 NETWORKS = {"dqn": ("mlp",), "rainbow": ("mlp",)}
 
 
@@ -36,7 +36,7 @@ def test_the_rules_for_vracer():
     assert (paper.learning_rate, paper.annealing) == (1e-4, 5e-7)
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("algorithm", algorithms())
 def test_what_is_named_stays_and_the_rest_is_resolved(algorithm):
     named = {"algorithm": algorithm, "gamma": 0.5, "batch_size": 32}
     agent = fit(AgentConfig(**named), 20_000, 50)
@@ -68,7 +68,7 @@ def test_a_policy_of_its_own_follows_the_learning_rate_that_was_named():
     ("algorithm", "network"),
     [
         (name, network)
-        for name in ALGORITHMS
+        for name in algorithms()
         if name not in ON_POLICY
         for network in NETWORKS.get(name, ("mlp", "lstm"))
     ],
@@ -250,7 +250,7 @@ ODD = [
 ODD_ON_POLICY = [{"defaults": "paper"}, {"horizon": 10**5}, {"annealing": 0.01}, {"gamma": 1.0}]
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("algorithm", algorithms())
 @pytest.mark.parametrize("steps", [10, 100, 1000, 60_000, 10**8])
 def test_what_is_said_to_fit_fits(algorithm, steps):
     """What a sentence proposes, taken, ends that sentence."""
@@ -283,7 +283,7 @@ def test_what_is_said_to_fit_fits(algorithm, steps):
 
 
 def test_td3_looks_further_around_in_a_short_run():
-    kind = ALGORITHMS["td3"]
+    kind = algorithms()["td3"]
     assert fit(kind(), 60_000, 50).sigma == 0.3
     assert fit(kind(), 1_000_000, 50).sigma == 0.1
     assert fit(kind(sigma=0.05), 60_000, 50).sigma == 0.05

@@ -12,7 +12,7 @@ import pytest
 from learners import by_autograd
 
 from rl_agent import AgentConfig, Learner, Policy
-from rl_agent.algorithms import Source
+from rl_agent.algorithms.algorithm import Source
 from rl_agent.multi_agent import joint
 from rl_agent.replay.refer import Rules
 

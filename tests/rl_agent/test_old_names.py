@@ -9,7 +9,7 @@ from gymnasium.spaces import Box
 from pydantic import ValidationError
 
 from rl_agent import AgentConfig, Learner, Policy
-from rl_agent.config import ALGORITHMS, DEFAULTS
+from rl_agent.config import algorithms, default_settings
 from rl_agent.config.old_names import OLD_NAMES, OldNameWarning, current_settings, warn_once
 from rl_agent.saving.checkpoint import read_checkpoint, write_checkpoint
 
@@ -40,20 +40,20 @@ def old_settings(settings):
 
 
 def test_every_old_name_has_a_present_one_that_is_a_setting():
-    assert set(OLD_NAMES.values()) <= DEFAULTS.keys()
-    assert not OLD_NAMES.keys() & DEFAULTS.keys()
+    assert set(OLD_NAMES.values()) <= default_settings().keys()
+    assert not OLD_NAMES.keys() & default_settings().keys()
     assert GIVEN.keys() == OLD_NAMES.keys()
 
 
 @pytest.mark.parametrize("old", OLD_NAMES)
 def test_an_old_name_gives_the_same_settings_and_a_warning_with_both(old):
     new = OLD_NAMES[old]
-    name = next(name for name, kind in ALGORITHMS.items() if new in kind.model_fields)
+    name = next(name for name, kind in algorithms().items() if new in kind.model_fields)
     with pytest.warns(OldNameWarning, match=rf"\b{old} is now {new}\b") as told:
         config = AgentConfig(algorithm=name, **BESIDE.get(old, {}) | {old: GIVEN[old]})
     assert len(told) == 1
     expected = True if old == "deviation" else GIVEN[old]
-    assert getattr(config, new) == expected != DEFAULTS[new]
+    assert getattr(config, new) == expected != default_settings()[new]
     assert new in config.model_fields_set
     assert not OLD_NAMES.keys() & config.model_dump().keys()
 

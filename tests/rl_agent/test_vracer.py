@@ -7,7 +7,7 @@ import pytest
 from learners import by_autograd
 
 from rl_agent import AgentConfig, Learner
-from rl_agent.algorithms import VRacer
+from rl_agent.algorithms.vracer.loss import VRacer
 from rl_agent.normalization.spaces import Sizes
 from rl_agent.replay import Batch, UniformSampler
 from rl_agent.replay.refer import Rules

@@ -27,7 +27,7 @@ from coupling.evaluation.evaluate import Controller, PolicyController, evaluate
 from coupling.files import Table, write_atomically
 from coupling.origin import machine, provenance
 from coupling.worker.environments import describe_task, make_vector
-from rl_agent.config import DEFAULTS, AgentConfig
+from rl_agent.config import AgentConfig, default_settings
 from rl_agent.config.old_names import current_settings
 from rl_agent.learner import Learner
 from rl_agent.rollout.in_process import SerialRun
@@ -335,7 +335,7 @@ def _is_of(found: dict[str, Any], job: Job) -> bool:
     settings, agent = found["settings"], found["settings"]["agent"]
     if agent is not None and job.agent is not None:
         agent = current_settings(agent)
-        younger = {key: DEFAULTS[key] for key in job.agent.keys() - agent.keys()}
+        younger = {key: default_settings()[key] for key in job.agent.keys() - agent.keys()}
         as_kept = json.loads(json.dumps(younger))  # where tuples are lists
         settings = settings | {"agent": agent | as_kept}
     return settings == job.settings()

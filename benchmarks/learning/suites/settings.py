@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from benchmarks.learning.suites.plan import Result
-from rl_agent.config import ALGORITHMS
+from rl_agent.config import algorithms
 from rl_agent.config.old_names import current_settings
 
 __all__ = ["differences", "row_name"]
@@ -51,7 +51,7 @@ def _settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     if not agent:
         own = {key: value for key, value in foreign.items() if key != "sb3"}
         return {_FOREIGN: "stable-baselines3's own", **own}
-    kind, agent = ALGORITHMS[agent["algorithm"]], current_settings(agent)
+    kind, agent = algorithms()[agent["algorithm"]], current_settings(agent)
     config = kind.model_validate({key: agent[key] for key in agent if key in kind.model_fields})
     read = config.model_dump(mode="json") | {
         "hidden": list(config.hidden_sizes),

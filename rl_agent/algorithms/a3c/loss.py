@@ -27,14 +27,16 @@ from __future__ import annotations
 import numpy as np
 
 from rl_agent.algorithms import segments
+from rl_agent.algorithms.a3c.config import A3CConfig
 from rl_agent.algorithms.algorithm import Tensors, near_policy_masks
 from rl_agent.algorithms.on_policy import OnPolicy
-from rl_agent.config import A3CConfig, HasTrustRegion
+from rl_agent.algorithms.segments import make_actor
+from rl_agent.config import HasTrustRegion
 from rl_agent.networks import Parts, make_network
 from rl_agent.normalization.spaces import Sizes
 from rl_agent.runtime.lazy_torch import torch
 
-__all__ = ["A3C"]
+__all__ = ["A3C", "make_actor"]
 
 
 class A3C(OnPolicy):
@@ -43,7 +45,7 @@ class A3C(OnPolicy):
     config: A3CConfig
 
     def __init__(self, config: A3CConfig, sizes: Sizes, rng: np.random.Generator) -> None:
-        actor = segments.make_actor(config, sizes)
+        actor = make_actor(config, sizes)
         parts = Parts(policy=actor.network, value=make_network(config, sizes.observation, 1))
         places = {name: (name, name) for name in ("policy", "value")}
         super().__init__(config, sizes, actor, parts, places, rng)

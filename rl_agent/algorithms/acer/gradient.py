@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from rl_agent.algorithms.acer.config import ACERConfig
 from rl_agent.algorithms.algorithm import Algorithm, Evaluation, evaluation_of
-from rl_agent.config import ACERConfig
 from rl_agent.networks import Network, UnrolledPass
 from rl_agent.networks.distributions import comparison
 from rl_agent.networks.distributions.densities import LOG_RHO_BOUND

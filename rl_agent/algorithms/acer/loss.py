@@ -50,6 +50,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rl_agent.algorithms.acer import gradient
+from rl_agent.algorithms.acer.config import ACERConfig
 from rl_agent.algorithms.algorithm import Tensors
 from rl_agent.algorithms.segments import (
     OnStretches,
@@ -60,7 +61,6 @@ from rl_agent.algorithms.segments import (
     retrace,
     trust_region_step,
 )
-from rl_agent.config import ACERConfig
 from rl_agent.networks import Parts, Views, is_written_out, make_network
 from rl_agent.networks.distributions import densities
 from rl_agent.normalization.spaces import Sizes

@@ -32,7 +32,8 @@ import numpy.typing as npt
 
 from rl_agent.algorithms.algorithm import Algorithm, Tensors, compare_gaussians
 from rl_agent.algorithms.ddpg import gradient
-from rl_agent.config import DDPGConfig, TD3Config
+from rl_agent.algorithms.ddpg.config import DDPGConfig
+from rl_agent.config import ActorCritic
 from rl_agent.networks import Parts, make_network
 from rl_agent.networks.actor import Actor, Head
 from rl_agent.normalization.spaces import Sizes
@@ -43,7 +44,7 @@ __all__ = ["DDPG", "make_actor"]
 F32 = npt.NDArray[np.float32]
 
 
-def make_actor(config: DDPGConfig | TD3Config, sizes: Sizes) -> Actor:
+def make_actor(config: ActorCritic, sizes: Sizes) -> Actor:
     """Build the policy: tanh of the network, and a fixed sigma."""
     network = make_network(config, sizes.observation, sizes.action)
     std = np.full(sizes.action, config.sigma, np.float32)

@@ -41,7 +41,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rl_agent.algorithms.algorithm import Algorithm, Tensors
-from rl_agent.config import DQNConfig
+from rl_agent.algorithms.dqn.config import DQNConfig
 from rl_agent.networks import Parts, make_encoder
 from rl_agent.networks.actor import Acting, Actor, Head
 from rl_agent.networks.q_network import QNetwork, squashed_noise

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from rl_agent.algorithms.advantages import lower_triangular
 from rl_agent.algorithms.algorithm import Algorithm, Tensors, compare_gaussians
 from rl_agent.algorithms.naf import gradient
-from rl_agent.config import NAFConfig
+from rl_agent.algorithms.naf.config import NAFConfig
 from rl_agent.networks import Parts, make_network
 from rl_agent.networks.actor import Actor, Head
 from rl_agent.normalization.spaces import Sizes

@@ -32,7 +32,7 @@ import numpy.typing as npt
 from rl_agent.algorithms.algorithm import Tensors
 from rl_agent.algorithms.on_policy import OnPolicy
 from rl_agent.algorithms.ppo import gradient
-from rl_agent.config import PPOConfig
+from rl_agent.algorithms.ppo.config import PPOConfig
 from rl_agent.networks import Parts, make_network
 from rl_agent.networks.actor import Actor, categorical_head, gaussian_head
 from rl_agent.networks.distributions import densities, sampling

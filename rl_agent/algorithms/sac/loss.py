@@ -36,7 +36,7 @@ import numpy.typing as npt
 
 from rl_agent.algorithms.algorithm import Algorithm, Tensors, compare_gaussians
 from rl_agent.algorithms.sac import gradient
-from rl_agent.config import SACConfig
+from rl_agent.algorithms.sac.config import SACConfig
 from rl_agent.networks import Parts, Views, make_network
 from rl_agent.networks.actor import Actor, Head
 from rl_agent.networks.distributions import densities

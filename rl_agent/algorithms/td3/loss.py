@@ -30,7 +30,7 @@ import numpy.typing as npt
 from rl_agent.algorithms.algorithm import Algorithm, Tensors, compare_gaussians
 from rl_agent.algorithms.ddpg.loss import make_actor
 from rl_agent.algorithms.td3 import gradient
-from rl_agent.config import TD3Config
+from rl_agent.algorithms.td3.config import TD3Config
 from rl_agent.networks import Parts, make_network
 from rl_agent.normalization.spaces import Sizes
 from rl_agent.runtime.lazy_torch import torch

@@ -27,13 +27,15 @@ import numpy as np
 
 from rl_agent.algorithms import segments
 from rl_agent.algorithms.algorithm import Tensors
-from rl_agent.config import HasTrustRegion, TISConfig
+from rl_agent.algorithms.segments import make_actor
+from rl_agent.algorithms.tis.config import TISConfig
+from rl_agent.config import HasTrustRegion
 from rl_agent.networks import Parts, make_network
 from rl_agent.networks.distributions.densities import LOG_RHO_BOUND
 from rl_agent.normalization.spaces import Sizes
 from rl_agent.runtime.lazy_torch import torch
 
-__all__ = ["TIS"]
+__all__ = ["TIS", "make_actor"]
 
 
 class TIS(segments.OnStretches):
@@ -42,7 +44,7 @@ class TIS(segments.OnStretches):
     config: TISConfig
 
     def __init__(self, config: TISConfig, sizes: Sizes, rng: np.random.Generator) -> None:
-        actor = segments.make_actor(config, sizes)
+        actor = make_actor(config, sizes)
         parts = Parts(policy=actor.network, value=make_network(config, sizes.observation, 1))
         places = {name: (name, name) for name in ("policy", "value")}
         super().__init__(config, sizes, actor, parts, places, rng)

@@ -50,7 +50,7 @@ import numpy.typing as npt
 from rl_agent.algorithms import advantages
 from rl_agent.algorithms.algorithm import Algorithm, Source, Tensors, centered, near_policy_masks
 from rl_agent.algorithms.vracer import gradient
-from rl_agent.config import VRacerConfig
+from rl_agent.algorithms.vracer.config import VRacerConfig
 from rl_agent.multi_agent.per_agent import PerAgent
 from rl_agent.networks import Network, Parallel, Parts, Views, make_network
 from rl_agent.networks.actor import Actor, categorical_head, gaussian_head

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from rl_agent.config import (
-    ACERConfig,
     AgentConfig,
     DrawsSteps,
     OnPolicyConfig,
@@ -40,8 +39,7 @@ def make_sampler(config: AgentConfig, sizes: Sizes, rng: np.random.Generator) ->
         Draws the first weights of a sampler that has a network.
     """
     if isinstance(config, SegmentConfig):
-        ratio = config.replay_ratio if sizes.choices and isinstance(config, ACERConfig) else None
-        return SegmentSampler(config.segment, ratio)
+        return SegmentSampler(config.segment, config.on_policy_ratio(sizes.choices))
     if isinstance(config, OnPolicyConfig):
         return EpochSampler()
     if config.sampler == "uniform":

@@ -1,9 +1,9 @@
-"""Algorithms of discrete actions alone: DQN and Rainbow."""
+"""Settings of DQN and of Rainbow, which is the same with other values."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -21,8 +21,13 @@ from rl_agent.config.agent import (
     Steps,
 )
 from rl_agent.config.kinds import WithTarget
+from rl_agent.config.registry import register
+from rl_agent.config.run_length import RunLength
+
+FITTED_GAMMA = 0.97
 
 
+@register("rl_agent.algorithms.dqn.loss:DQN")
 class DQNConfig(WithTarget):
     """DQN.
 
@@ -48,6 +53,9 @@ class DQNConfig(WithTarget):
         Whether rewards are cut at 1 and -1, and not scaled.
     """
 
+    title: ClassVar[str] = "DQN"
+    colour: ClassVar[str] = "#393b79"
+    fits_learning_rate: ClassVar[bool] = False
     serves_boxes: ClassVar[bool] = False
     is_stochastic: ClassVar[bool] = False
 
@@ -87,10 +95,40 @@ class DQNConfig(WithTarget):
             yield f"algorithm = {self.algorithm} reads single states or stacked pictures; use network = mlp or conv"
         yield from super()._incompatibilities()
 
+    @property
+    def fitted_batch(self) -> int:
+        """Steps of a gradient in a run; those published are few, which belongs to images."""
+        is_small = self.network == "mlp" and "batch_size" not in self.model_fields_set
+        return 128 if is_small else self.batch_size
 
+    def rules(self, run: RunLength) -> Iterator[tuple[str, Any]]:
+        """Add targets and random actions for a run of this length."""
+        yield from super().rules(run)
+        published = self.env_steps_per_gradient_step
+        ratio = float(
+            self.named("env_steps_per_gradient_step", min(published, max(1.0, run.steps // 5000)))
+        )
+        gamma = float(self.named("gamma", FITTED_GAMMA))
+        yield "gamma", gamma
+        yield "env_steps_per_gradient_step", ratio
+        yield "batch_size", self.fitted_batch
+        yield "learning_rate", self.learning_rate if self.network == "conv" else 5e-4
+        interval = max(100, int(run.steps / ratio / 20))
+        yield "target_update_interval", min(self.target_update_interval, interval)
+        yield "n_step", min(self.n_step, 3)
+        yield "epsilon_steps", max(1, run.steps // 10)
+        if not self.noisy:
+            yield "epsilon", 0.05
+        yield "clip_rewards", False
+        yield "value_limit", round(1.0 / max(1e-2, 1.0 - gamma), 1)
+
+
+@register("rl_agent.algorithms.dqn.loss:DQN")
 class RainbowConfig(DQNConfig):
     """Rainbow, data-efficient."""
 
+    title: ClassVar[str] = "Rainbow"
+    colour: ClassVar[str] = "#ad494a"
     conv_hidden: ClassVar[tuple[int, ...]] = (256,)
 
     algorithm: Literal["rainbow"] = "rainbow"  # type: ignore[assignment]

@@ -1,29 +1,16 @@
-"""Algorithms that draw single steps of a memory: V-RACER, DDPG, NAF, TD3 and SAC."""
+"""Settings of V-RACER."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
-from pydantic import Field
-
-from rl_agent.config.agent import (
-    Activation,
-    AgentConfig,
-    Count,
-    Few,
-    Hidden,
-    NotNegative,
-    PositiveStd,
-    Rate,
-    Replay,
-    Share,
-    Squash,
-    Steps,
-)
-from rl_agent.config.kinds import ActorCritic, DrawsSteps, WithTarget
+from rl_agent.config.agent import Count, Replay, Share
+from rl_agent.config.kinds import DrawsSteps
+from rl_agent.config.registry import register
 
 
+@register("rl_agent.algorithms.vracer.loss:VRacer")
 class VRacerConfig(DrawsSteps):
     """V-RACER.
 
@@ -56,6 +43,9 @@ class VRacerConfig(DrawsSteps):
         the future (Retrace(lambda), ``rl_agent/replay/targets.py``).
     """
 
+    title: ClassVar[str] = "V-RACER"
+    title_replay: ClassVar[Replay] = "refer"
+    colour: ClassVar[str] = "#1f77b4"
     serves_worlds: ClassVar[bool] = True
 
     algorithm: Literal["vracer"] = "vracer"
@@ -125,117 +115,3 @@ class VRacerConfig(DrawsSteps):
             return self.gamma
         share = step / self.gamma_steps
         return float(1.0 - (1.0 - self.gamma_first) ** (1.0 - share) * (1.0 - self.gamma) ** share)
-
-
-class DDPGConfig(ActorCritic):
-    """DDPG.
-
-    Attributes
-    ----------
-    noise
-        Exploration ``gaussian``, or ``ou`` (Ornstein-Uhlenbeck, theta 0.15), its default without ReF-ER.
-    """
-
-    policy_share: ClassVar[float] = 0.1
-    is_stochastic: ClassVar[bool] = False
-
-    algorithm: Literal["ddpg"] = "ddpg"
-    batch_size: Count = 128
-    critic_l2: Share = 1e-4
-    sigma: PositiveStd = 0.2
-    noise: Literal["gaussian", "ou"] = "gaussian"
-
-    @classmethod
-    def _usual(cls, named: dict[str, Any]) -> dict[str, Any]:
-        # appendix A and section 5.1: without ReF-ER DDPG needs correlated noise and no annealing
-        plain = {"noise": "ou", "annealing": 0.0} if named.get("replay") == "none" else {}
-        return super()._usual(named) | plain
-
-    def _incompatibilities(self) -> Iterator[str]:
-        yield from super()._incompatibilities()
-        if self.noise == "ou" and self.replay != "none":
-            yield (
-                f"noise = ou is correlated in time, so the importance weights of replay = {self.replay} would be "
-                "wrong; use noise = gaussian, or replay = none"
-            )
-        yield from _tanh_inside(self)
-
-
-class NAFConfig(WithTarget):
-    """NAF."""
-
-    serves_choices: ClassVar[bool] = False
-    is_stochastic: ClassVar[bool] = False
-
-    algorithm: Literal["naf"] = "naf"
-    sigma: PositiveStd = 0.2
-
-
-class TwoCritics(ActorCritic):
-    """What TD3 and SAC have in common: the defaults of the NERS paper, table B.1."""
-
-    hidden: Hidden | None = (256, 256)
-    activation: Activation = "relu"
-    batch_size: Count = 128
-    gamma: Share = 0.99
-    learning_rate: Rate = 3e-4
-    buffer_size: Steps = 1_000_000
-    learning_starts: Count = 5_000
-    tau: float = Field(default=5e-3, gt=0.0, le=1.0)
-    replay: Replay = "none"
-    annealing: NotNegative = 0.0
-
-    @classmethod
-    def _usual(cls, named: dict[str, Any]) -> dict[str, Any]:
-        return super()._usual(named) | {"random_start": named.get("replay", "none") == "none"}
-
-
-class TD3Config(TwoCritics):
-    """TD3.
-
-    Attributes
-    ----------
-    policy_delay, target_noise, target_noise_clip
-        Gradient steps per step of the policy; standard deviation and bound of the noise on the target's action.
-    """
-
-    is_stochastic: ClassVar[bool] = False
-
-    algorithm: Literal["td3"] = "td3"
-    sigma: PositiveStd = 0.1
-    policy_delay: Few = 2
-    target_noise: float = Field(default=0.2, ge=0.0, le=10.0)
-    target_noise_clip: float = Field(default=0.5, ge=0.0, le=10.0)
-
-    def _incompatibilities(self) -> Iterator[str]:
-        yield from super()._incompatibilities()
-        yield from _tanh_inside(self)
-
-
-class SACConfig(TwoCritics):
-    """SAC.
-
-    Attributes
-    ----------
-    temperature, target_entropy
-        The temperature at t = 0, in units of scaled rewards, and the entropy that it aims at; ``None`` takes minus the
-        number of action components.
-    """
-
-    algorithm: Literal["sac"] = "sac"
-    sigma: PositiveStd = 1.0
-    squash: Squash = "tanh"
-    temperature: float = Field(default=0.2, gt=0.0, le=1e3)
-    target_entropy: float | None = None
-
-    def _incompatibilities(self) -> Iterator[str]:
-        yield from super()._incompatibilities()
-        if self.squash != "tanh":
-            yield f"algorithm = sac draws from a squashed Gaussian: squash must be tanh, not {self.squash}"
-
-
-def _tanh_inside(config: AgentConfig) -> Iterator[str]:
-    if config.squash != "none":
-        yield (
-            f"algorithm = {config.algorithm} has its tanh inside the policy: squash must be none, not {config.squash}"
-        )

@@ -1,0 +1,53 @@
+"""Settings of ACER."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from rl_agent.config.agent import Few, Hidden
+from rl_agent.config.kinds import HasTrustRegion
+from rl_agent.config.registry import register
+from rl_agent.config.segments import SegmentConfig
+
+
+@register("rl_agent.algorithms.acer.loss:ACER")
+class ACERConfig(SegmentConfig, HasTrustRegion):
+    """ACER.
+
+    Attributes
+    ----------
+    dueling_samples, advantage_hidden
+        Continuous actions: draws that estimate the mean advantage, and units of the hidden layers of its network, in
+        the ACER paper "an additional small network"; ``None`` takes those of the others (ReF-ER paper).
+    replay_ratio
+        Discrete actions: mean number of replay calls after each on-policy call, which learns from what was collected
+        since the last one.
+    """
+
+    title: ClassVar[str] = "ACER"
+    colour: ClassVar[str] = "#17becf"
+    policy_share: ClassVar[float] = 0.1
+    fitted_policy_share: ClassVar[float | None] = 0.3
+
+    algorithm: Literal["acer"] = "acer"
+    tau: float = Field(default=1e-3, gt=0.0, le=1.0)
+    dueling_samples: Few = 5
+    advantage_hidden: Hidden | None = None
+    replay_ratio: float = Field(default=4.0, ge=0.0, le=1000.0)
+
+    def incompatibilities_with_actions(self, choices: int) -> Iterator[str]:
+        """Say which settings do not go with the actions of a task."""
+        if not choices and self.network == "conv":
+            yield "algorithm = acer with network = conv needs discrete actions; use vracer or ppo"
+        if not choices and self.replay_ratio != type(self).model_fields["replay_ratio"].default:
+            yield (
+                f"replay_ratio = {self.replay_ratio:g} is for discrete actions; with continuous ones algorithm = acer "
+                "learns in replay alone (ReF-ER paper), so leave it out"
+            )
+
+    def on_policy_ratio(self, choices: int) -> float | None:
+        """Mean number of replay calls after an on-policy call, given discrete actions; ``None``: replay alone."""
+        return self.replay_ratio if choices else None
