@@ -14,7 +14,7 @@ D_KL( f(.|phi_a) || f(.|phi) ) of the average policy, whose weights follow: w_a 
 
 Defaults are those of the ACER paper: sigma 0.3, delta 1, alpha 0.005 (section 6), segments of 20 steps (section 4) of
 24 agents; the other settings are those of the other algorithms here. A run takes its own where none are named
-(``rl_agent/config/defaults.py``).
+(``config.py``).
 
 Done otherwise than there: one synchronous gradient instead of asynchronous threads, Adam instead of a shared RMSProp,
 separate networks for policy and value, no bonus for entropy. An action that was out when the steps were cut belongs to

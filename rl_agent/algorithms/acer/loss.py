@@ -27,7 +27,7 @@ learned from so exactly once, then Poisson(``replay_ratio``) on the memory.
 Defaults are those of Novati & Koumoutsakos 2019 (appendix A): memory 1e5, 24 episodes a gradient, alpha 0.001, c = 5,
 delta = 1, learning rates 1e-4 (V, A, Q) and 1e-5 (policy). A run takes fewer episodes a gradient, a gradient per four
 steps, and its own learning rates, gamma, memory, start and annealing where none are named
-(``rl_agent/config/defaults.py``).
+(``config.py``).
 
 Done otherwise than there:
 

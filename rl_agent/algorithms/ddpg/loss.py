@@ -12,7 +12,7 @@ The policy is pi = m + N(0, sigma^2), sigma = 0.2, with m = tanh of the network;
 Defaults (appendix A): 2 x 128 softsign, learning rates 1e-4 (critic) and 1e-5 (policy), l = 1e-4, batch 128.
 With ``replay`` ``none`` exploration is an Ornstein-Uhlenbeck process (sigma 0.2, theta 0.15) and nothing is annealed.
 A run takes other learning rates (the policy's 0.3 of the critic's), gamma, memory, start, annealing and first beta
-where none are named: ``rl_agent/config/defaults.py``.
+where none are named: ``config.py``.
 
 What the paper leaves open, or is done otherwise:
 

@@ -21,7 +21,7 @@ Defaults of ``dqn``: Mnih et al. 2015, extended data table 1, as far as they car
 data-efficient ones of van Hasselt et al. 2019, appendix E, as in the NERS paper, table B.1: double, duelling, noise
 0.1, 20 steps, 51 atoms in [-10, 10], batch 32, learning rate 1e-4, Adam's epsilon 1.5e-4, gradients of norm 10 at most,
 a new target every 2000 updates, prioritised replay (alpha 0.5, beta 0.4), learning from 1600 steps on.
-A run takes its own where none are named (``rl_agent/config/defaults.py``).
+A run takes its own where none are named (``config.py``).
 
 Done otherwise than in the papers:
 

@@ -9,7 +9,7 @@ One network gives V(s), the best action m(s) and a lower-triangular L(s) with a 
 
 V~ is that of a target network (rate 0.01). The policy is pi = m + N(0, sigma^2), sigma = 0.2. Defaults (appendix A):
 the common network, learning rate 1e-4, batch 256; a run takes another learning rate, gamma, memory, start, annealing
-and first beta where none are named (``rl_agent/config/defaults.py``). m is unbounded, and the environment clips; so Q
+and first beta where none are named (``config.py``). m is unbounded, and the environment clips; so Q
 sees the raw actions.
 
 ``loss`` is L for autograd, which a GPU runs; on a CPU its gradient is written out (``gradient.py``).

@@ -14,7 +14,7 @@ Then ``epochs`` passes in batches drawn without replacement minimise
 
 Defaults (appendix A): gamma 0.995, lambda 0.97, epsilon 0.2, 2048 steps, 10 epochs, batch 64, 2 x 64 units (tanh),
 learning rates 1e-4 (policy) and 3e-4 (value), annealed like the others'; a run takes its own gamma, lambda, horizon,
-rates and annealing where none are named (``rl_agent/config/defaults.py``). Continuous actions are Gaussian with a sigma
+rates and annealing where none are named (``config.py``). Continuous actions are Gaussian with a sigma
 shared by all states, as in V-RACER; discrete ones are categorical. No entropy bonus, no clipping of values.
 
 Done otherwise than usual: rho is relative to the policy that drew each action, which is an older one for the action

@@ -10,7 +10,7 @@ The policy is a = tanh(u), u ~ N( m(s), sigma(s)^2 ); log pi includes the slope 
 T is the temperature (alpha there; the paper of its tuning is Haarnoja et al. 2018b, eq. 18; its logarithm multiplies
 the bracket as in the authors' code). Defaults (NERS paper, table B.1): 2 x 256 ReLU, batch 128, learning rate 3e-4,
 target rate 5e-3, gamma 0.99, memory 1e6, 5000 first actions at random. A run takes its own gamma, memory and start
-where none are named (``rl_agent/config/defaults.py``).
+where none are named (``config.py``).
 
 Remember-and-forget, where asked for: rho and D_KL are those of the Gaussians of u, which tanh leaves unchanged; L_Q and
 beta L_pi of near-policy steps, and (1 - beta) D_KL.

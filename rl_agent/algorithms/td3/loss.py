@@ -6,7 +6,7 @@
     L_m    = - Q_1( s_t, m(s_t) ),   policy and targets move in every second step        delay (algorithm 1)
 
 Defaults (NERS paper, Oh et al. 2021, table B.1; a run's own gamma, memory and start where none are named, see
-``rl_agent/config/defaults.py``): 2 x 256 ReLU, batch 128, alpha 5e-3, gamma 0.99, memory 1e6, Gaussian
+``config.py``): 2 x 256 ReLU, batch 128, alpha 5e-3, gamma 0.99, memory 1e6, Gaussian
 exploration 0.1, 5000 first actions at random. Remember-and-forget enters as in DDPG
 (``rl_agent/algorithms/ddpg/loss.py``).
 

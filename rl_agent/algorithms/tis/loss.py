@@ -14,7 +14,7 @@ D_KL( f(.|phi_a) || f(.|phi) ) of the average policy, whose weights follow: w_a 
 
 Defaults are those of the ACER paper (section 6): c 5, segments of 50 steps, sigma 0.3, delta 1, alpha 0.005; memory,
 start and 24 segments a gradient are ACER's here. A run takes its own where none are named
-(``rl_agent/config/defaults.py``).
+(``config.py``).
 
 Done otherwise than there: the returns and products of a segment end with it, as in A3C, where the appendix has k steps
 after each; one gradient for all segments, averaged over their steps, instead of asynchronous threads; separate

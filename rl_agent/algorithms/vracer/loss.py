@@ -21,11 +21,11 @@ Implementation details that the paper leaves open:
 2. The policy gradient takes the current network's V(s_t) in its bracket; Q_ret is the stored one.
 3. Options that the paper does not have: ``center_advantages``, ``sigma_min``, ``state_dependent_std``, ``trunks`` (V
    and the policy share no weights), ``gamma_first`` (a horizon that grows), ``episode_share``, ``beta_rate`` and
-   ``retrace_lambda`` (Retrace(lambda), ``rl_agent/replay/targets.py``); see ``rl_agent/config/``.
+   ``retrace_lambda`` (Retrace(lambda), ``rl_agent/replay/targets.py``); see ``config.py``.
 4. The densities are those of untruncated normals (``rl_agent/networks/distributions/densities.py``), or with ``policy``
    ``clipped`` those of normals clipped to the range of the actions (Weber et al. 2022, appendix B).
 5. A run takes its own gamma, learning rate, memory, start, annealing and first beta (1, not 0.3) where none are named
-   (``rl_agent/config/defaults.py``).
+   (``config.py``).
 
 Discrete actions (Weber et al. 2022, appendix A): the network gives V(s) and the logits of pi(a|s), with ``policy``
 ``boltzmann`` also the inverse temperature of their distribution (``rl_agent/networks/actor.py``, ``categorical_head``).
