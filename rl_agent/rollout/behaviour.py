@@ -7,7 +7,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from rl_agent.algorithms import Algorithm
+from rl_agent.algorithms.algorithm import Algorithm
 from rl_agent.normalization.states import StateScale
 from rl_agent.rollout.exploration import Exploration
 from rl_agent.rollout.inputs import refuse

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from rl_agent.algorithms import Algorithm
+from rl_agent.algorithms.algorithm import Algorithm
 from rl_agent.multi_agent import cooperation
 from rl_agent.normalization.states import StateScale
 from rl_agent.replay import EpisodeMemory
