@@ -257,7 +257,7 @@ def test_what_is_written_has_the_settings_of_all_algorithms():
         ({"clip": 0.3}, "clip = 0.3 is a setting of ppo, which algorithm = vracer does not read"),
         (
             {"algorithm": "naf", "critic_l2": 0.1},
-            "critic_l2 = 0.1 is a setting of ddpg and td3 and sac",
+            "critic_l2 = 0.1 is a setting of ddpg and sac and td3",
         ),
     ],
 )

@@ -340,7 +340,7 @@ def test_weights_of_a_prioritised_sampler_weigh_the_values_loss(name):
 def test_discrete_actions_are_refused_by_those_that_cannot_take_them(name):
     with pytest.raises(
         ValueError,
-        match=rf"algorithm = {name} needs continuous actions .* 4 discrete ones; use dqn, rainbow, vracer",
+        match=rf"algorithm = {name} needs continuous actions .* 4 discrete ones; use a3c, .*dqn, rainbow, .* or vracer",
     ):
         make_algorithm(AgentConfig(algorithm=name), Sizes(3, 1, 4), np.random.default_rng(0))
 
