@@ -17,7 +17,9 @@ else:
         vector_entry_point="cases.elliptical_swimmer.env:EllipticalSwimmerVectorEnv",
     )
     gymnasium.register(
-        id="flowsim/SwimmerSchool-v0", entry_point="cases.swimmer_school.env:SwimmerSchoolEnv"
+        id="flowsim/SwimmerSchool-v0",
+        entry_point="cases.swimmer_school.env:SwimmerSchoolEnv",
+        vector_entry_point="cases.swimmer_school.env:SwimmerSchoolVectorEnv",
     )
     gymnasium.register(
         id="flowsim/LinearQuadratic-v0",

@@ -1,4 +1,4 @@
-"""Episodes of a flow task in a batch of simulations: starts, actions, ends, what the bodies feel, pictures."""
+"""Episodes of a flow task in a batch of simulations: starts, actions, ends, information, pictures."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from gymnasium.spaces import Discrete
 
-from cases.ellipse_agent import FloatArray
-from cases.flow_task import BoolArray, FlowTask, Generators
+from cases.flow_task import FlowTask, Generators
+from cases.loads import BoolArray, FloatArray
 from flowsim import Simulation
 from flowsim.render.fields import Caption, draw_panel
 
@@ -19,65 +20,15 @@ Info = dict[str, Any]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one action led to; all arrays have shape (B,)."""
+    """What one action led to; all arrays have shape (B,), but for `rewards`, (B, N), of each agent.
 
+    `reward` is their mean. An episode ends for all agents together.
+    """
+
+    rewards: FloatArray
     reward: FloatArray
     terminated: BoolArray
     truncated: BoolArray
-
-
-class Loads:
-    """Time averages, over one action, of what the bodies feel; shape (B, K) each for K bodies.
-
-    drag and lift are the hydrodynamic forces along x and y, torque the hydrodynamic torque about the body's centre of
-    mass. power is what the force and torque that hold or push the body spend in the frame of the undisturbed water:
-    the agent's are constant over an action, the others' are opposite to those of the fluid.
-    """
-
-    def __init__(self, task: FlowTask[Any]) -> None:
-        self._task = task
-        shape = task.simulation.body_state.torque.shape
-        self._begin = np.zeros(shape[0])
-        self._place = np.zeros((*shape, 3))
-
-    def clear(self, which: BoolArray | slice = slice(None)) -> None:
-        """Start averaging again, in the simulations of a mask or in all."""
-        self._task.simulation.body_state.impulse[which] = 0.0
-        self._begin[which] = self._task.simulation.time[which]
-        self._place[which] = self._places()[which]
-
-    def _places(self) -> FloatArray:
-        state = self._task.simulation.body_state
-        return np.concatenate([state.position, state.angle[..., None]], axis=-1)
-
-    def averages(self) -> dict[str, FloatArray]:
-        """Return the averages of all simulations, shape (B, K) each; zero before the first step."""
-        simulation, agent = self._task.simulation, self._task.agent
-        state = simulation.body_state
-        span = (simulation.time - self._begin)[:, None, None]
-        per_span = np.divide(1.0, span, out=np.zeros_like(span), where=span > 0.0)
-        mean = state.impulse * per_span
-        pushing = -mean
-        pushing[:, agent, :2] = state.applied_force[:, agent]
-        pushing[:, agent, 2] = state.applied_torque[:, agent]
-        moved = self._places() - self._place
-        moved[..., :2] -= np.asarray(self._task.stream()) * span
-        power = (pushing * moved).sum(axis=-1) * per_span[..., 0]
-        # a diverged simulation reports no power rather than an infinite one
-        return {
-            "drag": mean[..., 0],
-            "lift": mean[..., 1],
-            "torque": mean[..., 2],
-            "power": np.nan_to_num(power, posinf=0.0),
-        }
-
-    def get_state(self, index: int) -> dict[str, npt.NDArray[Any]]:
-        """Return a copy of what the averages of one simulation begin with."""
-        return {"begin": self._begin[index].copy(), "place": self._place[index].copy()}
-
-    def set_state(self, index: int, state: dict[str, npt.NDArray[Any]]) -> None:
-        """Restore what `get_state` returned."""
-        self._begin[index], self._place[index] = state["begin"], state["place"]
 
 
 class Episodes:
@@ -93,10 +44,13 @@ class Episodes:
         self.task = task
         self.watch: Callable[[Simulation], None] | None = None
         batch = task.batch
-        self.loads = Loads(task)
+        self.loads = task.loads
+        size, agents = task.command_size, task.agents
+        self._many = agents > 1
         self.actions_done = np.zeros(batch, dtype=np.int64)
         self.returns = np.zeros(batch)
-        self.applied = np.zeros((batch, 3))
+        self.rewards = np.zeros((batch, agents))
+        self.applied = np.zeros((batch, agents, size) if self._many else (batch, size))
         self.solver_steps = np.zeros(batch, dtype=np.int64)
         self.start_time = np.zeros(batch)
 
@@ -107,64 +61,81 @@ class Episodes:
         which = np.zeros(self.task.batch, dtype=np.bool_)
         which[list(generators)] = True
         self.task.start(which, generators)
-        self.loads.clear(which)
         self.start_time[which] = self.task.simulation.time[which]
         self.actions_done[which] = self.solver_steps[which] = 0
         self.returns[which] = 0.0
-        self.applied[which] = 0.0
+        self.rewards[which] = self.applied[which] = 0.0
 
     def play(self, actions: npt.ArrayLike, active: BoolArray | None = None) -> Outcome:
-        """Apply the actions, shape (B, 3), for one action time, or until the agent leaves the box.
+        """Hold the actions, (B, m) or (B, N, m) for several agents, for one action time, or until an episode ends.
 
         Simulations that are not `active`, shape (B,), stand still, and their outcome means nothing: each has to be
         started next.
         """
-        simulation, options = self.task.simulation, self.task.options
-        self.applied[:] = self._checked(actions)
-        self.task.actuate(self.applied)
+        task, options = self.task, self.task.options
+        simulation = task.simulation
+        self.applied[:] = task.commands(self._checked(actions))
+        task.actuate(self.applied)
         self.loads.clear()
         steps_before = simulation.steps.copy()
-        left = simulation.advance(
-            options.action_time, active, None if self.watch is None else self._watched
-        )
+        watched = self.watch is not None or task.stop is not None
+        lost = simulation.advance(options.action_time, active, self._look if watched else None)
         self.solver_steps[:] = simulation.steps - steps_before
         self.actions_done += 1
-        terminated = left | simulation.diverged
-        reward = np.where(terminated, self.task.failure_reward, self.task.reward(self.applied))
+        terminated = lost | simulation.diverged
+        self.rewards[:] = task.reward(self.applied).reshape(task.batch, -1)
+        if task.failure_reward is not None:
+            self.rewards[terminated] = task.failure_reward
+        task.note(self.applied)
+        reward = self.rewards.mean(axis=1)
         self.returns += reward
         truncated = (self.actions_done >= options.episode_actions) & ~terminated
-        return Outcome(reward, terminated, truncated)
+        return Outcome(self.rewards.copy(), reward, terminated, truncated)
 
-    def _watched(self, simulation: Simulation) -> BoolArray:
+    def _look(self, simulation: Simulation) -> BoolArray:
         if self.watch is not None:
             self.watch(simulation)
+        if self.task.stop is not None:
+            return self.task.stop(simulation)
         return np.zeros(self.task.batch, dtype=np.bool_)
 
-    def _checked(self, actions: npt.ArrayLike) -> FloatArray:
-        values = np.asarray(actions, dtype=np.float64)
-        if values.shape != self.applied.shape:
-            raise ValueError(
-                f"actions have the shape {values.shape}, but must have {self.applied.shape}"
-            )
+    def _checked(self, actions: npt.ArrayLike) -> npt.NDArray[Any]:
+        space, values = self.task.action_space, np.asarray(actions)
+        wanted = (*self.applied.shape[:-1], *(space.shape or ()))
+        if values.shape != wanted:
+            raise ValueError(f"actions have the shape {values.shape}, but must have {wanted}")
+        if isinstance(space, Discrete):
+            if not np.isin(values, np.arange(space.n)).all():
+                raise ValueError(
+                    f"actions must be whole numbers from 0 to {space.n - 1}, but are {values.tolist()}"
+                )
+            return values.astype(np.int64)
         if not np.isfinite(values).all():
             raise ValueError(f"actions must be finite numbers, but are {values.tolist()}")
-        return np.clip(values, -1.0, 1.0)
+        return values
 
     def observations(self) -> npt.NDArray[np.float32]:
-        """Return finite observations within their space, shape (B, n), even of diverged simulations."""
+        """Return finite observations within their space, even of diverged simulations.
+
+        Shape (B, n), or (B, N, n) for several agents.
+        """
         high = self.task.observation_space.high
         with np.errstate(invalid="ignore", over="ignore"):
             values = np.nan_to_num(self.task.observe(), nan=0.0, posinf=np.inf, neginf=-np.inf)
-        return np.clip(values, -high, high).astype(np.float32)
+        seen = np.clip(values, -high, high).astype(np.float32)
+        return seen if self._many else seen[:, 0]
 
     def infos(self) -> list[Info]:
         """Return the information of every simulation as documented in `FlowEnv`."""
-        simulation, averages = self.task.simulation, self.loads.averages()
+        simulation = self.task.simulation
+        arrays = {**self.loads.averages(), **self.task.info()}
+        if self._many:
+            arrays["rewards"] = self.rewards
         return [
             {
                 "time": float(simulation.time[b] - self.start_time[b]),
                 "applied_action": self.applied[b].copy(),
-                **{name: values[b].copy() for name, values in averages.items()},
+                **{name: values[b].copy() for name, values in arrays.items()},
                 "solver_steps": int(self.solver_steps[b]),
                 "diverged": bool(simulation.diverged[b]),
             }
@@ -176,7 +147,7 @@ class Episodes:
         return Caption(
             time=float(self.task.simulation.time[index] - self.start_time[index]),
             episode_return=float(self.returns[index]),
-            action=tuple(float(a) for a in self.applied[index]),
+            action=tuple(self.applied[index].ravel().tolist()),
         )
 
     def picture(self, index: int) -> npt.NDArray[np.uint8]:
@@ -191,6 +162,7 @@ class Episodes:
             "loads": self.loads.get_state(index),
             "actions_done": int(self.actions_done[index]),
             "return": float(self.returns[index]),
+            "rewards": self.rewards[index].copy(),
             "applied": self.applied[index].copy(),
             "solver_steps": int(self.solver_steps[index]),
             "start_time": float(self.start_time[index]),
@@ -204,6 +176,7 @@ class Episodes:
         self.loads.set_state(index, state["loads"])
         self.actions_done[index] = state["actions_done"]
         self.returns[index] = state["return"]
+        self.rewards[index] = state["rewards"]
         self.applied[index] = state["applied"]
         self.solver_steps[index] = state["solver_steps"]
         self.start_time[index] = state["start_time"]

@@ -12,20 +12,22 @@ from typing import Any, ClassVar
 import gymnasium
 import numpy as np
 import numpy.typing as npt
+from gymnasium import spaces
 from gymnasium.utils import seeding
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from cases.ellipse_agent import FloatArray
 from cases.episodes import Episodes, Info
-from cases.flow_task import BoolArray, FlowTask
+from cases.flow_task import FlowTask
+from cases.loads import BoolArray, FloatArray
 from cases.options import parse_options
 from flowsim.render.fields import Window
 
 
-def _make_task(
+def make_task(
     task_class: type[FlowTask[Any]], preset: str | None, options: Info, batch: int
 ) -> FlowTask[Any]:
+    """Return a task with validated options."""
     if batch < 1:
         raise ValueError(f"the number of environments is {batch}, but must be at least 1")
     return task_class(
@@ -33,7 +35,8 @@ def _make_task(
     )
 
 
-def _check_render_mode(render_mode: str | None, allowed: Sequence[str]) -> None:
+def check_render_mode(render_mode: str | None, allowed: Sequence[str]) -> None:
+    """Refuse a mode that an environment does not have."""
     if render_mode is not None and render_mode not in allowed:
         raise ValueError(
             f"render_mode is {render_mode!r}, but must be None or one of {', '.join(allowed)}"
@@ -48,7 +51,31 @@ def _autoreset_mode(value: AutoresetMode | str) -> AutoresetMode:
         raise ValueError(f"autoreset_mode is {value!r}, but must be one of {allowed}") from None
 
 
-class _Portable:
+def joint_space(space: spaces.Space[Any], agents: int) -> spaces.Space[Any]:
+    """Return the space of N agents as one: boxes and choices stand one after the other."""
+    if agents == 1:
+        return space
+    if isinstance(space, spaces.Discrete):
+        return spaces.MultiDiscrete([space.n] * agents)
+    assert isinstance(space, spaces.Box)
+    low, high = np.tile(space.low, agents), np.tile(space.high, agents)
+    return spaces.Box(low, high, dtype=np.float32)
+
+
+def _of_each(task: FlowTask[Any], actions: npt.ArrayLike) -> npt.NDArray[Any]:
+    """Return actions (B, ...) of the joint space with an axis of agents, if there are several."""
+    values = np.asarray(actions)
+    if task.agents == 1 or values.ndim != 2 or values.shape[1] % task.agents:
+        return values  # whose shape is wrong is told by the episodes
+    return values.reshape(len(values), task.agents, *([-1] if task.action_space.shape else []))
+
+
+def _seen(episodes: Episodes) -> npt.NDArray[np.float32]:
+    """Return the observations of the joint space, shape (B, n)."""
+    return episodes.observations().reshape(episodes.task.batch, -1)
+
+
+class Portable:
     """Copies and pickles of an environment: options and state travel, and the simulation is built again from them."""
 
     episodes: Episodes
@@ -72,12 +99,15 @@ class _Portable:
             self.episodes.set_state(index, flow)
 
 
-class FlowEnv(_Portable, gymnasium.Env[npt.NDArray[np.float32], npt.NDArray[np.float32]]):
-    """One simulated agent in a flow, as a Gymnasium environment.
+class FlowEnv(Portable, gymnasium.Env[npt.NDArray[np.float32], npt.NDArray[np.float32]]):
+    """A task in one flow, as a Gymnasium environment.
 
-    `info` contains `time` (since the start of the episode), `applied_action` (after clipping to [-1, 1]),
-    `solver_steps` in this action, `diverged`, and averages over the action for every body (the order is the
-    task's): `drag`, `lift`, `torque` and `power` (see `Loads`).
+    `info` holds `time` (since the start of the episode), `applied_action` (the commands after clipping to [-1, 1]),
+    `solver_steps` in this action, `diverged`, averages over the action for every body (the order is the task's),
+    `drag`, `lift`, `torque` and `power` (see `Loads`), and what the task adds (`FlowTask.info`).
+
+    Where several bodies are agents, their observations and actions stand one after the other, the reward is the mean,
+    and `info["rewards"]` has that of each; `FlowParallelEnv` keeps them apart.
 
     Parameters
     ----------
@@ -101,11 +131,11 @@ class FlowEnv(_Portable, gymnasium.Env[npt.NDArray[np.float32], npt.NDArray[np.f
     def __init__(
         self, *, preset: str | None = None, render_mode: str | None = None, **options: Any
     ) -> None:
-        _check_render_mode(render_mode, self.metadata["render_modes"])
-        self.episodes = Episodes(_make_task(self.task_class, preset, options, batch=1))
+        check_render_mode(render_mode, self.metadata["render_modes"])
+        self.episodes = Episodes(make_task(self.task_class, preset, options, batch=1))
         self.task = self.episodes.task
-        self.observation_space = self.task.observation_space
-        self.action_space = self.task.action_space
+        self.observation_space = joint_space(self.task.observation_space, self.task.agents)
+        self.action_space = joint_space(self.task.action_space, self.task.agents)
         self.render_mode = render_mode
         self._over = True
 
@@ -117,21 +147,21 @@ class FlowEnv(_Portable, gymnasium.Env[npt.NDArray[np.float32], npt.NDArray[np.f
         self.episodes.start({0: self.np_random})
         self._over = False
         self._show()
-        return self.episodes.observations()[0], self.episodes.infos()[0]
+        return _seen(self.episodes)[0], self.episodes.infos()[0]
 
     def step(
         self, action: npt.ArrayLike
     ) -> tuple[npt.NDArray[np.float32], float, bool, bool, Info]:
-        """Hold an action, shape (3,), for one action time."""
+        """Hold an action for one action time."""
         if self._over:
             raise gymnasium.error.ResetNeeded("the episode is over: call reset() before step()")
-        outcome = self.episodes.play(np.asarray(action)[None])
+        outcome = self.episodes.play(_of_each(self.task, np.asarray(action)[None]))
         terminated, truncated = bool(outcome.terminated[0]), bool(outcome.truncated[0])
         self._over = terminated or truncated
         self._show()
         info = self.episodes.infos()[0]
         return (
-            self.episodes.observations()[0],
+            _seen(self.episodes)[0],
             float(outcome.reward[0]),
             terminated,
             truncated,
@@ -170,9 +200,9 @@ class FlowEnv(_Portable, gymnasium.Env[npt.NDArray[np.float32], npt.NDArray[np.f
 
 
 class FlowVectorEnv(
-    _Portable, VectorEnv[npt.NDArray[np.float32], npt.NDArray[np.float32], npt.NDArray[Any]]
+    Portable, VectorEnv[npt.NDArray[np.float32], npt.NDArray[np.float32], npt.NDArray[Any]]
 ):
-    """A batch of simulated agents in one `Simulation`, as a Gymnasium vector environment.
+    """A task in a batch of flows, all in one `Simulation`, as a Gymnasium vector environment.
 
     Equals `num_envs` single environments (`FlowEnv`) that are reset with the same seeds, to the bit with one
     thread (more threads cut the sums of a lone simulation in other places).
@@ -212,16 +242,16 @@ class FlowVectorEnv(
         render_mode: str | None = None,
         **options: Any,
     ) -> None:
-        _check_render_mode(render_mode, self.metadata["render_modes"])
-        self.episodes = Episodes(_make_task(self.task_class, preset, options, num_envs))
+        check_render_mode(render_mode, self.metadata["render_modes"])
+        self.episodes = Episodes(make_task(self.task_class, preset, options, num_envs))
         self.task = self.episodes.task
         self.autoreset_mode = _autoreset_mode(autoreset_mode)
         self.metadata = {**type(self).metadata, "autoreset_mode": self.autoreset_mode}
         self.num_envs = num_envs
         # longest episode, for the defaults of a learner
         self.episode_steps = self.task.options.episode_actions
-        self.single_observation_space = self.task.observation_space
-        self.single_action_space = self.task.action_space
+        self.single_observation_space = joint_space(self.task.observation_space, self.task.agents)
+        self.single_action_space = joint_space(self.task.action_space, self.task.agents)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self.render_mode = render_mode
@@ -261,7 +291,7 @@ class FlowVectorEnv(
         each = self.episodes.infos()
         for index in np.flatnonzero(mask).tolist():
             infos = self._add_info(infos, each[index], index)
-        return self.episodes.observations(), infos
+        return _seen(self.episodes), infos
 
     def _reset_mask(self, options: Info | None) -> BoolArray:
         mask = np.asarray((options or {}).get("reset_mask", np.ones(self.num_envs, dtype=np.bool_)))
@@ -285,7 +315,7 @@ class FlowVectorEnv(
     def step(
         self, actions: npt.ArrayLike
     ) -> tuple[npt.NDArray[np.float32], FloatArray, BoolArray, BoolArray, Info]:
-        """Hold the actions, shape (num_envs, 3), for one action time each."""
+        """Hold the actions, of all environments, for one action time each."""
         if None in self._generators:
             raise gymnasium.error.ResetNeeded("call reset() before step()")
         if (
@@ -298,12 +328,12 @@ class FlowVectorEnv(
             )
         begun = self._over.copy()
         playing = ~(begun | self.resting)
-        outcome = self.episodes.play(actions, active=playing)
+        outcome = self.episodes.play(_of_each(self.task, actions), active=playing)
         self._start(begun & ~self.resting)
         rewards = np.where(playing, outcome.reward, 0.0)
         terminated, truncated = outcome.terminated & playing, outcome.truncated & playing
         self._over[:] = terminated | truncated
-        observations = self.episodes.observations()
+        observations = _seen(self.episodes)
         infos: Info = {}
         at_once = (
             self._over.copy()
@@ -314,7 +344,7 @@ class FlowVectorEnv(
         ended = each
         if at_once.any():
             self._start(at_once)
-            observations = np.where(at_once[:, None], self.episodes.observations(), last)
+            observations = np.where(at_once[:, None], _seen(self.episodes), last)
             each = self.episodes.infos()
         for index in range(self.num_envs):
             if at_once[index]:

@@ -12,7 +12,7 @@ from cases.yaml_files import read_mapping
 from flowsim import Grid
 
 Side = Literal["inflow", "outflow", "open", "slip", "no_slip", "periodic", "far_field"]
-OptionsT = TypeVar("OptionsT", bound="FlowOptions")
+OptionsT = TypeVar("OptionsT", bound="TaskOptions")
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
@@ -27,18 +27,12 @@ class SideOptions(BaseModel):
     top: Side = "far_field"
 
 
-class FlowOptions(BaseModel):
-    """Options that every flow task has; lengths in D, times in T = D/U, forces in rho U^2 D."""
+class TaskOptions(BaseModel):
+    """Options that every task in a flow has, in the task's units of length, velocity and time."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     reynolds: float = Field(400.0, gt=0.0, description="U D / nu")
-    cells_per_diameter: float = Field(ge=4.0, description="resolution D/h")
-    force_scale: float = Field(0.5, gt=0.0, description="force of a unit action, in rho U^2 D")
-    torque_scale: float = Field(0.05, gt=0.0, description="torque of a unit action, in rho U^2 D^2")
-    sensor_offset: float = Field(
-        0.05, ge=0.0, le=0.5, description="distance of the sensors from the surface"
-    )
     episode_actions: int = Field(ge=1, description="actions until an episode is truncated")
     action_time: float = Field(
         1.0, gt=0.0, le=100.0, description="time for which one action is applied"
@@ -51,6 +45,16 @@ class FlowOptions(BaseModel):
     dtype: Literal["float32", "float64"] = "float32"
     backend: Literal["cpu", "cuda"] = "cpu"
     threads: int = Field(1, ge=1)
+
+    def grid(self) -> Grid:
+        """Return the grid of the box."""
+        raise NotImplementedError
+
+
+class FlowOptions(TaskOptions):
+    """Options of a task whose unit of length is D; times in T = D/U, forces in rho U^2 D."""
+
+    cells_per_diameter: float = Field(ge=4.0, description="resolution D/h")
 
     def box(self) -> tuple[float, float]:
         """Return width and height of the box in D."""

@@ -8,18 +8,20 @@ and its 14 observations are those of the shipped tasks; what is new here is the 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
 from pydantic import Field
 
-from cases.ellipse_agent import ASPECT_RATIO, FloatArray, sensors, vertices
+from cases.actuators import Actuator
+from cases.ellipse_agent import EllipseOptions, effort, ellipse, own_state, push
 from cases.flow_env import FlowEnv, FlowVectorEnv
-from cases.flow_task import BoolArray, FlowTask, Generators
-from cases.options import FlowOptions
-from flowsim import Disk, Ellipse, Sides, Simulation
-from flowsim.render.fields import Outline, Scene, outline
+from cases.flow_task import Flow, FlowTask
+from cases.loads import BoolArray, FloatArray
+from cases.sensors import Computed, Sensor
+from flowsim import Disk
 
 BOX = (8.0, 5.0)
 CYLINDER = (1.5, 2.5)
@@ -29,7 +31,7 @@ EFFORT_WEIGHT = 0.05
 BONUS = 1.0
 
 
-class CrossingOptions(FlowOptions):
+class CrossingOptions(EllipseOptions):
     """Options of the task; `flowsim train ... env_options.reynolds=200` changes one."""
 
     reynolds: float = Field(100.0, gt=0.0, description="U D / nu")
@@ -46,84 +48,51 @@ class Crossing(FlowTask[CrossingOptions]):
 
     options_class = CrossingOptions
     folder = Path(__file__).parent
-    agent = 1
+    agent_bodies = (1,)
     failure_reward = -5.0
-    position_limit = BOX[0]
     alive_box = (2.5, 6.5, 0.75, 4.25)
 
     def __init__(self, options: CrossingOptions, batch: int) -> None:
         super().__init__(options, batch)
         # what a reward compares with is saved with an environment
-        self.memory = {"height": np.zeros(batch)}
+        self.memory["height"] = np.zeros(batch)
 
-    def build(self, batch: int) -> Simulation:
-        """Return the flow: a cylinder in an unbounded stream, and the swimmer behind it."""
-        options = self.options
-        swimmer = Ellipse(
-            major=1.0, aspect=ASPECT_RATIO, center=(4.0, 1.25), motion="free", density=1.0
-        )
-        return Simulation(
-            options.grid(),
-            Sides(),
-            [Disk(center=CYLINDER), swimmer],
-            viscosity=1.0 / options.reynolds,
-            batch=batch,
-            stream=self.stream(),
-            sensors=sensors(self.agent, options.sensor_offset),
-            integrator=options.integrator,
-            cfl=options.cfl,
-            penalty=options.penalty,
-            dtype=options.dtype,
-            backend=options.backend,
-            threads=options.threads,
-        )
+    def flow(self) -> Flow:
+        """Return a cylinder in an unbounded stream, and the swimmer behind it."""
+        return Flow(bodies=[Disk(center=CYLINDER), ellipse((4.0, 1.25))])
 
-    def stream(self) -> tuple[float, float]:
-        """Return the velocity of the undisturbed water."""
-        return (1.0, 0.0)
+    def actuators(self) -> Sequence[Actuator]:
+        """Return force and torque on the swimmer."""
+        return [push(1, self.options)]
 
-    def start(self, which: BoolArray, generators: Generators) -> None:
-        """Put swimmers at rest near the lower bank, in streams that have just begun."""
-        self.reset(which)
-        position, angle = self.simulation.body_state.position, self.simulation.body_state.angle
-        for index, generator in generators.items():
-            position[index, self.agent] = generator.uniform(3.5, 5.0), generator.uniform(1.0, 1.5)
-            angle[index, self.agent] = generator.uniform(-np.pi / 8, np.pi / 8)
-        self.simulation.settle(which)
-        self.memory["height"][which] = position[which, self.agent, 1]
+    def sensors(self) -> Sequence[Sensor]:
+        """Return where the swimmer is, its motion, and the flow past its skin."""
+        return [Computed(self._position, [BOX[0]] * 2), *own_state(1, self.options)]
 
-    def relative_position(self) -> FloatArray:
+    def _position(self) -> FloatArray:
         """Return where the swimmer is, from the cylinder."""
-        return np.asarray(self.simulation.body_state.position[:, self.agent] - CYLINDER)
+        return np.asarray(self.simulation.body_state.position[:, 1] - CYLINDER)
 
-    def reward(self, actions: FloatArray) -> FloatArray:
-        """Return the way gained towards the other bank, less the effort, and a bonus while it is there."""
-        height = self.simulation.body_state.position[:, self.agent, 1].copy()
-        gained, self.memory["height"] = height - self.memory["height"], height
-        a0, a1, a2 = actions.T
-        effort = EFFORT_WEIGHT * (a0 * a0 + a1 * a1 + a2 * a2)
-        return np.asarray(gained - effort + np.where(height >= FAR_BANK, BONUS, 0.0))
+    def draw(self, generator: np.random.Generator) -> list[float]:
+        """Return a place near the lower bank, and an angle."""
+        ranges = ((3.5, 5.0), (1.0, 1.5), (-np.pi / 8, np.pi / 8))
+        return [generator.uniform(low, high) for low, high in ranges]
 
-    def scene(self, index: int) -> Scene:
-        """Return vorticity, bodies, sensors, force and the box in which the swimmer lives."""
+    def place(self, index: int, drawn: list[float]) -> None:
+        """Put the swimmer at rest there, in a stream that has just begun."""
         state = self.simulation.body_state
-        position, angle = state.position[index], state.angle[index]
-        return Scene(
-            values=self.simulation.vorticity(index),
-            size=BOX,
-            outlines=[
-                Outline(outline(body, position[k], float(angle[k])), agent=k == self.agent)
-                for k, body in enumerate(self.simulation.bodies)
-            ],
-            sensors=vertices(
-                position[self.agent][None], angle[self.agent][None], self.options.sensor_offset
-            )[0],
-            force=(
-                position[self.agent].copy(),
-                state.applied_force[index, self.agent] / self.options.force_scale,
-            ),
-            alive_box=self.alive_box,
-        )
+        state.position[index, 1], state.angle[index, 1] = drawn[:2], drawn[2]
+
+    def begin(self, which: BoolArray) -> None:
+        """Note the height from which the first action begins."""
+        self.memory["height"][which] = self.simulation.body_state.position[which, 1, 1]
+
+    def reward(self, commands: FloatArray) -> FloatArray:
+        """Return the way gained towards the other bank, less the effort, and a bonus while it is there."""
+        height = self.simulation.body_state.position[:, 1, 1].copy()
+        gained, self.memory["height"] = height - self.memory["height"], height
+        bonus = np.where(height >= FAR_BANK, BONUS, 0.0)
+        return np.asarray(gained - EFFORT_WEIGHT * effort(commands) + bonus)
 
 
 class CrossingEnv(FlowEnv):

@@ -149,11 +149,11 @@ def put(task: DCylinderWake, index: int, wake: State, start: tuple[float, float,
         elif name in ("time", "steps"):
             state[name] = np.zeros_like(array)
     simulation.set_state(index, state)
-    simulation.body_state.position[index, task.agent] = (
+    simulation.body_state.position[index, task.agent_bodies[0]] = (
         CYLINDER[0] + start[0],
         CYLINDER[1] + start[1],
     )
-    simulation.body_state.angle[index, task.agent] = start[2]
+    simulation.body_state.angle[index, task.agent_bodies[0]] = start[2]
 
 
 def held(cells: int, period: float) -> dict[str, float]:
@@ -189,15 +189,20 @@ def free(cells: int, wakes: list[State], kind: str) -> dict[str, Any]:
     for index, (wake, start) in enumerate(places):
         put(task, index, wake, start)
     simulation.settle()
-    simulation.fences[:, task.agent] = -np.inf, np.inf, -np.inf, np.inf
+    simulation.fences[:, task.agent_bodies[0]] = -np.inf, np.inf, -np.inf, np.inf
     body = simulation.body_state
-    path, torques = [np.c_[body.position[:, task.agent], body.angle[:, task.agent]]], []
+    path, torques = (
+        [np.c_[body.position[:, task.agent_bodies[0]], body.angle[:, task.agent_bodies[0]]]],
+        [],
+    )
     for action in actions_of(kind):
         task.actuate(np.broadcast_to(action, (len(places), 3)))
         body.impulse[:] = 0.0
         simulation.advance(1.0, active=everyone)
-        path.append(np.c_[body.position[:, task.agent], body.angle[:, task.agent]])
-        torques.append(body.impulse[:, task.agent, 2].copy())
+        path.append(
+            np.c_[body.position[:, task.agent_bodies[0]], body.angle[:, task.agent_bodies[0]]]
+        )
+        torques.append(body.impulse[:, task.agent_bodies[0], 2].copy())
     return {"path": np.stack(path, axis=1).tolist(), "torque": np.stack(torques, axis=1).tolist()}
 
 

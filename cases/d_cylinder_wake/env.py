@@ -42,19 +42,22 @@ Deviations from the paper
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 from pydantic import Field
 
-from cases.d_cylinder_wake.wake_bank import Arrays, load_or_build
-from cases.ellipse_agent import ASPECT_RATIO, FloatArray, sensors, vertices
+from cases.actuators import Actuator
+from cases.bank import Development
+from cases.ellipse_agent import EllipseOptions, effort, ellipse, own_state, push
 from cases.flow_env import FlowEnv, FlowVectorEnv
-from cases.flow_task import BoolArray, FlowTask, Generators
-from cases.options import FlowOptions, SideOptions
-from flowsim import Ellipse, HalfDisk, Sides, Simulation
-from flowsim.render.fields import Outline, Scene, outline
+from cases.flow_task import Flow, FlowTask
+from cases.loads import FloatArray
+from cases.options import SideOptions
+from cases.sensors import Computed, Sensor
+from flowsim import HalfDisk, Sides
 
 BOX = (8.0, 4.0)
 CYLINDER = (1.8, 2.0)
@@ -63,9 +66,12 @@ START_RANGES = {
     "narrow": ((1.0, 2.5), (-0.5, 0.5), (-np.pi / 8.0, np.pi / 8.0)),
 }
 STREAM = (1.0, 0.0)
+DEVELOPMENT = Development(time=80.0, snapshots=24, spacing=1.9, bodies=1)
+"""Of the wake of O alone: until the vortex street is periodic (between far-field sides it swings less widely before);
+24 snapshots cover nine to fourteen shedding periods, and no two the same phase."""
 
 
-class WakeOptions(FlowOptions):
+class WakeOptions(EllipseOptions):
     """Options of flowsim/DCylinderWake-v0; their defaults are those of the preset `quick`."""
 
     cells_per_diameter: float = Field(16.0, ge=4.0, description="resolution D/h")
@@ -87,115 +93,50 @@ class DCylinderWake(FlowTask[WakeOptions]):
 
     options_class = WakeOptions
     folder = Path(__file__).parent
-    agent = 1
+    agent_bodies = (1,)
     failure_reward = -100.0
-    position_limit = BOX[0]
     alive_box = (CYLINDER[0] + 0.5, CYLINDER[0] + 3.5, CYLINDER[1] - 1.5, CYLINDER[1] + 1.5)
-    _cylinder: ClassVar[int] = 0
 
-    def __init__(self, options: WakeOptions, batch: int) -> None:
-        super().__init__(options, batch)
-        self._wakes: Arrays | None = None
-        if options.start == "developed":
-            wakes = load_or_build(
-                self._wake_configuration(), lambda: self._simulation(1, with_agent=False)
-            )
-            self._wakes = self.simulation.store_states(_with_agent(wakes))
-
-    def build(self, batch: int) -> Simulation:
-        """Return the simulation with O and A."""
-        return self._simulation(batch, with_agent=True)
-
-    def _simulation(self, batch: int, with_agent: bool) -> Simulation:
-        options = self.options
+    def flow(self) -> Flow:
+        """Return O and A in a stream."""
         cylinder = HalfDisk(diameter=1.0, center=CYLINDER)
-        centre = (CYLINDER[0] + 1.75, CYLINDER[1])
-        body = Ellipse(major=1.0, aspect=ASPECT_RATIO, center=centre, motion="free", density=1.0)
-        return Simulation(
-            options.grid(),
-            Sides(**options.sides.model_dump()),
-            [cylinder, body] if with_agent else [cylinder],
-            viscosity=1.0 / options.reynolds,
-            batch=batch,
-            stream=STREAM,
-            sensors=sensors(self.agent, options.sensor_offset) if with_agent else (),
-            integrator=options.integrator,
-            cfl=options.cfl,
-            penalty=options.penalty,
-            dtype=options.dtype,
-            # The bank is part of the start, so it must not depend on how a machine computes.
-            backend=options.backend if with_agent else "cpu",
-            threads=options.threads if with_agent else 1,
-        )
+        sides = Sides(**self.options.sides.model_dump())
+        body = ellipse((CYLINDER[0] + 1.75, CYLINDER[1]))
+        return Flow(bodies=[cylinder, body], sides=sides, stream=STREAM)
 
-    def _wake_configuration(self) -> dict[str, Any]:
-        keys = {"reynolds", "cells_per_diameter", "integrator", "cfl", "penalty", "dtype", "sides"}
-        return {"case": "d_cylinder", "box": BOX, **self.options.model_dump(include=keys)}
+    @property
+    def development(self) -> Development | None:
+        """Return how the wake develops that A is put into, unless starts are impulsive."""
+        return DEVELOPMENT if self.options.start == "developed" else None
 
-    def stream(self) -> tuple[float, float]:
-        """Return the velocity of the undisturbed water."""
-        return STREAM
+    def actuators(self) -> Sequence[Actuator]:
+        """Return force and torque on A."""
+        return [push(1, self.options)]
 
-    def start(self, which: BoolArray, generators: Generators) -> None:
-        """Put each A at rest at a random place, in a uniform stream or a random snapshot of the wake."""
-        ranges, wakes = START_RANGES[self.options.start_range], self._wakes
-        simulation = self.simulation
-        places, snapshots = {}, {}
-        for index, generator in generators.items():
-            places[index] = [generator.uniform(low, high) for low, high in ranges]
-            if wakes is not None:
-                snapshots[index] = int(generator.integers(len(wakes["u"])))
-        if wakes is None:
-            self.reset(which)
-        else:
-            simulation.restore_states(list(snapshots), wakes, list(snapshots.values()))
-        for index, (x, y, angle) in places.items():
-            simulation.body_state.position[index, self.agent] = CYLINDER[0] + x, CYLINDER[1] + y
-            simulation.body_state.angle[index, self.agent] = angle
-        simulation.settle(which)
+    def sensors(self) -> Sequence[Sensor]:
+        """Return the position of A, its motion, and the flow past its skin."""
+        return [Computed(self._position, [BOX[0]] * 2), *own_state(1, self.options)]
 
-    def relative_position(self) -> FloatArray:
+    def _position(self) -> FloatArray:
         """Return the position of A relative to O."""
         position = self.simulation.body_state.position
-        return position[:, self.agent] - position[:, self._cylinder]
+        return position[:, 1] - position[:, 0]
 
-    def reward(self, actions: FloatArray) -> FloatArray:
-        """Return -|a|^2."""
-        a0, a1, a2 = actions.T
-        return np.asarray(-(a0 * a0 + a1 * a1 + a2 * a2))
+    def draw(self, generator: np.random.Generator) -> list[float]:
+        """Return the place of A from the middle of O's flat side, and its angle."""
+        ranges = START_RANGES[self.options.start_range]
+        return [generator.uniform(low, high) for low, high in ranges]
 
-    def scene(self, index: int) -> Scene:
-        """Return vorticity, both bodies, A's sensors, the force on A and the alive box."""
+    def place(self, index: int, drawn: list[float]) -> None:
+        """Put A at rest there."""
+        x, y, angle = drawn
         state = self.simulation.body_state
-        position, angle = state.position[index], state.angle[index]
-        outlines = [
-            Outline(outline(body, position[k], float(angle[k])), agent=k == self.agent)
-            for k, body in enumerate(self.simulation.bodies)
-        ]
-        return Scene(
-            values=self.simulation.vorticity(index),
-            size=BOX,
-            outlines=outlines,
-            sensors=vertices(
-                position[self.agent][None], angle[self.agent][None], self.options.sensor_offset
-            )[0],
-            force=(
-                position[self.agent].copy(),
-                state.applied_force[index, self.agent] * (1.0 / self.options.force_scale),
-            ),
-            alive_box=self.alive_box,
-        )
+        state.position[index, 1] = CYLINDER[0] + x, CYLINDER[1] + y
+        state.angle[index, 1] = angle
 
-
-def _with_agent(wakes: Arrays) -> Arrays:
-    """Return states of O alone, stacked, as ones of O and A at time zero, with A's entries at zero."""
-    states = dict(wakes)
-    for name, array in wakes.items():
-        if name.startswith("body_"):
-            states[name] = np.concatenate([array, np.zeros_like(array)], axis=1)
-        elif name in ("time", "steps"):
-            states[name] = np.zeros_like(array)
-    return states
+    def reward(self, commands: FloatArray) -> FloatArray:
+        """Return -|a|^2."""
+        return -effort(commands)
 
 
 class DCylinderWakeEnv(FlowEnv):

@@ -21,17 +21,20 @@ simulation diverges).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from pydantic import Field
 
-from cases.ellipse_agent import ASPECT_RATIO, FloatArray, sensors, vertices
+from cases.actuators import Actuator
+from cases.ellipse_agent import EllipseOptions, effort, ellipse, own_state, push
 from cases.flow_env import FlowEnv, FlowVectorEnv
-from cases.flow_task import BoolArray, FlowTask, Generators
-from cases.options import FlowOptions
-from flowsim import Ellipse, Sides, Simulation
-from flowsim.render.fields import Outline, Scene, outline
+from cases.flow_task import Flow, FlowTask
+from cases.loads import BoolArray, FloatArray
+from cases.sensors import Computed, Sensor
+from flowsim import Sides
+from flowsim.render.fields import Scene
 
 BOX = (4.0, 4.0)
 MARGIN = 0.5
@@ -45,7 +48,7 @@ EFFORT_WEIGHT = 0.05
 VORTEX_CORE = 0.3
 
 
-class SwimmerOptions(FlowOptions):
+class SwimmerOptions(EllipseOptions):
     """Options of flowsim/EllipticalSwimmer-v0; their defaults are those of the preset `quick`."""
 
     cells_per_diameter: float = Field(16.0, ge=4.0, description="resolution L/h")
@@ -65,59 +68,55 @@ class EllipticalSwimmer(FlowTask[SwimmerOptions]):
 
     options_class = SwimmerOptions
     folder = Path(__file__).parent
-    agent = 0
+    agent_bodies = (0,)
     failure_reward = -10.0
-    position_limit = BOX[0]
     alive_box = (MARGIN, BOX[0] - MARGIN, MARGIN, BOX[1] - MARGIN)
+    length = "L"
 
     def __init__(self, options: SwimmerOptions, batch: int) -> None:
         super().__init__(options, batch)
-        self.memory = {"target": np.zeros((batch, 2)), "distance": np.zeros(batch)}
+        self.memory |= {"target": np.zeros((batch, 2)), "distance": np.zeros(batch)}
 
-    def build(self, batch: int) -> Simulation:
-        """Return the simulation with the body in the middle of the box."""
-        options = self.options
-        centre = (BOX[0] / 2.0, BOX[1] / 2.0)
+    def flow(self) -> Flow:
+        """Return the body in the middle of the box."""
         streaming = Sides(left="inflow", right="outflow", bottom="slip", top="slip")
-        return Simulation(
-            options.grid(),
-            streaming if options.stream > 0.0 else Sides.all("slip"),
-            [Ellipse(major=1.0, aspect=ASPECT_RATIO, center=centre, motion="free", density=1.0)],
-            viscosity=1.0 / options.reynolds,
-            batch=batch,
-            stream=self.stream(),
-            sensors=sensors(self.agent, options.sensor_offset),
-            integrator=options.integrator,
-            cfl=options.cfl,
-            penalty=options.penalty,
-            dtype=options.dtype,
-            backend=options.backend,
-            threads=options.threads,
+        return Flow(
+            bodies=[ellipse((BOX[0] / 2.0, BOX[1] / 2.0))],
+            sides=streaming if self.options.stream > 0.0 else Sides.all("slip"),
+            stream=(self.options.stream, 0.0),
         )
 
-    def stream(self) -> tuple[float, float]:
-        """Return the velocity of the undisturbed water."""
-        return (self.options.stream, 0.0)
+    def actuators(self) -> Sequence[Actuator]:
+        """Return force and torque on the body."""
+        return [push(0, self.options)]
 
-    def start(self, which: BoolArray, generators: Generators) -> None:
-        """Put each body at rest somewhere, and its target somewhere else."""
-        self.reset(which)
-        if self.options.vortex != 0.0:
-            self._add_vortex(list(generators))
-        state = self.simulation.body_state
-        for index, generator in generators.items():
-            body = _draw_point(generator)
+    def sensors(self) -> Sequence[Sensor]:
+        """Return the way to the target, the body's motion, and the flow past its skin."""
+        return [Computed(self._way, [BOX[0]] * 2), *own_state(0, self.options)]
+
+    def _way(self) -> FloatArray:
+        """Return the position of the target relative to the body."""
+        return np.asarray(self.memory["target"] - self.simulation.body_state.position[:, 0])
+
+    def draw(self, generator: np.random.Generator) -> tuple[FloatArray, FloatArray, float]:
+        """Return the places of body and target, and the angle."""
+        body, target = _draw_point(generator), _draw_point(generator)
+        while np.hypot(*(target - body)) < CLOSEST_TARGET:
             target = _draw_point(generator)
-            while np.hypot(*(target - body)) < CLOSEST_TARGET:
-                target = _draw_point(generator)
-            state.position[index, self.agent] = body
-            state.angle[index, self.agent] = -generator.uniform(-np.pi, np.pi)
-            self.memory["target"][index] = target
-            self.memory["distance"][index] = np.hypot(*(target - body))
-        self.simulation.settle(which)
+        return body, target, -generator.uniform(-np.pi, np.pi)
 
-    def _add_vortex(self, which: Sequence[int]) -> None:
-        """Add a Lamb-Oseen vortex in the middle of these boxes."""
+    def place(self, index: int, drawn: tuple[FloatArray, FloatArray, float]) -> None:
+        """Put the body at rest there, and its target."""
+        body, target, angle = drawn
+        state = self.simulation.body_state
+        state.position[index, 0], state.angle[index, 0] = body, angle
+        self.memory["target"][index] = target
+        self.memory["distance"][index] = np.hypot(*(target - body))
+
+    def prepare(self, which: BoolArray) -> None:
+        """Add a Lamb-Oseen vortex in the middle of these boxes, if there is to be one."""
+        if self.options.vortex == 0.0:
+            return
         grid = self.simulation.grid
         swirls = []
         for x, y in (grid.u_faces(), grid.v_faces()):
@@ -125,42 +124,21 @@ class EllipticalSwimmer(FlowTask[SwimmerOptions]):
             r2 = np.maximum(x * x + y * y, 1e-12)
             around = self.options.vortex / (2.0 * np.pi * r2) * -np.expm1(-r2 / VORTEX_CORE**2)
             swirls.append((around * -y, around * x))
-        self.simulation.add_velocity(which, swirls[0][0], swirls[1][1])
+        self.simulation.add_velocity(np.flatnonzero(which).tolist(), swirls[0][0], swirls[1][1])
 
-    def relative_position(self) -> FloatArray:
-        """Return the position of the target relative to the body."""
-        return np.asarray(
-            self.memory["target"] - self.simulation.body_state.position[:, self.agent]
-        )
-
-    def reward(self, actions: FloatArray) -> FloatArray:
+    def reward(self, commands: FloatArray) -> FloatArray:
         """Return progress minus effort, plus the bonus at the target."""
-        dx, dy = self.relative_position().T
+        dx, dy = self._way().T
         distance = np.sqrt(dx * dx + dy * dy)
         progress = self.memory["distance"] - distance
         self.memory["distance"] = distance
-        a0, a1, a2 = actions.T
-        effort = EFFORT_WEIGHT * (a0 * a0 + a1 * a1 + a2 * a2)
-        return np.asarray(
-            progress - effort + np.where(distance <= TARGET_RADIUS, TARGET_BONUS, 0.0)
-        )
+        cost = EFFORT_WEIGHT * effort(commands)
+        return np.asarray(progress - cost + np.where(distance <= TARGET_RADIUS, TARGET_BONUS, 0.0))
 
     def scene(self, index: int) -> Scene:
-        """Return vorticity, body, sensors, force, target and the box in which the body lives."""
-        state = self.simulation.body_state
-        position, angle = state.position[index, self.agent].copy(), state.angle[index, self.agent]
-        shape = outline(self.simulation.bodies[self.agent], position, float(angle))
+        """Return the flow, the body and its target."""
         x, y = self.memory["target"][index]
-        return Scene(
-            values=self.simulation.vorticity(index),
-            size=BOX,
-            outlines=[Outline(shape, agent=True)],
-            sensors=vertices(position[None], np.array([angle]), self.options.sensor_offset)[0],
-            force=(position, state.applied_force[index, self.agent] / self.options.force_scale),
-            alive_box=self.alive_box,
-            target=(float(x), float(y), TARGET_RADIUS),
-            length="L",
-        )
+        return replace(super().scene(index), target=(float(x), float(y), TARGET_RADIUS))
 
 
 def _draw_point(generator: np.random.Generator) -> FloatArray:

@@ -96,7 +96,7 @@ class Look:
         task, view = episodes.task, None
         scene = task.scene(index)
         if self.follow:
-            x, y = task.simulation.body_state.position[index, task.agent]
+            x, y = task.focus(index)
             half_width, half_height = (0.5 * side / _ZOOM for side in scene.size)
             view = (x - half_width, x + half_width, y - half_height, y + half_height)
         shown = []

@@ -30,7 +30,7 @@ from coupling.worker.env_registry import (
 )
 from coupling.worker.guard import FailureError, Guarded, GuardedBatch, failures_of
 from coupling.worker.spaces import Numbered, flattened, notes_on
-from coupling.worker.worlds import JointWorld
+from coupling.worker.worlds import JointBatch, JointWorld
 from rl_agent.multi_agent.joint import ActionSpace
 
 __all__ = [
@@ -116,7 +116,13 @@ def make_vector(
     """
     with _told_in_a_sentence(env):
         make = _maker(env, env_options)
-        if not env.startswith(PARALLEL):
+        if env.startswith(PARALLEL):
+            batched = getattr(world_maker(env), "vector_class", None)
+            if batched is not None:
+                return GuardedBatch(
+                    lambda: _joint_batch(batched, count, env_options), raises=not guarded
+                )
+        else:
             spec = registered(env)
             if spec.vector_entry_point is not None:
                 options = _within_the_step(spec) | env_options
@@ -131,6 +137,12 @@ def make_vector(
                 vector.close()
         makers = [lambda: Guarded(lambda: flattened(make()), raises=not guarded)] * count
         return SyncVectorEnv(makers, autoreset_mode=AutoresetMode.SAME_STEP)
+
+
+def _joint_batch(batched: Any, count: int, env_options: dict[str, Any]) -> JointBatch:
+    """Make a batch of worlds of several agents."""
+    batch = batched(count, autoreset_mode=AutoresetMode.SAME_STEP, **env_options)
+    return JointBatch(batch, batch.task.agents)
 
 
 def make_single(env: str, env_options: dict[str, Any]) -> Guarded:
@@ -262,9 +274,9 @@ def _own_spaces(vector: VectorEnv) -> tuple[gym.Space, gym.Space]:
 
 
 def _of_first(vector: VectorEnv, name: str, otherwise: Any) -> Any:
-    """Return an attribute of the environments that are stepped one after the other."""
+    """Return an attribute of the environments that are stepped one after the other, or of their batch."""
     environments = getattr(vector, "envs", None)
-    return getattr(environments[0].unwrapped, name, otherwise) if environments else otherwise
+    return getattr(environments[0].unwrapped if environments else vector, name, otherwise)
 
 
 def time_limit(vector: VectorEnv) -> int | None:

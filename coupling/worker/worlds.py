@@ -7,12 +7,14 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from gymnasium.vector import VectorEnv, VectorWrapper
+from gymnasium.vector.utils import batch_space
 
 from coupling.worker.guard import FailureError, checked_reward, place_of
 from coupling.worker.spaces import flat_actions, flat_observations
 from rl_agent.multi_agent.joint import joint_actions, joint_observations, pack
 
-__all__ = ["JointWorld"]
+__all__ = ["JointBatch", "JointWorld"]
 
 
 class JointWorld(gym.Env[np.ndarray, np.ndarray]):
@@ -134,6 +136,72 @@ class JointWorld(gym.Env[np.ndarray, np.ndarray]):
         """Join what the agents see with their rewards; numbers too large for single precision become infinite."""
         with np.errstate(over="ignore"):
             return pack(self._seen, rewards, self._gone)
+
+
+class JointBatch(VectorWrapper):
+    """Worlds of several agents that step together in one batch, each an environment of one joint agent.
+
+    Parameters
+    ----------
+    batch
+        A batch that resets within the step that ends an episode, which is one of all agents. Its observations and
+        actions are those of its agents one after the other, and ``infos["rewards"]`` has the reward of each.
+    agents
+        How many agents a world has (N).
+
+    Attributes
+    ----------
+    joint_agents, own_spaces
+        As of :class:`JointWorld`.
+    """
+
+    def __init__(self, batch: VectorEnv, agents: int) -> None:
+        super().__init__(batch)
+        self.joint_agents = agents
+        seen = _share(batch.single_observation_space, agents)
+        assert isinstance(seen, gym.spaces.Box)
+        self.own_spaces = seen, _share(batch.single_action_space, agents)
+        self.single_observation_space = joint_observations(seen, agents)
+        self.observation_space = batch_space(self.single_observation_space, batch.num_envs)
+
+    def reset(
+        self, *, seed: Any = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
+        """Begin an episode everywhere."""
+        seen, infos = self.env.reset(seed=seed, options=options)
+        no = np.zeros((self.num_envs, self.joint_agents))
+        return self._packed(seen, no, no), infos
+
+    def step(self, actions: Any) -> tuple[np.ndarray, Any, Any, Any, dict[str, Any]]:
+        """Let the agents of all worlds act together."""
+        seen, rewards, terminated, truncated, infos = self.env.step(actions)
+        no = np.zeros((self.num_envs, self.joint_agents))
+        over = terminated | truncated
+        # of one that has begun again the rewards are those of its last action, which stand beside its last observation
+        given = np.array(infos["rewards"], np.float64)
+        if over.any():
+            last = np.array(infos["final_obs"], object)
+            for index in np.flatnonzero(over):
+                paid = np.asarray(infos["final_info"]["rewards"])[index]
+                ended = np.full(self.joint_agents, terminated[index])
+                last[index] = self._packed(last[index][None], paid[None], ended[None])[0]
+            infos["final_obs"] = last
+            given[over] = 0.0
+        return self._packed(seen, given, no), rewards, terminated, truncated, infos
+
+    def _packed(self, seen: np.ndarray, rewards: np.ndarray, ended: np.ndarray) -> np.ndarray:
+        """Join the observations of every world, (B, N S), with rewards and ends, (B, N)."""
+        each = seen.reshape(len(seen), self.joint_agents, -1)
+        return np.stack([pack(*world) for world in zip(each, rewards, ended, strict=True)])
+
+
+def _share(space: gym.Space, agents: int) -> gym.Space:
+    """Return the space of one of several agents, whose spaces stand one after the other."""
+    if isinstance(space, gym.spaces.MultiDiscrete):
+        return gym.spaces.Discrete(int(space.nvec[0]))
+    assert isinstance(space, gym.spaces.Box)
+    size = space.shape[0] // agents
+    return gym.spaces.Box(space.low[:size], space.high[:size], dtype=np.float32)
 
 
 def _as_it_is(space: gym.Space) -> Callable[[np.ndarray], Any]:

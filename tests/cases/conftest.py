@@ -1,11 +1,13 @@
-"""Tiny flow tasks, and a cache of wake banks that no other run sees."""
+"""Tiny flow tasks, and a cache of developed flows that no other run sees."""
+
+from dataclasses import replace
 
 import gymnasium
 import numpy as np
 import pytest
 
 import cases  # noqa: F401
-from cases.d_cylinder_wake import wake_bank
+from cases.d_cylinder_wake import env as wake
 from flowsim.backend.cpu import object_code
 
 IDS = ("flowsim/DCylinderWake-v0", "flowsim/EllipticalSwimmer-v0")
@@ -20,8 +22,7 @@ def wake_cache(tmp_path_factory):
         # what is compiled stays where it is: a process with an empty folder would compile everything again
         patch.setenv("NUMBA_CACHE_DIR", str(object_code.CACHE_FOLDER.parents[1]))
         patch.setenv("FLOWSIM_CACHE", str(folder))
-        patch.setattr(wake_bank, "DEVELOPMENT_TIME", 8.0)
-        patch.setattr(wake_bank, "SNAPSHOTS", 4)
+        patch.setattr(wake, "DEVELOPMENT", replace(wake.DEVELOPMENT, time=8.0, snapshots=4))
         yield folder
 
 

@@ -8,10 +8,17 @@ import numpy as np
 import pytest
 
 import cases  # noqa: F401  # registers the tasks
-from cases.swimmer_school.env import OBSERVATIONS, SwimmerSchool, parallel_env
+from cases.swimmer_school.env import (
+    School,
+    SwimmerSchool,
+    SwimmerSchoolVectorEnv,
+    parallel_env,
+)
+from coupling.worker.environments import make_vector
 from coupling.worker.worlds import JointWorld
 from flowsim.render.fields import Scene
 
+OBSERVATIONS = 16
 TINY = {"swimmers": 3, "columns": 2, "cells_per_length": 16, "box": (4.0, 2.0), "thickness": 0.08}
 
 
@@ -56,6 +63,7 @@ def test_swimmers_put_upon_each_other_collide_and_end_the_episode(school: Swimme
         0.05,
     )
     school.simulation.settle()
+    school.task.begin(np.array([True]))
     _, rewards, ended, _, infos = school.step(act(school, 0.0, 0.0))
     assert all(ended.values())
     assert [infos[name]["collided"] for name in school.possible_agents] == [True, True, False]
@@ -68,9 +76,9 @@ def test_what_a_swimmer_sees_of_the_others_is_where_they_are(school: SwimmerScho
     state = school.simulation.body_state
     state.position[0] = [(0.2, 1.0), (3.9, 1.0), (2.0, 1.5)]
     state.angle[0] = [np.pi / 2, 0.0, 0.0]
-    seen = school._observe()
-    np.testing.assert_allclose(seen["swimmer_0"][6:8], (0.0, 0.3), atol=1e-6)
-    np.testing.assert_allclose(seen["swimmer_1"][6:8], (0.3, 0.0), atol=1e-6)
+    seen = school.episodes.observations()[0]
+    np.testing.assert_allclose(seen[0, 6:8], (0.0, 0.3), atol=1e-6)
+    np.testing.assert_allclose(seen[1, 6:8], (0.3, 0.0), atol=1e-6)
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
@@ -100,10 +108,13 @@ def test_five_pictures_of_an_action_are_seen_and_change_nothing(school: SwimmerS
     """At a fifth of an action each, to half a step; and who looks sees the episode that nobody looks at."""
     times: list[float] = []
 
-    class Noting(SwimmerSchool):
-        def scene(self) -> Scene:
+    class NotingTask(School):
+        def scene(self, index: int) -> Scene:
             times.append(float(self.simulation.time[0]))
-            return super().scene()
+            return super().scene(index)
+
+    class Noting(SwimmerSchool):
+        task_class = NotingTask
 
     seen = Noting(**TINY, episode_actions=2, render_mode="rgb_array_list")
     for world in (school, seen):
@@ -119,6 +130,29 @@ def test_five_pictures_of_an_action_are_seen_and_change_nothing(school: SwimmerS
     assert rewards == same
     for name, values in there.items():
         np.testing.assert_array_equal(values, here[name])
+
+
+def test_a_batch_of_schools_in_one_simulation_equals_single_ones_to_the_bit() -> None:
+    """As a run takes them, with the rewards of each swimmer, through the end of an episode."""
+    options = TINY | {"episode_actions": 2}
+    batch = make_vector("parallel:cases.swimmer_school.env", options, 2)
+    assert isinstance(batch.unwrapped, SwimmerSchoolVectorEnv)
+    worlds = [JointWorld(parallel_env, options) for _ in range(2)]
+    seen, _ = batch.reset(seed=[4, 6])
+    for number, world in enumerate(worlds):
+        np.testing.assert_array_equal(seen[number], world.reset(seed=4 + 2 * number)[0])
+    rng = np.random.default_rng(0)
+    for count in range(4):
+        actions = rng.uniform(-0.4, 0.4, (2, 6)).astype(np.float32)
+        seen, rewards, terminated, truncated, infos = batch.step(actions)
+        for number, world in enumerate(worlds):
+            last, reward, *ends, _ = world.step(actions[number])
+            assert (rewards[number], terminated[number], truncated[number]) == (reward, *ends)
+            if any(ends):
+                np.testing.assert_array_equal(infos["final_obs"][number], last)
+                last = world.reset()[0]
+            np.testing.assert_array_equal(seen[number], last)
+        assert truncated.all() == (count % 2 == 1)
 
 
 def test_the_joint_world_and_the_gymnasium_form_have_its_spaces() -> None:

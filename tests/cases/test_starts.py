@@ -73,7 +73,7 @@ def test_a_start_that_blows_up_leaves_the_others_alone(make_vec):
         numbers.append(int(generator.integers(4)))
     blown = np.array(numbers) == numbers[0]
     assert not blown.all()
-    env.task._wakes["u"][numbers[0], 20, 20] = np.inf
+    env.task._bank["u"][numbers[0], 20, 20] = np.inf
     for one in (env, untouched):
         one.reset(seed=[0, 1, 2, 3])
     np.testing.assert_array_equal(env.task.simulation.diverged, blown)

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
+from cases import bank
 from cases.d_cylinder_wake import env as wake
-from cases.d_cylinder_wake import wake_bank
-from cases.ellipse_agent import sensed_velocity, sensors, wrap_angle
+from cases.ellipse_agent import vertices
+from cases.sensors import Skin, wrap_angle
 from flowsim import Ellipse, Grid, Simulation
 
 PI = np.pi
@@ -18,40 +19,47 @@ def place(env, x, y, angle=0.0):
     state.angle[:, 1] = angle
 
 
-def sensing(offset):
-    """Return a simulation of an ellipse with its sensors."""
-    body = Ellipse(center=(2.0, 2.0))
-    return Simulation(
-        Grid(32, 32, 0.125),
-        None,
-        [body],
-        viscosity=0.01,
-        sensors=sensors(0, offset),
-        dtype="float64",
-    )
+class Sensing:
+    """What stands for a task: a simulation of an ellipse with its sensors."""
+
+    def __init__(self, offset):
+        self.skin = Skin([0], vertices(), vertices(offset))
+        self.simulation = Simulation(
+            Grid(32, 32, 0.125),
+            None,
+            [Ellipse(center=(2.0, 2.0))],
+            viscosity=0.01,
+            sensors=self.skin.carried(),
+            dtype="float64",
+        )
+        self.skin.bind(self, "skin", 0)
+
+    def sense(self):
+        self.simulation.sense()
+        return self.skin.read().reshape(1, 4, 2)
 
 
 def test_sensors_in_a_uniform_stream():
     """Flow minus surface velocity at the ends of the axes, from the formula of a rigid motion."""
-    simulation = sensing(0.05)
+    sensing = Sensing(0.05)
+    simulation = sensing.simulation
     simulation.u[:], simulation.v[:] = 0.7, -0.2
     state = simulation.body_state
     state.position[0, 0], state.angle[0, 0] = (2.1, 1.9), PI / 2  # front up, "top" to the left
     state.velocity[0, 0], state.angular_velocity[0, 0] = (0.3, 0.1), 2.0
     # Arms of the vertices: (0, 0.5), (-0.1, 0), (0, -0.5), (0.1, 0); omega x r = (-2 r_y, 2 r_x).
     surface = np.array([[0.3 - 1.0, 0.1], [0.3, 0.1 - 0.2], [0.3 + 1.0, 0.1], [0.3, 0.1 + 0.2]])
-    simulation.sense()
-    sensed = sensed_velocity(simulation, 0)
+    sensed = sensing.sense()
     np.testing.assert_allclose(sensed[0], np.array([0.7, -0.2]) - surface, atol=1e-12)
 
 
 def test_sensors_sit_outside_the_surface():
     """In a shear flow u = y the sensors tell where they are."""
-    simulation = sensing(0.25)
+    sensing = Sensing(0.25)
+    simulation = sensing.simulation
     simulation.u[:] = simulation.grid.u_faces()[1]
     simulation.v[:] = 0.0
-    simulation.sense()
-    sensed = sensed_velocity(simulation, 0)
+    sensed = sensing.sense()
     np.testing.assert_allclose(sensed[0, :, 0], [2.0, 2.35, 2.0, 1.65], atol=1e-12)
 
 
@@ -176,7 +184,7 @@ def test_everything_not_a_number_still_gives_a_finite_observation(make):
 def test_bank_is_kept_and_a_damaged_one_is_rebuilt(make, tmp_path, monkeypatch, recwarn):
     monkeypatch.setenv("FLOWSIM_CACHE", str(tmp_path))
     first, _ = make().reset(seed=3)
-    (path,) = tmp_path.glob("wakes/wake-*.npz")
+    (path,) = tmp_path.glob("flows/flow-*.npz")
     written = path.stat().st_mtime_ns
     np.testing.assert_array_equal(make().reset(seed=3)[0], first)
     assert path.stat().st_mtime_ns == written
@@ -197,18 +205,18 @@ def test_no_flipped_bit_of_a_bank_gets_through(make, tmp_path, monkeypatch, recw
     """Bits of names, headers, compressed numbers and the archive's directory, each of which fails in its own way."""
     monkeypatch.setenv("FLOWSIM_CACHE", str(tmp_path))
     make()
-    (path,) = tmp_path.glob("wakes/wake-*.npz")
+    (path,) = tmp_path.glob("flows/flow-*.npz")
     content = path.read_bytes()
-    sound = wake_bank.content_hash(wake_bank._read(path))
+    sound = bank.content_hash(bank._read(path))
     generator = np.random.default_rng(5)
     ends = [*range(200), *range(len(content) - 800, len(content))]
     for place in [*ends, *generator.integers(len(content), size=300)]:
         flipped = bytearray(content)
         flipped[place] ^= 1 << generator.integers(8)
         path.write_bytes(flipped)
-        bank = wake_bank._read(path)
+        read = bank._read(path)
         # some bits of a zip mean nothing, such as times
-        assert bank is None or wake_bank.content_hash(bank) == sound
+        assert read is None or bank.content_hash(read) == sound
 
 
 def test_another_flow_has_another_bank(make, tmp_path, monkeypatch):
@@ -216,12 +224,12 @@ def test_another_flow_has_another_bank(make, tmp_path, monkeypatch):
     make()
     make(reynolds=200.0)
     make(force_scale=1.0, threads=1)  # the wake alone does not know about the agent
-    assert len(list(tmp_path.glob("wakes/wake-*.npz"))) == 2
+    assert len(list(tmp_path.glob("flows/flow-*.npz"))) == 2
 
 
 def test_progress_tells_the_time_left(capsys):
     seconds = iter([0.0, 1.0, 4.0, 5.0])
-    progress = wake_bank._Progress(10.0, clock=lambda: next(seconds))
+    progress = bank._Progress(10.0, clock=lambda: next(seconds))
     progress.show(1.0)  # too soon for a word
     assert capsys.readouterr().err == ""
     progress.show(5.0)

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import cases  # noqa: F401
-from cases.d_cylinder_wake import wake_bank
+from cases.bank import Development
+from cases.d_cylinder_wake import env as wake
 from cases.d_cylinder_wake.env import DCylinderWakeVectorEnv
 from cases.elliptical_swimmer.env import EllipticalSwimmerVectorEnv
 
@@ -60,9 +61,8 @@ def test_a_batch_starts_as_on_the_cpu(
 ) -> None:
     """Both at once, in wakes that lie on the device."""
     monkeypatch.setenv("FLOWSIM_CACHE", str(tmp_path))
-    monkeypatch.setattr(wake_bank, "DEVELOPMENT_TIME", 0.5)
-    monkeypatch.setattr(wake_bank, "SNAPSHOTS", 3)
-    monkeypatch.setattr(wake_bank, "SPACING", 0.25)
+    short = Development(time=0.5, snapshots=3, spacing=0.25, bodies=1)
+    monkeypatch.setattr(wake, "DEVELOPMENT", short)
     options = {"cells_per_diameter": 4 if tiny else 16, "dtype": "float64"}
     cpu, cuda = (
         DCylinderWakeVectorEnv(2, backend=backend, **options) for backend in ("cpu", "cuda")

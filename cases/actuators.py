@@ -1,0 +1,131 @@
+"""What the numbers of an action do: small parts that a `FlowTask` declares.
+
+A part takes some numbers of each agent's action, shape (B, N, size) for B simulations of N agents, each from -1 to 1,
+and writes what follows from them into the simulation, until the next action.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from flowsim import Simulation
+
+FloatArray = npt.NDArray[np.float64]
+
+
+class Actuator(ABC):
+    """One part of an action."""
+
+    names: ClassVar[Sequence[str]]
+    """Of the numbers that it takes."""
+
+    @property
+    def size(self) -> int:
+        """How many numbers it takes of each agent's action."""
+        return len(self.names)
+
+    @abstractmethod
+    def apply(self, simulation: Simulation, commands: FloatArray) -> None:
+        """Do what the commands say, shape (B, N, size), from now on."""
+
+    def arrow(self, simulation: Simulation, index: int) -> tuple[FloatArray, FloatArray] | None:
+        """Return place and vector of the arrow in a picture of a simulation, the vector 1 long at a command of 1."""
+        return None
+
+
+@dataclass(frozen=True)
+class Push(Actuator):
+    """Force and torque on free bodies, one for each agent.
+
+    Attributes
+    ----------
+    bodies : sequence of int
+    force, torque : float
+        At a command of 1, in rho U^2 D and rho U^2 D^2.
+    """
+
+    bodies: Sequence[int]
+    force: float
+    torque: float
+    names = ("force x", "force y", "torque")
+
+    def apply(self, simulation: Simulation, commands: FloatArray) -> None:
+        """Apply force and torque."""
+        state, bodies = simulation.body_state, list(self.bodies)
+        state.applied_force[:, bodies] = self.force * commands[..., :2]
+        state.applied_torque[:, bodies] = self.torque * commands[..., 2]
+
+    def arrow(self, simulation: Simulation, index: int) -> tuple[FloatArray, FloatArray]:
+        """Return the force on the first of the bodies."""
+        state, body = simulation.body_state, self.bodies[0]
+        return (
+            state.position[index, body].copy(),
+            state.applied_force[index, body] * (1.0 / self.force),
+        )
+
+
+@dataclass(frozen=True)
+class Spin(Actuator):
+    """Angular velocity of held bodies, one for each agent, anticlockwise.
+
+    Attributes
+    ----------
+    bodies : sequence of int
+        Bodies with the motion "fixed".
+    rate : float
+        Angular velocity at a command of 1, in U/D.
+    ramp : float
+        Time in which it is reached, in a straight line; at once if 0, which the fluid answers with a peak of torque.
+    """
+
+    bodies: Sequence[int]
+    rate: float
+    ramp: float = 0.0
+    names = ("spin",)
+
+    def apply(self, simulation: Simulation, commands: FloatArray) -> None:
+        """Let the bodies approach their angular velocity."""
+        state, bodies = simulation.body_state, list(self.bodies)
+        target = self.rate * commands[..., 0]
+        way = np.abs(target - state.angular_velocity[:, bodies])
+        state.target_angular_velocity[:, bodies] = target
+        # a rate of zero would have a body keep its angle
+        state.angular_acceleration[:, bodies] = (
+            np.maximum(way / self.ramp, 1e-12) if self.ramp > 0.0 else np.inf
+        )
+
+
+@dataclass(frozen=True)
+class Gait(Actuator):
+    """Turn and period of bodies that swim by bending, one for each agent.
+
+    Attributes
+    ----------
+    bodies : sequence of int
+    turn : float
+        At a command of 1, to the left, as `Simulation.steer` takes it.
+    period : float
+        Change of the period 1 at a command of 1.
+    over : float
+        Time in which both are reached, on a smooth way.
+    """
+
+    bodies: Sequence[int]
+    turn: float
+    period: float
+    over: float
+    names = ("turn", "period")
+
+    def apply(self, simulation: Simulation, commands: FloatArray) -> None:
+        """Command every swimmer."""
+        for b in range(simulation.batch):
+            for (turn, slower), k in zip(commands[b].tolist(), self.bodies, strict=True):
+                simulation.steer(
+                    b, k, turn=self.turn * turn, period=1.0 + self.period * slower, over=self.over
+                )

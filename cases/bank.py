@@ -1,0 +1,215 @@
+"""Banks of developed flows that episodes start from: simulated on first use, cached, checked when read."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import filelock
+import numpy as np
+import numpy.typing as npt
+
+from flowsim import Simulation
+from flowsim.backend.sources import digest_of, sources_of
+from flowsim.backend.user_cache import cache_folder
+from flowsim.bodies.table import BodyTable
+
+Arrays = dict[str, npt.NDArray[Any]]
+
+LOCK_TIMEOUT = 3600.0
+
+
+@dataclass(frozen=True)
+class Development:
+    """How the flows of a bank come about.
+
+    Attributes
+    ----------
+    time : float
+        Until the flow is as episodes are to find it.
+    snapshots : int
+        States that are kept.
+    spacing : float
+        Time between two of them: no whole part of a period.
+    bodies : int, optional
+        How many of the task's bodies, the first ones, are there while the flow develops; all unless given. The others
+        appear at the start of an episode.
+    """
+
+    time: float
+    snapshots: int = 24
+    spacing: float = 1.9
+    bodies: int | None = None
+
+
+def solver_fingerprint() -> str:
+    """Return a hash of the solver's own source, so that a bank never outlives the solver that made it."""
+    physics = ("flowsim.simulation", "flowsim.backend.cpu", "flowsim.backend.cuda")
+    return digest_of(sources_of(*physics)).hex()
+
+
+def load_or_build(
+    simulation: Simulation, development: Development, disturb: Callable[[Simulation], None]
+) -> Arrays:
+    """Return the bank of a flow, from the cache if it is there and sound.
+
+    It is what `Simulation.get_state` returns, stacked along a leading axis of snapshots, with clocks at zero.
+
+    Parameters
+    ----------
+    simulation : Simulation
+        A batch of one as it starts, which is simulated if the bank has to be built.
+    development : Development
+    disturb : callable
+        Disturbs the flow, so that an instability need not wait for round-off.
+
+    Raises
+    ------
+    FloatingPointError
+        If the flow diverges.
+    TimeoutError
+        If another process builds the same bank for more than an hour.
+    ValueError
+        If a body is driven by a function of time, which no start of an episode fits.
+    """
+    recipe = {**recipe_of(simulation), **asdict(development), "solver": solver_fingerprint()}
+    key = hashlib.sha256(json.dumps(recipe, sort_keys=True).encode()).hexdigest()[:20]
+    path = cache_folder("flows") / f"flow-{key}.npz"
+    bank = _read(path)
+    if bank is not None:
+        return bank
+    # The lock saves the work of a second builder; that no half-written file is read is due to the rename.
+    try:
+        with filelock.FileLock(path.with_suffix(".lock"), timeout=LOCK_TIMEOUT):
+            bank = _read(path)
+            if bank is None:
+                bank = _simulate(simulation, development, disturb)
+                _write(path, bank)
+    except filelock.Timeout:
+        raise TimeoutError(
+            f"waited {LOCK_TIMEOUT:.0f} s for another process to build the bank of flows {path}: "
+            f"remove {path.with_suffix('.lock')} if there is none"
+        ) from None
+    return bank
+
+
+def recipe_of(simulation: Simulation) -> Mapping[str, Any]:
+    """Return all that the flow of a simulation at its start depends on, but for the solver.
+
+    Of bodies these are the numbers that the solver sees, so that nothing is forgotten and a task need not name them.
+    """
+    if any(callable(body.motion) for body in simulation.bodies):
+        raise ValueError(
+            "a body is driven by a function of time, so its flow has no bank of states"
+        )
+    grid, state = simulation.grid, simulation.body_state
+    return {
+        "grid": (grid.nx, grid.ny, grid.h),
+        "sides": asdict(simulation.sides),
+        "stream": tuple(simulation.stream),
+        "gravity": tuple(simulation.gravity),
+        "viscosity": simulation.viscosity.tolist(),
+        "numerics": (simulation.integrator, simulation.cfl, simulation.penalty),
+        "dtype": simulation.dtype.name,
+        "bodies": content_hash({
+            **{f"table_{n}": values for n, values in enumerate(BodyTable.of(simulation.bodies, grid.h)[:7])},
+            "position": state.position, "angle": state.angle, "velocity": state.velocity,
+        }),
+    }  # fmt: skip
+
+
+def content_hash(states: Arrays) -> str:
+    """Return a hash of names, types, shapes and values."""
+    digest = hashlib.sha256()
+    for name in sorted(states):
+        array = np.ascontiguousarray(states[name])
+        digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
+def _read(path: Path) -> Arrays | None:
+    """Return the bank in a file, None if there is none or if it is damaged (with a warning)."""
+    if not path.exists():
+        return None
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            states = {name: file[name] for name in file.files}
+        expected = str(states.pop("sha256"))
+    except Exception:  # whatever a flipped bit makes of the header of an array or of the archive
+        expected, states = "", {}
+    if not states or content_hash(states) != expected:
+        warnings.warn(f"the bank of flows {path} is damaged and is built again", stacklevel=2)
+        return None
+    return states
+
+
+def _write(path: Path, states: Arrays) -> None:
+    beside = path.with_name(f".{path.stem}.{os.getpid()}.npz")
+    try:
+        np.savez_compressed(beside, sha256=np.array(content_hash(states)), **states)  # type: ignore[arg-type]
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def _simulate(
+    simulation: Simulation, development: Development, disturb: Callable[[Simulation], None]
+) -> Arrays:
+    """Develop the flow and return the snapshots, stacked."""
+    progress = _Progress(development.time + development.snapshots * development.spacing)
+    disturb(simulation)
+    while simulation.time[0] < development.time:
+        simulation.advance(1.0)
+        progress.show(float(simulation.time[0]))
+    states: list[Arrays] = []
+    for _ in range(development.snapshots):
+        simulation.advance(development.spacing)
+        progress.show(float(simulation.time[0]))
+        states.append(simulation.get_state(0))
+    if bool(simulation.diverged[0]):
+        raise FloatingPointError(
+            "the flow that episodes start from diverged: use a finer grid or a smaller cfl"
+        )
+    bank = {name: np.stack([state[name] for state in states]) for name in states[0]}
+    return bank | {name: np.zeros_like(bank[name]) for name in ("time", "steps")}
+
+
+def with_bodies(bank: Arrays, bodies: int) -> Arrays:
+    """Return the states with more bodies, whose entries are zero."""
+    return {
+        name: np.pad(values, [(0, 0), (0, bodies - values.shape[1])] + [(0, 0)] * (values.ndim - 2))
+        if name.startswith("body_")
+        else values
+        for name, values in bank.items()
+    }
+
+
+class _Progress:
+    """Tells on stderr how far a long simulation is and how long it will still take; nothing of a short one."""
+
+    interval = 2.0
+
+    def __init__(self, total: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._total, self._clock = total, clock
+        self._began = self._last = clock()
+
+    def show(self, done: float) -> None:
+        now = self._clock()
+        if now - self._last >= self.interval:
+            self._last = now
+            left = max(0.0, (now - self._began) * (self._total - done) / done)
+            print(
+                "flowsim: simulating the flow that episodes start from, once: "
+                f"{done / self._total:.0%}, about {left:.0f} s left",
+                file=sys.stderr,
+                flush=True,
+            )

@@ -1,0 +1,67 @@
+"""What the bodies of a batch of flows feel during an action, averaged over its time."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from flowsim import Simulation
+
+FloatArray = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
+
+
+class Loads:
+    """Time averages, over one action, of what the bodies feel; shape (B, K) each for K bodies.
+
+    drag and lift are the hydrodynamic forces along x and y, torque the hydrodynamic torque about the body's reference
+    point. power is what the force and torque that hold or push the body spend in the frame of the undisturbed fluid:
+    mean force times mean velocity and mean torque times mean angular velocity, of the applied ones where a body is
+    free, and otherwise of those opposite to the fluid's.
+    """
+
+    def __init__(self, simulation: Simulation) -> None:
+        self._simulation = simulation
+        shape = simulation.body_state.torque.shape
+        self._begin = np.zeros(shape[0])
+        self._place = np.zeros((*shape, 3))
+        self._free = [k for k, body in enumerate(simulation.bodies) if body.motion == "free"]
+
+    def clear(self, which: BoolArray | slice = slice(None)) -> None:
+        """Start averaging again, in the simulations of a mask or in all."""
+        self._simulation.body_state.impulse[which] = 0.0
+        self._begin[which] = self._simulation.time[which]
+        self._place[which] = self._places()[which]
+
+    def _places(self) -> FloatArray:
+        state = self._simulation.body_state
+        return np.concatenate([state.position, state.angle[..., None]], axis=-1)
+
+    def averages(self) -> dict[str, FloatArray]:
+        """Return the averages of all simulations, shape (B, K) each; zero before the first step."""
+        simulation, free = self._simulation, self._free
+        state = simulation.body_state
+        span = (simulation.time - self._begin)[:, None, None]
+        per_span = np.divide(1.0, span, out=np.zeros_like(span), where=span > 0.0)
+        mean = state.impulse * per_span
+        pushing = -mean
+        pushing[:, free, :2] = state.applied_force[:, free]
+        pushing[:, free, 2] = state.applied_torque[:, free]
+        moved = self._places() - self._place
+        moved[..., :2] -= np.asarray(simulation.stream) * span
+        power = (pushing * moved).sum(axis=-1) * per_span[..., 0]
+        # a diverged simulation reports no power rather than an infinite one
+        return {
+            "drag": mean[..., 0],
+            "lift": mean[..., 1],
+            "torque": mean[..., 2],
+            "power": np.nan_to_num(power, posinf=0.0),
+        }
+
+    def get_state(self, index: int) -> dict[str, npt.NDArray[np.float64]]:
+        """Return a copy of what the averages of one simulation begin with."""
+        return {"begin": self._begin[index].copy(), "place": self._place[index].copy()}
+
+    def set_state(self, index: int, state: dict[str, npt.NDArray[np.float64]]) -> None:
+        """Restore what `get_state` returned."""
+        self._begin[index], self._place[index] = state["begin"], state["place"]

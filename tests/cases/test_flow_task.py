@@ -1,0 +1,317 @@
+"""Tasks of any shape on `FlowTask`: no body that is an agent, one, two; boxes and choices; parts that look back."""
+
+import dataclasses
+import inspect
+import re
+import warnings
+from pathlib import Path
+from typing import ClassVar
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+from gymnasium.vector import AutoresetMode
+from pydantic import Field
+
+from cases import actuators, bank, sensors
+from cases.actuators import Push, Spin
+from cases.bank import Development
+from cases.flow_env import FlowEnv, FlowVectorEnv
+from cases.flow_parallel import FlowParallelEnv
+from cases.flow_task import Flow, FlowTask
+from cases.options import FlowOptions
+from cases.sensors import Computed, History, MeanLoads, Motion, PastActions, Probes, Skin
+from flowsim import Disk, Ellipse, Sides
+
+ROOT = Path(__file__).parents[2]
+
+
+class Options(FlowOptions):
+    reynolds: float = Field(100.0, gt=0.0)
+    cells_per_diameter: float = Field(8.0, ge=4.0)
+    episode_actions: int = Field(6, ge=1)
+    action_time: float = Field(0.25, gt=0.0)
+
+    def box(self):
+        return (4.0, 3.0)
+
+
+class Stirrer(FlowTask[Options]):
+    """No agent has a body: two held disks spin as one agent says, in three steps each at once."""
+
+    options_class = Options
+    folder = Path(__file__).parent
+    choices: ClassVar = [(-1.0, 0.0), (0.0, 0.0), (1.0, -0.5)]
+
+    def flow(self):
+        return Flow(
+            bodies=[Disk(diameter=0.8, center=(1.2, 1.5)), Disk(diameter=0.6, center=(2.6, 1.5))],
+            sides=Sides.all("slip"),
+            stream=(0.0, 0.0),
+        )
+
+    def actuators(self):
+        return [Spin([0], rate=3.0, ramp=0.1), Spin([1], rate=2.0)]
+
+    def sensors(self):
+        probes = Probes([(1.9, 1.0), (1.9, 2.0)], "pressure")
+        return [History(probes, 3), MeanLoads([0, 1], ["torque"]), PastActions(2)]
+
+    def reward(self, commands):
+        return -self.loads.averages()["power"].sum(axis=1)
+
+
+class Pair(FlowTask[Options]):
+    """Two free ellipses are agents, each of which is to stay where it was; starts are of a developed flow."""
+
+    options_class = Options
+    folder = Path(__file__).parent
+    agent_bodies = (1, 2)
+    alive_box = (0.4, 3.6, 0.4, 2.6)
+    failure_reward = -3.0
+
+    def flow(self):
+        free = [
+            Ellipse(major=0.6, aspect=0.5, center=(2.2, y), motion="free", density=1.0)
+            for y in (1.0, 2.0)
+        ]
+        return Flow(bodies=[Disk(diameter=0.5, center=(1.0, 1.5)), *free])
+
+    @property
+    def development(self):
+        return Development(time=1.0, snapshots=3, spacing=0.3, bodies=1)
+
+    def actuators(self):
+        return [Push(self.agent_bodies, 0.2, 0.02)]
+
+    def sensors(self):
+        skin = [(0.3, 0.0), (-0.3, 0.0)]
+        outside = 1.2 * np.array(skin)
+        return [
+            Computed(self._place, [4.0, 4.0]),
+            Motion(self.agent_bodies),
+            Skin(self.agent_bodies, skin, outside),
+            Probes([(3.0, 1.5)]),
+        ]
+
+    def _place(self):
+        return self.simulation.body_state.position[:, [1, 2]]
+
+    def draw(self, generator):
+        return generator.uniform(-0.1, 0.1, (2, 2))
+
+    def place(self, index, drawn):
+        state = self.simulation.body_state
+        state.position[index, [1, 2]] = np.add([(2.2, 1.0), (2.2, 2.0)], drawn)
+
+    def reward(self, commands):
+        return -(commands**2).sum(axis=-1) - np.arange(2)
+
+    def info(self):
+        return {"height": self._place()[..., 1]}
+
+
+class StirrerEnv(FlowEnv):
+    task_class = Stirrer
+
+
+class StirrerVectorEnv(FlowVectorEnv):
+    task_class = Stirrer
+
+
+class PairEnv(FlowEnv):
+    task_class = Pair
+
+
+class PairVectorEnv(FlowVectorEnv):
+    task_class = Pair
+
+
+class PairParallelEnv(FlowParallelEnv):
+    task_class = Pair
+    vector_class = PairVectorEnv
+
+
+BOTH = [(StirrerEnv, StirrerVectorEnv), (PairEnv, PairVectorEnv)]
+
+
+@pytest.mark.parametrize("single", [StirrerEnv, PairEnv])
+def test_the_rules_of_gymnasium(single):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", message=".*spec.*")
+        check_env(single(render_mode="rgb_array"))
+
+
+@pytest.mark.parametrize(("single", "batched"), BOTH)
+def test_a_batch_equals_single_ones_to_the_bit(single, batched):
+    batch = batched(3, autoreset_mode=AutoresetMode.SAME_STEP)
+    singles = [single() for _ in range(3)]
+    batch.single_action_space.seed(1)
+    seen, _ = batch.reset(seed=7)
+    for n, env in enumerate(singles):
+        np.testing.assert_array_equal(seen[n], env.reset(seed=7 + n)[0])
+    for _ in range(8):
+        actions = [batch.single_action_space.sample() for _ in singles]
+        seen, rewards, terminated, truncated, infos = batch.step(np.array(actions))
+        for n, env in enumerate(singles):
+            observation, reward, *ends, info = env.step(actions[n])
+            assert (rewards[n], terminated[n], truncated[n]) == (reward, *ends)
+            if any(ends):
+                np.testing.assert_array_equal(infos["final_obs"][n], observation)
+                observation, _ = env.reset()
+            else:
+                for key, value in info.items():
+                    np.testing.assert_array_equal(infos[key][n], value)
+            np.testing.assert_array_equal(seen[n], observation)
+
+
+@pytest.mark.parametrize(("single", "batched"), BOTH)
+def test_states_go_on_to_the_bit(single, batched):
+    """The past that sensors look back at included."""
+    env, other = single(), single()
+    env.action_space.seed(2)
+    env.reset(seed=1)
+    actions = [env.action_space.sample() for _ in range(4)]
+    env.step(actions[0])
+    env.step(actions[1])
+    other.reset(seed=9)
+    other.set_state(env.get_state())
+    for action in actions[2:]:
+        one, two = env.step(action), other.step(action)
+        np.testing.assert_array_equal(one[0], two[0])
+        assert one[1:4] == two[1:4]
+
+
+def test_choices_are_commands_and_the_past_stands_newest_first():
+    env = StirrerEnv()
+    assert env.action_space == gymnasium.spaces.Discrete(3)
+    first, _ = env.reset(seed=0)
+    np.testing.assert_array_equal(first[0:2], first[2:4])
+    np.testing.assert_array_equal(first[8:], 0.0)
+    second, reward, *_, info = env.step(2)
+    np.testing.assert_array_equal(info["applied_action"], [1.0, -0.5])
+    state = env.task.simulation.body_state
+    np.testing.assert_allclose(state.angular_velocity[0], [3.0, -1.0], atol=1e-12)
+    np.testing.assert_allclose(
+        second[:2], env.task.simulation.sample_pressure([(1.9, 1.0), (1.9, 2.0)])[0], rtol=1e-6
+    )
+    np.testing.assert_array_equal(second[2:6], np.tile(first[:2], 2))
+    np.testing.assert_allclose(second[6:8], info["torque"], rtol=1e-6)
+    assert reward == -info["power"].sum() < 0.0, "to turn a disk in still fluid takes power"
+    third, *_ = env.step(0)
+    np.testing.assert_array_equal(third[2:4], second[:2])
+    np.testing.assert_array_equal(third[8:], [-1.0, 0.0, 1.0, -0.5])
+    for wrong in (3, -1, 0.5):
+        with pytest.raises(ValueError, match="whole numbers from 0 to 2"):
+            env.step(wrong)
+
+
+def test_two_agents_act_and_observe_each_for_itself():
+    env, joint = PairParallelEnv(), PairEnv()
+    assert env.possible_agents == ["agent_0", "agent_1"]
+    seen, _ = env.reset(seed=3)
+    both, _ = joint.reset(seed=3)
+    np.testing.assert_array_equal(np.concatenate([*seen.values()]), both)
+    for name in env.agents:
+        assert env.observation_space(name).contains(seen[name])
+    actions = {"agent_0": [0.0, 1.0, 0.0], "agent_1": [0.0, 0.0, 0.5]}
+    seen, rewards, ended, _, infos = env.step(actions)
+    both, reward, *_, info = joint.step(np.concatenate([*actions.values()]))
+    assert rewards == {"agent_0": -1.0, "agent_1": -1.25}
+    assert reward == np.mean([*rewards.values()])
+    np.testing.assert_array_equal(info["rewards"], [-1.0, -1.25])
+    assert not any(ended.values())
+    np.testing.assert_array_equal(np.concatenate([*seen.values()]), both)
+    force = env.simulation.body_state.applied_force[0]
+    np.testing.assert_array_equal(force, [(0.0, 0.0), (0.0, 0.2), (0.0, 0.0)])
+    state = env.simulation.body_state
+    for number, name in enumerate(env.possible_agents):
+        np.testing.assert_allclose(seen[name][:2], state.position[0, number + 1], rtol=1e-6)
+        np.testing.assert_allclose(seen[name][3:5], state.velocity[0, number + 1], rtol=1e-6)
+        assert infos[name]["height"] == state.position[0, number + 1, 1]
+        assert infos[name]["drag"] == info["drag"][number + 1]
+    # the probe is the same for both
+    np.testing.assert_array_equal(seen["agent_0"][-2:], seen["agent_1"][-2:])
+
+
+def test_one_agent_that_leaves_its_box_ends_the_episode_of_all():
+    env = PairParallelEnv()
+    env.reset(seed=0)
+    env.simulation.body_state.position[0, 2] = 2.2, 2.61
+    _, rewards, ended, late, _ = env.step(dict.fromkeys(env.agents, np.zeros(3)))
+    assert all(ended.values())
+    assert not any(late.values())
+    assert set(rewards.values()) == {-3.0}
+    assert env.agents == []
+
+
+def test_two_agents_pass_the_tests_of_pettingzoo():
+    api = pytest.importorskip("pettingzoo.test", reason="PettingZoo is not installed")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        api.parallel_api_test(PairParallelEnv(), num_cycles=8)
+        api.parallel_seed_test(PairParallelEnv, num_cycles=4)
+
+
+def test_bodies_of_a_bank_come_first_and_a_driven_one_has_none(monkeypatch):
+    """The stored flow is that of the disk alone; the agents appear in it at rest."""
+    env = PairVectorEnv(6)
+    env.reset(seed=0)
+    state = env.task.simulation.get_state(0)
+    assert state["time"] == 0.0
+    assert np.abs(state["body_velocity"]).max() == 0.0
+    flows = {env.task.simulation.u[b].tobytes() for b in range(6)}
+    assert len(flows) > 1
+    disk = dataclasses.replace(
+        env.task.simulation.bodies[0], motion=lambda t: (1.0, 1.5, 0.0, 0.0, 0.0, 0.0)
+    )
+    monkeypatch.setattr(Pair, "flow", lambda self: Flow(bodies=[disk]))
+    monkeypatch.setattr(Pair, "agent_bodies", ())
+    with pytest.raises(ValueError, match="driven by a function of time"):
+        PairEnv()
+
+
+def test_a_start_without_placed_bodies_goes_on_as_the_stored_flow(monkeypatch):
+    """Nothing settles: the first steps are those of the flow that was stored."""
+    monkeypatch.setattr(Pair, "draw", lambda self, generator: None)
+    monkeypatch.setattr(Pair, "place", lambda self, index, drawn: None)
+    monkeypatch.setattr(Pair, "agent_bodies", ())
+    monkeypatch.setattr(Pair, "actuators", lambda self: [Spin([0], 1.0)])
+    monkeypatch.setattr(Pair, "sensors", lambda self: [Probes([(3.0, 1.5)])])
+    monkeypatch.setattr(Pair, "reward", lambda self, commands: -commands[:, 0])
+    monkeypatch.setattr(Pair, "info", lambda self: {})
+    disk = Disk(diameter=0.5, center=(1.0, 1.5))
+    monkeypatch.setattr(Pair, "flow", lambda self: Flow(bodies=[disk]))
+    env = PairEnv()
+    env.reset(seed=0)
+    alone = env.task.build(1, 1)
+    stored = bank.load_or_build(alone, env.task.development, env.task.disturb)
+    number = int(np.random.default_rng(0).integers(3))
+    alone.set_state(0, {name: values[number] for name, values in stored.items()})
+    alone.advance(0.25)
+    env.step(np.zeros(1))
+    ours = env.task.simulation.velocity_at_centres()
+    np.testing.assert_array_equal(ours, alone.velocity_at_centres())
+
+
+def test_the_page_has_the_template_and_every_part():
+    page = (ROOT / "docs" / "own_task.md").read_text()
+    code = re.search(r"```python\n(.*?)```", page, re.S)[1]
+    assert code == (ROOT / "coupling" / "templates" / "flow" / "my_task.py").read_text()
+    assert len(code.splitlines()) < 80
+    for module in (actuators, sensors):
+        for name, part in inspect.getmembers(module, inspect.isclass):
+            own = part.__module__ == module.__name__ and not inspect.isabstract(part)
+            if own and not name.startswith("_") and name != "Measured":
+                assert f"[`{name}`](../cases/{module.__name__.split('.')[1]}.py#{name})" in page
+
+
+def test_bad_parts_are_refused():
+    with pytest.raises(ValueError, match="a probe measures velocity or pressure"):
+        Probes([(1.0, 1.0)], "heat")
+    with pytest.raises(ValueError, match=r"must have \(n, 2\)"):
+        Probes([1.0, 1.0])
+    with pytest.raises(ValueError, match="at least one moment"):
+        PastActions(0)
