@@ -79,10 +79,10 @@ class Episodes:
         self.loads.clear()
         steps_before = simulation.steps.copy()
         watched = self.watch is not None or task.stop is not None
-        lost = simulation.advance(options.action_time, active, self._look if watched else None)
+        left = simulation.advance(options.action_time, active, self._look if watched else None)
         self.solver_steps[:] = simulation.steps - steps_before
         self.actions_done += 1
-        terminated = lost | simulation.diverged
+        terminated = left | simulation.diverged
         self.rewards[:] = task.reward(self.applied).reshape(task.batch, -1)
         if task.failure_reward is not None:
             self.rewards[terminated] = task.failure_reward

@@ -102,7 +102,7 @@ class Portable:
 class FlowEnv(Portable, gymnasium.Env[npt.NDArray[np.float32], npt.NDArray[np.float32]]):
     """A task in one flow, as a Gymnasium environment.
 
-    `info` holds `time` (since the start of the episode), `applied_action` (the commands after clipping to [-1, 1]),
+    `info` contains `time` (since the start of the episode), `applied_action` (the commands after clipping to [-1, 1]),
     `solver_steps` in this action, `diverged`, averages over the action for every body (the order is the task's),
     `drag`, `lift`, `torque` and `power` (see `Loads`), and what the task adds (`FlowTask.info`).
 

@@ -29,7 +29,7 @@ class FlowParallelEnv(Portable):
     """A flow whose several agents act at once; each observes, acts and is rewarded for itself.
 
     Agents are named after the task, `swimmer_0` and so on; an episode ends for all of them together. The information
-    of an agent holds `time`, `solver_steps`, `diverged`, what its body feels (see `Loads`), and what the task adds.
+    of an agent contains `time`, `solver_steps`, `diverged`, what its body feels (see `Loads`), and what the task adds.
 
     Parameters
     ----------
