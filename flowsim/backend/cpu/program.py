@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -83,6 +84,7 @@ class Program:
         waiting = deque((b, endless if steps is None else steps) for b in flows)
         program = self._table.ctypes.data, len(self._table)
         flags, threads = active.ctypes.data, min(self._threads, len(flows))
+        interrupted = threading.Event()
 
         def work(worker: int) -> None:
             while True:
@@ -90,7 +92,7 @@ class Program:
                     b, left = waiting.popleft()
                 except IndexError:
                     return
-                while left > 0 and active[b]:
+                while left > 0 and active[b] and not interrupted.is_set():
                     left -= loops.run(*program, b, worker, min(left, self._at_once), flags + b)
                     if 0 < len(waiting) < threads:  # take turns, so that all end at the same time
                         waiting.append((b, left))
@@ -100,6 +102,7 @@ class Program:
             try:
                 work(0)
             except BaseException:
+                interrupted.set()
                 waiting.clear()
                 raise
 
