@@ -180,6 +180,21 @@ def flows(threads):
 """
 
 
+EVERY_KIND = """
+from flowsim import Grid, Sides, Simulation
+from flowsim.bodies.swimmers import carangiform
+for bodies in ([], [carangiform(center=(2.0, 1.0))]):
+    sides = Sides("inflow", "outflow", "no_slip", "no_slip")
+    simulation = Simulation(Grid(64, 32, 1 / 16), sides, bodies, viscosity=0.05)
+    simulation.advance_steps(2)
+    assert not simulation.diverged.any()
+"""
+
+
+def test_a_process_that_compiles_nothing_runs_what_is_kept():
+    outcome(run(EVERY_KIND))
+
+
 def test_one_thread_starts_no_others():
     out, _ = outcome(run(FLOWS + "flows(1); print(threading.active_count())"))
     assert out.strip() == "1"

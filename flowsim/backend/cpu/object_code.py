@@ -74,6 +74,11 @@ _engines: list[Any] = []
 
 def _engine(code: bytes) -> Any:
     """Return an engine with nothing but this code: in one for all, functions would be bound to each other's parts."""
+    from numba.core.registry import cpu_target
+    from numba.core.runtime import rtsys
+
+    # a process that compiles nothing has not told LLVM yet where numba's own functions are; the code calls some of them
+    rtsys.initialize(cpu_target.target_context)
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     machine = llvm.Target.from_default_triple().create_target_machine(jit=True)
