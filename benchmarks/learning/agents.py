@@ -33,8 +33,9 @@ from coupling.evaluation.evaluate import PolicyController, evaluate, evaluate_wi
 from coupling.evaluation.pool import EvaluationPool  # noqa: E402
 from coupling.files import write_atomically  # noqa: E402
 from coupling.origin import machine, provenance  # noqa: E402
-from coupling.run.agents import describe_agents, write_agent  # noqa: E402
+from coupling.run.agents import describe_agents  # noqa: E402
 from coupling.run.folder import RunFolder  # noqa: E402
+from coupling.run.policies import write_agent  # noqa: E402
 from coupling.settings.config import RunConfig, dump_config  # noqa: E402
 from coupling.worker.environments import describe_task  # noqa: E402
 from rl_agent import Learner, Policy  # noqa: E402

@@ -29,8 +29,8 @@ from benchmarks.studies import RESULTS, Row, pack, read, read_table  # noqa: E40
 from coupling.evaluation.evaluate import evaluate  # noqa: E402
 from coupling.evaluation.pool import EvaluationPool  # noqa: E402
 from coupling.origin import machine  # noqa: E402
-from coupling.run.agents import load_controller  # noqa: E402
 from coupling.run.folder import RunFolder  # noqa: E402
+from coupling.run.policies import load_controller  # noqa: E402
 from rl_agent.rollout.seeds import EVALUATION_SEED  # noqa: E402
 
 

@@ -37,8 +37,8 @@ from cases.d_cylinder_wake.env import CYLINDER, STREAM, DCylinderWake, WakeOptio
 from cases.ellipse_agent import ASPECT_RATIO  # noqa: E402
 from coupling.evaluation.evaluate import PolicyController, evaluate  # noqa: E402
 from coupling.origin import machine, provenance  # noqa: E402
-from coupling.run.agents import load_controller  # noqa: E402
 from coupling.run.folder import RunFolder  # noqa: E402
+from coupling.run.policies import load_controller  # noqa: E402
 from flowsim import Ellipse, HalfDisk, Sides, Simulation  # noqa: E402
 from flowsim.validation.cylinder import disturb_wake  # noqa: E402
 from rl_agent import Policy  # noqa: E402

@@ -32,7 +32,8 @@ from cases.baselines import Controller, ZeroController  # noqa: E402
 from coupling.files import write_atomically  # noqa: E402
 from coupling.film.flow_film import FRAMES_PER_ACTION, render_film  # noqa: E402
 from coupling.origin import machine, provenance  # noqa: E402
-from coupling.run.agents import find_agent, load_controller  # noqa: E402
+from coupling.run.agents import find_agent  # noqa: E402
+from coupling.run.policies import load_controller  # noqa: E402
 from flowsim.render.quantities import choose  # noqa: E402
 
 RESULT = ROOT / "benchmarks" / "results" / "films.json"

@@ -13,8 +13,9 @@ from coupling.files import making_sense_of, read_json
 from coupling.film.arrangement import Lines
 from coupling.film.flow_film import Ending, check_films, render_film
 from coupling.film.task_film import film_task
-from coupling.run.agents import find_agent, load_controller
+from coupling.run.agents import find_agent
 from coupling.run.folder import RunFolder
+from coupling.run.policies import load_controller
 from coupling.run.screen import progress_bar
 from coupling.run.trust import refuse_unknown_code
 from coupling.settings.config import on_another_task

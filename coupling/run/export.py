@@ -5,8 +5,8 @@ from pathlib import Path
 from coupling.errors import ConfigError, RunError
 from coupling.files import refuse_unwritable
 from coupling.origin import flowsim_version
-from coupling.run.agents import load_policy, write_agent
 from coupling.run.folder import RunFolder
+from coupling.run.policies import load_policy, write_agent
 
 __all__ = ["export"]
 

@@ -14,8 +14,8 @@ from coupling.errors import ConfigError, RunError
 from coupling.evaluation.acting import CONTROLLERS, Acting
 from coupling.evaluation.pool import MOST_ACTIONS
 from coupling.launch.manual import ManualLauncher
-from coupling.run.agents import load_policy
 from coupling.run.folder import RunFolder
+from coupling.run.policies import load_policy
 from coupling.run.serving import terms_of, write_connection_of
 from coupling.run.supervisor import Supervisor
 from coupling.run.training import Screen

@@ -20,9 +20,9 @@ from coupling.evaluation.pool import EvaluationPool
 from coupling.files import make_private, read_json, refuse_unwritable, write_atomically
 from coupling.launch import check_launcher
 from coupling.launch.prewarm import Standby
-from coupling.run.agents import refuse_policy_alone
 from coupling.run.folder import RunFolder
 from coupling.run.log import log_evaluation
+from coupling.run.policies import refuse_policy_alone
 from coupling.run.screen import told_if_long
 from coupling.run.selection import choose_policy
 from coupling.run.training import Screen, Signals, Training

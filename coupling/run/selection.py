@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from coupling.evaluation.evaluate import PolicyController, evaluate
 from coupling.evaluation.pool import EvaluationPool
 from coupling.files import make_folders, making_sense_of, read_json, write_atomically
-from coupling.run.agents import read_policy
 from coupling.run.folder import RunFolder
+from coupling.run.policies import read_policy
 from coupling.settings.config import RunConfig, RunSettings
 from rl_agent.learner import Learner
 from rl_agent.rollout.seeds import Purpose

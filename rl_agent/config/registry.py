@@ -75,9 +75,12 @@ def register(implementation: str) -> Callable[[type[Kind]], type[Kind]]:
 
 
 def algorithms() -> Mapping[str, type[AgentConfig]]:
-    """Return the settings of all algorithms by name: those in the folders, and those that were registered since."""
+    """Return the settings of all algorithms by name: those in the folders, in their order, and then the others."""
     _import_folders()
-    return _kinds
+    ours = {name: kind for name, kind in _kinds.items() if kind.__module__.startswith(PACKAGE)}
+    # the order of registration is that of imports, which differs between programs
+    first = dict(sorted(ours.items(), key=lambda known: known[1].__module__))
+    return first | _kinds
 
 
 @functools.cache

@@ -87,8 +87,8 @@ def test_paper_preset_is_the_papers():
     )
     assert (paper.reynolds, paper.episode_actions) == (400.0, 400)
     agent = yaml.safe_load((DCylinderWake.folder / "paper.yaml").read_text())["agent"]
-    assert agent["memory"] == 2**18
-    assert agent["start"] == 2**17
+    assert agent["buffer_size"] == 2**18
+    assert agent["learning_starts"] == 2**17
 
 
 def test_options_given_go_before_the_preset(make):

@@ -10,7 +10,8 @@ import pytest
 import cases  # noqa: F401
 from coupling.errors import ConfigError
 from coupling.evaluation.evaluate import evaluate
-from coupling.run.agents import describe_agents, find_agent, load_controller
+from coupling.run.agents import describe_agents, find_agent
+from coupling.run.policies import load_controller
 
 NAMES = [row["agent"] for row in describe_agents()]
 PAGE = Path(__file__).parents[2] / "docs" / "agents.md"

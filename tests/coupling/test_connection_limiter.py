@@ -22,7 +22,7 @@ from coupling.wire.connection_limiter import (
 from coupling.wire.protocol import Status, encode_control
 
 # not in front: a file there has the name of the package mujoco
-sys.path.append(str(ROOT / "benchmarks"))
+sys.path.append(str(ROOT / "benchmarks" / "service"))
 import flooder
 
 pytestmark = pytest.mark.skipif(

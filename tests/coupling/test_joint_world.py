@@ -86,7 +86,9 @@ def test_an_agent_that_is_cut_short_alone_is_refused():
     world.reset(seed=0)
     world.step(np.zeros(2, np.float32))
     world.step(np.zeros(2, np.float32))
-    with pytest.raises(RuntimeError, match="cow_1 is truncated while others of its world go on"):
+    with pytest.raises(
+        RuntimeError, match="cow_1 is truncated while others of its environment continue"
+    ):
         world.step(np.zeros(2, np.float32))
 
 

@@ -116,7 +116,7 @@ def test_long_episodes_are_learned_from_in_pieces():
     assert AgentConfig().fragment_length is None
     with pytest.raises(
         ValidationError,
-        match=r"fragment_length = 50 is a setting of vracer .* which algorithm = ppo",
+        match=r"fragment_length = 50 is a setting of .*vracer, which algorithm = ppo",
     ):
         AgentConfig(algorithm="ppo", fragment_length=50)
 

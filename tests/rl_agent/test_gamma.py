@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from learners import RULES, a_learner, loss_and_gradient
 
-from rl_agent.algorithms import Source
+from rl_agent.algorithms.algorithm import Source
 
 CASES = [
     ("ddpg", {}, 0),

@@ -268,7 +268,7 @@ def test_the_slopes_of_ero_are_those_of_its_log_likelihood():
     memory, rng = a_memory(), np.random.default_rng(0)
     sampler = EROSampler(CAPACITY, 1e-3, 16, rng)
     sampler.score[:] = 0.5
-    sampler.judged_end = memory.added  # nothing is new
+    sampler.evaluated_end = memory.added  # nothing is new
     sampler.reward(source_of(memory), 0.0, rng)
     numbers, phi = np.arange(35), rng.uniform(0.1, 0.9, 35)
     mask = np.isin(numbers, sampler.masked)

@@ -41,7 +41,8 @@ def evaluate(
     """Evaluate a trained agent against the task's baselines, with 95 % bootstrap intervals of the mean return."""
     with loading(f"the agent of {path}"):
         from coupling.evaluation.evaluate import SAMPLED, evaluate_with_baselines
-        from coupling.run.agents import find_agent, load_controller
+        from coupling.run.agents import find_agent
+        from coupling.run.policies import load_controller
         from coupling.run.screen import ConsoleScreen
         from coupling.run.selection import describe_choice
         from coupling.run.trust import refuse_unknown_code
