@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from cases.baselines import Controller, baselines
+from cases.baselines import Controller
 from coupling.errors import RAISED, ConfigError, RunError, describe_failure, is_theirs
 from coupling.evaluation.evaluate import baselines_of
 from coupling.files import making_sense_of, read_json
@@ -20,7 +20,6 @@ from coupling.run.screen import progress_bar
 from coupling.run.trust import refuse_unknown_code
 from coupling.settings.config import on_another_task
 from coupling.worker.env_registry import is_flow, load_task
-from coupling.worker.environments import make_vector
 from coupling.worker.guard import OwnFolder
 from flowsim.render.films import FPS
 from rl_agent.rollout.seeds import EVALUATION_SEED, Purpose, episode_seed
@@ -90,18 +89,12 @@ def render(
         raise ConfigError(f"--{word} is for films of flows: {config.env} draws itself")
     if not {"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys():
         os.environ.setdefault("MUJOCO_GL", "egl")  # its own choice needs a display
-    shipped = (
-        baselines(config.env, seed=seed)
-        if flow
-        else baselines_of(config.env, config.env_options, seed)
-    )
+    shipped = baselines_of(config.env, config.env_options, seed)
     for name in against:
         if name not in shipped:
             raise ConfigError(
                 f"--baseline {name}: the baselines of {config.env} are {', '.join(shipped)}"
             )
-    if changes and flow:
-        make_vector(config.env, config.env_options, 1).close()  # which says what is wrong with them
     try:
         check_films(files)
         agent: Controller = load_controller(folder, deterministic=deterministic, seed=seed)
