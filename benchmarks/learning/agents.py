@@ -85,7 +85,7 @@ def ship(run: RunFolder, folder: Path) -> None:
 
 
 def ship_job(job: Job, results: Path, work: Path, folder: Path) -> None:
-    """Keep a training of figure 6 as a run is kept, without its episodes; judge what its result lacks.
+    """Keep a training of figure 6 as a run is kept, without its episodes; evaluate what its result lacks.
 
     The untrained policy and the baselines are evaluated here, on the episodes that the trained one was evaluated on.
 

@@ -40,7 +40,7 @@ STARTS = 6
 LOSS = 100.0  # of the return, for leaving the box
 HELD = 100  # actions
 KEPT = 0.9  # of the starts
-ACTIONS = 400  # of the episodes in which policies are judged
+ACTIONS = 400  # of the episodes in which policies are evaluated
 COMPARED = "narrow"
 PAPERS = ("ACER", "DDPG", "DDPG + ReF-ER", "V-RACER")
 """The methods of the paper's figure."""
@@ -123,14 +123,14 @@ def table(contestants: dict[str, Seeds]) -> list[str]:
 
 
 def judged(seed: Result) -> np.ndarray:
-    """Return actions, survival and return of the policies that were judged on the way, shape (3, policies)."""
+    """Return actions, survival and return of the policies that were evaluated on the way, shape (3, policies)."""
     rows = [row for row in seed["curve"] if row.get("judged_survival") is not None]
     columns = ("environment_steps", "judged_survival", "judged_mean_return")
     return np.array([[float(row[key]) for row in rows] for key in columns])
 
 
 def on_the_way(contestants: dict[str, Seeds]) -> list[str]:
-    """Return a row for each contestant whose policies were judged while it was trained, in Markdown."""
+    """Return a row for each contestant whose policies were evaluated while it was trained, in Markdown."""
     found = {name: [judged(seed) for seed in seeds] for name, seeds in contestants.items()}
     found = {name: seeds for name, seeds in found.items() if all(each.size for each in seeds)}
     if not found:

@@ -3,7 +3,7 @@
     python benchmarks/learning/train_seeds.py swimmer_school/quick --steps 20000 --plot docs/images/school.png
     python benchmarks/learning/school.py  # docs/school.md between its marks
 
-The baselines are judged on the same starts.
+The baselines are evaluated on the same starts.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BASELINES = {"zero": "no control", "random": "random commands"}
 
 
 def row(who: str, found: Mapping[str, Any]) -> str:
-    """Return a row of what judged episodes gave, in Markdown."""
+    """Return a row of what evaluated episodes gave, in Markdown."""
     low, high = found["length_ci95"]
     least, most = found["ci95"]
     return (
@@ -33,27 +33,27 @@ def row(who: str, found: Mapping[str, Any]) -> str:
     )
 
 
-def table(judged: Sequence[Mapping[str, Any]]) -> str:
+def table(evaluations: Sequence[Mapping[str, Any]]) -> str:
     """Return a row for each seed, its draws, and the baselines, in Markdown."""
     lines = [
-        f"| who, over {judged[0]['after']['episodes']} starts that were not trained on | "
+        f"| who, over {evaluations[0]['after']['episodes']} starts that were not trained on | "
         "actions until the first contact, 40 at most | without a contact | return |",
         "| --- | --- | --: | --- |",
     ]
-    for seed, found in enumerate(judged):
+    for seed, found in enumerate(evaluations):
         lines.append(row(f"mean of the policy, seed {seed}", found["after"]))
-    for seed, found in enumerate(judged):
+    for seed, found in enumerate(evaluations):
         lines.append(row(f"drawing, seed {seed}", found["drawing"]))
     for name, called in BASELINES.items():
-        lines.append(row(called, judged[0]["after"]["baselines"][name]))
+        lines.append(row(called, evaluations[0]["after"]["baselines"][name]))
     return "\n".join(lines)
 
 
 def main() -> None:
     """Write the page."""
-    judged = [row["evaluation"] for row in read(RESULTS)]
+    evaluations = [row["evaluation"] for row in read(RESULTS)]
     docs = ROOT / "docs"
-    fill_in(docs / "school.md", "learning/school", "trainings", table(judged))
+    fill_in(docs / "school.md", "learning/school", "trainings", table(evaluations))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""How long a visitor waits for the first film of a trained agent and for its judgement, after the installation.
+"""How long a visitor waits for the first film of a trained agent and for its evaluation, after the installation.
 
     python benchmarks/speed/first_film.py  # into benchmarks/results/first_film.json and docs/agents.md
 

@@ -37,11 +37,11 @@ class Suite(BaseModel):
     seeds
         Seeds 0, 1, ...
     evaluate_episodes
-        Episodes in which the last policy is judged.
+        Episodes in which the last policy is evaluated.
     judge_every
-        Environment steps after which the policy of now is judged on the way, too; our own agents alone.
+        Environment steps after which the policy of now is evaluated on the way, too; our own agents alone.
     training_options
-        Changes of the environment's options while an agent trains; it is judged without.
+        Changes of the environment's options while an agent trains; it is evaluated without.
     agent
         Settings shared by the contestants that have settings of an agent.
     contestants
@@ -78,7 +78,7 @@ class Job:
     steps, cpu_seconds
         When it ends; what has been trained for less can go on.
     env_options, agents, evaluate_episodes
-        The task, how many of it are trained on, and in how many of its episodes the last policy is judged.
+        The task, how many of it are trained on, and in how many of its episodes the last policy is evaluated.
     agent
         Resolved settings of our agent, or None.
     sb3

@@ -51,15 +51,15 @@ def test_a_training_leaves_its_policy_and_a_row_of_the_page(figure6, tmp_path):
     settings = found["settings"]
     policy = Policy.load(tmp_path / "work" / found["name"] / "checkpoint")
     controller = PolicyController(policy, deterministic=True, seed=0)
-    judged = evaluate(settings["env"], settings["env_options"], controller, episodes=10)
-    assert judged.summary() == found["evaluation"]["deterministic"]
-    assert judged.summary()["mean_length"] > 5  # which is the limit in training alone
+    found_again = evaluate(settings["env"], settings["env_options"], controller, episodes=10)
+    assert found_again.summary() == found["evaluation"]["deterministic"]
+    assert found_again.summary()["mean_length"] > 5  # which is the limit in training alone
     page = tmp_path / "figure6.md"
     assert figure6("page", "--page", page) == 0
     row, _ = [line for line in page.read_text().splitlines() if line.startswith("| SAC, small |")]
     cells = [cell.strip() for cell in row.strip("|").split("|")]
     assert cells[1] == "600"
-    assert float(cells[5]) == pytest.approx(judged.returns.mean(), rel=0.01)
+    assert float(cells[5]) == pytest.approx(found_again.returns.mean(), rel=0.01)
     rows = found["curve"]
     last = [row for row in rows if row["episodes"]][-1]
     assert np.isfinite(float(cells[3]))
@@ -67,7 +67,7 @@ def test_a_training_leaves_its_policy_and_a_row_of_the_page(figure6, tmp_path):
     assert last["mean_length"] == 5
     on_the_way = [row for row in rows if row["judged_mean_return"] is not None]
     assert [row["environment_steps"] for row in on_the_way] == [300, 600]
-    assert on_the_way[-1]["judged_mean_return"] == judged.summary()["mean_return"]
+    assert on_the_way[-1]["judged_mean_return"] == found_again.summary()["mean_return"]
     assert "| SAC, small | 300 (300) | 1.00 | 1.00 |" in page.read_text()
     assert (tmp_path / "images" / "figure6_tiny.png").stat().st_size > 10_000
     assert "1 of 1 trainings done." in page.read_text()

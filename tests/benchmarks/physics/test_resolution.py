@@ -1,4 +1,4 @@
-"""A policy that is judged at several resolutions: what is kept, and that it is kept once."""
+"""A policy that is evaluated at several resolutions: what is kept, and that it is kept once."""
 
 import importlib
 from pathlib import Path
