@@ -85,7 +85,7 @@ class Curve:
             )
 
     def add(self, steps: int, episodes: Episodes, judged: Mapping[str, Any] | None = None) -> None:
-        """Append a row: means over the training episodes that ended since the last row, and what an evaluation found."""
+        """Append a row: means of the training episodes that ended since the last one, and what an evaluation found."""
         mean_return, mean_length = np.mean(episodes, axis=0) if episodes else ("", "")
         row = {
             "environment_steps": steps,
