@@ -14,6 +14,9 @@ from flowsim.kernels.device_function import device_function
 SIDES = 4
 LEFT, RIGHT, BOTTOM, TOP = range(SIDES)
 """Places of the sides in arrays."""
+SIDE_NAMES = ("left", "right", "bottom", "top")
+PROFILES = ("parabolic",)
+"""Profiles that an inflow side can have by name."""
 
 
 class Side(IntEnum):
@@ -48,12 +51,15 @@ class Sides:
         is ``far_field`` where bottom and top are, and ``inflow`` otherwise.
     left_velocity, right_velocity, bottom_velocity, top_velocity : float
         Tangential velocity of a ``no_slip`` wall (a moving lid), in units of U.
+    left_profile, right_profile, bottom_profile, top_profile : str, optional
+        ``"parabolic"``: fluid enters through an ``inflow`` side with a parabolic profile whose mean is the stream.
+        Other profiles: :meth:`flowsim.Simulation.set_inflow`.
 
     Raises
     ------
     ValueError
         For an unknown name, a periodic side without a periodic opposite, an open bottom or top without an open
-        opposite, or a velocity given to a side that is no ``no_slip`` wall.
+        opposite, a velocity given to a side that is no ``no_slip`` wall, or a profile to one that is no ``inflow``.
     """
 
     left: str = ""
@@ -64,6 +70,10 @@ class Sides:
     right_velocity: float = 0.0
     bottom_velocity: float = 0.0
     top_velocity: float = 0.0
+    left_profile: str | None = None
+    right_profile: str | None = None
+    bottom_profile: str | None = None
+    top_profile: str | None = None
 
     def __post_init__(self) -> None:
         if not self.left:
@@ -78,6 +88,12 @@ class Sides:
             if velocity != 0 and kind != "no_slip":
                 raise ValueError(
                     f"{side}_velocity = {velocity!r}: only a no_slip side can move, this one is {kind}"
+                )
+            profile = getattr(self, f"{side}_profile")
+            if profile is not None and (profile not in PROFILES or kind != "inflow"):
+                raise ValueError(
+                    f"{side}_profile = {profile!r}: only an inflow side has a profile, and by name it is "
+                    f"{', '.join(PROFILES)}; this side is {kind}"
                 )
         for one, other in (("left", "right"), ("bottom", "top")):
             if (getattr(self, one) == "periodic") != (getattr(self, other) == "periodic"):
@@ -111,7 +127,7 @@ class Sides:
     def velocities(self, stream: tuple[float, float]) -> NDArray[np.float64]:
         """Velocity (u, v) prescribed on each side, shape (4, 2): the stream where it can pass, the wall's elsewhere."""
         given = np.zeros((4, 2))
-        for n, side in enumerate(("left", "right", "bottom", "top")):
+        for n, side in enumerate(SIDE_NAMES):
             kind = getattr(self, side)
             if kind in ("inflow", "outflow", "open", "far_field"):
                 given[n] = stream

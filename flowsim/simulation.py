@@ -12,15 +12,17 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from flowsim.backend.state import State
 from flowsim.bodies import Body
+from flowsim.bodies.checks import check_bodies
 from flowsim.bodies.resolution import FEWEST_CELLS, blockage, thickness
 from flowsim.bodies.swimmers import Swimmer
-from flowsim.boundary import Side, Sides
+from flowsim.boundary import SIDE_NAMES, Side, Sides
 from flowsim.forces import ControlVolumes
 from flowsim.grid import Grid
+from flowsim.inflow import Inflow, Profile
 from flowsim.kernels.layout import (
     ANGLE,
     ANGLE_BEFORE,
@@ -44,10 +46,13 @@ from flowsim.kernels.midline import (
     TURN_BEFORE,
     command_at,
 )
+from flowsim.kernels.time import time_step
 
 DEFAULT_CFL = {"ab2": 0.5, "euler": 0.1}
 STABLE_DECAY = {"ab2": 1.0, "euler": 2.0}
 SETTLING_SWEEPS = 10
+LEAK = 0.01
+"""Share of the flow through a body, 1 / (lambda dt), above which :meth:`Simulation.describe` warns."""
 
 BoolArray = NDArray[np.bool_]
 FloatArray = NDArray[np.float64]
@@ -89,6 +94,9 @@ class Simulation(State):
     threads : int
         On the CPU. Each takes whole simulations of the batch; a single simulation is shared among them while that is
         faster. Results do not depend on their number.
+    perturbation : float
+        Speed, in units of U, of a push across the stream behind the first body with which every flow starts, so that a
+        wake begins to shed at once; 0 leaves a symmetric flow symmetric. 0.5 spares 100 D/U of waiting at Re 100.
 
     Attributes
     ----------
@@ -138,6 +146,7 @@ class Simulation(State):
         dtype: str = "float32",
         backend: str = "cpu",
         threads: int = 1,
+        perturbation: float = 0.0,
     ) -> None:
         super().__init__(
             grid,
@@ -155,25 +164,33 @@ class Simulation(State):
             raise ValueError(f'integrator = {integrator!r}: the integrators are "ab2" and "euler"')
         self.integrator, self.penalty = integrator, penalty
         self.cfl = DEFAULT_CFL[integrator] if cfl is None else cfl
-        self.viscosity[:] = viscosity
-        self._check()
+        self._check(viscosity, perturbation)
+        self.viscosity[:], self.perturbation = viscosity, perturbation
         self._driven = [k for k, body in enumerate(self.bodies) if callable(body.motion)]
         self._pressure_solver = self._sweeps.PressureSolver(
             grid.nx, grid.ny, self.sides.periodic, self.sides.held, self.dtype, batch, self._device
         )
         self.control_volumes: ControlVolumes | None = None
-        program = functools.partial(self._device.program, settings=self._settings)
-        self._step = program(self._take_step)
+        self._program = functools.partial(self._device.program, settings=self._settings)
+        for side in SIDE_NAMES:
+            if (profile := getattr(self.sides, f"{side}_profile")) is not None:
+                self._add_inflow(side, profile)
+        self._step = self._program(self._take_step)
         if self._driven:
-            halves = program(self._begin_step), program(self._complete_step)
-            self._step = functools.partial(self._take_driven_step, *halves)
-        self._settle = program(self._settle_all)
-        self._sense = program(self._sense_all)
+            self._step_by_halves()
+        self._settle = self._program(self._settle_all)
+        self._sense = self._program(self._sense_all)
         self._device.prepare(self._every_sweep)
         self.reset()
 
-    def _check(self) -> None:
-        viscosity = self.viscosity
+    def _check(self, given_viscosity: ArrayLike, perturbation: float) -> None:
+        viscosity = np.asarray(given_viscosity, np.float64)
+        if viscosity.shape not in ((), (self.batch,)):
+            raise ValueError(
+                f"viscosity has the shape {viscosity.shape}, but must be one number or {self.batch}"
+            )
+        if not np.isfinite(perturbation):
+            raise ValueError(f"perturbation = {perturbation!r}: it must be finite")
         if not (np.isfinite(viscosity).all() and (viscosity > 0).all()):
             raise ValueError(
                 f"viscosity = {viscosity.min()!r}: the viscosity (1/Re) must be positive"
@@ -182,7 +199,14 @@ class Simulation(State):
             raise ValueError(f"cfl = {self.cfl!r}: the CFL number must lie in (0, 1]")
         if not (np.isfinite(self.penalty) and self.penalty > 0):
             raise ValueError(f"penalty = {self.penalty!r}: the penalty must be positive")
+        check_bodies(self.bodies, self.grid, self.sides)
         given, kinds = self.sides.velocities(self.stream), self.sides.kinds()
+        for number, side in enumerate(SIDE_NAMES):
+            inwards = given[number, 0 if number < 2 else 1] * (1 if number % 2 == 0 else -1)
+            if kinds[number] == Side.OUTFLOW and inwards > 0:
+                raise ValueError(
+                    f"stream = {self.stream!r}: it enters through the {side} side, which is outflow"
+                )
         passable = np.isin(kinds, (Side.OUTFLOW, Side.OPEN, Side.FAR_FIELD)).any()
         normal = (given[1, 0] - given[0, 0]) * self.grid.ny + (
             given[3, 1] - given[2, 1]
@@ -204,13 +228,19 @@ class Simulation(State):
         self._complete_step()
 
     def _take_driven_step(self, begin: Callable[[], None], complete: Callable[[], None]) -> None:
-        """Take a step in the middle of which functions of the host move bodies."""
+        """Take a step in the middle of which functions of the host move bodies and change profiles of inflows."""
         begin()
         with self._on_the_host():
+            running = self._index(np.flatnonzero(self._running).tolist())
+            self._write_inflows(running, (self.time + self.dt).tolist(), varying=True)
             for b in np.flatnonzero(self._running):
                 for k in self._driven:
                     self._place_driven(int(b), k, self.time[b] + self.dt[b])
         complete()
+
+    def _step_by_halves(self) -> None:
+        halves = self._program(self._begin_step), self._program(self._complete_step)
+        self._step = functools.partial(self._take_driven_step, *halves)
 
     def _begin_step(self) -> None:
         active = self._near.flags[RUNNING]
@@ -371,7 +401,7 @@ class Simulation(State):
         """
         self._begin(active, self.time + duration)
         stopped = np.zeros(self.batch, bool)
-        if stop is None and not self._driven and self.control_volumes is None:
+        if stop is None and not self._each_step and self.control_volumes is None:
             with self._on_the_device():
                 self._device.repeat(self._step, self._near.flags[RUNNING], None)
                 self._look_at_sensors()
@@ -388,7 +418,7 @@ class Simulation(State):
     def advance_steps(self, steps: int) -> None:
         """Take a number of steps, each of its own size."""
         self._begin(None, np.inf)
-        if self._driven or self.control_volumes is not None:
+        if self._each_step or self.control_volumes is not None:
             for _ in range(steps):
                 self._step_once()
         else:
@@ -465,6 +495,67 @@ class Simulation(State):
                 self.gait[which, k, PHASE] = body.phase
                 self.gait[which, k, RATE_BEFORE] = self.gait[which, k, RATE] = 1.0 / body.period
         self.settle(which)
+        if self.perturbation:
+            self._push_wakes(which)
+            self.settle(which)
+
+    def _push_wakes(self, which: BoolArray) -> None:
+        """Push the flow a D behind the first body across the stream, or in the middle of a box without bodies."""
+        speed = float(np.hypot(*self.stream))
+        along = np.array(self.stream) / speed if speed else np.array([1.0, 0.0])
+        across = self.perturbation * np.array([-along[1], along[0]])
+        for b in np.flatnonzero(which):
+            place = np.array(self.grid.size) / 2
+            if self.bodies:
+                place = self.body_state.position[b, 0] + along
+            push = [
+                np.exp(-((x - place[0]) ** 2) - (y - place[1]) ** 2)
+                for x, y in (self.grid.u_faces(), self.grid.v_faces())
+            ]
+            self.add_velocity(int(b), across[0] * push[0], across[1] * push[1])
+
+    def set_inflow(self, side: str, profile: Profile, which: BoolArray | None = None) -> None:
+        """Give an ``inflow`` side a velocity profile from now on, also after :meth:`reset`.
+
+        Parameters
+        ----------
+        side : str
+            ``"left"``, ``"right"``, ``"bottom"`` or ``"top"``.
+        profile : str, array or callable
+            ``"parabolic"``, with the stream as its mean; an array of the velocity normal to the side, in the direction
+            of +x or +y, at the cells along it, (n,) or (B, n), or of (u, v) there, (n, 2) or (B, n, 2); a function of
+            the coordinates s along the side that returns such an array, which is called once here; or a function of
+            s and time, which is called in every step.
+        which : (B,) bool, optional
+            Simulations whose flow gets it at once; all unless given. The others get it when they are reset.
+
+        Raises
+        ------
+        ValueError
+            For a side that is no inflow, or a profile that does not fit or brings in more fluid than can leave.
+        """
+        self._add_inflow(side, profile)
+        which = np.ones(self.batch, bool) if which is None else which
+        where = slice(None) if which.all() else self._index(np.flatnonzero(which).tolist())
+        self._write_inflows(where, self.time.tolist())
+
+    def _add_inflow(self, side: str, profile: Profile) -> None:
+        if side not in SIDE_NAMES or getattr(self.sides, side) != "inflow":
+            raise ValueError(f"side = {side!r}: only an inflow side has a profile")
+        inflow = Inflow(side, profile, self.grid, self.batch, self.stream)
+        kinds = self.sides.kinds()
+        if not np.isin(kinds, (Side.OUTFLOW, Side.OPEN, Side.FAR_FIELD)).any():
+            raise ValueError(
+                f"the profile of side {side}: one side must be outflow, open or far_field for the fluid to leave"
+            )
+        self._inflows[inflow.number] = inflow
+        if inflow.varies:
+            self._step_by_halves()
+
+    @property
+    def _each_step(self) -> bool:
+        """Whether Python has to do something in every step: bodies are driven, or a profile varies in time."""
+        return bool(self._driven) or any(inflow.varies for inflow in self._inflows.values())
 
     def settle(self, which: BoolArray | None = None) -> None:
         """Let the flow meet bodies that appear in it or change speed at once: the impulsive start.
@@ -544,14 +635,21 @@ class Simulation(State):
         return power
 
     def describe(self) -> str:
-        """Say resolution, thickness of bodies, blockage, penalty and step size in a line; each thin body adds a line.
+        """Say resolution, thickness of bodies, blockage, penalty and step size in a line; what is doubtful adds a line.
+
+        The step is the one that a flow of the speed of the stream takes, the viscous limit included. A line is added
+        for a thin body, for lambda dt below 100, where more than 1 % of the flow leaks through bodies, and for a driven
+        body that does not start at its center.
 
         The thickness is the diameter of the largest circle that fits into a body; in a union, into its thinnest part
         (:func:`flowsim.bodies.resolution.thickness`). The blockage is the largest share of a cross-section of the box
         that bodies cover, where they are now, in the worst simulation of the batch
         (:func:`flowsim.bodies.resolution.blockage`).
         """
-        dt, h = self.cfl * self.grid.h, self.grid.h
+        h, fastest = self.grid.h, float(np.hypot(*self.stream))
+        decay = STABLE_DECAY[self.integrator]
+        steps = [time_step(fastest, nu, h, self.cfl, decay, np.inf) for nu in self.viscosity]
+        dt, held = max(steps), self.penalty * min(steps)
         cells = [thickness(body) / h for body in self.bodies]
         across = f"bodies {', '.join(f'{n:.3g}' for n in cells)} cells thick, " if cells else ""
         line = (
@@ -559,6 +657,15 @@ class Simulation(State):
             f"blockage {100 * blockage(self).max():.3g} %, dt <= {dt:.3g} D/U, "
             f"lambda dt <= {self.penalty * dt:.3g}, {self.dtype}, {self.integrator} at CFL {self.cfl:g}"
         )
+        if self.bodies and held < 1 / LEAK:
+            line += (
+                f"\nlambda dt = {held:.3g}: about {100 / (1 + held):.2g} % of the flow leaks through bodies; "
+                f"penalty = {1 / LEAK * self.penalty / held:.2g} keeps it below {100 * LEAK:g} %"
+            )
+        for k in self._driven:
+            start = self.body_state.position[0, k]
+            if self.time[0] == 0 and not np.allclose(start, self.bodies[k].center):
+                line += f"\nbody {k} is driven: it starts at ({start[0]:g}, {start[1]:g}), whatever its center"
         leaks = f"below {FEWEST_CELLS} it leaks, and its forces are rough"
         for k, n in enumerate(cells):
             if n < FEWEST_CELLS:

@@ -177,6 +177,10 @@ class _Sides(SideOptions):
     right_velocity: float = 0.0
     bottom_velocity: float = 0.0
     top_velocity: float = 0.0
+    left_profile: Literal["parabolic"] | None = None
+    right_profile: Literal["parabolic"] | None = None
+    bottom_profile: Literal["parabolic"] | None = None
+    top_profile: Literal["parabolic"] | None = None
 
 
 class CaseConfig(_Settings):
@@ -196,6 +200,7 @@ class CaseConfig(_Settings):
     dtype: Literal["float32", "float64"] = "float32"
     backend: Literal["cpu", "cuda"] = "cpu"
     threads: int = Field(default=1, ge=1)
+    perturbation: float = Field(default=0.0, description="speed of a push across the wake at start")
 
     @model_validator(mode="after")
     def _bodies_begin_in_the_box(self) -> "CaseConfig":
@@ -230,7 +235,10 @@ class CaseConfig(_Settings):
             stream=self.stream,
             gravity=self.gravity,
             **self.model_dump(
-                include={"integrator", "cfl", "penalty", "dtype", "backend", "threads"}
+                include={
+                    *("integrator", "cfl", "penalty", "dtype", "backend", "threads"),
+                    "perturbation",
+                }
             ),
         )
 

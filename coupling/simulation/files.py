@@ -1,10 +1,12 @@
 """The folder of a simulation: forces, fields, restarts and films, together never larger than asked for."""
 
+import fcntl
 import math
 import re
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import IO
 
 from coupling.errors import ConfigError
 from flowsim import Simulation
@@ -60,6 +62,7 @@ class SimulationFiles:
         self._snapshot_stride = int(notes.get("snapshot_stride", 1))
         forces_limit, self._fields_limit = self._share(simulation, goes_on, films)
         output.mkdir(parents=True, exist_ok=True)
+        self._lock = _lock(output)
         if not goes_on:
             for name in films:
                 (output / name).unlink(missing_ok=True)
@@ -83,6 +86,7 @@ class SimulationFiles:
 
     def __exit__(self, *_: object) -> None:
         self.forces.close()
+        self._lock.close()
 
     def _share(
         self, simulation: Simulation, goes_on: bool, films: Sequence[str]
@@ -233,6 +237,25 @@ class ForceTable:
     def close(self) -> None:
         """Close the file."""
         self._file.close()
+
+
+def _lock(output: Path) -> IO[str]:
+    """Hold the folder until the file that is returned is closed, or this process ends.
+
+    Raises
+    ------
+    ConfigError
+        While another simulation writes into it.
+    """
+    file = (output / ".lock").open("a")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.close()
+        raise ConfigError(
+            f"{output}: another `flowsim simulate` is writing into this folder; choose another one with -o"
+        ) from None
+    return file
 
 
 def _size(path: Path) -> int:

@@ -15,6 +15,7 @@ from flowsim.bodies.table import BodyState, BodyTable
 from flowsim.boundary import Side, Sides
 from flowsim.grid import GHOSTS as G
 from flowsim.grid import Grid
+from flowsim.inflow import Inflow
 from flowsim.kernels.distances import Shape
 from flowsim.kernels.layout import (
     AXIS_A,
@@ -96,6 +97,9 @@ class State:
             raise ValueError(f"batch = {batch!r}: there must be at least one simulation")
         if dtype not in ("float32", "float64"):
             raise ValueError(f'dtype = {dtype!r}: the precisions are "float32" and "float64"')
+        for name, vector in (("stream", stream), ("gravity", gravity)):
+            if len(vector) != 2 or not all(np.ndim(x) == 0 and np.isfinite(x) for x in vector):
+                raise ValueError(f"{name} = {vector!r}: it must be two finite numbers")
         self.grid, self.sides, self.bodies, self.batch = grid, sides, tuple(bodies), batch
         self.stream, self.gravity = stream, gravity
         self.dtype, self.backend = np.dtype(dtype), backend
@@ -104,6 +108,7 @@ class State:
         self._device = self._sweeps.Device(threads)
         self._device.reserve(batch, grid, dtype, needed)
         self._side_kinds = self.sides.kinds()
+        self._inflows: dict[int, Inflow] = {}
         self._far_field = bool((self._side_kinds == Side.FAR_FIELD).any())
         self._table = BodyTable.of(self.bodies, grid.h, batch)
         self._near = Near(**self._allocate(len(sensors)), **self._constants(sensors))
@@ -167,16 +172,27 @@ class State:
         }
 
     def set_velocity(self, b: int | Sequence[int], u: ArrayLike, v: ArrayLike) -> None:
-        """Write the velocity of simulation b, or of several, on :meth:`Grid.u_faces` and :meth:`Grid.v_faces`."""
+        """Write the velocity of simulation b, or of several, on :meth:`Grid.u_faces` and :meth:`Grid.v_faces`.
+
+        The next step is the first one of a multi-step method, and its size is that of the new speed.
+        """
         where = self._index(b)
         for field, values in ((self.u, u), (self.v, v)):
             field[where] = self._device.array(np.asarray(values).astype(self.dtype))
+        self._begin_anew(b)
 
     def add_velocity(self, b: int | Sequence[int], u: ArrayLike, v: ArrayLike) -> None:
         """Add to the velocity of simulation b, or of several, likewise; a number adds to all faces."""
         where = self._index(b)
         for field, values in ((self.u, u), (self.v, v)):
             field[where] += self._device.array(np.asarray(values).astype(self.dtype))
+        self._begin_anew(b)
+
+    def _begin_anew(self, b: int | Sequence[int]) -> None:
+        """Derive again what a step takes from the velocity: its largest speed, and no history."""
+        for n in np.atleast_1d(np.asarray(b)):
+            fastest = abs(self.u[n]).max() + abs(self.v[n]).max()
+            self._speed[n], self.dt[n] = float(self.to_host(fastest)), 0.0
 
     def _index(self, b: int | Sequence[int]) -> Any:
         """Return an index of one or several simulations into arrays of the sweeps."""
@@ -188,13 +204,28 @@ class State:
             self.sides.velocities(self.stream)[:, :, None], self._given.shape[-1], axis=2
         )
         self._given[where] = self._device.array(given.astype(self.dtype))
+        self._write_inflows(where, [0.0] * self.batch)
         walls = (Side.INFLOW, Side.SLIP, Side.NO_SLIP, Side.FAR_FIELD)
         for side, index in ((0, G), (1, G + nx)):
-            if self._side_kinds[side] in walls:
+            if self._side_kinds[side] in walls and side not in self._inflows:
                 self.u[where, index] = given[side, 0, 0]
         for side, index in ((2, G), (3, G + ny)):
-            if self._side_kinds[side] in walls:
+            if self._side_kinds[side] in walls and side not in self._inflows:
                 self.v[where, :, index] = given[side, 1, 0]
+
+    def _write_inflows(self, where: Any, times: Sequence[float], varying: bool = False) -> None:
+        """Write the profiles of inflow sides, or only those that vary in time, to some simulations."""
+        nx, ny = self.grid.nx, self.grid.ny
+        for side, inflow in self._inflows.items():
+            if varying and not inflow.varies:
+                continue
+            values = np.stack([inflow.at(t)[b] for b, t in enumerate(times)])
+            line = self._device.array(values.astype(self.dtype))[where]
+            self._given[where, side, :, : values.shape[-1]] = line
+            if side < 2:
+                self.u[where, G + side * nx] = line[..., 0, :]
+            else:
+                self.v[where, :, G + (side - 2) * ny] = line[..., 1, :]
 
     def extent(self, b: int, k: int) -> tuple[FloatArray, FloatArray]:
         """Return the lower left and the upper right corner, (2,) each, of a box around body k of simulation b."""
@@ -284,15 +315,30 @@ class State:
 
         Parameters
         ----------
-        points : (B, n, 2)
-            Points outside the box are moved to its edge.
+        points : (B, n, 2) or (n, 2)
+            The same in each simulation for (n, 2). Points outside the box are moved to its edge.
 
         Returns
         -------
         (B, n, 2) float64
+
+        Raises
+        ------
+        ValueError
+            For another shape.
         """
+        places = np.asarray(points, np.float64)
+        if places.shape[-1:] != (2,) or places.ndim not in (2, 3):
+            raise ValueError(
+                f"points have the shape {places.shape}, but must be (n, 2) or (B, n, 2)"
+            )
+        if places.ndim == 3 and len(places) != self.batch:
+            raise ValueError(
+                f"points are of {len(places)} simulations, but this batch has {self.batch}"
+            )
         self.fill_ghosts()
-        near = self._device.array(np.asarray(points, np.float64))
+        every = np.broadcast_to(places, (self.batch, *places.shape[-2:]))
+        near = self._device.array(np.ascontiguousarray(every))
         velocity = self._device.zeros(near.shape, np.float64)
         self._sweeps.sample(self._everyone, self.u, self.v, near, self.grid.h, velocity)
         return self.to_host(velocity)

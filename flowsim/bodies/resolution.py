@@ -76,9 +76,13 @@ def blockage(flow: State) -> FloatArray:
 def _covered(flow: State, b: int, along: int) -> float:
     state = flow.body_state
     extents = [
-        _extent(body, state.position[b, k], float(state.angle[b, k]))
+        extent_of(body, state.position[b, k], float(state.angle[b, k]))
         for k, body in enumerate(flow.bodies)
     ]
+    if not flow.sides.periodic[along]:
+        # what has left the box covers nothing
+        end = flow.grid.size[along]
+        extents = [(low, high) for low, high in extents if low[along] < end and high[along] > 0]
     across, length = 1 - along, flow.grid.size[1 - along]
     largest = 0.0
     # more bodies than before are cut only where one begins
@@ -93,7 +97,7 @@ def _covered(flow: State, b: int, along: int) -> float:
     return largest
 
 
-def _extent(body: Body, position: FloatArray, angle: float) -> tuple[FloatArray, FloatArray]:
+def extent_of(body: Body, position: FloatArray, angle: float) -> tuple[FloatArray, FloatArray]:
     """Return the lower left and the upper right corner of the smallest box around a body."""
     c, s = np.cos(angle), np.sin(angle)
     points = np.concatenate(body.surface) @ np.array([[c, s], [-s, c]])

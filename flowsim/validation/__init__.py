@@ -13,6 +13,7 @@ from functools import partial
 from flowsim.validation import (
     bodies,
     cavity,
+    channel,
     cylinder,
     free_bodies,
     impulsive,
@@ -42,6 +43,11 @@ CASES: dict[str, tuple[str, Case]] = {
     },
     "surface": ("Pressure and skin friction along a cylinder at Re 40", surface.surface),
     "cylinder-100": ("Vortex shedding of a cylinder at Re 100", cylinder.shedding),
+    "poiseuille": (
+        "Channel flow between walls, developed from a uniform start",
+        channel.poiseuille,
+    ),
+    "channel-20": ("Cylinder in a channel at Re 20: Schaefer and Turek's 2D-1", channel.cylinder),
     "open-sides": ("Vortex shedding at Re 100 between open sides, 200 D/U", open_sides.open_sides),
     "short-times": ("Cylinder at Re 100 just after an impulsive start", impulsive.short_times),
     **{

@@ -11,6 +11,7 @@ import pytest
 
 from coupling.errors import ConfigError
 from coupling.simulation.case import load_case
+from coupling.simulation.files import SimulationFiles
 from coupling.simulation.simulate import simulate
 
 DOCS = Path(__file__).parents[2] / "docs" / "simulate.md"
@@ -225,3 +226,19 @@ def test_a_body_goes_around_a_periodic_box_and_is_seen_at_both_sides(tmp_path):
     ending = simulate(walls, 0.8, tmp_path / "walls", frames=1, snapshots=1)
     assert "body 0 left the box" in ending.why
     assert not ending.complete
+
+
+def test_two_simulations_do_not_write_into_one_folder(tmp_path):
+    from flowsim import Grid, Simulation
+
+    def flow():
+        return Simulation(Grid(16, 16, 1 / 8), viscosity=0.1)
+
+    notes = ({}, 0.0, None, None, lambda text: None)
+    first = SimulationFiles(tmp_path, flow(), *notes)
+    first.forces.begin(["time"])
+    with pytest.raises(ConfigError, match="another `flowsim simulate` is writing"):
+        SimulationFiles(tmp_path, flow(), *notes)
+    with first:
+        pass
+    SimulationFiles(tmp_path, flow(), *notes)

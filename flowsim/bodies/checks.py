@@ -1,0 +1,135 @@
+"""What is wrong with bodies as they are given: numbers, places, motions, and how they lie to sides and each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flowsim.bodies.resolution import extent_of
+from flowsim.bodies.shapes import Body
+from flowsim.bodies.swimmers import Swimmer
+from flowsim.boundary import SIDE_NAMES, Sides, normal_to_x
+from flowsim.grid import Grid
+
+FloatArray = NDArray[np.float64]
+
+TIMES = (0.0, 0.13, 0.57, 1.19, 2.71)
+"""When the velocity of a motion is compared with the slope of its position."""
+APART = 0.05
+"""How far they may differ, over the larger of them; a motion may be read from a table."""
+
+
+def check_bodies(bodies: Sequence[Body], grid: Grid, sides: Sides) -> None:
+    """Refuse bodies that cannot be simulated as they are given.
+
+    Raises
+    ------
+    ValueError
+        For places that are not finite or outside the box, a solid on an inflow side, a motion that is not six finite
+        numbers or whose velocity is not the derivative of its position, or a free body lighter than the fluid that
+        overlaps another body.
+    """
+    for k, body in enumerate(bodies):
+        x, y, angle = _start(k, body)
+        for axis, (name, at) in enumerate((("x", x), ("y", y))):
+            if not sides.periodic[axis] and not 0 <= at <= grid.size[axis]:
+                raise ValueError(
+                    f"body {k} is at {name} = {at:g}, outside the box of {grid.size[0]:g} x {grid.size[1]:g}"
+                )
+        if callable(body.motion):
+            _check_motion(k, body)
+        if not isinstance(body, Swimmer):
+            _check_inflow(k, body, np.array([x, y]), angle, grid, sides)
+    _check_light_bodies(bodies)
+
+
+def _start(k: int, body: Body) -> tuple[float, float, float]:
+    place = (*body.center, body.angle)
+    if callable(body.motion):
+        try:
+            state = tuple(float(value) for value in body.motion(0.0))
+        except TypeError as error:
+            raise ValueError(
+                f"body {k}: its motion must return (x, y, theta, u, v, omega)"
+            ) from error
+        if len(state) != 6:
+            raise ValueError(
+                f"body {k}: its motion returns {len(state)} numbers, but must return (x, y, theta, u, v, omega)"
+            )
+        place = state[:3]
+    if not np.isfinite(place).all():
+        raise ValueError(f"body {k} is at {place}: its center and angle must be finite")
+    return place[0], place[1], place[2]
+
+
+def _check_motion(k: int, body: Body) -> None:
+    """Refuse a motion that is wrong at most of the times; a kink at one of them is none of our business."""
+    assert callable(body.motion)
+    step, wrong = 1e-5, []
+    for t in TIMES[1:]:
+        before, now, after = (np.array(body.motion(t + d), float) for d in (-step, 0.0, step))
+        slope = (after[:3] - before[:3]) / (2 * step)
+        allowed = APART * np.maximum(np.abs(slope), np.abs(now[3:])) + 1e-3
+        if not (np.abs(slope - now[3:]) <= allowed).all():
+            wrong.append((t, slope, now[3:]))
+    if len(wrong) > len(TIMES[1:]) / 2:
+        t, slope, given = wrong[0]
+        raise ValueError(
+            f"body {k}: the velocity of its motion at time {t:g} is {_numbers(given)}, "
+            f"but the derivative of its position is {_numbers(slope)}"
+        )
+
+
+def _numbers(values: FloatArray) -> str:
+    return "(" + ", ".join(f"{value:.4g}" for value in values) + ")"
+
+
+def _check_inflow(
+    k: int, body: Body, place: FloatArray, angle: float, grid: Grid, sides: Sides
+) -> None:
+    low, high = extent_of(body, place, angle)
+    for number, side in enumerate(SIDE_NAMES):
+        axis = 0 if normal_to_x(number) else 1
+        at = 0.0 if number % 2 == 0 else grid.size[axis]
+        if getattr(sides, side) == "inflow" and low[axis] < at < high[axis]:
+            raise ValueError(
+                f"body {k} covers a part of the {side} side, through which fluid enters"
+            )
+
+
+def _check_light_bodies(bodies: Sequence[Body]) -> None:
+    """Refuse free bodies lighter than the fluid that overlap another body: which one holds a cell would blow up."""
+    for k, body in enumerate(bodies):
+        if body.motion != "free" or body.density >= 1.0 or isinstance(body, Swimmer):
+            continue
+        for other, beside in enumerate(bodies):
+            if other == k or isinstance(beside, Swimmer):
+                continue
+            if _overlap(body, beside):
+                raise ValueError(
+                    f"bodies {min(k, other)} and {max(k, other)} overlap, and body {k} is free and "
+                    "lighter than the fluid: set them apart"
+                )
+
+
+def _overlap(one: Body, other: Body) -> bool:
+    """Return whether a point of the surface, or the centre, of either lies in the other."""
+    for body, beside in ((one, other), (other, one)):
+        own = np.concatenate([*body.surface, [body.centroid]])
+        c, s = np.cos(body.angle), np.sin(body.angle)
+        away = own @ np.array([[c, s], [-s, c]]) + np.subtract(body.center, _center(beside))
+        angle = beside.angle
+        c, s = np.cos(angle), np.sin(angle)
+        x, y = (away @ np.array([[c, -s], [s, c]])).T
+        if (beside.distance(x, y) < 0).any():
+            return True
+    return False
+
+
+def _center(body: Body) -> tuple[float, float]:
+    if not callable(body.motion):
+        return body.center
+    x, y, *_ = body.motion(0.0)
+    return x, y

@@ -1,0 +1,108 @@
+"""Profiles of the velocity with which fluid enters through an inflow side."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from flowsim.boundary import PROFILES, SIDE_NAMES, normal_to_x
+from flowsim.grid import GHOSTS as G
+from flowsim.grid import Grid
+
+FloatArray = NDArray[np.float64]
+Profile = str | ArrayLike | Callable[..., Any]
+"""A name, an array, or a function of the coordinate along the side, or of that and time."""
+
+
+class Inflow:
+    """The velocity on one inflow side, sampled where the solver wants it.
+
+    Parameters
+    ----------
+    side : str
+    profile : Profile
+        See :meth:`flowsim.Simulation.set_inflow`.
+    grid : Grid
+    batch : int
+    stream : (float, float)
+        What a profile by name has as its mean.
+
+    Raises
+    ------
+    ValueError
+        For an unknown name, or values that are not finite or of another shape.
+    """
+
+    def __init__(
+        self, side: str, profile: Profile, grid: Grid, batch: int, stream: tuple[float, float]
+    ) -> None:
+        self.name, self.number = f"the profile of side {side}", SIDE_NAMES.index(side)
+        self._batch, self._h = batch, grid.h
+        across = bool(normal_to_x(self.number))
+        self._cells = grid.ny if across else grid.nx
+        self._normal = 0 if across else 1
+        self._profile = self._named(profile, stream) if isinstance(profile, str) else profile
+        self.varies = callable(self._profile) and _takes_time(self._profile)
+        self.at(0.0)
+
+    def _named(self, name: str, stream: tuple[float, float]) -> FloatArray:
+        if name not in PROFILES:
+            raise ValueError(f"{self.name} is {name!r}, but by name it is {', '.join(PROFILES)}")
+        s = (np.arange(self._cells) + 0.5) / self._cells
+        parabola = s * (1.0 - s)
+        return stream[self._normal] * parabola / parabola.mean()
+
+    def at(self, time: float) -> FloatArray:
+        """Return the velocity (u, v) along the side at a time, (B, 2, cells + 2 G), at the padded indices there."""
+        out = np.zeros((self._batch, 2, self._cells + 2 * G))
+        for component in (0, 1):
+            # the velocity along the side lives on the faces between the cells
+            shift = 0.5 if component == self._normal else 0.0
+            s = (np.arange(-G, self._cells + G, dtype=np.float64) + shift) * self._h
+            out[:, component] = self._component(component, s, shift, time)
+        if not np.isfinite(out).all():
+            raise ValueError(f"{self.name} is not finite at time {time:g}")
+        return out
+
+    def _component(self, component: int, s: FloatArray, shift: float, time: float) -> FloatArray:
+        if callable(self._profile):
+            s = np.clip(s, 0.0, self._cells * self._h)
+            given = np.asarray(self._profile(s, time) if self.varies else self._profile(s), float)
+            values = self._of(given, component, len(s))
+        else:
+            given = np.asarray(self._profile, float)
+            values = self._of(given, component, self._cells)
+            if shift:
+                values = np.concatenate([values[:, :1]] * G + [values] + [values[:, -1:]] * G, 1)
+            else:
+                centres = (np.arange(self._cells) + 0.5) * self._h
+                values = np.stack([np.interp(s, centres, line) for line in values])
+        return values
+
+    def _of(self, given: FloatArray, component: int, count: int) -> FloatArray:
+        """Return one component as (1 or B, count) of (n,), (n, 2), (B, n) or (B, n, 2) values."""
+        pairs = given.ndim > 1 and given.shape[-1] == 2
+        lines = given[..., component] if pairs else given
+        if lines.ndim == 0:
+            lines = np.full(count, float(lines))
+        if lines.shape not in ((count,), (self._batch, count)):
+            raise ValueError(
+                f"{self.name} has the shape {given.shape}, but must be ({count},), ({count}, 2), "
+                f"({self._batch}, {count}) or ({self._batch}, {count}, 2)"
+            )
+        lines = np.atleast_2d(lines)
+        return lines if pairs or component == self._normal else np.zeros_like(lines)
+
+
+def _takes_time(function: Callable[..., Any]) -> bool:
+    """Return whether a function needs two arguments; those with a default are its own."""
+    needed = [
+        parameter
+        for parameter in inspect.signature(function).parameters.values()
+        if parameter.default is parameter.empty
+    ]
+    return len(needed) > 1

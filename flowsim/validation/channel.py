@@ -1,0 +1,84 @@
+"""Channels with a parabolic inflow: Poiseuille flow, and the benchmark of Schaefer and Turek (1996)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from flowsim.bodies import Disk
+from flowsim.boundary import Sides
+from flowsim.grid import Grid
+from flowsim.simulation import Simulation
+from flowsim.surface import surface_loads
+from flowsim.validation.result import Curve, Effort, Plot, Result, Row, Setup, advance, judge
+
+CHANNEL = Sides("inflow", "outflow", "no_slip", "no_slip", left_profile="parabolic")
+LENGTH, HEIGHT = 22.0, 4.1
+"""Of the benchmark, in D; the disk stands at (2, 2), 0.05 D below the middle."""
+_SOURCE = "Schaefer and Turek (1996)"
+
+
+def poiseuille(effort: Effort) -> Result:
+    """Profile and pressure gradient behind an inflow, Re 20 on the height of the channel."""
+    cells, nu = effort.choose(32, 16), 0.05
+    grid = Grid(6 * cells, cells, 1 / cells)
+    sim = Simulation(grid, CHANNEL, viscosity=nu, dtype="float64", **effort.solver)
+    # a uniform start against a parabolic inflow: all of the profile has to develop
+    advance(sim, 10.0)
+    _, y = sim.grid.centres()
+    u = sim.velocity_at_centres(0)[4 * cells, :, 0]
+    exact = 6 * y[0] * (1 - y[0])
+    low, high = (float(sim.pressure[0, n * cells].mean()) for n in (2, 4))
+    setup, source = Setup.of(sim), "exact solution"
+    error = float(np.abs(u - exact).max())
+    rows = [
+        judge(
+            "largest error of u at x = 4 H", error, 0.0, effort.choose(0.005, 0.02), setup, source
+        ),
+        judge("pressure gradient", (high - low) / 2, -12 * nu, 0.01, setup, source),
+    ]
+    curves = [Curve.of("ours", y[0], u, points=True), Curve.of("exact", y[0], exact)]
+    return Result(rows, [Plot("profile", "y / H", "u / U", curves)])
+
+
+def cylinder(effort: Effort) -> Result:
+    """Drag, lift and pressure drop at Re 20 (2D-1), on two grids."""
+    rows: list[Row] = []
+    finest, lift_allowed = effort.choose(48, 16), effort.choose(0.5, 3.0)
+    for index, cells in enumerate((finest // 2, finest)):
+        sim = _simulation(cells, effort)
+        advance(sim, effort.choose(25.0, 15.0))
+        effort.part(index, 2).progress(1.0)
+        setup, note = Setup.of(sim), f", {1 / sim.grid.h:.3g} cells per D"
+        drag, lift = (2 * float(force) for force in sim.body_state.force[0, 0])
+        front, rear = (
+            float(np.interp(a, loads.angle, loads.pressure, period=2 * np.pi))
+            for loads in [surface_loads(sim)]
+            for a in (np.pi, 0.0)
+        )
+        fine = cells == finest and not effort.quick
+        # rho U^2 is 0.04 in the units of the benchmark
+        drop = 0.04 * (front - rear)
+        rows += [
+            judge(f"C_D{note}", drag, (5.57, 5.59), 0.01 if fine else 0.05, setup, _SOURCE),
+            judge(
+                f"C_L{note}", lift, (0.0104, 0.0110), 0.25 if fine else lift_allowed, setup, _SOURCE
+            ),
+            judge(
+                f"pressure drop{note}",
+                drop,
+                (0.1172, 0.1176),
+                0.05 if fine else 0.2,
+                setup,
+                _SOURCE,
+            ),
+        ]
+    return Result(rows)
+
+
+def _simulation(cells: int, effort: Effort) -> Simulation:
+    ny = 2 * round(HEIGHT * cells / 2)
+    h = HEIGHT / ny
+    grid = Grid(2 * round(LENGTH / h / 2), ny, h)
+    return Simulation(
+        grid, CHANNEL, [Disk(center=(2.0, 2.0))], viscosity=1 / 20, penalty=1e5, **effort.solver
+    )

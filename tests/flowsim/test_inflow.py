@@ -1,0 +1,110 @@
+"""Velocity profiles on inflow sides: exact channel flow, batches, time, restarts, and what is refused."""
+
+import numpy as np
+import pytest
+
+from flowsim import Disk, Grid, Sides, Simulation
+from flowsim.grid import GHOSTS as G
+from flowsim.io import read_restart, write_restart
+
+CHANNEL = Sides("inflow", "outflow", "no_slip", "no_slip", left_profile="parabolic")
+
+
+def poiseuille(y, height=1.0):
+    return 6 * y * (height - y) / height**2
+
+
+def test_poiseuille_flow_stays_as_it_is_and_has_its_pressure_gradient():
+    sim = Simulation(Grid(64, 16, 1 / 16), CHANNEL, viscosity=0.05, dtype="float64")
+    _, y = sim.grid.u_faces()
+    sim.set_velocity(0, poiseuille(y), np.zeros_like(y))
+    sim.advance(8.0)
+    _, y = sim.grid.centres()
+    u = sim.velocity_at_centres(0)[..., 0]
+    np.testing.assert_allclose(u[8:56], poiseuille(y[8:56]), atol=0.01)
+    gradient = (sim.pressure[0, 48].mean() - sim.pressure[0, 16].mean()) / 2.0
+    assert gradient == pytest.approx(-12 * 0.05, rel=0.01)
+
+
+def test_a_uniform_start_develops_into_the_same_flow():
+    sim = Simulation(Grid(64, 16, 1 / 16), CHANNEL, viscosity=0.05)
+    sim.advance(8.0)
+    _, y = sim.grid.centres()
+    u = sim.velocity_at_centres(0)[48, :, 0]
+    np.testing.assert_allclose(u, poiseuille(y[48]), atol=0.01)
+    assert sim.u[0, G, G:-G].mean() == pytest.approx(1.0, abs=1e-6)
+
+
+def test_each_flow_of_a_batch_has_its_own_profile_also_after_a_reset():
+    grid, sides = Grid(32, 16, 1 / 16), Sides("inflow", "outflow", "slip", "slip")
+    y = (np.arange(16) + 0.5) / 16
+    profiles = np.stack([1 + 0.5 * np.sin(2 * np.pi * y), 0.5 + y])
+    both = Simulation(grid, sides, viscosity=0.02, batch=2, dtype="float64")
+    both.set_inflow("left", profiles)
+    both.reset()
+    both.advance(0.5)
+    for b in (0, 1):
+        np.testing.assert_allclose(both.u[b, G, G:-G], profiles[b], rtol=1e-12)
+        one = Simulation(grid, sides, viscosity=0.02, dtype="float64")
+        one.set_inflow("left", lambda s, b=b: (1 + 0.5 * np.sin(2 * np.pi * s), 0.5 + s)[b])
+        one.reset()
+        one.advance(0.5)
+        np.testing.assert_allclose(one.u[0, :, G:-G], both.u[b, :, G:-G], atol=1e-12)
+    assert both.max_divergence().max() < 1e-10
+
+
+def test_a_profile_in_time_and_its_restart(tmp_path):
+    grid, sides = Grid(32, 16, 1 / 16), Sides("inflow", "outflow", "slip", "slip")
+
+    def gust(s, t):
+        return np.stack([np.ones_like(s) + 0.2 * np.sin(t), 0.1 * np.sin(t) + 0 * s], axis=-1)
+
+    def flow():
+        sim = Simulation(grid, sides, viscosity=0.02, dtype="float64")
+        sim.set_inflow("left", gust)
+        return sim
+
+    sim, again = flow(), flow()
+    sim.advance(0.4)
+    np.testing.assert_allclose(sim.u[0, G, G:-G], 1 + 0.2 * np.sin(0.4), rtol=1e-12)
+    sim.fill_ghosts()
+    wall = 0.5 * (sim.v[0, G - 1, G:-G] + sim.v[0, G, G:-G])
+    np.testing.assert_allclose(wall, 0.1 * np.sin(0.4), atol=1e-12)
+    write_restart(tmp_path / "r.h5", sim)
+    read_restart(tmp_path / "r.h5", again)
+    sim.advance(0.3)
+    again.advance(0.3)
+    np.testing.assert_array_equal(sim.u, again.u)
+
+
+@pytest.mark.parametrize(
+    ("side", "profile", "words"),
+    [
+        ("top", "parabolic", "only an inflow side"),
+        ("left", "cubic", "by name it is parabolic"),
+        ("left", np.ones(15), r"must be \(16,\)"),
+        ("left", np.full(16, np.nan), "not finite"),
+    ],
+)
+def test_profiles_that_do_not_fit(side, profile, words):
+    sim = Simulation(
+        Grid(32, 16, 1 / 16), Sides("inflow", "outflow", "slip", "slip"), viscosity=0.02
+    )
+    with pytest.raises(ValueError, match=words):
+        sim.set_inflow(side, profile)
+
+
+def test_a_profile_on_a_wall_is_refused():
+    with pytest.raises(ValueError, match="only an inflow side has a profile"):
+        Sides(bottom="no_slip", bottom_profile="parabolic")
+
+
+def test_a_perturbation_breaks_the_symmetry_and_is_off_unless_asked_for():
+    grid, body = Grid(64, 64, 1 / 16), Disk(center=(1.5, 2.0))
+    plain = Simulation(grid, bodies=[body], viscosity=0.01, dtype="float64")
+    pushed = Simulation(grid, bodies=[body], viscosity=0.01, dtype="float64", perturbation=0.5)
+    for sim in (plain, pushed):
+        sim.advance(0.5)
+    lifts = [abs(sim.body_state.force[0, 0, 1]) for sim in (plain, pushed)]
+    assert lifts[0] < 1e-3 < 0.05 < lifts[1]
+    assert pushed.max_divergence().max() < 1e-10
