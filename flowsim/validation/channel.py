@@ -9,7 +9,7 @@ from flowsim.boundary import Sides
 from flowsim.grid import Grid
 from flowsim.simulation import Simulation
 from flowsim.surface import surface_loads
-from flowsim.validation.result import Curve, Effort, Plot, Result, Row, Setup, advance, judge
+from flowsim.validation.result import Curve, Effort, Plot, Result, Row, Setup, advance, compare
 
 CHANNEL = Sides("inflow", "outflow", "no_slip", "no_slip", left_profile="parabolic")
 LENGTH, HEIGHT = 22.0, 4.1
@@ -31,10 +31,10 @@ def poiseuille(effort: Effort) -> Result:
     setup, source = Setup.of(sim), "exact solution"
     error = float(np.abs(u - exact).max())
     rows = [
-        judge(
+        compare(
             "largest error of u at x = 4 H", error, 0.0, effort.choose(0.005, 0.02), setup, source
         ),
-        judge("pressure gradient", (high - low) / 2, -12 * nu, 0.01, setup, source),
+        compare("pressure gradient", (high - low) / 2, -12 * nu, 0.01, setup, source),
     ]
     curves = [Curve.of("ours", y[0], u, points=True), Curve.of("exact", y[0], exact)]
     return Result(rows, [Plot("profile", "y / H", "u / U", curves)])
@@ -59,11 +59,11 @@ def cylinder(effort: Effort) -> Result:
         # rho U^2 is 0.04 in the units of the benchmark
         drop = 0.04 * (front - rear)
         rows += [
-            judge(f"C_D{note}", drag, (5.57, 5.59), 0.01 if fine else 0.05, setup, _SOURCE),
-            judge(
+            compare(f"C_D{note}", drag, (5.57, 5.59), 0.01 if fine else 0.05, setup, _SOURCE),
+            compare(
                 f"C_L{note}", lift, (0.0104, 0.0110), 0.25 if fine else lift_allowed, setup, _SOURCE
             ),
-            judge(
+            compare(
                 f"pressure drop{note}",
                 drop,
                 (0.1172, 0.1176),
