@@ -219,7 +219,10 @@ class State:
         for side, inflow in self._inflows.items():
             if varying and not inflow.varies:
                 continue
-            values = np.stack([inflow.at(t)[b] for b, t in enumerate(times)])
+            profiles = {t: inflow.at(t) for t in (set(times) if inflow.varies else {0.0})}
+            values = np.stack(
+                [profiles[t if inflow.varies else 0.0][b] for b, t in enumerate(times)]
+            )
             line = self._device.array(values.astype(self.dtype))[where]
             self._given[where, side, :, : values.shape[-1]] = line
             if side < 2:

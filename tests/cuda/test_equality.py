@@ -60,6 +60,11 @@ CASES = {
         ],
         {"stream": (0.0, 0.0)},
     ),
+    "channel, perturbed": (
+        Sides("inflow", "outflow", "no_slip", "no_slip", left_profile="parabolic"),
+        [Disk(center=(1.2, 1.4))],
+        {"perturbation": 0.5},
+    ),
     "cavity": (
         Sides("no_slip", "no_slip", "no_slip", "no_slip", top_velocity=1.0),
         [],
