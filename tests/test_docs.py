@@ -362,16 +362,16 @@ def test_the_settings_of_an_algorithm_are_those_of_the_code(page):
 def test_the_results_of_an_algorithm_are_those_of_the_page_that_is_made_from_them(page):
     if "\n## Results\n\nNot run yet" in page.read_text(encoding="utf-8"):
         return
-    for _, contestant, _, steps, training, value, source in rows(page, "## Results"):
+    for _, method, _, steps, training, value, source in rows(page, "## Results"):
         made = page.parent / re.search(r"\(([^)]+)\)", source)[1]
         matching = [
             line
             for line in made.read_text(encoding="utf-8").splitlines()
-            if line.startswith(f"| {contestant} |")
+            if line.startswith(f"| {method} |")
         ]
         shown = [f" {number} " for number in (steps, training, value) if number != "-"]
         assert any(all(number in line for number in shown) for line in matching), (
-            contestant,
+            method,
             value,
         )
 

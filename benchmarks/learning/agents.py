@@ -55,7 +55,7 @@ RUNS = {
 """Preset and changes of each run, seed 0."""
 JOBS = {
     "wake": (
-        "--suite", "long", "--contestants", "V-RACER, a horizon that grows, separate trunks, half by episodes",
+        "--suite", "long", "--methods", "V-RACER, a horizon that grows, separate trunks, half by episodes",
         "--seeds", "1",
     ),
 }  # fmt: skip
@@ -136,9 +136,9 @@ def ship_job(job: Job, results: Path, work: Path, folder: Path) -> None:
 
 def job_of(name: str) -> Job:
     """Return the training of figure 6 that an agent is."""
-    _, suite, _, contestant, *_ = JOBS[name]
+    _, suite, _, method, *_ = JOBS[name]
     jobs = jobs_of(suite, read_plan(ROOT / "benchmarks" / "learning" / "figure6.yaml")[suite])
-    return next(job for job in jobs if job.contestant == contestant and job.seed == 0)
+    return next(job for job in jobs if job.method == method and job.seed == 0)
 
 
 def train(name: str) -> int:
@@ -246,12 +246,12 @@ def cards() -> str:
             f"| {episodes_of(evaluation)} | return | survival | actions |",
             "| --- | --: | --: | --: |",
         ]
-        contestants = {
-            "mean of the policy": evaluation["after"], "drawing": evaluation["drawing"],
+        policies = {
+            "mean action": evaluation["after"], "sampled actions": evaluation["drawing"],
             "before training": evaluation["before"],
             **evaluation["after"]["baselines"],
         }  # fmt: skip
-        for label, result in contestants.items():
+        for label, result in policies.items():
             # what is only rounding is zero, without a sign
             mean, low, high = (round(x, 1) + 0.0 for x in (result["mean_return"], *result["ci95"]))
             lines.append(

@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[0] = str(ROOT)  # the folder of this file would hide the package mujoco
 
 from benchmarks.learning.suites.command import command_of  # noqa: E402
-from benchmarks.learning.suites.contestants import contestants_of  # noqa: E402
+from benchmarks.learning.suites.methods import methods_of  # noqa: E402
 from benchmarks.learning.suites.page import interquartile_mean, interval  # noqa: E402
 from benchmarks.learning.suites.plan import Suite  # noqa: E402
 from benchmarks.pages import fill_in  # noqa: E402
@@ -29,20 +29,20 @@ NAME = "defaults"
 
 
 def table(plan: dict[str, Suite], results: Path) -> str:
-    """Return a row for each contestant that has results, in Markdown."""
+    """Return a row for each method that has results, in Markdown."""
     lines = [
         "| suite | settings | seeds | mean action | sampled actions | CPU seconds |",
         "| --- | --- | --: | --: | --: | --: |",
     ]
     for name, suite in plan.items():
-        for contestant, seeds in contestants_of(name, suite, results).items():
+        for method, seeds in methods_of(name, suite, results).items():
             cells = [
                 _cell([seed["evaluation"][kind]["mean_return"] for seed in seeds])
                 for kind in ("deterministic", "drawing")
             ]
             seconds = np.mean([seed["cpu_seconds"] for seed in seeds])
             lines.append(
-                f"| {name} | {contestant} | {len(seeds)} | {' | '.join(cells)} | {seconds:.0f} |"
+                f"| {name} | {method} | {len(seeds)} | {' | '.join(cells)} | {seconds:.0f} |"
             )
     return "\n".join(lines)
 

@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[0] = str(ROOT)
 
 from benchmarks.learning.suites.command import add_page, add_run_and_list, run_or_list  # noqa: E402
-from benchmarks.learning.suites.contestants import Panel, contestants_of, draw, numbers  # noqa: E402
+from benchmarks.learning.suites.methods import Panel, draw, methods_of, numbers  # noqa: E402
 from benchmarks.learning.suites.page import Seeds, curve_at, read_curve  # noqa: E402
 from benchmarks.learning.suites.plan import Result, Suite, read_plan  # noqa: E402
 from benchmarks.learning.suites.settings import differences, row_name  # noqa: E402
@@ -56,12 +56,13 @@ DDPG and DDPG + ReF-ER differ in the policy's learning rate, the memory, the noi
 not say what ReF-ER does for DDPG."""
 PANELS = (
     Panel(0, "mean_return", "actions of all agents", "return, training episodes"),
-    Panel(0, "mean_length", "actions of all agents", "actions until lost, training episodes"),
+    Panel(0, "mean_length", "actions of all agents", "episode length (actions), training episodes"),
 )
 CAPTION = """\
 *Doing nothing has a return of -100, after four actions.
-Lower returns are no fault: an agent that stays in the box pays for all its actions, but learning looks only
-1 / (1 - gamma) actions ahead (33 for gamma 0.97, 100 for 0.99), and over these leaving the box costs more.*"""
+A lower return is not a fault: an agent that stays in the box accumulates the cost of all its actions.
+Learning looks only 1 / (1 - gamma) actions ahead (33 for gamma 0.97, 100 for 0.99); over these, leaving the box costs
+more.*"""
 HEAD = """\
 # Figure 6: who learns to live in the wake
 
@@ -83,8 +84,8 @@ With gamma 0.97 learning looks 33 actions ahead, over which staying pays at a co
 So returns fall while the agents learn to stay, and rise when they learn to stay cheaply."""
 
 
-def lost_after(means: list[dict[str, float]]) -> list[float]:
-    """Return the actions, in the mean, until those are lost who do not stay, for each seed that loses any."""
+def mean_failure_time(means: list[dict[str, float]]) -> list[float]:
+    """Return the mean number of actions until agents that leave the box leave it, for each seed that has any."""
     return [
         (mean["mean_length"] - ACTIONS * mean["survival"]) / (1.0 - mean["survival"])
         for mean in means
@@ -92,23 +93,23 @@ def lost_after(means: list[dict[str, float]]) -> list[float]:
     ]
 
 
-def table(contestants: dict[str, Seeds]) -> list[str]:
+def table(methods: dict[str, Seeds]) -> list[str]:
     """Return a row for each method, in Markdown: means over its seeds, and the value of each seed in parentheses."""
     lines = [
         "| method | actions | actions per CPU second | training episodes: return | length | mean action: return | "
         "survival | actions until the others leave the box | sampled actions: return | survival |",
         "| --- |" + " --: |" * 9,
     ]
-    for name, seeds in contestants.items():
+    for name, seeds in methods.items():
         ends = [[curve_at(read_curve(seed, value), 0, np.array([seed["steps"]]))[0] for seed in seeds]
                 for value in ("mean_return", "mean_length")]  # fmt: skip
         means, draws = (
             [seed["evaluation"][kind] for seed in seeds] for kind in ("deterministic", "drawing")
         )
-        judged = [
+        evaluated = [
             [mean["mean_return"] for mean in means],
             [mean["survival"] for mean in means],
-            lost_after(means),
+            mean_failure_time(means),
             [drawn["mean_return"] for drawn in draws],
             [drawn["survival"] for drawn in draws],
         ]
@@ -116,22 +117,24 @@ def table(contestants: dict[str, Seeds]) -> list[str]:
         cells = [
             f"{min(seed['steps'] for seed in seeds):,}",
             f"{rate:.0f}",
-            *(numbers(each) if each else "-" for each in ends + judged),
+            *(numbers(each) if each else "-" for each in ends + evaluated),
         ]
         lines.append(f"| {row_name(name, seeds)} | " + " | ".join(cells) + " |")
     return lines
 
 
-def judged(seed: Result) -> np.ndarray:
+def evaluated_on_the_way(seed: Result) -> np.ndarray:
     """Return actions, survival and return of the policies that were evaluated on the way, shape (3, policies)."""
-    rows = [row for row in seed["curve"] if row.get("judged_survival") is not None]
-    columns = ("environment_steps", "judged_survival", "judged_mean_return")
+    rows = [row for row in seed["curve"] if row.get("evaluated_survival") is not None]
+    columns = ("environment_steps", "evaluated_survival", "evaluated_mean_return")
     return np.array([[float(row[key]) for row in rows] for key in columns])
 
 
-def on_the_way(contestants: dict[str, Seeds]) -> list[str]:
-    """Return a row for each contestant whose policies were evaluated while it was trained, in Markdown."""
-    found = {name: [judged(seed) for seed in seeds] for name, seeds in contestants.items()}
+def on_the_way(methods: dict[str, Seeds]) -> list[str]:
+    """Return a row for each method whose policies were evaluated while it was trained, in Markdown."""
+    found = {
+        name: [evaluated_on_the_way(seed) for seed in seeds] for name, seeds in methods.items()
+    }
     found = {name: seeds for name, seeds in found.items() if all(each.size for each in seeds)}
     if not found:
         return []
@@ -145,9 +148,7 @@ def on_the_way(contestants: dict[str, Seeds]) -> list[str]:
         first = [min(actions[survival >= KEPT], default=np.inf) for actions, survival, _ in seeds]
         after = _cell(float(np.mean(first))) + f" ({', '.join(map(_cell, first))})"
         held = [f"{np.mean([each[1][k] for each in seeds]):.2f}" for k in range(len(places))]
-        lines.append(
-            f"| {row_name(name, contestants[name])} | {after} | " + " | ".join(held) + " |"
-        )
+        lines.append(f"| {row_name(name, methods[name])} | {after} | " + " | ".join(held) + " |")
     return lines
 
 
@@ -166,11 +167,11 @@ def until_held(seed: Result) -> float:
     return float(min(places[_lengths(seed, places) >= HELD], default=np.inf))
 
 
-def price(seed: Result) -> float:
-    """Return what an action of the mean policy costs, without what it costs to leave the box."""
-    judged = seed["evaluation"]["deterministic"]
-    lost = LOSS * (1.0 - judged["survival"])
-    return float((-judged["mean_return"] - lost) / judged["mean_length"])
+def action_cost(seed: Result) -> float:
+    """Return what an action of the mean policy costs, without the cost of leaving the box."""
+    evaluated = seed["evaluation"]["deterministic"]
+    lost = LOSS * (1.0 - evaluated["survival"])
+    return float((-evaluated["mean_return"] - lost) / evaluated["mean_length"])
 
 
 def return_in_training(seed: Result) -> float:
@@ -186,7 +187,7 @@ def return_of_the_mean(seed: Result) -> float:
 CLAIMS: tuple[tuple[str, str, str, Callable[[Result], float], Callable[..., float], str], ...] = (
     ("ACER makes little progress", "ACER", "longest mean of training episodes", longest, min,
      "those of DDPG are shorter"),
-    ("DDPG with ER spends much", "", "cost of an action, mean action", price, max,
+    ("DDPG with ER spends much", "", "cost of an action, mean action", action_cost, max,
      "unknown: it was not recorded in training; the mean action of ACER costs as much"),
     ("DDPG with ReF-ER stays within the limits first", "", f"actions until training episodes last {HELD}", until_held,
      min, "unclear: DDPG + ReF-ER does, but differs from DDPG in more than ReF-ER"),
@@ -203,7 +204,7 @@ def _cell(value: float) -> str:
     return "never" if np.isinf(value) else f"{value:,.0f}" if value >= 1e3 else f"{value:.3g}"
 
 
-def claims(contestants: dict[str, Seeds]) -> str:
+def claims(methods: dict[str, Seeds]) -> str:
     """Return the claims of the paper's section 5.4 beside what was found, in Markdown."""
     lines = [
         "| the paper says | measured by | " + " | ".join([*PAPERS, "SAC"]) + " | here |",
@@ -211,9 +212,9 @@ def claims(contestants: dict[str, Seeds]) -> str:
     ]
     for claim, who, what, measure, extreme, reason in CLAIMS:
         found = {
-            name: float(np.mean([measure(seed) for seed in contestants[name]]))
+            name: float(np.mean([measure(seed) for seed in methods[name]]))
             for name in [*PAPERS, "SAC"]
-            if name in contestants
+            if name in methods
         }
         cells = [_cell(found[name]) if name in found else "" for name in [*PAPERS, "SAC"]]
         if not set(PAPERS) <= found.keys():
@@ -234,27 +235,27 @@ def _as_part(lines: list[str]) -> list[str]:
 def write_page(plan: dict[str, Suite], results: Path, page: Path) -> None:
     """Write the page and its pictures from the complete jobs."""
     parts = [HEAD]
-    styles = styles_of(who for suite in plan.values() for who in suite.contestants)
+    styles = styles_of(who for suite in plan.values() for who in suite.methods)
     for name, suite in plan.items():
-        contestants = contestants_of(name, suite, results)
-        done = sum(map(len, contestants.values()))
+        methods = methods_of(name, suite, results)
+        done = sum(map(len, methods.values()))
         parts.append(
-            f"## {name}\n\n{suite.about}\n\n{done} of {len(suite.contestants) * suite.seeds} trainings done."
+            f"## {name}\n\n{suite.about}\n\n{done} of {len(suite.methods) * suite.seeds} trainings done."
         )
-        if contestants:
+        if methods:
             picture = page.parent / "images" / f"figure6_{name}.png"
-            draw(contestants, PANELS, picture, styles)
+            draw(methods, PANELS, picture, styles)
             parts.append(
                 f"![return and length against actions]({picture.relative_to(page.parent).as_posix()})"
             )
             if any(
-                read_curve(seed)[:, 3].min() < -LOSS for own in contestants.values() for seed in own
+                read_curve(seed)[:, 3].min() < -LOSS for own in methods.values() for seed in own
             ):
                 parts.append(CAPTION)
-            parts += ["\n".join(table(contestants)), *_as_part(on_the_way(contestants))]
-            parts += _as_part(differences(contestants))
+            parts += ["\n".join(table(methods)), *_as_part(on_the_way(methods))]
+            parts += _as_part(differences(methods))
         if name == COMPARED:
-            parts.append(CLAIMED.format(seeds=suite.seeds) + "\n\n" + claims(contestants))
+            parts.append(CLAIMED.format(seeds=suite.seeds) + "\n\n" + claims(methods))
     write_atomically(page, ("\n\n".join(parts) + "\n").encode())
 
 

@@ -4,8 +4,9 @@
     python benchmarks/learning/linear_feedback.py evaluate --cells 32  # the best gains in another flow
     python benchmarks/learning/linear_feedback.py page                 # the table of docs/learned.md
 
-The feedback is cases.baselines.PDController. Every candidate of a generation plays the same few starts, in flows of its
-own; a candidate is worth the actions that it lives less their price. Raw results: benchmarks/results/linear_feedback/.
+The feedback is cases.baselines.PDController. Every candidate of a generation plays the same few episodes, in flows of
+its own; a candidate is worth the actions that it survives, less their cost.
+Raw results: benchmarks/results/linear_feedback/.
 """
 
 from __future__ import annotations
@@ -112,7 +113,7 @@ def search(generations: int, actions: int, file: Path) -> None:
               flush=True)  # fmt: skip
 
 
-def judge(cells: int, starts: str, episodes: int, found: Path, file: Path) -> None:
+def evaluate_gains(cells: int, starts: str, episodes: int, found: Path, file: Path) -> None:
     """Evaluate the mean of the last generation, and the shipped controller, at a resolution."""
     gains = np.array(json.loads(found.read_text())["generations"][-1]["mean"])
     results: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
@@ -166,7 +167,7 @@ def main() -> None:
     if options.command == "search":
         search(options.generations, options.actions, options.results / "search.json")
     else:
-        judge(
+        evaluate_gains(
             options.cells,
             options.starts,
             options.episodes,

@@ -24,16 +24,16 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[0] = str(ROOT)
 
 from benchmarks.learning.suites.command import add_page, add_run_and_list, run_or_list  # noqa: E402
-from benchmarks.learning.suites.contestants import (  # noqa: E402
+from benchmarks.learning.suites.draws import read_draws, table_of_draws  # noqa: E402
+from benchmarks.learning.suites.job import is_complete  # noqa: E402
+from benchmarks.learning.suites.methods import (  # noqa: E402
     Panel,
-    contestants_of,
     difference,
     draw,
+    methods_of,
     numbers,
     training_returns,
 )
-from benchmarks.learning.suites.draws import read_draws, table_of_draws  # noqa: E402
-from benchmarks.learning.suites.job import is_complete  # noqa: E402
 from benchmarks.learning.suites.page import Seeds  # noqa: E402
 from benchmarks.learning.suites.plan import Suite, jobs_of, read_plan  # noqa: E402
 from benchmarks.learning.suites.settings import differences  # noqa: E402
@@ -118,9 +118,9 @@ def tables_of_all(plan: dict[str, Suite], results: Path) -> list[str]:
     others = SAMPLERS[:-1]
     differences = [head[0].format(" | ".join(others)), "| --- | --- |" + " --: |" * 5]
     for name, suite in plan.items():
-        if tuple(suite.contestants) != SAMPLERS:
+        if tuple(suite.methods) != SAMPLERS:
             continue
-        found = contestants_of(name, suite, results)
+        found = methods_of(name, suite, results)
         for task, env in dict.fromkeys((job.task, job.env) for job in jobs_of(name, suite)):
             paper = PAPER.get((name, task), {})
             own = {
@@ -178,9 +178,9 @@ def table_of_published(rows: list[dict[str, Any]]) -> list[str]:
     return lines
 
 
-def table(contestants: dict[str, Seeds], paper: dict[str, float]) -> list[str]:
-    """Return a row for each contestant, in Markdown, with its difference from uniform sampling where that is a row."""
-    uniform = training_returns(contestants["RANDOM"]) if "RANDOM" in contestants else None
+def table(methods: dict[str, Seeds], paper: dict[str, float]) -> list[str]:
+    """Return a row for each method, in Markdown, with its difference from uniform sampling where that is a row."""
+    uniform = training_returns(methods["RANDOM"]) if "RANDOM" in methods else None
     columns = [
         "method",
         "seeds",
@@ -193,7 +193,7 @@ def table(contestants: dict[str, Seeds], paper: dict[str, float]) -> list[str]:
     if uniform is not None:
         columns.insert(4, "training, minus RANDOM")
     lines = ["| " + " | ".join(columns) + " |", "| --- |" + " --: |" * (len(columns) - 1)]
-    for name, seeds in contestants.items():
+    for name, seeds in methods.items():
         rates = [seed["steps"] / seed["cpu_seconds"] for seed in seeds]
         cells = [
             name,
@@ -226,10 +226,10 @@ def beside(results: Path) -> Path:
 def write_page(plan: dict[str, Suite], results: Path, page: Path) -> None:
     """Write the page and its pictures from the complete jobs."""
     parts = [HEAD, *tables_of_all(plan, results)]
-    styles = styles_of(who for suite in plan.values() for who in suite.contestants)
+    styles = styles_of(who for suite in plan.values() for who in suite.methods)
     for name, suite in plan.items():
         parts.append(f"## {name}\n\n{suite.about}")
-        found = contestants_of(name, suite, results)
+        found = methods_of(name, suite, results)
         if found and (settings := differences(found)):
             parts.append("\n".join(settings))
         for task, env in dict.fromkeys((job.task, job.env) for job in jobs_of(name, suite)):
@@ -238,9 +238,9 @@ def write_page(plan: dict[str, Suite], results: Path, page: Path) -> None:
                 for who, seeds in found.items()
             }
             own = {who: seeds for who, seeds in own.items() if seeds}
-            done = sum(len(seeds) for who, seeds in own.items() if who in suite.contestants)
+            done = sum(len(seeds) for who, seeds in own.items() if who in suite.methods)
             parts.append(
-                f"### {task}\n\n{done} of {len(suite.contestants) * suite.seeds} trainings done."
+                f"### {task}\n\n{done} of {len(suite.methods) * suite.seeds} trainings done."
             )
             if own:
                 picture = page.parent / "images" / f"replay_{name}_{task.lower()}.png"
@@ -288,7 +288,7 @@ def fill_in_algorithms(plan: dict[str, Suite], results: Path, folder: Path) -> N
             suite = suite.format(page=page.stem)
             seeds = [
                 one
-                for one in contestants_of(suite, plan[suite], results)[cells[2]]
+                for one in methods_of(suite, plan[suite], results)[cells[2]]
                 if one["settings"]["env"].rpartition("/")[2].rpartition(":")[2] == env
             ]
             cells[3] = str(len(seeds))

@@ -36,14 +36,14 @@ def row(who: str, found: Mapping[str, Any]) -> str:
 def table(evaluations: Sequence[Mapping[str, Any]]) -> str:
     """Return a row for each seed, its draws, and the baselines, in Markdown."""
     lines = [
-        f"| who, over {evaluations[0]['after']['episodes']} starts that were not trained on | "
+        f"| who, over {evaluations[0]['after']['episodes']} held-out initial states | "
         "actions until the first contact, 40 at most | without a contact | return |",
         "| --- | --- | --: | --- |",
     ]
     for seed, found in enumerate(evaluations):
-        lines.append(row(f"mean of the policy, seed {seed}", found["after"]))
+        lines.append(row(f"mean action, seed {seed}", found["after"]))
     for seed, found in enumerate(evaluations):
-        lines.append(row(f"drawing, seed {seed}", found["drawing"]))
+        lines.append(row(f"sampled actions, seed {seed}", found["drawing"]))
     for name, called in BASELINES.items():
         lines.append(row(called, evaluations[0]["after"]["baselines"][name]))
     return "\n".join(lines)

@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[0] = str(ROOT)
 
 from benchmarks.learning.suites.command import command_of  # noqa: E402
-from benchmarks.learning.suites.contestants import POINTS, Panel, contestants_of, draw, numbers  # noqa: E402
+from benchmarks.learning.suites.methods import POINTS, Panel, draw, methods_of, numbers  # noqa: E402
 from benchmarks.learning.suites.page import Seeds, curve_at, read_curve  # noqa: E402
 from benchmarks.learning.suites.plan import Suite  # noqa: E402
 from benchmarks.learning.suites.settings import differences  # noqa: E402
@@ -62,19 +62,19 @@ The paper's runs have 20,000 episodes each, some 48 hours of 12 cores; these hav
 In these trainings of Multiwalker the limit of 500 steps was learned as a terminal state; today it is a truncation."""
 
 
-def table(contestants: dict[str, Seeds]) -> list[str]:
+def table(methods: dict[str, Seeds]) -> list[str]:
     """Return a row for each method, in Markdown: means over its seeds, and the value of each seed in parentheses."""
     lines = [
         "| method | steps | episodes | steps per CPU second | highest return in training | return at the end | "
         "mean action | sampled actions |",
         "| --- |" + " --: |" * 7,
     ]
-    for name, seeds in contestants.items():
+    for name, seeds in methods.items():
         curves = [read_curve(seed, "mean_return") for seed in seeds]
         smooth = [
             curve_at(curve, 0, np.linspace(curve[0, 0], curve[-1, 0], POINTS)) for curve in curves
         ]
-        judged = [
+        evaluated = [
             [seed["evaluation"][kind]["mean_return"] for seed in seeds]
             for kind in ("deterministic", "drawing")
         ]
@@ -86,7 +86,7 @@ def table(contestants: dict[str, Seeds]) -> list[str]:
             f"{rate:.0f}",
             *(
                 numbers(each)
-                for each in ([s.max() for s in smooth], [s[-1] for s in smooth], *judged)
+                for each in ([s.max() for s in smooth], [s[-1] for s in smooth], *evaluated)
             ),
         ]
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
@@ -96,24 +96,24 @@ def table(contestants: dict[str, Seeds]) -> list[str]:
 def write_page(plan: dict[str, Suite], results: Path, page: Path) -> None:
     """Write the page and its pictures from the complete jobs."""
     parts = [HEAD]
-    styles = styles_of(who for suite in plan.values() for who in suite.contestants)
+    styles = styles_of(who for suite in plan.values() for who in suite.methods)
     for name, suite in plan.items():
-        contestants = contestants_of(name, suite, results)
-        done = sum(map(len, contestants.values()))
+        methods = methods_of(name, suite, results)
+        done = sum(map(len, methods.values()))
         best, episode = PAPER[name]
         parts.append(
             f"## {name.capitalize()}\n\n{suite.about}\n"
             f"The paper's LDI has {best} at its best, at episode {episode}.\n\n"
-            f"{done} of {len(suite.contestants) * suite.seeds} trainings done."
+            f"{done} of {len(suite.methods) * suite.seeds} trainings done."
         )
-        if contestants:
+        if methods:
             picture = page.parent / "images" / f"sisl_{name}.png"
-            draw(contestants, PANELS, picture, styles)
+            draw(methods, PANELS, picture, styles)
             parts.append(
                 f"![return against steps and seconds]({picture.relative_to(page.parent).as_posix()})"
             )
-            parts.append("\n".join(table(contestants)))
-            parts.append("\n".join(differences(contestants)))
+            parts.append("\n".join(table(methods)))
+            parts.append("\n".join(differences(methods)))
     write_atomically(page, ("\n\n".join(parts) + "\n").encode())
 
 

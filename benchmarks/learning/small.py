@@ -71,7 +71,7 @@ def job_of(task: str, algorithm: str, seed: int) -> Job | None:
     return Job(
         suite=task,
         env=config.env,
-        contestant=ALGORITHMS[algorithm],
+        method=ALGORITHMS[algorithm],
         seed=seed,
         steps=config.run.steps,
         cpu_seconds=None,

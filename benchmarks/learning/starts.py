@@ -122,11 +122,11 @@ def study(start_range: str) -> dict[str, Any]:
     }
     lost_after = {}
     for name, controller in controllers.items():
-        judged = evaluate(
+        found = evaluate(
             ENV, options_of(start_range), controller, episodes=STARTS, seed=EVALUATION_SEED
         )
-        lost_after[name] = np.where(judged.survived, 0, judged.lengths).tolist()
-        lost = int((~judged.survived).sum())
+        lost_after[name] = np.where(found.survived, 0, found.lengths).tolist()
+        lost = int((~found.survived).sum())
         print(f"{start_range}: {name} loses {lost} of {STARTS} starts", flush=True)
     flows, searches = Flows(start_range), {}
     for index in np.flatnonzero(np.array(list(lost_after.values())).all(axis=0)).tolist():

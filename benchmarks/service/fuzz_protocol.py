@@ -9,8 +9,8 @@ is not answered by exactly one REJECT or ERROR (but for repetitions, whose bodie
 is told a number that stood in no valid frame, when an honest worker is not served any more, or when the process grows
 without end. Writes benchmarks/results/coupling/fuzz.json: rejections by reason, machine, versions and commit.
 
-Frames, their changes, the learner by hand and both trials are in one file: a new kind of change is judged where it is
-made.
+Frames, their changes, the learner by hand and both trials are in one file: a new kind of change is classified where
+it is made.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ def verdict(value: float, target: float, note: str = "") -> str:
 
 
 def solver(rows: list[Row]) -> Iterator[Line]:
-    """Judge the solver: a batch, one simulation beside jax-cfd, and swimmers in a box."""
+    """Table of the solver: a batch, one simulation beside jax-cfd, and swimmers in a box."""
     cells = "million cell-updates/s"
     row = pick(rows, nx=128, ny=64, batch=24, threads=2)
     speed, memory = row["cells_per_second"] / 1e6, row["memory_bandwidth"] / 1e9
@@ -100,7 +100,7 @@ def tasks(rows: list[Row]) -> Iterator[Line]:
 
 
 def training(rows: list[Row]) -> Iterator[Line]:
-    """Judge how fast the wake is learned in, simulation, learner and service together."""
+    """Table of how fast agents learn in the wake, simulation, learner and service together."""
     minutes = {16: 6, 32: 30}
     names = {"sac": "SAC + ReF-ER-1", "vracer": "V-RACER"}
     for row in rows:
@@ -116,7 +116,7 @@ def training(rows: list[Row]) -> Iterator[Line]:
 
 
 def learner(rows: list[Row]) -> Iterator[Line]:
-    """Judge updates a second beside those of PyTorch and stable-baselines3."""
+    """Table of updates a second beside those of PyTorch and stable-baselines3."""
     asked = (
         ("V-RACER", "MLP 2x128", {"algorithm": "vracer", "network": "mlp"}, 3.0),
         ("V-RACER", "LSTM 2x32, window 16", {"algorithm": "vracer", "network": "lstm"}, 3.0),
@@ -137,7 +137,7 @@ def learner(rows: list[Row]) -> Iterator[Line]:
 
 
 def coupling(rows: list[Row]) -> Iterator[Line]:
-    """Judge round trips of the service, as fast as it can and beside bare sockets at its pace."""
+    """Table of round trips of the service, as fast as it can and beside bare sockets at its pace."""
     plain = {"learning": False, "step_ms": 0.0, "transport": "tcp", "curve": False}
     two = {**plain, "agents": 24, "processes": 2}
     by_tcp, by_ipc, encrypted = (
@@ -184,9 +184,9 @@ PARTS = {
 def table(results: Path = RESULTS) -> str:
     """Write the rows of all parts, in Markdown."""
     lines = ["| what | here | target | reached? |", "| --- | --- | --- | --- |"]
-    for part, judge in PARTS.items():
+    for part, table_of in PARTS.items():
         rows = json.loads((results / f"{part}.json").read_text())["rows"]
-        lines += [f"| {' | '.join(line)} |" for line in judge(rows)]
+        lines += [f"| {' | '.join(line)} |" for line in table_of(rows)]
     return "\n".join(lines)
 
 

@@ -34,7 +34,7 @@ def add_run_and_list(
     common.add_argument(
         "--tasks", nargs="+", help="such as HalfCheetah-v5; all of the suite when left out"
     )
-    common.add_argument("--contestants", nargs="+", help="by name; all of the suite when left out")
+    common.add_argument("--methods", nargs="+", help="by name; all of the suite when left out")
     common.add_argument("--seeds", type=int, help="how many, instead of the suite's")
     common.add_argument("--steps", type=int, help="of each job, instead of the suite's")
     run = commands.add_parser("run", parents=[common], help="train what is not complete yet")
@@ -49,7 +49,7 @@ def chosen_jobs(plan: dict[str, Suite], options: argparse.Namespace) -> list[Job
     Raises
     ------
     ValueError
-        For a suite, task or contestant that there is not.
+        For a suite, task or method that there is not.
     """
     names = options.suite or list(plan)
     _refuse_unknown("suite", names, plan)
@@ -63,7 +63,7 @@ def chosen_jobs(plan: dict[str, Suite], options: argparse.Namespace) -> list[Job
     ]  # fmt: skip
     for key, wanted, of in (
         ("task", options.tasks, "task"),
-        ("contestant", options.contestants, "contestant"),
+        ("method", options.methods, "method"),
     ):
         if wanted:
             _refuse_unknown(key, wanted, {getattr(job, of) for job in jobs})

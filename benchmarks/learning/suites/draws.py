@@ -51,17 +51,17 @@ def draws_of(checkpoint: Path) -> dict[str, Any] | None:
 
 
 def table_of_draws(draws: dict[str, dict[str, Any]], jobs: Iterable[Job]) -> list[str]:
-    """Return a row for each task and contestant, over its seeds, in Markdown."""
+    """Return a row for each task and method, over its seeds, in Markdown."""
     lines = [
-        "| task | contestant | trainings | updates of the network | score, 10 % | 90 % | never drawn yet "
+        "| task | method | trainings | updates of the network | score, 10 % | 90 % | never sampled "
         "| effective share of the memory |",
         "| --- |" + " --- |" + " --: |" * 6,
     ]
     groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for job in jobs:
         if job.name in draws:
-            groups.setdefault((job.task, job.contestant), []).append(draws[job.name])
-    for (task, contestant), own in groups.items():
+            groups.setdefault((job.task, job.method), []).append(draws[job.name])
+    for (task, method), own in groups.items():
         cells = (
             _span([one["updates"] for one in own], "d"),
             _span([one["scores"][0] for one in own], ".3f"),
@@ -69,7 +69,7 @@ def table_of_draws(draws: dict[str, dict[str, Any]], jobs: Iterable[Job]) -> lis
             _span([one["not_drawn_yet"] for one in own], ".3f"),
             _span([one["effective_share"] for one in own], ".3f"),
         )
-        lines.append(f"| {task} | {contestant} | {len(own)} | " + " | ".join(cells) + " |")
+        lines.append(f"| {task} | {method} | {len(own)} | " + " | ".join(cells) + " |")
     return lines
 
 

@@ -37,7 +37,7 @@ ROWS = 200  # of a curve
 LEAST_ROW = 100  # environment steps
 LOOK_EVERY = 250  # environment steps between looks at whether to stop
 INTERRUPTED = 3  # exit status
-JUDGED = ("mean_return", "mean_length", "survival")  # of the policy on the way, in a curve
+EVALUATED = ("mean_return", "mean_length", "survival")  # of the policy on the way, in a curve
 
 Episodes = Sequence[tuple[float, int]]  # return and length
 
@@ -84,7 +84,9 @@ class Curve:
                 float(kept[-1]["wall_seconds"]),
             )
 
-    def add(self, steps: int, episodes: Episodes, judged: Mapping[str, Any] | None = None) -> None:
+    def add(
+        self, steps: int, episodes: Episodes, evaluated: Mapping[str, Any] | None = None
+    ) -> None:
         """Append a row: means of the training episodes that ended since the last one, and what an evaluation found."""
         mean_return, mean_length = np.mean(episodes, axis=0) if episodes else ("", "")
         row = {
@@ -94,7 +96,11 @@ class Curve:
             "episodes": len(episodes),
             "mean_return": mean_return,
             "mean_length": mean_length,
-            **({f"judged_{key}": judged[key] for key in JUDGED if key in judged} if judged else {}),
+            **(
+                {f"evaluated_{key}": evaluated[key] for key in EVALUATED if key in evaluated}
+                if evaluated
+                else {}
+            ),
         }
         self._table.append([row])
 
@@ -131,13 +137,13 @@ def train_own(
         curve.clock.stop()
         is_told = told_to_stop()
         is_due = (
-            job.judge_every
-            and learner.environment_steps // job.judge_every > before // job.judge_every
+            job.evaluate_every
+            and learner.environment_steps // job.evaluate_every > before // job.evaluate_every
         )
         curve.add(
             learner.environment_steps,
             [(episode.episode_return, episode.length) for episode in learner.finished_episodes()],
-            _judge(job, PolicyController(learner.policy(), deterministic=True, seed=job.seed))
+            _evaluate(job, PolicyController(learner.policy(), deterministic=True, seed=job.seed))
             if is_due
             else None,
         )
@@ -156,8 +162,8 @@ def _first_seeds(job: Job, steps: int) -> list[int]:
     return [episode_seed(Purpose.TRAINING, job.seed, agent, steps) for agent in range(job.agents)]
 
 
-def _judge(job: Job, controller: Controller) -> dict[str, Any]:
-    """Judge a policy in the task itself, on starts that are not trained on."""
+def _evaluate(job: Job, controller: Controller) -> dict[str, Any]:
+    """Evaluate a policy in the task itself, on held-out episodes."""
     return evaluate(
         job.env,
         job.env_options,
@@ -278,8 +284,8 @@ def carry_out(
         train, controller = (train_sb3, sb3_controller) if job.sb3 else (train_own, own_controller)
         curve = train(job, folder, checkpoint_every, told_to_stop)
         last = Table(folder / CURVE).read()[-1]
-        judged = {
-            kind: _judge(job, controller(job, folder, deterministic=kind == "deterministic"))
+        evaluation = {
+            kind: _evaluate(job, controller(job, folder, deterministic=kind == "deterministic"))
             for kind in ("deterministic", "drawing")
         }
         found = {
@@ -289,7 +295,7 @@ def carry_out(
             "cpu_seconds": round(curve.clock.cpu, 3),
             "wall_seconds": round(curve.clock.wall, 3),
             "starts": json.loads((folder / "starts.json").read_text()),
-            "evaluation": judged,
+            "evaluation": evaluation,
             **provenance(),
             "machine": machine(),
             "task_versions": {

@@ -28,10 +28,10 @@ FEW = 10  # episodes that a value averages where none ended in its window
 
 Seeds = list[Result]
 Groups = dict[str, dict[str, Seeds]]
-"""Complete jobs by task and contestant."""
+"""Complete jobs by task and method."""
 
 Styles = Mapping[str, Mapping[str, Any]]
-"""Colour and dashes of each contestant, in all pictures of a page."""
+"""Colour and dashes of each method, in all pictures of a page."""
 
 
 def read_curve(result: Result, value: str = "mean_return") -> np.ndarray:
@@ -61,13 +61,13 @@ def curve_at(curve: np.ndarray, axis: int, places: np.ndarray) -> np.ndarray:
 def write_page(plan: dict[str, Suite], results: Path, docs: Path) -> None:
     """Draw a figure per suite that has results, and write ``learning.md`` from them alone."""
     found = {name: read_results(results, name) for name in plan}
-    styles = styles_of(who for suite in plan.values() for who in suite.contestants)
+    styles = styles_of(who for suite in plan.values() for who in suite.methods)
     sections = [_HEAD, _state(plan, found)]
     for name, suite in plan.items():
         if found[name]:
             picture = docs / "images" / f"learning_{slug(name)}.png"
             groups = _groups(name, suite, found)
-            _draw(groups, set(suite.contestants), _titles(suite), picture, styles)
+            _draw(groups, set(suite.methods), _titles(suite), picture, styles)
             sections.append(_section(name, suite, groups, picture.relative_to(docs)))
     (docs / "learning.md").write_text("\n\n".join(sections) + "\n", encoding="utf-8")
 
@@ -104,19 +104,19 @@ def _state(plan: dict[str, Suite], found: dict[str, Seeds]) -> str:
 
 
 def _groups(name: str, suite: Suite, found: dict[str, Seeds]) -> Groups:
-    """Sort the suite's results, in the order of its contestants, and those beside it, on its tasks only."""
+    """Sort the suite's results, in the order of its methods, and those beside it, on its tasks only."""
     groups: Groups = defaultdict(lambda: defaultdict(list))
-    order = {contestant: place for place, contestant in enumerate(suite.contestants)}
+    order = {method: place for place, method in enumerate(suite.methods)}
     for result in sorted(
-        found[name], key=lambda result: order.get(result["settings"]["contestant"], len(order))
+        found[name], key=lambda result: order.get(result["settings"]["method"], len(order))
     ):
-        groups[_task(result)][result["settings"]["contestant"]].append(result)
+        groups[_task(result)][result["settings"]["method"]].append(result)
     for beside in suite.beside:
         other, _, only = beside.partition("/")
         for result in found[other]:
-            contestant = result["settings"]["contestant"]
-            if _task(result) in groups and only in ("", contestant):
-                groups[_task(result)][contestant].append(result)
+            method = result["settings"]["method"]
+            if _task(result) in groups and only in ("", method):
+                groups[_task(result)][method].append(result)
     return groups
 
 
@@ -137,10 +137,10 @@ def _titles(suite: Suite) -> dict[str, str]:
 def _draw(
     groups: Groups, own: set[str], titles: dict[str, str], picture: Path, styles: Styles
 ) -> None:
-    """Draw all curves as far as those of the suite's ``own`` contestants go."""
+    """Draw all curves as far as those of the suite's ``own`` methods go."""
     figure = Figure(figsize=(11, 3.2 * len(groups)), layout="constrained")
     FigureCanvasAgg(figure)
-    for row, (task, contestants) in zip(
+    for row, (task, methods) in zip(
         figure.subplots(len(groups), 2, squeeze=False), groups.items(), strict=True
     ):
         for axes, axis, label in zip(
@@ -148,10 +148,10 @@ def _draw(
         ):
             own_end = max(
                 read_curve(seed)[-1, axis]
-                for name in own & contestants.keys()
-                for seed in contestants[name]
+                for name in own & methods.keys()
+                for seed in methods[name]
             )
-            for name, seeds in contestants.items():
+            for name, seeds in methods.items():
                 _draw_curve(axes, seeds, axis, own_end, name, styles[name])
             axes.locator_params(axis="x", nbins=6)
             axes.xaxis.set_major_formatter(EngFormatter(sep=""))
@@ -187,19 +187,19 @@ def _draw_curve(
 
 def _section(name: str, suite: Suite, groups: Groups, picture: Path) -> str:
     lines = [f"## {name}", "", suite.about, "", f"![learning curves]({picture.as_posix()})"]
-    for task, contestants in groups.items():
-        lines += ["", f"### {task}", "", *_table(contestants)]
+    for task, methods in groups.items():
+        lines += ["", f"### {task}", "", *_table(methods)]
     if settings := differences(next(iter(groups.values()))):
         lines += ["", *settings]
-    if len(groups) > 1 and len(suite.contestants) > 1:
+    if len(groups) > 1 and len(suite.methods) > 1:
         lines += ["", "### All tasks", "", *_aggregate(groups)]
     return "\n".join(lines)
 
 
-def _table(contestants: dict[str, Seeds]) -> list[str]:
-    curves = {name: [read_curve(seed) for seed in seeds] for name, seeds in contestants.items()}
+def _table(methods: dict[str, Seeds]) -> list[str]:
+    curves = {name: [read_curve(seed) for seed in seeds] for name, seeds in methods.items()}
     least = [
-        min(seed[key] for seeds in contestants.values() for seed in seeds)
+        min(seed[key] for seeds in methods.values() for seed in seeds)
         for key in ("steps", "cpu_seconds")
     ]
     lines = [
@@ -208,9 +208,9 @@ def _table(contestants: dict[str, Seeds]) -> list[str]:
         "its length | sampled actions |",
         "| --- |" + " --- |" * 9,
     ]
-    for name, seeds in contestants.items():
+    for name, seeds in methods.items():
         rate = np.mean([seed["steps"] / seed["cpu_seconds"] for seed in seeds])
-        judged = [
+        evaluated = [
             np.array([seed["evaluation"][kind][number] for seed in seeds])
             for kind, number in (
                 ("deterministic", "mean_return"),
@@ -229,7 +229,7 @@ def _table(contestants: dict[str, Seeds]) -> list[str]:
             ", ".join(str(seed["settings"]["seed"]) for seed in seeds),
             f"{min(seed['steps'] for seed in seeds):,}",
             f"{rate:.0f}",
-            *(_cell(values) for values in own + equal + judged),
+            *(_cell(values) for values in own + equal + evaluated),
         ]
         lines.append("| " + " | ".join(cells) + " |")
     return lines
@@ -250,7 +250,7 @@ def _cell(values: np.ndarray) -> str:
 
 
 def _aggregate(groups: Groups) -> list[str]:
-    """Compare contestants over all tasks, on which 0 is the worst seed and 1 the best one."""
+    """Compare methods over all tasks, on which 0 is the worst seed and 1 the best one."""
     lines = [
         "Scaled on each task so that 0 is its worst seed and 1 its best:",
         "",
@@ -264,8 +264,8 @@ def _aggregate(groups: Groups) -> list[str]:
     cells: dict[str, list[str]] = defaultdict(list)
     for measure in measures:
         scores: dict[str, list[np.ndarray]] = defaultdict(list)
-        for contestants in groups.values():
-            values = {name: np.array(list(map(measure, own))) for name, own in contestants.items()}
+        for methods in groups.values():
+            values = {name: np.array(list(map(measure, own))) for name, own in methods.items()}
             everything = np.concatenate(list(values.values()))
             spread = max(float(np.ptp(everything)), 1e-12)
             for name, own in values.items():

@@ -20,7 +20,7 @@ __all__ = ["Job", "Result", "Suite", "jobs_of", "read_plan", "read_results", "sl
 
 
 class Suite(BaseModel):
-    """Contestants that are trained on the same tasks.
+    """Methods that are trained on the same tasks.
 
     Attributes
     ----------
@@ -38,16 +38,16 @@ class Suite(BaseModel):
         Seeds 0, 1, ...
     evaluate_episodes
         Episodes in which the last policy is evaluated.
-    judge_every
-        Environment steps after which the policy of now is evaluated on the way, too; our own agents alone.
+    evaluate_every
+        Environment steps between evaluations of the current policy during training; only for our own agents.
     training_options
         Changes of the environment's options while an agent trains; it is evaluated without.
     agent
-        Settings shared by the contestants that have settings of an agent.
-    contestants
+        Settings shared by the methods that have settings of an agent.
+    methods
         By name: ``{}`` for the preset's agent, settings of an agent, or ``{sb3: CLASS, ...}``.
     beside
-        Suites whose curves on the same tasks are drawn beside these, or single contestants as ``SUITE/CONTESTANT``.
+        Suites whose curves on the same tasks are drawn beside these, or single methods as ``SUITE/METHOD``.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -60,10 +60,10 @@ class Suite(BaseModel):
     cpu_seconds: float | None = Field(default=None, gt=0)
     seeds: int = Field(ge=1)
     evaluate_episodes: int = Field(default=10, ge=1)
-    judge_every: int | None = Field(default=None, ge=1)
+    evaluate_every: int | None = Field(default=None, ge=1)
     training_options: dict[str, Any] = Field(default_factory=dict)
     agent: dict[str, Any] = Field(default_factory=dict)
-    contestants: dict[str, dict[str, Any]] = Field(min_length=1)
+    methods: dict[str, dict[str, Any]] = Field(min_length=1)
     beside: list[str] = Field(default_factory=list)
 
 
@@ -73,7 +73,7 @@ class Job:
 
     Attributes
     ----------
-    suite, env, contestant, seed
+    suite, env, method, seed
         Who it is.
     steps, cpu_seconds
         When it ends; what has been trained for less can go on.
@@ -85,13 +85,13 @@ class Job:
         Class and settings of stable-baselines3, or None.
     training_options
         Changes of the options while it trains.
-    judge_every
-        Environment steps between judgements on the way.
+    evaluate_every
+        Environment steps between evaluations during training.
     """
 
     suite: str
     env: str
-    contestant: str
+    method: str
     seed: int
     steps: int
     cpu_seconds: float | None
@@ -101,7 +101,7 @@ class Job:
     agent: dict[str, Any] | None
     sb3: dict[str, Any] | None
     training_options: dict[str, Any] = dataclasses.field(default_factory=dict)
-    judge_every: int | None = None
+    evaluate_every: int | None = None
 
     @property
     def task(self) -> str:
@@ -116,18 +116,16 @@ class Job:
     @property
     def name(self) -> str:
         """Its name in the file of the study, and its folder inside the folder of work."""
-        contestant = slug(KEPT_AS.get(self.contestant, self.contestant))
-        return f"{self.suite}/{self.task}_{contestant}_seed{self.seed}"
+        return f"{self.suite}/{self.task}_{slug(self.method)}_seed{self.seed}"
 
     def settings(self) -> dict[str, Any]:
         """What may not change when a job goes on, as it comes back from JSON; what is unused is left out."""
-        unused: tuple[tuple[str, Any], ...] = (("training_options", {}), ("judge_every", None))
+        unused: tuple[tuple[str, Any], ...] = (("training_options", {}), ("evaluate_every", None))
         fixed = {
             key: value
             for key, value in dataclasses.asdict(self).items()
             if key not in ("steps", "cpu_seconds") and (key, value) not in unused
         }
-        fixed["contestant"] = KEPT_AS.get(self.contestant, self.contestant)
         return json.loads(json.dumps(fixed))
 
     def is_enough(self, steps: int, cpu_seconds: float) -> bool:
@@ -136,9 +134,6 @@ class Job:
             self.cpu_seconds is not None and cpu_seconds >= self.cpu_seconds
         )
 
-
-KEPT_AS = {"SAC + ReF-ER-1": "SAC + ReF-ER", "ACER, tau 0.02": "ACER, target_rate 0.02"}
-"""Contestants whose kept results have another name; ReF-ER is both of its rules, and ``refer-1`` is not."""
 
 Result = dict[str, Any]
 """A row of a study: what a complete job keeps, with its curve."""
@@ -162,12 +157,12 @@ def read_plan(path: Path) -> dict[str, Suite]:
 
 
 def _is_known(beside: str, plan: dict[str, Suite]) -> bool:
-    suite, _, contestant = beside.partition("/")
-    return suite in plan and (not contestant or contestant in plan[suite].contestants)
+    suite, _, method = beside.partition("/")
+    return suite in plan and (not method or method in plan[suite].methods)
 
 
 def jobs_of(name: str, suite: Suite) -> list[Job]:
-    """Return the jobs of a suite, all contestants with seed 0 first, validated before any of them runs.
+    """Return the jobs of a suite, all methods with seed 0 first, validated before any of them runs.
 
     Raises
     ------
@@ -175,10 +170,10 @@ def jobs_of(name: str, suite: Suite) -> list[Job]:
         If two of them would have the same files.
     """
     jobs = [
-        _job(name, suite, preset, contestant, seed)
+        _job(name, suite, preset, method, seed)
         for seed in range(suite.seeds)
         for preset in suite.presets
-        for contestant in suite.contestants
+        for method in suite.methods
     ]
     (most, times), *_ = Counter(job.name for job in jobs).most_common(1)
     if times > 1:
@@ -186,8 +181,8 @@ def jobs_of(name: str, suite: Suite) -> list[Job]:
     return jobs
 
 
-def _job(name: str, suite: Suite, preset: str, contestant: str, seed: int) -> Job:
-    config, settings = load_config(preset), suite.contestants[contestant]
+def _job(name: str, suite: Suite, preset: str, method: str, seed: int) -> Job:
+    config, settings = load_config(preset), suite.methods[method]
     is_foreign = "sb3" in settings
     agent = (
         AgentConfig.model_validate(suite.agent | settings)
@@ -197,7 +192,7 @@ def _job(name: str, suite: Suite, preset: str, contestant: str, seed: int) -> Jo
     return Job(
         suite=name,
         env=config.env,
-        contestant=contestant,
+        method=method,
         seed=seed,
         steps=suite.steps,
         cpu_seconds=suite.cpu_seconds,
@@ -207,17 +202,10 @@ def _job(name: str, suite: Suite, preset: str, contestant: str, seed: int) -> Jo
         agent=None if is_foreign else agent.model_dump(mode="json", exclude={"defaults"}),
         sb3=settings if is_foreign else None,
         training_options=config.training_options | suite.training_options,
-        judge_every=suite.judge_every,
+        evaluate_every=suite.evaluate_every,
     )
 
 
 def read_results(study: Path, suite: str) -> list[Result]:
     """Return what the file of a study has of a suite, each training with the rows of its ``curve``."""
-    names = {old: new for new, old in KEPT_AS.items()}
-    results = []
-    for row in read(study):
-        if row["name"].rpartition("/")[0] == suite:
-            settings = row["settings"]
-            contestant = names.get(settings["contestant"], settings["contestant"])
-            results.append(row | {"settings": settings | {"contestant": contestant}})
-    return results
+    return [row for row in read(study) if row["name"].rpartition("/")[0] == suite]

@@ -215,7 +215,7 @@ class _Progress:
 
     @staticmethod
     def _kind(job: Job) -> tuple[str, str]:
-        return job.task, job.contestant
+        return job.task, job.method
 
     def _length(self, job: Job) -> tuple[int, float]:
         """Environment steps and wall seconds of the curve so far."""

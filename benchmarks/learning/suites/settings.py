@@ -24,12 +24,12 @@ def row_name(name: str, seeds: Sequence[Result]) -> str:
     return name
 
 
-def differences(contestants: Mapping[str, Sequence[Result]]) -> list[str]:
+def differences(methods: Mapping[str, Sequence[Result]]) -> list[str]:
     """Return, in Markdown, the settings that methods share and have otherwise; empty if there are none.
 
     Two rows of a table may be compared with a view to one thing where they differ in that alone.
     """
-    settings = {name: _settings(seeds[0]["settings"]) for name, seeds in contestants.items()}
+    settings = {name: _settings(seeds[0]["settings"]) for name, seeds in methods.items()}
     values: dict[str, set[str]] = defaultdict(set)
     for each in settings.values():
         for key, value in each.items():
@@ -39,7 +39,7 @@ def differences(contestants: Mapping[str, Sequence[Result]]) -> list[str]:
         return []
     lines = ["| method | settings that are not the same in all rows |", "| --- | --- |"]
     for name, each in settings.items():
-        row = row_name(name, contestants[name])
+        row = row_name(name, methods[name])
         cells = [f"{key} {_value(each[key])}" for key in each if key in varied | {_FOREIGN}]
         lines.append(f"| {row} | {', '.join(cells)} |")
     return lines

@@ -65,7 +65,7 @@ def test_the_table_spans_the_seeds(draws):
     replay = importlib.import_module("benchmarks.learning.replay")
     plan = replay.read_plan(replay.ROOT / "benchmarks" / "learning" / "replay.yaml")
     jobs = replay.jobs_of("sac", plan["sac"])
-    mine = [job for job in jobs if job.task == "Hopper-v5" and job.contestant == "NERS"]
+    mine = [job for job in jobs if job.task == "Hopper-v5" and job.method == "NERS"]
     of = {
         "updates": 7,
         "scores": [0.25, 0.5, 0.75],

@@ -20,9 +20,9 @@ SUITE = {
         "steps": 600,
         "seeds": 1,
         "training_options": {"max_episode_steps": 5},
-        "judge_every": 300,
+        "evaluate_every": 300,
         "agent": {"hidden": [8], "batch_size": 16, "learning_starts": 200, "buffer_size": 4096},
-        "contestants": {"SAC, small": {"algorithm": "sac"}},
+        "methods": {"SAC, small": {"algorithm": "sac"}},
     }
 }
 
@@ -65,9 +65,9 @@ def test_a_training_leaves_its_policy_and_a_row_of_the_page(figure6, tmp_path):
     assert np.isfinite(float(cells[3]))
     assert float(cells[4]) == pytest.approx(last["mean_length"], rel=0.01)
     assert last["mean_length"] == 5
-    on_the_way = [row for row in rows if row["judged_mean_return"] is not None]
+    on_the_way = [row for row in rows if row["evaluated_mean_return"] is not None]
     assert [row["environment_steps"] for row in on_the_way] == [300, 600]
-    assert on_the_way[-1]["judged_mean_return"] == found_again.summary()["mean_return"]
+    assert on_the_way[-1]["evaluated_mean_return"] == found_again.summary()["mean_return"]
     assert "| SAC, small | 300 (300) | 1.00 | 1.00 |" in page.read_text()
     assert (tmp_path / "images" / "figure6_tiny.png").stat().st_size > 10_000
     assert "1 of 1 trainings done." in page.read_text()

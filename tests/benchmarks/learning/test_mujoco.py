@@ -24,7 +24,7 @@ TINY = {
         "steps": STEPS,
         "seeds": 2,
         "agent": {"hidden": [8], "batch_size": 16, "learning_starts": 200, "buffer_size": 4096},
-        "contestants": {"V-RACER": {"algorithm": "vracer"}},
+        "methods": {"V-RACER": {"algorithm": "vracer"}},
     }
 }
 
@@ -166,7 +166,7 @@ def test_the_page_shows_what_stands_beside_as_far_as_the_suite_goes(
 ):
     module = importlib.import_module("benchmarks.learning.suites.plan")
     beside = {"Two": {"sb3": "SAC"}, "Three": {"sb3": "TD3"}}
-    other = TINY["tiny"] | {"contestants": beside}
+    other = TINY["tiny"] | {"methods": beside}
     plan.write_text(
         yaml.safe_dump({"tiny": TINY["tiny"] | {"beside": ["other/Two"]}, "other": other})
     )
@@ -175,10 +175,15 @@ def test_the_page_shows_what_stands_beside_as_far_as_the_suite_goes(
         ("other", "Two", 9000),
         ("other", "Three", 9000),
     ):
-        settings = {"contestant": name, "env": "InvertedPendulum-v5", "seed": 0}
+        settings = {"method": name, "env": "InvertedPendulum-v5", "seed": 0}
         score = {"mean_return": 1.0, "mean_length": 1.0}
-        judged = {"deterministic": score, "drawing": score}
-        kept = {"settings": settings, "steps": end, "cpu_seconds": end / 10, "evaluation": judged}
+        evaluation = {"deterministic": score, "drawing": score}
+        kept = {
+            "settings": settings,
+            "steps": end,
+            "cpu_seconds": end / 10,
+            "evaluation": evaluation,
+        }
         curve = [
             {
                 "environment_steps": steps,

@@ -38,10 +38,15 @@ def test_the_page_has_a_row_for_each_sampler_beside_the_paper(replay, tmp_path):
     job = next(
         job
         for job in replay.jobs_of("sac", plan["sac"])
-        if job.task == "Hopper-v5" and job.contestant == "NERS"
+        if job.task == "Hopper-v5" and job.method == "NERS"
     )
-    judged = {"deterministic": {"mean_return": 1234.0}}
-    found = {"settings": job.settings(), "steps": 50000, "cpu_seconds": 500.0, "evaluation": judged}
+    evaluation = {"deterministic": {"mean_return": 1234.0}}
+    found = {
+        "settings": job.settings(),
+        "steps": 50000,
+        "cpu_seconds": 500.0,
+        "evaluation": evaluation,
+    }
     curve = [
         {"environment_steps": k, "cpu_seconds": k / 100, "episodes": 2, "mean_return": k / 10}
         for k in range(1000, 51000, 1000)
@@ -76,11 +81,11 @@ def test_the_difference_of_two_interquartile_means_has_the_interval_of_normal_sa
     assert low < mean < high
 
 
-def test_contestants_of_another_suite_stand_beside_those_of_a_suite(replay):
+def test_methods_of_another_suite_stand_beside_those_of_a_suite(replay):
     plan = replay.read_plan(ROOT / "benchmarks" / "learning" / "replay.yaml")
     results = ROOT / "benchmarks" / "results" / "replay.parquet"
-    found = replay.contestants_of("ablation", plan["ablation"], results)
-    assert list(found) == [*plan["ablation"].contestants, "NERS", "ERO", "RANDOM"]
+    found = replay.methods_of("ablation", plan["ablation"], results)
+    assert list(found) == [*plan["ablation"].methods, "NERS", "ERO", "RANDOM"]
     assert {one["settings"]["suite"] for one in found["NERS"]} == {"sac"}
 
 

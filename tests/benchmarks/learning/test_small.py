@@ -13,10 +13,10 @@ def small():
     return importlib.import_module("benchmarks.learning.small")
 
 
-def keep(results, task, contestant, seed, mean_return):
+def keep(results, task, method, seed, mean_return):
     found = {
-        "name": f"{task}/Some-v0_{contestant}_seed{seed}",
-        "settings": {"contestant": contestant},
+        "name": f"{task}/Some-v0_{method}_seed{seed}",
+        "settings": {"method": method},
         "evaluation": {"deterministic": {"mean_return": mean_return}},
         "cpu_seconds": 80.0 + 20 * seed,
     }

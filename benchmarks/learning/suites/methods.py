@@ -1,4 +1,4 @@
-"""The contestants of a suite side by side: their seeds, their curves and the numbers of a table."""
+"""The methods of a suite side by side: their seeds, their curves and the numbers of a table."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from rl_agent.config.colours import styles_of
 __all__ = [
     "POINTS",
     "Panel",
-    "contestants_of",
     "difference",
     "draw",
+    "methods_of",
     "numbers",
     "training_returns",
 ]
@@ -58,19 +58,19 @@ class Panel(NamedTuple):
     y: str
 
 
-def contestants_of(name: str, suite: Suite, results: Path) -> dict[str, Seeds]:
-    """Return the complete jobs by contestant: those of a suite in its order, and those beside it, of any task.
+def methods_of(name: str, suite: Suite, results: Path) -> dict[str, Seeds]:
+    """Return the complete jobs by method: those of a suite in its order, and those beside it, of any task.
 
-    Contestants without one are left out.
+    Methods without one are left out.
     """
     found = {of: read_results(results, of) for of in (name, *_suites(suite.beside))}
-    wanted = [(name, who) for who in suite.contestants]
+    wanted = [(name, who) for who in suite.methods]
     for beside in suite.beside:
         other, _, only = beside.partition("/")
-        everyone = dict.fromkeys(str(one["settings"]["contestant"]) for one in found[other])
+        everyone = dict.fromkeys(str(one["settings"]["method"]) for one in found[other])
         wanted += [(other, who) for who in everyone if only in ("", who)]
     seeds = {
-        who: [result for result in found[of] if result["settings"]["contestant"] == who]
+        who: [result for result in found[of] if result["settings"]["method"] == who]
         for of, who in wanted
     }
     return {who: own for who, own in seeds.items() if own}
@@ -81,27 +81,27 @@ def _suites(beside: Sequence[str]) -> list[str]:
 
 
 def draw(
-    contestants: Mapping[str, Seeds],
+    methods: Mapping[str, Seeds],
     panels: Sequence[Panel],
     picture: Path,
     styles: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> None:
-    """Draw the curves of contestants, with bands where there are several seeds.
+    """Draw the curves of methods, with bands where there are several seeds.
 
     Parameters
     ----------
-    contestants, panels
+    methods, panels
         What is drawn.
     picture
         The file.
     styles
-        Colour and dashes of each contestant, where other pictures have the same ones.
+        Colour and dashes of each method, where other pictures have the same ones.
     """
-    styles = styles or styles_of(contestants)
+    styles = styles or styles_of(methods)
     figure = Figure(figsize=(11, 4), layout="constrained")
     FigureCanvasAgg(figure)
     for axes, panel in zip(figure.subplots(1, len(panels)), panels, strict=True):
-        for name, seeds in contestants.items():
+        for name, seeds in methods.items():
             curves = [read_curve(seed, panel.value) for seed in seeds]
             begin, end = (
                 max(c[0, panel.along] for c in curves),
