@@ -117,7 +117,7 @@ def tests(output: Path, note: Note) -> Found:
     commands = {
         "cuda": [*pytest, "tests/cuda", *skipped, *(("-n", "10") if xdist else ())],
         "pressure": [*pytest, pressure, *(("-n", "5") if xdist else ())],
-        "learner": [*pytest, "tests/rl_agent/test_device.py", "-m", "gpu"],
+        "learner": [*pytest, "tests/rl_agent/runtime/test_device.py", "-m", "gpu"],
     }
     sanitizer = shutil.which("compute-sanitizer")
     few = [sys.executable, str(Path(__file__).resolve()), "--part", "few_steps", "-o", str(output)]

@@ -3,7 +3,7 @@
 Both are here twice, in forms that cannot be one. On the host each is one compiled pass, in place, over arrays that the
 cache holds (``Adam.step`` and ``follow``). On a device each is a few operations of torch (``step_on_device`` and
 ``follow_on_device``): a CUDA graph holds nothing else, and no branch, so that a number among its inputs tells what is
-due. ``tests/rl_agent/test_optimizer.py`` holds the two equal.
+due. ``tests/rl_agent/networks/optim/test_optimizer.py`` holds the two equal.
 """
 
 from __future__ import annotations

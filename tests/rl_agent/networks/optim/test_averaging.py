@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
+from learners import make_run
 from scipy.special import comb
-from test_checkpoint import make_run
 
 from rl_agent import AgentConfig, Learner, Policy
 from rl_agent.networks.optim.averaging import EVERY

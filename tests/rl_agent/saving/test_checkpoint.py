@@ -4,91 +4,11 @@ import os
 import pickle
 import re
 
-import gymnasium
 import numpy as np
 import pytest
+from learners import Push, assert_equal_to_the_bit, make_run
 
-from rl_agent import AgentConfig, CheckpointError, Learner, Policy
-from rl_agent.replay.memory import EPISODE_STEP_FIELDS
-from rl_agent.rollout.in_process import SerialRun
-from rl_agent.rollout.open_episodes import PER_AGENT
-
-
-class Drift(gymnasium.Env):
-    """A noisy integrator whose episodes terminate or are truncated at random."""
-
-    observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (2,), np.float32)
-    action_space = gymnasium.spaces.Box(-1.0, 1.0, (1,), np.float32)
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.x = self.np_random.normal(size=2).astype(np.float32)
-        return self.x.copy(), {}
-
-    def step(self, action):
-        self.x = self.x + np.float32(0.1) * np.array([self.x[1], action[0]], np.float32)
-        self.x += self.np_random.normal(0, 0.05, 2).astype(np.float32)
-        chance = self.np_random.random()
-        return self.x.copy(), -float(self.x @ self.x), chance < 0.02, chance > 0.97, {}
-
-
-class Push(Drift):
-    """The same with three discrete pushes, numbered from 5 on."""
-
-    action_space = gymnasium.spaces.Discrete(3, start=5)
-
-    def step(self, action):
-        return super().step(np.array([action - 6.0]))
-
-
-def make_run(network="mlp", environment=Drift, **settings):
-    small = {
-        "hidden": (8, 8),
-        "window": 4,
-        "batch_size": 16,
-        "buffer_size": 600,
-        "learning_starts": 300,
-        "learning_rate": 1e-3,
-    }
-    config = AgentConfig(network=network, **small | settings)
-    mode = gymnasium.vector.AutoresetMode.SAME_STEP
-    environments = gymnasium.vector.SyncVectorEnv([environment] * 3, autoreset_mode=mode)
-    learner = Learner(
-        config, environment.observation_space, environment.action_space, agents=3, seed=1
-    )
-    return SerialRun(learner, environments, seed=2)
-
-
-def assert_equal_to_the_bit(one, other):
-    for (arrays, counters), (other_arrays, other_counters) in (
-        (one.memory.state(), other.memory.state()),
-    ):
-        assert counters == other_counters
-        for name, array in arrays.items():
-            np.testing.assert_array_equal(array, other_arrays[name], err_msg=name)
-    for name in PER_AGENT:
-        np.testing.assert_array_equal(
-            getattr(one.open_episodes, name), getattr(other.open_episodes, name), err_msg=name
-        )
-    for name in EPISODE_STEP_FIELDS:
-        # what lies behind the present step is left from older episodes
-        for agent in range(one.agents):
-            parts = [
-                getattr(run.open_episodes, name)[agent, : run.open_episodes.length[agent]]
-                for run in (one, other)
-            ]
-            np.testing.assert_array_equal(*parts, err_msg=name)
-    for part in ("algorithm", "sampler"):
-        arrays = getattr(one, part).arrays() if part == "algorithm" else one.sampler.save()
-        others = getattr(other, part).arrays() if part == "algorithm" else other.sampler.save()
-        assert arrays.keys() == others.keys()
-        for name, array in arrays.items():
-            np.testing.assert_array_equal(array, others[name], err_msg=name)
-    assert one.algorithm.counters() == other.algorithm.counters()
-    assert one.refer.beta == other.refer.beta
-    assert vars(one.reward_scale) == vars(other.reward_scale)
-    np.testing.assert_array_equal(one.exploration.noise, other.exploration.noise)
-    assert vars(one.counters) == vars(other.counters)
+from rl_agent import CheckpointError, Learner, Policy
 
 
 @pytest.mark.parametrize(("network", "before"), [("mlp", 200), ("mlp", 900), ("lstm", 900)])

@@ -13,7 +13,7 @@ import flowsim.backend.user_cache
 import rl_agent.runtime.user_cache
 from rl_agent.runtime.user_cache import COMPILED, KEPT, cache_folder, cached
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 DOUBLED = """
 import os, sys
 from pathlib import Path

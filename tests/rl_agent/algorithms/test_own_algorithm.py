@@ -9,7 +9,7 @@ import pytest
 
 from rl_agent.config import AgentConfig, TwoCritics, registry
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 FILE = re.compile(r"^```python\n# rl_agent/algorithms/(\w+)/(\w+\.py)\n(.*?)^```$", re.M | re.S)
 
 PROGRAM = """

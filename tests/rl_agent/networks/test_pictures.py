@@ -4,9 +4,7 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
-from learners import finite_differences
-from test_checkpoint import assert_equal_to_the_bit
-from test_samplers import source_of
+from learners import assert_equal_to_the_bit, finite_differences, source_of
 
 from rl_agent import AgentConfig, Learner
 from rl_agent.networks import Conv, make_encoder, make_network

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 import scipy.stats
+from learners import source_of
 
 from rl_agent import AgentConfig
 from rl_agent.normalization.spaces import Sizes
@@ -10,7 +11,6 @@ from rl_agent.replay import (
     EpisodeMemory,
     EpochSampler,
     SegmentSampler,
-    Source,
     UniformSampler,
     make_sampler,
 )
@@ -49,11 +49,6 @@ def filled(capacity=40, *lengths):
     for tag, length in enumerate(lengths or (12, 20)):
         add(memory, length, tag)
     return memory
-
-
-def source_of(memory):
-    size = memory.observation.shape[1]
-    return Source(memory, np.zeros(size, np.float32), np.ones(size, np.float32), 0.9, 1.0)
 
 
 def found(sampler, memory, places, errors):

@@ -4,8 +4,7 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
-from learners import RULES, a_batch, a_learner, loss_and_gradient
-from test_samplers import source_of
+from learners import RULES, a_batch, a_learner, loss_and_gradient, source_of
 
 from rl_agent import AgentConfig, Learner
 from rl_agent.algorithms.dqn.loss import project

@@ -1,0 +1,1 @@
+"""Puts this folder on the path of the tests in the folders below, which share ``learners.py``."""
