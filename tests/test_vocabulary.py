@@ -54,7 +54,8 @@ def pages() -> list[Path]:
         pytest.skip("there is a copy without git here")
     old = (
         "benchmarks/results/", "coupling/agents/", "CHANGELOG.md", "tests/test_vocabulary.py",
-        "rl_agent/config/old_names.py", "tests/rl_agent/config/test_old_names.py", "tests/coupling/test_old_settings.py",
+        "rl_agent/config/old_names.py", "tests/rl_agent/config/test_old_names.py",
+        "tests/coupling/test_old_settings.py",
     )  # fmt: skip
     return [
         ROOT / name
