@@ -23,7 +23,6 @@ from rl_agent.config.run_length import RunLength, rounded
 Activation = Literal["softsign", "relu", "tanh"]
 Replay = Literal["refer", "refer-1", "refer-2", "none"]
 Sampler = Literal["uniform", "rank", "proportional", "ero", "ners"]
-Feature = Literal["state", "action", "reward", "next_state", "time", "td_error", "target"]
 Squash = Literal["none", "tanh"]
 
 Count = Annotated[int, Field(ge=1)]
@@ -38,8 +37,8 @@ Rate = Annotated[float, Field(gt=0.0, lt=1.0)]
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
-ERO_SETTINGS = {"performance_window", "score_learning_rate", "score_steps"}
-NERS_SETTINGS = ERO_SETTINGS | {"score_features", "score_context"}
+SCORE_SETTINGS = ("performance_window", "score_learning_rate")
+"""Settings of the samplers that score steps by a network."""
 
 
 class AgentConfig(BaseModel):
@@ -102,10 +101,8 @@ class AgentConfig(BaseModel):
         Environment steps in which ``importance_exponent`` rises to 1, in proportion; ``None`` leaves it as it is.
     performance_window
         Sampler ``ero`` or ``ners``: training episodes whose mean return is compared with that of as many before.
-    score_features, score_context
-        Sampler ``ners``: what its network sees of a step (eq. 2), and whether it sees the others drawn with it.
-    score_learning_rate, score_steps
-        Sampler ``ero`` or ``ners``: step size of Adam for its network, and steps that a comparison is learned from.
+    score_learning_rate
+        Sampler ``ero`` or ``ners``: step size of Adam for its network.
     c_max_scale
         C of eq. 13: far-policy starts at an importance weight of c_max = 1 + C / (1 + A t).
     annealing
@@ -114,8 +111,6 @@ class AgentConfig(BaseModel):
         D of eq. 12: the fraction of far-policy steps in the memory that beta aims at.
     beta
         Weight of the loss against the KL penalty at t = 0 (eq. 10; 0.3 in Weber et al. 2022).
-    beta_rate
-        Pace of beta (eq. 12) at t = 0, annealed like the learning rate; ``None`` takes that (the paper).
     sigma
         Standard deviation of the policy at t = 0 (fixed for DDPG, NAF, TD3, ACER, TIS, A3C), in half ranges of the
         action (before the tanh for SAC; paper: variance 0.2).
@@ -189,23 +184,11 @@ class AgentConfig(BaseModel):
     importance_exponent: Share = 0.4
     importance_steps: Count | None = None
     performance_window: Count = 1
-    score_features: Annotated[tuple[Feature, ...], Field(min_length=1)] = (
-        "state",
-        "action",
-        "reward",
-        "next_state",
-        "time",
-        "td_error",
-        "target",
-    )
-    score_context: bool = True
     score_learning_rate: Rate = 1e-4
-    score_steps: Count = 128
     c_max_scale: Positive = 4.0
     annealing: NotNegative = 5e-7
     far_policy_target: Share = 0.1
     beta: Share = 0.3
-    beta_rate: Rate | None = None
     sigma: PositiveStd = math.sqrt(0.2)
     sigma_min: float = Field(default=0.0, ge=0.0, le=100.0)
     center_advantages: bool = False
@@ -325,11 +308,9 @@ class AgentConfig(BaseModel):
                 f"sampler = {self.sampler} leaves most importance weights in the memory unrefreshed, and with them the "
                 f"far-policy fraction that steers beta under replay = {self.replay}; use replay = none or refer-1"
             )
-        read = {"ners": NERS_SETTINGS, "ero": ERO_SETTINGS}.get(self.sampler, set())
-        for key in sorted(NERS_SETTINGS - read):
+        for key in SCORE_SETTINGS if self.sampler not in ("ero", "ners") else ():
             if getattr(self, key) != AgentConfig.model_fields[key].default:
-                owners = "ero or ners" if key in ERO_SETTINGS else "ners"
-                yield f"{key} is a setting of sampler = {owners}, which sampler = {self.sampler} does not read"
+                yield f"{key} is a setting of sampler = ero or ners, which sampler = {self.sampler} does not read"
         if (self.network == "conv") != (self.image_shape is not None):
             yield (
                 f"network = {self.network} with image_shape = {self.image_shape}: network = conv, and no other, needs "

@@ -1,4 +1,4 @@
-"""Names that settings of an agent had before: read with a warning wherever settings are read, and never written.
+"""Names that settings of an agent had before, and settings that are gone: read, with a warning, and never written.
 
 Runs, checkpoints, shipped agents, kept results and users' YAML files of earlier versions have them.
 """
@@ -32,6 +32,14 @@ OLD_NAMES: Final = {
 }
 """The present name of each old one."""
 
+REMOVED: Final[Mapping[str, Any]] = {
+    "beta_rate": None,
+    "score_context": True,
+    "score_features": ["state", "action", "reward", "next_state", "time", "td_error", "target"],
+    "score_steps": 128,
+}
+"""Settings that brought no gain, and the value that they always have now."""
+
 _OLD_VALUES: Final[Mapping[str, Mapping[Any, Any]]] = {
     "deviation": {"state": True, "shared": False}
 }
@@ -60,21 +68,29 @@ def warn_once(sentence: str) -> None:
 
 
 def current_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of an agent by their present names, in their order.
+    """Return the settings of an agent by their present names, in their order, without those that were removed.
 
     Raises
     ------
     ValueError
-        When one is given by both of its names.
+        When one is given by both of its names, or was removed and is not what it always is now.
 
     Warns
     -----
     OldNameWarning
         Once, with all names that are old.
     """
+    for key in REMOVED.keys() & settings.keys():
+        value = settings[key]
+        if (list(value) if isinstance(value, tuple) else value) != REMOVED[key]:
+            raise ValueError(
+                f"{key} = {value} cannot be chosen any more: it brought no gain (docs/decisions/learner.md); leave "
+                "it out"
+            )
+    settings = {key: value for key, value in settings.items() if key not in REMOVED}
     old = [key for key in OLD_NAMES if key in settings]
     if not old:
-        return dict(settings)
+        return settings
     for key in old:
         if OLD_NAMES[key] in settings:
             raise ValueError(

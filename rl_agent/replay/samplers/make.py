@@ -14,7 +14,7 @@ from rl_agent.networks import Conv, make_encoder
 from rl_agent.normalization.spaces import Sizes
 from rl_agent.replay.samplers.epochs import EpochSampler
 from rl_agent.replay.samplers.ero import EROSampler
-from rl_agent.replay.samplers.features import Features
+from rl_agent.replay.samplers.features import FEATURES, Features
 from rl_agent.replay.samplers.ners import NERSSampler
 from rl_agent.replay.samplers.prioritized import ProportionalSampler, RankSampler
 from rl_agent.replay.samplers.sampler import Sampler
@@ -26,6 +26,8 @@ __all__ = ["make_sampler"]
 
 PRIORITY_EXPONENTS = {"rank": 0.7, "proportional": 0.6, "ners": 0.5}
 """alpha, where the settings do not say (Schaul et al. 2016, table 3; NERS, table B.1)."""
+SCORE_STEPS = 128
+"""Steps that a network of scores learns from at once (NERS, table B.1)."""
 
 
 def make_sampler(config: AgentConfig, sizes: Sizes, rng: np.random.Generator) -> Sampler:
@@ -45,7 +47,7 @@ def make_sampler(config: AgentConfig, sizes: Sizes, rng: np.random.Generator) ->
     if config.sampler == "uniform":
         return UniformSampler(config.episode_share if isinstance(config, DrawsSteps) else 0.0)
     if config.sampler == "ero":
-        return EROSampler(config.buffer_size, config.score_learning_rate, config.score_steps, rng)
+        return EROSampler(config.buffer_size, config.score_learning_rate, SCORE_STEPS, rng)
     exponent = (
         PRIORITY_EXPONENTS[config.sampler]
         if config.priority_exponent is None
@@ -61,9 +63,7 @@ def make_sampler(config: AgentConfig, sizes: Sizes, rng: np.random.Generator) ->
 def _make_ners(
     config: AgentConfig, sizes: Sizes, exponent: float, rng: np.random.Generator
 ) -> NERSSampler:
-    features = Features(
-        config.score_features, sizes, config.window + 1 if config.network == "conv" else 0
-    )
+    features = Features(FEATURES, sizes, config.window + 1 if config.network == "conv" else 0)
     picture = None
     if features.pictured:
         encoder = make_encoder(config)
@@ -71,7 +71,6 @@ def _make_ners(
     network = ScoreNetwork(
         features.size,
         rng,
-        has_context=config.score_context,
         picture=picture,
         pictures=len(features.pictured),
     )
@@ -81,5 +80,5 @@ def _make_ners(
         features,
         network,
         config.score_learning_rate,
-        config.score_steps,
+        SCORE_STEPS,
     )

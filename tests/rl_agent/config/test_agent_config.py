@@ -218,13 +218,11 @@ def test_what_is_written_has_the_settings_of_all_algorithms():
         ({"algorithm": "dqn", "network": "conv"}, "needs image_shape = "),
         ({"image_shape": (1, 9, 9)}, "needs image_shape = "),
         (
-            {"algorithm": "sac", "score_steps": 9},
-            "score_steps is a setting of sampler = ero or ners",
+            {"algorithm": "sac", "score_learning_rate": 1e-3},
+            "score_learning_rate is a setting of sampler = ero or ners",
         ),
-        (
-            {"algorithm": "sac", "sampler": "ero", "score_context": False},
-            "score_context is a setting of sampler = ners",
-        ),
+        ({"beta_rate": 3e-3}, r"beta_rate = 0.003 cannot be chosen any more"),
+        ({"algorithm": "sac", "score_steps": 9}, "score_steps = 9 cannot be chosen any more"),
         (
             {"algorithm": "naf", "sampler": "proportional", "replay": "refer-2"},
             "use replay = none or refer-1",
@@ -274,7 +272,8 @@ def test_what_does_not_fit_together_is_refused_with_the_reason(settings, reason)
         {"algorithm": "td3", "replay": "refer"},
         {"algorithm": "sac", "replay": "refer"},
         {"algorithm": "sac", "sampler": "rank"},
-        {"algorithm": "sac", "sampler": "ners", "score_features": ["reward", "td_error", "time"]},
+        {"algorithm": "sac", "sampler": "ners", "score_learning_rate": 1e-3},
+        {"beta_rate": None, "score_context": True, "score_steps": 128},  # of earlier versions
         {"algorithm": "td3", "sampler": "ero", "performance_window": 10},
         {"algorithm": "naf", "replay": "refer-1", "sampler": "rank"},
         {"replay": "none", "sampler": "proportional"},

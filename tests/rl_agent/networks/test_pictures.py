@@ -158,7 +158,7 @@ def test_a_million_pictures_take_less_than_eight_gigabytes():
     [
         ("dqn", {}),
         ("rainbow", {"atoms": 5, "n_step": 3}),
-        ("rainbow", {"atoms": 5, "sampler": "ners", "score_steps": 9}),
+        ("rainbow", {"atoms": 5, "sampler": "ners"}),
         ("vracer", {}),
         ("acer", {"episodes": 3, "segment": 5}),
         ("ppo", {"horizon": 60, "epochs": 2}),

@@ -34,7 +34,7 @@ ALGORITHMS = {
     "naf, proportional": {"replay": "none", "sampler": "proportional"},
     "naf": {"network": "lstm"},
     "td3": {"network": "lstm"},
-    "td3, by learned scores": {"sampler": "ners", "score_steps": 9, "importance_steps": 500},
+    "td3, by learned scores": {"sampler": "ners", "importance_steps": 500},
     "sac, from a learned subset": {"activation": "relu", "sampler": "ero"},
     "acer": {"episodes": 3, "segment": 6, "network": "lstm"},
     "acer, discrete": {"episodes": 3, "segment": 6, "environment": Push},
