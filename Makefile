@@ -103,7 +103,7 @@ VALIDATION := benchmarks/results/validation
 # a row beyond its tolerance fails the target, but only after the page that shows it
 validate: install
 	status=0; $(BIN)/flowsim validate -o $(VALIDATION) || status=$$?; \
-	$(BIN)/flowsim validate -o $(VALIDATION) --page docs/validation.md; exit $$status
+	$(BIN)/flowsim validate -o $(VALIDATION) --page docs/studies/validation.md; exit $$status
 
 # needs a GPU, and flowsim-rl[cuda12] or flowsim-rl[cuda13] in the environment of GPU_PYTHON
 GPU_PYTHON ?= python3

@@ -3,12 +3,12 @@
     make evidence                                  # all parts that this commit lacks, then results and pages
     python benchmarks/evidence.py --only demo      # some parts
     python benchmarks/evidence.py --list           # what there is, and which commit it is of
-    python benchmarks/evidence.py --page           # only write docs/evidence.md again
+    python benchmarks/evidence.py --page           # only write docs/studies/evidence.md again
 
 A part writes into runs/evidence/COMMIT, which git ignores, so the tree stays clean while the others run. After an
 interruption the parts that are done stay done. A part counts only when the tree is clean before and after it, and at
 the same commit. At the end the results of the finished parts replace those in benchmarks/results, the pages are
-written, and benchmarks/results/evidence.json and docs/evidence.md say which commit each of them is of.
+written, and benchmarks/results/evidence.json and docs/studies/evidence.md say which commit each of them is of.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from coupling.origin import machine  # noqa: E402
 from flowsim.validation import CASES  # noqa: E402
 
 RECORD = Path("benchmarks/results/evidence.json")
-PAGE = Path("docs/evidence.md")
+PAGE = Path("docs/studies/evidence.md")
 LONGEST = 3600.0  # seconds that a part may take
 PYTHON = sys.executable
 FLOWSIM = str(Path(PYTHON).parent / "flowsim")
@@ -71,12 +71,12 @@ def _validation(case: str) -> Part:
     file = f"validation/{case}.json"
     command = (FLOWSIM, "validate", "--case", case, "-o", "{out}/validation")
     return Part(f"validation/{case}", command, (("{out}/" + file, f"benchmarks/results/{file}"),),
-                "docs/validation.md; docs/results.md; README.md")  # fmt: skip
+                "docs/studies/validation.md; docs/results.md; README.md")  # fmt: skip
 
 
 def _bench(what: str, *besides: str) -> Part:
     file = f"bench/{what}.json"
-    shown = "; ".join(("docs/speed.md", *besides))
+    shown = "; ".join(("docs/studies/speed.md", *besides))
     return Part(f"bench/{what}", (FLOWSIM, "bench", what, "--json", "--full"),
                 (("{out}/" + file, f"benchmarks/results/{file}"),), shown, "{out}/" + file)  # fmt: skip
 
@@ -96,13 +96,13 @@ _DEMO = "runs/evidence-{short}/"
 PARTS: tuple[Part, ...] = (
     *map(_validation, CASES),
     _script("service/chaos", "coupling/chaos.json",
-            "docs/chaos.md; docs/commands.md; docs/results.md; docs/service.md; README.md", "--seconds", "300",
+            "docs/studies/chaos.md; docs/commands.md; docs/results.md; docs/service.md; README.md", "--seconds", "300",
             "-o", "{out}/coupling"),
     _script("service/fuzz_protocol", "coupling/fuzz.json", "docs/security.md", "--frames", "200000",
             "--by-sockets", "10000", "-o", "{out}/coupling/fuzz.json"),
     _bench("solver", "docs/results.md", "README.md"),
     _bench("tasks"),
-    _script("speed/train_rate", "bench/training.json", "docs/speed.md", "-o", "{out}/bench/training.json"),
+    _script("speed/train_rate", "bench/training.json", "docs/studies/speed.md", "-o", "{out}/bench/training.json"),
     _bench("learner", "docs/results.md"),
     _bench("coupling", "docs/results.md"),
     # what pip says of the machine is no evidence, so the installation talks to stderr
@@ -116,7 +116,14 @@ PARTS: tuple[Part, ...] = (
 )  # fmt: skip
 
 PAGES: tuple[tuple[str, ...], ...] = (
-    (FLOWSIM, "validate", "-o", "benchmarks/results/validation", "--page", "docs/validation.md"),
+    (
+        FLOWSIM,
+        "validate",
+        "-o",
+        "benchmarks/results/validation",
+        "--page",
+        "docs/studies/validation.md",
+    ),
     (PYTHON, "benchmarks/service/chaos.py", "--page"),
     (PYTHON, "benchmarks/speed/speed.py"),
 )
@@ -278,7 +285,7 @@ def publish(repository: Path, work: Path, pages: Iterable[tuple[str, ...]]) -> N
 
 
 def page(repository: Path) -> str:
-    """Return docs/evidence.md: which commit the results of each part, and of each long run, are of."""
+    """Return docs/studies/evidence.md: which commit the results of each part, and of each long run, are of."""
     record = _read(repository / RECORD)
     # where numbers are copied to, and where a script lies, may change without another run
     shown = {name: item["shown"] for name, item in record.items()}

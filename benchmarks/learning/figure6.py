@@ -2,7 +2,7 @@
 
     python benchmarks/learning/figure6.py run --suite narrow -j 2      # what is not complete
     python benchmarks/learning/figure6.py list                         # the jobs, and which are complete
-    python benchmarks/learning/figure6.py page                         # docs/figure6.md and its pictures
+    python benchmarks/learning/figure6.py page                         # docs/studies/figure6.md and its pictures
     python benchmarks/learning/figure6.py film runs/figure6/SUITE/JOB -o wake.gif  # six episodes
 
 A complete job adds a row to benchmarks/results/figure6.parquet: curve, settings, evaluation, machine, versions, commit.
@@ -76,7 +76,7 @@ An episode that leaves the box ends with a reward of -100; one that stays has 40
 The last policy is evaluated on 48 held-out episodes, in `pace` and `resolved` on 24.
 They are the first of evaluation seed 10^6 in the numbering before 26 November 2026.
 
-What the agents do there is on [learned.md](learned.md); the films of [agents.md](agents.md) show one.
+What the agents do there is on [learned.md](learned.md); the films of [agents.md](../agents.md) show one.
 
 A return counts every action, so an agent that leaves the box at once (-100) has a higher return than one that stays for
 400 actions at a cost of more than 0.25 each.

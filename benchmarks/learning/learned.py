@@ -1,7 +1,7 @@
 """What has an agent learned on the wake? Where it rests, what it pays, what the wake saves it, and when it acts.
 
     python benchmarks/learning/learned.py watch runs/figure6/SUITE/JOB --cells 32  # 24 episodes
-    python benchmarks/learning/learned.py page                          # docs/learned.md and its picture
+    python benchmarks/learning/learned.py page                          # docs/studies/learned.md and its picture
 
 The agent acts with the mean of its policy from the starts of the evaluation. Beside it, at the same resolution: the
 deficit of the wake of the cylinder alone where it rests, and the drag of the ellipse held in the free stream at the
@@ -272,8 +272,10 @@ def main() -> None:
     )
     parser.add_argument("--cells", nargs="+", type=int, default=[16, 32])
     parser.add_argument("--results", type=Path, default=RESULTS)
-    parser.add_argument("--page", type=Path, default=ROOT / "docs" / "learned.md")
-    parser.add_argument("--picture", type=Path, default=ROOT / "docs" / "images" / "learned.png")
+    parser.add_argument("--page", type=Path, default=ROOT / "docs" / "studies" / "learned.md")
+    parser.add_argument(
+        "--picture", type=Path, default=ROOT / "docs" / "studies" / "images" / "learned.png"
+    )
     options = parser.parse_args()
     if options.command == "page":
         found = read(options.results)

@@ -2,7 +2,7 @@
 
     python benchmarks/learning/linear_feedback.py search               # resumable; half an hour of one core
     python benchmarks/learning/linear_feedback.py evaluate --cells 32  # the best gains in another flow
-    python benchmarks/learning/linear_feedback.py page                 # the table of docs/learned.md
+    python benchmarks/learning/linear_feedback.py page                 # the table of docs/studies/learned.md
 
 The feedback is cases.baselines.PDController. Every candidate of a generation plays the same few episodes, in flows of
 its own; a candidate is worth the actions that it survives, less their cost.
@@ -156,7 +156,7 @@ def main() -> None:
     parser.add_argument("--starts", choices=("narrow", "paper"), default="narrow")
     parser.add_argument("--episodes", type=int, default=48)
     parser.add_argument("--results", type=Path, default=RESULTS)
-    parser.add_argument("--page", type=Path, default=ROOT / "docs" / "learned.md")
+    parser.add_argument("--page", type=Path, default=ROOT / "docs" / "studies" / "learned.md")
     options = parser.parse_args()
     evaluation = options.results / "evaluation.json"
     if options.command == "page":

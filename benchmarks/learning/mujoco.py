@@ -3,7 +3,7 @@
     python benchmarks/learning/mujoco.py run --suite vracer -j 2  # complete jobs are skipped, interrupted ones go on
     python benchmarks/learning/mujoco.py run --suite refer --tasks Hopper-v5 --seeds 1 --steps 50000
     python benchmarks/learning/mujoco.py list                     # the jobs, and which are complete
-    python benchmarks/learning/mujoco.py plot                     # docs/images/learning_SUITE.png, docs/learning.md
+    python benchmarks/learning/mujoco.py plot                     # docs/studies/learning.md and its pictures
 
 Every job runs in a process of its own on one thread, with one gradient step due per environment step unless its
 settings say otherwise, and adds a row to benchmarks/results/mujoco.parquet: its curve (environment steps, CPU and wall
@@ -34,7 +34,7 @@ def main() -> int:
     plot = commands.add_parser("plot", help="draw the curves and write the page")
     plot.add_argument("--plan", type=Path, default=ROOT / "benchmarks" / "learning" / "mujoco.yaml")
     plot.add_argument("--results", type=Path, default=RESULTS / "mujoco.parquet")
-    plot.add_argument("--docs", type=Path, default=ROOT / "docs")
+    plot.add_argument("--docs", type=Path, default=ROOT / "docs" / "studies")
     options = parser.parse_args()
     if options.command == "plot":
         write_page(read_plan(options.plan), options.results, options.docs)

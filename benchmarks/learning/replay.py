@@ -3,7 +3,7 @@
     python benchmarks/learning/replay.py run --suite sac -j 2  # complete jobs are skipped, interrupted ones go on
     python benchmarks/learning/replay.py list                  # the jobs, and which are complete
     python benchmarks/learning/replay.py draws                 # how uneven the sampling is at the end
-    python benchmarks/learning/replay.py page                  # docs/replay_study.md, its pictures and rows of others
+    python benchmarks/learning/replay.py page                  # docs/studies/replay.md, its pictures and rows of others
 
 Needs the extras box2d, mujoco, minatar and atari. A complete job adds a row to benchmarks/results/replay.parquet: its
 curve, settings, evaluation, machine, versions and commit. Checkpoints are in runs/replay/; ``draws`` reads
@@ -68,9 +68,9 @@ HEAD = """\
 # Replay: which steps, and how often
 
 Written by `python benchmarks/learning/replay.py page` from `benchmarks/results/replay.parquet`; do not edit it.
-[samplers.md](samplers.md) describes the samplers.
+[samplers.md](../samplers.md) describes the samplers.
 The settings are those of Oh et al. 2021, table B.1, with fewer steps; those of the replay ratios are in
-[acer.md](algorithms/acer.md#replay-ratios).
+[acer.md](../algorithms/acer.md#replay-ratios).
 
 | column | meaning |
 | --- | --- |
@@ -281,7 +281,7 @@ def fill_in_algorithms(plan: dict[str, Suite], results: Path, folder: Path) -> N
         cartpole = "dqn" if page.stem in ("dqn", "rainbow") else "ratios"
         lines = page.read_text(encoding="utf-8").split("\n")
         for index, line in enumerate(lines):
-            if not line.endswith("| [study](../replay_study.md) |"):
+            if not line.endswith("| [study](../studies/replay.md) |"):
                 continue
             cells = [cell.strip() for cell in line.split("|")]
             suite, env = suites.get(cells[1], (cartpole, cells[1]))
@@ -317,7 +317,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     commands = parser.add_subparsers(dest="command", required=True)
     add_run_and_list(commands, NAME)
-    add_page(commands, NAME, "replay_study")
+    add_page(commands, NAME)
     draws = commands.add_parser("draws", help="keep how uneven the sampling is at the end")
     draws.add_argument(
         "--plan", type=Path, default=ROOT / "benchmarks" / "learning" / f"{NAME}.yaml"
@@ -332,7 +332,7 @@ def main() -> int:
     if options.command == "page":
         write_page(read_plan(options.plan), options.results, options.page)
         fill_in_algorithms(
-            read_plan(options.plan), options.results, options.page.parent / "algorithms"
+            read_plan(options.plan), options.results, options.page.parents[1] / "algorithms"
         )
         return 0
     return run_or_list(options)

@@ -1,7 +1,7 @@
-"""What a school of swimmers has learned: the table of docs/school.md, from trainings of several seeds.
+"""What a school of swimmers has learned: the table of docs/studies/school.md, from trainings of several seeds.
 
-    python benchmarks/learning/train_seeds.py swimmer_school/quick --steps 20000 --plot docs/images/school.png
-    python benchmarks/learning/school.py  # docs/school.md between its marks
+    python benchmarks/learning/train_seeds.py swimmer_school/quick --steps 20000 --plot docs/studies/images/school.png
+    python benchmarks/learning/school.py  # docs/studies/school.md between its marks
 
 The baselines are evaluated on the same starts.
 """
@@ -52,8 +52,8 @@ def table(evaluations: Sequence[Mapping[str, Any]]) -> str:
 def main() -> None:
     """Write the page."""
     evaluations = [row["evaluation"] for row in read(RESULTS)]
-    docs = ROOT / "docs"
-    fill_in(docs / "school.md", "learning/school", "trainings", table(evaluations))
+    page = ROOT / "docs" / "studies" / "school.md"
+    fill_in(page, "learning/school", "trainings", table(evaluations))
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
     python benchmarks/learning/sisl.py run --suite multiwalker -j 2  # complete jobs are skipped, interrupted ones go on
     python benchmarks/learning/sisl.py list                          # the jobs, and which are complete
-    python benchmarks/learning/sisl.py page                          # docs/sisl.md and its pictures
+    python benchmarks/learning/sisl.py page                          # docs/studies/sisl.md and its pictures
 
 Needs the extra sisl. A complete job adds a row to benchmarks/results/sisl.parquet: curve, settings, evaluation,
 machine, versions and commit. Checkpoints are in runs/sisl/.
@@ -43,7 +43,7 @@ HEAD = """\
 Written by `python benchmarks/learning/sisl.py page` from `benchmarks/results/sisl.parquet`; do not edit it.
 V-RACER with ReF-ER for many agents (Weber et al. 2022), one policy for all agents of a world unless a row says
 otherwise, and PPO of stable-baselines3 with one policy for all.
-[worlds.md](worlds.md) says how it is done, and how today's games differ from the paper's.
+[worlds.md](../worlds.md) says how it is done, and how today's games differ from the paper's.
 All rows have two seeds: these are trials.
 The last policies are evaluated on 20 held-out episodes, the first of evaluation seed 10^6 in the numbering before 26
 November 2026.

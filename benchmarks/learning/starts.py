@@ -1,13 +1,13 @@
-"""Which starts can be held at all? The policies of figure 6 from each start, and a search where all of them are lost.
+"""Which initial conditions can be survived? The policies of figure 6 from each, and a search where all of them fail.
 
     python benchmarks/learning/starts.py run         # benchmarks/results/starts.json
     python benchmarks/learning/starts.py page        # docs/results.md between its marks
 
-A start is *held* when one of the policies that were trained on its range lives there for 12 actions: who is lost is
-lost before (docs/figure6.md). From a start that all of them lose a tree of actions is tried: each component -1, 0 or 1,
-so 27 actions at each of the first three decisions, after which each of the policies goes on to the twelfth. At the
-second and third decision the tree goes on from at most 27 of the flows that are left, drawn with a seed. What it saves
-can be held; what it does not save is lost as far as this search can tell.
+An initial condition is *survivable* when one of the policies that were trained on its range survives 12 actions from
+there: agents that leave the box leave it before (docs/studies/figure6.md). Where all of them fail, a tree of actions is
+tried: each component -1, 0 or 1, so 27 actions at each of the first three decisions, after which each of the policies
+continues to the twelfth. At the second and third decision the tree continues from at most 27 of the flows that are
+left, sampled with a seed. What it saves is survivable; what it does not save is not, as far as this search can tell.
 """
 
 from __future__ import annotations

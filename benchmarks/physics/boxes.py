@@ -1,7 +1,7 @@
 """In which box does the D-cylinder shed as in an unbounded stream? The cylinder of the wake task alone, in several.
 
     python benchmarks/physics/boxes.py run   # what is missing, some minutes of one core
-    python benchmarks/physics/boxes.py page  # the table of docs/boxes.md
+    python benchmarks/physics/boxes.py page  # the table of docs/studies/boxes.md
 
 Each box is the task's with other sides or more room. A box is complete when its row is in
 benchmarks/results/boxes/CELLS.json.
@@ -116,7 +116,7 @@ def main() -> None:
     )
     parser.add_argument("command", choices=("run", "page"))
     parser.add_argument("--cells", type=int, nargs="+", default=[16])
-    parser.add_argument("--page", type=Path, default=ROOT / "docs" / "boxes.md")
+    parser.add_argument("--page", type=Path, default=ROOT / "docs" / "studies" / "boxes.md")
     options = parser.parse_args()
     if options.command == "run":
         for cells in options.cells:

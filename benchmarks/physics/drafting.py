@@ -2,7 +2,7 @@
 
     python benchmarks/physics/drafting.py run --cells 16 32            # what is missing; a file for each resolution
     python benchmarks/physics/drafting.py run --cells 16 --sides slip  # in another box: CELLS_SIDES.json
-    python benchmarks/physics/drafting.py page                         # docs/drafting.md and its picture
+    python benchmarks/physics/drafting.py page                         # docs/studies/drafting.md and its picture
 
 The price of a place is the mean of |a|^2 for an agent that holds still there: a is the force over 0.5 and the torque
 over 0.05, averaged over each action (one D/U), with the opposite sign to what the flow does. ``mean`` is the part of
@@ -182,8 +182,10 @@ def main() -> int:
         "--sides", default="far_field", help="kind of the bottom and the top of the box"
     )
     parser.add_argument("--results", type=Path, default=RESULTS)
-    parser.add_argument("--page", type=Path, default=ROOT / "docs" / "drafting.md")
-    parser.add_argument("--picture", type=Path, default=ROOT / "docs" / "images" / "drafting.png")
+    parser.add_argument("--page", type=Path, default=ROOT / "docs" / "studies" / "drafting.md")
+    parser.add_argument(
+        "--picture", type=Path, default=ROOT / "docs" / "studies" / "images" / "drafting.png"
+    )
     options = parser.parse_args()
     if options.command == "page":
         write_page(options.results, options.page, options.picture)

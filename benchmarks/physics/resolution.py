@@ -2,7 +2,7 @@
 
     python benchmarks/physics/resolution.py run   # what is missing
     python benchmarks/physics/resolution.py evaluate NAME=runs/RUN ...  # agents at all resolutions
-    python benchmarks/physics/resolution.py page  # docs/resolution.md and its pictures
+    python benchmarks/physics/resolution.py page  # docs/studies/resolution.md and its pictures
 
 ``run`` looks at the cylinder alone (forces, wake), at the ellipse held in the wake (force and torque), and at the free
 ellipse under the same actions from the same starts, which are phases of the shedding, not moments, because the wakes of
@@ -392,8 +392,10 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--starts", choices=["narrow", "paper"], default="narrow")
     parser.add_argument("--episodes", type=int, default=24)
     parser.add_argument("--results", type=Path, default=RESULTS)
-    parser.add_argument("--page", type=Path, default=ROOT / "docs" / "resolution.md")
-    parser.add_argument("--picture", type=Path, default=ROOT / "docs" / "images" / "resolution.png")
+    parser.add_argument("--page", type=Path, default=ROOT / "docs" / "studies" / "resolution.md")
+    parser.add_argument(
+        "--picture", type=Path, default=ROOT / "docs" / "studies" / "images" / "resolution.png"
+    )
     return parser.parse_args()
 
 

@@ -2,13 +2,13 @@
 
     make chaos
     python benchmarks/service/chaos.py --seconds 300 --seed 5 --parts messages everything
-    python benchmarks/service/chaos.py --page  # only write docs/chaos.md again from the results that are there
+    python benchmarks/service/chaos.py --page  # only write docs/studies/chaos.md again from the results that are there
 
 Each part is one run of the oracle environment, whose journals say which steps returned. It is killed, stopped and cut
 off as the part says, resumed whenever it died, and finished in peace; then memory and journals are compared, and the
 ratio of environment to gradient steps is checked. Writes benchmarks/results/coupling/chaos.json and the tables of
-docs/chaos.md; the exit code says whether anything was lost, doubled or otherwise wrong. The folder of a part that
-failed is kept.
+docs/studies/chaos.md; the exit code says whether anything was lost, doubled or otherwise wrong. The folder of a part
+that failed is kept.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from siege import Siege, SiegeError  # noqa: E402
 
 from coupling.origin import machine, provenance  # noqa: E402
 
-RESULTS, PAGE = ROOT / "benchmarks" / "results" / "coupling", ROOT / "docs" / "chaos.md"
+RESULTS, PAGE = ROOT / "benchmarks" / "results" / "coupling", ROOT / "docs" / "studies" / "chaos.md"
 FINISH = 20.0  # seconds that the end of a part takes, about
 MEMORY = 2**20  # steps; no part does as many
 
@@ -268,7 +268,7 @@ def soak_table(report: dict[str, Any]) -> str:
 
 
 def write_page(results: Path) -> None:
-    """Put the tables of the results that are there between their marks in docs/chaos.md."""
+    """Put the tables of the results that are there between their marks in docs/studies/chaos.md."""
     text = PAGE.read_text()
     for name, table in (("chaos", chaos_table), ("soak", soak_table)):
         if (file := results / f"{name}.json").exists():
@@ -289,7 +289,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=None, help="of all moments; drawn unless given")
     parser.add_argument("--parts", nargs="+", choices=list(PARTS), default=list(PARTS))
     parser.add_argument("-o", "--output", type=Path, default=RESULTS)
-    parser.add_argument("--page", action="store_true", help="only write docs/chaos.md again")
+    parser.add_argument(
+        "--page", action="store_true", help="only write docs/studies/chaos.md again"
+    )
     options = parser.parse_args()
     if options.page:
         write_page(options.output)

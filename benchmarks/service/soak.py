@@ -5,7 +5,7 @@
 
 Every process of the run is sampled with psutil; a straight line is fitted to each curve after a tenth of the time, in
 which caches and buffers fill. Flat means: the line rises by less than the limits below. Writes soak.json with fits and
-curves into benchmarks/results/coupling/, and docs/images/soak.png.
+curves into benchmarks/results/coupling/, and docs/studies/images/soak.png.
 """
 
 from __future__ import annotations
@@ -155,7 +155,9 @@ def main() -> int:
     parser.add_argument(
         "-o", "--output", type=Path, default=ROOT / "benchmarks" / "results" / "coupling"
     )
-    parser.add_argument("--image", type=Path, default=ROOT / "docs" / "images" / "soak.png")
+    parser.add_argument(
+        "--image", type=Path, default=ROOT / "docs" / "studies" / "images" / "soak.png"
+    )
     parser.add_argument("--draw", action="store_true", help="draw what the last soak kept, no more")
     options = parser.parse_args()
     kept = options.output / "soak.json"

@@ -1,7 +1,7 @@
 """The benches of another commit beside those of this one, in turn, so that the machine is the same for both.
 
     git worktree add /tmp/before d51ad57
-    python benchmarks/speed/against.py /tmp/before  # into benchmarks/results/against.json and docs/speed.md
+    python benchmarks/speed/against.py /tmp/before  # into benchmarks/results/against.json and docs/studies/speed.md
     python benchmarks/speed/against.py /tmp/before --only solver --runs 5 -o /tmp/ratios.json
     python benchmarks/speed/against.py --page       # only the table, from what is kept
 
@@ -30,7 +30,7 @@ from coupling.files import write_atomically  # noqa: E402
 from coupling.origin import provenance  # noqa: E402
 
 RESULT = Path("benchmarks/results/against.json")
-PAGE = Path("docs/speed.md")
+PAGE = Path("docs/studies/speed.md")
 LONGEST = 1800.0  # seconds that one bench may take
 SPEED = {
     "solver": "cells_per_second",

@@ -43,7 +43,7 @@ SAC = (
     "agent.gamma=0.97", "agent.batch_size=128", "agent.squash=tanh", "agent.sigma_min=0",
     "agent.center_advantages=false", "agent.retrace_lambda=1", "agent.state_dependent_std=false",
 )  # fmt: skip
-"""SAC with ReF-ER-1 as in the study of the drafting task (docs/figure6.md)."""
+"""SAC with ReF-ER-1 as in the study of the drafting task (docs/studies/figure6.md)."""
 VALIDATION = ("taylor-green", "lamb-oseen", "cavity-100", "short-times", "added-mass", "leak")
 Found = dict[str, Any]
 Note = Callable[[Found], None]

@@ -1,4 +1,4 @@
-"""The table of docs/speed.md: what `flowsim bench` measured, beside what this project wants.
+"""The table of docs/studies/speed.md: what `flowsim bench` measured, beside what this project wants.
 
     make bench                          # measures, into benchmarks/results/bench
     python benchmarks/speed/speed.py          # writes the table from what is kept
@@ -20,7 +20,7 @@ sys.path[0] = str(ROOT)
 from benchmarks.pages import fill_in  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results" / "bench"
-PAGE = ROOT / "docs" / "speed.md"
+PAGE = ROOT / "docs" / "studies" / "speed.md"
 
 Row = dict[str, Any]
 Line = tuple[str, str, str, str]

@@ -4,7 +4,7 @@
 
 Each row is a run of its own with 24 agents in two worker processes. Its rate is counted from the first gradient step to
 the last action, by what the run notes in ``statistics.csv``. Raw results: benchmarks/results/bench/training.json, which
-`python benchmarks/speed/speed.py` puts into the table of docs/speed.md.
+`python benchmarks/speed/speed.py` puts into the table of docs/studies/speed.md.
 """
 
 from __future__ import annotations

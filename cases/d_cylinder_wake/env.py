@@ -34,8 +34,8 @@ Deviations from the paper
     Euler at 0.1.
 2.  Sides: the paper has Neumann conditions everywhere, in which drag and wake depend on the box. Here the box is
     cut out of an unbounded stream (`far_field`) with an outflow on the right: drag coefficient and period are
-    within 4 % of those in a box of 40 x 24 D (docs/boxes.md, 16 cells per D). Preset `paper` has Neumann conditions
-    on bottom and top, preset `sketch` walls; both nearly double the drag.
+    within 4 % of those in a box of 40 x 24 D (docs/studies/boxes.md, 16 cells per D). Preset `paper` has Neumann
+    conditions on bottom and top, preset `sketch` walls; both nearly double the drag.
 3.  A simulation that blows up ends its episode with -100 and `info["diverged"]`.
 4.  The frame moves with O; the equations are the same, since O does not accelerate.
 """

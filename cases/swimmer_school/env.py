@@ -2,7 +2,7 @@
 
 N swimmers that bend in a travelling wave of curvature swim through still water in a box without sides. Each sees
 itself, the school, its neighbours and the flow at its head, and commands twice in a period how it turns and how fast
-it beats. The paper says little of this task; what was chosen stands in docs/school.md.
+it beats. The paper says little of this task; what was chosen stands in docs/studies/school.md.
 
 Units: a swimmer's length L, the period T of its beat, the density of water; Re = L^2/(nu T).
 

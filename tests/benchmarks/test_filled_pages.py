@@ -15,19 +15,19 @@ def _page(name):
 def test_policies_in_other_flows():
     module = importlib.import_module("benchmarks.physics.resolution")
     assert module.table_of_policies(RESULTS / "resolution_policies.parquet") in _page(
-        "resolution.md"
+        "studies/resolution.md"
     )
 
 
 def test_linear_feedback():
     module = importlib.import_module("benchmarks.learning.linear_feedback")
     found = json.loads((RESULTS / "linear_feedback" / "evaluation.json").read_text())
-    assert module.table(found) in _page("learned.md")
+    assert module.table(found) in _page("studies/learned.md")
 
 
 def test_what_was_learned():
     module = importlib.import_module("benchmarks.learning.learned")
-    assert module.table(module.read(RESULTS / "learned.parquet")) in _page("learned.md")
+    assert module.table(module.read(RESULTS / "learned.parquet")) in _page("studies/learned.md")
 
 
 def test_cards_of_agents():

@@ -211,7 +211,7 @@ def drag_of_half_disk(width: float, height: float, end: float) -> np.ndarray:
 
 
 def test_wide_wake_leaves_a_short_box_as_a_long_one() -> None:
-    """C_D is 1.90 to 1.93 in boxes of 40 x 24 and 24 x 12 D (docs/boxes.md), and here within 5 %, steadily.
+    """C_D is 1.90 to 1.93 in boxes of 40 x 24 and 24 x 12 D (docs/studies/boxes.md), and here within 5 %, steadily.
 
     It was 1.75, and wandered, when the wake was taken to go on beyond the side with the deficit that it leaves with.
     """

@@ -227,8 +227,8 @@ def test_a_stored_result_is_read_as_it_was(tmp_path) -> None:
 def test_the_page_shows_tables_plots_and_pictures(tmp_path) -> None:
     stored(tmp_path / "raw")
     stored(tmp_path / "raw", "cylinder-40", quick=True)
-    missing = write_page(tmp_path / "raw", tmp_path / "docs" / "validation.md")
-    page = (tmp_path / "docs" / "validation.md").read_text()
+    missing = write_page(tmp_path / "raw", tmp_path / "docs" / "studies" / "validation.md")
+    page = (tmp_path / "docs" / "studies" / "validation.md").read_text()
     assert "| C_D | 1.33 | 1.32 to 1.37 | 0 % | 3 % | yes | 16 x 8 | 8 x 4 | 25 % |" in page
     assert "Quick run" in page
     assert "taylor-green" in missing

@@ -95,15 +95,14 @@ def run_or_list(options: argparse.Namespace) -> int:
 def add_page(
     commands: argparse._SubParsersAction[argparse.ArgumentParser],
     name: str,
-    page: str | None = None,
 ) -> None:
-    """Add the command that draws the curves and writes docs/PAGE.md, which is named like the study unless given."""
+    """Add the command that draws the curves and writes docs/studies/NAME.md."""
     write = commands.add_parser("page", help="draw the curves and write the page")
     write.add_argument(
         "--plan", type=Path, default=ROOT / "benchmarks" / "learning" / f"{name}.yaml"
     )
     write.add_argument("--results", type=Path, default=RESULTS / f"{name}.parquet")
-    write.add_argument("--page", type=Path, default=ROOT / "docs" / f"{page or name}.md")
+    write.add_argument("--page", type=Path, default=ROOT / "docs" / "studies" / f"{name}.md")
 
 
 def command_of(name: str, about: str, write: Callable[[dict[str, Suite], Path, Path], None]) -> int:

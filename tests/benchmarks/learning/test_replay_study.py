@@ -54,7 +54,7 @@ def test_the_page_has_a_row_for_each_sampler_beside_the_paper(replay, tmp_path):
     results = tmp_path / "results.parquet"
     row = found | {"name": job.name, "curve": curve}
     importlib.import_module("benchmarks.studies").pack(results, [row])
-    page = tmp_path / "docs" / "replay_study.md"
+    page = tmp_path / "docs" / "studies" / "replay.md"
     replay.write_page(plan, results, page)
     assert "| NERS | 1 | 50,000 | 4,900 | 1,234 | 100 | 2763.69 |" in page.read_text()
     for mean in (4900, 1234):  # of the last twentieth of the curve, and of the evaluation
