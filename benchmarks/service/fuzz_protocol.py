@@ -33,12 +33,12 @@ import msgspec
 import numpy as np
 import zmq
 
+from coupling.bench.service import NullLearner
 from coupling.origin import machine, provenance
 from coupling.service.experience import ExperienceLog
 from coupling.service.server import Server, Terms
 from coupling.wire import protocol
 from coupling.wire.protocol import HEADER_SIZE, Header, Hello, Kind, ProtocolError, Step
-from rl_agent.rollout.open_episodes import Decision
 
 RESULT = Path(__file__).parent / "results" / "coupling" / "fuzz.json"
 WORKERS, ENVIRONMENTS, SIZE, ACTIONS = 4, 2, 3, 3
@@ -360,52 +360,29 @@ def fuzz_decoder(rng: random.Random, count: int) -> dict[str, Any]:
 # --- the server -------------------------------------------------------------------------------------------
 
 
-class Recorder:
+class Recorder(NullLearner):
     """A learner that keeps nothing but the rows that it is told, and answers zeros."""
 
     def __init__(self) -> None:
-        self.environment_steps = self.gradient_steps = 0
+        super().__init__()
         self.told: set[bytes] = set()
 
     def begin(self, agents: np.ndarray, observations: np.ndarray) -> None:
         """Keep the rows."""
         self._note(observations)
 
-    def decide(self, agents: np.ndarray) -> Decision:
-        """Draw zeros."""
-        n = len(agents)
-        zeros, none = np.zeros((n, ACTIONS), np.float32), np.zeros((n, 0), np.float32)
-        return Decision(agents, zeros, zeros, zeros, zeros[:, 0], none, none, {})
-
-    def issue(self, decision: Decision) -> np.ndarray:
-        """Give them out."""
-        return decision.action
-
     def observe(
-        self, agents: Any, rewards: Any, terminated: Any, truncated: Any, observations: Any
+        self,
+        agents: np.ndarray,
+        rewards: np.ndarray,
+        terminated: np.ndarray,
+        truncated: np.ndarray,
+        observations: np.ndarray,
     ) -> None:
         """Keep the rows and rewards."""
         self._note(observations)
         self._note(np.asarray(rewards, "<f8"))
-        self.environment_steps += len(agents)
-
-    def abandon(self, agents: np.ndarray) -> None:
-        """Nothing is kept."""
-
-    def updates_due(self) -> int:
-        """Return zero."""
-        return 0
-
-    def update(self) -> None:
-        """Nothing is learned."""
-
-    def learnable(self, observations: np.ndarray) -> np.ndarray:
-        """All are."""
-        return np.ones(len(observations), bool)
-
-    def may_act(self) -> bool:
-        """Return true."""
-        return True
+        super().observe(agents, rewards, terminated, truncated, observations)
 
     def _note(self, rows: np.ndarray) -> None:
         if not np.isfinite(rows.astype(np.float32)).all():
