@@ -69,6 +69,7 @@ class Scale:
         )
 
 
+# one function, to be read from top to bottom like the algorithm
 def main() -> list[float]:
     """Train, and return the returns of all episodes in their order."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])

@@ -129,6 +129,7 @@ class Simulation(State):
         When the device has too little memory.
     """
 
+    # an argument for each choice of a flow and its method, most with a default: a script reads like its description
     def __init__(
         self,
         grid: Grid,

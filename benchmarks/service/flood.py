@@ -141,8 +141,8 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     return table
 
 
-def main() -> int:
-    """Measure and write."""
+def arguments() -> argparse.Namespace:
+    """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kinds", default=",".join(KINDS))
     parser.add_argument("--rate", type=float, default=1000.0, help="connections a second")
@@ -161,7 +161,12 @@ def main() -> int:
         type=Path,
         default=ROOT / "benchmarks" / "results" / "coupling" / "flood.json",
     )
-    options = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> int:
+    """Measure and write."""
+    options = arguments()
     rate, seconds = min(options.rate, 1000.0), min(options.seconds, 60.0)
     kinds = options.kinds.split(",")
     made_by, rows = provenance(), []

@@ -143,8 +143,8 @@ def plot(curves: dict[str, list[tuple[float, int, int, int]]], file: Path) -> No
     figure.savefig(file, dpi=200)
 
 
-def main() -> int:
-    """Soak, fit, plot; the exit code says whether all is flat."""
+def arguments() -> argparse.Namespace:
+    """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=1800.0)
     parser.add_argument("--workers", type=int, default=24)
@@ -159,7 +159,12 @@ def main() -> int:
         "--image", type=Path, default=ROOT / "docs" / "studies" / "images" / "soak.png"
     )
     parser.add_argument("--draw", action="store_true", help="draw what the last soak kept, no more")
-    options = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> int:
+    """Soak, fit, plot; the exit code says whether all is flat."""
+    options = arguments()
     kept = options.output / "soak.json"
     if options.draw:
         plot(json.loads(kept.read_text())["curves"], options.image)

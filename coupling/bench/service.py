@@ -199,15 +199,7 @@ def bench_coupling(
         try:
             launcher.start()
             _warm_up(server, launcher, learning, learner)
-            trips, updated, began = (
-                server.counts.round_trips,
-                learner.gradient_steps,
-                time.perf_counter(),
-            )
-            while (elapsed := time.perf_counter() - began) < seconds:
-                server.turn()
-            rate = (server.counts.round_trips - trips) / elapsed
-            updates = (learner.gradient_steps - updated) / elapsed
+            rate, updates = _rates(server, learner, seconds)
             middle, tail = server.liveness.delays()
         finally:
             server.close("the measurement is over")
@@ -228,6 +220,17 @@ def bench_coupling(
         if step_seconds
         else None,
     }
+
+
+def _rates(server: Server, learner: Learning, seconds: float) -> tuple[float, float]:
+    """Serve for some seconds; return round trips and gradient steps per second."""
+    trips, updated, began = server.counts.round_trips, learner.gradient_steps, time.perf_counter()
+    while (elapsed := time.perf_counter() - began) < seconds:
+        server.turn()
+    return (
+        (server.counts.round_trips - trips) / elapsed,
+        (learner.gradient_steps - updated) / elapsed,
+    )
 
 
 def standard_rows(say: Callable[[str], None], *, full: bool = False) -> list[dict[str, Any]]:

@@ -149,6 +149,7 @@ def baselines_of(env: str, env_options: dict[str, Any], seed: int) -> dict[str, 
     return shipped | {"random": _WholeRange(shipped["random"], space)}
 
 
+# each argument is a choice of the evaluation, and most have a default
 def evaluate_with_baselines(
     env: str,
     env_options: dict[str, Any],

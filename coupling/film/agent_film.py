@@ -31,6 +31,7 @@ _AGENT = "trained agent"
 _FLOW_ACTIONS, _TASK_ACTIONS = 100, 300
 
 
+# each argument is a choice of the film, and most have a default: a call in Python reads like a command
 def render(
     path: Path,
     files: Sequence[Path],

@@ -190,6 +190,7 @@ class _Panel:
             self.last = self._draw(self._moment())
 
 
+# each argument is a choice of the film, and most have a default: a call in Python reads like a command
 def render_film(
     controllers: Mapping[str, Controller],
     paths: Path | str | Sequence[Path | str],

@@ -27,6 +27,7 @@ __all__ = ["film_task"]
 _MANY, _ONE = "rgb_array_list", "rgb_array"
 
 
+# each argument is a choice of the film, and most have a default: a call in Python reads like a command
 def film_task(
     controllers: Mapping[str, Controller],
     files: Sequence[Path],

@@ -32,6 +32,7 @@ class Ending(NamedTuple):
     complete: bool
 
 
+# an argument for each option of the command; what is due after a step is in one place, so that output never changes one
 def simulate(
     simulation: Simulation,
     duration: float,

@@ -12,7 +12,17 @@ from flowsim.forces import ControlVolumes
 from flowsim.grid import Grid
 from flowsim.simulation import Simulation
 from flowsim.validation.cylinder import CHANNEL
-from flowsim.validation.result import Curve, Effort, Plot, Result, Setup, advance, compare, follow
+from flowsim.validation.result import (
+    Curve,
+    Effort,
+    Plot,
+    Result,
+    Row,
+    Setup,
+    advance,
+    compare,
+    follow,
+)
 
 FloatArray = NDArray[np.float64]
 
@@ -47,29 +57,7 @@ def forces(effort: Effort) -> Result:
 
         history = follow(sim, effort.choose(6.0, 3.0), effort.part(index, len(subjects)), both)
         late = history[history[:, 0] > 0.5 * history[-1, 0]]
-        penalty, balance = late[:, 1:4], late[:, 4:7]
-        scale = np.sqrt((penalty[:, :2] ** 2).sum(axis=1).mean())
-        mean = (penalty - balance).mean(axis=0)
-        tolerance, setup = effort.choose(0.01, 0.03), Setup.of(sim)
-        source = "control volume 0.25 D around the body; over the rms force, in D for the torque"
-        rows += [
-            compare(
-                f"{name}: difference of the mean force",
-                float(np.hypot(*mean[:2]) / scale),
-                0.0,
-                tolerance,
-                setup,
-                source,
-            ),
-            compare(
-                f"{name}: difference of the mean torque",
-                float(abs(mean[2]) / scale),
-                0.0,
-                tolerance,
-                setup,
-                source,
-            ),
-        ]
+        rows += _differences(name, late, effort.choose(0.01, 0.03), Setup.of(sim))
         if name == "driven ellipse":
             curves = [
                 Curve.of("penalty", history[::8, 0], history[::8, 2]),
@@ -87,6 +75,21 @@ def forces(effort: Effort) -> Result:
             )
         ],
     )
+
+
+def _differences(name: str, history: FloatArray, tolerance: float, setup: Setup) -> list[Row]:
+    """Compare the two measures of force and torque, columns 1 to 3 and 4 to 6 of a history."""
+    penalty, balance = history[:, 1:4], history[:, 4:7]
+    scale = np.sqrt((penalty[:, :2] ** 2).sum(axis=1).mean())
+    mean = (penalty - balance).mean(axis=0)
+    source = "control volume 0.25 D around the body; over the rms force, in D for the torque"
+    found = {"force": np.hypot(*mean[:2]) / scale, "torque": abs(mean[2]) / scale}
+    return [
+        compare(
+            f"{name}: difference of the mean {what}", float(value), 0.0, tolerance, setup, source
+        )
+        for what, value in found.items()
+    ]
 
 
 def leak(effort: Effort) -> Result:

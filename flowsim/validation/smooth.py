@@ -9,7 +9,7 @@ from flowsim.boundary import Sides
 from flowsim.grid import GHOSTS as G
 from flowsim.grid import Grid
 from flowsim.simulation import Simulation
-from flowsim.validation.result import Curve, Effort, Plot, Result, Setup, advance, compare
+from flowsim.validation.result import Curve, Effort, Plot, Result, Row, Setup, advance, compare
 
 FloatArray = NDArray[np.float64]
 
@@ -101,6 +101,18 @@ def taylor_green(effort: Effort) -> Result:
         ),
     ]
     curves = [Curve.of("error on n x n cells, CFL 0.5", 1 / np.array(sizes), errors, points=True)]
+    of_time, in_time = _orders_in_time(effort)
+    guide = np.array([1 / sizes[-1], 1 / sizes[0]])
+    curves += [*in_time, Curve.of("second order", guide, errors[0] * (guide * sizes[0]) ** 2)]
+    return Result(
+        rows + of_time,
+        [Plot("convergence", "1/n or dt U/L", "largest error", curves, logarithmic=True)],
+    )
+
+
+def _orders_in_time(effort: Effort) -> tuple[list[Row], list[Curve]]:
+    """Return the order of convergence in time of each integrator, and its errors."""
+    rows, curves = [], []
     for integrator, cfl, expected in (("euler", 0.2, 1), ("ab2", 0.4, 2)):
         cfls = np.array([cfl, cfl / 2, cfl / 4])
         # against the same grid at a very small step, so that only the error in time is left
@@ -117,7 +129,7 @@ def taylor_green(effort: Effort) -> Result:
                 expected,
                 0.25 / expected,
                 Setup.of(sim),
-                source,
+                "exact solution",
             )
         )
         curves.append(
@@ -126,11 +138,7 @@ def taylor_green(effort: Effort) -> Result:
             )
         )
         effort.progress(0.3 + 0.35 * expected)
-    guide = np.array([1 / sizes[-1], 1 / sizes[0]])
-    curves.append(Curve.of("second order", guide, errors[0] * (guide * sizes[0]) ** 2))
-    return Result(
-        rows, [Plot("convergence", "1/n or dt U/L", "largest error", curves, logarithmic=True)]
-    )
+    return rows, curves
 
 
 def lamb_oseen_profile(

@@ -15,6 +15,7 @@ SHORT_HELP = "Evaluate a trained agent against the task's baselines."
 EXAMPLE = "flowsim evaluate runs/demo --episodes 50 --json"
 
 
+# an argument for each option of the command, with what --help says of it
 @told_in_a_sentence
 def evaluate(
     path: Agent,

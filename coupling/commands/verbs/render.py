@@ -25,6 +25,7 @@ SHORT_HELP = "Film a trained agent next to the baselines."
 EXAMPLE = "flowsim render runs/demo -o wake.mp4 --baseline zero --baseline pd"
 
 
+# an argument for each option of the command, with what --help says of it
 @told_in_a_sentence
 def render(
     path: Agent,

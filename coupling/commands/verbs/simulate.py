@@ -17,6 +17,7 @@ SHORT_HELP = "Run the solver alone: forces, fields, a restart file, a film."
 EXAMPLE = "flowsim simulate d_cylinder_wake/quick --time 10 -o wake"
 
 
+# an argument for each option of the command, with what --help says of it
 @told_in_a_sentence
 def simulate(
     case: Annotated[
