@@ -4,6 +4,7 @@ Units: length D, time D/U, fluid density 1; so viscosity is 1/Re.
 """
 
 from flowsim.bodies import Body, Disk, Ellipse, HalfDisk, SignedDistance, Union, polygon
+from flowsim.bodies.jets import Jet
 from flowsim.bodies.table import BodyState, Contact
 from flowsim.boundary import Sides
 from flowsim.grid import Grid
@@ -18,6 +19,7 @@ __all__ = [
     "Ellipse",
     "Grid",
     "HalfDisk",
+    "Jet",
     "Sides",
     "SignedDistance",
     "Simulation",

@@ -103,7 +103,10 @@ class ControlVolumes:
         return _Balance(cells, centre, momentum, flux, self._momentum_inside(b, k, centre))
 
     def _momentum_inside(self, b: int, k: int, centre: FloatArray) -> FloatArray:
-        """Return momentum, and angular momentum about a point, of the fluid under a body, which moves as that does."""
+        """Return momentum, and angular momentum about a point, of the fluid under a body.
+
+        It moves as the body does, and as the jets do.
+        """
         flows, state = self._flows, self._flows.body_state
         mass, inertia = flows.displaced(b, k)
         c, s = np.cos(state.angle[b, k]), np.sin(state.angle[b, k])
@@ -113,7 +116,12 @@ class ControlVolumes:
         px, py = mass * (u - omega * y), mass * (v + omega * x)
         away_x, away_y = state.position[b, k] - centre
         spin = inertia * omega + mass * (x * v - y * u) + away_x * py - away_y * px
-        return np.array([px, py, spin])
+        inside = np.array([px, py, spin])
+        for j, jet in enumerate(flows.jets):
+            if jet.body == k:
+                px, py, turn = flows.jet_momentum[b, j]
+                inside += px, py, turn + (x + away_x) * py - (y + away_y) * px
+        return inside
 
     def _rectangle(self, b: int, k: int) -> tuple[int, int, int, int] | None:
         """Return the cells [i0, i1) x [j0, j1) around a body, or None where that cannot be a control volume."""

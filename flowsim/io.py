@@ -274,6 +274,8 @@ def _setup(simulation: Simulation) -> dict[str, Any]:
         "stream": simulation.stream,
         "gravity": simulation.gravity,
     }
+    if simulation.jets:
+        setup["jets"] = [_describe(jet) for jet in simulation.jets]
     # tuples become lists, as when read back
     described: dict[str, Any] = json.loads(json.dumps(setup, default=_plain))
     return described

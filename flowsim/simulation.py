@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from flowsim.backend.state import State
 from flowsim.bodies import Body
 from flowsim.bodies.checks import check_bodies
+from flowsim.bodies.jets import Jet
 from flowsim.bodies.resolution import FEWEST_CELLS, blockage, thickness
 from flowsim.bodies.swimmers import Swimmer
 from flowsim.boundary import SIDE_NAMES, Side, Sides
@@ -81,6 +82,8 @@ class Simulation(State):
         the pressure does not hold the hydrostatic part.
     sensors : sequence of (int, (float, float))
         Points that bodies carry along, in the frame of the body of that number, at which the flow is sensed.
+    jets : sequence of Jet
+        Slots in the surfaces of bodies through which fluid is blown or sucked.
     integrator : str
         ``"ab2"``, variable-step Adams-Bashforth of second order, or ``"euler"``.
     cfl : float, optional
@@ -114,6 +117,13 @@ class Simulation(State):
         unless written.
     sensed : (B, n, 2) float64
         Velocity of the flow at the n sensors, brought up to date by :meth:`advance`, :meth:`settle` and :meth:`sense`.
+    jet_flow_rates : (B, J) float64
+        What each jet blows now, in units of U D; negative values suck. May be written, which acts at once.
+    target_jet_flow_rates, jet_ramp_rates : (B, J) float64
+        The flow rate that each jet approaches in a straight line, and by how much in a D/U, which may be infinite;
+        zero keeps what it has. :meth:`set_jet_flow_rates` writes both.
+    jet_widths : (J,) float64
+        Of their slots along the surface, in units of D.
     control_volumes : ControlVolumes or None
         The second measure of force and torque, once :meth:`measure_control_volumes` was called.
     diverged : (B,) bool
@@ -141,6 +151,7 @@ class Simulation(State):
         stream: tuple[float, float] = (1.0, 0.0),
         gravity: tuple[float, float] = (0.0, 0.0),
         sensors: Sequence[tuple[int, tuple[float, float]]] = (),
+        jets: Sequence[Jet] = (),
         integrator: str = "ab2",
         cfl: float | None = None,
         penalty: float = 1e4,
@@ -157,6 +168,7 @@ class Simulation(State):
             stream=stream,
             gravity=gravity,
             sensors=sensors,
+            jets=jets,
             dtype=dtype,
             backend=backend,
             threads=threads,
@@ -208,7 +220,7 @@ class Simulation(State):
                 raise ValueError(
                     f"stream = {self.stream!r}: it enters through the {side} side, which is outflow"
                 )
-        passable = np.isin(kinds, (Side.OUTFLOW, Side.OPEN, Side.FAR_FIELD)).any()
+        passable = self._passable()
         normal = (given[1, 0] - given[0, 0]) * self.grid.ny + (
             given[3, 1] - given[2, 1]
         ) * self.grid.nx
@@ -216,6 +228,11 @@ class Simulation(State):
             raise ValueError(
                 "the stream enters the box but cannot leave it: one side must be outflow, open or far_field"
             )
+
+    def _passable(self) -> bool:
+        """Return whether fluid can leave through a side."""
+        leaves = (Side.OUTFLOW, Side.OPEN, Side.FAR_FIELD)
+        return bool(np.isin(self.sides.kinds(), leaves).any())
 
     def _settings(self) -> tuple[str, float, float]:
         """Return what sweeps are called with that may be written at any time."""
@@ -301,6 +318,7 @@ class Simulation(State):
             self.penalty,
             self.grid.h,
             s.sides,
+            s.jets,
         )
 
     def _project(self, active: Any, keep_pressure: bool) -> None:
@@ -311,7 +329,11 @@ class Simulation(State):
             spacing, room = self._far_spacing, self._vortices
             sweeps.far_field(active, *now, given, s.sides, s.stream, h, spacing, room)
         sweeps.update_sides(active, *now, *new, s.sides, given, s.clock, h)
-        self._pressure_solver.solve_divergence(active, *new, self._phi, s.sides)
+        sources = None
+        if s.jets is not None:
+            sweeps.balance_jets(active, *new, s.jets, s.sides, h)
+            sources = s.jets, s.state, h
+        self._pressure_solver.solve_divergence(active, *new, self._phi, s.sides, sources)
         potentials = (self._phi, self.pressure)
         sweeps.correct(
             active,
@@ -444,6 +466,8 @@ class Simulation(State):
         self._device.send_state()
 
     def _begin(self, active: BoolArray | None, until: float | FloatArray) -> None:
+        if self.jets and not self._passable():
+            self._check_closed_box()
         self._running[:] = ~self.diverged if active is None else active & ~self.diverged
         self._outside[:] = False
         self._until[:] = until
@@ -487,6 +511,7 @@ class Simulation(State):
         state = self.body_state
         for array in vars(state).values():
             array[which] = 0
+        self._jet_states[which] = 0.0
         for k, body in enumerate(self.bodies):
             state.position[which, k], state.angle[which, k] = body.center, body.angle
             for b in np.flatnonzero(which) if k in self._driven else ():
@@ -544,14 +569,57 @@ class Simulation(State):
         if side not in SIDE_NAMES or getattr(self.sides, side) != "inflow":
             raise ValueError(f"side = {side!r}: only an inflow side has a profile")
         inflow = Inflow(side, profile, self.grid, self.batch, self.stream)
-        kinds = self.sides.kinds()
-        if not np.isin(kinds, (Side.OUTFLOW, Side.OPEN, Side.FAR_FIELD)).any():
+        if not self._passable():
             raise ValueError(
                 f"the profile of side {side}: one side must be outflow, open or far_field for the fluid to leave"
             )
         self._inflows[inflow.number] = inflow
         if inflow.varies:
             self._step_by_halves()
+
+    def set_jet_flow_rates(
+        self, flow_rates: ArrayLike, over: float = 0.0, which: BoolArray | None = None
+    ) -> None:
+        """Let jets change to new flow rates from now on, in a straight line; no Python runs in a step for that.
+
+        Parameters
+        ----------
+        flow_rates : (B, J) or (J,)
+            In units of U D; negative values suck.
+        over : float
+            Time until they are reached, in units of D/U; zero changes them in the next step.
+        which : (B,) bool, optional
+            Simulations whose jets change; all unless given.
+
+        Raises
+        ------
+        ValueError
+            For values that are not finite or do not fit, or a net flow rate in a box that nothing can leave.
+        """
+        rates = np.asarray(flow_rates, np.float64)
+        shape = self.jet_flow_rates.shape
+        if rates.shape not in (shape, shape[1:]) or not np.isfinite(rates).all():
+            raise ValueError(
+                f"flow rates of jets must be {shape[1:]} or {shape} finite numbers, not {flow_rates!r}"
+            )
+        if not (np.isfinite(over) and over >= 0):
+            raise ValueError(f"over = {over!r}: the time of a ramp is finite and not negative")
+        which = np.ones(self.batch, bool) if which is None else which
+        target = np.broadcast_to(rates, shape)[which]
+        way = np.abs(target - self.jet_flow_rates[which])
+        self.target_jet_flow_rates[which] = target
+        self.jet_ramp_rates[which] = way / over if over > 0 else np.inf
+        if not self._passable():
+            self._check_closed_box()
+
+    def _check_closed_box(self) -> None:
+        for rates in (self.jet_flow_rates, self.target_jet_flow_rates):
+            net = np.abs(rates.sum(axis=1))
+            if (net > 1e-9 * np.abs(rates).sum(axis=1)).any():
+                raise ValueError(
+                    f"the flow rates of the jets add up to {net.max():g}, but nothing can leave or enter the box: "
+                    "one side must be outflow, open or far_field, or they must add up to zero"
+                )
 
     @property
     def _each_step(self) -> bool:
@@ -636,7 +704,7 @@ class Simulation(State):
         return power
 
     def describe(self) -> str:
-        """Say resolution, thickness of bodies, blockage, penalty and step size in a line; what is doubtful adds a line.
+        """Say resolution, thickness of bodies, blockage, penalty and step size in a line; jets and doubts add lines.
 
         The step is the one that a flow of the speed of the stream takes, the viscous limit included. A line is added
         for a thin body, for lambda dt below 100, where more than 1 % of the flow leaks through bodies, and for a driven
@@ -667,6 +735,10 @@ class Simulation(State):
             start = self.body_state.position[0, k]
             if self.time[0] == 0 and not np.allclose(start, self.bodies[k].center):
                 line += f"\nbody {k} is driven: it starts at ({start[0]:g}, {start[1]:g}), whatever its center"
+        for j, width in enumerate(self.jet_widths):
+            line += f"\njet {j} is {width / h:.3g} cells wide"
+            if width < FEWEST_CELLS * h:
+                line += ": its flow rate is exact, its profile is not resolved"
         leaks = f"below {FEWEST_CELLS} it leaks, and its forces are rough"
         for k, n in enumerate(cells):
             if n < FEWEST_CELLS:

@@ -1,4 +1,7 @@
-"""The state of a batch of flows: its arrays, where the sweeps and where the host see them, and what they hold."""
+"""The state of a batch of flows: its arrays, where the sweeps and where the host see them, and what they hold.
+
+All is in one file, because all of it reads and writes the same arrays.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +14,24 @@ from numpy.typing import ArrayLike, NDArray
 
 from flowsim.backend import load_backend
 from flowsim.bodies import Body
+from flowsim.bodies.jets import Jet, JetTable, tabulate_jets
 from flowsim.bodies.table import BodyState, BodyTable
 from flowsim.boundary import Side, Sides
 from flowsim.grid import GHOSTS as G
 from flowsim.grid import Grid
 from flowsim.inflow import Inflow
 from flowsim.kernels.distances import Shape
+from flowsim.kernels.jets import (
+    FLOW_RATE,
+    GAIN,
+    HALF,
+    JET_COLUMNS,
+    MOMENTUM,
+    RADIAL,
+    RAMP,
+    SURFACE,
+    TARGET,
+)
 from flowsim.kernels.layout import (
     AXIS_A,
     CENTROID_X,
@@ -74,6 +89,7 @@ class Near:
     gravity: Array
     sensors: Array
     carriers: Array
+    jets: JetTable | None
 
 
 class State:
@@ -89,6 +105,7 @@ class State:
         stream: tuple[float, float],
         gravity: tuple[float, float],
         sensors: Sequence[tuple[int, tuple[float, float]]],
+        jets: Sequence[Jet],
         dtype: str,
         backend: str,
         threads: int,
@@ -111,7 +128,13 @@ class State:
         self._inflows: dict[int, Inflow] = {}
         self._far_field = bool((self._side_kinds == Side.FAR_FIELD).any())
         self._table = BodyTable.of(self.bodies, grid.h, batch)
-        self._near = Near(**self._allocate(len(sensors)), **self._constants(sensors))
+        self.jets = tuple(jets)
+        places, kinds = tabulate_jets(self.jets, self.bodies, grid.h)
+        radius = np.where(kinds[:, RADIAL] != 0, places[:, SURFACE], 1.0)
+        self.jet_widths: FloatArray = 2.0 * places[:, HALF] * radius
+        near, array = self._allocate(len(sensors)), self._device.array
+        table = JetTable(array(places), array(kinds), near.pop("jets"))
+        self._near = Near(**near, **self._constants(sensors), jets=table if self.jets else None)
         self._everyone = self._device.array(np.ones(batch, np.bool_))
 
     def _allocate(self, sensors: int) -> dict[str, Array]:
@@ -142,6 +165,7 @@ class State:
                 "gait": ((batch, bending, GAIT_COLUMNS), np.float64),
                 "form": ((batch, bending, FORM_COLUMNS), np.float64),
                 "sensed": ((batch, sensors, 2), np.float64),
+                "jets": ((batch, len(self.jets), JET_COLUMNS), np.float64),
             }
         )
         self._speeds = device.speeds(batch, grid, self.dtype, near["flags"])
@@ -154,6 +178,9 @@ class State:
         self.fences[:] = (-np.inf, np.inf, -np.inf, np.inf)
         self.steps, self.sensed = host["steps"], host["sensed"]
         self.gait, self.form = host["gait"], host["form"]
+        self._jet_states = jets = host["jets"]
+        self.jet_flow_rates, self.target_jet_flow_rates = jets[..., FLOW_RATE], jets[..., TARGET]
+        self.jet_ramp_rates, self.jet_momentum = jets[..., RAMP], jets[..., MOMENTUM:GAIN]
         return near
 
     def _constants(self, sensors: Sequence[tuple[int, tuple[float, float]]]) -> dict[str, Array]:
@@ -265,8 +292,14 @@ class State:
         return float(self._table.traits[k, FLUID_MASS]), float(inertia)
 
     def max_divergence(self) -> FloatArray:
-        """Largest |div u| of each simulation; shape (B,)."""
-        self._sweeps.divergence(self._everyone, self.u, self.v, self._phi, self._near.sides)
+        """Largest |div u| of each simulation, but for the sources of jets; shape (B,)."""
+        s = self._near
+        self._sweeps.divergence(self._everyone, self.u, self.v, self._phi, s.sides)
+        if s.jets is not None:
+            self._device.send_state()
+            self._sweeps.subtract_sources(
+                self._everyone, self._phi, s.jets, s.state, self.grid.h, s.sides
+            )
         return np.abs(self.to_host(self._phi)).max(axis=(1, 2)).astype(np.float64) / self.grid.h
 
     def velocity_at_centres(self, which: int | slice = slice(None)) -> NDArray[np.floating]:
@@ -397,6 +430,8 @@ class State:
         }
         if len(self._table.nodes):
             fields |= {"gait": self.gait, "form": self.form, "midlines": self._near.bodies.midlines}
+        if self.jets:
+            fields["jets"] = self._jet_states
         return fields | {f"body_{name}": array for name, array in vars(self.body_state).items()}
 
     def get_state(self, b: int = 0) -> dict[str, NDArray[Any]]:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from flowsim import Disk, Ellipse, Grid, HalfDisk, Sides, SignedDistance, Simulation
+from flowsim import Disk, Ellipse, Grid, HalfDisk, Jet, Sides, SignedDistance, Simulation
 from flowsim.bodies.swimmers import anguilliform, carangiform, slender
 
 CASES = {
@@ -65,6 +65,16 @@ CASES = {
         [Disk(center=(1.2, 1.4))],
         {"perturbation": 0.5},
     ),
+    "jets": (
+        Sides("inflow", "outflow", "no_slip", "no_slip", left_profile="parabolic"),
+        [Disk(center=(x, 1.5), diameter=2.6) for x in (1.6, 1.7, 1.8)],
+        {"jets": [Jet(body=2, angle=0.7, width=0.6), Jet(point=(0.0, 1.3), width=0.5)]},
+    ),
+    "jets all around": (
+        Sides("periodic", "periodic", "open", "open"),
+        [Disk(center=(0.2, 1.5), diameter=2.6, motion="free", density=2.0)],
+        {"jets": [Jet(angle=3.0, width=0.6, profile="parabolic")], "stream": (0.5, 0.0)},
+    ),
     "cavity": (
         Sides("no_slip", "no_slip", "no_slip", "no_slip", top_velocity=1.0),
         [],
@@ -102,6 +112,7 @@ def assert_equal(cpu: Simulation, cuda: Simulation, tolerance: float) -> None:
     np.testing.assert_array_equal(cuda.steps, cpu.steps)
     np.testing.assert_allclose(cuda.time, cpu.time, rtol=tolerance)
     np.testing.assert_allclose(cuda.sensed, cpu.sensed, atol=tolerance)
+    np.testing.assert_allclose(cuda.jet_momentum, cpu.jet_momentum, atol=tolerance)
 
 
 @pytest.mark.parametrize(
@@ -125,6 +136,7 @@ def test_steps_are_the_same(name: str, dtype: str, tiny: bool) -> None:
         # of those that are held
         sim.body_state.target_angular_velocity[0, :] = 0.3
         sim.body_state.angular_acceleration[0, :] = 5.0
+        sim.target_jet_flow_rates[:], sim.jet_ramp_rates[:] = 0.2, [[1.0], [np.inf]]
         sim.advance_steps(2 if tiny else 100)
         sim.advance(0.001, active=np.array([True, False]))
     assert_equal(*sims, tolerance)

@@ -11,6 +11,7 @@ from flowsim.backend.cpu.clock import begin_step, end_step, find_speed
 from flowsim.backend.cpu.device import Device
 from flowsim.backend.cpu.far_field import far_field
 from flowsim.backend.cpu.flow import copy_velocity, correct, divergence, predict, sample
+from flowsim.backend.cpu.jets import balance_jets, subtract_sources
 from flowsim.backend.cpu.poisson import PressureSolver
 from flowsim.backend.cpu.precompile import cores
 from flowsim.backend.cpu.sides import fill_ghosts, predict_open_sides, update_sides
@@ -18,6 +19,7 @@ from flowsim.backend.cpu.sides import fill_ghosts, predict_open_sides, update_si
 __all__ = [
     "Device",
     "PressureSolver",
+    "balance_jets",
     "begin_step",
     "bend",
     "copy_velocity",
@@ -35,5 +37,6 @@ __all__ = [
     "predict_open_sides",
     "sample",
     "sense",
+    "subtract_sources",
     "update_sides",
 ]

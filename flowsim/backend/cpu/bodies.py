@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from flowsim.backend.cpu.compiling import Task, inner, row_loop, sweep
+from flowsim.backend.cpu.jets import add_jets, weigh_jets
 from flowsim.backend.cpu.shares import resolve_overlap, write_shares
 from flowsim.bodies.table import TOUCHES_BOX
 from flowsim.boundary import BOTTOM, LEFT
@@ -24,6 +25,7 @@ from flowsim.kernels.body_geometry import (
 )
 from flowsim.kernels.cell import mask, velocity_at
 from flowsim.kernels.distances import MIDLINE
+from flowsim.kernels.jets import add_gain, ramp_jets
 from flowsim.kernels.layout import (
     ANGLE,
     DT,
@@ -199,6 +201,7 @@ def penalize(
     penalty: float,
     h: float,
     sides: Array,
+    jets: Any,
 ) -> None:
     """Move bodies, give free ones their new velocity, drag the fluid under every body along, add up what that takes.
 
@@ -206,13 +209,14 @@ def penalize(
     The force on the body is the penalty integral plus the rate of change of momentum of the fluid inside. ``shares``
     and ``drifts`` (2, B, ...), of u and v, are room for what share of the faces a body has and for its velocity of
     deformation, in the frame of which one that bends is penalised as a rigid one. ``rows`` is that room of
-    :func:`flowsim.backend.cpu.flow.predict`.
+    :func:`flowsim.backend.cpu.flow.predict`, and ``jets`` the table of jets or None.
     """
     nx, ny = u.shape[1] - 2 * G, u.shape[2] - 2 * G
     n = task.b
     dt, un, vn, share_u, share_v = clock[n, DT], u[n], v[n], shares[0, n], shares[1, n]
     if moves:
         move_bodies(bodies, state[n], dt)
+        ramp_jets(jets, n, dt)
     contact[n] = 0
     c = penalty * dt
     for rank in range(len(bodies.order)):
@@ -238,6 +242,9 @@ def penalize(
             _deform(vn, share_v, drift_v, False, where, theta, lines, bodies, n, k, h)
         su = _moments(un, share_u, True, where, h)
         sv = _moments(vn, share_v, False, where, h)
+        px, py, turn = weigh_jets(jets, n, k, where, theta, shares, c, h, sides)
+        su = su[0], su[1], su[2], su[3] - px, su[4]
+        sv = sv[0], sv[1], sv[2], sv[3] - py, sv[4] - turn
         free = moves and bodies.kinds[k, FREE] != 0
         vx, vy, omega = respond(bodies.traits[k], free, body, su, sv, dt, gravity)
         if bent:
@@ -251,6 +258,8 @@ def penalize(
             continue
         _impose(un, share_u, True, where, h, vx, -omega)
         _impose(vn, share_v, False, where, h, vy, omega)
+        add_jets(jets, n, k, where, theta, un, vn, shares, h, sides)
+        add_gain(jets, n, k, body, where[2] - x, where[3] - y, dt)
 
 
 @sweep

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from flowsim.backend.cpu.compiling import Task, divided, inner, rows_of
 from flowsim.backend.cpu.device import Device
 from flowsim.backend.cpu.flow import divergence
+from flowsim.backend.cpu.jets import subtract_sources
 from flowsim.backend.cpu.lanes import LANES, load, store
 from flowsim.backend.cpu.transform import ROWS, TransformTables, buffer_size, change_rows
 from flowsim.backend.poisson import PoissonPlan
@@ -60,9 +61,16 @@ class PressureSolver:
         self._mode_zero = device.zeros((batch, nx), np.float64)
         self._buffers = device.zeros((device.threads, buffer_size(ny)), dtype)
 
-    def solve_divergence(self, active: Array, u: Array, v: Array, phi: Array, sides: Array) -> None:
-        """Write to ``phi`` the potential whose gradient, on unit spacing, has the divergence of u and v."""
+    def solve_divergence(
+        self, active: Array, u: Array, v: Array, phi: Array, sides: Array, sources: Any = None
+    ) -> None:
+        """Write to ``phi`` the potential whose gradient, on unit spacing, has the divergence of u and v.
+
+        Less that of the ``sources`` of jets: their table, the states of the bodies, h.
+        """
         divergence(active, u, v, phi, sides)
+        if sources is not None:
+            subtract_sources(active, phi, *sources, sides)
         self.solve(active, phi)
 
     def solve(self, active: Array, d: NDArray[np.floating]) -> None:

@@ -16,6 +16,7 @@ from flowsim.backend.cuda.flow import (
     predict,
     sample,
 )
+from flowsim.backend.cuda.jets import balance_jets, subtract_sources
 from flowsim.backend.cuda.penalty import penalize
 from flowsim.backend.cuda.poisson import PressureSolver
 from flowsim.backend.cuda.sides import fill_ghosts, predict_open_sides, update_sides
@@ -23,6 +24,7 @@ from flowsim.backend.cuda.sides import fill_ghosts, predict_open_sides, update_s
 __all__ = [
     "Device",
     "PressureSolver",
+    "balance_jets",
     "begin_step",
     "bend",
     "copy_velocity",
@@ -39,5 +41,6 @@ __all__ = [
     "predict_open_sides",
     "sample",
     "sense",
+    "subtract_sources",
     "update_sides",
 ]

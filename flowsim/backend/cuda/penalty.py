@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from numba import cuda
 
+from flowsim.backend.cuda.jets import add_jets, ramp_jets, weigh_jets
 from flowsim.backend.cuda.launching import SIMULATED, WARP, Kernel, block_sums, warp_sum
 from flowsim.backend.cuda.windows import (
     AT_X,
@@ -247,8 +248,8 @@ def _placing(view: Callable[[BodyTable], BodyTable]) -> Kernel:
                 if level == 0 and rises:
                     window[LEVEL] = 1
                 elif level == 1 and rises:
-                    # others may see 1 or 2 here, which is the same to them
-                    window[LEVEL] = 2
+                    # others may see 1 or more here, which is the same to them
+                    window[LEVEL] = 2 + rank
 
     return _place
 
@@ -441,9 +442,12 @@ _take_turns, _take_turns_bent = _taking_turns(_rigid), _taking_turns(_all)
 def penalize(
     active: Array, room: BodyRoom, u: Array, v: Array, shares: Array, drifts: Array, form: Array,
     bodies: BodyTable, moves: bool, state: Array, contact: Array, gravity: Array, clock: Array,
-    penalty: float, h: float, sides: Array,
+    penalty: float, h: float, sides: Array, jets: Any,
 ) -> None:  # fmt: skip
-    """Move free bodies, give them their new velocity, drag the fluid under every body along, as on the CPU."""
+    """Move free bodies, give them their new velocity, drag the fluid under every body along, as on the CPU.
+
+    With ``jets``, bodies of level two and more take their turns in launches of their own.
+    """
     bent = len(bodies.nodes) > 0
     batch, count, _, parts = room.sums.shape
     nx, ny = u.shape[1] - 2 * G, u.shape[2] - 2 * G
@@ -453,22 +457,29 @@ def penalize(
         ny, sides, room,
     )  # fmt: skip
     fields = u, v, shares, drifts
-    levels = (_weigh_bent, _weigh_bent_beside) if bent else (_weigh, _weigh_beside)
-    for level, weigh in enumerate(levels[:count]):
+    first, later = (_weigh_bent, _weigh_bent_beside) if bent else (_weigh, _weigh_beside)
+    if jets is not None and moves:
+        ramp_jets(active, jets, clock)
+    for level in range(min(count, 2) if jets is None or count < 3 else count + 2):
+        weigh = later if level else first
         weigh.launch(
             (2 * parts, count, batch), (THREADS,), active, level, *fields, bodies, state, contact,
             clock, penalty, h, sides, room,
         )  # fmt: skip
+        if jets is not None:
+            weigh_jets(active, level, shares, jets, clock, penalty, h, sides, room)
         _respond.launch(
             (count, batch), (WARP,), active, level, bodies, moves, state, gravity, clock, h, room
         )
         drag = _drag_bent if bent else _drag
         drag.launch((parts, count, batch), (THREADS,), active, level, *fields, bodies, h, room)
+        if jets is not None:
+            add_jets(active, level, u, v, shares, jets, state, clock, h, sides, room)
         if bent:
             _work.launch(
                 (count, batch), (WARP,), active, level, form, bodies, state, clock, h, room
             )
-    if count > 2:
+    if count > 2 and jets is None:
         take_turns = _take_turns_bent if bent else _take_turns
         take_turns.launch(
             (batch,), (THREADS,), active, *fields, form, bodies, moves, state, contact, gravity,

@@ -18,6 +18,7 @@ from numba import cuda
 from flowsim.backend.cuda import long_systems
 from flowsim.backend.cuda.device import Device, Transform
 from flowsim.backend.cuda.flow import place_along_y, sign_along_y, write_outflow
+from flowsim.backend.cuda.jets import subtract_sources
 from flowsim.backend.cuda.launching import TILE, Kernel, cell_blocks, rows_each
 from flowsim.backend.cuda.systems import cut, system_tables, systems_kernel
 
@@ -124,9 +125,12 @@ class PressureSolver:
         self._systems = Systems(nx, ny, periodic, held, dtype, device)
         self._transform = Transform(batch, nx, ny, dtype)
 
-    def solve_divergence(self, active: Array, u: Array, v: Array, phi: Array, sides: Array) -> None:
+    def solve_divergence(
+        self, active: Array, u: Array, v: Array, phi: Array, sides: Array, sources: Any = None
+    ) -> None:
         """Write to ``phi`` the potential whose gradient, on unit spacing, has the divergence of u and v.
 
+        Less that of the ``sources`` of jets: their table, the states of the bodies, h.
         Its rows are in the order of :func:`flowsim.backend.cuda.flow.place_along_y`.
         """
         batch, nx, ny = phi.shape
@@ -134,6 +138,9 @@ class PressureSolver:
         each = rows_each(nx, ny, batch)
         tiles = cell_blocks(nx, ny, batch, each)
         _transformable_divergence.launch(tiles, (*TILE, 1), active, *flat, nx, ny, sides, each)
+        if sources is not None:
+            jets, state, h = sources
+            subtract_sources(active, phi, jets, state, h, sides, ordered=True)
         self.solve(active, phi)
 
     def solve(self, active: Array, d: Array) -> None:

@@ -1,0 +1,126 @@
+"""Sweeps over the windows of jets: what they do under the surface of their bodies, and where their fluid comes from."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from flowsim.backend.cpu.compiling import Task, inner, sweep
+from flowsim.boundary import BOTTOM, LEFT
+from flowsim.grid import GHOSTS as G
+from flowsim.kernels.body_geometry import within, wrapped
+from flowsim.kernels.jets import (
+    BODY,
+    FLOW_RATE,
+    jet_frame,
+    jet_source,
+    jet_velocity,
+    jet_window,
+    net_flow_rate,
+    note_jet,
+)
+from flowsim.kernels.layout import ANGLE, X, Y
+from flowsim.kernels.mass_balance import balance_sides
+
+Array = Any
+
+
+@inner
+def weigh_jets(
+    jets: Any, n: int, k: int, where: Any, angle: float, shares: Array, c: float, h: float, sides: Array
+) -> tuple[float, float, float]:  # fmt: skip
+    """Return what the jets of body k add to the sums of w f and of the moments of w f, and note their momentum.
+
+    ``where`` is what :func:`flowsim.kernels.body_geometry.locate_body` says of the body.
+    """
+    px, py, turn = 0.0, 0.0, 0.0
+    if jets is None:
+        return px, py, turn
+    x, y, xc, yc, _ = where
+    nx, ny = shares.shape[2] - 2 * G, shares.shape[3] - 2 * G
+    cos, sin = math.cos(angle), math.sin(angle)
+    for j in range(len(jets.kinds)):
+        if jets.kinds[j, BODY] != k:
+            continue
+        jet, sx, sy, st = jets.state[n, j], 0.0, 0.0, 0.0
+        if jet[FLOW_RATE] == 0.0:
+            note_jet(jet, sx, sy, st)
+            continue
+        frame = jet_frame(jets, j, x, y, cos, sin)
+        i0, i1, j0, j1 = jet_window(frame, h, nx, ny, sides)
+        for i in range(i0, i1):
+            a = wrapped(i, nx) + G
+            for m in range(j0, j1):
+                b = wrapped(m, ny) + G
+                if shares[0, n, a, b] > 0.0:
+                    fx, fy = i * h, (m + 0.5) * h
+                    part = shares[0, n, a, b] * jet_velocity(frame, True, fx, fy, h)
+                    sx += part
+                    st -= part * (fy - yc)
+                if shares[1, n, a, b] > 0.0:
+                    fx, fy = (i + 0.5) * h, m * h
+                    part = shares[1, n, a, b] * jet_velocity(frame, False, fx, fy, h)
+                    sy += part
+                    st += part * (fx - xc)
+        scale = h * h * jet[FLOW_RATE]
+        sx, sy, st = scale * sx, scale * sy, scale * st
+        px, py, turn = px + sx, py + sy, turn + st
+        # the shares are less than one by what the penalty lets through
+        full = (1.0 + c) / c
+        note_jet(jet, full * sx, full * sy, full * st)
+    return px, py, turn
+
+
+@inner
+def add_jets(
+    jets: Any, n: int, k: int, where: Any, angle: float, u: Array, v: Array, shares: Array, h: float, sides: Array
+) -> None:  # fmt: skip
+    """Penalise u and v under body k towards the velocity of its jets, on top of the motion of the body."""
+    if jets is None:
+        return
+    x, y, _, _, _ = where
+    nx, ny = shares.shape[2] - 2 * G, shares.shape[3] - 2 * G
+    real = u.dtype.type
+    cos, sin = math.cos(angle), math.sin(angle)
+    for j in range(len(jets.kinds)):
+        rate = jets.state[n, j, FLOW_RATE]
+        if jets.kinds[j, BODY] != k or rate == 0.0:
+            continue
+        frame = jet_frame(jets, j, x, y, cos, sin)
+        i0, i1, j0, j1 = jet_window(frame, h, nx, ny, sides)
+        for i in range(i0, i1):
+            a = wrapped(i, nx) + G
+            for m in range(j0, j1):
+                b = wrapped(m, ny) + G
+                if shares[0, n, a, b] > 0.0:
+                    jet = jet_velocity(frame, True, i * h, (m + 0.5) * h, h)
+                    u[a, b] += shares[0, n, a, b] * real(rate * jet)
+                if shares[1, n, a, b] > 0.0:
+                    jet = jet_velocity(frame, False, (i + 0.5) * h, m * h, h)
+                    v[a, b] += shares[1, n, a, b] * real(rate * jet)
+
+
+@sweep
+def subtract_sources(task: Task, d: Array, jets: Any, state: Array, h: float, sides: Array) -> None:
+    """Subtract the sources of the jets from h div u at the cell centres."""
+    n, nx, ny = task.b, d.shape[1], d.shape[2]
+    real = d.dtype.type
+    for j in range(len(jets.kinds)):
+        rate = jets.state[n, j, FLOW_RATE]
+        if rate == 0.0:
+            continue
+        body = state[n, jets.kinds[j, BODY]]
+        x, y = within(body[X], nx * h, sides[LEFT]), within(body[Y], ny * h, sides[BOTTOM])
+        frame = jet_frame(jets, j, x, y, math.cos(body[ANGLE]), math.sin(body[ANGLE]))
+        i0, i1, j0, j1 = jet_window(frame, h, nx, ny, sides)
+        for i in range(i0, i1):
+            for m in range(j0, j1):
+                d[n, wrapped(i, nx), wrapped(m, ny)] -= real(rate * jet_source(frame, i, m, h))
+
+
+@sweep
+def balance_jets(task: Task, new_u: Array, new_v: Array, jets: Any, sides: Array, h: float) -> None:
+    """Let what jets blow in out through the sides, as :func:`update_sides` does with what else does not balance."""
+    nx, ny = new_u.shape[1] - 2 * G, new_u.shape[2] - 2 * G
+    new = new_u.reshape(-1), new_v.reshape(-1)
+    balance_sides(task.b, new, nx, ny, sides, -net_flow_rate(jets, task.b) / h, 0, 1)
