@@ -90,9 +90,10 @@ class AgentConfig(BaseModel):
         What is remembered and forgotten: ``refer`` (rules 1 and 2), ``refer-1`` (only clips far-policy gradients),
         ``refer-2`` (only the KL penalty, importance weights clipped at 1000) or ``none`` (plain experience replay).
     sampler
-        Who is drawn: ``uniform``, ``rank`` or ``proportional`` (prioritised by TD error, Schaul et al. 2016), ``ero``
-        (from a learned subset, Zha et al. 2019) or ``ners`` (by learned scores, Oh et al. 2021). All but the first need
-        ``replay`` ``none`` or ``refer-1``; ACER draws episodes and PPO takes every step, so they take none.
+        Which steps are sampled: ``uniform``, ``rank`` or ``proportional`` (prioritised by TD error, Schaul et al.
+        2016), ``ero`` (from a learned subset, Zha et al. 2019) or ``ners`` (by learned scores, Oh et al. 2021). All but
+        the first need ``replay`` ``none`` or ``refer-1``; ACER samples episodes and PPO uses every step, so they take
+        none.
     priority_exponent
         How strongly priorities count; ``None`` takes 0.7 (rank), 0.6 (proportional) or 0.5 (ners).
     importance_exponent
