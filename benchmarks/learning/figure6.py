@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[0] = str(ROOT)
 
 from benchmarks.learning.suites.command import add_page, add_run_and_list, run_or_list  # noqa: E402
-from benchmarks.learning.suites.methods import Panel, draw, methods_of, numbers  # noqa: E402
+from benchmarks.learning.suites.methods import Panel, draw_on_page, methods_of, numbers  # noqa: E402
 from benchmarks.learning.suites.page import Seeds, curve_at, read_curve  # noqa: E402
 from benchmarks.learning.suites.plan import Result, Suite, read_plan  # noqa: E402
 from benchmarks.learning.suites.settings import differences, row_name  # noqa: E402
@@ -243,11 +243,8 @@ def write_page(plan: dict[str, Suite], results: Path, page: Path) -> None:
             f"## {name}\n\n{suite.about}\n\n{done} of {len(suite.methods) * suite.seeds} trainings done."
         )
         if methods:
-            picture = page.parent / "images" / f"figure6_{name}.png"
-            draw(methods, PANELS, picture, styles)
-            parts.append(
-                f"![return and length against actions]({picture.relative_to(page.parent).as_posix()})"
-            )
+            shows = "return and length against actions"
+            parts.append(draw_on_page(page, name, methods, PANELS, shows, styles))
             if any(
                 read_curve(seed)[:, 3].min() < -LOSS for own in methods.values() for seed in own
             ):

@@ -29,7 +29,7 @@ from benchmarks.learning.suites.job import is_complete  # noqa: E402
 from benchmarks.learning.suites.methods import (  # noqa: E402
     Panel,
     difference,
-    draw,
+    draw_on_page,
     methods_of,
     numbers,
     training_returns,
@@ -243,11 +243,8 @@ def write_page(plan: dict[str, Suite], results: Path, page: Path) -> None:
                 f"### {task}\n\n{done} of {len(suite.methods) * suite.seeds} trainings done."
             )
             if own:
-                picture = page.parent / "images" / f"replay_{name}_{task.lower()}.png"
-                draw(own, PANELS, picture, styles)
-                parts.append(
-                    f"![return against steps and seconds]({picture.relative_to(page.parent).as_posix()})"
-                )
+                shows, file = "return against steps and seconds", f"{name}_{task.lower()}"
+                parts.append(draw_on_page(page, file, own, PANELS, shows, styles))
                 parts.append("\n".join(table(own, PAPER.get((name, task), {}))))
     if (beside(results) / DRAWS).exists():
         draws = json.loads((beside(results) / DRAWS).read_text())["draws"]

@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[0] = str(ROOT)
 
 from benchmarks.learning.suites.command import command_of  # noqa: E402
-from benchmarks.learning.suites.methods import POINTS, Panel, draw, methods_of, numbers  # noqa: E402
+from benchmarks.learning.suites.methods import POINTS, Panel, draw_on_page, methods_of, numbers  # noqa: E402
 from benchmarks.learning.suites.page import Seeds, curve_at, read_curve  # noqa: E402
 from benchmarks.learning.suites.plan import Suite  # noqa: E402
 from benchmarks.learning.suites.settings import differences  # noqa: E402
@@ -107,11 +107,8 @@ def write_page(plan: dict[str, Suite], results: Path, page: Path) -> None:
             f"{done} of {len(suite.methods) * suite.seeds} trainings done."
         )
         if methods:
-            picture = page.parent / "images" / f"sisl_{name}.png"
-            draw(methods, PANELS, picture, styles)
-            parts.append(
-                f"![return against steps and seconds]({picture.relative_to(page.parent).as_posix()})"
-            )
+            shows = "return against steps and seconds"
+            parts.append(draw_on_page(page, name, methods, PANELS, shows, styles))
             parts.append("\n".join(table(methods)))
             parts.append("\n".join(differences(methods)))
     write_atomically(page, ("\n\n".join(parts) + "\n").encode())

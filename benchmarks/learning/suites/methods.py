@@ -29,6 +29,7 @@ __all__ = [
     "Panel",
     "difference",
     "draw",
+    "draw_on_page",
     "methods_of",
     "numbers",
     "training_returns",
@@ -126,6 +127,20 @@ def draw(
     columns = max(1, min(3, LEGEND_LETTERS // max(map(len, labels))))
     figure.legend(handles, labels, loc="outside upper center", ncols=columns, fontsize="small")
     save_plot(figure, picture)
+
+
+def draw_on_page(
+    page: Path,
+    name: str,
+    methods: Mapping[str, Seeds],
+    panels: Sequence[Panel],
+    shows: str,
+    styles: Mapping[str, Mapping[str, Any]],
+) -> str:
+    """Draw curves into ``images/PAGE_NAME.png`` beside a page; return the Markdown that shows them."""
+    picture = page.parent / "images" / f"{page.stem}_{name}.png"
+    draw(methods, panels, picture, styles)
+    return f"![{shows}]({picture.relative_to(page.parent).as_posix()})"
 
 
 def training_returns(seeds: Seeds) -> np.ndarray:
