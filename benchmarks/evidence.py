@@ -281,7 +281,9 @@ def publish(repository: Path, work: Path, pages: Iterable[tuple[str, ...]]) -> N
     _write(repository / RECORD, _read(repository / RECORD) | done)
     for command in pages:
         subprocess.run(command, cwd=repository, check=True, timeout=600)
-    (repository / PAGE).write_text(page(repository))
+    shown = repository / PAGE
+    shown.parent.mkdir(parents=True, exist_ok=True)
+    shown.write_text(page(repository))
 
 
 def page(repository: Path) -> str:

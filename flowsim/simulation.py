@@ -704,7 +704,7 @@ class Simulation(State):
         return power
 
     def describe(self) -> str:
-        """Say resolution, thickness of bodies, blockage, penalty and step size in a line; jets and doubts add lines.
+        """Say resolution, thickness of bodies, blockage, penalty and step size in a line; jets and warnings add lines.
 
         The step is the one that a flow of the speed of the stream takes, the viscous limit included. A line is added
         for a thin body, for lambda dt below 100, where more than 1 % of the flow leaks through bodies, and for a driven

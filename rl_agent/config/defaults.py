@@ -65,7 +65,7 @@ def warnings_of(
     list of str
         A sentence each, with the key, its value and, as ``key=value``, what would fit.
     """
-    told = list(_doubts(config, steps, episode_steps))
+    told = list(_warnings(config, steps, episode_steps))
     if not isinstance(config, Remembering):
         return told
     wait = agents * min(filter(None, (episode_steps, config.fragment_length)), default=0)
@@ -86,7 +86,7 @@ def _fitting(config: Config, steps: int, episode_steps: int | None) -> Config:
     )
 
 
-def _doubts(config: AgentConfig, steps: int, episode_steps: int | None) -> Iterator[str]:
+def _warnings(config: AgentConfig, steps: int, episode_steps: int | None) -> Iterator[str]:
     if isinstance(config, OnPolicyConfig):
         on_policy = _fitting(config, steps, episode_steps)
         if config.horizon > steps // 5:
@@ -94,7 +94,7 @@ def _doubts(config: AgentConfig, steps: int, episode_steps: int | None) -> Itera
                 f"agent.horizon = {config.horizon} leaves only {steps // config.horizon} iterations in "
                 f"run.steps = {steps}; {_or_longer('horizon', on_policy.horizon, steps // 5, config.horizon)}"
             )
-        yield from _doubts_of_every_run(config, steps, episode_steps, on_policy)
+        yield from _warnings_of_every_run(config, steps, episode_steps, on_policy)
         return
     fitting = _fitting(config, steps, episode_steps)
     starts = config.learning_starts
@@ -141,7 +141,7 @@ def _doubts(config: AgentConfig, steps: int, episode_steps: int | None) -> Itera
             f"agent.beta = {config.beta:g} rises over 1 / agent.learning_rate = {1.0 / config.learning_rate:.0f} "
             f"gradient steps, of which the run has {updates:.0f}, and brakes meanwhile; agent.beta=1 fits"
         )
-    yield from _doubts_of_every_run(config, steps, episode_steps, fitting)
+    yield from _warnings_of_every_run(config, steps, episode_steps, fitting)
 
 
 def _or_longer(key: str, value: int, most: int, present: int) -> str:
@@ -151,7 +151,7 @@ def _or_longer(key: str, value: int, most: int, present: int) -> str:
     )
 
 
-def _doubts_of_every_run(
+def _warnings_of_every_run(
     config: AgentConfig, steps: int, episode_steps: int | None, fitting: AgentConfig
 ) -> Iterator[str]:
     slower = 1.0 + config.annealing * steps
