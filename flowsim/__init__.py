@@ -8,8 +8,10 @@ from flowsim.bodies.jets import Jet
 from flowsim.bodies.table import BodyState, Contact
 from flowsim.boundary import Sides
 from flowsim.grid import Grid
+from flowsim.measure.recorder import Recorder
+from flowsim.measure.statistics import FieldStatistics
+from flowsim.measure.surface import SurfaceLoads, surface_loads
 from flowsim.simulation import Simulation
-from flowsim.surface import SurfaceLoads, surface_loads
 
 __all__ = [
     "Body",
@@ -17,9 +19,11 @@ __all__ = [
     "Contact",
     "Disk",
     "Ellipse",
+    "FieldStatistics",
     "Grid",
     "HalfDisk",
     "Jet",
+    "Recorder",
     "Sides",
     "SignedDistance",
     "Simulation",

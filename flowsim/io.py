@@ -8,7 +8,7 @@ import inspect
 import io
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields as dataclass_fields
 from dataclasses import is_dataclass
 from pathlib import Path
@@ -18,6 +18,7 @@ import h5py
 import numpy as np
 
 from flowsim.grid import Grid
+from flowsim.render.quantities import Quantity
 from flowsim.simulation import Simulation
 
 _COMPRESSION: dict[str, Any] = {"compression": "gzip", "compression_opts": 4, "shuffle": True}
@@ -34,7 +35,9 @@ _FORMAT = "flowsim restart 2"
 # --- fields for ParaView ---------------------------------------------------------------------------------------------
 
 
-def write_fields(path: Path, simulation: Simulation, b: int = 0) -> None:
+def write_fields(
+    path: Path, simulation: Simulation, b: int = 0, more: Sequence[Quantity] = ()
+) -> None:
     """Write velocity, vorticity, pressure and solid fraction at the cell centres to a VTKHDF file for ParaView.
 
     Parameters
@@ -44,11 +47,13 @@ def write_fields(path: Path, simulation: Simulation, b: int = 0) -> None:
     simulation : Simulation
     b : int
         Which simulation of the batch.
+    more : sequence of Quantity
+        Further fields, such as :data:`flowsim.render.quantities.Q`.
     """
-    write_whole(path, pack_fields(simulation, b))
+    write_whole(path, pack_fields(simulation, b, more))
 
 
-def pack_fields(simulation: Simulation, b: int = 0) -> bytes:
+def pack_fields(simulation: Simulation, b: int = 0, more: Sequence[Quantity] = ()) -> bytes:
     """Return the content of the file that :func:`write_fields` writes."""
     plane = simulation.velocity_at_centres()[b]
     cells = {
@@ -57,6 +62,7 @@ def pack_fields(simulation: Simulation, b: int = 0) -> bytes:
         "pressure": simulation.pressure[b],
         "solid": simulation.solid()[b],
     }
+    cells |= {quantity.name: quantity.of(simulation, b) for quantity in other_fields(more)}
     buffer = io.BytesIO()
     with h5py.File(buffer, "w") as file:
         group = _image(file, simulation.grid)
@@ -65,6 +71,11 @@ def pack_fields(simulation: Simulation, b: int = 0) -> bytes:
             values = np.swapaxes(np.asarray(values, simulation.dtype), 0, 1)[None]
             group.create_dataset(name, data=values, chunks=values.shape, **_COMPRESSION)
     return buffer.getvalue()
+
+
+def other_fields(shown: Sequence[Quantity]) -> list[Quantity]:
+    """Return those that a file does not hold anyway."""
+    return [quantity for quantity in shown if quantity.name not in (*_COMPONENTS, "speed")]
 
 
 def _image(file: h5py.File, grid: Grid) -> h5py.Group:
@@ -94,6 +105,8 @@ class FieldSeries:
         Precision of the simulation.
     until : float, optional
         Go on with the series that is there, after this time; begin it again unless given.
+    more : sequence of Quantity
+        Further fields that :func:`pack_fields` was told of.
 
     Attributes
     ----------
@@ -103,8 +116,17 @@ class FieldSeries:
     # One HDF5 file that grows would be torn by a kill or a full disk in the middle of an append, and does not shrink
     # when a time is taken out. So every file here is written once, beside, and renamed.
 
-    def __init__(self, path: Path, grid: Grid, dtype: Any, until: float | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        grid: Grid,
+        dtype: Any,
+        until: float | None = None,
+        more: Sequence[Quantity] = (),
+    ) -> None:
         self.path, self._grid, self._dtype = path, grid, np.dtype(dtype)
+        others: dict[str, tuple[int, ...]] = {quantity.name: () for quantity in other_fields(more)}
+        self._components = _COMPONENTS | others
         self.times: list[float] = []
         self._names: list[str] = []
         if until is not None and path.exists():
@@ -167,7 +189,7 @@ class FieldSeries:
             steps.attrs["NSteps"] = len(times)
             steps["Values"] = np.array(times, np.float64)
             offsets = steps.create_group("CellDataOffsets")
-            for name, components in _COMPONENTS.items():
+            for name, components in self._components.items():
                 shape = (1, self._grid.ny, self._grid.nx, *components)
                 layout = h5py.VirtualLayout((len(times), *shape), self._dtype)
                 for n, source in enumerate(names):
@@ -186,7 +208,7 @@ class FieldSeries:
 def write_restart(
     path: Path, simulation: Simulation, notes: Mapping[str, float] | None = None
 ) -> None:
-    """Write all that the future of every simulation of a batch depends on.
+    """Write all that the future of every simulation of a batch depends on, and what its instruments have measured.
 
     Parameters
     ----------
@@ -209,12 +231,18 @@ def pack_restart(simulation: Simulation, notes: Mapping[str, float] | None = Non
             group = file.create_group(f"member{b}")
             for name, array in simulation.get_state(b).items():
                 group[name] = array
+        for n, instrument in enumerate(simulation.instruments):
+            group = file.create_group(f"instrument{n}")
+            for name, array in instrument.get_state().items():
+                group[name] = array
     content = buffer.getvalue()[_SEAL:]
     return _seal(content) + content
 
 
 def read_restart(path: Path, simulation: Simulation) -> dict[str, float]:
     """Bring every simulation of a batch to the state of a restart file; they go on as those would, to the bit.
+
+    Instruments of the simulation go on as well, where the file has those of the same kind in this order; others begin.
 
     Parameters
     ----------
@@ -251,6 +279,11 @@ def read_restart(path: Path, simulation: Simulation) -> dict[str, float]:
             )
         for b in range(simulation.batch):
             simulation.set_state(b, {name: array[()] for name, array in file[f"member{b}"].items()})
+        for n, instrument in enumerate(simulation.instruments):
+            group = file.get(f"instrument{n}", {})
+            state = {name: array[()] for name, array in group.items()}
+            if instrument.fits(state):
+                instrument.set_state(state)
         notes: dict[str, float] = json.loads(file.attrs["notes"])
     return notes
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,7 +18,13 @@ from flowsim.backend.state import State
 from flowsim.bodies import Body
 from flowsim.bodies.checks import check_bodies
 from flowsim.bodies.jets import Jet
-from flowsim.bodies.resolution import FEWEST_CELLS, blockage, thickness
+from flowsim.bodies.resolution import (
+    FEWEST_CELLS,
+    blockage,
+    edge_in_words,
+    thickness,
+    thin_edge,
+)
 from flowsim.bodies.swimmers import Swimmer
 from flowsim.boundary import SIDE_NAMES, Side, Sides
 from flowsim.forces import ControlVolumes
@@ -48,6 +54,9 @@ from flowsim.kernels.midline import (
     command_at,
 )
 from flowsim.kernels.time import time_step
+
+if TYPE_CHECKING:
+    from flowsim.measure.instrument import Instrument
 
 DEFAULT_CFL = {"ab2": 0.5, "euler": 0.1}
 STABLE_DECAY = {"ab2": 1.0, "euler": 2.0}
@@ -126,6 +135,9 @@ class Simulation(State):
         Of their slots along the surface, in units of D.
     control_volumes : ControlVolumes or None
         The second measure of force and torque, once :meth:`measure_control_volumes` was called.
+    instruments : list of Instrument
+        What measures in every step: each :class:`flowsim.Recorder` and
+        :class:`flowsim.FieldStatistics` of this simulation.
     diverged : (B,) bool
         Simulations whose velocity is not finite or absurd. They take no further part until they are reset.
 
@@ -184,6 +196,7 @@ class Simulation(State):
             grid.nx, grid.ny, self.sides.periodic, self.sides.held, self.dtype, batch, self._device
         )
         self.control_volumes: ControlVolumes | None = None
+        self.instruments: list[Instrument] = []
         self._program = functools.partial(self._device.program, settings=self._settings)
         for side in SIDE_NAMES:
             if (profile := getattr(self.sides, f"{side}_profile")) is not None:
@@ -234,9 +247,9 @@ class Simulation(State):
         leaves = (Side.OUTFLOW, Side.OPEN, Side.FAR_FIELD)
         return bool(np.isin(self.sides.kinds(), leaves).any())
 
-    def _settings(self) -> tuple[str, float, float]:
+    def _settings(self) -> tuple[Any, ...]:
         """Return what sweeps are called with that may be written at any time."""
-        return self.integrator, self.cfl, self.penalty
+        return self.integrator, self.cfl, self.penalty, *self.instruments
 
     # --- the algorithm -------------------------------------------------------------------------------------------
 
@@ -359,9 +372,11 @@ class Simulation(State):
         )
 
     def _end_step(self, active: Any) -> None:
-        """Let time go by, and see who goes on."""
+        """Let time go by, see who goes on, and measure."""
         s = self._near
         self._sweeps.end_step(active, s.clock, s.steps, s.flags, s.state)
+        for instrument in self.instruments:
+            instrument.look(active)
 
     def _settle_all(self) -> None:
         """Penalise and project in turn."""
@@ -425,9 +440,7 @@ class Simulation(State):
         self._begin(active, self.time + duration)
         stopped = np.zeros(self.batch, bool)
         if stop is None and not self._each_step and self.control_volumes is None:
-            with self._on_the_device():
-                self._device.repeat(self._step, self._near.flags[RUNNING], None)
-                self._look_at_sensors()
+            self._repeat(None)
         else:
             while self._running.any():
                 running = self._running.copy()
@@ -445,9 +458,29 @@ class Simulation(State):
             for _ in range(steps):
                 self._step_once()
         else:
+            self._repeat(steps)
+
+    def _repeat(self, steps: int | None) -> None:
+        """Take steps in compiled code; flows that wait for an instrument go on when that has measured."""
+        running, left, last = self._running.copy(), steps, self.steps + (steps or 0)
+        while True:
+            self._running[:] = running
             with self._on_the_device():
-                self._device.repeat(self._step, self._near.flags[RUNNING], steps)
+                self._device.repeat(self._step, self._near.flags[RUNNING], left)
                 self._look_at_sensors()
+            running &= self._go_on()
+            if steps is not None:
+                running &= self.steps < last
+                left = int((last - self.steps)[running].min(initial=steps))
+            if not running.any():
+                return
+
+    def _go_on(self) -> BoolArray:
+        """Let instruments collect what they have measured, and return which flows are not at their end."""
+        for instrument in self.instruments:
+            instrument.collect()
+        unfinished: BoolArray = self.time < self._until - 1e-9
+        return unfinished & ~self.diverged & ~self._outside
 
     @contextmanager
     def _on_the_device(self) -> Iterator[None]:
@@ -481,6 +514,8 @@ class Simulation(State):
             self._step()
         if self.control_volumes is not None:
             self.control_volumes.end(who)
+        if self.instruments:
+            self._running[who] = self._go_on()[who]
 
     def _look_at_sensors(self) -> None:
         if self.sensed.size:
@@ -707,13 +742,13 @@ class Simulation(State):
         """Say resolution, thickness of bodies, blockage, penalty and step size in a line; jets and warnings add lines.
 
         The step is the one that a flow of the speed of the stream takes, the viscous limit included. A line is added
-        for a thin body, for lambda dt below 100, where more than 1 % of the flow leaks through bodies, and for a driven
-        body that does not start at its center.
+        for a thin body or edge, for lambda dt below 100, where more than 1 % of the flow leaks through bodies, and for
+        a driven body that does not start at its center.
 
-        The thickness is the diameter of the largest circle that fits into a body; in a union, into its thinnest part
-        (:func:`flowsim.bodies.resolution.thickness`). The blockage is the largest share of a cross-section of the box
-        that bodies cover, where they are now, in the worst simulation of the batch
-        (:func:`flowsim.bodies.resolution.blockage`).
+        The thickness is that of the thickest part of a body, the diameter of the largest circle that fits into it; of a
+        union, into its thinnest part. An edge, such as the trailing edge of a foil, counts as thin where no circle of
+        four cells fits. The blockage is the largest share of a cross-section of the box that bodies cover, where they
+        are now, in the worst simulation of the batch (:mod:`flowsim.bodies.resolution`).
         """
         h, fastest = self.grid.h, float(np.hypot(*self.stream))
         decay = STABLE_DECAY[self.integrator]
@@ -740,7 +775,12 @@ class Simulation(State):
             if width < FEWEST_CELLS * h:
                 line += ": its flow rate is exact, its profile is not resolved"
         leaks = f"below {FEWEST_CELLS} it leaks, and its forces are rough"
-        for k, n in enumerate(cells):
+        for k, (body, n) in enumerate(zip(self.bodies, cells, strict=True)):
             if n < FEWEST_CELLS:
                 line += f"\nbody {k} is only {n:.3g} cells thick: {leaks}"
+            elif (thin := thin_edge(body, FEWEST_CELLS * h)) > 2 * h:
+                line += (
+                    f"\nbody {k} is thinner than {FEWEST_CELLS} cells over the last {thin:.2g} D "
+                    f"({thin / h:.2g} cells) before {edge_in_words(body)}: {leaks}"
+                )
         return line

@@ -1,6 +1,8 @@
 """What `flowsim simulate` runs: a task's simulation, or one described in a small YAML file."""
 
+import dataclasses
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pydantic
@@ -10,7 +12,21 @@ from cases.options import Side, SideOptions
 from cases.sentences import sentence_of
 from coupling.errors import ConfigError
 from coupling.settings.content import apply_overrides, find_preset, read_yaml
-from flowsim import Body, Disk, Ellipse, Grid, HalfDisk, Sides, Simulation, Union, polygon
+from coupling.simulation.measures import RecordSettings, StatisticsSettings
+from coupling.simulation.python_shapes import shape_from
+from flowsim import (
+    Body,
+    Disk,
+    Ellipse,
+    FieldStatistics,
+    Grid,
+    HalfDisk,
+    Recorder,
+    Sides,
+    Simulation,
+    Union,
+    polygon,
+)
 from flowsim.bodies.motions import Motion, added, oscillation, ramp, rotation
 
 __all__ = ["CaseConfig", "load_case", "smaller_step"]
@@ -107,7 +123,14 @@ class _Union(_Placed):
     parts: tuple["_Part", ...] = Field(min_length=1)
 
 
-_Part = Annotated[_Disk | _Ellipse | _Polygon | _Union, Field(discriminator="shape")]
+class _Python(_Placed):
+    shape: Literal["python"]
+    file: str = Field(description="relative to the folder of the case")
+    function: str
+    arguments: dict[str, Any] = Field(default_factory=dict)
+
+
+_Part = Annotated[_Disk | _Ellipse | _Polygon | _Union | _Python, Field(discriminator="shape")]
 
 
 class _Moves(_Settings):
@@ -127,12 +150,16 @@ class _PolygonBody(_Polygon, _Moves): ...
 class _UnionBody(_Union, _Moves): ...
 
 
+class _PythonBody(_Python, _Moves): ...
+
+
 _Body = Annotated[
-    _DiskBody | _EllipseBody | _PolygonBody | _UnionBody, Field(discriminator="shape")
+    _DiskBody | _EllipseBody | _PolygonBody | _UnionBody | _PythonBody,
+    Field(discriminator="shape"),
 ]
 
 
-def _build_body(body: _Disk | _Ellipse | _Polygon | _Union) -> Body:
+def _build_body(body: _Disk | _Ellipse | _Polygon | _Union | _Python, folder: Path) -> Body:
     place: dict[str, Any] = {"center": body.center, "angle": body.angle}
     if isinstance(body, _Moves):
         place |= {
@@ -149,7 +176,11 @@ def _build_body(body: _Disk | _Ellipse | _Polygon | _Union) -> Body:
         case _Polygon():
             return polygon(body.corners, **place)
         case _Union():
-            return Union(parts=tuple(_build_body(part) for part in body.parts), **place)
+            parts = tuple(_build_body(part, folder) for part in body.parts)
+            return Union(parts=parts, **place)
+        case _Python():
+            made = shape_from(folder / body.file, body.function, body.arguments)
+            return dataclasses.replace(made, **place)
 
 
 def _build_motion(motions: tuple[_Motion, ...], center: Vector, angle: float) -> str | Motion:
@@ -201,9 +232,12 @@ class CaseConfig(_Settings):
     backend: Literal["cpu", "cuda"] = "cpu"
     threads: int = Field(default=1, ge=1)
     perturbation: float = Field(default=0.0, description="speed of a push across the wake at start")
+    probes: tuple[Vector, ...] = Field(default=(), description="points of the box")
+    record: RecordSettings | None = None
+    statistics: StatisticsSettings | None = None
 
     @model_validator(mode="after")
-    def _bodies_begin_in_the_box(self) -> "CaseConfig":
+    def _bodies_and_probes_are_in_the_box(self) -> "CaseConfig":
         width, height = self.nx * self.h, self.ny * self.h
         for k, body in enumerate(self.bodies):
             x, y = body.center
@@ -211,10 +245,20 @@ class CaseConfig(_Settings):
                 raise ValueError(
                     f"bodies.{k}.center = [{x:g}, {y:g}]: not in the box of {width:g} x {height:g}"
                 )
+        for m, (x, y) in enumerate(self.probes):
+            if not (0 <= x <= width and 0 <= y <= height):
+                raise ValueError(
+                    f"probes.{m} = [{x:g}, {y:g}]: not in the box of {width:g} x {height:g}"
+                )
         return self
 
-    def build(self) -> Simulation:
-        """Return the simulation at rest in its stream.
+    def build(self, folder: Path = Path()) -> Simulation:
+        """Return the simulation at rest in its stream, with a recorder and statistics if it has them.
+
+        Parameters
+        ----------
+        folder
+            Where the Python files of shapes are.
 
         Raises
         ------
@@ -224,10 +268,10 @@ class CaseConfig(_Settings):
         bodies = []
         for k, body in enumerate(self.bodies):
             try:
-                bodies.append(_build_body(body))
+                bodies.append(_build_body(body, folder))
             except ValueError as error:
                 raise ValueError(f"bodies.{k}: {error}") from error
-        return Simulation(
+        simulation = Simulation(
             Grid(self.nx, self.ny, self.h),
             Sides(**self.sides.model_dump()),
             bodies,
@@ -241,6 +285,12 @@ class CaseConfig(_Settings):
                 }
             ),
         )
+        if self.record is not None or self.probes:
+            how = self.record or RecordSettings()
+            Recorder(simulation, every=how.every, steps=how.steps, probes=self.probes)
+        if self.statistics is not None:
+            FieldStatistics(simulation, **self.statistics.model_dump())
+        return simulation
 
 
 def load_case(case: str, overrides: list[str], seed: int = 0) -> Simulation:
@@ -267,7 +317,7 @@ def load_case(case: str, overrides: list[str], seed: int = 0) -> Simulation:
         return _of_task(case, overrides, seed)
     content = apply_overrides(read_yaml(find_preset(case), CaseConfig), overrides, CaseConfig)
     try:
-        return CaseConfig.model_validate(content).build()
+        return CaseConfig.model_validate(content).build(find_preset(case).parent)
     except pydantic.ValidationError as error:
         raise ConfigError(f"{case}: {sentence_of(error, CaseConfig, content)}") from error
     except (ValueError, RuntimeError, MemoryError) as error:

@@ -9,8 +9,17 @@ from pathlib import Path
 from typing import IO
 
 from coupling.errors import ConfigError
+from coupling.simulation.measures import MeasuredFiles
 from flowsim import Simulation
-from flowsim.io import FieldSeries, pack_fields, pack_restart, write_restart, write_whole
+from flowsim.io import (
+    FieldSeries,
+    other_fields,
+    pack_fields,
+    pack_restart,
+    write_restart,
+    write_whole,
+)
+from flowsim.render.quantities import Quantity
 
 __all__ = ["ForceTable", "SimulationFiles", "parse_size"]
 
@@ -38,6 +47,7 @@ def parse_size(text: str) -> int:
 class SimulationFiles:
     """What a run writes but for its pictures, kept under a size. Use it as a context, which closes the forces."""
 
+    # what a command asks for, and what an older run has left
     def __init__(
         self,
         output: Path,
@@ -48,7 +58,10 @@ class SimulationFiles:
         max_size: int | None,
         say: Callable[[str], None],
         films: Sequence[str] = (),
+        shown: Sequence[Quantity] = (),
+        measured: MeasuredFiles | None = None,
     ) -> None:
+        self._shown, self._measured = shown, measured
         self._output, self._begun, self._max_size, self._say = output, begun, max_size, say
         self._restart, self._restart_time = (
             output / "restart.h5",
@@ -76,7 +89,7 @@ class SimulationFiles:
         )
         self._written_strides = self._strides()
         self.fields = FieldSeries(
-            output / "fields.vtkhdf", simulation.grid, simulation.dtype, until
+            output / "fields.vtkhdf", simulation.grid, simulation.dtype, until, shown
         )
         while len(self.fields.times) > 1 and self.fields.size() > self._fields_limit:
             self._thin_fields(simulation)
@@ -84,8 +97,10 @@ class SimulationFiles:
     def __enter__(self) -> "SimulationFiles":
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.forces.close()
+        if self._measured is not None and not (kind and issubclass(kind, OSError)):
+            self._measured.save()
         self._lock.close()
 
     def _share(
@@ -96,10 +111,13 @@ class SimulationFiles:
             return math.inf, math.inf
         ours = {"fields.vtkhdf", "fields", "forces.csv", "restart.h5"}
         ours |= set() if goes_on else set(films)
+        ours |= set() if self._measured is None else self._measured.names
         others = sum(_size(path) for path in self._output.glob("*") if path.name not in ours)
         # while one is written, the last one is still there
         restarts = 2 * (len(pack_restart(simulation)) + _ROOM)
-        snapshot = simulation.grid.nx * simulation.grid.ny * 6 * simulation.dtype.itemsize + _ROOM
+        restarts += 0 if self._measured is None else self._measured.bound()
+        numbers = simulation.grid.nx * simulation.grid.ny * (6 + len(other_fields(self._shown)))
+        snapshot = numbers * simulation.dtype.itemsize + _ROOM
         needed = math.ceil((others + restarts + 6 * snapshot) * 4 / 3)
         if self._max_size < needed:
             raise ConfigError(
@@ -115,7 +133,7 @@ class SimulationFiles:
 
         ``before`` is the number of the last one; a step may be longer than the time between two.
         """
-        content = pack_fields(simulation)
+        content = pack_fields(simulation, more=self._shown)
         while number // self._snapshot_stride > before // self._snapshot_stride:
             if self.fields.size_with(content) <= self._fields_limit:
                 self.fields.append(float(simulation.time[0]), content)
@@ -140,6 +158,8 @@ class SimulationFiles:
             self.forces.flush()
             notes = {"begun": self._begun, "rows": self.forces.rows} | self._strides()
             write_restart(self._restart, simulation, notes)
+            if self._measured is not None:
+                self._measured.save()
             self._restarted, self._restart_time = time.monotonic(), simulation.time[0]
             self._restart_from, self._written_strides = self._restart, self._strides()
 

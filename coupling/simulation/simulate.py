@@ -12,17 +12,17 @@ from numpy.typing import NDArray
 from coupling.errors import ConfigError, RunError, describe_os_error
 from coupling.signals import Interrupted, number_of
 from coupling.simulation.files import ForceTable, SimulationFiles
+from coupling.simulation.measures import MeasuredFiles
 from flowsim import Simulation
 from flowsim.io import read_restart
-from flowsim.render.fields import Caption, Outline, Picture, Scene, draw_panel, outline
+from flowsim.render.fields import Picture
 from flowsim.render.films import FPS, write_films
+from flowsim.render.flow import draw_flow
 from flowsim.render.quantities import VORTICITY, Quantity
 
 __all__ = ["Ending", "simulate"]
 
 BoolArray = NDArray[np.bool_]
-
-_WIDTH = 960
 
 
 class Ending(NamedTuple):
@@ -47,6 +47,7 @@ def simulate(
     shown: Sequence[Quantity] = (VORTICITY,),
     follow: int | None = None,
     fps: float = FPS,
+    netcdf: bool = False,
     say: Callable[[str], None] = lambda text: None,
     progress: Callable[[float], None] = lambda done: None,
 ) -> Ending:
@@ -61,8 +62,8 @@ def simulate(
         is the last one.
     output
         Folder for ``forces.csv`` (every step), ``fields.vtkhdf`` with the parts in ``fields/``, ``restart.h5`` and the
-        films ``vorticity.mp4`` and ``vorticity.gif``, named after what they show. What an older run left there is
-        replaced.
+        films ``vorticity.mp4`` and ``vorticity.gif``, named after what they show; ``record.csv`` and ``statistics.npz``
+        of a recorder and of statistics that the simulation has. What an older run left there is replaced.
     frames, snapshots
         Number of pictures and of times in the fields, evenly spaced over the duration. Each shows the first step at or
         after its time: output never changes the size of a step.
@@ -84,6 +85,8 @@ def simulate(
         Number of a body that the camera keeps in the middle of half of the box.
     fps
         Pictures per second of the film.
+    netcdf
+        Write ``record.nc`` and ``statistics.nc``, too.
     say
         Told what was dropped.
     progress
@@ -117,7 +120,14 @@ def simulate(
         simulation.measure_control_volumes()
     name = "-".join(quantity.name for quantity in shown)
     films = [f"{name}.mp4", f"{name}.gif"]
-    files = SimulationFiles(output, simulation, notes, begun, restart_from, max_size, say, films)
+    measured = MeasuredFiles(simulation, output, netcdf, duration)
+    for file in measured.begun_late():
+        say(
+            f"{file} begins at time {simulation.time[0]:.4g}: {restart_from} has no such measurement"
+        )
+    files = SimulationFiles(
+        output, simulation, notes, begun, restart_from, max_size, say, films, shown, measured
+    )
     recorder = _Recorder(simulation, files.forces)
 
     def due(count: int) -> int:
@@ -131,7 +141,7 @@ def simulate(
         if not files.fields.times:
             files.save_fields(simulation, number, -1)
         files.save_restart(simulation, now=False)
-        yield _picture(simulation, title, shown, follow)
+        yield draw_flow(simulation, shown=shown, title=title, follow=follow)
         while not over:
             simulation.step()
             over = recorder.record(simulation) or simulation.time[0] - begun >= duration
@@ -141,7 +151,7 @@ def simulate(
             if not simulation.diverged[0]:
                 files.save_restart(simulation, now=over)
             if due(frames) > shot or over:
-                picture = _picture(simulation, title, shown, follow)
+                picture = draw_flow(simulation, shown=shown, title=title, follow=follow)
                 # a step longer than the time between two pictures is shown as often as it takes
                 yield from itertools.repeat(picture, max(1, due(frames) - shot))
                 shot = due(frames)
@@ -234,29 +244,3 @@ def _outside(simulation: Simulation) -> BoolArray:
         simulation.sides.periodic
     )
     return np.asarray(beyond.any(axis=1))
-
-
-def _picture(
-    simulation: Simulation, title: str, shown: Sequence[Quantity], follow: int | None
-) -> Picture:
-    state, size = simulation.body_state, np.array(simulation.grid.size)
-    periodic = np.array(simulation.sides.periodic)
-    outlines = []
-    for k, body in enumerate(simulation.bodies):
-        place = np.where(periodic, state.position[0, k] % size, state.position[0, k])
-        points = outline(body, place, float(state.angle[0, k]))
-        # a body that crosses a periodic side is seen at both
-        for copy in itertools.product(*((-1, 0, 1) if wraps else (0,) for wraps in periodic)):
-            outlines.append(Outline(points + copy * size, agent=body.motion == "free"))
-    view = None
-    if follow is not None:
-        x, y = np.where(periodic, state.position[0, follow] % size, state.position[0, follow])
-        view = (x - size[0] / 4, x + size[0] / 4, y - size[1] / 4, y + size[1] / 4)
-    scene, *others = [
-        Scene(
-            quantity.of(simulation, 0), simulation.grid.size, outlines, quantity=quantity, view=view
-        )
-        for quantity in shown
-    ]
-    title = f"{title}   Re = {1.0 / simulation.viscosity[0]:.4g}".strip()
-    return draw_panel(scene, Caption(float(simulation.time[0]), title=title), _WIDTH, others=others)

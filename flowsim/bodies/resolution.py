@@ -1,4 +1,4 @@
-"""How large bodies are beside the box and the cells: blockage and thickness."""
+"""How large bodies are beside the box and the cells: blockage, thickness, and edges that are thin."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.ndimage import distance_transform_edt
 
 from flowsim.bodies.shapes import Body, Disk, Ellipse, HalfDisk, Union
 from flowsim.bodies.swimmers import Swimmer
@@ -18,6 +19,10 @@ FloatArray = NDArray[np.float64]
 
 FEWEST_CELLS = 4
 """Cells across a body below which its surface is no wall (:func:`flowsim.kernels.rigid.diffusion_at_surface`)."""
+
+
+POINTS = 401
+"""On each side of the raster on which thin parts of a body are looked for."""
 
 
 @functools.singledispatch
@@ -59,6 +64,64 @@ def _(body: Swimmer) -> float:
 @thickness.register
 def _(body: Union) -> float:
     return min(thickness(part) for part in body.parts)
+
+
+def thin_edge(body: Body, thickness: float) -> float:
+    """Return how long the part of a body towards an edge is that is thinner than ``thickness``, in units of D.
+
+    It is the largest distance that a point of the body has from all circles of this diameter t that fit into it: the
+    part before the trailing edge of a foil; t (1 / sin(a / 2) - 1) / 2 of a wedge of angle a. It is infinite for a body
+    that is nowhere so thick, and the largest over its parts for a union.
+    """
+    if isinstance(body, Union):
+        return max(thin_edge(part, thickness) for part in body.parts)
+    if isinstance(body, Swimmer):
+        return 0.0
+    reach = max(body.semi_axes)
+    line = np.linspace(-1.02 * reach, 1.02 * reach, POINTS)
+    inside = body.distance(*np.meshgrid(line, line, indexing="ij")) < 0
+    spacing = line[1] - line[0]
+    # the distance of a body may be exact near its surface only
+    centres = distance_transform_edt(inside, sampling=spacing) >= 0.5 * thickness
+    if not centres.any():
+        return np.inf
+    away = distance_transform_edt(~centres, sampling=spacing)
+    return max(float(away[inside].max()) - 0.5 * thickness, 0.0)
+
+
+def sharpest_edge(body: Body) -> float:
+    """Return the smallest angle between both sides of an edge of a body, in radians; pi for one without edges.
+
+    The sides are seen over a tenth of its radius, so that an edge that is rounded more finely is one, too.
+    """
+    if isinstance(body, Union):
+        return min(sharpest_edge(part) for part in body.parts)
+    smallest, near = np.pi, 0.1 * max(body.semi_axes)
+    for curve in body.surface:
+        closed = np.concatenate([curve, curve[:1]])
+        along = np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(closed, axis=0).T))])
+        sides = []
+        for shift in (-near, near):
+            at = (along[:-1] + shift) % along[-1]
+            sides.append(
+                np.stack([np.interp(at, along, line) for line in closed.T], axis=-1) - curve
+            )
+        inside = body.distance(*(curve + 0.5 * sum(sides)).T) < 0
+        before, after = sides
+        cosine = (before * after).sum(axis=-1) / (np.hypot(*before.T) * np.hypot(*after.T))
+        angles = np.arccos(np.clip(cosine, -1.0, 1.0))[inside]
+        smallest = min(smallest, float(angles.min(initial=np.pi)))
+    return smallest
+
+
+def edge_in_words(body: Body) -> str:
+    """Return what a thin part of a body ends in."""
+    degrees = np.degrees(sharpest_edge(body))
+    return (
+        f"its sharpest edge (about {5 * round(degrees / 5)} degrees)"
+        if degrees < 88
+        else "its tips"
+    )
 
 
 def blockage(flow: State) -> FloatArray:

@@ -1,4 +1,4 @@
-"""What a picture of a flow can show: vorticity, speed or pressure, each with a range and colours of its own."""
+"""Fields that a picture of a flow can show, each with a range and colours of its own."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from flowsim.measure.fields import divergence, q_criterion, streamfunction
 
 if TYPE_CHECKING:
     from flowsim.backend.state import State
@@ -83,7 +85,13 @@ def _pressure(simulation: State, b: int) -> Values:
 VORTICITY = Quantity("vorticity", "U/{length}", 8.0, True, "balance", _vorticity)
 SPEED = Quantity("speed", "U", 2.0, False, "tempo", _speed)
 PRESSURE = Quantity("pressure", "rho U^2", 1.0, True, "curl", _pressure)
-QUANTITIES = {quantity.name: quantity for quantity in (VORTICITY, SPEED, PRESSURE)}
+Q = Quantity("q", "(U/{length})^2", 4.0, True, "delta", q_criterion)
+STREAMFUNCTION = Quantity("streamfunction", "U {length}", 4.0, True, "tarn", streamfunction)
+DIVERGENCE = Quantity("divergence", "U/{length}", 1e-3, True, "diff", divergence)
+QUANTITIES = {
+    quantity.name: quantity
+    for quantity in (VORTICITY, SPEED, PRESSURE, Q, STREAMFUNCTION, DIVERGENCE)
+}
 
 
 def choose(names: str, ranges: str | None = None) -> list[Quantity]:

@@ -7,8 +7,8 @@ import numpy as np
 from flowsim.bodies import Disk
 from flowsim.boundary import Sides
 from flowsim.grid import Grid
+from flowsim.measure.surface import surface_loads
 from flowsim.simulation import Simulation
-from flowsim.surface import surface_loads
 from flowsim.validation.result import Curve, Effort, Plot, Result, Row, Setup, advance, compare
 
 CHANNEL = Sides("inflow", "outflow", "no_slip", "no_slip", left_profile="parabolic")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from flowsim.bodies import Disk
-from flowsim.surface import SurfaceLoads, surface_loads
+from flowsim.measure.surface import SurfaceLoads, surface_loads
 from flowsim.validation.cylinder import box_of
 from flowsim.validation.result import Curve, Effort, Plot, Result, Row, Setup, advance, compare
 

@@ -53,7 +53,7 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[Any, ...], int]:
 def test_every_kernel_compiles(compiled: dict[tuple[Any, ...], int], dtype: str) -> None:
     from test_equality import CASES
 
-    from flowsim import Grid, Simulation
+    from flowsim import Grid, Recorder, Simulation
     from flowsim.backend import cuda
     from flowsim.backend.cuda.launching import Kernel
 
@@ -65,6 +65,7 @@ def test_every_kernel_compiles(compiled: dict[tuple[Any, ...], int], dtype: str)
         sensors = [(len(bodies) - 1, (0.6, 0.1))] if bodies else []
         sim = Simulation(Grid(12, 10, 0.3), sides, bodies, viscosity=0.05, batch=2, dtype=dtype, backend="cuda",
                          sensors=sensors, **options)  # fmt: skip
+        Recorder(sim, probes=[(1.0, 1.0)])
         sim._every_sweep()
         sim.max_divergence(), sim.solid(), sim.sample_velocity(np.zeros((2, 1, 2)))
     # rows of few and of many entries, and those too long for one block

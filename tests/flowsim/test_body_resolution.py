@@ -1,10 +1,12 @@
 """Blockage and thickness, as ``describe()`` tells them."""
 
+import re
+
 import numpy as np
 import pytest
 
 from flowsim import Disk, Ellipse, Grid, HalfDisk, Sides, SignedDistance, Simulation, Union, polygon
-from flowsim.bodies.resolution import blockage, thickness
+from flowsim.bodies.resolution import blockage, sharpest_edge, thickness, thin_edge
 
 PERIODIC = Sides("inflow", "outflow", "periodic", "periodic")
 
@@ -66,7 +68,46 @@ def test_thickness_is_the_largest_circle_inside(body, thick: float) -> None:
     assert thickness(body) == pytest.approx(thick, rel=0.01)
 
 
+WEDGE = polygon([(-0.5, 0.0), (0.5, -0.2), (0.5, 0.2)], center=(2, 3))  # 22.6 degrees at its tip
+
+
+def test_the_thin_part_of_a_wedge_and_of_an_ellipse() -> None:
+    """The inscribed circle of diameter t at a tip of angle a begins t (1 / sin(a / 2) - 1) / 2 from the tip."""
+    half = np.arctan(0.2)
+    for t in (0.05, 0.1, 0.2):
+        assert thin_edge(WEDGE, t) == pytest.approx(0.5 * t * (1 / np.sin(half) - 1), abs=0.006)
+    # in an ellipse the circle of radius r stands at x with r = b sqrt(1 - x^2 / (a^2 - b^2))
+    r = 0.07
+    x = np.sqrt((0.25 - 0.01) * (1 - (r / 0.1) ** 2))
+    assert thin_edge(Ellipse(aspect=0.2), 2 * r) == pytest.approx(0.5 - x - r, abs=0.006)
+    assert thin_edge(Disk(), 0.5) == pytest.approx(0.0, abs=0.006)
+    assert thin_edge(Disk(), 1.5) == np.inf
+    pair = Union(parts=[Disk(), Ellipse(center=(1.0, 0.0), aspect=0.2)])
+    assert thin_edge(pair, 2 * r) == pytest.approx(0.5 - x - r, abs=0.006)
+
+
+@pytest.mark.parametrize(("body", "degrees"), [
+    (WEDGE, 2 * np.degrees(np.arctan(0.2))),
+    (polygon([(-0.5, -0.3), (0.5, -0.3), (0.5, 0.3), (-0.5, 0.3)]), 90.0),
+    (polygon([(-0.5, -0.5), (0.5, -0.5), (0.5, 0.5), (0.0, -0.4), (-0.5, 0.5)]), np.degrees(np.arctan(0.5 / 0.9))),
+    (HalfDisk(), 90.0),
+])  # fmt: skip
+def test_the_sharpest_edge(body, degrees: float) -> None:
+    """The notch of the third, which is sharper than a right angle, is no edge."""
+    assert np.degrees(sharpest_edge(body)) == pytest.approx(degrees, abs=6.0)
+
+
+def test_a_round_body_has_no_edge() -> None:
+    assert np.degrees(sharpest_edge(Disk())) > 150
+
+
 def test_describe_tells_what_is_thin() -> None:
+    *_, thin = flow(WEDGE, h=1 / 32).describe().splitlines()
+    assert re.fullmatch(
+        r"body 0 is thinner than 4 cells over the last 0\.2[56] D \(8\.\d cells\) before its sharpest edge "
+        r"\(about 25 degrees\): below 4 it leaks, and its forces are rough",
+        thin,
+    )
     sim = flow(Disk(center=(2, 1.5)), Ellipse(center=(2, 4.5), aspect=0.2, angle=np.pi / 2))
     first, *others = sim.describe().splitlines()
     assert "D/h = 8, bodies 8, 1.6 cells thick, blockage 33.3 %" in first

@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 
+import h5py
 import numpy as np
 import pytest
 from vtkmodules.util.numpy_support import vtk_to_numpy
@@ -11,6 +12,8 @@ from vtkmodules.vtkIOHDF import vtkHDFReader
 from flowsim import Disk, Ellipse, Grid, HalfDisk, Sides, Simulation, Union, polygon
 from flowsim.bodies.motions import added, oscillation, ramp, rotation
 from flowsim.io import FieldSeries, pack_fields, read_restart, write_fields, write_restart
+from flowsim.measure.fields import q_criterion, streamfunction
+from flowsim.render.quantities import choose
 
 GRID = Grid(24, 16, 0.25)
 
@@ -58,6 +61,25 @@ def test_vtk_reads_every_value_at_its_place(tmp_path, dtype):
     reader.Update()
     check_image(reader.GetOutput(), flow, b=1)
     assert [file.name for file in tmp_path.iterdir()] == ["one.vtkhdf"]
+
+
+def test_further_fields_are_written_when_they_are_asked_for(tmp_path):
+    flow, more = simulation(), choose("vorticity,q,streamfunction,speed")
+    flow.advance_steps(5)
+    write_fields(tmp_path / "one.vtkhdf", flow, more=more)
+    reader = open_with_vtk(tmp_path / "one.vtkhdf")
+    reader.Update()
+    data = reader.GetOutput().GetCellData()
+    names = {data.GetArrayName(n) for n in range(data.GetNumberOfArrays())}
+    assert names == {"velocity", "vorticity", "pressure", "solid", "q", "streamfunction"}
+    series = FieldSeries(tmp_path / "fields.vtkhdf", GRID, flow.dtype, more=more)
+    series.append(flow.time[0], pack_fields(flow, more=more))
+    with h5py.File(tmp_path / "fields.vtkhdf") as file:
+        for name, field in (("q", q_criterion), ("streamfunction", streamfunction)):
+            expected = field(flow).T.astype(flow.dtype)
+            read = vtk_to_numpy(data.GetArray(name)).reshape(GRID.ny, GRID.nx)
+            np.testing.assert_array_equal(read, expected)
+            np.testing.assert_array_equal(file[f"VTKHDF/CellData/{name}"][0, 0], expected)
 
 
 def test_vorticity_in_the_file_is_the_curl_of_the_velocity(tmp_path):

@@ -5,7 +5,7 @@ import pytest
 
 from flowsim import Disk, Grid, HalfDisk, Sides, Simulation, Union, polygon, surface_loads
 from flowsim.bodies.swimmers import carangiform
-from flowsim.surface import stream_pressure
+from flowsim.measure.surface import stream_pressure
 
 SQUARE = polygon([(-0.4, -0.4), (0.4, -0.4), (0.4, 0.4), (-0.4, 0.4)], center=(2.0, 2.0), angle=0.3)
 DUMBBELL = Union(

@@ -65,6 +65,9 @@ def simulate(
         float | None,
         typer.Option(min=1.0, max=120.0, help="pictures of the film a second: 25 unless given"),
     ] = None,
+    netcdf: Annotated[
+        bool, typer.Option("--netcdf", help="record and statistics as NetCDF, too (extra xarray)")
+    ] = False,
 ) -> None:
     """Run the solver alone: forces to CSV, fields for ParaView, restart file, the vorticity as a film."""
     with loading(f"the solver for {case}"):
@@ -91,6 +94,7 @@ def simulate(
             title=Path(case).stem if Path(case).is_file() else case,
             shown=shown,
             follow=follow,
+            netcdf=netcdf,
             **({"fps": fps} if fps else {}),
             say=lambda text: print(f"flowsim: {text}", file=sys.stderr),
             progress=progress,
@@ -101,6 +105,7 @@ def simulate(
         "--time": duration, "-o": output, "--frames": frames, "--snapshots": snapshots, "--seed": seed or None,
         "--max-size": max_size, "--no-control-volumes": None if control_volumes else True, "--fields": fields,
         "--range": limits, "--follow": follow, "--fps": fps,
+        "--netcdf": netcdf or None,
     }  # fmt: skip
     print_next(
         next_steps.after_simulation(

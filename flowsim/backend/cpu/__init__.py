@@ -14,6 +14,7 @@ from flowsim.backend.cpu.flow import copy_velocity, correct, divergence, predict
 from flowsim.backend.cpu.jets import balance_jets, subtract_sources
 from flowsim.backend.cpu.poisson import PressureSolver
 from flowsim.backend.cpu.precompile import cores
+from flowsim.backend.cpu.recording import look, record
 from flowsim.backend.cpu.sides import fill_ghosts, predict_open_sides, update_sides
 
 __all__ = [
@@ -32,9 +33,11 @@ __all__ = [
     "fill_ghosts",
     "find_speed",
     "follow_light_bodies",
+    "look",
     "penalize",
     "predict",
     "predict_open_sides",
+    "record",
     "sample",
     "sense",
     "subtract_sources",

@@ -19,6 +19,7 @@ from flowsim.backend.cuda.flow import (
 from flowsim.backend.cuda.jets import balance_jets, subtract_sources
 from flowsim.backend.cuda.penalty import penalize
 from flowsim.backend.cuda.poisson import PressureSolver
+from flowsim.backend.cuda.recording import look, record
 from flowsim.backend.cuda.sides import fill_ghosts, predict_open_sides, update_sides
 
 __all__ = [
@@ -36,9 +37,11 @@ __all__ = [
     "fill_ghosts",
     "find_speed",
     "follow_light_bodies",
+    "look",
     "penalize",
     "predict",
     "predict_open_sides",
+    "record",
     "sample",
     "sense",
     "subtract_sources",

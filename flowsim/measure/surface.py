@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from flowsim.bodies.shapes import Body
 from flowsim.bodies.swimmers import Swimmer
+from flowsim.boundary import Side
 from flowsim.grid import GHOSTS as G
 
 if TYPE_CHECKING:
@@ -194,21 +195,32 @@ def surface_loads(
 
 
 def stream_pressure(flow: State, b: int = 0) -> float:
-    """Return the static pressure of the undisturbed stream, by Bernoulli's law along the side where it enters.
+    """Return the static pressure of the stream along the side where it enters the box.
 
-    The mean of p + |u|^2 / 2 over the cells of that side, less U^2 / 2. In a box without a stream it is the mean
-    pressure over the four sides.
+    On an ``inflow`` side, where the velocity is given, it is the mean pressure of the cells along it; on other sides it
+    is that of the undisturbed stream by Bernoulli's law, the mean of p + |u|^2 / 2 less U^2 / 2. In a box without a
+    stream it is the mean pressure of the cells along the four sides.
     """
-    pressure = flow.to_host(flow.pressure[b]).astype(np.float64)
+    cells, head, level = pressure_reference(flow)
+    i, j = cells.T
+    pressure = flow.to_host(flow.pressure[b]).astype(np.float64)[i, j]
+    velocity = flow.velocity_at_centres(b).astype(np.float64)[i, j]
+    return float((pressure + head * (velocity**2).sum(axis=-1)).mean() - level)
+
+
+def pressure_reference(flow: State) -> tuple[NDArray[np.int64], float, float]:
+    """Return cells (n, 2), factor and level: the reference pressure is the mean of p + factor |u|^2 less the level."""
     stream = np.array(flow.stream, np.float64)
-    axis = int(abs(stream[1]) > abs(stream[0]))
+    grid = np.moveaxis(np.indices((flow.grid.nx, flow.grid.ny)), 0, -1)
     if not stream.any():
-        rim = np.concatenate([pressure[0], pressure[-1], pressure[1:-1, 0], pressure[1:-1, -1]])
-        return float(rim.mean())
-    velocity = flow.velocity_at_centres(b).astype(np.float64)
-    edge = 0 if stream[axis] > 0 else -1
-    head = np.take(pressure + 0.5 * (velocity**2).sum(axis=-1), edge, axis=axis)
-    return float(head.mean() - 0.5 * (stream**2).sum())
+        rim = [grid[0], grid[-1], grid[1:-1, 0], grid[1:-1, -1]]
+        return np.concatenate(rim), 0.0, 0.0
+    axis = int(abs(stream[1]) > abs(stream[0]))
+    backwards = stream[axis] < 0
+    cells = np.take(grid, -1 if backwards else 0, axis=axis)
+    if flow.sides.kinds()[2 * axis + backwards] == Side.INFLOW:
+        return cells, 0.0, 0.0
+    return cells, 0.5, float(0.5 * (stream**2).sum())
 
 
 def _check_point(flow: State, point: tuple[float, float]) -> None:

@@ -1,0 +1,130 @@
+"""What a case measures beyond the forces of every step: its settings, its instruments and their files."""
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from coupling.errors import ConfigError
+from flowsim import FieldStatistics, Recorder, Simulation
+from flowsim.measure.files import require_xarray
+
+__all__ = ["MeasuredFiles", "RecordSettings", "StatisticsSettings"]
+
+_DIGITS = 17  # characters of a number in a table, with its comma
+_FIELDS = 10  # numbers a cell in a file of statistics
+
+
+class _Settings(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class RecordSettings(_Settings):
+    """How often a row of ``record.csv`` is written, in time or in steps."""
+
+    every: float | None = Field(default=None, gt=0)
+    steps: int | None = Field(default=None, ge=1)
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> "RecordSettings":
+        if self.every is not None and self.steps is not None:
+            raise ValueError("record has every and steps, but must have one of them")
+        return self
+
+
+class StatisticsSettings(_Settings):
+    """From when on and how often the fields are averaged."""
+
+    start: float = Field(default=0.0, ge=0)
+    every: float = Field(default=0.1, gt=0)
+
+
+class MeasuredFiles:
+    """The files of the instruments of a simulation: ``record.csv``, ``statistics.npz``, and both as ``.nc``.
+
+    Parameters
+    ----------
+    simulation
+        With its instruments.
+    output
+        The folder.
+    netcdf
+        Whether they are written as NetCDF, too.
+    duration
+        Time in D/U from the very beginning, for :meth:`bound`.
+
+    Raises
+    ------
+    ConfigError
+        For NetCDF where there is nothing to write, or xarray or h5netcdf is not installed.
+    """
+
+    def __init__(self, simulation: Simulation, output: Path, netcdf: bool, duration: float) -> None:
+        self._simulation, self._output, self._duration = simulation, output, duration
+        self._netcdf = netcdf
+        self._saves: dict[str, Callable[[Path], Path]] = {}
+        for instrument in simulation.instruments:
+            if isinstance(instrument, Recorder | FieldStatistics):
+                name, kind = (
+                    ("record", ".csv")
+                    if isinstance(instrument, Recorder)
+                    else ("statistics", ".npz")
+                )
+                for ending in (kind, ".nc") if netcdf else (kind,):
+                    self._saves[name + ending] = instrument.save
+        if netcdf and not self._saves:
+            raise ConfigError("--netcdf: this case has no probes, record or statistics")
+        if netcdf:
+            try:
+                require_xarray()
+            except RuntimeError as error:
+                raise ConfigError(f"--netcdf: {error}") from error
+
+    @property
+    def names(self) -> set[str]:
+        """Names of the files."""
+        return set(self._saves)
+
+    def save(self) -> None:
+        """Write all that has been measured so far."""
+        for name, save in self._saves.items():
+            save(self._output / name)
+
+    def bound(self) -> int:
+        """Return the bytes that the files have at most at the end, with the rows in the restart file.
+
+        A file that is written again is there twice for a moment. What statistics take in the restart file does not
+        grow.
+
+        Raises
+        ------
+        ConfigError
+            For a record by steps, whose number nobody knows.
+        """
+        total = 0
+        cells = self._simulation.grid.nx * self._simulation.grid.ny
+        for instrument in self._simulation.instruments:
+            if isinstance(instrument, Recorder):
+                if instrument.every is None:
+                    raise ConfigError(
+                        "--max-size needs record.every: nobody knows how many steps there will be"
+                    )
+                rows = math.ceil(self._duration / instrument.every) + 2
+                numbers = rows * len(instrument.columns())
+                total += 2 * (_DIGITS + (8 if self._netcdf else 0) + 8) * numbers
+            elif isinstance(instrument, FieldStatistics):
+                total += 2 * 8 * (2 if self._netcdf else 1) * _FIELDS * cells
+        return total
+
+    def begun_late(self) -> list[str]:
+        """Return the files whose measurements do not go back to the beginning, because a restart had none of them."""
+        late = []
+        if self._simulation.time[0] > 0:
+            for instrument in self._simulation.instruments:
+                if isinstance(instrument, Recorder) and not len(instrument.rows()):
+                    late.append("record.csv")
+                if isinstance(instrument, FieldStatistics) and not np.any(instrument.samples):
+                    late.append("statistics.npz")
+        return late

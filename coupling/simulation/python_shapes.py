@@ -1,0 +1,45 @@
+"""Shapes of bodies from a Python file of the user, which a case names."""
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+from flowsim import Body
+
+__all__ = ["shape_from"]
+
+
+def shape_from(path: Path, function: str, arguments: dict[str, Any]) -> Body:
+    """Run a file and return what one of its functions makes of its arguments.
+
+    Raises
+    ------
+    ValueError
+        For a file that is not there or fails, a function that is not there or fails, or what is no body.
+    """
+    if not path.is_file():
+        raise ValueError(f"file = {str(path)!r}: there is no such file")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise ValueError(f"file = {str(path)!r}: a file of shapes is a .py file")
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise ValueError(f"{path} fails: {_told(error)}") from error
+    make = getattr(module, function, None)
+    if not callable(make):
+        raise ValueError(f"function = {function!r}: {path} has no function of this name")
+    try:
+        body = make(**arguments)
+    except Exception as error:
+        raise ValueError(f"{function} of {path} fails: {_told(error)}") from error
+    if not isinstance(body, Body):
+        raise ValueError(
+            f"{function} of {path} returns a {type(body).__name__}, but must return a body such as polygon(corners)"
+        )
+    return body
+
+
+def _told(error: Exception) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())

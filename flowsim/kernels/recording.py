@@ -1,0 +1,152 @@
+"""When a flow is measured while it advances, and what a row of a recording holds: written once for every backend.
+
+Each instrument has a schedule with a row for each flow, which is looked at when a step has ended. It never changes a
+step: a flow is measured after the first step that ends at or after the time that is due.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from flowsim.grid import GHOSTS as G
+from flowsim.kernels.cell import velocity_at
+from flowsim.kernels.device_function import device_function
+from flowsim.kernels.layout import (
+    ANGLE,
+    DT,
+    FORCE_X,
+    FORCE_Y,
+    SPIN,
+    TIME,
+    TORQUE,
+    VX,
+    VY,
+    X,
+    Y,
+)
+
+Array = Any
+
+# schedules (B, 12)
+START, INTERVAL, STRIDE, NEXT = range(4)
+"""From when on, how often in time and in steps, and when next."""
+SEEN, COUNT, ELAPSED = range(4, 7)
+"""Steps of the flow when it was last looked at, and steps and time since the last measurement."""
+STEP, FIRST, DUE = range(7, 10)
+"""Of the step that has just ended: its size, whether it is the first after a measurement, and the time since that
+measurement if the next one is due now; zero otherwise."""
+READY, REFERENCE = 10, 11
+"""The last DUE that the host has not seen yet, and the static pressure of the stream then."""
+SCHEDULE_COLUMNS = 12
+
+# rows of a recording: of the flow, then of each body, then of each probe
+ROW_TIME, ROW_DT, ROW_STEP, ROW_INTERVAL = range(4)
+FLOW_COLUMNS, BODY_COLUMNS, PROBE_COLUMNS = 4, 14, 3
+LOADS = 4
+"""Force along x and y, torque and power: a row has those of the last step and their means over the interval."""
+
+TOLERANCE = 1e-9
+"""Of times, as at the end of a step (:func:`flowsim.kernels.time.end`)."""
+
+
+@device_function
+def next_time(row: Array, time: float) -> float:
+    """Return the first time after ``time`` that is a multiple of the interval from the start."""
+    if row[INTERVAL] <= 0.0:
+        return -math.inf
+    number = math.floor((time - row[START]) / row[INTERVAL] + TOLERANCE)
+    return row[START] + row[INTERVAL] * max(number + 1.0, 1.0)
+
+
+@device_function
+def look(b: int, clock: Array, steps: Array, schedule: Array) -> bool:
+    """Note the step that flow b has taken, if it has taken one, and return whether a measurement is due."""
+    row, taken = schedule[b], float(steps[b])
+    time, dt = clock[b, TIME], clock[b, DT]
+    row[STEP], row[FIRST], row[DUE] = 0.0, 0.0, 0.0
+    if taken == row[SEEN]:
+        return False
+    if taken < row[SEEN]:  # it was reset, or brought back to an older state
+        row[COUNT], row[ELAPSED], row[NEXT] = 0.0, 0.0, next_time(row, time - dt)
+    row[SEEN] = taken
+    if time - dt < row[START] - TOLERANCE:
+        return False
+    row[STEP], row[FIRST] = dt, 1.0 if row[COUNT] == 0.0 else 0.0
+    row[COUNT] += 1.0
+    row[ELAPSED] += dt
+    if row[COUNT] < row[STRIDE] or time < row[NEXT] - TOLERANCE:
+        return False
+    row[DUE], row[READY] = row[ELAPSED], row[ELAPSED]
+    row[COUNT], row[ELAPSED], row[NEXT] = 0.0, 0.0, next_time(row, time)
+    return True
+
+
+@device_function
+def pressure_in(u: Array, v: Array, p: Array, cell: Array, head: float) -> float:
+    """Return p + ``head`` |u|^2 of a cell (i, j) of one flow."""
+    i, j = cell[0], cell[1]
+    west, east = float(u[i + G, j + G]), float(u[i + G + 1, j + G])
+    south, north = float(v[i + G, j + G]), float(v[i + G, j + G + 1])
+    squares = (0.5 * (west + east)) ** 2 + (0.5 * (south + north)) ** 2
+    return float(p[i, j]) + head * squares
+
+
+@device_function
+def pressure_at(p: Array, x: float, y: float, h: float) -> float:
+    """Return the pressure at a point by bilinear interpolation between the centres of cells, not beyond them."""
+    x = min(max(x / h - 0.5, 0.0), p.shape[0] - 1.0)
+    y = min(max(y / h - 0.5, 0.0), p.shape[1] - 1.0)
+    i, j = min(int(x), p.shape[0] - 2), min(int(y), p.shape[1] - 2)
+    s, t = x - i, y - j
+    low = (1.0 - s) * p[i, j] + s * p[i + 1, j]
+    high = (1.0 - s) * p[i, j + 1] + s * p[i + 1, j + 1]
+    return (1.0 - t) * low + t * high
+
+
+@device_function
+def add_loads(row: Array, bodies: Array, sums: Array) -> None:
+    """Add to the integrals over time (K, 4) of one flow what the fluid does to its bodies in the step that ended."""
+    for k in range(bodies.shape[0]):
+        body, total = bodies[k], sums[k]
+        if row[FIRST] != 0.0:
+            for n in range(LOADS):
+                total[n] = 0.0
+        total[0] += body[FORCE_X] * row[STEP]
+        total[1] += body[FORCE_Y] * row[STEP]
+        total[2] += body[TORQUE] * row[STEP]
+        total[3] += power_of(body) * row[STEP]
+
+
+@device_function
+def power_of(body: Array) -> float:
+    """Return what the fluid gives a body."""
+    return body[FORCE_X] * body[VX] + body[FORCE_Y] * body[VY] + body[TORQUE] * body[SPIN]
+
+
+@device_function
+def write_flow_and_bodies(
+    b: int, schedule: Array, clock: Array, steps: Array, bodies: Array, sums: Array, out: Array
+) -> None:
+    """Write the columns of flow b and of its bodies to a row of a recording."""
+    interval = schedule[b, DUE]
+    out[ROW_TIME], out[ROW_DT], out[ROW_STEP] = clock[b, TIME], clock[b, DT], float(steps[b])
+    out[ROW_INTERVAL] = interval
+    for k in range(bodies.shape[0]):
+        body, at = bodies[k], FLOW_COLUMNS + BODY_COLUMNS * k
+        out[at], out[at + 1], out[at + 2] = body[X], body[Y], body[ANGLE]
+        out[at + 3], out[at + 4], out[at + 5] = body[VX], body[VY], body[SPIN]
+        out[at + 6], out[at + 7], out[at + 8] = body[FORCE_X], body[FORCE_Y], body[TORQUE]
+        out[at + 9] = power_of(body)
+        for n in range(LOADS):
+            out[at + 10 + n] = sums[k, n] / interval
+
+
+@device_function
+def write_probe(
+    m: int, bodies: int, reference: float, u: Array, v: Array, p: Array, point: Array, h: float, out: Array
+) -> None:  # fmt: skip
+    """Write velocity and pressure at probe m of one flow to a row of a recording."""
+    at = FLOW_COLUMNS + BODY_COLUMNS * bodies + PROBE_COLUMNS * m
+    out[at], out[at + 1] = velocity_at(u, v, point[0], point[1], h)
+    out[at + 2] = pressure_at(p, point[0], point[1], h) - reference

@@ -1,0 +1,61 @@
+"""Fields that follow from the velocity: divergence, Q and streamfunction, at the centres of the cells."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flowsim.grid import GHOSTS as G
+
+if TYPE_CHECKING:
+    from flowsim.backend.state import State
+
+FloatArray = NDArray[np.float64]
+
+
+def divergence(flow: State, b: int = 0) -> FloatArray:
+    """Return du/dx + dv/dy of one flow, as the projection makes it zero; shape (nx, ny)."""
+    u, v = _faces(flow, b)
+    return (np.diff(u[:, G:-G], axis=0) + np.diff(v[G:-G], axis=1)) / flow.grid.h
+
+
+def q_criterion(flow: State, b: int = 0) -> FloatArray:
+    """Return Q of one flow; shape (nx, ny), positive where rotation outweighs strain.
+
+    Q = (|W|^2 - |S|^2) / 2, with S and W the symmetric and the antisymmetric part of the velocity gradient (Hunt, Wray
+    and Moin 1988). In two dimensions without divergence it is du/dx dv/dy - du/dy dv/dx.
+    """
+    (u, v), h = _faces(flow, b), flow.grid.h
+    along_x, along_y = np.diff(u[:, G:-G], axis=0) / h, np.diff(v[G:-G], axis=1) / h
+    # differences across live at the corners of the cells
+    u_across = _mean_of_corners(np.diff(u[:, G - 1 : 1 - G], axis=1) / h)
+    v_across = _mean_of_corners(np.diff(v[G - 1 : 1 - G], axis=0) / h)
+    return -0.5 * (along_x**2 + along_y**2) - u_across * v_across
+
+
+def streamfunction(flow: State, b: int = 0) -> FloatArray:
+    """Return psi of one flow with u = dpsi/dy and v = -dpsi/dx, zero in the lower left corner of the box; (nx, ny).
+
+    The sum of what flows through faces, exact at the corners of cells; a cell has the mean of its four. Under a moving
+    body it is that of the body's motion.
+    """
+    u, v = _faces(flow, b)
+    across, upwards = v[G:-G, 0], u[:, G:-G]
+    low = np.concatenate([[0.0], -np.cumsum(across)])
+    up = np.concatenate([np.zeros((len(low), 1)), np.cumsum(upwards, axis=1)], axis=1)
+    return _mean_of_corners(flow.grid.h * (low[:, None] + up))
+
+
+def _faces(flow: State, b: int) -> tuple[FloatArray, FloatArray]:
+    """Return u (nx + 1, ny + 2 G) on faces between and beside cells along x, and v (nx + 2 G, ny + 1) likewise."""
+    flow.fill_ghosts()
+    nx, ny = flow.grid.nx, flow.grid.ny
+    u, v = (flow.to_host(field[b]).astype(np.float64) for field in (flow.u, flow.v))
+    return u[G : G + nx + 1], v[:, G : G + ny + 1]
+
+
+def _mean_of_corners(corners: FloatArray) -> FloatArray:
+    lines = corners[:-1] + corners[1:]
+    return 0.25 * (lines[:, :-1] + lines[:, 1:])

@@ -1,0 +1,317 @@
+"""Time series of a simulation: loads and motion of its bodies, velocity and pressure at probes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from flowsim.kernels.recording import (
+    BODY_COLUMNS,
+    FLOW_COLUMNS,
+    LOADS,
+    PROBE_COLUMNS,
+)
+from flowsim.measure.files import save_arrays, to_dataset
+from flowsim.measure.instrument import Instrument
+from flowsim.measure.spectra import strouhal_number
+
+if TYPE_CHECKING:
+    import xarray
+
+    from flowsim.simulation import Simulation
+
+FloatArray = NDArray[np.float64]
+
+ROOM = 512
+"""Rows of each flow that are kept where the simulation runs before the host takes them."""
+OF_A_FLOW = ("time", "dt", "step", "interval")
+OF_A_BODY = (
+    *("x", "y", "angle", "velocity_x", "velocity_y", "angular_velocity"),
+    *("force_x", "force_y", "torque", "power"),
+    *("mean_force_x", "mean_force_y", "mean_torque", "mean_power"),
+)
+OF_A_PROBE = ("velocity_x", "velocity_y", "pressure")
+"""Names of the columns of a CSV file; those of bodies and probes with ``body0_`` or ``probe0_`` before."""
+DIMENSIONS = {"force": ("body", "axis"), "probe_velocity": ("probe", "axis")}
+
+
+class _Columns:
+    """Some columns of a recorder, as an array (B, n, ...)."""
+
+    def __init__(self, kind: str, first: int, count: int = 1) -> None:
+        self.kind, self.first, self.count = kind, first, count
+
+    def __get__(self, recorder: Recorder | None, owner: type | None = None) -> FloatArray:
+        assert recorder is not None
+        return recorder._part(self.kind, self.first, self.count)
+
+
+class Recorder(Instrument):
+    """Records what happens to the bodies and at probes, in every step or at an interval, from now on.
+
+    Rows are written where the simulation runs, without a return to Python, so that recording costs next to nothing on
+    the CPU and on a GPU.
+
+    Parameters
+    ----------
+    flow : Simulation
+    every : float, optional
+        Time between two rows, in units of D/U: a row is of the first step that ends at or after that time.
+    steps : int, optional
+        Or steps between two rows; every step unless either is given.
+    start : float, optional
+        Time from which on; now unless given.
+    probes : (P, 2), optional
+        Points of the box at which velocity and pressure are recorded.
+
+    Attributes
+    ----------
+    time, dt, step, interval : (B, n)
+        Of each row: time, size and number of its step, and the time since the row before.
+    position, velocity : (B, n, K, 2)
+        Of the reference points of the bodies.
+    angle, angular_velocity : (B, n, K)
+    force : (B, n, K, 2)
+    torque, power : (B, n, K)
+        What the fluid did to the bodies in that step, in units of rho U^2 D, rho U^2 D^2 and rho U^3 D.
+    mean_force, mean_torque, mean_power
+        Of the same shapes: the means over all steps since the row before, each with the weight of its size.
+    probe_velocity : (B, n, P, 2)
+        By linear interpolation between faces.
+    probe_pressure : (B, n, P)
+        Over the static pressure of the stream (:func:`flowsim.measure.surface.stream_pressure`).
+    probes : (P, 2)
+
+    Flows of a batch that have fewer rows than others end with NaN.
+
+    Raises
+    ------
+    ValueError
+        For probes outside the box, and as :class:`flowsim.measure.instrument.Instrument`.
+    """
+
+    time, dt, step, interval = (_Columns("flow", n) for n in range(4))
+    position, angle = _Columns("body", 0, 2), _Columns("body", 2)
+    velocity, angular_velocity = _Columns("body", 3, 2), _Columns("body", 5)
+    force, torque, power = _Columns("body", 6, 2), _Columns("body", 8), _Columns("body", 9)
+    mean_force, mean_torque = _Columns("body", 10, 2), _Columns("body", 12)
+    mean_power = _Columns("body", 13)
+    probe_velocity, probe_pressure = _Columns("probe", 0, 2), _Columns("probe", 2)
+
+    def __init__(
+        self,
+        flow: Simulation,
+        *,
+        every: float | None = None,
+        steps: int | None = None,
+        start: float | None = None,
+        probes: ArrayLike = (),
+    ) -> None:
+        self.probes = _points(probes, flow.grid.size)
+        device, bodies = flow._device, len(flow.bodies)
+        self._points = device.array(self.probes)
+        self._sums = device.zeros((flow.batch, bodies, LOADS), np.float64)
+        width = FLOW_COLUMNS + BODY_COLUMNS * bodies + PROBE_COLUMNS * len(self.probes)
+        self._rows = device.zeros((flow.batch, ROOM, width), np.float64)
+        self._count = device.zeros((flow.batch,), np.int64)
+        self._parts: list[list[FloatArray]] = [[] for _ in range(flow.batch)]
+        super().__init__(flow, every=every, steps=steps, start=start)
+
+    def look(self, active: Any) -> None:
+        """See what is due at the end of a step, and write rows."""
+        super().look(active)
+        flow, s = self._flow, self._flow._near
+        if len(self.probes):
+            everyone = flow._everyone  # one that has come to its end is measured, too
+            flow._sweeps.fill_ghosts(everyone, flow.u, flow.v, s.sides, flow._given)
+        flow._sweeps.record(
+            active,
+            s.clock,
+            s.steps,
+            s.flags,
+            self._schedule,
+            flow.u,
+            flow.v,
+            flow.pressure,
+            s.state,
+            self._points,
+            flow.grid.h,
+            self._sums,
+            self._rows,
+            self._count,
+        )
+
+    def collect(self) -> None:
+        """Take the rows over to the host."""
+        counts = self._flow.to_host(self._count)
+        if counts.any():
+            rows = self._flow.to_host(self._rows[:, : int(counts.max())])
+            for b in np.flatnonzero(counts):
+                self._parts[b].append(rows[b, : counts[b]].copy())
+            self._count[:] = 0
+
+    def get_state(self) -> dict[str, NDArray[Any]]:
+        """Return a copy of all that its future depends on, and all rows."""
+        rows = {f"rows{b}": self.rows(b) for b in range(self._flow.batch)}
+        sums = self._flow.to_host(self._sums).copy()
+        return super().get_state() | {"sums": sums, "probes": self.probes} | rows
+
+    def set_state(self, state: dict[str, NDArray[Any]]) -> None:
+        """Go on with the rows of another recorder."""
+        super().set_state(state)
+        self.clear()
+        self._sums[:] = self._flow._device.array(state["sums"])
+        self._parts = [[state[f"rows{b}"]] for b in range(self._flow.batch)]
+
+    def fits(self, state: dict[str, NDArray[Any]]) -> bool:
+        """Return whether a state is of a recorder with the same bodies and probes."""
+        return (
+            super().fits(state)
+            and state["sums"].shape == self._sums.shape
+            and np.array_equal(state["probes"], self.probes)
+        )
+
+    def rows(self, b: int = 0) -> FloatArray:
+        """Return the rows (n, columns) of one flow, in the order of :meth:`columns`."""
+        self.collect()
+        if len(self._parts[b]) != 1:
+            empty = np.zeros((0, self._rows.shape[-1]))
+            self._parts[b] = [np.concatenate([empty, *self._parts[b]])]
+        return self._parts[b][0]
+
+    def columns(self) -> list[str]:
+        """Return the names of the columns."""
+        bodies, probes = range(len(self._flow.bodies)), range(len(self.probes))
+        return [
+            *OF_A_FLOW,
+            *(f"body{k}_{name}" for k in bodies for name in OF_A_BODY),
+            *(f"probe{m}_{name}" for m in probes for name in OF_A_PROBE),
+        ]
+
+    def clear(self) -> None:
+        """Forget all rows."""
+        self.collect()
+        self._parts = [[] for _ in self._parts]
+
+    def _part(self, kind: str, first: int, count: int) -> FloatArray:
+        """Return columns of the flow, of all bodies or of all probes, padded with NaN to the most rows of a flow."""
+        series = [self.rows(b) for b in range(self._flow.batch)]
+        values = np.full((len(series), max(map(len, series)), series[0].shape[1]), np.nan)
+        for b, rows in enumerate(series):
+            values[b, : len(rows)] = rows
+        bodies = FLOW_COLUMNS + BODY_COLUMNS * len(self._flow.bodies)
+        if kind == "flow":
+            return values[..., first]
+        start, stop, width = (
+            (FLOW_COLUMNS, bodies, BODY_COLUMNS)
+            if kind == "body"
+            else (bodies, values.shape[-1], PROBE_COLUMNS)
+        )
+        count_of_them = (stop - start) // width
+        each = values[..., start:stop].reshape(*values.shape[:2], count_of_them, width)
+        return each[..., first] if count == 1 else each[..., first : first + count]
+
+    # --- what papers plot --------------------------------------------------------------------------------------------
+
+    def strouhal_number(self, body: int = 0, *, after: float = 0.0) -> FloatArray:
+        """Return the frequency at which the flow sheds from a body, by the spectrum of its lift; shape (B,).
+
+        Lift is the force across the stream; with D = U = 1 its frequency is the Strouhal number f D / U
+        (:func:`flowsim.measure.spectra.strouhal_number`).
+
+        Parameters
+        ----------
+        body : int
+        after : float
+            Time from which on rows count.
+
+        Raises
+        ------
+        ValueError
+            For a record that is too short for a frequency, or without any.
+        """
+        stream = self._flow.stream
+        across = int(abs(stream[0]) >= abs(stream[1]))
+        found = []
+        for time, lift in zip(self.time, self.force[:, :, body, across], strict=True):
+            late = time >= after
+            found.append(strouhal_number(time[late], lift[late]))
+        return np.array(found)
+
+    def arrays(self) -> dict[str, FloatArray]:
+        """Return all series by their names, with ``probes``."""
+        names = [name for name, it in vars(Recorder).items() if isinstance(it, _Columns)]
+        shown = [
+            name
+            for name in names
+            if not name.startswith("probe_") or len(self.probes)
+            if vars(Recorder)[name].kind != "body" or self._flow.bodies
+        ]
+        return {name: getattr(self, name) for name in shown} | {"probes": self.probes}
+
+    def to_xarray(self) -> xarray.Dataset:
+        """Return all series as a dataset with the dimensions flow, row, body, probe and axis.
+
+        Raises
+        ------
+        RuntimeError
+            Where xarray is not installed.
+        """
+        inner = {"flow": (), "body": ("body",), "probe": ("probe",)}
+        dimensions = {
+            name: ("flow", "row", *inner[it.kind], *(("axis",) if it.count > 1 else ()))
+            for name, it in vars(Recorder).items()
+            if isinstance(it, _Columns)
+        }
+        return to_dataset(self.arrays(), dimensions | {"probes": ("probe", "axis")})
+
+    def save(self, path: str | Path) -> Path:
+        """Write all rows to a file, which is there only when it is whole.
+
+        Parameters
+        ----------
+        path
+            ``.npz``: the arrays by their names. ``.csv``: a line a row, with a column ``flow`` if there are several.
+            ``.nc``: NetCDF, by xarray.
+
+        Raises
+        ------
+        ValueError
+            For another ending.
+        RuntimeError
+            For ``.nc`` where xarray or h5netcdf is not installed.
+        """
+        path = Path(path)
+        if path.suffix == ".csv":
+            return self._save_table(path)
+        return save_arrays(path, self.arrays(), self.to_xarray, also=(".csv",))
+
+    def _save_table(self, path: Path) -> Path:
+        from flowsim.io import write_whole
+
+        several = self._flow.batch > 1
+        lines = [",".join([*(["flow"] if several else []), *self.columns()])]
+        for b in range(self._flow.batch):
+            first = f"{b}," if several else ""
+            lines += [first + ",".join(f"{value:.9g}" for value in row) for row in self.rows(b)]
+        write_whole(path, ("\n".join(lines) + "\n").encode())
+        return path
+
+
+def _points(probes: ArrayLike, size: tuple[float, float]) -> FloatArray:
+    points = np.atleast_2d(np.asarray(probes, np.float64))
+    if not points.size:
+        return np.zeros((0, 2))
+    if points.ndim != 2 or points.shape[1] != 2:
+        raise ValueError(
+            f"probes have the shape {np.shape(probes)}, but must have (n, 2), x and y each"
+        )
+    for m, (x, y) in enumerate(points):
+        if not (0 <= x <= size[0] and 0 <= y <= size[1]):
+            raise ValueError(
+                f"probe {m} = ({x:g}, {y:g}): not in the box of {size[0]:g} x {size[1]:g}"
+            )
+    return points

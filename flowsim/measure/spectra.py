@@ -1,0 +1,139 @@
+"""Spectra of time series, and the frequency of their strongest oscillation.
+
+Steps have sizes of their own, so that series are interpolated to equal steps by a cubic spline first. A spectrum has a
+window (Hann's unless told otherwise), without which an oscillation leaks into all frequencies, and its peak is found
+between two of its frequencies by a parabola through the logarithms of the three largest values.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import signal
+from scipy.interpolate import CubicSpline
+
+FloatArray = NDArray[np.float64]
+
+FEWEST_PERIODS = 2.0
+"""Periods that a series must hold for its frequency to be told."""
+PADDING = 4
+"""A spectrum has so many frequencies for each that the series could tell apart."""
+
+
+def equal_steps(
+    time: ArrayLike, values: ArrayLike, step: float | None = None
+) -> tuple[FloatArray, FloatArray]:
+    """Interpolate a series to equal steps by a cubic spline.
+
+    Parameters
+    ----------
+    time, values : (n,)
+        Times that grow; entries that are not finite are left out.
+    step : float, optional
+        Their mean step unless given.
+
+    Returns
+    -------
+    time, values : (m,)
+
+    Raises
+    ------
+    ValueError
+        For fewer than four entries, or times that do not grow.
+    """
+    t, x = np.asarray(time, np.float64), np.asarray(values, np.float64)
+    if t.ndim != 1 or t.shape != x.shape:
+        raise ValueError(
+            f"times of shape {t.shape} and values of shape {x.shape}: both must be (n,)"
+        )
+    known = np.isfinite(t) & np.isfinite(x)
+    t, x = t[known], x[known]
+    if len(t) < 4:
+        raise ValueError(f"the series has {len(t)} values, but must have at least 4")
+    if not (np.diff(t) > 0).all():
+        raise ValueError("the times of the series must grow from each to the next")
+    count = len(t) if step is None else int((t[-1] - t[0]) / step + 1e-9) + 1
+    last = t[-1] if step is None else t[0] + (count - 1) * step
+    even = np.linspace(t[0], last, count)
+    return even, np.asarray(CubicSpline(t, x)(even), np.float64)
+
+
+def power_spectrum(
+    time: ArrayLike, values: ArrayLike, *, segments: int = 1, window: str = "hann"
+) -> tuple[FloatArray, FloatArray]:
+    """Return the power spectral density of the fluctuation of a series, by Welch's method.
+
+    Parameters
+    ----------
+    time, values : (n,)
+        In any steps, which may differ.
+    segments : int
+        Overlapping by half, whose spectra are averaged: more are smoother, and tell frequencies less well apart.
+    window : str
+        Of :func:`scipy.signal.get_window`.
+
+    Returns
+    -------
+    frequency : (m,)
+        In units of U/D.
+    power : (m,)
+        Its integral over the frequency is the variance of the series.
+
+    Raises
+    ------
+    ValueError
+        As :func:`equal_steps`, and for more segments than the series has values for.
+    """
+    even, x = equal_steps(time, values)
+    length = 2 * len(even) // (segments + 1) if segments > 0 else 0
+    if length < 4:
+        raise ValueError(f"segments = {segments!r}: {len(even)} values cannot be cut into so many")
+    frequency, power = signal.welch(
+        x - x.mean(),
+        fs=1.0 / (even[1] - even[0]),
+        window=window,
+        nperseg=length,
+        nfft=PADDING * length,
+        detrend="constant",
+    )
+    return np.asarray(frequency), np.asarray(power)
+
+
+def dominant_frequency(time: ArrayLike, values: ArrayLike, *, window: str = "hann") -> float:
+    """Return the frequency of the strongest oscillation of a series, in units of U/D.
+
+    Raises
+    ------
+    ValueError
+        As :func:`power_spectrum`; for a series that does not oscillate, or holds fewer than two periods.
+    """
+    t, x = (np.asarray(series, np.float64) for series in (time, values))
+    frequency, power = power_spectrum(t, x, window=window)
+    known = np.isfinite(t) & np.isfinite(x)
+    t, x = t[known], x[known]
+    if np.ptp(x) <= 1e-12 * max(1.0, float(np.abs(x).max())):
+        raise ValueError("the series is constant, so that it has no frequency")
+    at = int(power[1:-1].argmax()) + 1
+    low, peak, high = np.log(np.maximum(power[at - 1 : at + 2], 1e-300))
+    shift = 0.5 * (low - high) / (low - 2 * peak + high)
+    found = float((at + np.clip(shift, -1.0, 1.0)) * frequency[1])
+    duration = float(t[-1] - t[0])
+    if found * duration < FEWEST_PERIODS:
+        raise ValueError(
+            f"the series of {duration:.3g} D/U holds {found * duration:.2g} periods of its strongest oscillation, "
+            f"and must hold {FEWEST_PERIODS:g}"
+        )
+    return found
+
+
+def strouhal_number(
+    time: ArrayLike, lift: ArrayLike, *, length: float = 1.0, speed: float = 1.0
+) -> float:
+    """Return f D / U of the strongest oscillation of a force: its frequency where D = U = 1.
+
+    Raises
+    ------
+    ValueError
+        As :func:`dominant_frequency`.
+    """
+    return dominant_frequency(time, lift) * length / speed

@@ -1,0 +1,63 @@
+"""Pictures and films of a simulation from Python."""
+
+import imageio.v3 as imageio
+import numpy as np
+import pytest
+
+from flowsim import Disk, Grid, Recorder, Simulation
+from flowsim.render.flow import film, picture
+
+
+def wake(**options) -> Simulation:
+    options = {"viscosity": 1 / 100} | options
+    return Simulation(Grid(64, 32, 1 / 8), bodies=[Disk(center=(2.01, 2.0))], **options)
+
+
+def test_a_film_changes_nothing_and_has_a_picture_for_each_interval(tmp_path):
+    sim, other = (
+        wake(viscosity=[1 / 100, 1 / 40], batch=2),
+        wake(viscosity=[1 / 100, 1 / 40], batch=2),
+    )
+    recorder = Recorder(sim, every=0.5)
+    path = film(sim, tmp_path / "b.mp4", 1.0, every=0.05, b=1, fields="speed,q", width=320)
+    other.advance(1.0)
+    for flow in (sim, other):
+        flow.fill_ghosts()
+    for b in range(2):
+        for name, values in other.get_state(b).items():
+            np.testing.assert_array_equal(sim.get_state(b)[name], values, err_msg=name)
+    assert len(imageio.imread(path)) == 21
+    assert recorder.time.shape == (2, 2)
+    assert [file.name for file in tmp_path.iterdir()] == ["b.mp4"]
+
+
+def test_a_picture_shows_the_bodies_and_the_fields_below_each_other(tmp_path):
+    sim = wake()
+    sim.advance(1.0)
+    one = imageio.imread(picture(sim, tmp_path / "one.png", width=320))
+    two = imageio.imread(
+        picture(sim, tmp_path / "two.png", fields="vorticity,divergence", width=320)
+    )
+    assert one.shape[1:] == two.shape[1:] == (320, 3)
+    assert two.shape[0] > 1.7 * one.shape[0]
+    assert (one < 100).all(axis=-1).any()
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "why"),
+    [
+        ("a.avi", {}, "a film is a .mp4, .gif or .webp"),
+        ("a.mp4", {"fields": "q,vortices"}, "fields is 'q,vortices'"),
+        ("a.mp4", {"every": 0.0}, "every = 0.0: it must be positive"),
+        ("a.mp4", {"b": 1}, "b = 1: the batch has 1 flows"),
+        ("a.mp4", {"follow": 1}, "follow = 1: there are 1 bodies"),
+        ("a.mp4", {"ranges": "q=1"}, "of what is shown"),
+    ],
+)
+def test_what_cannot_be_filmed_is_refused_before_a_step(tmp_path, name, options, why):
+    sim = wake()
+    with pytest.raises(ValueError, match=why):
+        film(sim, tmp_path / name, 1.0, **options)
+    assert sim.steps[0] == 0
+    with pytest.raises(ValueError, match=r"a picture is a \.png file"):
+        picture(sim, tmp_path / "a.jpg")
