@@ -15,9 +15,8 @@ class Loads:
     """Time averages, over one action, of what the bodies feel; shape (B, K) each for K bodies.
 
     drag and lift are the hydrodynamic forces along x and y, torque the hydrodynamic torque about the body's reference
-    point. power is what the force and torque that hold or push the body spend in the frame of the undisturbed fluid:
-    mean force times mean velocity and mean torque times mean angular velocity, of the applied ones where a body is
-    free, and otherwise of those opposite to the fluid's.
+    point. power is what the force and torque that hold or push the body spend in the frame of the undisturbed fluid,
+    added up step by step: of the applied ones where a body is free, and otherwise of those opposite to the fluid's.
     """
 
     def __init__(self, simulation: Simulation) -> None:
@@ -30,6 +29,7 @@ class Loads:
     def clear(self, which: BoolArray | slice = slice(None)) -> None:
         """Start averaging again, in the simulations of a mask or in all."""
         self._simulation.body_state.impulse[which] = 0.0
+        self._simulation.body_state.work[which] = 0.0
         self._begin[which] = self._simulation.time[which]
         self._place[which] = self._places()[which]
 
@@ -44,12 +44,13 @@ class Loads:
         span = (simulation.time - self._begin)[:, None, None]
         per_span = np.divide(1.0, span, out=np.zeros_like(span), where=span > 0.0)
         mean = state.impulse * per_span
-        pushing = -mean
-        pushing[:, free, :2] = state.applied_force[:, free]
-        pushing[:, free, 2] = state.applied_torque[:, free]
+        stream = np.asarray(simulation.stream)
+        power = (mean[..., :2] * stream).sum(axis=-1) - state.work * per_span[..., 0]
+        # what pushes a free body is constant during an action
+        pushing = np.concatenate([state.applied_force, state.applied_torque[..., None]], axis=-1)
         moved = self._places() - self._place
-        moved[..., :2] -= np.asarray(simulation.stream) * span
-        power = (pushing * moved).sum(axis=-1) * per_span[..., 0]
+        moved[..., :2] -= stream * span
+        power[:, free] = ((pushing * moved).sum(axis=-1) * per_span[..., 0])[:, free]
         # a diverged simulation reports no power rather than an infinite one
         return {
             "drag": mean[..., 0],

@@ -681,7 +681,13 @@ class Simulation(State):
         with self._on_the_device():
             self._device.repeat(self._settle, self._near.flags[RUNNING], 1)
             self._look_at_sensors()
-        for array in (state.force, state.torque, state.impulse, state.fluid_acceleration):
+        for array in (
+            state.force,
+            state.torque,
+            state.impulse,
+            state.work,
+            state.fluid_acceleration,
+        ):
             array[which] = 0.0
         self.form[which, :, POWER:] = 0.0
         self.dt[which] = 0.0

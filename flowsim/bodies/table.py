@@ -27,6 +27,7 @@ from flowsim.kernels.layout import (
     SPIN_TARGET,
     TORQUE,
     VX,
+    WORK,
     X,
 )
 from flowsim.kernels.midline import MIDLINE_COLUMNS, NODE_COLUMNS, WAVE_COLUMNS
@@ -167,6 +168,8 @@ class BodyState:
         What the fluid did to the body in the last step, by the penalty and the momentum inside; read only.
     impulse : (B, K, 3)
         Integral over time of force and torque, since it was last set to zero.
+    work : (B, K)
+        What the fluid has done on the body since it was last set to zero, by force and torque.
     fluid_motion, fluid_acceleration : (B, K, 3)
         Velocity (u, v, omega) of the fluid under a free body lighter than the fluid, and its rate; read only.
     contact : (B, K) int8
@@ -184,13 +187,14 @@ class BodyState:
     force: NDArray[np.float64] = field(repr=False)
     torque: NDArray[np.float64] = field(repr=False)
     impulse: NDArray[np.float64] = field(repr=False)
+    work: NDArray[np.float64] = field(repr=False)
     fluid_motion: NDArray[np.float64] = field(repr=False)
     fluid_acceleration: NDArray[np.float64] = field(repr=False)
     contact: NDArray[np.int8] = field(repr=False)
 
     @classmethod
     def of(cls, states: FloatArray, contact: NDArray[np.int8]) -> BodyState:
-        """Return views of the columns of states (B, K, 31)."""
+        """Return views of the columns of states (B, K, 32)."""
         return cls(
             position=states[..., X:ANGLE],
             angle=states[..., ANGLE],
@@ -203,6 +207,7 @@ class BodyState:
             force=states[..., FORCE_X:TORQUE],
             torque=states[..., TORQUE],
             impulse=states[..., IMPULSE_X : IMPULSE_TORQUE + 1],
+            work=states[..., WORK],
             fluid_motion=states[..., FLUID_MOTION : FLUID_MOTION + 3],
             fluid_acceleration=states[..., FLUID_ACCELERATION : FLUID_ACCELERATION + 3],
             contact=contact,

@@ -28,7 +28,7 @@ SHAPE, FREE, START, SIDE = range(4)
 """Its :class:`~flowsim.kernels.distances.Shape`, 1 if it moves freely, where its table of distances begins, and how
 many entries a side of that has."""
 
-# states (B, K, 31): where bodies are and what acts on them
+# states (B, K, 32): where bodies are and what acts on them
 X, Y, ANGLE, VX, VY, SPIN = range(6)
 """Reference point and angle, and their rates."""
 VX_BEFORE, VY_BEFORE, SPIN_BEFORE, ANGLE_BEFORE = range(6, 10)
@@ -42,4 +42,6 @@ X_LOW, X_HIGH, Y_LOW, Y_HIGH = range(25, 29)
 """Fences of the reference point."""
 SPIN_TARGET, SPIN_RATE = range(29, 31)
 """Of a body that is held: the angular velocity to approach, and how fast; zero keeps the one that it has."""
-STATE_COLUMNS = 31
+WORK = 31
+"""That the fluid has done on the body."""
+STATE_COLUMNS = 32

@@ -30,6 +30,7 @@ from flowsim.kernels.layout import (
     VX_BEFORE,
     VY,
     VY_BEFORE,
+    WORK,
     X_HIGH,
     X_LOW,
     Y_HIGH,
@@ -104,5 +105,14 @@ def end(b: int, clock: Array, steps: Array, flags: Array, bodies: Array) -> None
             body[IMPULSE_X] += fx * step
             body[IMPULSE_Y] += fy * step
             body[IMPULSE_TORQUE] += torque * step
+            body[WORK] += (
+                0.5
+                * step
+                * (
+                    fx * (body[VX_BEFORE] + body[VX])
+                    + fy * (body[VY_BEFORE] + body[VY])
+                    + torque * (body[SPIN_BEFORE] + body[SPIN])
+                )
+            )
     late = clock[b, TIME] >= clock[b, UNTIL] - 1e-9
     flags[RUNNING, b] = not (flags[DIVERGED, b] or flags[OUTSIDE, b] or late)
