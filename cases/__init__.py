@@ -22,6 +22,16 @@ else:
         vector_entry_point="cases.swimmer_school.env:SwimmerSchoolVectorEnv",
     )
     gymnasium.register(
+        id="flowsim/FluidicPinball-v0",
+        entry_point="cases.fluidic_pinball.env:FluidicPinballEnv",
+        vector_entry_point="cases.fluidic_pinball.env:FluidicPinballVectorEnv",
+    )
+    gymnasium.register(
+        id="flowsim/RotatingCylinder-v0",
+        entry_point="cases.rotating_cylinder.env:RotatingCylinderEnv",
+        vector_entry_point="cases.rotating_cylinder.env:RotatingCylinderVectorEnv",
+    )
+    gymnasium.register(
         id="flowsim/LinearQuadratic-v0",
         entry_point="cases.small.env:LinearQuadratic",
         max_episode_steps=20,

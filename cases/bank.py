@@ -48,6 +48,34 @@ class Development:
     snapshots: int = 24
     spacing: float = 1.9
     bodies: int | None = None
+    push: float = 0.3
+    """Velocity of the fluid that is pushed upwards behind the first body at the beginning (`FlowTask.disturb`); where
+    the flow has mirrored branches, its sign says which of them is taken."""
+    split: bool = False
+    """Whether training, validation and test have a third of the states each, one after the other in time; unless, all
+    of them have all states."""
+
+    def states_of(self, seed: int) -> range:
+        """Return the states that an episode of this seed may start from, by their numbers."""
+        if not self.split:
+            return range(self.snapshots)
+        third = self.snapshots // len(SEEDS)
+        number = next((n for n, seeds in enumerate(SEEDS.values()) if seed in seeds), 0)
+        return range(number * third, (number + 1) * third)
+
+
+SEEDS = {
+    "training": range(2**31),
+    "validation": range(3 * 2**30, 2**32),
+    "test": range(2**31, 3 * 2**30),
+}
+"""What the episodes of a seed are for, as in `rl_agent.rollout.seeds`; any other seed is for training."""
+
+
+def seed_of(generator: np.random.Generator) -> int:
+    """Return the seed that a generator was made with, the first word of it if it has several."""
+    entropy = getattr(generator.bit_generator.seed_seq, "entropy", None)
+    return int(np.ravel(entropy)[0]) if entropy is not None else 0
 
 
 def solver_fingerprint() -> str:
@@ -80,7 +108,9 @@ def load_or_build(
     ValueError
         If a body is driven by a function of time, which no start of an episode fits.
     """
-    recipe = {**recipe_of(simulation), **asdict(development), "solver": solver_fingerprint()}
+    how = asdict(development)
+    del how["split"]  # who starts from a state does not change it
+    recipe = {**recipe_of(simulation), **how, "solver": solver_fingerprint()}
     key = hashlib.sha256(json.dumps(recipe, sort_keys=True).encode()).hexdigest()[:20]
     path = cache_folder("flows") / f"flow-{key}.npz"
     bank = _read(path)

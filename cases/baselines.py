@@ -1,8 +1,8 @@
-"""Controllers to measure a learner against: zero action, random action, and a hand-tuned PD controller."""
+"""Controllers to measure a learner against: zero and random action, and what the field compares with in each task."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -106,6 +106,79 @@ class PDController:
         return np.clip(actions, -1.0, 1.0).astype(np.float32)
 
 
+@dataclass(frozen=True)
+class ConstantController:
+    """Always the same action."""
+
+    action: tuple[float, ...]
+
+    def reset(self, n: int) -> None:
+        """Nothing to forget."""
+
+    def __call__(self, observations: npt.NDArray[np.floating]) -> Actions:
+        """Return the action."""
+        return np.tile(np.array(self.action, np.float32), (len(observations), 1))
+
+
+@dataclass
+class HarmonicController:
+    """Open loop: each number of the action is a sine of the time.
+
+    Attributes
+    ----------
+    amplitude : tuple of float
+        Of each number of the action.
+    period : float
+        In actions.
+    """
+
+    amplitude: tuple[float, ...]
+    period: float
+    _actions: int = field(default=0, init=False, repr=False)
+
+    def reset(self, n: int) -> None:
+        """Begin the first period."""
+        self._actions = 0
+
+    def __call__(self, observations: npt.NDArray[np.floating]) -> Actions:
+        """Return the action of this moment, the mean of the sine over it."""
+        self._actions += 1
+        phase = 2.0 * np.pi * (self._actions - 0.5) / self.period
+        action = np.array(self.amplitude) * np.sin(phase)
+        return np.tile(action.astype(np.float32), (len(observations), 1))
+
+
+@dataclass
+class FeedbackController:
+    """Proportional feedback of differences of two observations, with a delay.
+
+    Attributes
+    ----------
+    gain : tuple of float
+        Of each number of the action.
+    plus, minus : int
+        Numbers of the observations whose difference is fed back.
+    delay : int
+        In actions.
+    """
+
+    gain: tuple[float, ...]
+    plus: int
+    minus: int
+    delay: int = 0
+    _past: list[npt.NDArray[np.floating]] = field(default_factory=list, init=False, repr=False)
+
+    def reset(self, n: int) -> None:
+        """Forget the past; nothing is done until the delay has passed."""
+        self._past = [np.zeros(n)] * self.delay
+
+    def __call__(self, observations: npt.NDArray[np.floating]) -> Actions:
+        """Return the feedback, clipped."""
+        self._past.append(observations[:, self.plus] - observations[:, self.minus])
+        actions = self._past.pop(0)[:, None] * np.array(self.gain)
+        return np.clip(actions, -1.0, 1.0).astype(np.float32)
+
+
 PD = {
     # Close behind the cylinder and across the stream: the low pressure there holds A, and a slender body in a wake
     # turns across the stream anyway. Found by trial, aided by a random search over the gains (preset sketch).
@@ -123,9 +196,25 @@ PD = {
 }
 """The hand-tuned controller of each task."""
 
+NAMED: dict[str, dict[str, Controller]] = {
+    "flowsim/FluidicPinball-v0": {
+        "boat_tailing": ConstantController((0.0, -0.5, 0.5)),
+        "base_bleed": ConstantController((0.0, 0.5, -0.5)),
+        "magnus": ConstantController((0.5, 0.5, 0.5)),
+        "forward_stagnation": ConstantController((0.5, 0.0, 0.0)),
+        "harmonic": HarmonicController((0.0, 0.5, 0.5), 10.0),
+    },
+    "flowsim/RotatingCylinder-v0": {
+        "constant_spin": ConstantController((0.5,)),
+        "harmonic": HarmonicController((0.5,), 12.0),
+        "feedback": FeedbackController((1.0,), plus=2, minus=0, delay=0),
+    },
+}
+"""What the field compares with in each task, by name."""
+
 
 def baselines(env_id: str, action_size: int = 3, seed: int = 0) -> dict[str, Controller]:
-    """Return the baselines of an environment by name; "pd" only where a task has one."""
+    """Return the baselines of an environment by name: "zero" and "random" of any, and what a task ships."""
     controllers: dict[str, Controller] = {
         "zero": ZeroController(action_size),
         "random": RandomController(action_size, seed),
@@ -133,4 +222,4 @@ def baselines(env_id: str, action_size: int = 3, seed: int = 0) -> dict[str, Con
     name = env_id.rsplit(":", 1)[-1]
     if name in PD:
         controllers["pd"] = PD[name]
-    return controllers
+    return controllers | NAMED.get(name, {})

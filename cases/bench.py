@@ -19,8 +19,15 @@ TASKS: dict[str, tuple[str, dict[str, Any]]] = {
     "elliptical_swimmer/quick": ("flowsim/EllipticalSwimmer-v0", {"preset": "quick"}),
     "elliptical_swimmer/default": ("flowsim/EllipticalSwimmer-v0", {"preset": "default"}),
     "d_cylinder_wake/fine": ("flowsim/DCylinderWake-v0", {"preset": "fine"}),
+    "rotating_cylinder/quick": ("flowsim/RotatingCylinder-v0", {"preset": "quick"}),
+    "fluidic_pinball/quick": ("flowsim/FluidicPinball-v0", {"preset": "quick"}),
 }
-ONLY_FULL = {"elliptical_swimmer/default", "d_cylinder_wake/fine"}
+ONLY_FULL = {
+    "elliptical_swimmer/default",
+    "d_cylinder_wake/fine",
+    "rotating_cylinder/quick",
+    "fluidic_pinball/quick",
+}
 AGENTS = 24
 EFFORT = 0.1
 """Standard deviation of the random actions, of their range [-1, 1]."""

@@ -129,6 +129,7 @@ class Episodes:
         """Return the information of every simulation as documented in `FlowEnv`."""
         simulation = self.task.simulation
         arrays = {**self.loads.averages(), **self.task.info()}
+        measures = self.task.measures()
         if self._many:
             arrays["rewards"] = self.rewards
         return [
@@ -136,6 +137,11 @@ class Episodes:
                 "time": float(simulation.time[b] - self.start_time[b]),
                 "applied_action": self.applied[b].copy(),
                 **{name: values[b].copy() for name, values in arrays.items()},
+                **(
+                    {"measures": {name: float(values[b]) for name, values in measures.items()}}
+                    if measures
+                    else {}
+                ),
                 "solver_steps": int(self.solver_steps[b]),
                 "diverged": bool(simulation.diverged[b]),
             }

@@ -17,6 +17,7 @@ from gymnasium.utils import seeding
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
+from cases.bank import seed_of
 from cases.episodes import Episodes, Info
 from cases.flow_task import FlowTask
 from cases.loads import BoolArray, FloatArray
@@ -75,6 +76,18 @@ def _seen(episodes: Episodes) -> npt.NDArray[np.float32]:
     return episodes.observations().reshape(episodes.task.batch, -1)
 
 
+def saved_generator(generator: np.random.Generator) -> Info:
+    """Return what a generator goes on from, and the seed that it was made with (it says what episodes are for)."""
+    return {"generator": generator.bit_generator.state, "seed": seed_of(generator)}
+
+
+def restored_generator(state: Info) -> np.random.Generator:
+    """Return the generator that was saved."""
+    generator = seeding.np_random(state.get("seed", 0))[0]
+    generator.bit_generator.state = state["generator"]
+    return generator
+
+
 class Portable:
     """Copies and pickles of an environment: options and state travel, and the simulation is built again from them."""
 
@@ -104,7 +117,8 @@ class FlowEnv(Portable, gymnasium.Env[npt.NDArray[np.float32], npt.NDArray[np.fl
 
     `info` contains `time` (since the start of the episode), `applied_action` (the commands after clipping to [-1, 1]),
     `solver_steps` in this action, `diverged`, averages over the action for every body (the order is the task's),
-    `drag`, `lift`, `torque` and `power` (see `Loads`), and what the task adds (`FlowTask.info`).
+    `drag`, `lift`, `torque` and `power` (see `Loads`), what the task adds (`FlowTask.info`), and in `measures` what an
+    evaluation reports beside the return (`FlowTask.measures`).
 
     Where several bodies are agents, their observations and actions stand one after the other, the reward is the mean,
     and `info["rewards"]` has that of each; `FlowParallelEnv` keeps them apart.
@@ -189,13 +203,13 @@ class FlowEnv(Portable, gymnasium.Env[npt.NDArray[np.float32], npt.NDArray[np.fl
 
     def get_state(self) -> dict[str, Any]:
         """Return a copy of the state, random generator included, in nested dictionaries."""
-        generator = self.np_random.bit_generator.state
-        return {**self.episodes.get_state(0), "generator": generator, "over": self._over}
+        generator = saved_generator(self.np_random)
+        return {**self.episodes.get_state(0), **generator, "over": self._over}
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Restore what `get_state` of an environment with the same options returned; goes on to the bit."""
         self.episodes.set_state(0, state)
-        self.np_random.bit_generator.state = state["generator"]
+        self.np_random = restored_generator(state)
         self._over = state["over"]
 
 
@@ -366,7 +380,7 @@ class FlowVectorEnv(
         return [
             {
                 **self.episodes.get_state(index),
-                "generator": generator.bit_generator.state,
+                **saved_generator(generator),
                 "over": bool(self._over[index]),
             }
             for index, generator in enumerate(self._generators)
@@ -379,7 +393,5 @@ class FlowVectorEnv(
             raise ValueError(f"there are {len(states)} states, but there must be {self.num_envs}")
         for index, state in enumerate(states):
             self.episodes.set_state(index, state)
-            generator = seeding.np_random(0)[0]
-            generator.bit_generator.state = state["generator"]
-            self._generators[index] = generator
+            self._generators[index] = restored_generator(state)
             self._over[index] = state["over"]

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from gymnasium import spaces
 
 from cases.actuators import Actuator
-from cases.bank import Development, load_or_build, with_bodies
+from cases.bank import Development, load_or_build, seed_of, with_bodies
 from cases.loads import BoolArray, FloatArray, Loads
 from cases.options import OptionsT
 from cases.sensors import Sensor, each_agent
@@ -94,9 +94,9 @@ class FlowTask(ABC, Generic[OptionsT]):
         self._bind_sensors()
         self._impulsive: dict[str, Any] | None = None
         self._bank: dict[str, Any] | None = None
-        self._snapshots = 0
-        if (development := self.development) is not None:
-            self._load_bank(development)
+        self._development = self.development
+        if self._development is not None:
+            self._load_bank(self._development)
         limits = np.concatenate([part.limits for part in self._sensors]).astype(np.float32)
         self.observation_space = spaces.Box(-limits, limits, dtype=np.float32)
         self.action_space: spaces.Space[Any] = (
@@ -158,11 +158,17 @@ class FlowTask(ABC, Generic[OptionsT]):
         """Return what else is logged in `info`, by its names; arrays with a leading batch axis."""
         return {}
 
+    def measures(self) -> Mapping[str, FloatArray]:
+        """Return what an evaluation reports beside the return, as it was in the last action, shape (B,) each."""
+        return {}
+
     def disturb(self, simulation: Simulation) -> None:
         """Disturb the flow that is developed: push the fluid behind the first body upwards."""
+        assert self._development is not None
         x, y = simulation.grid.v_faces()
         x0, y0 = simulation.body_state.position[0, 0] + (1.0, 0.0)
-        simulation.add_velocity(0, 0.0, 0.3 * np.exp(-((x - x0) ** 2 + (y - y0) ** 2) / 0.5**2))
+        bump = np.exp(-((x - x0) ** 2 + (y - y0) ** 2) / 0.5**2)
+        simulation.add_velocity(0, 0.0, self._development.push * bump)
         simulation.settle()
 
     def scene(self, index: int) -> Scene:
@@ -230,7 +236,6 @@ class FlowTask(ABC, Generic[OptionsT]):
         alone = self.build(1, count if development.bodies is None else development.bodies)
         bank = with_bodies(load_or_build(alone, development, self.disturb), count)
         self._bank = self.simulation.store_states(bank)
-        self._snapshots = len(bank["time"])
 
     def start(self, which: BoolArray, generators: Generators) -> None:
         """Put several simulations into new initial states, each sampled from its own generator only.
@@ -245,8 +250,9 @@ class FlowTask(ABC, Generic[OptionsT]):
         drawn, snapshots = {}, {}
         for index, generator in generators.items():
             drawn[index] = self.draw(generator)
-            if self._bank is not None:
-                snapshots[index] = int(generator.integers(self._snapshots))
+            if self._development is not None:
+                states = self._development.states_of(seed_of(generator))
+                snapshots[index] = states[int(generator.integers(len(states)))]
         if self._bank is None:
             self.reset(which)
         else:

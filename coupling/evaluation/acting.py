@@ -84,8 +84,9 @@ class Acting:
         for name, controller in zip(CONTROLLERS, self._over, strict=True):
             returns, lengths, survived = zip(*(e for each in controller for e in each), strict=True)
             none, well = np.zeros(len(returns), bool), np.full(len(returns), "", object)
+            unmeasured = np.full(len(returns), {}, object)
             found[name] = Evaluation(
-                np.array(returns), np.array(lengths), np.array(survived), none, well
+                np.array(returns), np.array(lengths), np.array(survived), none, well, unmeasured
             )
         return found
 

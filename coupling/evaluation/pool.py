@@ -22,7 +22,7 @@ from gymnasium.spaces import Box
 
 from cases.baselines import Controller
 from coupling.errors import RAISED, RunError, describe_failure
-from coupling.evaluation.result import Evaluation
+from coupling.evaluation.result import Evaluation, second_half
 from coupling.launch.launcher import worker_environment
 from coupling.signals import ENDING
 from coupling.worker.env_registry import is_flow
@@ -273,6 +273,7 @@ def _play(vector: Any, controller: Controller, part: _Part, progress: Progress) 
     survived, cut = np.zeros(size, bool), np.zeros(size, bool)
     # one with another initial condition than that of its seed has failed, too
     failures = np.array(reset_failures_of(infos, size), object)
+    measured: list[list[dict[str, float]]] = [[] for _ in range(count)]
     open_ = (np.arange(size) < count) & (failures == "")
     while open_.any():
         if resting is not None:
@@ -286,12 +287,30 @@ def _play(vector: Any, controller: Controller, part: _Part, progress: Progress) 
         open_ &= failed == ""
         returns[open_] += rewards[open_]
         lengths[open_] += 1
+        for index in np.flatnonzero(open_).tolist():
+            if now := _measures_of(infos, index):
+                measured[index].append(now)
         over = terminated | truncated
         cut[open_ & ~over & (lengths >= bound)] = True
         survived[open_ & (cut | (truncated & ~terminated))] = True
         open_ &= ~(over | cut)
         progress(count - int(open_.sum()), int(lengths.max()))
-    return Evaluation(returns[:count], lengths[:count], survived[:count], cut[:count], failures[:count])  # fmt: skip
+    measures = np.full(count, None, object)
+    measures[:] = [second_half(actions) for actions in measured]
+    return Evaluation(
+        returns[:count], lengths[:count], survived[:count], cut[:count], failures[:count], measures
+    )
+
+
+def _measures_of(infos: dict[str, Any], index: int) -> dict[str, float]:
+    """Return what a flow task reports of the last action of an environment, which may have begun an episode since."""
+    if "final_info" in infos and infos["_final_info"][index]:
+        infos = infos["final_info"]
+    return {
+        name: float(values[index])
+        for name, values in infos.get("measures", {}).items()
+        if not name.startswith("_")
+    }
 
 
 @contextlib.contextmanager

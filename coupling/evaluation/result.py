@@ -1,10 +1,11 @@
 """What the episodes of an evaluation gave, and how sure their mean is."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["Evaluation", "bootstrap_interval"]
+__all__ = ["Evaluation", "bootstrap_interval", "second_half"]
 
 
 class Evaluation(NamedTuple):
@@ -22,6 +23,9 @@ class Evaluation(NamedTuple):
         Whether each episode was cut at the bound on actions, bool (episodes,).
     failures
         Why the environment failed in each episode, empty where it did not, object (episodes,).
+    measures
+        What the task reports beside the return (``FlowTask.measures``), as a dictionary for each episode: mean and rms
+        of the fluctuation over the actions of its second half, by name; object (episodes,).
     """
 
     returns: np.ndarray
@@ -29,12 +33,14 @@ class Evaluation(NamedTuple):
     survived: np.ndarray
     cut: np.ndarray
     failures: np.ndarray
+    measures: np.ndarray
 
     def summary(self) -> dict[str, Any]:
         """Return the numbers that are printed: mean return with its 95 % interval, median, length and survival.
 
         Episodes that failed count for none of them: ``failed`` says how many there were, ``failure`` why the last one.
-        ``cut`` says how many were cut at the bound on actions.
+        ``cut`` says how many were cut at the bound on actions. ``measures``, of a task that has some, holds for each
+        the mean over the episodes with its 95 % interval, and the rms of the fluctuation within them.
         """
         kept, reasons = self.failures == "", [reason for reason in self.failures if reason]
         returns, lengths = self.returns[kept], self.lengths[kept]
@@ -50,7 +56,28 @@ class Evaluation(NamedTuple):
             **({"failure": reasons[-1]} if reasons else {}),
             "cut": int(self.cut[kept].sum()),
             **({"cut_at": int(lengths[self.cut[kept]].max())} if self.cut[kept].any() else {}),
+            **({"measures": measures} if (measures := _summarized(self.measures[kept])) else {}),
         }
+
+
+def second_half(actions: Sequence[Mapping[str, float]]) -> dict[str, tuple[float, float]]:
+    """Return mean and rms of the fluctuation of each measure over the second half of an episode's actions."""
+    late = actions[len(actions) // 2 :]
+    values = {name: np.array([one[name] for one in late]) for name in (late[0] if late else ())}
+    return {name: (float(v.mean()), float(v.std())) for name, v in values.items()}
+
+
+def _summarized(measures: np.ndarray) -> dict[str, dict[str, Any]]:
+    """Return what a table has of the measures of episodes."""
+    found = {}
+    for name in measures[0] if len(measures) else ():
+        means, rms = np.array([episode[name] for episode in measures]).T
+        found[name] = {
+            "mean": float(means.mean()),
+            "ci95": list(bootstrap_interval(means)),
+            "rms": float(np.sqrt((rms**2).mean())),
+        }
+    return found
 
 
 def bootstrap_interval(

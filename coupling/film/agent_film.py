@@ -27,6 +27,7 @@ from rl_agent.rollout.seeds import EVALUATION_SEED, Purpose, episode_seed
 __all__ = ["evaluated", "render"]
 
 _LABELS = {"zero": "no control", "pd": "PD controller", "random": "random actions"}
+"""What a film calls baselines; others are called by their names."""
 _AGENT = "trained agent"
 _FLOW_ACTIONS, _TASK_ACTIONS = 100, 300
 
@@ -108,7 +109,7 @@ def render(
                 "tally": evaluated(path, changes, against=against, deterministic=deterministic),
                 "progress": progress,
             }
-            controllers = {_AGENT: agent} | {_LABELS[name]: shipped[name] for name in against}
+            controllers = {_AGENT: agent} | {_label(name): shipped[name] for name in against}
             if flow:
                 with _told_in_a_sentence(config.env):
                     # a task of somebody's own may change the current folder
@@ -151,6 +152,10 @@ def _told_in_a_sentence(env: str) -> Iterator[None]:
         raise RunError(f"env = {env!r} cannot be filmed: {describe_failure(error)}") from error
 
 
+def _label(name: str) -> str:
+    return _LABELS.get(name, name.replace("_", " "))
+
+
 def _tally(
     folder: RunFolder, against: Sequence[str], deterministic: bool, flow: bool = True
 ) -> Lines:
@@ -162,7 +167,7 @@ def _tally(
         results: dict[str, dict[str, Any]] = {
             _AGENT: evaluation["after" if deterministic else "drawing"]
         }
-        results |= {_LABELS[name]: evaluation["after"]["baselines"][name] for name in against}
+        results |= {_label(name): evaluation["after"]["baselines"][name] for name in against}
         for label, result in results.items():
             survived = f"{round(result['survival'] * result['episodes'])} of {result['episodes']}"
             lines.append(

@@ -65,6 +65,8 @@ def result_cells(result: dict[str, Any]) -> list[str]:
 def print_results(results: dict[str, dict[str, Any]], seed: int | None) -> None:
     """Print evaluations by name: return with its interval, length and survival, and of which episodes.
 
+    Of a task that measures more, such as the drag, also that.
+
     Parameters
     ----------
     results
@@ -72,10 +74,17 @@ def print_results(results: dict[str, dict[str, Any]], seed: int | None) -> None:
     seed
         Of the evaluation; None where it was not kept.
     """
-    table = Table("controller", *RESULTS)
+    measured = list(next(iter(results.values())).get("measures", ()))
+    table = Table("controller", *RESULTS, *map(printable, measured))
     for name, result in results.items():
-        table.add_row(printable(name), *map(printable, result_cells(result)))
+        cells = result_cells(result) + _measured_cells(result, measured)
+        table.add_row(printable(name), *map(printable, cells))
     _show(table)
+    if measured:
+        print(
+            f"{', '.join(map(printable, measured))}: mean +- rms of the fluctuation, second half of each episode; "
+            '"zero" is the flow without control from the same initial states'
+        )
     if seed is not None:
         last = max(result["episodes"] + result.get("failed", 0) for result in results.values()) - 1
         print(
@@ -84,6 +93,14 @@ def print_results(results: dict[str, dict[str, Any]], seed: int | None) -> None:
     for name, result in results.items():
         for line in _exceptions(result):
             print(f"{name}: {line}")
+
+
+def _measured_cells(result: dict[str, Any], names: Sequence[str]) -> list[str]:
+    measures = result.get("measures", {})
+    return [
+        f"{found['mean'] + 0.0:.3f} +- {found['rms']:.3f}" if (found := measures.get(name)) else "-"
+        for name in names
+    ]
 
 
 def _exceptions(result: dict[str, Any]) -> Iterator[str]:

@@ -18,6 +18,7 @@ from flowsim.validation import (
     free_bodies,
     impulsive,
     open_sides,
+    pinball,
     smooth,
     surface,
     swimming,
@@ -42,7 +43,20 @@ CASES: dict[str, tuple[str, Case]] = {
         for number in cylinder.STEADY_VALUES
     },
     "surface": ("Pressure and skin friction along a cylinder at Re 40", surface.surface),
-    "cylinder-100": ("Vortex shedding of a cylinder at Re 100", cylinder.shedding),
+    **{
+        f"cylinder-{number}": (
+            f"Vortex shedding of a cylinder at Re {number}",
+            partial(cylinder.shedding, number),
+        )
+        for number in cylinder.SHEDDING_VALUES
+    },
+    **{
+        f"pinball-{number}": (
+            f"Three cylinders in a triangle, the fluidic pinball, at Re {number}",
+            partial(pinball.pinball, number),
+        )
+        for number in pinball.VALUES
+    },
     "poiseuille": (
         "Channel flow between walls, developed from a uniform start",
         channel.poiseuille,

@@ -1,0 +1,1 @@
+"""The fluidic pinball: task and presets."""

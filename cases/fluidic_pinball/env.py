@@ -1,0 +1,154 @@
+"""flowsim/FluidicPinball-v0: three cylinders turn to lower the power that holds them in a stream.
+
+Units: the diameter D of each cylinder, the stream's U, T = D/U, density of the fluid 1.
+
+Three cylinders stand on an equilateral triangle of side 1.5 D that points upstream, in a box of 26 x 12 D (Deng et
+al. 2020, J. Fluid Mech. 884 A37). The controller turns each of them.
+
+Where the numbers come from
+---------------------------
+1.  Geometry: all sources agree. Box: x from -6 to 20 and y from -6 to 6 about the front cylinder, sides without
+    friction, as in HydroGym, whose numbers we compare with; Deng et al. have the origin between the rear cylinders,
+    Holm (2020, thesis, Oslo) the stream's velocity at the sides. The cylinders cover 21 % of the box's height, so
+    every coefficient is that of this box: in an unbounded stream the drag at Re 30 is a third lower.
+2.  Wall speed of at most U: Holm. Others allow 2.5 U (drlfoam) and 5 U (HydroGym).
+3.  An action of 0.875 D/U, an episode of 80: Holm; a tenth of a shedding period at Re 100.
+4.  Reward: the power saved of towing and turning together, in 1/2 rho U^3 D, as in Li et al. (2022, J. Fluid Mech.
+    932), who minimize the net drag power. A cylinder that the flow turns gives nothing back. Others reward drag and
+    lift alone.
+5.  Branch: above Re 68 the mean flow leans to one side. `branch` says to which one the jet between the rear
+    cylinders is turned; "up" and "down" are mirror images.
+
+Ours
+----
+1.  Sensors: the velocity at nine points of the wake, as many as Cornejo Maceda et al. (2021, J. Fluid Mech. 917 A42)
+    have, at other places; drag and lift of each cylinder, averaged over the last action (HydroGym has these alone);
+    and the last action.
+2.  The spin approaches its command in a straight line within the action.
+3.  Cells of the grid: see the presets. The wall of a penalised cylinder is of first order: at 12 cells per D the
+    drag at Re 100 is 3 % above that of body-fitted grids (docs/pinball.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from pydantic import Field
+
+from cases.actuators import Actuator, Spin
+from cases.bank import Development
+from cases.drag_task import DragOptions, SpinTask
+from cases.flow_env import FlowEnv, FlowVectorEnv
+from cases.flow_task import Flow
+from cases.sensors import MeanLoads, PastActions, Probes, Sensor
+from flowsim import Disk, Sides
+
+BOX = (26.0, 12.0)
+FRONT = (6.0, 6.0)
+MIDDLE = (FRONT[0] + 0.75 * np.sqrt(3.0), FRONT[1])
+"""Between the rear cylinders."""
+CENTERS = (
+    FRONT,
+    (MIDDLE[0], MIDDLE[1] + 0.75),
+    (MIDDLE[0], MIDDLE[1] - 0.75),
+)
+"""Of the front, the top and the bottom cylinder."""
+PROBES = tuple((MIDDLE[0] + x, MIDDLE[1] + y) for x in (1.0, 2.5, 4.0) for y in (-1.25, 0.0, 1.25))
+DEVELOPMENT = Development(time=150.0, snapshots=30, spacing=4.1, split=True)
+"""Until the flow is on its branch; each third of the states covers four to five periods of Re 100."""
+
+
+class PinballOptions(DragOptions):
+    """Options of flowsim/FluidicPinball-v0; their defaults are those of the preset `quick`."""
+
+    reynolds: float = Field(100.0, gt=0.0, description="U D / nu")
+    cells_per_diameter: float = Field(12.0, ge=4.0, description="resolution D/h")
+    cfl: float | None = Field(
+        0.55, gt=0.0, le=1.0, description="None: 0.5 with ab2, 0.1 with euler"
+    )
+    episode_actions: int = Field(80, ge=1, description="actions until an episode is truncated")
+    action_time: float = Field(0.875, gt=0.0, le=100.0, description="time one action is held")
+    wall_speed: float = Field(
+        1.0, gt=0.0, le=10.0, description="of a cylinder at a command of 1, in U"
+    )
+    branch: Literal["up", "down"] = "up"
+    drag_reference: float = Field(
+        3.82, description="C_D of the three cylinders without control, from which the reward counts"
+    )
+
+    def box(self) -> tuple[float, float]:
+        """Return width and height of the box in D."""
+        return BOX
+
+
+class FluidicPinball(SpinTask[PinballOptions]):
+    """The task; bodies are the front, the top and the bottom cylinder, and one agent turns all of them."""
+
+    options_class = PinballOptions
+    folder = Path(__file__).parent
+
+    def flow(self) -> Flow:
+        """Return the cylinders between sides without friction."""
+        sides = Sides("inflow", "outflow", "slip", "slip")
+        return Flow(bodies=[Disk(diameter=1.0, center=center) for center in CENTERS], sides=sides)
+
+    @property
+    def development(self) -> Development:
+        """Episodes start from stored states of one branch."""
+        push = DEVELOPMENT.push if self.options.branch == "up" else -DEVELOPMENT.push
+        return replace(DEVELOPMENT, push=push)
+
+    def actuators(self) -> Sequence[Actuator]:
+        """Return the spins; the wall moves at `wall_speed` at a command of 1, and gets there within the action."""
+        rate, ramp = 2.0 * self.options.wall_speed, self.options.action_time
+        return [Spin([k], rate=rate, ramp=ramp) for k in range(len(CENTERS))]
+
+    def sensors(self) -> Sequence[Sensor]:
+        """Return the velocity at nine points of the wake, drag and lift of each cylinder, and the last action."""
+        return [Probes(PROBES), MeanLoads(range(3)), PastActions()]
+
+
+class FluidicPinballEnv(FlowEnv):
+    """flowsim/FluidicPinball-v0: three cylinders turn to lower the power that holds them in a stream.
+
+    Lengths are in the diameter D of a cylinder, velocities in the stream's U, times in D/U; rho is the density of the
+    fluid. x runs along the stream and y upwards; Re = U D/nu = 100.
+
+    Observation, float32 of shape (27,):
+
+    | index | what | unit | bound |
+    | --- | --- | --- | --- |
+    | 0 to 17 | velocity at nine points, 1, 2.5 and 4 behind the rear cylinders, y -1.25, 0, 1.25, x and y | U | 50 |
+    | 18 to 20 | drag of the front, the top and the bottom cylinder, averaged over the last action | rho U^2 D | 1000 |
+    | 21 to 23 | their lift | rho U^2 D | 1000 |
+    | 24 to 26 | the last action | | 1 |
+
+    Action, float32 of shape (3,), each from -1 to 1 (clipped): the angular velocity of the front, the top and the
+    bottom cylinder, anticlockwise, at 1 such that the wall moves at U; it is reached in a straight line within 0.875
+    D/U.
+
+    Reward of an action: `drag_reference` - C_D - C_P, of all cylinders together, where C_P is the coefficient of the
+    power that turns them (`power_weight`, `lift_weight`: other shares).
+
+    An episode starts from a stored state of the branch in which the jet between the rear cylinders is turned upwards;
+    those of training, validation and test differ. It is truncated after 80 actions, 70 D/U.
+
+    These are the numbers of the preset `quick`, which `gymnasium.make` takes unless another one is named (`preset=`
+    `default`: a finer grid). Options: the fields of `PinballOptions`. Contents of `info`: `FlowEnv`.
+    """
+
+    task_class = FluidicPinball
+
+
+class FluidicPinballVectorEnv(FlowVectorEnv):
+    """flowsim/FluidicPinball-v0, a batch of flows in one simulation.
+
+    Observations (num_envs, 27), actions (num_envs, 3), rewards and options are those of `FluidicPinballEnv`; how
+    episodes start again: `FlowVectorEnv`.
+    """
+
+    task_class = FluidicPinball

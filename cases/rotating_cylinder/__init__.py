@@ -1,0 +1,1 @@
+"""The rotating cylinder: task and presets."""

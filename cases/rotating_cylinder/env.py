@@ -1,0 +1,131 @@
+"""flowsim/RotatingCylinder-v0: a cylinder in a stream turns to and fro to lower the power that holds it.
+
+Units: the cylinder's diameter D, the stream's U, T = D/U, density of the fluid 1.
+
+Where the numbers come from
+---------------------------
+1.  Re 100 (Tokarev et al. 2020, Energies 13 5920; drlfoam; HydroGym) and Re 200 (Bergmann, Cordier & Brancher 2005,
+    Phys. Fluids 17 097101, harmonic rotation), preset `re200`.
+2.  Free stream: HydroGym's box is 20 x 10 D between walls without friction, which raises drag and Strouhal number by a
+    tenth. Here the box of 16 x 8 D is cut out of an unbounded stream (`far_field` sides).
+3.  Wall speed of at most 0.25 U, twelve pressures, and a duration of control of 40 D/U: drlfoam's
+    rotatingCylinder2D, which lies in a channel. Its probes stand 1, 2, 3 and 4 D behind the centre in rows at -0.5, 0
+    and 0.5 D.
+
+Ours
+----
+1.  An action of 0.5 D/U, a twelfth of a shedding period (drlfoam: 0.1, GymPrecice and FluidGym 0.25): 80 of them are
+    its 40 D/U.
+2.  Reward: the power saved of towing and turning together, in 1/2 rho U^3 D. Others reward drag alone, with a share
+    of the lift and without a price of the spin; with one, harmonic rotation loses energy (Bergmann et al. 2005). A
+    cylinder that the flow turns gives nothing back.
+3.  The spin approaches its command in a straight line within the action; the last action is observed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from pydantic import Field
+
+from cases.actuators import Actuator, Spin
+from cases.bank import Development
+from cases.drag_task import DragOptions, SpinTask
+from cases.flow_env import FlowEnv, FlowVectorEnv
+from cases.flow_task import Flow
+from cases.sensors import PastActions, Probes, Sensor
+from flowsim import Disk
+
+BOX = (16.0, 8.0)
+CENTER = (4.0, 4.0)
+PROBES = tuple(
+    (CENTER[0] + x, CENTER[1] + y) for x in (1.0, 2.0, 3.0, 4.0) for y in (-0.5, 0.0, 0.5)
+)
+DEVELOPMENT = Development(time=100.0, snapshots=30, spacing=1.9, split=True)
+"""Until the vortex street is periodic; each third of the states covers three periods."""
+
+
+class RotatingCylinderOptions(DragOptions):
+    """Options of flowsim/RotatingCylinder-v0; their defaults are those of the preset `quick`."""
+
+    reynolds: float = Field(100.0, gt=0.0, description="U D / nu")
+    cells_per_diameter: float = Field(12.0, ge=4.0, description="resolution D/h")
+    cfl: float | None = Field(
+        0.55, gt=0.0, le=1.0, description="None: 0.5 with ab2, 0.1 with euler"
+    )
+    episode_actions: int = Field(80, ge=1, description="actions until an episode is truncated")
+    action_time: float = Field(0.5, gt=0.0, le=100.0, description="time one action is held")
+    wall_speed: float = Field(
+        0.25, gt=0.0, le=10.0, description="of the cylinder at a command of 1, in U"
+    )
+    drag_reference: float = Field(
+        1.376, description="C_D without control, from which the reward counts"
+    )
+
+    def box(self) -> tuple[float, float]:
+        """Return width and height of the box in D."""
+        return BOX
+
+
+class RotatingCylinder(SpinTask[RotatingCylinderOptions]):
+    """The task; its only body is held, and one agent decides how it turns."""
+
+    options_class = RotatingCylinderOptions
+    folder = Path(__file__).parent
+
+    def flow(self) -> Flow:
+        """Return a cylinder in an unbounded stream."""
+        return Flow(bodies=[Disk(diameter=1.0, center=CENTER)])
+
+    @property
+    def development(self) -> Development:
+        """Episodes start from stored states of the shedding wake."""
+        return DEVELOPMENT
+
+    def actuators(self) -> Sequence[Actuator]:
+        """Return the spin; the wall moves at `wall_speed` at a command of 1, and gets there within the action."""
+        return [Spin([0], rate=2.0 * self.options.wall_speed, ramp=self.options.action_time)]
+
+    def sensors(self) -> Sequence[Sensor]:
+        """Return the pressure at twelve points of the wake, and the last action."""
+        return [Probes(PROBES, "pressure"), PastActions()]
+
+
+class RotatingCylinderEnv(FlowEnv):
+    """flowsim/RotatingCylinder-v0: a cylinder in a stream turns to and fro to lower the power that holds it.
+
+    Lengths are in the cylinder's diameter D, velocities in the stream's U, times in D/U; rho is the density of the
+    fluid. x runs along the stream and y upwards; Re = U D/nu = 100.
+
+    Observation, float32 of shape (13,):
+
+    | index | what | unit | bound |
+    | --- | --- | --- | --- |
+    | 0 to 11 | pressure 1, 2, 3 and 4 behind the centre, at y = -0.5, 0 and 0.5 each | rho U^2 | 1000 |
+    | 12 | the last action | | 1 |
+
+    Action, float32 of shape (1,), from -1 to 1 (clipped): the angular velocity, anticlockwise, at 1 such that the
+    wall moves at 0.25 U; it is reached in a straight line within 0.5 D/U.
+
+    Reward of an action: `drag_reference` - C_D - C_P, where C_P is the coefficient of the power that turns the cylinder
+    (`power_weight`, `lift_weight`: other shares).
+
+    An episode starts from a stored state of the shedding wake; those of training, validation and test differ. It is
+    truncated after 80 actions, 40 D/U.
+
+    These are the numbers of the preset `quick`, which `gymnasium.make` takes unless another one is named (`preset=`
+    `default`: a finer grid; `re200`). Options: the fields of `RotatingCylinderOptions`. Contents of `info`: `FlowEnv`.
+    """
+
+    task_class = RotatingCylinder
+
+
+class RotatingCylinderVectorEnv(FlowVectorEnv):
+    """flowsim/RotatingCylinder-v0, a batch of flows in one simulation.
+
+    Observations (num_envs, 13), actions (num_envs, 1), rewards and options are those of `RotatingCylinderEnv`; how
+    episodes start again: `FlowVectorEnv`.
+    """
+
+    task_class = RotatingCylinder

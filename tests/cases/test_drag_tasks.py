@@ -1,0 +1,210 @@
+"""Tasks of less drag at a price: rules of Gymnasium, starts, power, baselines and what an evaluation reports."""
+
+import warnings
+from dataclasses import replace
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+from gymnasium.vector import AutoresetMode
+
+from cases.bank import SEEDS, Development, seed_of
+from cases.baselines import NAMED, FeedbackController, HarmonicController, baselines
+from cases.fluidic_pinball import env as pinball
+from cases.options import preset_names
+from cases.rotating_cylinder import env as cylinder
+from coupling.evaluation.evaluate import baselines_of, evaluate_with_baselines
+from coupling.run import tables
+from rl_agent.rollout.seeds import Purpose, episode_seed
+
+IDS = ("flowsim/RotatingCylinder-v0", "flowsim/FluidicPinball-v0")
+TINY = {"cells_per_diameter": 4}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _short_development():
+    """Two states each for training, validation and test."""
+    with pytest.MonkeyPatch.context() as patch:
+        for task in (pinball, cylinder):
+            short = replace(task.DEVELOPMENT, time=2.0, snapshots=6, spacing=0.3)
+            patch.setattr(task, "DEVELOPMENT", short)
+        yield
+
+
+@pytest.mark.parametrize("env_id", IDS)
+def test_the_rules_of_gymnasium(env_id):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_env(gymnasium.make(env_id, **TINY).unwrapped)
+
+
+@pytest.mark.parametrize("env_id", IDS)
+def test_a_batch_equals_single_ones_to_the_bit(env_id):
+    options = TINY | {"episode_actions": 3}
+    batch = gymnasium.make_vec(
+        env_id, num_envs=2, autoreset_mode=AutoresetMode.SAME_STEP, **options
+    )
+    singles = [gymnasium.make(env_id, **options).unwrapped for _ in range(2)]
+    seen, _ = batch.reset(seed=[4, 2**31])
+    for n, seed in enumerate((4, 2**31)):
+        np.testing.assert_array_equal(seen[n], singles[n].reset(seed=seed)[0])
+    for _ in range(5):
+        actions = np.random.default_rng(3).uniform(-1, 1, batch.action_space.shape)
+        seen, rewards, _, truncated, infos = batch.step(actions.astype(np.float32))
+        for n, env in enumerate(singles):
+            observation, reward, _, over, info = env.step(actions[n].astype(np.float32))
+            assert (rewards[n], truncated[n]) == (reward, over)
+            given = infos["final_info"] if over else infos
+            for name, value in info["measures"].items():
+                assert given["measures"][name][n] == value
+            if over:
+                np.testing.assert_array_equal(infos["final_obs"][n], observation)
+                observation, _ = env.reset()
+            np.testing.assert_array_equal(seen[n], observation)
+
+
+@pytest.mark.parametrize(("task", "env_id"), [(cylinder, IDS[0]), (pinball, IDS[1])])
+def test_presets_are_of_the_task(task, env_id):
+    folder = (task.RotatingCylinder if task is cylinder else task.FluidicPinball).folder
+    for preset in preset_names(folder):
+        env = gymnasium.make(env_id, preset=preset, cells_per_diameter=4)
+        assert env.reset(seed=0)[0] in env.observation_space
+
+
+def test_what_episodes_are_for_decides_what_they_start_from():
+    """Ten states each, by the seeds that rl_agent has for training, selection and evaluation."""
+    names = {
+        "training": Purpose.TRAINING,
+        "validation": Purpose.SELECTION,
+        "test": Purpose.EVALUATION,
+    }
+    assert {name: purpose.value for name, purpose in names.items()} == SEEDS
+    for task in (pinball, cylinder):
+        development = replace(task.DEVELOPMENT, snapshots=30)
+        found = [development.states_of(episode_seed(p, 7, 3)) for p in names.values()]
+        assert [len(states) for states in found] == [10, 10, 10]
+        assert len(set().union(*found)) == 30
+    assert Development(time=1.0).states_of(2**31) == range(24)
+
+
+def test_a_purpose_outlives_the_episode_and_a_restart():
+    """Environments that begin again by themselves, or go on from a saved state, keep to their states."""
+    env = gymnasium.make(IDS[0], episode_actions=1, **TINY).unwrapped
+    drawn = []
+    restore = env.task.simulation.restore_states
+    env.task.simulation.restore_states = lambda which, bank, numbers: (
+        drawn.extend(numbers),
+        restore(which, bank, numbers),
+    )
+    env.reset(seed=SEEDS["test"].start + 3)
+    state = env.get_state()
+    other = gymnasium.make(IDS[0], episode_actions=1, **TINY).unwrapped
+    other.set_state(state)
+    assert seed_of(other.np_random) == SEEDS["test"].start + 3
+    for _ in range(12):
+        env.reset()
+    assert set(drawn) == {4, 5}
+    env.reset(seed=1)
+    for _ in range(12):
+        env.reset()
+    assert set(drawn[13:]) == {0, 1}
+
+
+def test_power_is_that_of_every_step():
+    """A reversal within an action has no mean angular velocity, and yet takes power."""
+    env = gymnasium.make(IDS[0], cells_per_diameter=8, wall_speed=1.0).unwrapped
+    simulation, work, times = env.task.simulation, [], []
+    before = [0.0]
+
+    def look(sim):
+        spin, torque = sim.body_state.angular_velocity[0, 0], sim.body_state.torque[0, 0]
+        work.append(-torque * 0.5 * (spin + before[0]) * sim.dt[0])
+        times.append(sim.dt[0])
+        before[0] = spin
+
+    env.reset(seed=0)
+    env.step(np.ones(1, np.float32))
+    before[0] = simulation.body_state.angular_velocity[0, 0]
+    env.episodes.watch = look
+    *_, info = env.step(-np.ones(1, np.float32))
+    assert info["power"][0] - info["drag"][0] == pytest.approx(sum(work) / sum(times), rel=1e-9)
+    assert info["measures"]["actuation power"] >= 0.0
+    *_, info = env.step(-np.ones(1, np.float32))
+    assert info["measures"]["actuation power"] > 0.0
+    assert info["measures"]["net power"] == pytest.approx(
+        info["measures"]["C_D"] + info["measures"]["actuation power"]
+    )
+
+
+def test_reward_is_the_power_saved():
+    env = gymnasium.make(IDS[1], **TINY, drag_reference=5.0, power_weight=2.0, lift_weight=0.5)
+    env.reset(seed=0)
+    _, reward, *_, info = env.step(np.array([0.2, -0.6, 1.4], np.float32))
+    found = info["measures"]
+    expected = 5.0 - found["C_D"] - 2.0 * found["actuation power"] - 0.5 * abs(found["C_L"])
+    assert reward == pytest.approx(expected)
+    assert found["C_D"] == pytest.approx(2.0 * info["drag"].sum())
+    rear = 2.0 * np.array([-0.6, 1.0])
+    np.testing.assert_allclose(env.unwrapped.task.simulation.body_state.angular_velocity[0, 1:], rear)  # fmt: skip
+
+
+def test_branches_are_mirror_images():
+    tops = []
+    for branch in ("up", "down"):
+        env = gymnasium.make(IDS[1], **TINY, branch=branch)
+        env.reset(seed=0)
+        *_, info = env.step(np.zeros(3, np.float32))
+        tops.append((info["lift"][1], -info["lift"][2]))
+    np.testing.assert_allclose(tops[0], tops[1][::-1], rtol=0.02)
+    assert tops[0][0] != tops[0][1]
+
+
+@pytest.mark.parametrize("env_id", IDS)
+def test_baselines_have_the_shape_of_the_action(env_id):
+    env = gymnasium.make(env_id, **TINY)
+    (size,) = env.action_space.shape
+    observations = np.ones((3, *env.observation_space.shape), np.float32)
+    shipped = baselines("cases:" + env_id, size)
+    assert set(NAMED[env_id]) < set(shipped)
+    for controller in shipped.values():
+        controller.reset(3)
+        actions = controller(observations)
+        assert (actions.shape, actions.dtype) == ((3, size), np.float32)
+        assert (np.abs(actions) <= 1.0).all()
+
+
+def test_a_harmonic_has_its_period_and_feedback_its_delay():
+    harmonic = HarmonicController((0.5, -0.25), period=8.0)
+    harmonic.reset(1)
+    first = np.array([harmonic(np.zeros((1, 2)))[0] for _ in range(8)])
+    np.testing.assert_allclose(first.sum(axis=0), 0.0, atol=1e-6)
+    np.testing.assert_allclose(harmonic(np.zeros((1, 2)))[0], first[0], atol=1e-6)
+    np.testing.assert_allclose(first[:, 1], -0.5 * first[:, 0], atol=1e-6)
+    assert first[:4, 0].min() > 0.0
+
+    feedback = FeedbackController((2.0,), plus=1, minus=0, delay=2)
+    feedback.reset(1)
+    found = [feedback(np.array([[0.1, 0.1 + 0.1 * n]]))[0, 0] for n in range(8)]
+    np.testing.assert_allclose(found, [0.0, 0.0, 0.0, 0.2, 0.4, 0.6, 0.8, 1.0], atol=1e-6)
+
+
+def test_an_evaluation_prints_drag_lift_and_power_beside_the_flow_without_control(capsys):
+    options = TINY | {"episode_actions": 4}
+    agent = baselines_of(IDS[0], options, 0)["constant_spin"]
+    found = evaluate_with_baselines(IDS[0], options, agent, episodes=2)
+    drags = []
+    env = gymnasium.make(IDS[0], **options)
+    for number in range(2):
+        env.reset(seed=episode_seed(Purpose.EVALUATION, 0, number))
+        measures = [env.step(np.array([0.5], np.float32))[4]["measures"] for _ in range(4)]
+        drags.append([each["C_D"] for each in measures[2:]])
+    assert found["measures"]["C_D"]["mean"] == pytest.approx(np.mean(drags))
+    rms = np.sqrt(np.var(drags, axis=1).mean())
+    assert found["measures"]["C_D"]["rms"] == pytest.approx(rms)
+    assert found["baselines"]["zero"]["measures"]["actuation power"]["mean"] == 0.0
+    assert found["baselines"]["constant_spin"]["measures"] == found["measures"]
+    tables.print_results({"agent": found} | found["baselines"], 0)
+    printed = capsys.readouterr().out
+    assert f"{found['measures']['C_D']['mean']:.3f} +-" in printed
+    assert "net power" in printed
