@@ -198,16 +198,16 @@ PD = {
 
 NAMED: dict[str, dict[str, Controller]] = {
     "flowsim/FluidicPinball-v0": {
-        "boat_tailing": ConstantController((0.0, -0.5, 0.5)),
-        "base_bleed": ConstantController((0.0, 0.5, -0.5)),
-        "magnus": ConstantController((0.5, 0.5, 0.5)),
-        "forward_stagnation": ConstantController((0.5, 0.0, 0.0)),
-        "harmonic": HarmonicController((0.0, 0.5, 0.5), 10.0),
+        "boat_tailing": ConstantController((0.0, -1.0, 1.0)),
+        "base_bleed": ConstantController((0.0, 0.25, -0.25)),
+        "magnus": ConstantController((0.25, 0.25, 0.25)),
+        "forward_stagnation": ConstantController((0.25, 0.0, 0.0)),
+        "harmonic": HarmonicController((0.0, 0.25, 0.25), 5.0),
     },
     "flowsim/RotatingCylinder-v0": {
-        "constant_spin": ConstantController((0.5,)),
-        "harmonic": HarmonicController((0.5,), 12.0),
-        "feedback": FeedbackController((1.0,), plus=2, minus=0, delay=0),
+        "constant_spin": ConstantController((0.25,)),
+        "harmonic": HarmonicController((0.25,), 15.0),
+        "feedback": FeedbackController((8.0,), plus=2, minus=0),
     },
 }
 """What the field compares with in each task, by name."""

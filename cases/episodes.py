@@ -154,6 +154,7 @@ class Episodes:
             time=float(self.task.simulation.time[index] - self.start_time[index]),
             episode_return=float(self.returns[index]),
             action=tuple(self.applied[index].ravel().tolist()),
+            action_names=self.task.command_names if not self._many else (),
         )
 
     def picture(self, index: int) -> npt.NDArray[np.uint8]:

@@ -107,6 +107,11 @@ class FluidicPinball(SpinTask[PinballOptions]):
         rate, ramp = 2.0 * self.options.wall_speed, self.options.action_time
         return [Spin([k], rate=rate, ramp=ramp) for k in range(len(CENTERS))]
 
+    @property
+    def command_names(self) -> tuple[str, ...]:
+        """Which cylinder each number of an action turns."""
+        return ("front", "top", "bottom")
+
     def sensors(self) -> Sequence[Sensor]:
         """Return the velocity at nine points of the wake, drag and lift of each cylinder, and the last action."""
         return [Probes(PROBES), MeanLoads(range(3)), PastActions()]

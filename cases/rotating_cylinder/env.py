@@ -8,7 +8,9 @@ Where the numbers come from
     Phys. Fluids 17 097101, harmonic rotation), preset `re200`.
 2.  Free stream: HydroGym's box is 20 x 10 D between walls without friction, which raises drag and Strouhal number by a
     tenth. Here the box of 16 x 8 D is cut out of an unbounded stream (`far_field` sides).
-3.  Wall speed of at most 0.25 U, twelve pressures, and a duration of control of 40 D/U: drlfoam's
+3.  Channel, preset `channel`: that of Schaefer & Turek (1996), in which drlfoam and GymPrecice have their cylinder,
+    with Re 100 of the mean velocity; an action of 0.25 D/U (GymPrecice, FluidGym), a thirteenth of a shedding period.
+4.  Wall speed of at most 0.25 U, twelve pressures, and a duration of control of 40 D/U: drlfoam's
     rotatingCylinder2D, which lies in a channel. Its probes stand 1, 2, 3 and 4 D behind the centre in rows at -0.5, 0
     and 0.5 D.
 
@@ -26,22 +28,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
+import numpy as np
 from pydantic import Field
 
+from cases import channel
 from cases.actuators import Actuator, Spin
 from cases.bank import Development
 from cases.drag_task import DragOptions, SpinTask
 from cases.flow_env import FlowEnv, FlowVectorEnv
 from cases.flow_task import Flow
 from cases.sensors import PastActions, Probes, Sensor
-from flowsim import Disk
+from flowsim import Disk, Sides
 
 BOX = (16.0, 8.0)
 CENTER = (4.0, 4.0)
-PROBES = tuple(
-    (CENTER[0] + x, CENTER[1] + y) for x in (1.0, 2.0, 3.0, 4.0) for y in (-0.5, 0.0, 0.5)
-)
+PROBES = tuple((x, y) for x in (1.0, 2.0, 3.0, 4.0) for y in (-0.5, 0.0, 0.5))
+"""From the centre."""
 DEVELOPMENT = Development(time=100.0, snapshots=30, spacing=1.9, split=True)
 """Until the vortex street is periodic; each third of the states covers three periods."""
 
@@ -49,6 +53,7 @@ DEVELOPMENT = Development(time=100.0, snapshots=30, spacing=1.9, split=True)
 class RotatingCylinderOptions(DragOptions):
     """Options of flowsim/RotatingCylinder-v0; their defaults are those of the preset `quick`."""
 
+    flow: Literal["unbounded", "channel"] = "unbounded"
     reynolds: float = Field(100.0, gt=0.0, description="U D / nu")
     cells_per_diameter: float = Field(12.0, ge=4.0, description="resolution D/h")
     cfl: float | None = Field(
@@ -65,7 +70,12 @@ class RotatingCylinderOptions(DragOptions):
 
     def box(self) -> tuple[float, float]:
         """Return width and height of the box in D."""
-        return BOX
+        return BOX if self.flow == "unbounded" else channel.BOX
+
+    @property
+    def center(self) -> tuple[float, float]:
+        """Where the cylinder stands in it."""
+        return CENTER if self.flow == "unbounded" else channel.CENTER
 
 
 class RotatingCylinder(SpinTask[RotatingCylinderOptions]):
@@ -75,13 +85,14 @@ class RotatingCylinder(SpinTask[RotatingCylinderOptions]):
     folder = Path(__file__).parent
 
     def flow(self) -> Flow:
-        """Return a cylinder in an unbounded stream."""
-        return Flow(bodies=[Disk(diameter=1.0, center=CENTER)])
+        """Return a cylinder in an unbounded stream or in the channel."""
+        sides = Sides() if self.options.flow == "unbounded" else channel.SIDES
+        return Flow(bodies=[Disk(diameter=1.0, center=self.options.center)], sides=sides)
 
     @property
     def development(self) -> Development:
         """Episodes start from stored states of the shedding wake."""
-        return DEVELOPMENT
+        return DEVELOPMENT if self.options.flow == "unbounded" else channel.DEVELOPMENT
 
     def actuators(self) -> Sequence[Actuator]:
         """Return the spin; the wall moves at `wall_speed` at a command of 1, and gets there within the action."""
@@ -89,7 +100,8 @@ class RotatingCylinder(SpinTask[RotatingCylinderOptions]):
 
     def sensors(self) -> Sequence[Sensor]:
         """Return the pressure at twelve points of the wake, and the last action."""
-        return [Probes(PROBES, "pressure"), PastActions()]
+        probes = np.array(PROBES) + self.options.center
+        return [Probes(probes, "pressure"), PastActions()]
 
 
 class RotatingCylinderEnv(FlowEnv):
@@ -115,7 +127,8 @@ class RotatingCylinderEnv(FlowEnv):
     truncated after 80 actions, 40 D/U.
 
     These are the numbers of the preset `quick`, which `gymnasium.make` takes unless another one is named (`preset=`
-    `default`: a finer grid; `re200`). Options: the fields of `RotatingCylinderOptions`. Contents of `info`: `FlowEnv`.
+    `default`: a finer grid; `re200`; `channel`). Options: the fields of `RotatingCylinderOptions`. Contents of `info`:
+    `FlowEnv`.
     """
 
     task_class = RotatingCylinder

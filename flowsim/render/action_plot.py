@@ -49,7 +49,13 @@ class History:
 
 
 def draw_traces(
-    history: History, time: float, span: float, width: int, size: int, length: str = "D"
+    history: History,
+    time: float,
+    span: float,
+    width: int,
+    size: int,
+    length: str = "D",
+    names: tuple[str, ...] = (),
 ) -> Picture:
     """Return two plots against time, of the components of the action and of the effort ``|a|^2``, up to a time.
 
@@ -62,6 +68,8 @@ def draw_traces(
         Width of the picture and height of the letters, in pixels.
     length : str
         Name of the unit of length.
+    names : tuple of str
+        Of the components, as of a caption.
 
     Returns
     -------
@@ -74,7 +82,8 @@ def draw_traces(
         actions.T if parts else np.zeros((len(history.actions[0]) if history.actions else 3, 0))
     )
     upper, lower = _plots(span, width, size, len(components))
-    image = _empty(upper, lower, len(components), width, size, length).copy()
+    names = names or component_names(len(components))
+    image = _empty(upper, lower, names, width, size, length).copy()
     draw = ImageDraw.Draw(image)
     for number, values in enumerate(components):
         draw.line(
@@ -120,7 +129,7 @@ def _plots(span: float, width: int, size: int, components: int) -> tuple[_Plot, 
 
 @lru_cache(maxsize=16)
 def _empty(
-    upper: _Plot, lower: _Plot, components: int, width: int, size: int, length: str
+    upper: _Plot, lower: _Plot, names: tuple[str, ...], width: int, size: int, length: str
 ) -> Image.Image:
     """Return both plots with names, bounds, round times and what the colours are, and nothing in them."""
     image = Image.new("RGB", (width, 13 * size), (255, 255, 255))
@@ -144,7 +153,7 @@ def _empty(
     words = bottom + 2.2 * size
     draw.text((right, words), f"time, {length}/U", fill=INK, font=font(size), anchor="rm")
     x = float(left)
-    for number, name in enumerate(component_names(components)):
+    for number, name in enumerate(names):
         draw.text((x, words), name, fill=component_colour(number), font=font(size), anchor="lm")
         x += draw.textlength(name, font=font(size)) + size
     return image

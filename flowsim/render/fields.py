@@ -75,7 +75,9 @@ class Caption:
     time : float
     episode_return : float or None
     action : tuple of float
-        (force x, force y, torque), each in [-1, 1].
+        Each in [-1, 1].
+    action_names : tuple of str
+        What its components are called; force x, force y and torque if there are three, unless given.
     title : str
     note : str
         How an episode ended; it is written above or below the picture, never on it.
@@ -86,6 +88,7 @@ class Caption:
     time: float
     episode_return: float | None = None
     action: tuple[float, ...] = ()
+    action_names: tuple[str, ...] = ()
     title: str = ""
     note: str = ""
     failed: bool = False
@@ -171,7 +174,7 @@ def draw_panel(
             _strip(width, size, caption.note, "", _FAILED if caption.failed else _SURVIVED)
         )
     elif caption.action:
-        pictures.append(_action_strip(width, size, caption.action))
+        pictures.append(_action_strip(width, size, caption.action, caption.action_names))
     if traces is not None:
         pictures.append(traces)
     if legend:
@@ -305,11 +308,14 @@ def _draw_legend(width: int, size: int, quantity: Quantity, unit: str, right: in
 
 
 @lru_cache(maxsize=16)
-def _action_strip(width: int, size: int, action: tuple[float, ...]) -> Picture:
+def _action_strip(
+    width: int, size: int, action: tuple[float, ...], names: tuple[str, ...]
+) -> Picture:
     """Return the components of the action at fixed places, each with a bar from -1 to 1."""
     strip = Image.new("RGB", (width, 2 * size), BACKGROUND)
     draw, x, y = ImageDraw.Draw(strip), size // 2, size
-    for number, (name, value) in enumerate(zip(component_names(len(action)), action, strict=True)):
+    names = names or component_names(len(action))
+    for number, (name, value) in enumerate(zip(names, action, strict=True)):
         draw.text((x, y), name, fill=FAINT, font=font(size), anchor="lm")
         x += int(draw.textlength(name, font=font(size))) + size // 2
         half, thick = 2 * size, size // 3

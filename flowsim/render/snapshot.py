@@ -69,7 +69,8 @@ def unpack_glimpse(content: bytes) -> tuple[Scene, Caption]:
                 target=words["target"] and tuple(words["target"]),
                 length=words["length"],
             )
-        caption = Caption(**words["caption"] | {"action": tuple(words["caption"]["action"])})
+        tuples = {name: tuple(words["caption"][name]) for name in ("action", "action_names")}
+        caption = Caption(**words["caption"] | tuples)
     except (KeyError, TypeError, ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
         raise ValueError(f"these bytes are no glimpse of a flow: {error!r}") from error
     return scene, caption
