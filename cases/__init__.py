@@ -32,6 +32,16 @@ else:
         vector_entry_point="cases.rotating_cylinder.env:RotatingCylinderVectorEnv",
     )
     gymnasium.register(
+        id="flowsim/CylinderJets-v0",
+        entry_point="cases.cylinder_jets.env:CylinderJetsEnv",
+        vector_entry_point="cases.cylinder_jets.env:CylinderJetsVectorEnv",
+    )
+    gymnasium.register(
+        id="flowsim/SquareJets-v0",
+        entry_point="cases.square_jets.env:SquareJetsEnv",
+        vector_entry_point="cases.square_jets.env:SquareJetsVectorEnv",
+    )
+    gymnasium.register(
         id="flowsim/LinearQuadratic-v0",
         entry_point="cases.small.env:LinearQuadratic",
         max_episode_steps=20,

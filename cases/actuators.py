@@ -102,6 +102,33 @@ class Spin(Actuator):
 
 
 @dataclass(frozen=True)
+class Blow(Actuator):
+    """Flow rate of two jets: what the first one blows, the second one sucks, so that no fluid is added.
+
+    Attributes
+    ----------
+    jets : (int, int)
+    rate : float
+        Flow rate of the first jet at a command of 1, in U D.
+    ramp : float
+        Time in which it is reached, in a straight line; at once if 0, which the forces answer with a jump.
+    """
+
+    jets: tuple[int, int]
+    rate: float
+    ramp: float = 0.0
+    names = ("jet",)
+
+    def apply(self, simulation: Simulation, commands: FloatArray) -> None:
+        """Let the flow rates approach their targets."""
+        jets = list(self.jets)
+        target = self.rate * commands[:, 0] * np.array([1.0, -1.0])
+        way = np.abs(target - simulation.jet_flow_rates[:, jets])
+        simulation.target_jet_flow_rates[:, jets] = target
+        simulation.jet_ramp_rates[:, jets] = way / self.ramp if self.ramp > 0.0 else np.inf
+
+
+@dataclass(frozen=True)
 class Gait(Actuator):
     """Turn and period of bodies that swim by bending, one for each agent.
 

@@ -149,6 +149,7 @@ def recipe_of(simulation: Simulation) -> Mapping[str, Any]:
         "viscosity": simulation.viscosity.tolist(),
         "numerics": (simulation.integrator, simulation.cfl, simulation.penalty),
         "dtype": simulation.dtype.name,
+        "jets": [asdict(jet) for jet in simulation.jets],
         "bodies": content_hash({
             **{f"table_{n}": values for n, values in enumerate(BodyTable.of(simulation.bodies, grid.h)[:7])},
             "position": state.position, "angle": state.angle, "velocity": state.velocity,

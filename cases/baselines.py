@@ -197,6 +197,15 @@ PD = {
 """The hand-tuned controller of each task."""
 
 NAMED: dict[str, dict[str, Controller]] = {
+    "flowsim/CylinderJets-v0": {
+        "suction": ConstantController((0.5,)),
+        "harmonic": HarmonicController((0.25,), 13.0),
+        "opposition": FeedbackController((1.0,), plus=1, minus=0),
+    },
+    "flowsim/SquareJets-v0": {
+        "suction": ConstantController((0.5,)),
+        "harmonic": HarmonicController((0.25,), 14.0),
+    },
     "flowsim/FluidicPinball-v0": {
         "boat_tailing": ConstantController((0.0, -1.0, 1.0)),
         "base_bleed": ConstantController((0.0, 0.25, -0.25)),

@@ -17,7 +17,7 @@ from cases.bank import Development, load_or_build, seed_of, with_bodies
 from cases.loads import BoolArray, FloatArray, Loads
 from cases.options import OptionsT
 from cases.sensors import Sensor, each_agent
-from flowsim import Sides, Simulation
+from flowsim import Jet, Sides, Simulation
 from flowsim.bodies import Body
 from flowsim.bodies.swimmers import Swimmer
 from flowsim.render.fields import Outline, Scene, outline
@@ -38,12 +38,15 @@ class Flow:
     stream : (float, float)
         Velocity of the undisturbed fluid, in U.
     gravity : (float, float)
+    jets : sequence of Jet
+        Slots in the bodies' surfaces.
     """
 
     bodies: Sequence[Body] = ()
     sides: Sides = field(default_factory=Sides)
     stream: tuple[float, float] = (1.0, 0.0)
     gravity: tuple[float, float] = (0.0, 0.0)
+    jets: Sequence[Jet] = ()
 
 
 class FlowTask(ABC, Generic[OptionsT]):
@@ -215,6 +218,7 @@ class FlowTask(ABC, Generic[OptionsT]):
             batch=batch,
             stream=flow.stream,
             gravity=flow.gravity,
+            jets=flow.jets,
             sensors=[point for part in self._sensors for point in part.carried()] if whole else (),
             integrator=options.integrator,
             cfl=options.cfl,

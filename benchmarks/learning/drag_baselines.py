@@ -39,8 +39,12 @@ AMPLITUDES = (0.25, 0.5, 1.0)
 TASKS = {
     "rotating_cylinder": ("flowsim/RotatingCylinder-v0", "rotating_cylinder.md"),
     "fluidic_pinball": ("flowsim/FluidicPinball-v0", "pinball.md"),
+    "cylinder_jets": ("flowsim/CylinderJets-v0", "cylinder_jets.md"),
+    "square_jets": ("flowsim/SquareJets-v0", "square_jets.md"),
 }
 """Identifier and page."""
+JETS = {"cylinder_jets": ((7, 18), 4, 2), "square_jets": ((7, 18), 55, 8)}
+"""Periods, in actions, beside that of the wake; the observations, above and below the middle, that are fed back."""
 
 
 def candidates(task: str) -> dict[str, Controller]:
@@ -57,6 +61,13 @@ def candidates(task: str) -> dict[str, Controller]:
                 f"feedback {gain} {delay}": FeedbackController((gain,), plus=2, minus=0, delay=delay)
                 for delay in (0, 1, 2)
             }  # fmt: skip
+        return found
+    if task in JETS:
+        period, plus, minus = JETS[task]
+        found |= {f"suction {a}": ConstantController((a,)) for a in (0.25, 1.0)}
+        found |= {f"harmonic 0.25 {n}": HarmonicController((0.25,), n) for n in period}
+        for gain in (-4.0, -1.0, -0.25, 0.25, 1.0, 4.0):
+            found[f"feedback {gain}"] = FeedbackController((gain,), plus=plus, minus=minus)
         return found
     for a in AMPLITUDES:
         found |= {
@@ -115,6 +126,8 @@ def main() -> None:
     options = parser.parse_args()
     if options.command == "page":
         for task, (_, page) in TASKS.items():
+            if not (RESULTS / f"{task}_evaluate.json").exists():
+                continue
             kept = json.loads((RESULTS / f"{task}_evaluate.json").read_text())
             fill_in(ROOT / "docs" / page, "learning/drag_baselines", "baselines", table(kept))
         return

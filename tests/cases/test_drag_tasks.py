@@ -12,37 +12,42 @@ from gymnasium.vector import AutoresetMode
 from cases import channel
 from cases.bank import SEEDS, Development, seed_of
 from cases.baselines import NAMED, FeedbackController, HarmonicController, baselines
+from cases.cylinder_jets import env as jets
 from cases.fluidic_pinball import env as pinball
 from cases.options import preset_names
 from cases.rotating_cylinder import env as cylinder
+from cases.square_jets import env as square
 from coupling.evaluation.evaluate import baselines_of, evaluate_with_baselines
 from coupling.run import tables
 from rl_agent.rollout.seeds import Purpose, episode_seed
 
 IDS = ("flowsim/RotatingCylinder-v0", "flowsim/FluidicPinball-v0")
+JETS = ("flowsim/CylinderJets-v0", "flowsim/SquareJets-v0")
 TINY = {"cells_per_diameter": 4}
+SMALLEST = {JETS[0]: {"cells_per_diameter": 20}, JETS[1]: {"cells_per_diameter": 8}}
+"""What the height of the channel, and the thickness of a body under a jet, need."""
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _short_development():
     """Two states each for training, validation and test."""
     with pytest.MonkeyPatch.context() as patch:
-        for task in (pinball, cylinder, channel):
+        for task in (pinball, cylinder, channel, square):
             short = replace(task.DEVELOPMENT, time=2.0, snapshots=6, spacing=0.3)
             patch.setattr(task, "DEVELOPMENT", short)
         yield
 
 
-@pytest.mark.parametrize("env_id", IDS)
+@pytest.mark.parametrize("env_id", IDS + JETS)
 def test_the_rules_of_gymnasium(env_id):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        check_env(gymnasium.make(env_id, **TINY).unwrapped)
+        check_env(gymnasium.make(env_id, **SMALLEST.get(env_id, TINY)).unwrapped)
 
 
-@pytest.mark.parametrize("env_id", IDS)
+@pytest.mark.parametrize("env_id", IDS + JETS)
 def test_a_batch_equals_single_ones_to_the_bit(env_id):
-    options = TINY | {"episode_actions": 3}
+    options = SMALLEST.get(env_id, TINY) | {"episode_actions": 3}
     batch = gymnasium.make_vec(
         env_id, num_envs=2, autoreset_mode=AutoresetMode.SAME_STEP, **options
     )
@@ -65,12 +70,12 @@ def test_a_batch_equals_single_ones_to_the_bit(env_id):
             np.testing.assert_array_equal(seen[n], observation)
 
 
-@pytest.mark.parametrize(("task", "env_id"), [(cylinder, IDS[0]), (pinball, IDS[1])])
-def test_presets_are_of_the_task(task, env_id):
-    folder = (task.RotatingCylinder if task is cylinder else task.FluidicPinball).folder
+@pytest.mark.parametrize("env_id", IDS + JETS)
+def test_presets_are_of_the_task(env_id):
+    folder = gymnasium.make(env_id, **SMALLEST.get(env_id, TINY)).unwrapped.task.folder
     for preset in preset_names(folder):
         # the height of the channel fits no coarser grid
-        coarse = {} if preset == "channel" else TINY
+        coarse = {} if preset == "channel" else SMALLEST.get(env_id, TINY)
         env = gymnasium.make(env_id, preset=preset, **coarse)
         assert env.reset(seed=0)[0] in env.observation_space
 
@@ -163,9 +168,36 @@ def test_branches_are_mirror_images():
     assert tops[0][0] != tops[0][1]
 
 
-@pytest.mark.parametrize("env_id", IDS)
+def test_jets_blow_and_suck_alike_and_their_power_is_that_of_the_ramp():
+    env = gymnasium.make(JETS[1], **SMALLEST[JETS[1]]).unwrapped
+    simulation, rates = env.task.simulation, []
+    env.reset(seed=0)
+    env.episodes.watch = lambda sim: rates.append((sim.jet_flow_rates[0].copy(), sim.dt[0]))
+    for command in (0.5, -1.0, -1.0):
+        rates.clear()
+        *_, info = env.step(np.array([command], np.float32))
+        np.testing.assert_allclose(simulation.jet_flow_rates[0], [0.1 * command, -0.1 * command])
+        flow, dt = np.array([rate for rate, _ in rates]), np.array([dt for _, dt in rates])
+        # what a jet blows after a step; the ramp itself is a straight line
+        cubes = (np.abs(flow) ** 3 * dt[:, None]).sum() / dt.sum() / 0.1**2
+        assert info["measures"]["actuation power"] == pytest.approx(cubes, rel=0.15)
+    assert info["measures"]["actuation power"] == pytest.approx(2 * 0.1**3 / 0.1**2)
+    env.reset(seed=0)
+    assert simulation.jet_flow_rates[0].tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize(("probes", "size"), [(151, 152), (11, 12), (5, 6)])
+def test_probes_of_the_jets_are_as_many_as_they_say_and_in_the_flow(probes, size):
+    env = gymnasium.make(JETS[0], probes=probes, **SMALLEST[JETS[0]]).unwrapped
+    assert env.observation_space.shape == (size,)
+    places = np.array(jets.PROBES[probes])
+    assert len(set(map(tuple, np.round(places, 9).tolist()))) == probes
+    assert np.hypot(*places.T).min() >= 0.7 - 1e-9
+
+
+@pytest.mark.parametrize("env_id", IDS + JETS)
 def test_baselines_have_the_shape_of_the_action(env_id):
-    env = gymnasium.make(env_id, **TINY)
+    env = gymnasium.make(env_id, **SMALLEST.get(env_id, TINY))
     (size,) = env.action_space.shape
     observations = np.ones((3, *env.observation_space.shape), np.float32)
     shipped = baselines("cases:" + env_id, size)

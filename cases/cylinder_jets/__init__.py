@@ -1,0 +1,1 @@
+"""The cylinder with two jets in a channel: task and presets."""
