@@ -198,8 +198,8 @@ PD = {
 
 NAMED: dict[str, dict[str, Controller]] = {
     "flowsim/CylinderJets-v0": {
-        "suction": ConstantController((0.5,)),
-        "harmonic": HarmonicController((0.25,), 13.0),
+        "suction": ConstantController((0.25,)),
+        "harmonic": HarmonicController((0.25,), 7.0),
         "opposition": FeedbackController((1.0,), plus=1, minus=0),
     },
     "flowsim/SquareJets-v0": {

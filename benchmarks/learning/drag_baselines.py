@@ -43,7 +43,7 @@ TASKS = {
     "square_jets": ("flowsim/SquareJets-v0", "square_jets.md"),
 }
 """Identifier and page."""
-JETS = {"cylinder_jets": ((7, 18), 4, 2), "square_jets": ((7, 18), 55, 8)}
+JETS = {"cylinder_jets": ((7, 18), 1, 0), "square_jets": ((7, 18), 55, 8)}
 """Periods, in actions, beside that of the wake; the observations, above and below the middle, that are fed back."""
 
 
@@ -63,11 +63,11 @@ def candidates(task: str) -> dict[str, Controller]:
             }  # fmt: skip
         return found
     if task in JETS:
-        period, plus, minus = JETS[task]
+        periods, plus, minus = JETS[task]
         found |= {f"suction {a}": ConstantController((a,)) for a in (0.25, 1.0)}
-        found |= {f"harmonic 0.25 {n}": HarmonicController((0.25,), n) for n in period}
+        found |= {f"harmonic 0.25 {n}": HarmonicController((0.25,), n) for n in periods}
         for gain in (-4.0, -1.0, -0.25, 0.25, 1.0, 4.0):
-            found[f"feedback {gain}"] = FeedbackController((gain,), plus=plus, minus=minus)
+            found[f"opposition {gain}"] = FeedbackController((gain,), plus=plus, minus=minus)
         return found
     for a in AMPLITUDES:
         found |= {

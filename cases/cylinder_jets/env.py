@@ -48,22 +48,26 @@ RINGS = [
     for r in (0.7, 1.0)
     for angle in np.radians(np.arange(0.0, 360.0, 10.0))
 ]
+FIRST = [(0.75, -0.5), (0.75, 0.5)]
+"""Of all numbers of probes, so that a feedback of their difference fits each."""
+GRID = [
+    *(
+        (x, y)
+        for x in (0.75, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5)
+        for y in (-1.5, -1.0, -0.5, 0.0, 0.5, 1.0, 1.5)
+    ),
+    *((x, y) for x in (-0.25, 0.0, 0.25, 0.5) for y in (-1.5, -1.0, 1.0, 1.5)),
+]
 PROBES = {
-    151: [
-        *(
-            (x, y)
-            for x in (0.75, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5)
-            for y in (-1.5, -1.0, -0.5, 0.0, 0.5, 1.0, 1.5)
-        ),
-        *((x, y) for x in (-0.25, 0.0, 0.25, 0.5) for y in (-1.5, -1.0, 1.0, 1.5)),
-        *RINGS,
-    ],
+    151: [*FIRST, *(place for place in GRID if place not in FIRST), *RINGS],
     11: [
-        *((x, y) for x in (0.75, 1.5, 2.5) for y in (-0.5, 0.0, 0.5)),
+        *FIRST,
+        (0.75, 0.0),
+        *((x, y) for x in (1.5, 2.5) for y in (-0.5, 0.0, 0.5)),
         (0.0, -0.7),
         (0.0, 0.7),
     ],
-    5: [(0.75, -0.5), (0.75, 0.5), (1.5, -0.5), (1.5, 0.5), (2.5, 0.0)],
+    5: [*FIRST, (1.5, -0.5), (1.5, 0.5), (2.5, 0.0)],
 }
 """By their number, from the centre of the cylinder."""
 

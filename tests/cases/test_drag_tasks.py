@@ -173,14 +173,18 @@ def test_jets_blow_and_suck_alike_and_their_power_is_that_of_the_ramp():
     simulation, rates = env.task.simulation, []
     env.reset(seed=0)
     env.episodes.watch = lambda sim: rates.append((sim.jet_flow_rates[0].copy(), sim.dt[0]))
+    before = 0.0
     for command in (0.5, -1.0, -1.0):
         rates.clear()
         *_, info = env.step(np.array([command], np.float32))
         np.testing.assert_allclose(simulation.jet_flow_rates[0], [0.1 * command, -0.1 * command])
         flow, dt = np.array([rate for rate, _ in rates]), np.array([dt for _, dt in rates])
-        # what a jet blows after a step; the ramp itself is a straight line
-        cubes = (np.abs(flow) ** 3 * dt[:, None]).sum() / dt.sum() / 0.1**2
-        assert info["measures"]["actuation power"] == pytest.approx(cubes, rel=0.15)
+        time = np.append(0.0, np.cumsum(dt))
+        moments = np.linspace(0.0, time[-1], 4001)
+        blown = np.interp(moments, time, np.append(before, flow[:, 0]))
+        cubes = 2.0 * np.mean(np.abs(blown) ** 3) / 0.1**2
+        assert info["measures"]["actuation power"] == pytest.approx(cubes, rel=0.01)
+        before = flow[-1, 0]
     assert info["measures"]["actuation power"] == pytest.approx(2 * 0.1**3 / 0.1**2)
     env.reset(seed=0)
     assert simulation.jet_flow_rates[0].tolist() == [0.0, 0.0]
@@ -191,7 +195,9 @@ def test_probes_of_the_jets_are_as_many_as_they_say_and_in_the_flow(probes, size
     env = gymnasium.make(JETS[0], probes=probes, **SMALLEST[JETS[0]]).unwrapped
     assert env.observation_space.shape == (size,)
     places = np.array(jets.PROBES[probes])
-    assert len(set(map(tuple, np.round(places, 9).tolist()))) == probes
+    # three places of the grid are on a ring, too
+    assert len(places) == probes
+    assert len(np.unique(np.round(places, 9), axis=0)) == (148 if probes == 151 else probes)
     assert np.hypot(*places.T).min() >= 0.7 - 1e-9
 
 
