@@ -62,6 +62,10 @@ CASES: dict[str, tuple[str, Case]] = {
         channel.poiseuille,
     ),
     "channel-20": ("Cylinder in a channel at Re 20: Schaefer and Turek's 2D-1", channel.cylinder),
+    "channel-100": (
+        "Vortex shedding of a cylinder in a channel at Re 100: Schaefer and Turek's 2D-2",
+        channel.shedding,
+    ),
     "open-sides": ("Vortex shedding at Re 100 between open sides, 200 D/U", open_sides.open_sides),
     "short-times": ("Cylinder at Re 100 just after an impulsive start", impulsive.short_times),
     **{

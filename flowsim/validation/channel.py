@@ -9,11 +9,24 @@ from flowsim.boundary import Sides
 from flowsim.grid import Grid
 from flowsim.measure.surface import surface_loads
 from flowsim.simulation import Simulation
-from flowsim.validation.result import Curve, Effort, Plot, Result, Row, Setup, advance, compare
+from flowsim.validation.cylinder import drag_and_lift, shedding_values
+from flowsim.validation.result import (
+    Curve,
+    Effort,
+    Plot,
+    Result,
+    Row,
+    Setup,
+    advance,
+    compare,
+    follow,
+)
 
 CHANNEL = Sides("inflow", "outflow", "no_slip", "no_slip", left_profile="parabolic")
 LENGTH, HEIGHT = 22.0, 4.1
 """Of the benchmark, in D; the disk stands at (2, 2), 0.05 D below the middle."""
+SHEDDING_TOLERANCES = {12: (0.1, 0.15, 0.02), 24: (0.03, 0.06, 0.01), 48: (0.01, 0.02, 0.01)}
+"""Of C_D, C_L and the Strouhal number, by cells per D: at Re 100 the drag falls by 6 and by 2 % as cells are halved."""
 _SOURCE = "Schaefer and Turek (1996)"
 
 
@@ -75,10 +88,43 @@ def cylinder(effort: Effort) -> Result:
     return Result(rows)
 
 
-def _simulation(cells: int, effort: Effort) -> Simulation:
+def shedding(effort: Effort) -> Result:
+    """Largest drag and lift, and Strouhal number, at Re 100 (2D-2), on two grids."""
+    rows: list[Row] = []
+    curves: list[Curve] = []
+    finest, duration = effort.choose(48, 24), 30.0
+    for index, cells in enumerate((finest // 2, finest)):
+        sim = _simulation(cells, effort.part(index, 2), viscosity=1 / 100, perturbation=0.5)
+        history = follow(sim, duration, effort.part(index, 2), drag_and_lift)
+        late = history[history[:, 0] > duration - 10.0]
+        _, _, strouhal = shedding_values(history, duration - 10.0)
+        setup, note = Setup.of(sim), f", {1 / sim.grid.h:.3g} cells per D"
+        in_drag, in_lift, in_frequency = SHEDDING_TOLERANCES[cells]
+        values = (
+            ("largest C_D", late[:, 1].max(), (3.22, 3.24), in_drag),
+            ("largest C_L", late[:, 2].max(), (0.99, 1.01), in_lift),
+            ("Strouhal number", strouhal, (0.295, 0.305), in_frequency),
+        )
+        rows += [
+            compare(name + note, float(value), published, allowed, setup, _SOURCE)
+            for name, value, published, allowed in values
+        ]
+        curves.append(Curve.of(f"C_L{note}", history[::12, 0], history[::12, 2]))
+    plot = Plot("lift", "time, in D/U", "lift coefficient", curves, y_limits=(-1.5, 1.5))
+    return Result(rows, [plot])
+
+
+def _simulation(
+    cells: int, effort: Effort, viscosity: float = 1 / 20, perturbation: float = 0.0
+) -> Simulation:
     ny = 2 * round(HEIGHT * cells / 2)
     h = HEIGHT / ny
-    grid = Grid(2 * round(LENGTH / h / 2), ny, h)
     return Simulation(
-        grid, CHANNEL, [Disk(center=(2.0, 2.0))], viscosity=1 / 20, penalty=1e5, **effort.solver
+        Grid(2 * round(LENGTH / h / 2), ny, h),
+        CHANNEL,
+        [Disk(center=(2.0, 2.0))],
+        viscosity=viscosity,
+        penalty=1e5,
+        perturbation=perturbation,
+        **effort.solver,
     )

@@ -114,6 +114,21 @@ def test_both_measures_of_the_force_contain_the_momentum_of_the_jets():
         sim.advance(0.15)
 
 
+def test_the_momentum_that_jets_give_to_a_periodic_box_is_the_impulse_on_the_body():
+    """But for that of the jets under the surface; nothing else can take it, so to round-off."""
+    jets = [TOP, Jet(angle=np.pi, width=0.4, profile="parabolic")]
+    sim = flow(sides=Sides.all("periodic"), jets=jets)
+    for rate in (0.1, 0.02):
+        sim.set_jet_flow_rates([rate, -rate], over=0.1)
+        sim.advance(0.15)
+        given = [
+            f[0, G:-G, G:-G].sum() * sim.grid.h**2 + sim.body_state.impulse[0, 0, d]
+            for d, f in enumerate((sim.u, sim.v))
+        ]
+        np.testing.assert_allclose(given, sim.jet_momentum[0, :, :2].sum(axis=0), atol=1e-12)
+        assert np.abs(sim.body_state.impulse[0, 0, :2]).min() > 1e-3
+
+
 def test_a_ramp_is_linear_lands_on_its_target_and_each_flow_has_its_own():
     sim = flow(8, batch=3, bodies=[Disk(center=(2.0, 2.0))])
     sim.set_jet_flow_rates([[0.1, -0.1], [-0.05, 0.05], [0.0, 0.0]], over=0.5)
